@@ -1,0 +1,47 @@
+// CUDA's built-in vector types: char1 to ulonglong4, float1 to float4, double1 to double4, and their make_ functions.
+//
+// Sizes and alignments are CUDA's (CUDA C++ Programming Guide, "Built-in Vector Types"), so that a float4 load needs
+// a 16-byte aligned address here too. The types are plain aggregates without operators, as in CUDA: programs bring
+// their own. They have trivial default constructors, which a __shared__ array of them needs.
+#pragma once
+
+// Members x, y, z, w of type T; a2 and a4 are the alignments of the types with two and four members.
+#define LABKIT_VECTOR_TYPES(T, name, a2, a4)                                                          \
+    struct name##1 { T x; };                                                                          \
+    struct alignas(a2) name##2 { T x, y; };                                                           \
+    struct name##3 { T x, y, z; };                                                                    \
+    struct alignas(a4) name##4 { T x, y, z, w; };                                                     \
+    constexpr name##1 make_##name##1(T x) { return {x}; }                                             \
+    constexpr name##2 make_##name##2(T x, T y) { return {x, y}; }                                     \
+    constexpr name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }                             \
+    constexpr name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+
+LABKIT_VECTOR_TYPES(signed char, char, 2, 4)
+LABKIT_VECTOR_TYPES(unsigned char, uchar, 2, 4)
+LABKIT_VECTOR_TYPES(short, short, 4, 8)
+LABKIT_VECTOR_TYPES(unsigned short, ushort, 4, 8)
+LABKIT_VECTOR_TYPES(int, int, 8, 16)
+LABKIT_VECTOR_TYPES(unsigned int, uint, 8, 16)
+LABKIT_VECTOR_TYPES(long, long, 16, 16)
+LABKIT_VECTOR_TYPES(unsigned long, ulong, 16, 16)
+LABKIT_VECTOR_TYPES(long long, longlong, 16, 16)
+LABKIT_VECTOR_TYPES(unsigned long long, ulonglong, 16, 16)
+LABKIT_VECTOR_TYPES(float, float, 8, 16)
+LABKIT_VECTOR_TYPES(double, double, 16, 16)
+
+#undef LABKIT_VECTOR_TYPES
+
+// CUDA 13 names the alignment of the 32-byte types.
+#define LABKIT_VECTOR_TYPES_32(T, name)                                                               \
+    using name##4_16a = name##4;                                                                      \
+    struct alignas(32) name##4_32a { T x, y, z, w; };                                                 \
+    constexpr name##4_16a make_##name##4_16a(T x, T y, T z, T w) { return {x, y, z, w}; }             \
+    constexpr name##4_32a make_##name##4_32a(T x, T y, T z, T w) { return {x, y, z, w}; }
+
+LABKIT_VECTOR_TYPES_32(long, long)
+LABKIT_VECTOR_TYPES_32(unsigned long, ulong)
+LABKIT_VECTOR_TYPES_32(long long, longlong)
+LABKIT_VECTOR_TYPES_32(unsigned long long, ulonglong)
+LABKIT_VECTOR_TYPES_32(double, double)
+
+#undef LABKIT_VECTOR_TYPES_32
