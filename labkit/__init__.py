@@ -1,1 +1,62 @@
-"""The CUDA convolution lab."""
+"""The CUDA convolution lab: optimize the convolutions of a LeNet in CUDA C, and see why each step worked or not.
+
+Everything a notebook needs is a name of this package; each is imported when it is first used, so that
+``import labkit`` stays light and picks no engine. The engine (a GPU, or the CPU engine that runs the same
+``.cu`` source) is chosen by :mod:`labkit.cuda` when something first runs; ``LABKIT_ENGINE=cpu`` or ``gpu`` decides
+for it.
+"""
+
+from importlib import import_module
+
+__version__ = "0.1.0"
+
+# Public name -> the module that defines it.
+_HOME = {
+    "LabError": "errors",
+    "Layer": "layers",
+    "LENET86": "layers",
+    "LENET72": "layers",
+    "LENET28": "layers",
+    "conv_loops": "reference",
+    "conv_numpy": "reference",
+    "conv_float64": "reference",
+    "device": "devices",
+    "LADDER": "ladder",
+    "variant": "ladder",
+    "rung": "ladder",
+    "diff": "ladder",
+    "show": "ladder",
+    "check": "check",
+    "bench": "bench",
+    "record": "results",
+    "recorded": "results",
+    "published": "results",
+    "dataset": "data",
+    "cycle": "data",
+    "LeNet86": "network",
+    "course_table": "network",
+    "trace": "trace",
+    "setup": "page",
+    "table": "page",
+    "predict": "page",
+    "claim": "page",
+}
+_MODULES = ("cuda", "draw", "layers", "network", "reference")
+
+__all__ = [*_HOME, *_MODULES]
+
+
+def __getattr__(name: str):
+    if name in _HOME:
+        # The function's name may be its module's too (labkit.check): importing the module has then bound the module
+        # to the package, and the function takes its place here.
+        value = getattr(import_module(f"labkit.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
+    if name in _MODULES:
+        return import_module(f"labkit.{name}")
+    raise AttributeError(f"labkit has no name {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,94 @@
+"""What the GPU and the CUDA driver did, and when: NVIDIA's CUPTI activity records.
+
+The same two functions as :mod:`labkit.cpu.activity`; :mod:`labkit.trace` calls the ones that belong to the
+engine. CUPTI's activity interface needs no permission for performance counters, only its library and NVIDIA's
+Python bindings (``pip install cupti-python``, of the CUDA toolkit's major version).
+"""
+
+from __future__ import annotations
+
+import re
+
+from labkit.errors import LabError
+
+_BUFFER_BYTES = 8 << 20
+_COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # CUpti_ActivityMemcpyKind
+_records: list[tuple] = []
+_registered = False
+
+
+def _cupti():
+    try:
+        from cupti import cupti
+    except ImportError as error:
+        raise LabError(
+            f"tracing on a GPU needs NVIDIA's CUPTI bindings, which do not import here ({error}); install the "
+            "release that matches your CUDA toolkit, for CUDA 13: pip install 'cupti-python~=13.0'"
+        ) from None
+    return cupti
+
+
+def _kinds(cupti):
+    kind = cupti.ActivityKind
+    return [kind.CONCURRENT_KERNEL, kind.MEMCPY, kind.MEMSET, kind.DRIVER]
+
+
+def _call_name(name: str) -> str:
+    """The driver call as its documentation names it: ``cuMemcpyHtoD_v2`` is ``cuMemcpyHtoD``."""
+    return re.sub(r"(_v\d+)?(_ptds|_ptsz)?$", "", name)
+
+
+def _completed(activities: list) -> None:
+    cupti = _cupti()
+    kind = cupti.ActivityKind
+    for a in activities:
+        start, duration = a.start * 1e-9, (a.end - a.start) * 1e-9
+        if a.kind == kind.DRIVER:
+            name = cupti.get_callback_name(cupti.CallbackDomain.DRIVER_API, a.cbid)
+            _records.append(("api", _call_name(name), start, duration, 0, 0))
+        elif a.kind == kind.MEMCPY:
+            _records.append(("copy", _COPIES.get(a.copy_kind, "copy"), start, duration, a.bytes, a.stream_id))
+        elif a.kind == kind.MEMSET:
+            _records.append(("copy", "memset", start, duration, a.bytes, a.stream_id))
+        else:
+            _records.append(("kernel", a.name, start, duration, 0, a.stream_id))
+
+
+def start() -> None:
+    """Begin recording kernels, copies and driver calls.
+
+    Raises
+    ------
+    LabError
+        The CUPTI bindings are missing, or another profiler holds CUPTI.
+    """
+    global _registered
+    cupti = _cupti()
+    try:
+        if not _registered:
+            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _completed)
+            _registered = True
+        for kind in _kinds(cupti):
+            cupti.activity_enable(kind)
+    except cupti.cuptiError as error:
+        raise LabError(
+            f"CUPTI refused to trace ({error}); is another profiler (Nsight, ncu) around this process?"
+        ) from None
+    _records.clear()
+
+
+def stop() -> list[tuple]:
+    """End recording.
+
+    Returns
+    -------
+    list of (kind, name, start, duration, bytes, stream)
+        `kind` is "kernel", "copy" or "api"; times in seconds on CUPTI's clock.
+    """
+    cupti = _cupti()
+    cupti.activity_flush_all(1)
+    for kind in _kinds(cupti):
+        cupti.activity_disable(kind)
+    taken = list(_records)
+    _records.clear()
+    return taken
