@@ -1,0 +1,81 @@
+# The CUDA convolution lab. `make` alone lists what there is.
+
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+    $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV   ?= .venv
+LAB    := .venv-lab
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+JOBS   ?= 2
+
+PIP    := -m pip --disable-pip-version-check --quiet
+
+.PHONY: help report test lint lab doctor bench venv gpu lock clean distclean
+.DEFAULT_GOAL := help
+
+help:  ## List these targets
+	@echo "The CUDA convolution lab"; echo
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
+
+report: $(STAMP)  ## Execute the notebooks on this machine's engine and write reports/index.html
+	@$(BIN)/labkit report $(NOTEBOOKS)
+
+test: $(STAMP) lint  ## Run the unit tests, and every notebook against its stored outputs
+	@$(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadfile \
+	    --nbval --nbval-current-env --nbval-cell-timeout=300 tests notebooks
+
+lint: $(STAMP)
+	@$(BIN)/ruff check --quiet .
+
+lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab
+	@$(LAB)/bin/jupyter lab --notebook-dir=. notebooks/00_start_here.ipynb
+
+doctor: $(STAMP)  ## Say what this machine has, what it lacks, and the remedy for each
+	@$(BIN)/labkit doctor
+
+bench: $(STAMP)  ## Measure the CPU engine against a plain C++ loop nest (benchmarks/)
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+venv: $(STAMP)  ## Install the locked environment into .venv
+
+gpu: $(STAMP)  ## Add PyCUDA and CUPTI to .venv (needs an NVIDIA GPU and nvcc)
+	@$(BIN)/python $(PIP) install -e '.[gpu]'
+	@$(BIN)/labkit doctor
+
+# An environment is made anew when its lock changes, and the stamp comes last: an interrupted `make` starts over.
+$(STAMP): requirements.lock pyproject.toml
+	@$(call install,$(VENV),requirements.lock)
+
+$(LAB)/.installed: requirements-lab.lock pyproject.toml
+	@$(call install,$(LAB),requirements-lab.lock)
+
+define install
+	set -e; \
+	test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer found. Install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }; \
+	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("make: the lab needs Python 3.11 or newer; $(PYTHON) is %d.%d. Name another: make PYTHON=/path/to/python3" % v[:2])'; \
+	test -x $(1)/bin/python || { echo "Making $(1) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(1); } \
+	    || { rm -rf $(1); echo "make: $(PYTHON) cannot make a virtual environment. On Debian and Ubuntu: sudo apt install python3-venv" >&2; exit 1; }; \
+	echo "Installing $(2) into $(1)"; \
+	$(1)/bin/python $(PIP) install --require-hashes -r $(2); \
+	$(1)/bin/python $(PIP) install --no-deps --no-build-isolation -e .; \
+	touch $(1)/.installed
+endef
+
+lock:  ## Resolve pyproject.toml's ranges into the lock files again (needs uv)
+	@$(call compile,test,requirements.lock)
+	@$(call compile,lab,requirements-lab.lock)
+
+define compile
+	command -v uv >/dev/null || { echo "make: uv is missing. Install it: python3 -m pip install uv" >&2; exit 1; }; \
+	uv pip compile pyproject.toml --extra $(1) --group pyproject.toml:build --universal --python-version 3.11 \
+	    --fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --quiet \
+	    --upgrade --custom-compile-command 'make lock' -o $(2)
+endef
+
+clean:  ## Remove the reports and every cache in the checkout
+	@rm -rf reports build .pytest_cache .ruff_cache .hypothesis .lab *.egg-info
+	@find . -name .venv -prune -o -name .venv-lab -prune -o \
+	    \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -exec rm -rf {} +
+
+distclean: clean  ## Likewise, and the environments
+	@rm -rf $(VENV) $(LAB)
