@@ -10,7 +10,7 @@ from importlib import import_module
 
 __version__ = "0.1.0"
 
-# Public name -> the module that defines it.
+# Public name -> the module that defines it (a module never has its function's name: it would shadow it).
 _HOME = {
     "LabError": "errors",
     "Layer": "layers",
@@ -26,8 +26,8 @@ _HOME = {
     "rung": "ladder",
     "diff": "ladder",
     "show": "ladder",
-    "check": "check",
-    "bench": "bench",
+    "check": "checker",
+    "bench": "benchmark",
     "record": "results",
     "recorded": "results",
     "published": "results",
@@ -35,7 +35,7 @@ _HOME = {
     "cycle": "data",
     "LeNet86": "network",
     "course_table": "network",
-    "trace": "trace",
+    "trace": "tracing",
     "setup": "page",
     "table": "page",
     "predict": "page",
@@ -48,8 +48,6 @@ __all__ = [*_HOME, *_MODULES]
 
 def __getattr__(name: str):
     if name in _HOME:
-        # The function's name may be its module's too (labkit.check): importing the module has then bound the module
-        # to the package, and the function takes its place here.
         value = getattr(import_module(f"labkit.{_HOME[name]}"), name)
         globals()[name] = value
         return value
