@@ -53,9 +53,9 @@ class Layer:
         for dimension in "CHWMK":
             value = getattr(self, dimension)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise LabError(f"layer {self.name!r}: {dimension} = {value!r}, but it has to be a positive integer")
+                raise LabError(f"layer {self.name!r}: {dimension} = {value!r} is no positive integer")
             object.__setattr__(self, dimension, int(value))
-        if self.K > min(self.H, self.W):
+        if min(self.H, self.W) < self.K:
             raise LabError(
                 f"layer {self.name!r}: a mask of {self.K}x{self.K} does not fit into an image of "
                 f"{self.H}x{self.W}; take K <= {min(self.H, self.W)}"
@@ -109,10 +109,10 @@ class Layer:
     def floor_ms(self, B: int, dtype=np.float32, device: Device | str | None = None) -> float:
         """The layer's floor: the time in which `device` could at best move or compute it [ms].
 
-        The roofline (Williams, Waterman and Patterson, CACM 52(4), 2009): the larger of the bytes moved once over
-        the device's bandwidth, and the operations over its arithmetic rate, both as *measured* on it where they are
-        known. For half storage (`dtype=np.float16`) on a GPU only the bytes count, because the arithmetic is then
-        the kernel's free choice: FP32, half2 or tensor cores.
+        The roofline (Williams, Waterman and Patterson, CACM 52(4), 2009): the larger of the bytes moved once
+        over the device's bandwidth, and the operations over its arithmetic rate, both as *measured* on it
+        where that is known. For half storage (`dtype=np.float16`) on a GPU only the bytes count, because the
+        arithmetic is then the kernel's free choice: FP32, half2 or tensor cores.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ def _batch(B: int) -> int:
 
 @dataclass(frozen=True)
 class Preset:
-    """The convolution layers of one network; indexes, iterates and counts like a tuple, so LENET86[0] is layer 1."""
+    """The convolution layers of one network. It indexes and iterates like a tuple: LENET86[0] is layer 1."""
 
     name: str
     layers: tuple[Layer, ...]
@@ -174,13 +174,15 @@ def _preset(name: str, *sizes: tuple[int, int, int, int, int], about: str) -> Pr
 
 
 #                             C   H   W   M  K
-LENET86 = _preset("lenet86", (1, 86, 86, 4, 7), (4, 40, 40, 16, 7), about="Fashion-MNIST at 86x86; reports 000, 003")
-LENET72 = _preset("lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7), about="Fashion-MNIST at 72x72; reports 002, 004")
+LENET86 = _preset("lenet86", (1, 86, 86, 4, 7), (4, 40, 40, 16, 7), about="images of 86x86; reports 000, 003")
+LENET72 = _preset(
+    "lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7), about="images of 72x72; reports 002, 004"
+)
 LENET28 = _preset(
     "lenet28",
     (1, 28, 28, 6, 5),
-    about="MNIST at 28x28; report 001 (training). Its second stage is no convolution of this form: one trainable "
-    "4x4 filter, shared by the six maps, moves with stride 4 and makes 6x6x6 of 6x24x24.",
+    about="images of 28x28; report 001 (training). Its second stage is no convolution of this form: one "
+    "trainable 4x4 filter, shared by the six maps, moves with stride 4 and makes 6x6x6 of 6x24x24.",
 )
 PRESETS = {preset.name: preset for preset in (LENET86, LENET72, LENET28)}
 

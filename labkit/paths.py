@@ -1,4 +1,4 @@
-"""Where the lab keeps things: what it ships (data, kernels) and what it may rebuild at any time (the cache)."""
+"""Where the lab keeps things: what it ships (data, kernels), and what it can make again (the cache)."""
 
 import os
 from pathlib import Path
@@ -9,10 +9,9 @@ PACKAGE = Path(__file__).resolve().parent
 def data_dir() -> Path:
     """The folder of shipped data: weights, recorded results, published figures.
 
-    In a checkout it is `data/` beside the package; an installed package carries the same folder as `labkit/_data`.
+    `data/` stands beside the package in a checkout, which is how the lab is used.
     """
-    installed = PACKAGE / "_data"
-    return installed if installed.is_dir() else PACKAGE.parent / "data"
+    return PACKAGE.parent / "data"
 
 
 def cuda_src() -> Path:

@@ -1,4 +1,4 @@
-"""The convolution without a GPU: as plain loops (the specification), as NumPy (fast), and in float64 (the judge)."""
+"""The convolution without a GPU: plain loops (the specification), NumPy (fast), float64 (the judge)."""
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -38,8 +38,8 @@ def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 def conv_numpy(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     """The same convolution as NumPy writes it, in float32.
 
-    `sliding_window_view` shows all K x K windows without a copy; `tensordot` unrolls them into a matrix, one image
-    at a time to stay in the cache, and multiplies: im2col and a GEMM in one line.
+    `sliding_window_view` shows all K x K windows without a copy; `tensordot` unrolls them into a matrix and
+    multiplies: im2col and a GEMM in one line, one image at a time to stay in the cache.
 
     Parameters
     ----------
@@ -62,10 +62,11 @@ def conv_float64(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 
 def error_scale(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """sum |x| |k| for each output, float64 [B, M, Ho, Wo]: the scale of every rounding-error bound of a sum of products.
+    """sum |x| |k| of each output, float64 [B, M, Ho, Wo]: what rounding errors are measured against.
 
-    A relative error says nothing where large terms cancel; the error of a computed inner product is bounded by
-    n u sum |x| |k| whatever its value (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., §3.1).
+    A relative error says nothing where large terms cancel; the error of a computed sum of n products is at
+    most about n u sum |x| |k|, whatever its value (Higham, Accuracy and Stability of Numerical Algorithms,
+    2nd ed., section 3.1).
     """
     return _windows(np.abs(x), np.abs(k), np.float64)
 
