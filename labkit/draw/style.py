@@ -1,0 +1,249 @@
+"""One look for all of the lab's figures, and the one way in which they reach a page.
+
+Every figure is laid out in CSS pixels, 760 wide, and rendered at twice that density, so that its text is as large
+as the page's. Nothing here touches Matplotlib's global state: the style holds only inside ``canvas``, and Matplotlib
+itself is imported when the first figure is drawn.
+"""
+
+import base64
+import io
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+from labkit.errors import LabError
+
+WIDTH = 760  # CSS pixels: the text column of a notebook and of the report
+DPI = 100  # a figure's unit is the CSS pixel: 1/100 inch
+DENSITY = 2  # device pixels a CSS pixel
+
+# Six colours that stay apart for colour-blind readers (tests/test_draw.py computes by how much), and the greys.
+# Colour never carries a message alone: each figure also says it in words, by position or by a mark.
+BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#1f64ad", "#e8961e", "#0f8a6c", "#b8402a", "#8d5aa8", "#7fb8e6"
+INK, MUTED, FAINT, HAIR, PAPER = "#1d2733", "#5b6775", "#c3cbd4", "#e6eaee", "#ffffff"
+AMBER = "#8a5504"  # orange dark enough for text
+CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
+
+SMALL, NORMAL, LARGE = 8.3, 9.2, 12.2  # points, at 100 dpi: 11.5, 12.8 and 17 CSS pixels
+
+STYLE = {
+    "figure.dpi": DPI,
+    "figure.facecolor": PAPER,
+    "savefig.facecolor": PAPER,
+    "font.family": "DejaVu Sans",
+    "font.size": NORMAL,
+    "text.color": INK,
+    "text.parse_math": False,  # labels come from data: a "$" in a kernel's name is a dollar
+    "axes.facecolor": PAPER,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": MUTED,
+    "axes.labelsize": SMALL,
+    "axes.linewidth": 1.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": False,
+    "grid.color": HAIR,
+    "grid.linewidth": 1.0,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": MUTED,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": SMALL,
+    "ytick.labelsize": NORMAL,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+    "xtick.minor.size": 0,
+    "ytick.minor.size": 0,
+    "lines.linewidth": 2.0,
+    "lines.solid_capstyle": "round",
+    "hatch.linewidth": 0.8,
+}
+
+
+class Page:
+    """What a figure is drawn on: a Matplotlib figure measured in CSS pixels from its top left corner.
+
+    Attributes
+    ----------
+    fig : matplotlib.figure.Figure
+    width, height : float
+        Size in CSS pixels.
+    alt : str
+        The figure in words, for readers who do not see it. Every drawing function sets it.
+    plain : str
+        The figure's text/plain form. By default the alt text; figures of measurements set one without numbers,
+        so that a re-executed notebook compares equal.
+    """
+
+    def __init__(self, fig, width, height, ax=None):
+        self.fig, self.width, self.height, self._ax = fig, width, height, ax
+        self.alt = self.plain = ""
+
+    def axes(self, left, top, right, bottom, **options):
+        """Axes between these pixel positions; the caller's own axes where it handed some in."""
+        if self._ax is not None:
+            return self._ax
+        w, h = self.width, self.height
+        return self.fig.add_axes(
+            (left / w, 1 - bottom / h, (right - left) / w, (bottom - top) / h), **options
+        )
+
+    def paper(self):
+        """Axes without a frame whose data unit is the CSS pixel, y downwards: for diagrams."""
+        ax = self.axes(0, 0, self.width, self.height)
+        ax.set(xlim=(0, self.width), ylim=(self.height, 0))
+        if self._ax is not None:
+            ax.set_aspect("equal")
+        ax.axis("off")
+        return ax
+
+    def heading(self, title, subtitle=""):
+        """The message, and below it in grey what it is measured in and on."""
+        if self._ax is not None:
+            rise = 20 if subtitle else 6
+            self._ax.annotate(
+                title,
+                (0, 1),
+                (0, rise),
+                "axes fraction",
+                "offset points",
+                size=LARGE - 1,
+                weight="bold",
+                annotation_clip=False,
+            )
+            self._ax.annotate(
+                subtitle,
+                (0, 1),
+                (0, 6),
+                "axes fraction",
+                "offset points",
+                size=SMALL,
+                color=MUTED,
+                annotation_clip=False,
+            )
+            return
+        self.text(12, 24, title, size=LARGE, weight="bold")
+        self.text(12, 44, subtitle, color=MUTED, size=NORMAL)
+
+    def text(self, x, y, text, **options):
+        """Text at a pixel position, its baseline on y."""
+        return self.fig.text(x / self.width, 1 - y / self.height, text, **options)
+
+    def text_width(self, text, size=NORMAL, weight="normal"):
+        """Width in CSS pixels that a text will take."""
+        probe = self.fig.text(0, 0, text, size=size, weight=weight)
+        width = probe.get_window_extent().width * DPI / self.fig.dpi
+        probe.remove()
+        return width
+
+
+@contextmanager
+def canvas(height, width=WIDTH, path=None, ax=None):
+    """A ``Page`` in the lab's style, shown, or saved to `path`, when the block ends.
+
+    With `ax` the caller owns the figure: the block draws into it, and nothing is shown or saved.
+    """
+    if ax is not None and path is not None:
+        raise LabError("a figure goes to ax= or to path=, not to both: leave one of them out")
+    import matplotlib.style
+
+    with matplotlib.style.context(STYLE, after_reset=True):
+        if ax is not None:
+            yield Page(ax.figure, width, height, ax)
+            return
+        size = {"figsize": (width / DPI, height / DPI), "dpi": DPI}
+        if path is None and _kernel() is None:
+            import matplotlib.pyplot as plt
+
+            fig = plt.figure(**size)
+        else:
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
+
+            fig = Figure(**size)
+            FigureCanvasAgg(fig)
+        page = Page(fig, width, height)
+        yield page
+        if path is not None:
+            save(page, path)
+        else:
+            _show(page)
+
+
+def save(page, path):
+    """Write the page as PNG or SVG (by the suffix), whole or not at all.
+
+    Raises
+    ------
+    LabError
+        For another suffix.
+    """
+    path = Path(path)
+    if path.suffix == ".png":
+        data = png(page.fig)
+    elif path.suffix == ".svg":
+        import matplotlib
+
+        stream = io.BytesIO()
+        with matplotlib.rc_context({"svg.hashsalt": "lab"}):  # the same picture gives the same file
+            page.fig.savefig(stream, format="svg", metadata={"Date": None, "Description": page.alt})
+        data = stream.getvalue()
+    else:
+        raise LabError(f"cannot save a figure as {path.name}: name it .png or .svg")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(part, 0o644)
+        os.replace(part, path)
+    except BaseException:
+        os.unlink(part)
+        raise
+
+
+def png(fig):
+    """The figure as PNG bytes. 256 colours: a third of the size at no visible loss."""
+    from PIL import Image
+
+    fig.set_dpi(DPI * DENSITY)
+    stream = io.BytesIO()
+    fig.savefig(stream, format="raw", dpi=DPI * DENSITY)
+    fig.set_dpi(DPI)
+    size = tuple(round(inches * DPI * DENSITY) for inches in fig.get_size_inches())
+    image = Image.frombytes("RGBA", size, stream.getvalue()).convert("RGB")
+    image = image.quantize(256, dither=Image.Dither.NONE)
+    stream = io.BytesIO()
+    image.save(stream, "png", optimize=True, dpi=(DPI * DENSITY, DPI * DENSITY))
+    return stream.getvalue()
+
+
+def _show(page):
+    """Put the page on the notebook, with its alt text; outside of one, in a window."""
+    kernel = _kernel()
+    if kernel is None:
+        import matplotlib
+        import matplotlib.pyplot as plt
+
+        if matplotlib.get_backend().lower() == "agg":  # no screen: plt.show() would only warn
+            print(page.alt)
+        else:
+            plt.show()
+        plt.close(page.fig)
+        return
+    from IPython.display import display
+
+    data = {"image/png": base64.b64encode(png(page.fig)).decode(), "text/plain": page.plain or page.alt}
+    about = {"alt": page.alt, "width": round(page.width), "height": round(page.height)}
+    display(data, metadata={"image/png": about}, raw=True)
+
+
+def _kernel():
+    """The Jupyter kernel that this runs in, or None."""
+    import sys
+
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return getattr(shell, "kernel", None)
