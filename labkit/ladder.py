@@ -1,0 +1,793 @@
+"""The ladder: one convolution, one idea a rung, and everything that is needed to run each of them.
+
+`LADDER` is data. A `Rung` names its kernel file, its kernels with their launch geometry, its options and its limits;
+the kernel files hold no host code. A `Variant` is a rung with chosen options, or with a reader's own source in
+place of the rung's. A `Plan` is a variant made ready for one layer and one batch: compiled, with its buffers.
+
+    tiled = variant(4, tile=32)
+    with tiled.plan(LENET86[1], batch=100) as plan:
+        plan.load(x, k)
+        plan.run()
+        y = plan.result()
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType, SimpleNamespace
+
+import numpy as np
+
+from labkit.errors import LabError
+from labkit.layers import Layer
+from labkit.paths import cuda_src
+
+# The limits of a CUDA device, which the CPU engine keeps as well (CUDA C++ Programming Guide, "Compute Capabilities").
+MAX_THREADS = 1024  # a block
+MAX_GRID_YZ = 65535
+MAX_GRID_X = 2**31 - 1
+MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integers
+CONSTANT_BYTES = 64 * 1024
+SHARED_BYTES = 48 * 1024  # static
+
+MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images than fit are computed in chunks
+
+SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
+NVCC_OPTIONS = ("-std=c++17", "-O3")
+
+
+# ---------------------------------------------------------------------------------------------------------- geometry
+def _tiles(length: int, tile: int) -> int:
+    """How many tiles cover `length`: the last one may stick out."""
+    return -(-length // tile)
+
+
+def _scope(layer: Layer, images: int, options) -> SimpleNamespace:
+    """What the geometry of a step may depend on: the layer's dimensions, B images, and the variant's options."""
+    dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
+    return SimpleNamespace(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kernel of a rung, and how to launch it.
+
+    Attributes
+    ----------
+    kernel : str
+        Its name in the rung's file.
+    buffers : tuple of str
+        What it gets for its three pointers: "x", "k", "y", or "u", the rung's scratch.
+    grid, block, shared : callable
+        Of the scope `s`: C, H, W, M, K, Ho, Wo, B (images of this launch), pixels = Ho Wo, depth = C K K, and the
+        variant's options by name. `shared` is the block's shared memory in bytes.
+    """
+
+    kernel: str
+    buffers: tuple[str, str, str]
+    grid: Callable
+    block: Callable
+    shared: Callable = lambda s: 0
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How a kernel rounds, for the checker's error bound.
+
+    Attributes
+    ----------
+    storage : dtype
+        Of x, k and y: the inputs are rounded to it before the kernel runs, the output after.
+    accumulate : dtype
+        Of the running sum.
+    part : dtype, optional
+        Of the partial sums of `part_terms` products each, where a kernel sums in two levels.
+    """
+
+    storage: np.dtype = np.dtype(np.float32)
+    accumulate: np.dtype = np.dtype(np.float32)
+    part: np.dtype | None = None
+    part_terms: int = 0
+
+
+# ---------------------------------------------------------------------------------------------------------- options
+def _positive(value) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
+
+
+def _block_option(name, value):
+    """A block of threads (x, y)."""
+    if not (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_positive, value))):
+        raise LabError(f"{name}={value!r}: a block is a pair of positive integers (x, y), for example (32, 8)")
+    value = tuple(map(int, value))
+    if value[0] * value[1] > MAX_THREADS:
+        raise LabError(f"{name}={value} has {value[0] * value[1]} threads; a block has at most {MAX_THREADS}")
+    return value
+
+
+def _threads_option(name, value):
+    """A number of threads."""
+    if not _positive(value) or value > MAX_THREADS:
+        raise LabError(f"{name}={value!r}: the threads of a block, an integer from 1 to {MAX_THREADS}")
+    return int(value)
+
+
+def _tile_option(name, value):
+    """The side of a square tile, a thread an element."""
+    if not _positive(value):
+        raise LabError(f"{name}={value!r}: the side of a tile is a positive integer, for example 16")
+    if value * value > MAX_THREADS:
+        raise LabError(
+            f"{name}={value} makes a block of {value}x{value} = {value * value} threads; a block has at most "
+            f"{MAX_THREADS}: take {name} <= 32"
+        )
+    return int(value)
+
+
+def _warps_option(name, value):
+    if not _positive(value) or value > MAX_THREADS // 32:
+        raise LabError(f"{name}={value!r}: the warps of a block, an integer from 1 to {MAX_THREADS // 32}")
+    return int(value)
+
+
+WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
+
+
+def _wmma_option(name, value):
+    if not isinstance(value, (tuple, list)) or tuple(value) not in WMMA_SHAPES:
+        raise LabError(f"{name}={value!r}: a WMMA in half is one of {', '.join(map(str, WMMA_SHAPES))}")
+    return tuple(value)
+
+
+@dataclass(frozen=True)
+class Option:
+    """A choice the reader has: its default, what it means, and the function that validates a value."""
+
+    default: object
+    about: str
+    validate: Callable
+
+
+# ------------------------------------------------------------------------------------------------------------ rungs
+@dataclass(frozen=True)
+class Rung:
+    """One rung of the ladder.
+
+    Attributes
+    ----------
+    number, name : int, str
+        Shared by the kernel file `NN_name.cu`, the notebook, the table row and the plot label.
+    title, idea : str
+        For headings; the idea is one sentence.
+    steps : tuple of Step
+        The kernels, in the order of their launches.
+    options : mapping of str to Option
+    defines : callable
+        Of the scope: the compile-time parameters, handed to the compiler as -DNAME=value.
+    rounding : callable
+        Of the options: the `Rounding` of a variant.
+    constant : str or None
+        The __constant__ array that holds the mask.
+    scratch : callable
+        Of the scope: bytes of the buffer "u" for one image.
+    """
+
+    number: int
+    name: str
+    title: str
+    idea: str
+    steps: tuple[Step, ...]
+    options: dict[str, Option] = field(default_factory=dict)
+    defines: Callable = lambda s: {}
+    rounding: Callable = lambda options: Rounding()
+    constant: str | None = None
+    scratch: Callable = lambda s: 0
+
+    @property
+    def label(self) -> str:
+        """As tables and plots write it: "01 baseline"."""
+        return f"{self.number:02d} {self.name.replace('_', ' ')}"
+
+    @property
+    def file(self) -> Path:
+        """The kernel file."""
+        return cuda_src() / f"{self.number:02d}_{self.name}.cu"
+
+    @property
+    def source(self) -> str:
+        """The text of the kernel file."""
+        return self.file.read_text()
+
+    def __repr__(self) -> str:
+        return f"{self.label}: {self.idea}"
+
+
+_FP16 = np.dtype(np.float16)
+_FP32 = np.dtype(np.float32)
+_BLOCK = Option((16, 16), "threads of a block (x, y): the outputs of a tile", _block_option)
+_TILE = Option(16, "side of a square tile; a block has tile x tile threads", _tile_option)
+
+# 01 to 04: a block computes a tile of one output map, the grid is (tiles of a map, M, B).
+_DIRECT = Step(
+    kernel="conv",
+    buffers=("x", "k", "y"),
+    grid=lambda s: (_tiles(s.Wo, s.block[0]) * _tiles(s.Ho, s.block[1]), s.M, s.B),
+    block=lambda s: (*s.block, 1),
+)
+
+LADDER = (
+    Rung(
+        1, "baseline", "Baseline: one thread an output",
+        "The loops over images, maps, rows and columns become the grid: one thread computes one output.",
+        steps=(_DIRECT,),
+        options={"block": _BLOCK},
+    ),
+    Rung(
+        2, "constant", "Constant memory: the mask beside the cores",
+        "All threads of a warp read the same mask element at the same time: constant memory serves that at once.",
+        steps=(_DIRECT,),
+        options={"block": _BLOCK},
+        constant="mask",
+    ),
+    Rung(
+        3, "registers", "Registers and unrolling: let the compiler see the loops",
+        "The sum stays in a register, and with K known at compile time the inner loops unroll.",
+        steps=(_DIRECT,),
+        options={"block": _BLOCK},
+        defines=lambda s: {"FIXED_K": s.K},
+        constant="mask",
+    ),
+    Rung(
+        4, "tiling", "Tiling: share what the neighbours need",
+        "A block loads its input tile and halo once, into shared memory, and reads it up to K*K times from there.",
+        steps=(
+            Step(
+                kernel="conv",
+                buffers=("x", "k", "y"),
+                grid=lambda s: (_tiles(s.Wo, s.tile) * _tiles(s.Ho, s.tile), s.M, s.B),
+                block=lambda s: (s.tile, s.tile, 1),
+                shared=lambda s: 4 * (s.tile + s.K - 1) ** 2,
+            ),
+        ),
+        options={"tile": _TILE},
+        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
+        constant="mask",
+    ),
+    Rung(
+        5, "unroll_gemm", "Unroll and GEMM: a convolution is a matrix product",
+        "im2col writes the inputs of every output pixel into a column of a matrix; a tiled matrix product does the rest.",
+        steps=(
+            Step(
+                kernel="im2col",
+                buffers=("x", "k", "u"),
+                grid=lambda s: (_tiles(s.pixels, s.block), s.C, s.B),
+                block=lambda s: (s.block, 1, 1),
+            ),
+            Step(
+                kernel="gemm",
+                buffers=("u", "k", "y"),
+                grid=lambda s: (_tiles(s.pixels, s.tile), _tiles(s.M, s.tile), s.B),
+                block=lambda s: (s.tile, s.tile, 1),
+                shared=lambda s: 8 * s.tile**2,
+            ),
+        ),
+        options={"tile": _TILE, "block": Option(256, "threads of a block of im2col", _threads_option)},
+        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
+        scratch=lambda s: 4 * s.depth * s.pixels,
+    ),
+    Rung(
+        6, "fusion", "Fusion: the matrix that is never written",
+        "The matrix product computes im2col's indices while it fills its tile, and reads x itself.",
+        steps=(
+            Step(
+                kernel="conv",
+                buffers=("x", "k", "y"),
+                grid=lambda s: (_tiles(s.pixels, s.tile), _tiles(s.M, s.tile), s.B),
+                block=lambda s: (s.tile, s.tile, 1),
+                shared=lambda s: 8 * s.tile**2,
+            ),
+        ),
+        options={"tile": _TILE},
+        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
+    ),
+    Rung(
+        7, "fp16", "FP16: half the bytes, two products an instruction",
+        "x, k and y are stored as half, and one half2 instruction multiplies and adds for two pixels.",
+        steps=(
+            Step(
+                kernel="conv",
+                buffers=("x", "k", "y"),
+                grid=lambda s: (_tiles(s.pixels, 2 * s.tile), _tiles(s.M, s.tile), s.B),
+                block=lambda s: (s.tile, s.tile, 1),
+                shared=lambda s: 6 * s.tile**2,
+            ),
+        ),
+        options={"tile": _TILE},
+        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
+        rounding=lambda options: Rounding(_FP16, _FP32, part=_FP16, part_terms=options["tile"]),
+    ),
+    Rung(
+        8, "tensor_cores", "Tensor cores: a warp multiplies whole tiles",
+        "WMMA multiplies 16x16 tiles of halves in one warp-wide operation and sums them in float.",
+        steps=(
+            Step(
+                kernel="conv",
+                buffers=("x", "k", "y"),
+                grid=lambda s: (_tiles(s.pixels, s.warps * s.wmma[1]), _tiles(s.M, s.wmma[0]), s.B),
+                block=lambda s: (32, s.warps, 1),
+                shared=lambda s: 32 * s.wmma[0] + s.warps * (32 * s.wmma[1] + 4 * s.wmma[0] * s.wmma[1]),
+            ),
+        ),
+        options={
+            "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _wmma_option),
+            "warps": Option(4, "warps of a block", _warps_option),
+        },
+        defines=lambda s: {"FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps},
+        rounding=lambda options: Rounding(_FP16, _FP32),
+    ),
+)  # fmt: skip
+
+
+def rung(number: int) -> Rung:
+    """The rung with this number.
+
+    Raises
+    ------
+    LabError
+        If there is none; the message lists those there are.
+    """
+    for each in LADDER:
+        if each.number == number and not isinstance(number, bool):
+            return each
+    raise LabError(f"there is no rung {number!r}; the ladder has {', '.join(each.label for each in LADDER)}")
+
+
+# --------------------------------------------------------------------------------------------------------- variants
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch of a plan: the step's geometry with the numbers filled in."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int  # bytes a block
+
+    @property
+    def threads(self) -> int:
+        """Threads of the whole grid."""
+        return int(np.prod(self.grid, dtype=object) * np.prod(self.block, dtype=object))
+
+
+class Variant:
+    """A rung with chosen options, or with a reader's own kernel in its place. Made by `variant`.
+
+    Attributes
+    ----------
+    rung : Rung
+    options : mapping
+        All options of the rung, the defaults included.
+    source : str
+        The kernel file's text.
+    path : Path or None
+        Where it was read from.
+    own : bool
+        Whether the source is a reader's own.
+    label : str
+        For tables and plots: "01 baseline", "04 tiling, tile=32".
+    """
+
+    def __init__(self, rung: Rung, options: dict, source: str, path: Path | None, own: bool):
+        self.rung = rung
+        self.options = MappingProxyType(options)
+        self.source = source
+        self.path = path
+        self.own = own
+        code = _code_only(source)
+        self.kernels = _kernel_names(code, rung, self.file_name)
+        self.constant = _constant_symbol(code, rung, own)
+        self._dynamic_shared = bool(re.search(r"\bextern\b[^;]*\b__shared__\b", code))
+
+    @property
+    def label(self) -> str:
+        chosen = [f"{name}={_short(value)}" for name, value in self.options.items()
+                  if value != self.rung.options[name].default]  # fmt: skip
+        own = [self.path.name if self.path else "own source"] if self.own else []
+        return ", ".join([self.rung.label, *own, *chosen])
+
+    @property
+    def file_name(self) -> str:
+        """The name that compiler messages and diffs give the source."""
+        return self.path.name if self.path else f"{self.rung.number:02d}_own.cu"
+
+    @property
+    def io_dtype(self) -> np.dtype:
+        """Of x, k and y on the device."""
+        return self.rounding.storage
+
+    @property
+    def rounding(self) -> Rounding:
+        """How it rounds, for the checker."""
+        return self.rung.rounding(self.options)
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """A digest of the source and the options: the same kernel, the same identity."""
+        text = json.dumps([self.rung.number, dict(self.options), self.source], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, Variant) and self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __repr__(self) -> str:
+        return f"<Variant {self.label}>"
+
+    def launches(self, layer: Layer, images: int = 1) -> tuple[Launch, ...]:
+        """The launches that compute `images` images of `layer`, as data.
+
+        Raises
+        ------
+        LabError
+            As `supports` does.
+        """
+        self.supports(layer)
+        return self._launches(layer, images)
+
+    def _launches(self, layer, images):
+        s = _scope(layer, images, self.options)
+        return tuple(
+            Launch(kernel, step.grid(s), step.block(s), step.shared(s))
+            for kernel, step in zip(self.kernels, self.rung.steps, strict=True)
+        )
+
+    def defines(self, layer: Layer) -> dict[str, int]:
+        """The compile-time parameters for `layer`."""
+        return self.rung.defines(_scope(layer, 1, self.options))
+
+    def supports(self, layer: Layer) -> None:
+        """Check that this variant can compute `layer`.
+
+        Raises
+        ------
+        LabError
+            Naming the limit and the number, if the mask exceeds constant memory, a tile exceeds shared memory, the
+            grid exceeds its limits, or one image is too large for 32-bit offsets.
+        """
+        if self.constant and self.rung.constant:
+            size = int(np.prod(layer.k_shape)) * self.io_dtype.itemsize
+            if size > CONSTANT_BYTES:
+                raise LabError(
+                    f"{self.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; that of {layer} has "
+                    f"{layer.M}*{layer.C}*{layer.K}*{layer.K} elements, {size:,} bytes: take rung 1, 5, 6, 7 or 8"
+                )
+        s = _scope(layer, 1, self.options)
+        for what, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
+                           ("mask", layer.M * s.depth), ("unrolled", self.rung.scratch(s) // 4)):  # fmt: skip
+            if size > MAX_OFFSET:
+                raise LabError(
+                    f"{self.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; the {what} "
+                    f"matrix of {layer} has {size:,} elements an image"
+                )
+        for launch in self._launches(layer, 1):
+            threads = int(np.prod(launch.block))
+            if threads > MAX_THREADS:
+                raise LabError(f"{self.label}: a block of {threads} threads; a block has at most {MAX_THREADS}")
+            if launch.shared > SHARED_BYTES:
+                raise LabError(
+                    f"{self.label} needs {launch.shared:,} bytes of shared memory a block for {layer}; a block has "
+                    f"{SHARED_BYTES:,}: take a smaller {' or '.join(self.rung.options)}"
+                )
+            for axis, size, limit in zip("xyz", launch.grid, (MAX_GRID_X, MAX_GRID_YZ, MAX_GRID_YZ), strict=True):
+                if size > limit:
+                    raise LabError(
+                        f"{self.label}: the grid of {launch.kernel} for {layer} has {size:,} blocks in {axis}; "
+                        f"the limit is {limit:,}"
+                    )
+
+    def module(self, layer: Layer):
+        """The compiled module for `layer`; compiled once a process.
+
+        Raises
+        ------
+        labkit.cuda.driver.CompileError
+            With the compiler's message, which names the kernel file and the line.
+        """
+        return _module(self, self.defines(layer))
+
+    def plan(self, layer: Layer, batch: int, x=None, y=None) -> Plan:
+        """Make it ready for `batch` images of `layer`; see `Plan`."""
+        return Plan(self, layer, batch, x, y)
+
+
+def variant(number: int, source: str | Path | None = None, **options) -> Variant:
+    """A rung with chosen options.
+
+    Parameters
+    ----------
+    number : int
+        Of the rung.
+    source : str or Path, optional
+        A reader's own kernel in place of the rung's: its text, or the path of a .cu file. It gets the rung's
+        arguments and launch geometry. A single kernel may have any name; if it declares one `__constant__` array,
+        that is filled with the mask; if it declares `extern __shared__`, it gets the rung's shared memory.
+    **options
+        Of the rung, such as `block=(32, 8)` for 01 or `tile=32` for 04.
+
+    Raises
+    ------
+    LabError
+        For an unknown rung, an unknown option or a value outside its limits, with the valid ones.
+    """
+    chosen = rung(number)
+    values = {name: option.default for name, option in chosen.options.items()}
+    for name, value in options.items():
+        if name not in values:
+            known = "; ".join(f"{n}={_short(o.default)} ({o.about})" for n, o in chosen.options.items())
+            raise LabError(f"{chosen.label} has no option {name!r}; it has {known}")
+        values[name] = chosen.options[name].validate(name, value)
+    if source is None:
+        return Variant(chosen, values, chosen.source, chosen.file, own=False)
+    path = _as_path(source)
+    return Variant(chosen, values, path.read_text() if path else str(source), path, own=True)
+
+
+def _as_path(source) -> Path | None:
+    """The path, if `source` is one rather than the text of a kernel."""
+    if not isinstance(source, Path) and ("\n" in source or "(" in source):
+        return None
+    path = Path(source).expanduser()
+    if not path.is_file():
+        raise LabError(f"there is no kernel file {path}; give the path of a .cu file or the kernel's text")
+    return path.resolve()
+
+
+def _short(value) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+# ------------------------------------------------------------------------------------------------- reading a source
+_COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+_KERNEL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)")
+_CONSTANT = re.compile(r"__constant__\s+(?:\w+\s+)*?(\w+)\s*\[")
+
+
+def _code_only(source: str) -> str:
+    """The source with its comments and strings blanked."""
+    return _COMMENT_OR_STRING.sub(lambda found: '""' if found[0].startswith('"') else " ", source)
+
+
+def _kernel_names(code, rung, file_name) -> tuple[str, ...]:
+    """The kernel of each step: the rung's names; or, for a rung of one step, the only kernel there is."""
+    wanted = tuple(step.kernel for step in rung.steps)
+    found = tuple(dict.fromkeys(_KERNEL.findall(code)))
+    if len(wanted) == 1 and len(found) == 1:
+        return found
+    if set(wanted) <= set(found):
+        return wanted
+    raise LabError(
+        f"{file_name} in place of {rung.label} has to define the kernel{'s' * (len(wanted) > 1)} {', '.join(wanted)}; "
+        + (f"it defines {', '.join(found)}" if found else "it defines no __global__ void function")
+    )
+
+
+def _constant_symbol(code, rung, own) -> str | None:
+    found = _CONSTANT.findall(code)
+    if not own or rung.constant in found:
+        return rung.constant
+    return found[0] if len(found) == 1 else None
+
+
+_modules: dict = {}
+
+
+def _module(variant: Variant, defines: dict[str, int]):
+    key = (variant.source, variant.path, tuple(defines.items()))
+    if key not in _modules:
+        from labkit.cuda import autoinit  # noqa: F401  (compiling needs the device's context)
+        from labkit.cuda.compiler import SourceModule
+
+        name = str(variant.path or variant.file_name).replace("\\", "/")
+        _modules[key] = SourceModule(
+            f'#line 1 "{name}"\n{variant.source}',
+            options=[*NVCC_OPTIONS, *(f"-D{name}={value}" for name, value in defines.items())],
+            no_extern_c=True,
+            include_dirs=[str(variant.path.parent)] if variant.path else [],
+        )
+    return _modules[key]
+
+
+# ------------------------------------------------------------------------------------------------------------ plans
+class Plan:
+    """A variant made ready for one layer and one batch: compiled, its buffers allocated, its launches written down.
+
+    Parameters
+    ----------
+    variant : Variant
+    layer : Layer
+    batch : int
+        Images, at least 1.
+    x, y : device pointer, optional
+        Buffers of the caller's to read from and write to, in `variant.io_dtype`; otherwise the plan has its own.
+
+    Attributes
+    ----------
+    x, k, y : device pointers
+        x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo].
+    scratch_bytes : int
+        Of the buffer between the kernels of 05.
+    images : int
+        Images a launch: less than the batch where the grid (65535) or the scratch buffer sets a limit.
+    launches : tuple of Launch
+        In order.
+
+    Raises
+    ------
+    LabError
+        If the batch is no positive integer, or the variant does not support the layer.
+    labkit.cuda.driver.MemoryError
+        If the device's memory does not suffice.
+    """
+
+    def __init__(self, variant: Variant, layer: Layer, batch: int, x=None, y=None):
+        variant.supports(layer)
+        x_shape, y_shape = layer.x_shape(batch), layer.y_shape(batch)  # refuses a batch that is none
+        from labkit.cuda import autoinit  # noqa: F401  (retains the device's context)
+        from labkit.cuda import driver
+
+        self.variant, self.layer, self.batch = variant, layer, int(batch)
+        self._driver = driver
+        module = variant.module(layer)
+
+        size = variant.io_dtype.itemsize
+        self._owned = []
+        self.x = self._allocate(size * int(np.prod(x_shape, dtype=np.int64))) if x is None else x
+        self.k = self._allocate(size * int(np.prod(layer.k_shape)))
+        self.y = self._allocate(size * int(np.prod(y_shape, dtype=np.int64))) if y is None else y
+        self._constant = self._constant_address(module)
+
+        scratch = variant.rung.scratch(_scope(layer, 1, variant.options))
+        self.images = self._images_a_launch(scratch)
+        self.scratch_bytes = scratch * self.images
+        scratch_buffer = self._allocate(self.scratch_bytes) if scratch else None
+
+        functions = {name: module.get_function(name).prepare(SIGNATURE) for name in variant.kernels}
+        self.functions = functions
+        x_step = size * layer.C * layer.H * layer.W  # bytes an image
+        y_step = size * layer.M * layer.Ho * layer.Wo
+        launches, self._calls = [], []
+        for first in range(0, self.batch, self.images):
+            images = min(self.images, self.batch - first)
+            where = {
+                "x": int(self.x) + first * x_step,
+                "k": int(self.k),
+                "y": int(self.y) + first * y_step,
+                "u": int(scratch_buffer) if scratch else 0,
+            }
+            sizes = (images, layer.C, layer.H, layer.W, layer.M, layer.K)
+            for launch, step in zip(variant._launches(layer, images), variant.rung.steps, strict=True):
+                pointers = (where[name] for name in step.buffers)
+                dynamic = launch.shared if variant._dynamic_shared else 0
+                launches.append(launch)
+                self._calls.append(
+                    (functions[launch.kernel].prepared_async_call, launch.grid, launch.block, (*pointers, *sizes), dynamic)
+                )
+        self.launches = tuple(launches)
+
+    def _allocate(self, size):
+        buffer = self._driver.mem_alloc(size)
+        self._owned.append(buffer)
+        return buffer
+
+    def _constant_address(self, module):
+        """Where the mask goes in constant memory, as an address, or None."""
+        if not self.variant.constant:
+            return None
+        address, size = module.get_global(self.variant.constant)
+        needed = int(np.prod(self.layer.k_shape)) * self.variant.io_dtype.itemsize
+        if needed > size:
+            raise LabError(
+                f"{self.variant.label}: the __constant__ array {self.variant.constant} has {size:,} bytes, the mask of "
+                f"{self.layer} {needed:,}"
+            )
+        return address
+
+    def _images_a_launch(self, scratch):
+        """As many as the grid and the scratch buffer have room for, in chunks of nearly equal size."""
+        most = min(self.batch, MAX_GRID_YZ)
+        if scratch:
+            free, _ = self._driver.mem_get_info()
+            most = max(1, min(most, min(MAX_SCRATCH_BYTES, free // 4) // scratch))
+        chunks = -(-self.batch // most)
+        return -(-self.batch // chunks)
+
+    def load(self, x: np.ndarray | None = None, k: np.ndarray | None = None) -> None:
+        """Copy inputs to the device, cast to `variant.io_dtype`.
+
+        Parameters
+        ----------
+        x : array [B,C,H,W], optional
+        k : array [M,C,K,K], optional
+            Also copied to the __constant__ array, if the variant has one.
+
+        Raises
+        ------
+        LabError
+            If a shape is not the plan's.
+        """
+        if x is not None:
+            self._driver.memcpy_htod(self.x, self._as_input("x", x, self.layer.x_shape(self.batch)))
+        if k is not None:
+            k = self._as_input("k", k, self.layer.k_shape)
+            self._driver.memcpy_htod(self.k, k)
+            if self._constant is not None:
+                self._driver.memcpy_htod(self._constant, k)
+
+    def _as_input(self, name, array, shape):
+        array = np.ascontiguousarray(array, self.variant.io_dtype)
+        if array.shape != shape:
+            raise LabError(f"{name} has the shape {array.shape}, but {self.layer} with a batch of {self.batch} needs {shape}")
+        return array
+
+    def run(self, stream=None) -> None:
+        """The op: launch the kernels. Returns before they have finished."""
+        for call, grid, block, arguments, shared in self._calls:
+            call(grid, block, stream, *arguments, shared_size=shared)
+
+    def result(self) -> np.ndarray:
+        """Wait, and copy y back: array [B,M,Ho,Wo] in `variant.io_dtype`."""
+        y = np.empty(self.layer.y_shape(self.batch), self.variant.io_dtype)
+        self._driver.memcpy_dtoh(y, self.y)
+        return y
+
+    def close(self) -> None:
+        """Free the plan's own buffers; a second call does nothing."""
+        self._calls = ()
+        while self._owned:
+            self._owned.pop().free()
+
+    def __enter__(self) -> Plan:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Plan {self.variant.label}, {self.layer.name}, batch {self.batch}, {len(self.launches)} launches>"
+
+
+# ------------------------------------------------------------------------------------------------- what a page shows
+def diff(a: int | Variant, b: int | Variant, context: int = 2):
+    """What changed from one rung's kernel to another's, their opening comments left out.
+
+    Parameters
+    ----------
+    a, b : int or Variant
+        Rung numbers, or variants (a reader's own kernel, say).
+    context : int
+        Unchanged lines around a change.
+
+    Returns
+    -------
+    labkit.listing.Diff
+        Shown in colour by a notebook; its text is a unified diff; `.changed_lines` counts.
+    """
+    from labkit.listing import Diff
+
+    sides = [each if isinstance(each, Variant) else variant(each) for each in (a, b)]
+    return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)), context=context)
+
+
+def show(which: int | Variant):
+    """A rung's kernel file (or a variant's source), with its colours in a notebook."""
+    from labkit.listing import Listing
+
+    chosen = which if isinstance(which, Variant) else variant(which)
+    return Listing(chosen.file_name, chosen.source)

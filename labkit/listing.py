@@ -1,0 +1,179 @@
+"""Kernel sources as a page shows them: with their colours, or as the difference between two of them."""
+
+from __future__ import annotations
+
+import difflib
+import html
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+_WORD = re.compile(r"\w+|\s+|.")
+
+# Half-transparent, so that the page's own background, light or dark, shows through.
+_ROW = {"-": "background:rgba(218,54,51,.13)", "+": "background:rgba(46,160,67,.15)", " ": ""}
+_WORDS = {"-": "background:rgba(218,54,51,.33)", "+": "background:rgba(46,160,67,.37)"}
+_FRAME = (
+    "overflow-x:auto;border:1px solid rgba(128,128,128,.35);border-radius:4px;font-size:13px;line-height:1.45;"
+    "font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)"
+)
+_HEAD = "padding:4px 10px;border-bottom:1px solid rgba(128,128,128,.35);opacity:.85"
+_NUMBER = "display:inline-block;width:3em;padding-right:.6em;text-align:right;opacity:.5;user-select:none"
+
+
+def without_contract(source: str) -> tuple[int, list[str]]:
+    """Leave out the comment that opens a kernel file.
+
+    Returns
+    -------
+    int, list of str
+        How many lines were left out (with the blank lines after them), and the rest.
+    """
+    lines = source.rstrip().split("\n")
+    first = 0
+    while first < len(lines) and lines[first].startswith("//"):
+        first += 1
+    while first < len(lines) and not lines[first].strip():
+        first += 1
+    return first, lines[first:]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a diff: its kind (" ", "-" or "+"), its number in its file, its text and, if known, its new words."""
+
+    kind: str
+    number: int
+    text: str
+    changed: tuple[tuple[int, int], ...] = ()  # spans of characters
+
+
+class Diff:
+    """What changed between two kernel sources. Prints as a unified diff; notebooks show it in colour.
+
+    Attributes
+    ----------
+    hunks : list of list of Row
+        Changed lines with a few unchanged ones around them.
+    changed_lines : int
+        A replaced line counts once.
+    """
+
+    def __init__(self, a_label, a_file, a_source, b_label, b_file, b_source, context=2):
+        self.labels = a_label, b_label
+        self.files = a_file, b_file
+        (skipped_a, a), (skipped_b, b) = without_contract(a_source), without_contract(b_source)
+        matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+        self.changed_lines = sum(
+            max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"
+        )
+        self.hunks = []
+        for group in matcher.get_grouped_opcodes(context):
+            rows = []
+            for tag, i1, i2, j1, j2 in group:
+                old = [Row("-", skipped_a + i + 1, a[i]) for i in range(i1, i2)]
+                new = [Row("+", skipped_b + j + 1, b[j]) for j in range(j1, j2)]
+                if tag == "equal":
+                    rows += [Row(" ", row.number, row.text) for row in new]
+                else:
+                    if len(old) == len(new):
+                        pairs = [_changed_words(*pair) for pair in zip(old, new, strict=True)]
+                        old, new = map(list, zip(*pairs, strict=True))
+                    rows += old + new
+            self.hunks.append(rows)
+
+    @cached_property
+    def title(self) -> str:
+        lines = "1 changed line" if self.changed_lines == 1 else f"{self.changed_lines} changed lines"
+        return f"{self.labels[0]} → {self.labels[1]}: {lines}"
+
+    def __repr__(self) -> str:
+        text = [self.title, f"--- {self.files[0]}", f"+++ {self.files[1]}"]
+        for rows in self.hunks:
+            text.append(f"@@ line {rows[0].number} @@")
+            text += [f"{row.kind}{row.text}".rstrip() for row in rows]
+        return "\n".join(text)
+
+    def _repr_html_(self) -> str:
+        hunks = '<div style="opacity:.5;padding-left:1em">⋯</div>'.join(
+            "".join(map(_row_html, rows)) for rows in self.hunks
+        )
+        return (
+            f'<div style="{_FRAME}"><div style="{_HEAD}">{html.escape(self.title)}</div>'
+            f'<div style="width:max-content;min-width:100%;padding:4px 0">{hunks}</div></div>'
+        )
+
+
+def _changed_words(old: Row, new: Row) -> tuple[Row, Row]:
+    """Mark the words in which two lines differ, if they have most of them in common."""
+    a, b = _WORD.findall(old.text), _WORD.findall(new.text)
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+    if matcher.ratio() < 0.5:
+        return old, new
+    spans = [], []
+    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+        if tag != "equal":
+            for span, words, first, last in ((spans[0], a, i1, i2), (spans[1], b, j1, j2)):
+                start = len("".join(words[:first]))
+                span.append((start, start + len("".join(words[first:last]))))
+    return (
+        Row(old.kind, old.number, old.text, tuple(s for s in spans[0] if s[0] < s[1])),
+        Row(new.kind, new.number, new.text, tuple(s for s in spans[1] if s[0] < s[1])),
+    )
+
+
+def _row_html(row: Row) -> str:
+    text, position = "", 0
+    for start, end in row.changed:
+        text += html.escape(row.text[position:start])
+        text += f'<span style="{_WORDS[row.kind]}">{html.escape(row.text[start:end])}</span>'
+        position = end
+    text += html.escape(row.text[position:])
+    return (
+        f'<div style="white-space:pre;{_ROW[row.kind]}"><span style="{_NUMBER}">{row.number}</span>'
+        f"{row.kind} {text}</div>"
+    )
+
+
+# JupyterLab's names for the colours of its editor, with colours that read on light and on dark for any other page.
+_COLOURS = {
+    "k": ("keyword", "#3b7a2a"), "kt": ("def", "#2f73c4"), "c": ("comment", "#80808f"), "s": ("string", "#b5533c"),
+    "m": ("number", "#2f8a5b"), "cp": ("meta", "#9a5bb5"), "nf": ("def", "#2f73c4"),
+}  # fmt: skip
+_SAME = {
+    "kr": "k", "kc": "k", "kd": "k", "cm": "c", "c1": "c", "ch": "c", "mi": "m", "mf": "m", "mh": "m",
+    "sc": "s", "cpf": "cp", "nb": "kt",
+}  # fmt: skip
+
+
+class Listing:
+    """A source with its colours. Prints as its text; notebooks show it in colour.
+
+    Attributes
+    ----------
+    text : str
+    file : str
+        Its name, shown above it.
+    """
+
+    def __init__(self, file: str, text: str):
+        self.file, self.text = file, text.rstrip() + "\n"
+
+    def __repr__(self) -> str:
+        return self.text.rstrip()
+
+    def _repr_html_(self) -> str:
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers.c_like import CudaLexer
+
+        rules = "".join(
+            f".labkit-listing .{name}{{color:var(--jp-mirror-editor-{variable}-color,{colour})}}"
+            for name, (variable, colour) in
+            (_COLOURS | {name: _COLOURS[same] for name, same in _SAME.items()}).items()
+        )  # fmt: skip
+        code = highlight(self.text, CudaLexer(), HtmlFormatter(nowrap=True))
+        return (
+            f'<style>{rules}</style><div style="{_FRAME}"><div style="{_HEAD}">{html.escape(self.file)}</div>'
+            f'<pre class="labkit-listing" style="margin:0;padding:4px 10px;font:inherit;background:none">{code}</pre></div>'
+        )
