@@ -1,8 +1,9 @@
 """The ladder: one convolution, one idea a rung, and everything that is needed to run each of them.
 
-`LADDER` is data. A `Rung` names its kernel file, its kernels with their launch geometry, its options and its limits;
-the kernel files hold no host code. A `Variant` is a rung with chosen options, or with a reader's own source in
-place of the rung's. A `Plan` is a variant made ready for one layer and one batch: compiled, with its buffers.
+`LADDER` is data. A `Rung` names its kernel file, its kernels with their launch geometry, its options and its
+limits; the kernel files hold no host code. A `Variant` is a rung with chosen options, or with a reader's own
+source in place of the rung's. A `Plan` is a variant made ready for one layer and one batch: compiled, with
+its buffers.
 
     tiled = variant(4, tile=32)
     with tiled.plan(LENET86[1], batch=100) as plan:
@@ -28,10 +29,9 @@ from labkit.errors import LabError
 from labkit.layers import Layer
 from labkit.paths import cuda_src
 
-# The limits of a CUDA device, which the CPU engine keeps as well (CUDA C++ Programming Guide, "Compute Capabilities").
+# A CUDA device's limits, which the CPU engine keeps: CUDA C++ Programming Guide, "Compute Capabilities".
 MAX_THREADS = 1024  # a block
-MAX_GRID_YZ = 65535
-MAX_GRID_X = 2**31 - 1
+MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integers
 CONSTANT_BYTES = 64 * 1024
 SHARED_BYTES = 48 * 1024  # static
@@ -41,15 +41,18 @@ MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images th
 SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
 NVCC_OPTIONS = ("-std=c++17", "-O3")
 
+_FP16 = np.dtype(np.float16)
+_FP32 = np.dtype(np.float32)
 
-# ---------------------------------------------------------------------------------------------------------- geometry
+
+# --------------------------------------------------------------------------------------------------- geometry
 def _tiles(length: int, tile: int) -> int:
     """How many tiles cover `length`: the last one may stick out."""
     return -(-length // tile)
 
 
 def _scope(layer: Layer, images: int, options) -> SimpleNamespace:
-    """What the geometry of a step may depend on: the layer's dimensions, B images, and the variant's options."""
+    """What a step's geometry may depend on: the layer's dimensions, B images, the variant's options."""
     dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
     return SimpleNamespace(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
 
@@ -65,8 +68,8 @@ class Step:
     buffers : tuple of str
         What it gets for its three pointers: "x", "k", "y", or "u", the rung's scratch.
     grid, block, shared : callable
-        Of the scope `s`: C, H, W, M, K, Ho, Wo, B (images of this launch), pixels = Ho Wo, depth = C K K, and the
-        variant's options by name. `shared` is the block's shared memory in bytes.
+        Of the scope `s`: C, H, W, M, K, Ho, Wo, B (images of this launch), pixels = Ho Wo, depth = C K K, and
+        the variant's options by name. `shared` is the block's shared memory in bytes.
     """
 
     kernel: str
@@ -76,27 +79,7 @@ class Step:
     shared: Callable = lambda s: 0
 
 
-@dataclass(frozen=True)
-class Rounding:
-    """How a kernel rounds, for the checker's error bound.
-
-    Attributes
-    ----------
-    storage : dtype
-        Of x, k and y: the inputs are rounded to it before the kernel runs, the output after.
-    accumulate : dtype
-        Of the running sum.
-    part : dtype, optional
-        Of the partial sums of `part_terms` products each, where a kernel sums in two levels.
-    """
-
-    storage: np.dtype = np.dtype(np.float32)
-    accumulate: np.dtype = np.dtype(np.float32)
-    part: np.dtype | None = None
-    part_terms: int = 0
-
-
-# ---------------------------------------------------------------------------------------------------------- options
+# ---------------------------------------------------------------------------------------------------- options
 def _positive(value) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
 
@@ -104,7 +87,7 @@ def _positive(value) -> bool:
 def _block_option(name, value):
     """A block of threads (x, y)."""
     if not (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_positive, value))):
-        raise LabError(f"{name}={value!r}: a block is a pair of positive integers (x, y), for example (32, 8)")
+        raise LabError(f"{name}={value!r}: a block is a pair of positive integers (x, y), such as (32, 8)")
     value = tuple(map(int, value))
     if value[0] * value[1] > MAX_THREADS:
         raise LabError(f"{name}={value} has {value[0] * value[1]} threads; a block has at most {MAX_THREADS}")
@@ -154,7 +137,7 @@ class Option:
     validate: Callable
 
 
-# ------------------------------------------------------------------------------------------------------------ rungs
+# ------------------------------------------------------------------------------------------------------ rungs
 @dataclass(frozen=True)
 class Rung:
     """One rung of the ladder.
@@ -170,8 +153,10 @@ class Rung:
     options : mapping of str to Option
     defines : callable
         Of the scope: the compile-time parameters, handed to the compiler as -DNAME=value.
+    io_dtype : dtype
+        Of x, k and y on the device.
     rounding : callable
-        Of the options: the `Rounding` of a variant.
+        Of the options: where the kernel rounds, as the arguments of `labkit.checker.Rounding`.
     constant : str or None
         The __constant__ array that holds the mask.
     scratch : callable
@@ -185,7 +170,8 @@ class Rung:
     steps: tuple[Step, ...]
     options: dict[str, Option] = field(default_factory=dict)
     defines: Callable = lambda s: {}
-    rounding: Callable = lambda options: Rounding()
+    io_dtype: np.dtype = _FP32
+    rounding: Callable = lambda options: {}
     constant: str | None = None
     scratch: Callable = lambda s: 0
 
@@ -208,8 +194,6 @@ class Rung:
         return f"{self.label}: {self.idea}"
 
 
-_FP16 = np.dtype(np.float16)
-_FP32 = np.dtype(np.float32)
 _BLOCK = Option((16, 16), "threads of a block (x, y): the outputs of a tile", _block_option)
 _TILE = Option(16, "side of a square tile; a block has tile x tile threads", _tile_option)
 
@@ -230,7 +214,7 @@ LADDER = (
     ),
     Rung(
         2, "constant", "Constant memory: the mask beside the cores",
-        "All threads of a warp read the same mask element at the same time: constant memory serves that at once.",
+        "All threads of a warp read the same mask element at a time: constant memory serves that at once.",
         steps=(_DIRECT,),
         options={"block": _BLOCK},
         constant="mask",
@@ -245,7 +229,7 @@ LADDER = (
     ),
     Rung(
         4, "tiling", "Tiling: share what the neighbours need",
-        "A block loads its input tile and halo once, into shared memory, and reads it up to K*K times from there.",
+        "A block loads its inputs once, tile and halo, and reads them up to K*K times from shared memory.",
         steps=(
             Step(
                 kernel="conv",
@@ -261,7 +245,7 @@ LADDER = (
     ),
     Rung(
         5, "unroll_gemm", "Unroll and GEMM: a convolution is a matrix product",
-        "im2col writes the inputs of every output pixel into a column of a matrix; a tiled matrix product does the rest.",
+        "im2col copies each output pixel's inputs into a column of a matrix; a matrix product does the rest.",
         steps=(
             Step(
                 kernel="im2col",
@@ -310,7 +294,8 @@ LADDER = (
         ),
         options={"tile": _TILE},
         defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
-        rounding=lambda options: Rounding(_FP16, _FP32, part=_FP16, part_terms=options["tile"]),
+        io_dtype=_FP16,
+        rounding=lambda options: {"partial": ("float16", options["tile"]), "output": "float16"},
     ),
     Rung(
         8, "tensor_cores", "Tensor cores: a warp multiplies whole tiles",
@@ -329,7 +314,8 @@ LADDER = (
             "warps": Option(4, "warps of a block", _warps_option),
         },
         defines=lambda s: {"FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps},
-        rounding=lambda options: Rounding(_FP16, _FP32),
+        io_dtype=_FP16,
+        rounding=lambda options: {"total": "tensor", "output": "float16"},
     ),
 )  # fmt: skip
 
@@ -348,7 +334,7 @@ def rung(number: int) -> Rung:
     raise LabError(f"there is no rung {number!r}; the ladder has {', '.join(each.label for each in LADDER)}")
 
 
-# --------------------------------------------------------------------------------------------------------- variants
+# --------------------------------------------------------------------------------------------------- variants
 @dataclass(frozen=True)
 class Launch:
     """One kernel launch of a plan: the step's geometry with the numbers filled in."""
@@ -408,12 +394,14 @@ class Variant:
     @property
     def io_dtype(self) -> np.dtype:
         """Of x, k and y on the device."""
-        return self.rounding.storage
+        return self.rung.io_dtype
 
     @property
-    def rounding(self) -> Rounding:
-        """How it rounds, for the checker."""
-        return self.rung.rounding(self.options)
+    def rounding(self):
+        """Where it rounds: a `labkit.checker.Rounding`."""
+        from labkit.checker import Rounding
+
+        return Rounding(**self.rung.rounding(self.options))
 
     @functools.cached_property
     def identity(self) -> str:
@@ -458,38 +446,38 @@ class Variant:
         Raises
         ------
         LabError
-            Naming the limit and the number, if the mask exceeds constant memory, a tile exceeds shared memory, the
-            grid exceeds its limits, or one image is too large for 32-bit offsets.
+            Naming the limit and the number, if the mask exceeds constant memory, a tile shared memory,
+            the grid exceeds its limits, or one image is too large for 32-bit offsets.
         """
         if self.constant and self.rung.constant:
             size = int(np.prod(layer.k_shape)) * self.io_dtype.itemsize
             if size > CONSTANT_BYTES:
                 raise LabError(
-                    f"{self.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; that of {layer} has "
-                    f"{layer.M}*{layer.C}*{layer.K}*{layer.K} elements, {size:,} bytes: take rung 1, 5, 6, 7 or 8"
+                    f"{self.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; the mask of "
+                    f"{layer} has {size:,}: take a rung that does not, such as 1 or 6"
                 )
         s = _scope(layer, 1, self.options)
         for what, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
                            ("mask", layer.M * s.depth), ("unrolled", self.rung.scratch(s) // 4)):  # fmt: skip
             if size > MAX_OFFSET:
                 raise LabError(
-                    f"{self.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; the {what} "
-                    f"matrix of {layer} has {size:,} elements an image"
+                    f"{self.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; "
+                    f"the {what} of {layer} has {size:,} elements"
                 )
         for launch in self._launches(layer, 1):
             threads = int(np.prod(launch.block))
             if threads > MAX_THREADS:
-                raise LabError(f"{self.label}: a block of {threads} threads; a block has at most {MAX_THREADS}")
+                raise LabError(f"{self.label}: {threads} threads in a block; the limit is {MAX_THREADS}")
             if launch.shared > SHARED_BYTES:
                 raise LabError(
-                    f"{self.label} needs {launch.shared:,} bytes of shared memory a block for {layer}; a block has "
-                    f"{SHARED_BYTES:,}: take a smaller {' or '.join(self.rung.options)}"
+                    f"{self.label} needs {launch.shared:,} bytes of shared memory a block for {layer}; the "
+                    f"limit is {SHARED_BYTES:,}: take a smaller {' or '.join(self.rung.options)}"
                 )
-            for axis, size, limit in zip("xyz", launch.grid, (MAX_GRID_X, MAX_GRID_YZ, MAX_GRID_YZ), strict=True):
+            for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
                 if size > limit:
                     raise LabError(
-                        f"{self.label}: the grid of {launch.kernel} for {layer} has {size:,} blocks in {axis}; "
-                        f"the limit is {limit:,}"
+                        f"{self.label}: {launch.kernel} for {layer} takes {size:,} blocks in {axis}; "
+                        f"the limit of a grid is {limit:,}"
                     )
 
     def module(self, layer: Layer):
@@ -516,8 +504,8 @@ def variant(number: int, source: str | Path | None = None, **options) -> Variant
         Of the rung.
     source : str or Path, optional
         A reader's own kernel in place of the rung's: its text, or the path of a .cu file. It gets the rung's
-        arguments and launch geometry. A single kernel may have any name; if it declares one `__constant__` array,
-        that is filled with the mask; if it declares `extern __shared__`, it gets the rung's shared memory.
+        arguments and launch geometry. A single kernel may have any name; if it declares one `__constant__`
+        array, that gets the mask; if it declares `extern __shared__`, it gets the rung's shared memory.
     **options
         Of the rung, such as `block=(32, 8)` for 01 or `tile=32` for 04.
 
@@ -553,9 +541,12 @@ def _short(value) -> str:
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-# ------------------------------------------------------------------------------------------------- reading a source
+# ------------------------------------------------------------------------------------------- reading a source
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
-_KERNEL = re.compile(r"__global__\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?void\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)")
+_KERNEL = re.compile(
+    r"\b__global__\s(?:[^;{}()]|__launch_bounds__\s*\([^)]*\))*?\bvoid\s+"
+    r"(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\("
+)
 _CONSTANT = re.compile(r"__constant__\s+(?:\w+\s+)*?(\w+)\s*\[")
 
 
@@ -573,8 +564,8 @@ def _kernel_names(code, rung, file_name) -> tuple[str, ...]:
     if set(wanted) <= set(found):
         return wanted
     raise LabError(
-        f"{file_name} in place of {rung.label} has to define the kernel{'s' * (len(wanted) > 1)} {', '.join(wanted)}; "
-        + (f"it defines {', '.join(found)}" if found else "it defines no __global__ void function")
+        f"{file_name} takes the place of {rung.label} and has to define {' and '.join(wanted)}; it defines "
+        + (", ".join(found) or "no __global__ void function")
     )
 
 
@@ -591,7 +582,7 @@ _modules: dict = {}
 def _module(variant: Variant, defines: dict[str, int]):
     key = (variant.source, variant.path, tuple(defines.items()))
     if key not in _modules:
-        from labkit.cuda import autoinit  # noqa: F401  (compiling needs the device's context)
+        import labkit.cuda.autoinit  # noqa: F401  (a module is loaded into the device's context)
         from labkit.cuda.compiler import SourceModule
 
         name = str(variant.path or variant.file_name).replace("\\", "/")
@@ -604,9 +595,9 @@ def _module(variant: Variant, defines: dict[str, int]):
     return _modules[key]
 
 
-# ------------------------------------------------------------------------------------------------------------ plans
+# ------------------------------------------------------------------------------------------------------ plans
 class Plan:
-    """A variant made ready for one layer and one batch: compiled, its buffers allocated, its launches written down.
+    """A variant made ready for one layer and one batch: compiled, buffers allocated, launches written down.
 
     Parameters
     ----------
@@ -615,7 +606,7 @@ class Plan:
     batch : int
         Images, at least 1.
     x, y : device pointer, optional
-        Buffers of the caller's to read from and write to, in `variant.io_dtype`; otherwise the plan has its own.
+        Buffers of the caller to read from and write to, in `variant.io_dtype`; else the plan has its own.
 
     Attributes
     ----------
@@ -639,7 +630,6 @@ class Plan:
     def __init__(self, variant: Variant, layer: Layer, batch: int, x=None, y=None):
         variant.supports(layer)
         x_shape, y_shape = layer.x_shape(batch), layer.y_shape(batch)  # refuses a batch that is none
-        from labkit.cuda import autoinit  # noqa: F401  (retains the device's context)
         from labkit.cuda import driver
 
         self.variant, self.layer, self.batch = variant, layer, int(batch)
@@ -676,9 +666,8 @@ class Plan:
                 pointers = (where[name] for name in step.buffers)
                 dynamic = launch.shared if variant._dynamic_shared else 0
                 launches.append(launch)
-                self._calls.append(
-                    (functions[launch.kernel].prepared_async_call, launch.grid, launch.block, (*pointers, *sizes), dynamic)
-                )
+                call = functions[launch.kernel].prepared_async_call
+                self._calls.append((call, launch.grid, launch.block, (*pointers, *sizes), dynamic))
         self.launches = tuple(launches)
 
     def _allocate(self, size):
@@ -694,14 +683,14 @@ class Plan:
         needed = int(np.prod(self.layer.k_shape)) * self.variant.io_dtype.itemsize
         if needed > size:
             raise LabError(
-                f"{self.variant.label}: the __constant__ array {self.variant.constant} has {size:,} bytes, the mask of "
-                f"{self.layer} {needed:,}"
+                f"{self.variant.label}: the __constant__ array {self.variant.constant} has {size:,} bytes, "
+                f"the mask of {self.layer} {needed:,}: make the array larger"
             )
         return address
 
     def _images_a_launch(self, scratch):
         """As many as the grid and the scratch buffer have room for, in chunks of nearly equal size."""
-        most = min(self.batch, MAX_GRID_YZ)
+        most = min(self.batch, MAX_GRID[2])
         if scratch:
             free, _ = self._driver.mem_get_info()
             most = max(1, min(most, min(MAX_SCRATCH_BYTES, free // 4) // scratch))
@@ -733,7 +722,9 @@ class Plan:
     def _as_input(self, name, array, shape):
         array = np.ascontiguousarray(array, self.variant.io_dtype)
         if array.shape != shape:
-            raise LabError(f"{name} has the shape {array.shape}, but {self.layer} with a batch of {self.batch} needs {shape}")
+            raise LabError(
+                f"{name} has the shape {array.shape}; {self.layer}, batch {self.batch}, needs {shape}"
+            )
         return array
 
     def run(self, stream=None) -> None:
@@ -760,10 +751,11 @@ class Plan:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Plan {self.variant.label}, {self.layer.name}, batch {self.batch}, {len(self.launches)} launches>"
+        launches = f"{len(self.launches)} launch{'es' * (len(self.launches) != 1)}"
+        return f"<Plan {self.variant.label}, {self.layer.name}, batch {self.batch}, {launches}>"
 
 
-# ------------------------------------------------------------------------------------------------- what a page shows
+# ------------------------------------------------------------------------------------------ what a page shows
 def diff(a: int | Variant, b: int | Variant, context: int = 2):
     """What changed from one rung's kernel to another's, their opening comments left out.
 

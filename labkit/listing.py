@@ -14,8 +14,8 @@ _WORD = re.compile(r"\w+|\s+|.")
 _ROW = {"-": "background:rgba(218,54,51,.13)", "+": "background:rgba(46,160,67,.15)", " ": ""}
 _WORDS = {"-": "background:rgba(218,54,51,.33)", "+": "background:rgba(46,160,67,.37)"}
 _FRAME = (
-    "overflow-x:auto;border:1px solid rgba(128,128,128,.35);border-radius:4px;font-size:13px;line-height:1.45;"
-    "font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)"
+    "overflow-x:auto;border:1px solid rgba(128,128,128,.35);border-radius:4px;font-size:13px;"
+    "line-height:1.45;font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)"
 )
 _HEAD = "padding:4px 10px;border-bottom:1px solid rgba(128,128,128,.35);opacity:.85"
 _NUMBER = "display:inline-block;width:3em;padding-right:.6em;text-align:right;opacity:.5;user-select:none"
@@ -40,7 +40,7 @@ def without_contract(source: str) -> tuple[int, list[str]]:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a diff: its kind (" ", "-" or "+"), its number in its file, its text and, if known, its new words."""
+    """A line of a diff: its kind (" ", "-" or "+"), number in its file, text and, if known, changed words."""
 
     kind: str
     number: int
@@ -135,10 +135,11 @@ def _row_html(row: Row) -> str:
     )
 
 
-# JupyterLab's names for the colours of its editor, with colours that read on light and on dark for any other page.
+# JupyterLab's names for its editor's colours; on any other page, colours that read on light and on dark.
 _COLOURS = {
-    "k": ("keyword", "#3b7a2a"), "kt": ("def", "#2f73c4"), "c": ("comment", "#80808f"), "s": ("string", "#b5533c"),
-    "m": ("number", "#2f8a5b"), "cp": ("meta", "#9a5bb5"), "nf": ("def", "#2f73c4"),
+    "k": ("keyword", "#3b7a2a"), "kt": ("def", "#2f73c4"), "nf": ("def", "#2f73c4"),
+    "m": ("number", "#2f8a5b"),
+    "c": ("comment", "#80808f"), "s": ("string", "#b5533c"), "cp": ("meta", "#9a5bb5"),
 }  # fmt: skip
 _SAME = {
     "kr": "k", "kc": "k", "kd": "k", "cm": "c", "c1": "c", "ch": "c", "mi": "m", "mf": "m", "mh": "m",
@@ -175,5 +176,6 @@ class Listing:
         code = highlight(self.text, CudaLexer(), HtmlFormatter(nowrap=True))
         return (
             f'<style>{rules}</style><div style="{_FRAME}"><div style="{_HEAD}">{html.escape(self.file)}</div>'
-            f'<pre class="labkit-listing" style="margin:0;padding:4px 10px;font:inherit;background:none">{code}</pre></div>'
+            '<pre class="labkit-listing" style="margin:0;padding:4px 10px;font:inherit;background:none">'
+            f"{code}</pre></div>"
         )

@@ -18,8 +18,8 @@ extern "C" __global__ void conv(const half *__restrict__ x, const half *__restri
     __shared__ half k_tile[TILE][TILE];
     __shared__ half2 u_tile[TILE][TILE];
     const int Ho = H - K + 1, Wo = W - K + 1;
-    const int pixels = Ho * Wo, depth = C * K * K;           // y [M,pixels] = k [M,depth] u [depth,pixels]
-    const int n = (blockIdx.x * TILE + threadIdx.x) * 2;     // and n + 1
+    const int pixels = Ho * Wo, depth = C * K * K;        // y [M,pixels] = k [M,depth] u [depth,pixels]
+    const int n = (blockIdx.x * TILE + threadIdx.x) * 2;  // and n + 1
     const int m = blockIdx.y * TILE + threadIdx.y;
     const int b = blockIdx.z;
 
@@ -32,21 +32,21 @@ extern "C" __global__ void conv(const half *__restrict__ x, const half *__restri
     const half zero = __float2half(0);
     float2 sum = {0, 0};
     for (int step = 0; step < depth; step += TILE) {
-        const int column = step + threadIdx.x;               // of k
+        const int column = step + threadIdx.x;            // of k
         k_tile[threadIdx.y][threadIdx.x] = m < M && column < depth ? k[m * depth + column] : zero;
-        const int row = step + threadIdx.y;                  // of u: element (c, p, q) of a window
+        const int row = step + threadIdx.y;               // of u: element (c, p, q) of a window
         const int c = row / (K * K), p = row / K % K, q = row % K;
         u_tile[threadIdx.y][threadIdx.x] = __halves2half2(
             row < depth && n < pixels ? x[(c * H + h + p) * W + w + q] : zero,
             row < depth && n + 1 < pixels ? x[(c * H + next_h + p) * W + next_w + q] : zero);
-        __syncthreads();                                     // both tiles are complete
+        __syncthreads();                                  // both tiles are complete
         half2 part = __halves2half2(zero, zero);
         #pragma unroll
         for (int i = 0; i < TILE; ++i)
             part = __hfma2(__half2half2(k_tile[threadIdx.y][i]), u_tile[i][threadIdx.x], part);
         sum.x += __low2float(part);
         sum.y += __high2float(part);
-        __syncthreads();                                     // nobody reads them any more: next step
+        __syncthreads();                                  // nobody reads them any more: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = __float2half(sum.x);
