@@ -1,5 +1,18 @@
 """The lab's figures, in one style: each function draws one, on the page or into a file."""
 
 from labkit.draw.charts import ladder, op_times, roofline, time
+from labkit.draw.ideas import coalescing, convolution, grid, images, network, sectors, tile
 
-__all__ = ["ladder", "op_times", "roofline", "time"]
+__all__ = [
+    "coalescing",
+    "convolution",
+    "grid",
+    "images",
+    "ladder",
+    "network",
+    "op_times",
+    "roofline",
+    "sectors",
+    "tile",
+    "time",
+]

@@ -38,9 +38,7 @@ def time(trace, title=None, subtitle="", path=None):
     _need(trace, ["kind", "name", "calls", "total_ms"], "draw.time")
     device = _busiest(trace[trace["kind"].isin(["kernel", "copy"])])
     api = _busiest(trace[trace["kind"] == "api"])
-    groups = [
-        (where, rows) for where, rows in (("On the device", device), ("API calls on the host", api)) if rows
-    ]
+    groups = [(where, rows) for where, rows in (("On the device", device), ("API calls on the host", api)) if rows]
     if not groups:
         raise LabError('draw.time got no row with kind "kernel", "copy" or "api": trace something first')
 
@@ -49,9 +47,7 @@ def time(trace, title=None, subtitle="", path=None):
     with canvas(height, path=path) as page:
         first_where, first = groups[0]
         what = "of the device’s time" if first_where == "On the device" else "of the time in API calls"
-        page.heading(
-            title or f"{_elide(first[0]['name'], 34)} takes {_percent(first[0]['share'])} {what}", subtitle
-        )
+        page.heading(title or f"{_elide(first[0]['name'], 34)} takes {_percent(first[0]['share'])} {what}", subtitle)
         names = [row["name"] for _, rows in groups for row in rows]
         mono = {"family": "DejaVu Sans Mono", "size": SMALL}
         names_end = 24 + min(250, max(_mono_width(_elide(name, 34)) for name in names))
@@ -115,9 +111,7 @@ def time(trace, title=None, subtitle="", path=None):
             top += step * len(rows) + 20
             words.append(
                 f"{where}: "
-                + ", ".join(
-                    f"{row['name']} {_percent(row['share'])} ({_ms(row['total_ms'])})" for row in rows
-                )
+                + ", ".join(f"{row['name']} {_percent(row['share'])} ({_ms(row['total_ms'])})" for row in rows)
                 + "."
             )
         page.text(
@@ -181,9 +175,7 @@ def ladder(
     batch = batch if batch is not None else (int(rows["batch"].iloc[0]) if "batch" in rows else None)
     layers = list(dict.fromkeys(map(label_of, rows["layer"]))) if "layer" in rows else [layer]
     if ax is not None and len(layers) > 1:
-        raise LabError(
-            f"draw.ladder(ax=) has room for one layer, the table holds {layers}: pick one with layer="
-        )
+        raise LabError(f"draw.ladder(ax=) has room for one layer, the table holds {layers}: pick one with layer=")
     rungs, others = list(dict.fromkeys(rows["label"])), []
     if library is not None:
         others = [label for label in dict.fromkeys(library["label"]) if label not in rungs]
@@ -214,9 +206,7 @@ def ladder(
                 page.text(x, y + 24, panel.layer, weight="bold")
             frame = page.axes(x, y + head, x + width, y + panel_height - foot)
             panel.draw(page, frame, rungs, others, highlight, width, named=i % across == 0)
-        page.alt = "Bar chart, op time over the floor, log scale. " + " ".join(
-            panel.words() for panel in panels
-        )
+        page.alt = "Bar chart, op time over the floor, log scale. " + " ".join(panel.words() for panel in panels)
         page.plain = "Figure: the ladder, op time over the floor for each rung"
 
 
@@ -228,9 +218,7 @@ class _Panel:
         for row in [*_records(rows, layer), *_records(library, layer)]:
             label, ms = row["label"], float(row["op_ms"])
             if label in self.ms:
-                raise LabError(
-                    f"draw.ladder got several rows for {label} of {layer}: one a label and layer, please"
-                )
+                raise LabError(f"draw.ladder got several rows for {label} of {layer}: one a label and layer, please")
             times = float(row["x_floor"]) if "x_floor" in row else ms / float(row["floor_ms"])
             if times < 1:
                 raise LabError(
@@ -267,9 +255,7 @@ class _Panel:
         ax.set_xticks([], minor=True)
         ax.set_yticks(range(len(labels)), labels if named else [""] * len(labels))
         for text, label in zip(ax.get_yticklabels(), labels, strict=True):
-            text.set(
-                weight="bold" if label == highlight else "normal", color=MUTED if label in others else INK
-            )
+            text.set(weight="bold" if label == highlight else "normal", color=MUTED if label in others else INK)
         ax.tick_params(pad=6)
         ax.spines[:].set_visible(False)
         ax.grid(axis="x")
@@ -361,18 +347,14 @@ def _chosen(table, who, layer, batch):
     if batch is not None and "batch" in rows:
         rows = rows[rows["batch"] == batch]
     if who and not len(rows):
-        raise LabError(
-            f"{who} found no row for layer={layer!r}, batch={batch!r}: see the table's layer and batch"
-        )
+        raise LabError(f"{who} found no row for layer={layer!r}, batch={batch!r}: see the table's layer and batch")
     return rows
 
 
 def _records(rows, layer):
     """The rows of one layer as dicts."""
     records = [] if rows is None else rows.to_dict("records")
-    return [
-        row for row in records if "layer" not in row or layer is None or _layer_name(row["layer"]) == layer
-    ]
+    return [row for row in records if "layer" not in row or layer is None or _layer_name(row["layer"]) == layer]
 
 
 def roofline(points, device=None, peaks=None, bandwidths=None, title=None, subtitle="", path=None, ax=None):
@@ -470,9 +452,7 @@ def roofline(points, device=None, peaks=None, bandwidths=None, title=None, subti
             last = i == len(points) - 1
             roof = min(peak, x * bandwidth)
             ax.plot([x, x], [y, roof], color=FAINT, lw=1, zorder=1)
-            ax.plot(
-                x, y, "o", ms=8 if last else 6.5, color=BLUE if last else PALE, mec=PAPER, mew=1.2, zorder=5
-            )
+            ax.plot(x, y, "o", ms=8 if last else 6.5, color=BLUE if last else PALE, mec=PAPER, mew=1.2, zorder=5)
         _label_points(ax, points, obstacles, roof=lambda x: min(peak, x * bandwidth))
         page.alt = (
             f"Roofline, log scales. Roof: {bandwidth:,.0f} GB/s up to {ridge:.3g} FLOP per byte, then "
@@ -498,9 +478,7 @@ def _label_points(ax, points, obstacles, roof):
     ]
     frame = ax.get_window_extent()
     low, high = ax.get_xlim()
-    edge = [
-        ax.transData.transform((x, roof(x))) for x in (low * (high / low) ** (i / 300) for i in range(301))
-    ]
+    edge = [ax.transData.transform((x, roof(x))) for x in (low * (high / low) ** (i / 300) for i in range(301))]
 
     def free(box):
         return (
@@ -511,14 +489,10 @@ def _label_points(ax, points, obstacles, roof):
             and not any(box.contains(*point) for point in edge)
         )
 
-    for i in sorted(
-        range(len(points)), key=lambda i: -spots[i][1]
-    ):  # from the top, so that names keep their order
+    for i in sorted(range(len(points)), key=lambda i: -spots[i][1]):  # from the top, so that names keep their order
         (label, x, y), (px, py) = points[i], spots[i]
         weight = "bold" if i == len(points) - 1 else "normal"
-        text = ax.annotate(
-            label, (x, y), (0, 0), textcoords="offset points", size=SMALL, weight=weight, zorder=6
-        )
+        text = ax.annotate(label, (x, y), (0, 0), textcoords="offset points", size=SMALL, weight=weight, zorder=6)
         extent = text.get_window_extent()
         w, h = extent.width, 13 * scale
         boxes = []
@@ -564,9 +538,7 @@ def op_times(table, device=None, date=None, title=None, path=None):
     down = math.ceil(len(layers) / across)
     panel_height = 270
     with canvas(58 + down * panel_height, path=path) as page:
-        page.heading(
-            title or "Op time an image falls until the batch fills the device", _subtitle(device, date)
-        )
+        page.heading(title or "Op time an image falls until the batch fills the device", _subtitle(device, date))
         gap = 70
         name_width = max(page.text_width(label, SMALL) for label in labels) + 16
         width = (page.width - 12 - across * name_width - (across - 1) * gap - 56) / across
@@ -618,9 +590,7 @@ def op_times(table, device=None, date=None, title=None, path=None):
 def _end_labels(page, ax, ends, colors):
     """Name each line at its right end, pushed apart where lines end close together."""
     scale = ax.figure.dpi / DPI
-    spots = sorted(
-        (ax.transData.transform((x, y)).tolist() + [label] for label, x, y in ends), key=lambda s: s[1]
-    )
+    spots = sorted((ax.transData.transform((x, y)).tolist() + [label] for label, x, y in ends), key=lambda s: s[1])
     step, heights = 14 * scale, []
     for spot in spots:
         heights.append(max(spot[1], heights[-1] + step) if heights else spot[1])
@@ -720,11 +690,7 @@ def _ms(ms):
 
 
 def _three(value):
-    return (
-        f"{value:.3g}"
-        if value >= 100 or value == 0
-        else f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"
-    )
+    return f"{value:.3g}" if value >= 100 or value == 0 else f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}"
 
 
 def _times(value):

@@ -7,12 +7,11 @@ itself is imported when the first figure is drawn.
 
 import base64
 import io
-import os
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
 from labkit.errors import LabError
+from labkit.files import write
 
 WIDTH = 760  # CSS pixels: the text column of a notebook and of the report
 DPI = 100  # a figure's unit is the CSS pixel: 1/100 inch
@@ -86,9 +85,7 @@ class Page:
         if self._ax is not None:
             return self._ax
         w, h = self.width, self.height
-        return self.fig.add_axes(
-            (left / w, 1 - bottom / h, (right - left) / w, (bottom - top) / h), **options
-        )
+        return self.fig.add_axes((left / w, 1 - bottom / h, (right - left) / w, (bottom - top) / h), **options)
 
     def paper(self):
         """Axes without a frame whose data unit is the CSS pixel, y downwards: for diagrams."""
@@ -178,7 +175,7 @@ def save(page, path):
     Raises
     ------
     LabError
-        For another suffix.
+        For another suffix, or if the file cannot be written.
     """
     path = Path(path)
     if path.suffix == ".png":
@@ -192,16 +189,7 @@ def save(page, path):
         data = stream.getvalue()
     else:
         raise LabError(f"cannot save a figure as {path.name}: name it .png or .svg")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(part, 0o644)
-        os.replace(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise
+    write(path, data)
 
 
 def png(fig):
