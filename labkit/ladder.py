@@ -79,6 +79,27 @@ class Step:
     shared: Callable = lambda s: 0
 
 
+@dataclass(frozen=True)
+class Rounding:
+    """How a kernel rounds, for the checker's error bound.
+
+    Attributes
+    ----------
+    storage : dtype
+        Of x, k and y: the inputs are rounded to it before the kernel runs, the output after.
+    accumulate : dtype
+        Of the running sum.
+    part : dtype, optional
+        Of the partial sums of `part_terms` products each, where a kernel sums in two levels.
+    part_terms : int
+    """
+
+    storage: np.dtype = _FP32
+    accumulate: np.dtype = _FP32
+    part: np.dtype | None = None
+    part_terms: int = 0
+
+
 # ---------------------------------------------------------------------------------------------------- options
 def _positive(value) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
@@ -153,10 +174,8 @@ class Rung:
     options : mapping of str to Option
     defines : callable
         Of the scope: the compile-time parameters, handed to the compiler as -DNAME=value.
-    io_dtype : dtype
-        Of x, k and y on the device.
     rounding : callable
-        Of the options: where the kernel rounds, as the arguments of `labkit.checker.Rounding`.
+        Of the options: the `Rounding` of a variant.
     constant : str or None
         The __constant__ array that holds the mask.
     scratch : callable
@@ -170,8 +189,7 @@ class Rung:
     steps: tuple[Step, ...]
     options: dict[str, Option] = field(default_factory=dict)
     defines: Callable = lambda s: {}
-    io_dtype: np.dtype = _FP32
-    rounding: Callable = lambda options: {}
+    rounding: Callable = lambda options: Rounding()
     constant: str | None = None
     scratch: Callable = lambda s: 0
 
@@ -294,8 +312,7 @@ LADDER = (
         ),
         options={"tile": _TILE},
         defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
-        io_dtype=_FP16,
-        rounding=lambda options: {"partial": ("float16", options["tile"]), "output": "float16"},
+        rounding=lambda options: Rounding(_FP16, _FP32, part=_FP16, part_terms=options["tile"]),
     ),
     Rung(
         8, "tensor_cores", "Tensor cores: a warp multiplies whole tiles",
@@ -314,8 +331,7 @@ LADDER = (
             "warps": Option(4, "warps of a block", _warps_option),
         },
         defines=lambda s: {"FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps},
-        io_dtype=_FP16,
-        rounding=lambda options: {"total": "tensor", "output": "float16"},
+        rounding=lambda options: Rounding(_FP16, _FP32),
     ),
 )  # fmt: skip
 
@@ -394,14 +410,12 @@ class Variant:
     @property
     def io_dtype(self) -> np.dtype:
         """Of x, k and y on the device."""
-        return self.rung.io_dtype
+        return self.rounding.storage
 
     @property
-    def rounding(self):
-        """Where it rounds: a `labkit.checker.Rounding`."""
-        from labkit.checker import Rounding
-
-        return Rounding(**self.rung.rounding(self.options))
+    def rounding(self) -> Rounding:
+        """How it rounds, for the checker."""
+        return self.rung.rounding(self.options)
 
     @functools.cached_property
     def identity(self) -> str:
