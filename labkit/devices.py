@@ -17,6 +17,7 @@ import tomllib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,8 @@ class Device:
         "floor_float32", "copy", "to_device_pinned", …
     source : str
         Where the numbers come from.
+    software : str
+        Driver and bindings, or operating system: what else a recorded time depends on.
     """
 
     engine: str
@@ -87,11 +90,12 @@ class Device:
     peak_bandwidth: float
     measured: Mapping[str, float] | None = field(default=None, compare=False, hash=False)
     source: str = ""
+    software: str = ""
 
     @property
     def slug(self) -> str:
         """The name as a file name: "nvidia-h200"."""
-        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+        return slug(self.name)
 
     @property
     def note(self) -> str:
@@ -157,6 +161,8 @@ class Device:
                 f"{key.removeprefix('floor_')} {_rate(value, 'B/s' if 'bandwidth' in key else 'FLOP/s')}"
                 for key, value in self.measured.items() if key.startswith("floor_")
             )))  # fmt: skip
+        if self.software:
+            lines.append(("software", self.software))
         return lines + [("source", self.source)]
 
     def __str__(self) -> str:
@@ -212,9 +218,7 @@ def known(name: str) -> Device:
     found = found or [entry for full, entry in listed.items() if name.lower() in full.lower()]
     if len(found) != 1:
         count = f"{len(found)} devices" if found else "no device"
-        raise LabError(
-            f"data/devices.toml has {count} by the name {name!r}; it lists {', '.join(listed) or 'none'}"
-        )
+        raise LabError(f"data/devices.toml has {count} by the name {name!r}; it lists {', '.join(listed) or 'none'}")
     entry = found[0]
     return _gpu(
         name=entry["name"],
@@ -267,7 +271,19 @@ def _this_gpu() -> Device:
         memory_bytes=gpu.total_memory(),
         l2_bytes=get(kind.L2_CACHE_SIZE),
         source="the driver's device attributes",
+        software=_gpu_software(driver),
     )
+
+
+def _gpu_software(driver) -> str:
+    """ "CUDA 13.0, driver 580.95.05, PyCUDA 2026.1", as far as the machine tells."""
+    version = driver.get_driver_version()
+    parts = [f"CUDA {version // 1000}.{version % 1000 // 10}"]
+    kernel_module = Path("/proc/driver/nvidia/version")
+    if kernel_module.is_file():
+        found = re.search(r"\b\d+\.\d+(\.\d+)?\b", kernel_module.read_text())
+        parts += [f"driver {found[0]}"] if found else []
+    return ", ".join([*parts, f"PyCUDA {metadata.version('pycuda')}"])
 
 
 def _gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, source, **facts) -> Device:
@@ -312,6 +328,7 @@ def _this_cpu() -> Device:
         # At most two vectors loaded and one stored a clock, against two multiplied: 3 x 4 B for 4 FLOP.
         peak_bandwidth=workers * 3 * flops * clock,
         source=f"the operating system; the peaks are bounds: {flops} FLOP a clock at {clock / GIGA:.1f} GHz",
+        software=f"{platform.system()} {platform.machine()}",
     )
 
 
@@ -369,6 +386,11 @@ def _measure_host(workers: int) -> dict[str, float]:
             product = min(product, time.perf_counter() - start)
     bandwidth, rate = sum(2 * part[0].nbytes for part in parts) / copy, 2 * a.shape[0] ** 3 / product
     return {"floor_bandwidth": bandwidth, "floor_float32": rate, "copy": bandwidth, "float32_gemm": rate}
+
+
+def slug(name: str) -> str:
+    """A name as a file name: "nvidia-h200" of "NVIDIA H200"."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def _rate(value: float, unit: str) -> str:

@@ -1,0 +1,278 @@
+"""The one way this lab measures time: checked before, checked after, and refused if it cannot be true."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from labkit.check import CheckFailed, compare, is_verified, poison, tolerance
+from labkit.devices import Device, device
+from labkit.errors import LabError
+from labkit.layers import Layer
+from labkit.reference import conv_float64, error_scale
+
+if TYPE_CHECKING:
+    from labkit.ladder import Plan, Variant
+
+BATCH = {"gpu": 1000, "cpu": 10}  # images that take milliseconds on either
+SECONDS = 0.5  # spent on the timed runs of a variant, within
+RUNS = (3, 50)  # these limits
+LAYER_RUNS = 3
+WARM_UP_S = 0.05  # a GPU raises its clock in that time
+CHECKED_IMAGES = 8
+
+
+def bench(
+    variants: Variant | Iterable[Variant],
+    layer: Layer | Iterable[Layer],
+    batch: int | Iterable[int] | None = None,
+    repeat: int | None = None,
+) -> pd.DataFrame:
+    """Measure op time and layer time of variants that `check` has verified.
+
+    The op time is that of the kernels alone, between two events, the median of `repeat` runs. Runs of all
+    variants alternate, so that a drifting clock meets them alike. Before each run the output is filled with
+    NaN and, on a GPU, the L2 cache with something else. The layer time is the host's, for what a caller sees
+    who has the images in ordinary memory: allocate, copy in, compute, copy back.
+
+    Parameters
+    ----------
+    variants : Variant or iterable of Variant
+    layer : Layer or iterable of Layer
+        `LENET86[1]`, or `LENET86` for its layers one after the other.
+    batch : int or iterable of int, optional
+        Images; by default what suits the engine, see `BATCH`.
+    repeat : int, optional
+        Timed runs; by default as many as fit into half a second, from 3 to 50.
+
+    Returns
+    -------
+    DataFrame
+        A row a layer, batch and variant: rung, label, layer, batch, dtype (of x, k and y), op_ms (median),
+        op_min_ms and op_max_ms, layer_ms (median), gflop_s (direct convolution's operations over op time),
+        gb_s (bytes moved once over op time), x_floor (op time over `Layer.floor_ms`), images_s (batch over
+        op time), engine, device, options, repeat. `attrs["note"]` says so where these are not GPU times.
+
+    Raises
+    ------
+    LabError
+        If a variant is not verified, the device's memory does not suffice, or a time is under what the
+        device's theoretical peaks permit.
+    CheckFailed
+        If a result is wrong before or after timing.
+    """
+    variants = _list(variants)
+    batches = _list(BATCH[device().engine] if batch is None else batch)
+    if repeat is not None and repeat < 1:
+        raise LabError(f"repeat = {repeat}: at least one run has to be timed")
+    for variant in variants:
+        if not is_verified(variant):
+            raise LabError(
+                f"{variant.label} is not verified in this session: a wrong kernel's time means nothing. "
+                "Run labkit.check on this very variant first"
+            )
+    cases = [(each, B, variant) for each in _list(layer) for B in batches for variant in variants]
+    rows = []
+    with tqdm(total=len(cases), desc="measuring", delay=2, leave=False) as progress:
+        for each in _list(layer):
+            for B in batches:
+                rows += _bench_case(variants, each, B, repeat, progress)
+    table = pd.DataFrame(rows)
+    table.attrs["note"] = device().note
+    return table
+
+
+def _list(one_or_many) -> list:
+    return list(one_or_many) if isinstance(one_or_many, Iterable) else [one_or_many]
+
+
+def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, progress: tqdm) -> list[dict]:
+    """The rows of one layer and batch."""
+    from labkit.cuda import driver
+
+    rng = np.random.default_rng([2, batch])
+    x = rng.random(layer.x_shape(batch), dtype=np.float32)
+    k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
+    inputs = {dtype: (x.astype(dtype), k.astype(dtype)) for dtype in {each.io_dtype for each in variants}}
+    spots = _Spots(layer, batch, inputs, rng)
+    try:
+        op_ms = _op_times(variants, layer, batch, repeat, inputs, spots, progress)
+        layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) for each in variants]
+    except driver.MemoryError as error:
+        size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
+        raise LabError(
+            f"{layer} at B = {batch} takes {size:.2f} GB and more on the device, which does not have it: "
+            f"take a smaller batch ({error})"
+        ) from error
+    return [_row(*each, layer, batch) for each in zip(variants, op_ms, layer_ms, strict=True)]
+
+
+def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> list[np.ndarray]:
+    """Of each variant the op times of its runs [ms], checked before and after."""
+    with ExitStack() as stack:
+        flush = _Flush(device())
+        stack.callback(flush.close)
+        plans, first = [], {}
+        for variant in variants:
+            # One x and one y serve all variants of a data type: a comparison takes no more memory than one
+            # of them.
+            shared = first.get(variant.io_dtype)
+            plan = variant.plan(layer, batch, *((shared.x, shared.y) if shared else ()))
+            plans.append(stack.enter_context(plan))
+            first.setdefault(variant.io_dtype, plan)
+            plan.load(*inputs[variant.io_dtype])
+
+        estimates = []
+        for variant, plan in zip(variants, plans, strict=True):
+            poison(plan, layer, batch, variant.io_dtype)
+            plan.run()
+            spots.check(plan.result(), variant, "before timing")
+            estimates.append(_warm_up(plan))
+        runs = [repeat or int(np.clip(SECONDS / (ms / 1e3), *RUNS)) for ms in estimates]
+
+        times = [[] for _ in variants]
+        for run in range(max(runs)):
+            for i, (variant, plan) in enumerate(zip(variants, plans, strict=True)):
+                if run >= runs[i]:
+                    continue
+                poison(plan, layer, batch, variant.io_dtype)
+                flush()
+                times[i].append(_timed(plan))
+                if run == runs[i] - 1:  # the output of the last timed run itself
+                    spots.check(plan.result(), variant, "after timing")
+                    progress.update()
+    return [np.array(each) for each in times]
+
+
+def _timed(plan: Plan) -> float:
+    """One run, between two events [ms]."""
+    from labkit.cuda import driver
+
+    start, end = driver.Event(), driver.Event()
+    start.record()
+    plan.run()
+    end.record()
+    end.synchronize()
+    return start.time_till(end)
+
+
+def _warm_up(plan: Plan) -> float:
+    """Run for a while; the shortest of the times [ms]."""
+    started, shortest = time.perf_counter(), np.inf
+    while shortest == np.inf or time.perf_counter() - started < WARM_UP_S:
+        shortest = min(shortest, _timed(plan))
+    return max(shortest, 1e-3)
+
+
+def _layer_time(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np.ndarray) -> float:
+    """Allocate, copy in, compute, copy back: median of the host's clock [ms]. Everything is compiled by now."""
+    from labkit.cuda import driver
+
+    y = np.zeros(layer.y_shape(batch), variant.io_dtype)
+    y.fill(0)  # the pages exist before the clock runs
+    times = []
+    for _ in range(1 + LAYER_RUNS):
+        driver.Context.synchronize()
+        start = time.perf_counter()
+        with variant.plan(layer, batch) as plan:
+            plan.load(x, k)
+            plan.run()
+            driver.memcpy_dtoh(y, plan.y)
+            times.append(1e3 * (time.perf_counter() - start))
+    return float(np.median(times[1:]))
+
+
+class _Spots:
+    """Some images of the batch, the first and the last among them, and what they have to become."""
+
+    def __init__(self, layer, batch, inputs, rng):
+        inner = rng.choice(np.arange(1, batch - 1), min(CHECKED_IMAGES, batch) - 2, replace=False) if batch > 2 else []
+        self.images = np.unique([0, *inner, batch - 1]).astype(int)
+        self.layer, self.batch = layer, batch
+        self.inputs = {dtype: (x[self.images], k) for dtype, (x, k) in inputs.items()}
+        self.expected = {dtype: conv_float64(*each) for dtype, each in self.inputs.items()}
+        self.scale = {dtype: error_scale(*each) for dtype, each in self.inputs.items()}
+
+    def check(self, y, variant, when):
+        dtype = variant.io_dtype
+        title = f"{variant.label} is wrong {when}, on {self.layer}, B = {self.batch}"
+        allowed = tolerance(variant.rounding, self.scale[dtype], self.layer.terms)
+        compare(y[self.images], self.expected[dtype], allowed, dtype, title, self.inputs[dtype])
+        if np.isnan(y.min()):  # of any image
+            images = np.flatnonzero(np.isnan(y.reshape(self.batch, -1).min(axis=1)))
+            raise CheckFailed(f"{title}: NaN in {len(images)} images, {images[0]} to {images[-1]}")
+
+
+class _Flush:
+    """Empties a GPU's L2 cache by writing twice its size; does nothing on a CPU."""
+
+    def __init__(self, device: Device):
+        self.bytes = 2 * device.l2_bytes if device.engine == "gpu" else 0
+        self.buffer = None
+
+    def __call__(self):
+        from labkit.cuda import driver
+
+        if self.bytes:
+            self.buffer = self.buffer or driver.mem_alloc(self.bytes)
+            driver.memset_d8(self.buffer, 0, self.bytes)
+
+    def close(self):
+        if self.buffer is not None:
+            self.buffer.free()
+
+
+def _row(variant: Variant, op_ms: np.ndarray, layer_ms: float, layer: Layer, batch: int) -> dict:
+    here, dtype = device(), variant.io_dtype
+    refuse_impossible(variant, layer, batch, op_ms.min(), here)
+    median = float(np.median(op_ms))
+    return {
+        "rung": variant.rung.number,
+        "label": variant.label,
+        "layer": layer.name,
+        "batch": batch,
+        "dtype": dtype.name,
+        "op_ms": median,
+        "op_min_ms": float(op_ms.min()),
+        "op_max_ms": float(op_ms.max()),
+        "layer_ms": layer_ms,
+        "gflop_s": layer.flops(batch) / median / 1e6,
+        "gb_s": layer.bytes(batch, dtype) / median / 1e6,
+        "x_floor": median / layer.floor_ms(batch, dtype, here),
+        "images_s": batch / median * 1e3,
+        "engine": here.engine,
+        "device": here.name,
+        "options": " ".join(f"{name}={_option(value)}" for name, value in variant.options.items()),
+        "repeat": len(op_ms),
+    }
+
+
+def _option(value) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, on: Device) -> None:
+    """Refuse a time that the theoretical peaks of the device do not permit.
+
+    Raises
+    ------
+    LabError
+        If `op_ms` is under the shortest possible time, or no number.
+    """
+    size = variant.io_dtype.itemsize
+    written = int(np.prod(layer.y_shape(batch), dtype=np.int64)) * size
+    read = layer.bytes(batch, variant.io_dtype) - written
+    half = size < 4  # then half2 or tensor cores may have done the arithmetic
+    shortest = 1e3 * on.shortest_s(read, written, layer.flops(batch), half)
+    if not op_ms >= shortest:
+        raise LabError(
+            f"{variant.label} on {layer}, B = {batch}: {op_ms:.4g} ms, but {on.name} cannot do it in less than "
+            f"{shortest:.4g} ms. That is a bug in the measurement: does the kernel run at all, and does the clock "
+            "stop after it?"
+        )

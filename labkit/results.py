@@ -1,0 +1,268 @@
+"""Recorded times: what the lab measured, one CSV a device, and what the course's reports published.
+
+A recorded time is evidence with a place and a date. A page asks for it by the device's name and shows it
+beside whatever the device at hand measures.
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from labkit import files
+from labkit.devices import device, slug
+from labkit.errors import LabError
+from labkit.layers import Layer
+from labkit.paths import data_dir
+
+COLUMNS = (
+    "date", "device", "engine", "software", "rung", "label", "options", "network", "layer", "batch", "dtype",
+    "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "total_s", "accuracy", "gflop_s", "gb_s", "x_floor", "images_s",
+    "repeat",
+)  # fmt: skip
+KEY = ["device", "engine", "label", "network", "layer", "batch", "dtype"]  # a later measurement of the same replaces
+_TEXT = ("date", "device", "engine", "software", "label", "options", "network", "layer", "dtype")
+
+
+def results_dir() -> Path:
+    """The folder of recorded results."""
+    return data_dir() / "results"
+
+
+def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | None = None) -> Path:
+    """Merge measurements into the device's file, replacing older ones of the same variant, layer and batch.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `bench` returns it. Figures of a whole network have an empty `layer`, and `network`, `total_s` and
+        `accuracy`; whatever is not one of `COLUMNS` is left out.
+    folder : path, optional
+        In place of `data/results`.
+    date : str, optional
+        ISO date; today by default.
+
+    Returns
+    -------
+    Path
+        The file, written whole or not at all.
+
+    Raises
+    ------
+    LabError
+        If the table is empty, lacks a column of `KEY`, or mixes devices; if the file cannot be written.
+    """
+    if table.empty:
+        raise LabError("an empty table: there is nothing to record")
+    new = table.copy()
+    new.attrs = {}
+    if "layer" not in new:
+        new["layer"] = ""
+    if "network" not in new:
+        new["network"] = [str(name).rpartition(" layer ")[0] for name in new["layer"]]
+    missing = [name for name in (*KEY, "rung") if name not in new]
+    if missing:
+        raise LabError(f"a table without {', '.join(missing)} cannot be recorded; it has {', '.join(table.columns)}")
+    names = new["device"].unique()
+    if len(names) != 1:
+        raise LabError(f"one file holds one device's results, but the table has {', '.join(map(str, names))}")
+    here = device()
+    new["date"] = date or datetime.date.today().isoformat()
+    if "software" not in new:
+        new["software"] = here.software if here.name == names[0] else ""
+    path = (Path(folder) if folder else results_dir()) / f"{slug(names[0])}.csv"
+    merged = pd.concat([_read(path), _typed(new)], ignore_index=True) if path.is_file() else _typed(new)
+    merged = merged.drop_duplicates(KEY, keep="last").sort_values(
+        ["network", "layer", "batch", "rung", "label"], kind="stable", ignore_index=True
+    )
+    text = io.StringIO()
+    merged.to_csv(text, index=False, float_format="%.6g", lineterminator="\n")
+    return files.write(path, text.getvalue())
+
+
+def recorded(name: str, folder: Path | str | None = None) -> Recorded:
+    """The recorded results of a device, by its name or a part of it: `recorded("H200")`.
+
+    Raises
+    ------
+    LabError
+        If there are none, or several devices go by that name; the message lists those recorded.
+    """
+    folder = Path(folder) if folder else results_dir()
+    found = {path: path.stem for path in sorted(folder.glob("*.csv"))}
+    chosen = [path for path, stem in found.items() if stem == slug(name)]
+    chosen = chosen or [path for path, stem in found.items() if slug(name) in stem]
+    if len(chosen) != 1:
+        known = ", ".join(found.values()) or "none"
+        raise LabError(f"{len(chosen)} recorded devices go by the name {name!r}; {folder} has results of: {known}")
+    return Recorded(_read(chosen[0]), chosen[0])
+
+
+@dataclass(frozen=True, repr=False)
+class Recorded:
+    """A device's recorded results: `table` with the columns `COLUMNS`, read from `path`."""
+
+    table: pd.DataFrame
+    path: Path
+
+    @property
+    def device(self) -> str:
+        """The device's full name."""
+        return str(self.table["device"].iloc[0])
+
+    @property
+    def date(self) -> str:
+        """The date of the latest measurement, ISO."""
+        return str(self.table["date"].max())
+
+    def select(self, rung=None, layer=None, batch=None, network=None, label=None, dtype=None) -> pd.DataFrame:
+        """The rows that match everything given.
+
+        Parameters
+        ----------
+        rung : int, optional
+            The rung's own kernel with its default options, if that was recorded; `label` selects any other.
+        layer : Layer or str, optional
+            "" for figures of a whole network.
+        batch : int, optional
+        network, label, dtype : str, optional
+
+        Raises
+        ------
+        LabError
+            If there is no such row; the message lists what was recorded.
+        """
+        rows = self.table
+        layer = layer.name if isinstance(layer, Layer) else layer
+        wanted = {"rung": rung, "layer": layer, "batch": batch, "network": network, "label": label, "dtype": dtype}
+        wanted = {name: value for name, value in wanted.items() if value is not None}
+        for name, value in wanted.items():
+            rows = rows[rows[name] == value]
+        if rung is not None and label is None:
+            plain = rows[~rows["label"].str.contains(",")]
+            rows = rows if plain.empty else plain
+        if rows.empty:
+            known = "; ".join(
+                f"{name}: {', '.join(str(each) for each in self.table[name].unique() if each != '')}" for name in wanted
+            )
+            raise LabError(f"{self} has nothing for {_words(wanted)}. It has {known}")
+        return rows
+
+    def value(self, column: str, rung: int | None = None, layer=None, batch: int | None = None, **more) -> float:
+        """One figure, for example `value("op_ms", rung=4, layer=LENET86[1], batch=1000)`.
+
+        Parameters
+        ----------
+        column : str
+        rung, layer, batch, **more
+            As `select` takes them. Without a batch, the largest that was recorded.
+
+        Raises
+        ------
+        LabError
+            If there is no such figure, or more than one.
+        """
+        rows = self.select(rung=rung, layer=layer, batch=batch, **more)
+        if batch is None:
+            rows = rows[rows["batch"] == rows["batch"].max()]
+        given = _words({"rung": rung, "layer": layer, "batch": batch, **more})
+        if column not in rows:
+            raise LabError(f"no column {column!r} in the results; there are {', '.join(rows.columns)}")
+        if len(rows) > 1:
+            found = "; ".join(f"{row.label}, {row.layer or row.network}, {row.dtype}" for row in rows.itertuples())
+            raise LabError(f"{self} has {len(rows)} rows for {given}: {found}. Say which")
+        value = rows[column].iloc[0]
+        if pd.isna(value):
+            raise LabError(f"{self} has no {column} for {given}")
+        return float(value)
+
+    def ratio(self, column: str, rung_a: int, rung_b: int, layer=None, batch: int | None = None, **more) -> float:
+        """`column` of rung a over that of rung b: `ratio("op_ms", 4, 3, ...) > 1` says that 04 takes longer
+        than 03.
+
+        Without a batch, the largest that was recorded for both.
+        """
+        if batch is None:
+            a, b = (set(self.select(rung, layer, **more)["batch"]) for rung in (rung_a, rung_b))
+            batch = max(a & b, default=None)
+        return self.value(column, rung_a, layer, batch, **more) / self.value(column, rung_b, layer, batch, **more)
+
+    def __repr__(self) -> str:
+        return f"{self.device}, recorded {self.date}"
+
+
+def published(network: str | None = None, step: str | None = None) -> pd.DataFrame:
+    """The op times that the course's reports published.
+
+    Parameters
+    ----------
+    network : str, optional
+        "lenet86" or "lenet72"; the training times of "lenet28" are in `published_training`.
+    step : str, optional
+        A part of the step's name, in either case: "tiled".
+
+    Returns
+    -------
+    DataFrame
+        report, gpu, network, step, batch, op1_ms, op2_ms (op time of layers 1 and 2), total_s (whole
+        program), accuracy, note (what makes a row differ from the others).
+
+    Raises
+    ------
+    LabError
+        If no report has such a row.
+    """
+    table = _published("op_times.csv")
+    rows = table if network is None else table[table["network"] == network]
+    if step is not None:
+        rows = rows[rows["step"].str.contains(step, case=False, regex=False)]
+    if rows.empty:
+        steps = ", ".join(table.loc[table["network"] == network, "step"].unique()) or "no step of this network"
+        raise LabError(f"no report has {_words({'network': network, 'step': step})}; published: {steps}")
+    return rows.reset_index(drop=True)
+
+
+def published_training() -> pd.DataFrame:
+    """The training times that report 001 published: report, network, step, epochs, train_s, test_accuracy_pct, …"""
+    return _published("training.csv")
+
+
+def cudnn() -> pd.DataFrame:
+    """cuDNN 9.19 on one H200, through PyTorch 2.11: network, layer (1 or 2), batch, mode, median_ms of 20
+    runs.
+
+    The mode names the precision and, with "cl", channels-last order; each is the best algorithm of cuDNN's
+    autotuner.
+    """
+    return _published("cudnn_h200.csv")
+
+
+def _published(name: str) -> pd.DataFrame:
+    path = data_dir() / "published" / name
+    if not path.is_file():
+        raise LabError(f"{path} is missing; restore it with `git checkout -- data/published`")
+    return pd.read_csv(path, dtype={"report": str})
+
+
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        return _typed(pd.read_csv(path, dtype=dict.fromkeys(_TEXT, str)))
+    except (ValueError, KeyError) as error:
+        raise LabError(f"{path} is no table of results ({error}); restore it with git") from None
+
+
+def _typed(table: pd.DataFrame) -> pd.DataFrame:
+    """All columns, in their order, text as text and numbers as numbers, so that a file and a fresh table agree."""
+    table = table.reindex(columns=list(COLUMNS))
+    for name in COLUMNS:
+        table[name] = table[name].fillna("").astype(str) if name in _TEXT else pd.to_numeric(table[name])
+    return table.astype({"rung": int, "batch": int})
+
+
+def _words(wanted: dict) -> str:
+    said = ", ".join(f"{name} {value}" for name, value in wanted.items() if value is not None)
+    return said or "that"
