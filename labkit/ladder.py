@@ -736,9 +736,7 @@ class Plan:
     def _as_input(self, name, array, shape):
         array = np.ascontiguousarray(array, self.variant.io_dtype)
         if array.shape != shape:
-            raise LabError(
-                f"{name} has the shape {array.shape}; {self.layer}, batch {self.batch}, needs {shape}"
-            )
+            raise LabError(f"{name} has the shape {array.shape}; {self.layer}, batch {self.batch}, needs {shape}")
         return array
 
     def run(self, stream=None) -> None:

@@ -1,0 +1,282 @@
+"""Measure the CPU engine: the ladder's kernels against a plain C++ loop nest, compile times, launch latency.
+
+    python benchmarks/engine.py                     print the tables
+    python benchmarks/engine.py --write README.md   also write them between the file's markers
+
+Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
+that whatever else the machine does meets all of them alike. These are times of this machine's CPU; they say how fast
+the engine is to work with, and nothing about a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import multiprocessing
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from labkit import files  # noqa: E402
+from labkit.errors import LabError  # noqa: E402
+from labkit.ladder import LADDER, variant  # noqa: E402
+from labkit.layers import LENET86, Layer  # noqa: E402
+from labkit.reference import conv_float64, error_scale  # noqa: E402
+
+BATCH = 4
+FLAGS = ("-std=gnu++17", "-O3", "-march=native", "-fPIC", "-shared", "-fno-strict-aliasing")  # as for a kernel
+MARKERS = "<!-- engine benchmark: begin -->", "<!-- engine benchmark: end -->"
+EMPTY = 'extern "C" __global__ void empty() {}'
+
+
+def inputs(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
+    """x [B,C,H,W] in 0 to 1 and k [M,C,K,K] in -1 to 1, float32, the same in every process."""
+    rng = np.random.default_rng(86)
+    x, k = rng.uniform(0, 1, layer.x_shape(BATCH)), rng.uniform(-1, 1, layer.k_shape)
+    return x.astype(np.float32), k.astype(np.float32)
+
+
+def verify(name, layer, y, tolerance, dtype=np.float32) -> None:
+    """A time of a wrong result is worth nothing."""
+    x, k = (each.astype(dtype) for each in inputs(layer))
+    error = np.abs(y - conv_float64(x, k))
+    if not (error <= tolerance(error_scale(x, k), layer.terms)).all():
+        raise SystemExit(f"{name} is wrong on {layer}: run labkit.check on it")
+
+
+# --------------------------------------------------------------------------------------------------- what is measured
+class LoopNest:
+    """benchmarks/loop_nest.cpp, compiled with the flags of a kernel."""
+
+    def __init__(self, folder: Path):
+        from labkit.cpu import toolchain
+
+        library = folder / "loop_nest.so"
+        command = [*toolchain.find(), *FLAGS, "-o", str(library), str(HERE / "loop_nest.cpp")]
+        subprocess.run(command, check=True)
+        self.conv = ctypes.CDLL(str(library)).conv
+        self.arrays = [(*inputs(layer), np.empty(layer.y_shape(BATCH), np.float32)) for layer in LENET86]
+        for index, layer in enumerate(LENET86):
+            self(index)
+            tolerance = variant(3).rounding.tolerance
+            verify("the loop nest", layer, self.arrays[index][2], tolerance)
+
+    def __call__(self, index: int) -> float:
+        """Seconds for BATCH images of a layer."""
+        layer = LENET86[index]
+        pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in self.arrays[index]]
+        start = time.perf_counter()
+        self.conv(*pointers, BATCH, layer.C, layer.H, layer.W, layer.M, layer.K)
+        return time.perf_counter() - start
+
+
+class Worker:
+    """The engine in a process of its own, with a fixed number of workers."""
+
+    def __init__(self, workers: int, cache: Path):
+        changed = {"LABKIT_ENGINE": "cpu", "LABKIT_WORKERS": str(workers), "LABKIT_CACHE_DIR": str(cache)}
+        before = {name: os.environ.get(name) for name in changed}
+        os.environ.update(changed)
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(other,), daemon=True)
+        self.process.start()
+        other.close()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+    def __call__(self, *request):
+        self.pipe.send(request)
+        try:
+            status, answer = self.pipe.recv()
+        except EOFError:
+            raise SystemExit(f"the engine's process died over {request}") from None
+        if status != "done":
+            raise SystemExit(f"the engine failed over {request}: {answer}")
+        return answer
+
+    def stop(self):
+        self.pipe.close()
+        self.process.join(10)
+
+
+def _serve(pipe):
+    engine = _Engine()
+    while True:
+        try:
+            what, *arguments = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(("done", getattr(engine, what)(*arguments)))
+        except Exception as error:
+            pipe.send(("failed", f"{type(error).__name__}: {error}"))
+
+
+class _Engine:
+    """What a worker process answers."""
+
+    def __init__(self):
+        self.plans = {}
+
+    def start(self):
+        """Seconds until the first kernel of a fresh installation is compiled: the runtime, and what kernels share."""
+        start = time.perf_counter()
+        import labkit.cuda.autoinit  # noqa: F401
+        from labkit.cuda import driver
+        from labkit.cuda.compiler import SourceModule
+
+        self.driver = driver
+        self.empty = SourceModule(EMPTY, no_extern_c=True).get_function("empty").prepare("")
+        return time.perf_counter() - start
+
+    def compile(self, number):
+        """Seconds to compile a rung's file for lenet86."""
+        start = time.perf_counter()
+        variant(number).module(LENET86[0])
+        return time.perf_counter() - start
+
+    def prepare(self, number):
+        """Make the plans of a rung ready, and check what they compute."""
+        for index, layer in enumerate(LENET86):
+            chosen = variant(number)
+            plan = self.plans[number, index] = chosen.plan(layer, BATCH)
+            plan.load(*inputs(layer))
+            plan.run()
+            verify(chosen.label, layer, plan.result(), chosen.rounding.tolerance, chosen.io_dtype)
+
+    def time(self, number, index):
+        """Seconds for BATCH images of a layer: launches and synchronization."""
+        plan = self.plans[number, index]
+        start = time.perf_counter()
+        plan.run()
+        self.driver.Context.synchronize()
+        return time.perf_counter() - start
+
+    def latency(self, launches):
+        """Seconds a launch, `launches` of them before one synchronization."""
+        one = (1, 1), (1, 1, 1)
+        start = time.perf_counter()
+        for _ in range(launches):
+            self.empty.prepared_call(*one)
+        self.driver.Context.synchronize()
+        return (time.perf_counter() - start) / launches
+
+
+# ------------------------------------------------------------------------------------------------------------- tables
+def measure(rounds: int) -> str:
+    """Run everything; return the Markdown."""
+    with tempfile.TemporaryDirectory(prefix="labkit-bench-") as folder:
+        folder = Path(folder)
+        engines = {1: Worker(1, folder / "cache")}
+        first = engines[1]("start")
+        compiled = {rung.number: engines[1]("compile", rung.number) for rung in LADDER}
+        engines[2] = Worker(2, folder / "cache")
+        engines[2]("start")
+        nest = LoopNest(folder)
+        for engine in engines.values():
+            for rung in LADDER:
+                engine("prepare", rung.number)
+
+        times: dict[tuple, list[float]] = {}
+        latencies: dict[tuple, list[float]] = {}
+        for _ in range(rounds):
+            for index in range(len(LENET86)):
+                times.setdefault(("nest", index), []).append(nest(index))
+                for rung in LADDER:
+                    for workers, engine in engines.items():
+                        seconds = engine("time", rung.number, index)
+                        times.setdefault((rung.number, index, workers), []).append(seconds)
+            for workers, engine in engines.items():
+                for launches in (1, 1000):
+                    latencies.setdefault((launches, workers), []).append(engine("latency", launches))
+        for engine in engines.values():
+            engine.stop()
+
+    text = [
+        f"{cpu_name()}, {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} "
+        f"processors, {compiler_name()}, {date.today():%Y-%m-%d}; medians of {rounds} interleaved rounds of "
+        f"{BATCH} images. These are not GPU times.",
+        "",
+        "| kernel | " + " | ".join(f"{layer.name}: MMAC/s, × loop nest | two workers" for layer in LENET86)
+        + " | compile, s |",
+        "|---|" + "---:|---:|" * len(LENET86) + "---:|",
+    ]  # fmt: skip
+    row = ["C++ loop nest, one thread"]
+    for index, layer in enumerate(LENET86):
+        row += [f"{rate(layer, times['nest', index]):.0f}, 1.00", ""]
+    text.append("| " + " | ".join([*row, ""]) + " |")
+    for rung in LADDER:
+        row = [rung.label]
+        for index, layer in enumerate(LENET86):
+            one, two = times[rung.number, index, 1], times[rung.number, index, 2]
+            row.append(f"{rate(layer, one):.0f}, {ratio(times['nest', index], one)}")
+            row.append(f"× {ratio(one, two)}")
+        text.append("| " + " | ".join([*row, f"{compiled[rung.number]:.2f}"]) + " |")
+    alone, queued = (1e6 * statistics.median(latencies[launches, 2]) for launches in (1, 1000))
+    text += [
+        "",
+        f"Launch of an empty kernel: {alone:.1f} µs with its synchronization, {queued:.1f} µs in a queue of 1000. "
+        f"The first kernel on a fresh machine compiles the engine's runtime, too: {first:.1f} s, once.",
+    ]
+    return "\n".join(text)
+
+
+def rate(layer: Layer, seconds: list[float]) -> float:
+    """Millions of multiply-adds a second."""
+    return layer.macs(BATCH) / statistics.median(seconds) / 1e6
+
+
+def ratio(slow: list[float], fast: list[float]) -> str:
+    """How many times as fast: the median over the rounds of the ratio within each round."""
+    return f"{statistics.median(a / b for a, b in zip(slow, fast, strict=True)):.2f}"
+
+
+def cpu_name() -> str:
+    """The processor, as the system names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def compiler_name() -> str:
+    """The compiler's first line about itself."""
+    from labkit.cpu import toolchain
+
+    return toolchain.run([*toolchain.find(), "--version"])[1].splitlines()[0]
+
+
+def write(path: Path, text: str) -> None:
+    """Replace what stands between the markers of `path`."""
+    content = path.read_text()
+    begin, end = (content.find(marker) for marker in MARKERS)
+    if begin < 0 or end < begin:
+        raise LabError(f"{path} has no place for the table; add these lines where it belongs:\n" + "\n".join(MARKERS))
+    files.write(path, f"{content[: begin + len(MARKERS[0])]}\n{text}\n{content[end:]}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=15, help="how often everything is timed (15)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables between this file's markers")
+    chosen = parser.parse_args()
+    table = measure(chosen.rounds)
+    print(table)
+    if chosen.write:
+        try:
+            write(chosen.write, table)
+        except (LabError, OSError) as error:
+            raise SystemExit(str(error)) from None

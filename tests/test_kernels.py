@@ -1,0 +1,232 @@
+"""Every rung against the float64 reference, on the engine at hand: options, tails, chunks, and a reader's mistakes."""
+
+import numpy as np
+import pytest
+
+import labkit
+from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, ladder, variant
+from labkit.ladder import LADDER, rung
+
+NUMBERS = [each.number for each in LADDER]
+ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are
+
+
+def run(chosen, layer, batch, x, k):
+    """y of one run, float64."""
+    with chosen.plan(layer, batch) as plan:
+        plan.load(x, k)
+        plan.run()
+        return plan.result().astype(np.float64)
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_rung_on_the_test_shapes(number, capsys):
+    report = check(variant(number))
+    assert not report.refused
+    assert capsys.readouterr().out.startswith(f"PASS {rung(number).label}")
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_rung_on_the_presets(number):
+    check(variant(number), [(layer, 1) for layer in (*LENET86, *LENET72, *LENET28)])
+
+
+@pytest.mark.parametrize(
+    ("number", "options"),
+    [
+        (1, {"block": (32, 8)}),
+        (2, {"block": (7, 5)}),
+        (3, {"block": (1, 64)}),
+        (4, {"tile": 8}),
+        (4, {"tile": 27}),
+        (4, {"tile": 32}),
+        (5, {"tile": 8, "block": 96}),
+        (6, {"tile": 32}),
+        (7, {"tile": 5}),
+        (8, {"wmma": (8, 32, 16)}),
+        (8, {"wmma": (32, 8, 16), "warps": 1}),
+    ],
+)
+def test_options(number, options):
+    check(variant(number, **options), [ODD])
+
+
+def test_a_thousand_random_shapes_through_the_baseline():
+    """Notebook 01's kernel: B, C, M, H, W drawn apart from each other, K from 1 to 7."""
+    rng = np.random.default_rng(1000)
+    shapes = []
+    for _ in range(1000):
+        K = int(rng.integers(1, 8))
+        H, W = (int(K + extra) for extra in rng.integers(0, 20, 2))
+        B, C, M = (int(size) for size in rng.integers(1, (5, 6, 8)))
+        shapes.append((Layer("drawn", C, H, W, M, K), B))
+    report = check(variant(1), shapes)
+    assert len(report.table) == 1000
+    assert 0 < report.worst <= 1
+
+
+# ------------------------------------------------------------------------------------------------------------ plans
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_batch_beyond_the_grid_is_computed_in_chunks(number, monkeypatch):
+    monkeypatch.setattr(ladder, "MAX_GRID", (2**31 - 1, 65535, 3))
+    layer = Layer("small", 2, 9, 11, 3, 7)
+    with variant(number).plan(layer, 8) as plan:
+        assert plan.images == 3
+        assert [launch.grid[2] for launch in plan.launches[:: len(rung(number).steps)]] == [3, 3, 2]
+    check(variant(number), [(layer, 8)])
+
+
+def test_scratch_is_bounded_and_shared_by_the_chunks(monkeypatch):
+    layer = LENET86[1]
+    an_image = 4 * layer.terms * layer.Ho * layer.Wo
+    with variant(5).plan(layer, 4) as plan:
+        assert plan.images == 4
+        assert plan.scratch_bytes == 4 * an_image
+    monkeypatch.setattr(ladder, "MAX_SCRATCH_BYTES", 3 * an_image)
+    with variant(5).plan(layer, 4) as plan:
+        assert plan.images == 2  # chunks of nearly equal size
+        assert plan.scratch_bytes == 2 * an_image
+        assert len(plan.launches) == 4
+    check(variant(5), [(layer, 4)])
+    monkeypatch.setattr(ladder, "MAX_SCRATCH_BYTES", 1)  # not even one image: one at a time, nevertheless
+    check(variant(5), [(layer, 2)])
+
+
+def test_plan_reads_and_writes_the_buffers_it_is_given():
+    from labkit.cuda import driver
+
+    layer, batch = ODD
+    rng = np.random.default_rng(3)
+    x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
+    x_device, y_device = driver.mem_alloc(x.nbytes), driver.mem_alloc(4 * int(np.prod(layer.y_shape(batch))))
+    driver.memcpy_htod(x_device, x)
+    with variant(1).plan(layer, batch, x=x_device, y=y_device) as plan:
+        plan.load(k=k)
+        plan.run()
+    y = np.empty(layer.y_shape(batch), np.float32)
+    driver.memcpy_dtoh(y, y_device)  # still there after the plan has been closed
+    np.testing.assert_allclose(y, labkit.conv_float64(x, k), rtol=1e-5)
+    x_device.free()
+    y_device.free()
+
+
+def test_plan_on_a_stream():
+    from labkit.cuda import driver
+
+    layer, batch = ODD
+    rng = np.random.default_rng(4)
+    x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
+    stream = driver.Stream()
+    with variant(5).plan(layer, batch) as plan:
+        plan.load(x, k)
+        driver.Context.synchronize()
+        plan.run(stream)
+        stream.synchronize()
+        np.testing.assert_allclose(plan.result(), labkit.conv_float64(x, k), rtol=1e-5)
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_two_plans_of_a_module_can_change_the_constant_mask(number):
+    """A mask in __constant__ belongs to the module: the last one loaded is the one that counts."""
+    layer = Layer("small", 1, 9, 11, 2, 7)
+    x = np.ones(layer.x_shape(1), np.float32)
+    for value in (1, 2):
+        y = run(variant(number), layer, 1, x, np.full(layer.k_shape, value, np.float32))
+        assert (y == 49 * value).all()
+
+
+def test_a_closed_plan_has_given_its_memory_back():
+    from labkit.cuda import driver
+
+    before, _ = driver.mem_get_info()
+    plan = variant(5).plan(LENET86[1], 50)
+    during, _ = driver.mem_get_info()
+    plan.close()
+    plan.close()
+    after, _ = driver.mem_get_info()
+    assert before - during >= LENET86[1].bytes(50) + plan.scratch_bytes - 2**22
+    assert after > during
+
+
+@pytest.mark.parametrize("batch", [0, -1, 2.5, "10", True, None])
+def test_a_batch_that_is_none(batch):
+    with pytest.raises(LabError, match="the number of images has to be a positive integer"):
+        variant(1).plan(LENET86[0], batch)
+
+
+def test_inputs_of_the_wrong_shape():
+    layer = LENET86[0]
+    with variant(1).plan(layer, 2) as plan:
+        with pytest.raises(LabError, match=r"x has the shape \(1, 1, 86, 86\); .* batch 2, needs \(2, 1, 86, 86\)"):
+            plan.load(np.zeros(layer.x_shape(1)))
+        with pytest.raises(LabError, match=r"k has the shape \(7, 7\)"):
+            plan.load(k=np.zeros((7, 7)))
+
+
+def test_a_layer_beyond_the_limits_is_refused_before_it_is_compiled():
+    with pytest.raises(LabError, match="constant memory"):
+        variant(2).plan(Layer("deep", 65, 9, 9, 64, 2), 1)
+
+
+# -------------------------------------------------------------------------------------------------------- precision
+def test_half_sums_would_stop_at_2048_and_do_not():
+    """2205 ones: a half cannot count beyond 2048, one by one. Rungs 07 and 08 sum their steps in float."""
+    layer = Layer("many channels", 45, 8, 9, 2, 7)
+    x, k = np.ones(layer.x_shape(1)), np.ones(layer.k_shape)
+    total = 0
+    for _ in range(layer.terms):
+        total = np.float16(total + np.float16(1))
+    assert total == 2048
+    for number in (7, 8):
+        assert (run(variant(number), layer, 1, x, k) == np.float16(2205)).all()
+
+
+# -------------------------------------------------------------------------------------------------- a reader's kernel
+def test_own_kernel_in_place_of_the_rungs():
+    own = variant(1, rung(1).source.replace("conv(", "mine(").replace("y[h * Wo + w] = 0;", "y[h * Wo + w] = 0.0f;"))
+    assert own.kernels == ("mine",)
+    check(own, [ODD])
+
+
+def test_own_kernel_with_dynamic_shared_memory():
+    source = rung(4).source.replace("__shared__ float tile[SIDE][SIDE];", "extern __shared__ float flat[];")
+    source = source.replace("tile[i][j]", "flat[i * SIDE + j]")
+    source = source.replace("tile[threadIdx.y + p][threadIdx.x + q]", "flat[(threadIdx.y + p) * SIDE + threadIdx.x + q]")
+    assert "flat[(" in source
+    check(variant(4, source), [ODD])
+
+
+def test_own_kernel_with_a_mistake_is_found():
+    for right, wrong in (("* W + w + q]", "* W + w + p]"), ("h >= Ho ||", "h >= Ho - 1 ||"), ("y[h * Wo + w] = 0;", ";")):
+        broken = rung(1).source.replace(right, wrong)
+        assert broken != rung(1).source
+        with pytest.raises(LabError, match="01 baseline, own source"):
+            check(variant(1, broken), [ODD])
+
+
+def test_own_constant_array_that_is_too_small():
+    small = rung(2).source.replace("mask[16384]", "mask[100]")
+    check(variant(2, small), [(Layer("fits", 1, 9, 11, 2, 7), 1)])
+    with pytest.raises(LabError, match=r"array mask has 400 bytes, the mask of .* 784: make the array larger"):
+        variant(2, small).plan(LENET86[0], 1)
+
+
+def test_compile_error_names_file_and_line(tmp_path):
+    from labkit.cuda import driver
+
+    lines = rung(1).source.split("\n")
+    line = next(i for i, text in enumerate(lines) if "y[h * Wo + w] = 0;" in text)
+    lines[line] = "    y[h * Wo + w] = nought;"
+    path = tmp_path / "mine.cu"
+    path.write_text("\n".join(lines))
+    with pytest.raises(driver.CompileError) as failure:
+        variant(1, path).plan(LENET86[0], 1)
+    message = str(failure.value)
+    assert "nought" in message
+    assert f"mine.cu:{line + 1}" in message or f"mine.cu({line + 1})" in message
+
+
+def test_modules_are_compiled_once():
+    assert variant(1).module(LENET86[0]) is variant(1, block=(32, 8)).module(LENET86[1])
+    assert variant(3).module(LENET86[0]) is variant(3).module(LENET72[1])
+    assert variant(3).module(LENET86[0]) is not variant(3).module(LENET28[0])

@@ -1,0 +1,266 @@
+"""The ladder as data: its rungs and files, variants, limits, and what a page shows of the sources. Needs no engine."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import labkit
+from labkit import LENET72, LENET86, LabError, Layer, diff, show, variant
+from labkit.ladder import LADDER, MAX_GRID, MAX_THREADS, rung
+from labkit.listing import without_contract
+
+NUMBERS = [each.number for each in LADDER]
+
+
+# ------------------------------------------------------------------------------------------------------- the files
+def test_numbers_count_up_and_every_rung_has_its_file():
+    assert list(range(1, 9)) == NUMBERS
+    found = sorted(path.name for path in rung(1).file.parent.glob("0[1-9]_*.cu"))
+    assert found == [each.file.name for each in LADDER]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_file_opens_with_its_contract(number):
+    lines = rung(number).source.split("\n")
+    assert lines[0].startswith(f"// {number:02d} ")
+    skipped, code = without_contract(rung(number).source)
+    contract = "\n".join(lines[:skipped])
+    for part in ("Idea ", "Delta ", "Shapes ", "Launch ", "Requires "):
+        assert contract.count(f"\n// {part}") == 1, part
+    assert code[0].strip()
+    assert not code[0].startswith("//")
+    assert max(map(len, lines)) <= 110
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_signature_is_frozen(number):
+    """Three pointers and B, C, H, W, M, K in this order, in every kernel; a compile-time K leaves its place empty."""
+    signatures = re.findall(r"__global__ void (\w+)\(([^)]*)\)", rung(number).source)
+    assert [name for name, _ in signatures] == [step.kernel for step in rung(number).steps]
+    for (_, parameters), step in zip(signatures, rung(number).steps, strict=True):
+        words = [re.sub(r"\b(const|float|half|int|__restrict__)\b|[*\s]", "", each) for each in parameters.split(",")]
+        assert words[:3] == list(step.buffers)
+        assert "".join(words[3:]) in ("BCHWMK", "BCHWM")
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_defines_are_those_the_source_uses(number):
+    """A macro that nobody defines, or a definition that nobody uses, is a mistake in the table."""
+    used = set(re.findall(r"\b(FIXED_K|TILE|WM|WN|WARPS)\b", "\n".join(without_contract(rung(number).source)[1])))
+    assert set(variant(number).defines(LENET86[0])) == used
+
+
+# ------------------------------------------------------------------------------------------------------- the diffs
+BUDGET = {(1, 2): 4, (2, 3): 9, (3, 4): 17, (4, 5): 50, (5, 6): 31, (6, 7): 22, (7, 8): 38}
+
+
+@pytest.mark.parametrize(("a", "b"), BUDGET)
+def test_diff_from_rung_to_rung_stays_readable(a, b):
+    changed = diff(a, b).changed_lines
+    assert 0 < changed <= BUDGET[a, b]
+
+
+def test_diff_leaves_the_contract_out_and_keeps_line_numbers():
+    changes = diff(1, 2)
+    rows = [row for hunk in changes.hunks for row in hunk]
+    assert not any(row.text.startswith("//") for row in rows)
+    for row in rows:
+        source = rung(1 if row.kind == "-" else 2).source.split("\n")
+        assert source[row.number - 1] == row.text
+
+
+def test_diff_as_text_is_a_unified_diff():
+    text = repr(diff(1, 2))
+    assert text.startswith("01 baseline → 02 constant: ")
+    assert "--- 01_baseline.cu\n+++ 02_constant.cu\n@@ line " in text
+    assert "\n+__constant__ float mask[16384];" in text
+
+
+def test_diff_counts_a_replaced_line_once_and_none_where_nothing_changed():
+    own = variant(1, rung(1).source.replace("y[h * Wo + w] = 0;", "y[h * Wo + w] = 0.0f;"))
+    assert diff(1, own).changed_lines == 1
+    assert "1 changed line" in repr(diff(1, own))
+    assert "1 changed lines" not in repr(diff(1, own))
+    assert diff(3, 3).changed_lines == 0
+    assert diff(3, 3).hunks == []
+
+
+def test_diff_in_a_notebook_is_escaped_and_marks_the_changed_words():
+    page = diff(1, 2)._repr_html_()
+    assert "&lt; K" in page
+    assert not re.search(r"<(?!/?(div|span)\b)", page), "an unescaped < of the source"
+    assert re.search(r"<span style=\"background[^>]*\">mask</span>", page)
+    assert page.count("<div") == page.count("</div>")
+    assert page.count("<span") == page.count("</span>")
+
+
+def test_show_colours_the_source():
+    listing = show(1)
+    assert repr(listing) == rung(1).source.rstrip()
+    page = listing._repr_html_()
+    text = re.sub(r"<style>.*?</style>|<[^>]*>", "", page, flags=re.S)
+    assert "int h = blockIdx.x / tiles * blockDim.y" in text
+    assert 'class="k' in page
+    assert "01_baseline.cu" in page
+
+
+# ------------------------------------------------------------------------------------------------- rungs, variants
+@pytest.mark.parametrize("number", [0, 9, -1, "1", None, 1.5, True])
+def test_unknown_rung(number):
+    with pytest.raises(LabError, match=r"no rung .*01 baseline, .*08 tensor cores"):
+        variant(number)
+
+
+def test_unknown_option_lists_the_valid_ones():
+    with pytest.raises(LabError, match=r"04 tiling has no option 'block'; it has tile=16"):
+        variant(4, block=(16, 16))
+
+
+@pytest.mark.parametrize(
+    ("number", "options", "message"),
+    [
+        (1, {"block": 16}, "pair of positive integers"),
+        (1, {"block": (16, 0)}, "pair of positive integers"),
+        (1, {"block": (16, 16, 1)}, "pair of positive integers"),
+        (1, {"block": (64, 32)}, "2048 threads; a block has at most 1024"),
+        (4, {"tile": 33}, r"33x33 = 1089 threads; a block has at most 1024: take tile <= 32"),
+        (4, {"tile": 0}, "positive integer"),
+        (4, {"tile": 16.0}, "positive integer"),
+        (4, {"tile": True}, "positive integer"),
+        (5, {"block": 2000}, "1 to 1024"),
+        (8, {"warps": 33}, "1 to 32"),
+        (8, {"wmma": (16, 8, 16)}, r"\(8, 32, 16\)"),
+    ],
+)
+def test_option_outside_its_limits(number, options, message):
+    with pytest.raises(LabError, match=message):
+        variant(number, **options)
+
+
+def test_labels_name_what_differs_from_the_default():
+    assert variant(1).label == "01 baseline"
+    assert variant(1, block=(16, 16)).label == "01 baseline"
+    assert variant(1, block=[32, 8]).label == "01 baseline, block=32x8"
+    assert variant(5, tile=32, block=64).label == "05 unroll gemm, tile=32, block=64"
+    assert variant(8, wmma=(8, 32, 16)).label == "08 tensor cores, wmma=8x32x16"
+    assert variant(1, source=rung(1).source).label == "01 baseline, own source"
+
+
+def test_identity_is_source_and_options():
+    assert variant(4) == variant(4, tile=16)
+    assert variant(4).identity != variant(4, tile=8).identity
+    assert variant(1).identity != variant(2).identity
+    assert variant(1, source=rung(1).source + "\n").identity != variant(1).identity
+    assert len({variant(4), variant(4), variant(4, tile=8)}) == 2
+
+
+def test_options_cannot_be_changed_afterwards():
+    with pytest.raises(TypeError):
+        variant(4).options["tile"] = 8
+
+
+def test_io_dtypes():
+    assert [variant(n).io_dtype for n in NUMBERS] == [np.float32] * 6 + [np.float16] * 2
+
+
+# ------------------------------------------------------------------------------------------------------- the limits
+def test_both_networks_are_supported_by_every_rung():
+    for layer in (*LENET86, *LENET72, *labkit.LENET28):
+        for number in NUMBERS:
+            variant(number).supports(layer)
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_mask_larger_than_constant_memory(number):
+    largest = Layer("fits", 64, 9, 9, 64, 2)
+    variant(number).supports(largest)
+    with pytest.raises(LabError, match=r"65,536 bytes; the mask of .* has 66,560"):
+        variant(number).supports(Layer("deep", 65, 9, 9, 64, 2))
+    variant(1).supports(Layer("deep", 65, 9, 9, 64, 2))
+
+
+def test_tile_larger_than_shared_memory():
+    variant(4, tile=32).supports(Layer("wide mask", 1, 100, 100, 1, 79))
+    with pytest.raises(LabError, match=r"49,284 bytes of shared memory .* limit is 49,152: take a smaller tile"):
+        variant(4, tile=32).supports(Layer("wider mask", 1, 100, 100, 1, 80))
+    with pytest.raises(LabError, match=r"49,664 bytes of shared memory .* limit is 49,152"):
+        variant(8, warps=32).supports(LENET86[0])
+
+
+def test_grid_larger_than_its_limits():
+    variant(1).supports(Layer("many maps", 1, 3, 3, 65535, 3))
+    with pytest.raises(LabError, match=r"65,536 blocks in y; the limit of a grid is 65,535"):
+        variant(1).supports(Layer("too many maps", 1, 3, 3, 65536, 3))
+
+
+def test_image_too_large_for_32_bits():
+    with pytest.raises(LabError, match=r"32-bit integers, up to 2,147,483,647; the input of .* 2,147,488,281 elements"):
+        variant(1).supports(Layer("huge", 1, 46341, 46341, 1, 3))
+    unrolled = Layer("large", 1, 8000, 8000, 1, 7)
+    variant(6).supports(unrolled)
+    with pytest.raises(LabError, match="the unrolled of"):
+        variant(5).supports(unrolled)
+
+
+layers = st.builds(
+    lambda C, extra_h, extra_w, M, K: Layer("drawn", C, K + extra_h, K + extra_w, M, K),
+    st.integers(1, 20), st.integers(0, 90), st.integers(0, 90), st.integers(1, 70), st.integers(1, 7),
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(layer=layers, images=st.integers(1, MAX_GRID[2]), number=st.sampled_from(NUMBERS))
+def test_grids_cover_every_output_within_the_limits(layer, images, number):
+    chosen = variant(number)
+    last = chosen.launches(layer, images)[-1]
+    outputs_a_thread = {7: 2, 8: chosen.options["wmma"][0] * chosen.options["wmma"][1] / 32 if number == 8 else 1}
+    assert last.threads * outputs_a_thread.get(number, 1) >= images * layer.M * layer.Ho * layer.Wo
+    for launch in chosen.launches(layer, images):
+        assert np.prod(launch.block) <= MAX_THREADS
+        assert all(0 < size <= limit for size, limit in zip(launch.grid, MAX_GRID, strict=True))
+        assert launch.grid[2] == images
+
+
+# ------------------------------------------------------------------------------------------------- a reader's source
+OWN = """extern "C" __global__ void {name}(const float *x, const float *k, float *y,
+                                 int B, int C, int H, int W, int M, int K) {{}}"""
+
+
+def test_own_kernel_may_have_any_name():
+    assert variant(1, OWN.format(name="mine")).kernels == ("mine",)
+    commented = "// __global__ void old()\n/* __global__ void older() */\n" + OWN.format(name="mine")
+    assert variant(1, commented).kernels == ("mine",)
+    bounded = OWN.format(name="mine").replace("void mine", "void __launch_bounds__(256, 2) mine")
+    assert variant(1, bounded).kernels == ("mine",)
+
+
+def test_own_source_without_the_kernels():
+    with pytest.raises(LabError, match="has to define conv; it defines no __global__ void function"):
+        variant(1, "int nothing() { return 0; }")
+    with pytest.raises(LabError, match="has to define im2col and gemm; it defines conv"):
+        variant(5, rung(6).source)
+    with pytest.raises(LabError, match="has to define conv; it defines one, two"):
+        variant(1, OWN.format(name="one") + "\n" + OWN.format(name="two"))
+
+
+def test_own_source_from_a_file(tmp_path):
+    path = tmp_path / "mine.cu"
+    path.write_text(OWN.format(name="conv"))
+    chosen = variant(1, path)
+    assert chosen == variant(1, str(path)) == variant(1, OWN.format(name="conv"))
+    assert chosen.label == "01 baseline, mine.cu"
+    with pytest.raises(LabError, match=r"no kernel file .*missing\.cu"):
+        variant(1, tmp_path / "missing.cu")
+    with pytest.raises(LabError, match="no kernel file"):
+        variant(1, "missing.cu")
+
+
+def test_own_source_says_whether_the_mask_is_constant():
+    assert variant(1, "__constant__ float weights[100];\n" + OWN.format(name="conv")).constant == "weights"
+    assert variant(2, OWN.format(name="conv")).constant is None
+    assert variant(2).constant == "mask"
+    both = "__constant__ float mask[64];\n__constant__ float other[4];\n" + OWN.format(name="conv")
+    assert variant(2, both).constant == "mask"
