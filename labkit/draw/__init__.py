@@ -1,7 +1,8 @@
 """The lab's figures, in one style: each function draws one, on the page or into a file."""
 
+from labkit.draw.access import coalescing, sectors
 from labkit.draw.charts import ladder, op_times, roofline, time
-from labkit.draw.ideas import coalescing, convolution, grid, images, network, sectors, tile
+from labkit.draw.ideas import convolution, grid, images, network, tile
 
 __all__ = [
     "coalescing",

@@ -12,13 +12,13 @@ from labkit.draw.style import (
     INK,
     MUTED,
     ORANGE,
+    PALE,
     PAPER,
     SMALL,
     canvas,
+    percent,
 )
 from labkit.errors import LabError
-
-PALE = "#9db9d9"  # bars that are context: the rungs before the one in question
 
 
 def time(trace, title=None, subtitle="", path=None):
@@ -47,7 +47,7 @@ def time(trace, title=None, subtitle="", path=None):
     with canvas(height, path=path) as page:
         first_where, first = groups[0]
         what = "of the device’s time" if first_where == "On the device" else "of the time in API calls"
-        page.heading(title or f"{_elide(first[0]['name'], 34)} takes {_percent(first[0]['share'])} {what}", subtitle)
+        page.heading(title or f"{_elide(first[0]['name'], 34)} takes {percent(first[0]['share'])} {what}", subtitle)
         names = [row["name"] for _, rows in groups for row in rows]
         mono = {"family": "DejaVu Sans Mono", "size": SMALL}
         names_end = 24 + min(250, max(_mono_width(_elide(name, 34)) for name in names))
@@ -83,7 +83,7 @@ def time(trace, title=None, subtitle="", path=None):
                     color=INK if row["vital"] else MUTED,
                     **mono,
                 )
-                cells = (_percent(row["share"]), _ms(row["total_ms"]), f"{row['calls']:,}")
+                cells = (percent(row["share"]), _ms(row["total_ms"]), f"{row['calls']:,}")
                 for x, cell in zip(columns, cells, strict=True):
                     page.text(x, y, cell, ha="right", size=SMALL, color=INK if row["vital"] else MUTED)
             if len(rows) > 1:
@@ -111,7 +111,7 @@ def time(trace, title=None, subtitle="", path=None):
             top += step * len(rows) + 20
             words.append(
                 f"{where}: "
-                + ", ".join(f"{row['name']} {_percent(row['share'])} ({_ms(row['total_ms'])})" for row in rows)
+                + ", ".join(f"{row['name']} {percent(row['share'])} ({_ms(row['total_ms'])})" for row in rows)
                 + "."
             )
         page.text(
@@ -395,7 +395,7 @@ def roofline(points, device=None, peaks=None, bandwidths=None, title=None, subti
     with canvas(440, path=path, ax=ax) as page:
         label, x, y = points[-1]
         page.heading(
-            title or f"{label} reaches {_percent(y / min(peak, x * bandwidth))} of its roof",
+            title or f"{label} reaches {percent(y / min(peak, x * bandwidth))} of its roof",
             subtitle or (getattr(device, "name", "") if device is not None else ""),
         )
         ax = page.axes(74, 64, page.width - 16, 392)
@@ -458,8 +458,7 @@ def roofline(points, device=None, peaks=None, bandwidths=None, title=None, subti
             f"Roofline, log scales. Roof: {bandwidth:,.0f} GB/s up to {ridge:.3g} FLOP per byte, then "
             f"{peak:,.0f} GFLOP/s. "
             + ", ".join(
-                f"{label}: {x:.3g} FLOP per byte, {y:,.0f} GFLOP/s, {_percent(y / min(peak, x * bandwidth))} "
-                "of its roof"
+                f"{label}: {x:.3g} FLOP per byte, {y:,.0f} GFLOP/s, {percent(y / min(peak, x * bandwidth))} of its roof"
                 for label, x, y in points
             )
             + "."
@@ -695,7 +694,3 @@ def _three(value):
 
 def _times(value):
     return f"{value:,.0f}×" if value >= 99.5 else f"{value:.1f}×" if value >= 9.95 else f"{value:.2f}×"
-
-
-def _percent(share):
-    return f"{share * 100:.0f} %" if share >= 0.0995 or share == 0 else f"{share * 100:.1f} %"

@@ -21,6 +21,7 @@ DENSITY = 2  # device pixels a CSS pixel
 # Colour never carries a message alone: each figure also says it in words, by position or by a mark.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#1f64ad", "#e8961e", "#0f8a6c", "#b8402a", "#8d5aa8", "#7fb8e6"
 INK, MUTED, FAINT, HAIR, PAPER = "#1d2733", "#5b6775", "#c3cbd4", "#e6eaee", "#ffffff"
+PALE, TINT, WARM = "#9db9d9", "#dce8f5", "#fbe3c0"  # blue that is context; blue and orange as a ground
 AMBER = "#8a5504"  # orange dark enough for text
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
 
@@ -150,6 +151,7 @@ def canvas(height, width=WIDTH, path=None, ax=None):
         if ax is not None:
             yield Page(ax.figure, width, height, ax)
             return
+        height = round(height)
         size = {"figsize": (width / DPI, height / DPI), "dpi": DPI}
         if path is None and _kernel() is None:
             import matplotlib.pyplot as plt
@@ -196,12 +198,11 @@ def png(fig):
     """The figure as PNG bytes. 256 colours: a third of the size at no visible loss."""
     from PIL import Image
 
-    fig.set_dpi(DPI * DENSITY)
     stream = io.BytesIO()
     fig.savefig(stream, format="raw", dpi=DPI * DENSITY)
-    fig.set_dpi(DPI)
-    size = tuple(round(inches * DPI * DENSITY) for inches in fig.get_size_inches())
-    image = Image.frombytes("RGBA", size, stream.getvalue()).convert("RGB")
+    pixels = stream.getvalue()
+    width = int(fig.get_size_inches()[0] * DPI * DENSITY)
+    image = Image.frombytes("RGBA", (width, len(pixels) // (4 * width)), pixels).convert("RGB")
     image = image.quantize(256, dither=Image.Dither.NONE)
     stream = io.BytesIO()
     image.save(stream, "png", optimize=True, dpi=(DPI * DENSITY, DPI * DENSITY))
@@ -235,3 +236,33 @@ def _kernel():
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return getattr(shell, "kernel", None)
+
+
+def rect(ax, x, y, w, h, face, edge="none", lw=0.0, **options):
+    """A rectangle, its first corner at (x, y)."""
+    from matplotlib.patches import Rectangle
+
+    ax.add_patch(Rectangle((x, y), w, h, facecolor=face, edgecolor=edge, linewidth=lw, **options))
+
+
+def cells(ax, x, y, rows, columns, cell, face, edge=FAINT, zorder=1.5):
+    """A grid of square cells."""
+    if face != "none":
+        rect(ax, x, y, columns * cell, rows * cell, face)
+    line = {"color": edge, "lw": min(0.7, cell / 14), "solid_capstyle": "butt", "zorder": zorder}
+    for i in range(columns + 1):
+        ax.plot([x + i * cell] * 2, [y, y + rows * cell], **line)
+    for i in range(rows + 1):
+        ax.plot([x, x + columns * cell], [y + i * cell] * 2, **line)
+
+
+def arrow(ax, x0, x1, y, color, lw):
+    """A horizontal arrow."""
+    ax.annotate(
+        "", (x1, y), (x0, y), arrowprops={"arrowstyle": "-|>", "color": color, "lw": lw, "shrinkA": 0, "shrinkB": 0}
+    )
+
+
+def percent(share):
+    """A share of 1 in words: "42 %", "3.1 %"."""
+    return f"{share * 100:.0f} %" if share >= 0.0995 or share == 0 else f"{share * 100:.1f} %"
