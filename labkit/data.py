@@ -1,8 +1,8 @@
 """Images for the network: digits (in the repository), Fashion-MNIST and MNIST (fetched on demand).
 
-All three come as pairs of files in the idx format of LeCun's MNIST page: a big-endian header (two zero bytes, the
-type of the elements, the number of dimensions, then the size of each dimension as uint32) and the elements,
-gzipped. Nothing is read or fetched at import.
+All three come as pairs of files in the idx format of LeCun's MNIST page: a big-endian header (two zero bytes,
+the type of the elements, the number of dimensions, then the size of each dimension as uint32), then the
+elements; gzipped. Nothing is read or fetched at import.
 """
 
 import gzip
@@ -128,8 +128,8 @@ _SOURCES = {
     ),
 }
 
-# The 1797 digits keep UCI's order, in which neighbours are often of one writer's hand. The last 360 are held out as
-# a block, not at random: a harder and more honest test, for a writer's digits mostly fall on one side.
+# The 1797 digits keep UCI's order, in which neighbours are often of one writer's hand. The last 360 are held
+# out as a block, not at random: a harder and more honest test, for a writer's digits mostly fall on one side.
 _DIGITS_TRAIN = 1437
 
 
@@ -140,8 +140,8 @@ def dataset(name="digits", split="test", size=None):
     ----------
     name : {"digits", "fashion-mnist", "mnist"}
         "digits" is part of the repository. The others are looked for in the folder that the environment
-        variable LABKIT_DATA_DIR names (in its subfolder `name`, then in itself), or else fetched once into the
-        cache.
+        variable LABKIT_DATA_DIR names (in its subfolder `name`, then in itself), or else fetched once into
+        the cache.
     split : {"test", "train"}
     size : int or (int, int), optional
         Height and width to resize to (bilinear). By default the images keep their size.
@@ -303,8 +303,8 @@ def read_idx(path):
     shape = tuple(int(n) for n in np.frombuffer(content[4:start], ">u4")) if len(content) >= start else ()
     expected = start + int(np.prod(shape, dtype=object))
     if len(content) != expected or not shape:
-        raise LabError(f"{path} holds {len(content)} bytes where its header, {content[3]} dimensions {shape}, "
-                       f"asks for {expected}. {_remedy(path)}")
+        raise LabError(f"{path} holds {len(content)} bytes where its header, {content[3]} dimensions "
+                       f"{shape}, asks for {expected}. {_remedy(path)}")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
@@ -314,8 +314,8 @@ def _read_pair(images_path, labels_path):
         raise LabError(f"{images_path} should have 3 dimensions and {labels_path} 1; they have {images.ndim} "
                        f"and {labels.ndim}. Were they exchanged?")
     if len(images) != len(labels) or not len(labels):
-        raise LabError(f"{images_path} holds {len(images)} images and {labels_path} {len(labels)} labels: they "
-                       f"are not a pair. {_remedy(images_path)}")
+        raise LabError(f"{images_path} holds {len(images)} images and {labels_path} {len(labels)} labels: "
+                       f"they are not a pair. {_remedy(images_path)}")
     return images, labels.astype(np.int64)
 
 
@@ -345,8 +345,8 @@ def _from_folder(folder, name, split):
     """The two files in LABKIT_DATA_DIR, and a note where they are not the published ones."""
     folder = Path(folder).expanduser()
     if not folder.is_dir():
-        raise LabError(f"LABKIT_DATA_DIR names {folder}, which is no folder. Make it and put the files there, or "
-                       f"unset LABKIT_DATA_DIR.")
+        raise LabError(f"LABKIT_DATA_DIR names {folder}, which is no folder. Make it and put the files "
+                       f"there, or unset LABKIT_DATA_DIR.")
     paths, note = [], ""
     for file, checksum in _SOURCES[name].files[split]:
         bare = file.removesuffix(".gz")  # people unpack them
@@ -367,8 +367,8 @@ def _refuse_namesake(path, name, split):
     for other, origin in _SOURCES.items():
         for file, checksum in origin.files.get(split, ()):
             if other != name and file == path.name and _matches(path, checksum):
-                raise LabError(f"{path} belongs to {other}, not to {name}: their files have the same names. Keep "
-                               f"each in a subfolder of its own, {other} and {name}.")
+                raise LabError(f"{path} belongs to {other}, not to {name}: their files have the same names. "
+                               f"Keep each in a subfolder of its own, {other} and {name}.")
 
 
 def _fetch(name, file, checksum):
@@ -387,8 +387,8 @@ def _fetch(name, file, checksum):
                            downloader=pooch.HTTPDownloader(progressbar=True, timeout=20))
             return path
         except PermissionError as error:
-            raise LabError(f"cannot write to {folder} ({error.strerror}). Set LABKIT_CACHE_DIR to a folder that "
-                           f"you may write to, or LABKIT_DATA_DIR to one that has the files.") from None
+            raise LabError(f"cannot write to {folder} ({error.strerror}). Set LABKIT_CACHE_DIR to a folder "
+                           f"that you may write to, or LABKIT_DATA_DIR to one that has the files.") from None
         except (OSError, ValueError) as error:  # OSError: requests' errors; ValueError: a wrong checksum
             failures.append(f"  {mirror}{file}: {_in_short(error)}")
     state = "damaged (its checksum is wrong)" if path.is_file() else "not there"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Make data/digits-*.gz from the copy of the UCI digits that scikit-learn carries (needed here, not by the lab).
+"""Make data/digits-*.gz from scikit-learn's copy of the UCI digits (scikit-learn is needed here alone).
 
     python scripts/make_digits.py [FOLDER]
 
-Prints the SHA-256 of each file; labkit/data.py and data/README.md record them. The 1797 images keep their order
-and their values, 0 to 16; the files are in MNIST's idx format, so that one parser reads all data sets.
+Prints the SHA-256 of each file; labkit/data.py and data/README.md record them. The 1797 images keep their
+order and their values, 0 to 16; the files are in MNIST's idx format, so that one parser reads all data sets.
 """
 
 import gzip
