@@ -1,0 +1,116 @@
+"""The folder of compiled kernels.
+
+Files appear in it whole or not at all (a temporary file, then `os.replace`), so that processes may share it and may
+die at any moment. ``LABKIT_CACHE_DIR`` names it; else it is ``labkit`` in the user's cache folder. Where it cannot be
+written, a temporary folder serves for the life of the process.
+"""
+
+import atexit
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # no advisory locks: two processes may then both compile, and the last one wins
+    fcntl = None
+
+__all__ = ["digest", "directory", "locked", "publish", "scratch"]
+
+_usable = {}  # wanted folder -> the folder that serves
+_scratch = None
+
+
+def _wanted():
+    if os.environ.get("LABKIT_CACHE_DIR"):
+        return Path(os.environ["LABKIT_CACHE_DIR"]).expanduser()
+    if os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"]) / "labkit"
+    home = Path.home()
+    return home / "Library/Caches/labkit" if sys.platform == "darwin" else home / ".cache/labkit"
+
+
+def directory(wanted=None):
+    """The cache folder, made if need be; a temporary one, with one warning, where that fails."""
+    wanted = Path(wanted) if wanted else _wanted()
+    usable = _usable.get(wanted)
+    if usable is None or not usable.is_dir():
+        try:
+            wanted.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=wanted):
+                usable = wanted
+        except OSError as error:
+            usable = scratch() / "cache"
+            usable.mkdir(exist_ok=True)
+            warnings.warn(
+                f"the cache folder {wanted} cannot be written ({error.strerror or error}): compiled kernels are kept "
+                "for this process only. Set LABKIT_CACHE_DIR to a folder that can be written.",
+                stacklevel=2,
+            )
+        _usable[wanted] = usable
+    return usable
+
+
+def scratch():
+    """A temporary folder that is removed when the process ends."""
+    global _scratch
+    if _scratch is None or not _scratch.is_dir():
+        _scratch = Path(tempfile.mkdtemp(prefix="labkit-"))
+        atexit.register(_remove_scratch, _scratch, os.getpid())
+    return _scratch
+
+
+def _remove_scratch(path, owner):
+    if os.getpid() == owner:  # a forked child must not take its parent's folder away
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def publish(source, target):
+    """Let the file or bytes `source` appear as the path `target`, whole."""
+    target = Path(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            if isinstance(source, bytes):
+                file.write(source)
+            else:
+                with open(source, "rb") as original:
+                    shutil.copyfileobj(original, file, 1 << 20)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+@contextlib.contextmanager
+def locked(target):
+    """Hold the lock of `target`: of several processes that want to build it, one does."""
+    target = Path(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path = target.parent / f".{target.name}.lock"
+    with contextlib.ExitStack() as stack:
+        if fcntl:
+            with contextlib.suppress(OSError):  # a file system without locks
+                file = stack.enter_context(open(path, "w"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+        with contextlib.suppress(OSError):  # whoever waits on the unlinked file finds the work done
+            path.unlink()
+
+
+def digest(*parts):
+    """SHA-256 of texts and bytes, kept apart from each other."""
+    sha = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
+        sha.update(len(data).to_bytes(8, "little"))
+        sha.update(data)
+    return sha.hexdigest()

@@ -1,0 +1,391 @@
+"""The twin of ``pycuda.compiler``: CUDA C++ source text in, a loaded module out.
+
+The host's compiler takes a second where nvcc takes several, and a source that was compiled before, by any process,
+comes from the cache: its key covers source, options, the headers it read, the compiler, the processor and the engine.
+"""
+
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from labkit.cpu import cache, elf, native, toolchain
+from labkit.cpu.device import MAX_CONSTANT, MAX_SHARED
+from labkit.cpu.errors import CompileError
+from labkit.cpu.kernels import Module
+from labkit.cpu.source import rewrite
+
+__all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
+
+DEFAULT_NVCC_FLAGS = []
+_NAME = "kernel.cu"  # what the compiler calls a source that names no file by #line
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# nvcc's options
+
+
+@dataclass
+class _Settings:
+    """What the options mean to a host compiler."""
+
+    prologue: list = field(default_factory=list)  # preprocessor lines in front of the source
+    include_dirs: list = field(default_factory=list)
+    standard: int = 17
+    fast_math: bool = False
+    debug: bool = False
+
+    def flags(self):
+        """The part of the command line that a precompiled header depends on."""
+        flags = [f"-std=gnu++{self.standard}", "-march=native", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing",
+                 "-fno-math-errno", "-fno-trapping-math", "-w"]
+        flags += ["-O1", "-g"] if self.debug else ["-O3"]
+        if self.fast_math:  # what -ffast-math does, but NaN and infinity stay what they are
+            flags += ["-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-D__USE_FAST_MATH__"]
+        return flags
+
+
+_VALUE_ELSEWHERE = {  # options whose value is the next word unless it follows "=", and which mean nothing here
+    "-Xptxas", "--ptxas-options", "-Xcompiler", "--compiler-options", "-Xlinker", "--linker-options", "-Xnvlink",
+    "--nvlink-options", "-Xfatbin", "-Xarchive", "-maxrregcount", "--maxrregcount", "-code", "--gpu-code", "-gencode",
+    "--generate-code", "-ccbin", "--compiler-bindir", "-m", "--machine", "-diag-suppress", "--diag-suppress", "-l",
+    "--library", "-L", "--library-path", "-cudart", "--cudart", "-rdc", "--relocatable-device-code", "-x", "-t",
+    "--threads", "-ftz", "--ftz", "-prec-div", "--prec-div", "-prec-sqrt", "--prec-sqrt", "-fmad", "--fmad",
+    "-default-stream", "--default-stream", "-Werror", "--Werror", "-split-compile", "--split-compile",
+}  # fmt: skip
+_MEANINGLESS = re.compile(
+    r"-O\d?|--?optimize|-O=\d|--?optimize=.*|-lineinfo|--generate-line-info|-w|--disable-warnings|-g|--debug|-m64|-m32|"
+    r"--?keep(-dir)?|--?v(erbose)?|--expt-.*|-expt-.*|--extended-lambda|-extended-lambda|--?restrict|-res-usage|"
+    r"--resource-usage|-src-in-ptx|-dc|-dw|--?shared|--?Wno-.*|-W.*|-dlto|-extra-device-vectorization|"
+    r"--extra-device-vectorization|-lto|--?cubin|--?ptx|--?fatbin|-l.+|-L.+|--?time(=.*)?|-std|-diag.*|--?arch-list.*"
+)
+_passed_over = set()
+
+
+def _settings(options, include_dirs, arch):
+    """Read nvcc's options."""
+    settings = _Settings(include_dirs=[Path(d) for d in include_dirs])
+    words = iter(options)
+    for word in words:
+        name, equals, value = word.partition("=") if word.startswith("-") else (word, "", "")
+
+        def argument(equals=equals, value=value, name=name):
+            if equals:
+                return value
+            try:
+                return next(words)
+            except StopIteration:
+                raise CompileError(f"the nvcc option {name} lacks its value", ["nvcc", *options]) from None
+
+        if word.startswith("-D") or name == "--define-macro":
+            definition = word[2:] if word.startswith("-D") and len(word) > 2 else argument()
+            macro, given, body = definition.partition("=")
+            settings.prologue.append(f"#define {macro} {body if given else 1}")
+        elif word.startswith("-U") or name == "--undefine-macro":
+            macro = word[2:] if word.startswith("-U") and len(word) > 2 else argument()
+            settings.prologue.append(f"#undef {macro}")
+        elif name in ("--include-path", "-isystem", "--system-include") or word == "-I":
+            settings.include_dirs.append(Path(argument()))
+        elif word.startswith("-I"):
+            settings.include_dirs.append(Path(word[2:].removeprefix("=")))
+        elif name in ("-include", "--pre-include"):
+            settings.prologue.append(f'#include "{argument()}"')
+        elif name in ("-std", "--std"):
+            standard = re.fullmatch(r"(?:c|gnu)\+\+(\d+)", argument())
+            settings.standard = max(17, int(standard[1])) if standard else 17
+        elif word in ("-use_fast_math", "--use_fast_math"):
+            settings.fast_math = True
+        elif word in ("-G", "--device-debug"):
+            settings.debug = True
+        elif name in ("-arch", "--gpu-architecture"):
+            arch = argument()
+        elif name in _VALUE_ELSEWHERE:
+            argument()
+        elif not _MEANINGLESS.fullmatch(word) and word not in _passed_over:
+            _passed_over.add(word)
+            warnings.warn(f"the CPU engine passes over the unknown nvcc option {word!r}", stacklevel=4)
+    number = re.search(r"_(\d+)", arch or "")
+    if number:
+        settings.prologue += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {int(number[1]) * 10}"]
+    return settings
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# From the source to the text that the host compiler sees
+
+
+class _Headers:
+    """The user's own headers, rewritten into the build folder as they are met."""
+
+    def __init__(self, folder, include_dirs):
+        self.folder, self.include_dirs = folder, include_dirs
+        self.copies = {}
+
+    def resolver(self, beside=None):
+        """The `resolve` of `rewrite` for a file in the folder `beside`."""
+
+        def resolve(name, quoted):
+            for place in [beside] * (quoted and beside is not None) + self.include_dirs:
+                path = place / name
+                if path.is_file():
+                    return self.copy(path.resolve())
+            return None
+
+        return resolve
+
+    def copy(self, path):
+        """The path of the rewritten copy of a header."""
+        if path not in self.copies:
+            target = self.folder / f"header-{len(self.copies)}{path.suffix}"
+            self.copies[path] = target
+            text = path.read_text(encoding="utf-8", errors="surrogateescape")
+            new = rewrite(text, self.resolver(path.parent)).text
+            target.write_text(f'#line 1 "{path}"\n{new}', encoding="utf-8", errors="surrogateescape")
+        return self.copies[path]
+
+
+def _hidden_kernels(command, text, prologue, known):
+    """Names of the kernels at global scope that macros spell out: found in the preprocessed source."""
+    lines = [line if not re.match(r"\s*#\s*include\b", line) else "" for line in text.splitlines()]
+    with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
+        path = Path(folder) / "macros.cpp"
+        path.write_text("\n".join([*prologue, *lines, ""]), encoding="utf-8", errors="surrogateescape")
+        status, out, _ = toolchain.run([*command, "-E", "-P", "-D__CUDACC__", "-D__CUDA_ARCH__=900", str(path)])
+    found = rewrite(out).kernels if status == 0 else ()
+    return [k.name for k in found if k.scope == "" and not k.template and k.name not in known]
+
+
+@dataclass
+class _Build:
+    """One source with its options, on its way to a compiled file."""
+
+    source: str
+    settings: _Settings
+    extern_c: bool
+    command: list = field(default_factory=toolchain.find)
+
+    @property
+    def key(self):
+        """The cache's key, all but the headers."""
+        return cache.digest("module", self.source, self.extern_c, *self.settings.prologue, "dirs",
+                            *self.settings.include_dirs, "flags", *self.settings.flags(),
+                            toolchain.fingerprint(self.command))
+
+    def text(self, folder):
+        """The text for the host compiler; the user's headers go to `folder`."""
+        headers = _Headers(folder, self.settings.include_dirs)
+        new = rewrite(self.source, headers.resolver(), self.extern_c)
+        lines = [*rewrite("\n".join(self.settings.prologue), headers.resolver()).text.splitlines()]
+        if self.extern_c:
+            lines.append('extern "C" {')
+        lines += [f'#line 1 "{_NAME}"', new.text]
+        if new.hidden_kernels:
+            known = {kernel.name for kernel in new.kernels}
+            hidden = _hidden_kernels(self.command, self.source, self.settings.prologue, known)
+            lines += [f"LABKIT_KERNEL({name})" for name in hidden]
+        if self.extern_c:
+            lines.append("}")
+        return "\n".join([*lines, ""])
+
+    def compile(self, folder):
+        """Compile in `folder`; return the path of the shared library and those of the headers read."""
+        (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
+        (folder / "kernel.cpp").write_text(self.text(folder), encoding="utf-8", errors="surrogateescape")
+        flags = self.settings.flags()
+        command = [*self.command, *flags, "-shared", "-fmax-errors=20", "-include", _prelude(self.command, flags),
+                   f"-I{toolchain.INCLUDE}", *(f"-I{d}" for d in self.settings.include_dirs),
+                   "-MMD", "-MF", "kernel.d", "-o", "kernel.so", "kernel.cpp"]
+        if toolchain.is_clang(self.command):
+            command = [word.replace("-fmax-errors", "-ferror-limit") for word in command]
+        else:
+            command.insert(-1, "-fno-gnu-unique")  # else a module's template variables outlive it
+        status, out, err = toolchain.run(command, cwd=folder)
+        if status:
+            _refuse(command, toolchain.tidy(out, folder), toolchain.tidy(err, folder))
+        return folder / "kernel.so", self._headers_read(folder)
+
+    def _headers_read(self, folder):
+        """The user's headers among the files that the compiler read: originals, not copies."""
+        text = (folder / "kernel.d").read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
+        paths = [Path(word.replace("\\ ", " ")) for word in re.split(r"(?<!\\)\s+", text.partition(":")[2].strip())]
+        read = set()
+        for path in paths:
+            path = folder / path
+            if path.name.startswith("header-") and path.parent == folder:
+                first = path.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")[0]
+                read.add(Path(first.removeprefix('#line 1 "').removesuffix('"')))
+            elif path.parent != folder and toolchain.INCLUDE not in path.parents:
+                read.add(path)
+        return sorted(read)
+
+
+def _refuse(command, out, err):
+    first = re.search(r"^.*\b(?:fatal )?error: .*$", err, re.MULTILINE)
+    message = f"compilation of {_NAME} failed"
+    if first:
+        message += f": {first[0]}"
+    raise CompileError(message, command, out, err)
+
+
+def _prelude(command, flags):
+    """The engine's header, precompiled for these flags if that works; what to ``-include``."""
+    header = toolchain.INCLUDE / "labkit_cuda.h"
+    folder = cache.directory() / f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
+    target = folder / ("labkit_cuda.h.pch" if toolchain.is_clang(command) else "labkit_cuda.h.gch")
+    if not target.exists():
+        with cache.locked(folder):
+            if not target.exists():
+                cache.publish(f'#include "{header}"\n'.encode(), folder / "labkit_cuda.h")
+                built = cache.scratch() / f"{folder.name}.gch"
+                status, _, _ = toolchain.run([*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header",
+                                              "-o", str(built), str(folder / "labkit_cuda.h")])
+                if status:  # the compile itself will say what is wrong
+                    return str(header)
+                cache.publish(built, target)
+                built.unlink()
+    return str(folder / "labkit_cuda.h")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The cache of modules
+
+
+def _cached(entry):
+    """The compiled file of a cache entry if it is whole and its headers are unchanged, else None."""
+    try:
+        manifest = json.loads((entry / "manifest.json").read_text())
+        if any(cache.digest(Path(path).read_bytes()) != digest for path, digest in manifest["headers"]):
+            return None
+        path = entry / manifest["file"]
+        return path if cache.digest(path.read_bytes()) == manifest["digest"] else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _build(build, keep, cache_dir):
+    """The path of the compiled file: from the cache, or compiled into it."""
+    if cache_dir is False:
+        entry = Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch()))
+    else:
+        entry = cache.directory(cache_dir) / "modules" / build.key[:2] / build.key[2:40]
+    path = None if keep else _cached(entry)
+    if path is None:
+        with cache.locked(entry):
+            path = None if keep else _cached(entry)
+            if path is None:
+                path = _compile_into(entry, build, keep)
+    return path
+
+
+def _compile_into(entry, build, keep):
+    folder = Path(tempfile.mkdtemp(prefix="labkit-kernel-" if keep else "build-", dir=None if keep else cache.scratch()))
+    start = time.monotonic()
+    try:
+        compiled, headers = build.compile(folder)
+        data = compiled.read_bytes()
+        digest = cache.digest(data)
+        manifest = {"file": f"{digest[:24]}.so", "digest": digest,
+                    "headers": [(str(path), cache.digest(path.read_bytes())) for path in headers]}
+        cache.publish(data, entry / manifest["file"])
+        cache.publish(json.dumps(manifest).encode(), entry / "manifest.json")
+        return entry / manifest["file"]
+    finally:
+        native.record_call("compile", start, time.monotonic() - start)
+        if keep:
+            print(f"*** compiler output in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+_loaded = set()
+
+
+def _own_copy(path):
+    """A path that no module of this process was loaded from: every module has its own variables, as on a GPU."""
+    if path in _loaded:
+        copy = cache.scratch() / f"{path.stem}-{len(_loaded)}.so"
+        shutil.copyfile(path, copy)
+        path = copy
+    _loaded.add(path)
+    return path
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _prepare(source, options, no_extern_c, arch, include_dirs):
+    options = [options] if isinstance(options, str) else list(DEFAULT_NVCC_FLAGS if options is None else options)
+    settings = _settings([str(option) for option in options], include_dirs or [], arch)
+    return _Build(str(source), settings, not no_extern_c)
+
+
+def compile(source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None, cache_dir=None,
+            include_dirs=None, target="cubin"):  # noqa: A001 - PyCUDA's name
+    """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
+    del nvcc, code, target
+    return _build(_prepare(source, options, no_extern_c, arch, include_dirs), keep, cache_dir).read_bytes()
+
+
+class SourceModule:
+    """Compile CUDA C++ source and load it.
+
+    Parameters
+    ----------
+    source : str
+        The text of a ``.cu`` file. ``#line 1 "file.cu"`` in it gives messages the file's name.
+    nvcc, code
+        Accepted for PyCUDA's sake.
+    options : list of str, optional
+        nvcc's options. ``-D -U -I -include -std -arch --use_fast_math -G`` have an effect.
+    keep : bool
+        Keep the build folder and print its name.
+    no_extern_c : bool
+        Do not enclose the source in ``extern "C" { }`` (needed for templates and C++ names).
+    arch : str, optional
+        E.g. ``"sm_80"``: what ``__CUDA_ARCH__`` says.
+    cache_dir : path-like or False, optional
+        Another cache folder; False for none.
+    include_dirs : list, optional
+        Folders of the source's own headers.
+
+    Raises
+    ------
+    CompileError
+        The compiler refuses the source (its text names the user's file and line), a kernel needs more than 48 KB of
+        static shared memory, the constants exceed 64 KB, or there is no compiler.
+    """
+
+    def __init__(self, source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None,
+                 cache_dir=None, include_dirs=None):
+        del nvcc, code
+        build = _prepare(source, options, no_extern_c, arch, include_dirs)
+        path = _build(build, keep, cache_dir)
+        native.library()
+        declarations = {kernel.name: kernel.parameters for kernel in rewrite(build.source).kernels}
+        self.module = Module(_own_copy(path), declarations)
+        self._check_sizes()
+        self.get_global = self.module.get_global
+
+    def get_function(self, name):
+        """The kernel `name`; see `labkit.cpu.kernels.Module.get_function`."""
+        return self.module.get_function(name)
+
+    def _check_sizes(self):
+        """Refuse what ptxas would: too much static shared or constant memory."""
+        constants = self.module.constant_bytes()
+        if constants > MAX_CONSTANT:
+            raise CompileError(f"the source uses too much global constant data: {constants} bytes, and "
+                               f"{MAX_CONSTANT} are the most", [])
+        sizes = self.module.shared_sizes()
+        if sum(sizes.values()) <= MAX_SHARED:
+            return
+        for name in self.module.kernel_names():
+            own, _ = elf.static_shared(sizes, self.module.get_function(name).symbol)
+            if own > MAX_SHARED:
+                raise CompileError(f"kernel {name!r} uses too much shared data: {own} bytes of static __shared__ "
+                                   f"variables, and {MAX_SHARED} are the most. Use dynamic shared memory for more.", [])

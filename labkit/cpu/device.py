@@ -1,0 +1,313 @@
+"""Device, Context and the enumerations around them.
+
+The engine answers for one device of compute capability 9.0 with a GPU's limits, so that a kernel that runs here is
+within the limits there; name, memory and the number of multiprocessors (worker threads) are the host's own.
+"""
+
+import enum
+import platform
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from labkit.cpu import native
+from labkit.cpu.errors import LogicError
+
+__all__ = ["Context", "Device", "ctx_flags", "device_attribute", "func_cache", "get_driver_version", "get_version",
+           "init", "mem_get_info", "shared_config", "start_profiler", "stop_profiler"]
+
+COMPUTE_CAPABILITY = (9, 0)
+MAX_THREADS = 1024
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_SHARED = 48 << 10  # a block without an opt-in
+MAX_SHARED_OPTIN = 227 << 10
+MAX_CONSTANT = 64 << 10
+_CUDA_VERSION = (12, 0)
+
+
+class device_attribute(enum.IntEnum):  # noqa: N801 - PyCUDA's name
+    """What can be asked of a device (the names and numbers of ``CUdevice_attribute``)."""
+
+    MAX_THREADS_PER_BLOCK = 1
+    MAX_BLOCK_DIM_X = 2
+    MAX_BLOCK_DIM_Y = 3
+    MAX_BLOCK_DIM_Z = 4
+    MAX_GRID_DIM_X = 5
+    MAX_GRID_DIM_Y = 6
+    MAX_GRID_DIM_Z = 7
+    MAX_SHARED_MEMORY_PER_BLOCK = 8
+    TOTAL_CONSTANT_MEMORY = 9
+    WARP_SIZE = 10
+    MAX_PITCH = 11
+    MAX_REGISTERS_PER_BLOCK = 12
+    CLOCK_RATE = 13
+    TEXTURE_ALIGNMENT = 14
+    GPU_OVERLAP = 15
+    MULTIPROCESSOR_COUNT = 16
+    KERNEL_EXEC_TIMEOUT = 17
+    INTEGRATED = 18
+    CAN_MAP_HOST_MEMORY = 19
+    COMPUTE_MODE = 20
+    CONCURRENT_KERNELS = 31
+    ECC_ENABLED = 32
+    PCI_BUS_ID = 33
+    PCI_DEVICE_ID = 34
+    TCC_DRIVER = 35
+    MEMORY_CLOCK_RATE = 36
+    GLOBAL_MEMORY_BUS_WIDTH = 37
+    L2_CACHE_SIZE = 38
+    MAX_THREADS_PER_MULTIPROCESSOR = 39
+    ASYNC_ENGINE_COUNT = 40
+    UNIFIED_ADDRESSING = 41
+    PCI_DOMAIN_ID = 50
+    COMPUTE_CAPABILITY_MAJOR = 75
+    COMPUTE_CAPABILITY_MINOR = 76
+    STREAM_PRIORITIES_SUPPORTED = 78
+    GLOBAL_L1_CACHE_SUPPORTED = 79
+    LOCAL_L1_CACHE_SUPPORTED = 80
+    MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81
+    MAX_REGISTERS_PER_MULTIPROCESSOR = 82
+    MANAGED_MEMORY = 83
+    MULTI_GPU_BOARD = 84
+    MULTI_GPU_BOARD_GROUP_ID = 85
+    SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO = 87
+    PAGEABLE_MEMORY_ACCESS = 88
+    CONCURRENT_MANAGED_ACCESS = 89
+    MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
+    MAX_BLOCKS_PER_MULTIPROCESSOR = 106
+    RESERVED_SHARED_MEMORY_PER_BLOCK = 111
+
+
+class ctx_flags(enum.IntFlag):  # noqa: N801
+    """Accepted by `Device.make_context`, without effect here."""
+
+    SCHED_AUTO = 0
+    SCHED_SPIN = 1
+    SCHED_YIELD = 2
+    SCHED_BLOCKING_SYNC = 4
+    MAP_HOST = 8
+    LMEM_RESIZE_TO_MAX = 16
+
+
+class func_cache(enum.IntEnum):  # noqa: N801
+    """Accepted by ``set_cache_config``, without effect here."""
+
+    PREFER_NONE = 0
+    PREFER_SHARED = 1
+    PREFER_L1 = 2
+    PREFER_EQUAL = 3
+
+
+class shared_config(enum.IntEnum):  # noqa: N801
+    """Accepted by ``set_shared_config``, without effect here."""
+
+    DEFAULT_BANK_SIZE = 0
+    FOUR_BYTE_BANK_SIZE = 1
+    EIGHT_BYTE_BANK_SIZE = 2
+
+
+@lru_cache(maxsize=1)
+def _cpuinfo():
+    """(processor's name, clock in kHz or 0, L2 bytes or 0), as far as the system tells."""
+    name, khz = platform.processor() or platform.machine(), 0
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    if match := re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE):
+        name = match[1].strip()
+    if match := re.search(r"^cpu MHz\s*:\s*([\d.]+)$", text, re.MULTILINE):
+        khz = int(float(match[1]) * 1000)
+    try:
+        l2 = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
+        l2 = int(l2.removesuffix("K")) << 10
+    except (OSError, ValueError):
+        l2 = 0
+    return name, khz, l2
+
+
+def _attributes():
+    a = device_attribute
+    _, khz, l2 = _cpuinfo()
+    values = dict.fromkeys(a, 0)
+    values |= {
+        a.MAX_THREADS_PER_BLOCK: MAX_THREADS,
+        a.MAX_BLOCK_DIM_X: MAX_BLOCK[0], a.MAX_BLOCK_DIM_Y: MAX_BLOCK[1], a.MAX_BLOCK_DIM_Z: MAX_BLOCK[2],
+        a.MAX_GRID_DIM_X: MAX_GRID[0], a.MAX_GRID_DIM_Y: MAX_GRID[1], a.MAX_GRID_DIM_Z: MAX_GRID[2],
+        a.MAX_SHARED_MEMORY_PER_BLOCK: MAX_SHARED,
+        a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: MAX_SHARED_OPTIN,
+        a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: MAX_SHARED_OPTIN + 1024,
+        a.RESERVED_SHARED_MEMORY_PER_BLOCK: 1024,
+        a.TOTAL_CONSTANT_MEMORY: MAX_CONSTANT,
+        a.WARP_SIZE: 32,
+        a.MAX_PITCH: 2**31 - 1,
+        a.MAX_REGISTERS_PER_BLOCK: 65536, a.MAX_REGISTERS_PER_MULTIPROCESSOR: 65536,
+        a.MAX_THREADS_PER_MULTIPROCESSOR: 2048, a.MAX_BLOCKS_PER_MULTIPROCESSOR: 32,
+        a.CLOCK_RATE: khz, a.L2_CACHE_SIZE: l2,
+        a.TEXTURE_ALIGNMENT: 512,
+        a.GPU_OVERLAP: 1, a.ASYNC_ENGINE_COUNT: 1, a.CONCURRENT_KERNELS: 1,
+        a.MULTIPROCESSOR_COUNT: native.library().lk_workers(),
+        a.INTEGRATED: 1, a.CAN_MAP_HOST_MEMORY: 1, a.UNIFIED_ADDRESSING: 1,
+        a.COMPUTE_CAPABILITY_MAJOR: COMPUTE_CAPABILITY[0], a.COMPUTE_CAPABILITY_MINOR: COMPUTE_CAPABILITY[1],
+        a.SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: 2,
+    }  # fmt: skip
+    return values
+
+
+class Device:
+    """The engine's one device.
+
+    Parameters
+    ----------
+    number : int
+        0.
+    """
+
+    def __init__(self, number):
+        if number != 0:
+            raise LogicError(f"cuDeviceGet failed: invalid device ordinal: device {number!r} was asked for, and the "
+                             "CPU engine has device 0 only")
+
+    @staticmethod
+    def count():
+        """Number of devices: 1."""
+        return 1
+
+    def name(self):
+        """The host processor's name, marked as the CPU engine."""
+        return f"CPU engine ({_cpuinfo()[0]})"
+
+    def compute_capability(self):
+        """(9, 0): the architecture whose limits the engine keeps."""
+        return COMPUTE_CAPABILITY
+
+    def total_memory(self):
+        """Bytes that kernels may use of the host's memory."""
+        return native.mem_info()[1]
+
+    def pci_bus_id(self):
+        """A placeholder: the engine sits on no bus."""
+        return "0000:00:00.0"
+
+    def get_attribute(self, attribute):
+        """One attribute; 0 for what a CPU does not have."""
+        return _attributes()[device_attribute(attribute)]
+
+    def get_attributes(self):
+        """All attributes as a dict."""
+        return _attributes()
+
+    def __getattr__(self, name):
+        try:
+            attribute = device_attribute[name.upper()]
+        except KeyError:
+            raise AttributeError(f"a Device has no attribute {name!r}") from None
+        return self.get_attribute(attribute)
+
+    def make_context(self, flags=ctx_flags.SCHED_AUTO):
+        """Start the engine and return its context."""
+        del flags
+        native.init()
+        return _context
+
+    def retain_primary_context(self):
+        """Start the engine and return its context."""
+        return self.make_context()
+
+    def __eq__(self, other):
+        return isinstance(other, Device)
+
+    def __hash__(self):
+        return 0
+
+
+class Context:
+    """The engine's only context: always current, never dead. Pushing, popping and detaching it change nothing."""
+
+    @staticmethod
+    def synchronize():
+        """Wait for all work.
+
+        Raises
+        ------
+        LaunchError
+            A kernel faulted since the last synchronization.
+        """
+        native.synchronize()
+
+    @staticmethod
+    def get_device():
+        """The device of the current context."""
+        return Device(0)
+
+    @staticmethod
+    def get_current():
+        """The current context."""
+        return _context
+
+    @staticmethod
+    def pop():
+        """Without effect."""
+
+    @staticmethod
+    def push(self=None):
+        """Without effect."""
+
+    def detach(self):
+        """Without effect."""
+
+    @staticmethod
+    def get_api_version():
+        """The version of the emulated driver interface."""
+        return _CUDA_VERSION[0] * 1000 + _CUDA_VERSION[1] * 10
+
+    @staticmethod
+    def set_cache_config(config):
+        """Without effect."""
+
+    @staticmethod
+    def get_cache_config():
+        """Always no preference."""
+        return func_cache.PREFER_NONE
+
+    @staticmethod
+    def set_shared_config(config):
+        """Without effect."""
+
+    @staticmethod
+    def get_shared_config():
+        """Always four-byte banks."""
+        return shared_config.FOUR_BYTE_BANK_SIZE
+
+
+_context = Context()
+
+
+def init(flags=0):
+    """Start the engine; its runtime library is built on the first call on a machine."""
+    del flags
+    native.init()
+
+
+def mem_get_info():
+    """Return (free, total) bytes of device memory."""
+    return native.mem_info()
+
+
+def get_version():
+    """The emulated CUDA version as (major, minor, 0)."""
+    return (*_CUDA_VERSION, 0)
+
+
+def get_driver_version():
+    """The emulated driver version as CUDA's number."""
+    return Context.get_api_version()
+
+
+def start_profiler():
+    """Without effect."""
+
+
+def stop_profiler():
+    """Without effect."""

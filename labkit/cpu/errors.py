@@ -1,0 +1,54 @@
+"""PyCUDA's exceptions, raised by the CPU engine for the same reasons."""
+
+__all__ = ["CompileError", "Error", "LaunchError", "LogicError", "MemoryError", "RuntimeError"]
+
+
+class Error(Exception):
+    """Base of all that the driver raises."""
+
+
+class MemoryError(Error):  # noqa: A001 - PyCUDA's name
+    """Device memory is exhausted."""
+
+
+class LogicError(Error):
+    """The call itself is wrong: bad argument, unknown name, freed memory."""
+
+
+class LaunchError(Error):
+    """A kernel faulted, or asked for more than a block may have."""
+
+
+class RuntimeError(Error):  # noqa: A001 - PyCUDA's name
+    """The device cannot answer now."""
+
+
+class CompileError(Error):
+    """The compiler refused a source.
+
+    Attributes
+    ----------
+    msg : str
+        What failed.
+    command_line : list of str
+        The command, or empty if none ran.
+    stdout, stderr : str
+        What the compiler said, in terms of the user's own file and lines.
+    """
+
+    def __init__(self, msg, command_line, stdout=None, stderr=None):
+        super().__init__(msg, command_line, stdout, stderr)
+        self.msg = msg
+        self.command_line = command_line
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def __str__(self):
+        text = self.msg
+        if self.stdout:
+            text += f"\n[stdout:\n{self.stdout}]"
+        if self.stderr:
+            text += f"\n[stderr:\n{self.stderr}]"
+        if self.command_line:
+            text += f"\n[command: {' '.join(self.command_line)}]"
+        return text

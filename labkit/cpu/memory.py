@@ -1,0 +1,495 @@
+"""Device allocations, copies, fills and page-locked host arrays.
+
+Copies follow CUDA's rules: from ordinary (pageable) host memory an asynchronous copy takes its data at the call, into
+ordinary memory it returns when the data are there; only page-locked memory is really copied in the background.
+"""
+
+import enum
+from bisect import bisect_right, insort
+from operator import index
+
+import numpy as np
+
+from labkit.cpu import native
+from labkit.cpu.errors import LogicError
+from labkit.cpu.streams import handle_of
+
+__all__ = [
+    "ArgumentHandler", "DeviceAllocation", "HostAllocation", "In", "InOut", "Out", "PagelockedHostAllocation",
+    "RegisteredHostMemory", "aligned_empty", "aligned_empty_like", "aligned_zeros", "aligned_zeros_like",
+    "from_device", "from_device_like", "host_alloc_flags", "mem_alloc", "mem_alloc_like", "mem_host_register_flags",
+    "memcpy_dtod", "memcpy_dtod_async", "memcpy_dtoh", "memcpy_dtoh_async", "memcpy_htod", "memcpy_htod_async",
+    "memset_d16", "memset_d16_async", "memset_d32", "memset_d32_async", "memset_d8", "memset_d8_async",
+    "pagelocked_empty", "pagelocked_empty_like", "pagelocked_zeros", "pagelocked_zeros_like", "register_host_memory",
+    "to_device",
+]  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Device memory
+
+
+class DeviceAllocation:
+    """Device memory, freed when the last reference goes. ``int(allocation)`` is its address."""
+
+    __slots__ = ("__weakref__", "_address", "_size")
+
+    def __init__(self, address, size):
+        self._address, self._size = address, size
+
+    def __index__(self):
+        if self._address is None:
+            raise LogicError("the device memory is used after it was freed: allocate it again, or free() it later")
+        return self._address
+
+    __int__ = __index__
+
+    def free(self):
+        """Give the memory back now; any later use is an error."""
+        address, self._address = index(self), None
+        native.mem_free(address)
+
+    def as_buffer(self, size, offset=0):
+        """The memory as a writable buffer (on this engine, device memory is host memory)."""
+        _device_span(index(self) + offset, size, "as_buffer")
+        return _Raw(index(self) + offset, size, self).array.data
+
+    def __del__(self):
+        if self._address is not None:
+            native.mem_release(self._address)
+
+    def __repr__(self):
+        return f"<DeviceAllocation of {native.amount(self._size)}{'' if self._address else ', freed'}>"
+
+
+def mem_alloc(size):
+    """Allocate device memory.
+
+    Parameters
+    ----------
+    size : int
+        Bytes. The memory holds 0xFF bytes (NaN as float) until it is written.
+
+    Raises
+    ------
+    MemoryError
+        There is not so much; the message has the numbers.
+    LogicError
+        The size is not positive.
+    """
+    try:
+        size = index(size)
+    except TypeError:
+        raise TypeError(f"mem_alloc wants a number of bytes as an int, not {type(size).__name__} ({size!r})") from None
+    if size <= 0:
+        raise LogicError(f"cuMemAlloc failed: invalid argument: {size} bytes were asked for")
+    return DeviceAllocation(native.mem_alloc(size), size)
+
+
+def mem_alloc_like(array):
+    """Allocate as many bytes as `array` has."""
+    return mem_alloc(array.nbytes)
+
+
+_symbols = []  # sorted (base, size) of the modules' variables that were handed out
+
+
+def know_symbol(base, size):
+    """Let copies reach a module's variable."""
+    if (base, size) not in _symbols:
+        insort(_symbols, (base, size))
+
+
+def forget_symbols(spans):
+    """The inverse of `know_symbol`, for a module that goes."""
+    for span in spans:
+        if span in _symbols:
+            _symbols.remove(span)
+
+
+def _device_span(pointer, size, call, other=None):
+    """The address of a device pointer argument, checked to have `size` bytes behind it."""
+    try:
+        address = index(pointer)
+    except TypeError:
+        remedy = " (the device pointer comes first in memcpy_htod, second in memcpy_dtoh)" if call != "as_buffer" else ""
+        raise TypeError(f"{call}: a device pointer is needed, a DeviceAllocation or an int, not "
+                        f"{type(pointer).__name__}{remedy}") from None
+    found = native.mem_range(address)
+    if found is None:
+        at = bisect_right(_symbols, (address, float("inf"))) - 1
+        if at >= 0 and _symbols[at][0] <= address < _symbols[at][0] + _symbols[at][1]:
+            found = _symbols[at]
+    if found is None:
+        raise LogicError(f"{call} failed: invalid argument: {address:#x} is no device memory (it was never allocated, "
+                         "or is freed)")
+    base, total = found
+    left = base + total - address
+    if size > left:
+        text = f"{call} failed: invalid argument: {size} bytes do not fit in the {left} that the device memory has"
+        if address != base:
+            text += f" from offset {address - base}"
+        if isinstance(other, np.ndarray) and other.dtype.itemsize > 1:
+            text += f"; the host array is {other.dtype} of shape {other.shape}"
+            if size == 2 * left:
+                half = {"float64": "float32", "int64": "int32", "float32": "float16"}.get(other.dtype.name)
+                text += f": did you mean .astype(np.{half})?" if half else ""
+        raise LogicError(text)
+    return address
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Host memory
+
+
+def _host_span(obj, call, writable=False):
+    """(address, size in bytes, the array) of a host argument that has the buffer interface."""
+    array = obj
+    if not isinstance(obj, np.ndarray):
+        try:
+            array = np.frombuffer(obj, np.uint8)
+        except (TypeError, ValueError, BufferError, AttributeError):
+            hint = ": the arguments may be in the wrong order" if hasattr(obj, "__index__") else ""
+            raise TypeError(f"{call}: the host side is a {type(obj).__name__}; a NumPy array or another buffer is "
+                            f"needed{hint}") from None
+    flags = array.flags
+    if not flags.forc:
+        raise ValueError(f"{call}: the host array is not contiguous (shape {array.shape}, strides {array.strides}); "
+                         "copy it first with np.ascontiguousarray")
+    if writable and not flags.writeable:
+        raise ValueError(f"{call}: the host array is read-only; give a writable one, e.g. np.empty_like(...)")
+    if array.dtype.hasobject:
+        raise TypeError(f"{call}: an array of Python objects has no bytes to copy; convert it, e.g. "
+                        ".astype(np.float32)")
+    return array.ctypes.data, array.nbytes, array
+
+
+_locked = []  # sorted (address, end) of page-locked host memory
+
+
+def _is_pagelocked(address, size):
+    at = bisect_right(_locked, (address, float("inf"))) - 1
+    return at >= 0 and address + size <= _locked[at][1]
+
+
+class _Raw:
+    """Bare memory as a NumPy array; `owner` lives as long as the array."""
+
+    def __init__(self, address, size, owner):
+        self.owner = owner
+        self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
+
+    @property
+    def array(self):
+        """The bytes."""
+        return np.asarray(self)
+
+
+class _LockedMemory:
+    """Page-locked memory: the base of the arrays made on it."""
+
+    def __init__(self, storage, address, size, shape, typestr_array):
+        self._storage, self._address, self._size = storage, address, size
+        self.__array_interface__ = {**typestr_array.__array_interface__, "data": (address, False), "shape": shape}
+        insort(_locked, (address, address + size))
+
+    def get_device_pointer(self):
+        """The address for kernels (mapped memory)."""
+        return self._address
+
+    def _unlock(self):
+        span = (self._address, self._address + self._size)
+        if span in _locked:
+            _locked.remove(span)
+
+    def __del__(self):
+        self._unlock()
+
+
+class PagelockedHostAllocation(_LockedMemory):
+    """What `pagelocked_empty` allocates: the array's ``base``."""
+
+    def free(self):
+        """Unlock the memory; it goes with its last array."""
+        self._unlock()
+
+    def get_flags(self):
+        """As asked for; 0."""
+        return 0
+
+
+class RegisteredHostMemory(_LockedMemory):
+    """What `register_host_memory` makes: the array's ``base``."""
+
+    def unregister(self):
+        """Unlock the memory."""
+        self._unlock()
+
+
+HostAllocation = PagelockedHostAllocation
+
+
+class host_alloc_flags(enum.IntFlag):  # noqa: N801 - PyCUDA's name
+    """Accepted by `pagelocked_empty`, without effect here."""
+
+    PORTABLE = 1
+    DEVICEMAP = 2
+    WRITECOMBINED = 4
+
+
+class mem_host_register_flags(enum.IntFlag):  # noqa: N801
+    """Accepted by `register_host_memory`, without effect here."""
+
+    PORTABLE = 1
+    DEVICEMAP = 2
+
+
+def aligned_empty(shape, dtype, order="C", alignment=4096):
+    """An uninitialized host array whose address is a multiple of `alignment` bytes."""
+    if alignment <= 0 or alignment & (alignment - 1):
+        raise ValueError(f"alignment must be a power of two, not {alignment}")
+    dtype = np.dtype(dtype)
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    storage = np.empty(size + alignment, np.uint8)
+    start = -storage.ctypes.data % alignment
+    return storage[start : start + size].view(dtype).reshape(shape, order=order)
+
+
+def aligned_zeros(shape, dtype, order="C", alignment=4096):
+    """`aligned_empty`, zeroed."""
+    result = aligned_empty(shape, dtype, order, alignment)
+    result.fill(0)
+    return result
+
+
+def _order(array):
+    if array.flags.c_contiguous:
+        return "C"
+    if array.flags.f_contiguous:
+        return "F"
+    raise ValueError(f"the array is not contiguous (shape {array.shape}, strides {array.strides}), so it has no order "
+                     "to copy")
+
+
+def aligned_empty_like(array, alignment=4096):
+    """`aligned_empty` with the shape, dtype and order of `array`."""
+    return aligned_empty(array.shape, array.dtype, _order(array), alignment)
+
+
+def aligned_zeros_like(array, alignment=4096):
+    """`aligned_zeros` with the shape, dtype and order of `array`."""
+    return aligned_zeros(array.shape, array.dtype, _order(array), alignment)
+
+
+def pagelocked_empty(shape, dtype, order="C", mem_flags=0):
+    """An uninitialized page-locked host array, for copies in the background."""
+    del mem_flags
+    storage = aligned_empty(shape, dtype, order)
+    return np.asarray(PagelockedHostAllocation(storage, storage.ctypes.data, storage.nbytes, storage.shape, storage))
+
+
+def pagelocked_zeros(shape, dtype, order="C", mem_flags=0):
+    """`pagelocked_empty`, zeroed."""
+    result = pagelocked_empty(shape, dtype, order, mem_flags)
+    result.fill(0)
+    return result
+
+
+def pagelocked_empty_like(array, mem_flags=0):
+    """`pagelocked_empty` with the shape, dtype and order of `array`."""
+    return pagelocked_empty(array.shape, array.dtype, _order(array), mem_flags)
+
+
+def pagelocked_zeros_like(array, mem_flags=0):
+    """`pagelocked_zeros` with the shape, dtype and order of `array`."""
+    return pagelocked_zeros(array.shape, array.dtype, _order(array), mem_flags)
+
+
+def register_host_memory(array, flags=0):
+    """Page-lock an existing array; returns it as an array whose ``base`` can `unregister`."""
+    del flags
+    address, size, array = _host_span(array, "cuMemHostRegister", writable=True)
+    return np.asarray(RegisteredHostMemory(array, address, size, array.shape, array))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Copies
+
+
+def memcpy_htod(dest, src):
+    """Copy the host array `src` to device memory, and wait.
+
+    Raises
+    ------
+    LogicError
+        More bytes than the device memory has, or no device memory.
+    ValueError
+        The array is not contiguous.
+    LaunchError
+        A kernel before the copy faulted.
+    """
+    address, size, array = _host_span(src, "cuMemcpyHtoD")
+    native.memcpy("HtoD", _device_span(dest, size, "cuMemcpyHtoD", array), address, size, None, True)
+
+
+def memcpy_htod_async(dest, src, stream=None):
+    """Queue a copy from host to device; page-locked memory must stay unchanged until it is done."""
+    address, size, array = _host_span(src, "cuMemcpyHtoDAsync")
+    to = _device_span(dest, size, "cuMemcpyHtoDAsync", array)
+    if not _is_pagelocked(address, size):
+        array = array.copy(order="K")
+        address = array.ctypes.data
+    stream_handle = handle_of(stream)
+    native.memcpy("HtoD", to, address, size, stream_handle, False)
+    native.keep_alive(stream_handle, array)
+
+
+def memcpy_dtoh(dest, src):
+    """Copy device memory into the host array `dest` (as many bytes as it has), and wait. Raises as `memcpy_htod`."""
+    address, size, array = _host_span(dest, "cuMemcpyDtoH", writable=True)
+    native.memcpy("DtoH", address, _device_span(src, size, "cuMemcpyDtoH", array), size, None, True)
+
+
+def memcpy_dtoh_async(dest, src, stream=None):
+    """Queue a copy from device to host; into ordinary memory it waits, into page-locked memory it returns at once."""
+    address, size, array = _host_span(dest, "cuMemcpyDtoHAsync", writable=True)
+    source = _device_span(src, size, "cuMemcpyDtoHAsync", array)
+    stream_handle, wait = handle_of(stream), not _is_pagelocked(address, size)
+    native.memcpy("DtoH", address, source, size, stream_handle, wait)
+    if not wait:
+        native.keep_alive(stream_handle, array)
+
+
+def memcpy_dtod(dest, src, size):
+    """Copy `size` bytes on the device (asynchronous to the host, as on a GPU)."""
+    memcpy_dtod_async(dest, src, size)
+
+
+def memcpy_dtod_async(dest, src, size, stream=None):
+    """Queue a copy of `size` bytes on the device."""
+    size = index(size)
+    to, source = _device_span(dest, size, "cuMemcpyDtoD"), _device_span(src, size, "cuMemcpyDtoD")
+    native.memcpy("DtoD", to, source, size, handle_of(stream), False)
+
+
+def _fill(dest, data, count, width, stream):
+    call = f"cuMemsetD{8 * width}"
+    try:
+        value, count = index(data), index(count)
+    except TypeError:
+        raise TypeError(f"{call}: value and count are integers, not {type(data).__name__} and {type(count).__name__}; "
+                        "for a float give its bits, e.g. int(np.float32(1).view(np.uint32))") from None
+    if not 0 <= value < 1 << (8 * width):
+        raise OverflowError(f"{call}: the value {value} is not an unsigned integer of {width} bytes")
+    if count < 0:
+        raise OverflowError(f"{call}: the count {count} is negative")
+    address = _device_span(dest, width * count, call)
+    if address % width:
+        raise LogicError(f"{call} failed: invalid argument: {address:#x} is not a multiple of {width}")
+    native.memset(width, address, value, count, handle_of(stream), False)
+
+
+def memset_d8(dest, data, count):
+    """Set `count` bytes to `data`."""
+    _fill(dest, data, count, 1, None)
+
+
+def memset_d16(dest, data, count):
+    """Set `count` 16-bit words to `data`."""
+    _fill(dest, data, count, 2, None)
+
+
+def memset_d32(dest, data, count):
+    """Set `count` 32-bit words to `data`."""
+    _fill(dest, data, count, 4, None)
+
+
+def memset_d8_async(dest, data, count, stream=None):
+    """Queue `memset_d8` on a stream."""
+    _fill(dest, data, count, 1, stream)
+
+
+def memset_d16_async(dest, data, count, stream=None):
+    """Queue `memset_d16` on a stream."""
+    _fill(dest, data, count, 2, stream)
+
+
+def memset_d32_async(dest, data, count, stream=None):
+    """Queue `memset_d32` on a stream."""
+    _fill(dest, data, count, 4, stream)
+
+
+def to_device(bf_obj):
+    """Allocate device memory and fill it with a copy of the array (made contiguous in C order if it is not)."""
+    array = np.ascontiguousarray(bf_obj) if isinstance(bf_obj, np.ndarray) else bf_obj
+    _, size, array = _host_span(array, "to_device")
+    result = mem_alloc(size)
+    memcpy_htod(result, array)
+    return result
+
+
+def from_device(devptr, shape, dtype, order="C"):
+    """Copy device memory into a new host array of this shape and dtype."""
+    result = np.empty(shape, dtype, order)
+    memcpy_dtoh(result, devptr)
+    return result
+
+
+def from_device_like(devptr, other_ary):
+    """Copy device memory into a new host array like `other_ary`."""
+    result = np.empty_like(other_ary)
+    memcpy_dtoh(result, devptr)
+    return result
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Arrays as kernel arguments
+
+
+class ArgumentHandler:
+    """A host array that a kernel call copies by itself."""
+
+    def __init__(self, ary):
+        self.array = ary
+        self.dev_alloc = None
+
+    def get_device_alloc(self):
+        """The device memory that stands for the array during the call."""
+        if self.dev_alloc is None:
+            if not hasattr(self.array, "nbytes"):
+                raise TypeError(f"In, Out and InOut want a NumPy array, not {type(self.array).__name__}")
+            self.dev_alloc = mem_alloc_like(self.array)
+        return self.dev_alloc
+
+    def pre_call(self, stream):
+        """Before the launch."""
+
+
+class In(ArgumentHandler):
+    """An array that is copied to the device before the kernel runs."""
+
+    def pre_call(self, stream):
+        """Copy to the device."""
+        memcpy_htod(self.get_device_alloc(), self.array)
+
+
+class Out(ArgumentHandler):
+    """An array that is copied back after the kernel has run."""
+
+    def pre_call(self, stream):
+        """Refuse, before the launch, an array that could not take the result."""
+        _host_span(self.array, "Out", writable=True)
+
+    def post_call(self, stream):
+        """Copy back."""
+        memcpy_dtoh(self.array, self.get_device_alloc())
+
+
+class InOut(In, Out):
+    """An array that is copied both ways."""
+
+    def pre_call(self, stream):
+        """Check that it can take the result, and copy to the device."""
+        Out.pre_call(self, stream)
+        In.pre_call(self, stream)

@@ -1,0 +1,546 @@
+"""The engine's runtime library: built once into the cache, loaded once a process, its calls wrapped.
+
+The wrappers bear the names of the CUDA driver's functions they stand for (`TRACED`), raise PyCUDA's exceptions, and
+look for Ctrl-C while they wait. ``runtime/abi.h`` is the library's contract.
+"""
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+import time
+import weakref
+from ctypes import POINTER, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint32, c_void_p
+
+import numpy as np
+
+from labkit.cpu import cache, toolchain
+from labkit.cpu.errors import CompileError, LaunchError, LogicError, MemoryError, RuntimeError
+
+OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
+_POLL_S = 0.1  # how often a waiting call looks for Ctrl-C
+_EXCEPTIONS = {NOT_READY: RuntimeError, LAUNCH_FAILED: LaunchError, INVALID: LogicError, OUT_OF_MEMORY: MemoryError,
+               NOT_FOUND: LogicError}
+
+
+class _Parameter(ctypes.Structure):
+    _fields_ = [("kind", c_int), ("size", c_int), ("align", c_int), ("offset", c_int)]
+
+
+class KernelInfo(ctypes.Structure):
+    """``lk_kernel_info``."""
+
+    _fields_ = [("name", c_char_p), ("symbol", c_char_p), ("parameters", POINTER(_Parameter)),
+                ("parameter_count", c_int), ("packed_bytes", c_int), ("max_threads", c_int)]
+
+
+_SIGNATURES = {
+    "lk_error": (c_char_p, []),
+    "lk_start": (c_int, [c_int]),
+    "lk_workers": (c_int, []),
+    "lk_stop": (None, []),
+    "lk_mem_limit": (c_int, [c_size_t]),
+    "lk_mem_info": (c_int, [POINTER(c_size_t), POINTER(c_size_t)]),
+    "lk_mem_alloc": (c_int, [c_size_t, POINTER(c_void_p)]),
+    "lk_mem_free": (c_int, [c_void_p]),
+    "lk_mem_range": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),
+    "lk_memcpy": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_int, c_char_p]),
+    "lk_memset": (c_int, [c_void_p, c_uint32, c_int, c_size_t, c_void_p, c_int]),
+    "lk_stream_create": (c_int, [c_int, POINTER(c_void_p)]),
+    "lk_stream_destroy": (c_int, [c_void_p]),
+    "lk_stream_synchronize": (c_int, [c_void_p, c_double]),
+    "lk_stream_query": (c_int, [c_void_p]),
+    "lk_stream_wait_event": (c_int, [c_void_p, c_void_p]),
+    "lk_synchronize": (c_int, [c_double]),
+    "lk_event_create": (c_int, [POINTER(c_void_p)]),
+    "lk_event_destroy": (c_int, [c_void_p]),
+    "lk_event_record": (c_int, [c_void_p, c_void_p]),
+    "lk_event_synchronize": (c_int, [c_void_p, c_double]),
+    "lk_event_query": (c_int, [c_void_p]),
+    "lk_event_elapsed_ms": (c_int, [c_void_p, c_void_p, POINTER(c_double)]),
+    "lk_abort": (c_int, []),
+    "lk_module_load": (c_int, [c_char_p, POINTER(c_void_p)]),
+    "lk_module_unload": (c_int, [c_void_p]),
+    "lk_module_kernel": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
+    "lk_module_kernel_at": (c_int, [c_void_p, c_int, POINTER(c_void_p)]),
+    "lk_kernel_describe": (c_int, [c_void_p, POINTER(KernelInfo)]),
+    "lk_module_symbol": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
+    "lk_module_constant_bytes": (c_size_t, [c_void_p]),
+    "lk_launch": (c_int, [c_void_p, c_uint * 3, c_uint * 3, c_size_t, c_char_p, c_size_t, c_void_p]),
+    "lk_printf_take": (c_size_t, [POINTER(c_char), c_size_t]),
+    "lk_trace": (None, [c_int]),
+    "lk_trace_take": (c_size_t, [c_void_p, c_size_t]),
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Building and loading
+
+_library = None
+_loading = threading.Lock()
+_finished = False
+
+
+def build():
+    """The path of the runtime library, compiled if the cache does not hold it."""
+    command = toolchain.find()
+    sources = sorted(p for p in toolchain.RUNTIME.iterdir() if p.suffix in (".cpp", ".S"))
+    flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-shared", "-pthread", "-fno-strict-aliasing",
+             f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
+    key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
+    target = cache.directory() / f"runtime-{key[:24]}.so"
+    if not target.exists():
+        with cache.locked(target):
+            if not target.exists():
+                built = cache.scratch() / target.name
+                full = [*command, *flags, "-o", str(built), *map(str, sources), *(["-ldl"] if sys.platform == "linux" else [])]
+                status, out, err = toolchain.run(full)
+                if status:
+                    raise CompileError("the CPU engine's own runtime library does not compile with this compiler; "
+                                       "another one can be named in CXX", full, out, err)
+                cache.publish(built, target)
+    return target
+
+
+def library():
+    """The loaded runtime library (a `ctypes.CDLL`); built, loaded and started by the first call."""
+    global _library
+    if _library is None:
+        with _loading:
+            if _library is None:
+                _library = _load()
+    return _library
+
+
+def _load():
+    path = build()
+    try:
+        lib = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    except OSError:  # a damaged file in the cache: build it again, once
+        path.unlink(missing_ok=True)
+        lib = ctypes.CDLL(str(build()), mode=ctypes.RTLD_GLOBAL)
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    workers = os.environ.get("LABKIT_WORKERS", "0")
+    if not workers.isdigit():
+        raise LogicError(f"LABKIT_WORKERS={workers!r} is not a number: give the number of worker threads of the CPU "
+                         "engine, or leave it unset for all processors")
+    if lib.lk_start(int(workers)) != OK:
+        raise RuntimeError(f"cuInit failed: {lib.lk_error().decode('utf-8', 'replace')}")
+    atexit.register(_finish)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_after_fork)
+    return lib
+
+
+def _finish():
+    global _finished
+    if not _finished:
+        _library.lk_abort()
+        _show_printf()
+        _finished = True
+        _library.lk_stop()
+
+
+class _Forked:
+    """Stands in for the library in a forked child, where its worker threads are missing."""
+
+    def __getattr__(self, name):
+        raise LogicError("the CPU engine was started before this process was forked, and its worker threads did not "
+                         "follow: start child processes with multiprocessing's 'spawn' or 'forkserver' method")
+
+
+def _after_fork():
+    global _library, _finished
+    _library, _finished = _Forked(), True
+
+
+def finished():
+    """True once the engine has stopped (interpreter exit) or is unusable (forked child): nothing is to be freed."""
+    return _finished
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Errors, waiting, printf
+
+_deferred = []  # faults that came up where nothing could be raised (a destructor)
+
+
+def check(status, call):
+    """Raise the exception that `status` stands for; `call` is the CUDA function's name."""
+    if status != OK:
+        sentence = _library.lk_error().decode("utf-8", "replace")
+        raise _EXCEPTIONS.get(status, LogicError)(f"{call} failed: {sentence}")
+
+
+def _wait(call, function, *arguments):
+    """Call ``function(*arguments, timeout)`` until it has an answer. Ctrl-C abandons what the device is doing."""
+    try:
+        while (status := function(*arguments, _POLL_S)) == NOT_READY:
+            pass
+    except KeyboardInterrupt:
+        _library.lk_abort()
+        raise
+    finally:
+        _show_printf()
+    if _deferred:
+        raise LaunchError(f"{call} failed: {_deferred.pop(0)}")
+    check(status, call)
+
+
+_printf_buffer = ctypes.create_string_buffer(1 << 16)
+
+
+def _show_printf():
+    """Hand what kernels have printed to Python's own stdout, so that notebooks show it."""
+    while count := _library.lk_printf_take(_printf_buffer, len(_printf_buffer)):
+        sys.stdout.write(_printf_buffer.raw[:count].decode("utf-8", "replace"))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Objects that asynchronous work still needs
+
+
+class _KeepAlive:
+    """Holds arrays until the stream has passed the work that uses them.
+
+    Objects gather in a batch; a full batch is closed by an event, and goes when the event has come.
+    """
+
+    BATCH = 32
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.open, self.closed = [], []
+
+    def add(self, *objects):
+        self.open.append(objects)
+        if len(self.open) >= self.BATCH:
+            event = c_void_p()
+            check(_library.lk_event_create(byref(event)), "cuEventCreate")
+            check(_library.lk_event_record(event, self.stream), "cuEventRecord")
+            self.closed.append((event, self.open))
+            self.open = []
+            while self.closed and _library.lk_event_query(self.closed[0][0]) != NOT_READY:
+                _library.lk_event_destroy(self.closed.pop(0)[0])
+
+    def clear(self):
+        for event, _ in self.closed:
+            _library.lk_event_destroy(event)
+        self.open, self.closed = [], []
+
+
+_kept = {}  # stream handle or None -> _KeepAlive
+
+
+def keep_alive(stream, *objects):
+    """Keep `objects` until the work queued so far on `stream` (a handle; None: the default stream) is done."""
+    if stream not in _kept:
+        _kept[stream] = _KeepAlive(stream)
+    _kept[stream].add(*objects)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The driver's calls
+
+
+def init():
+    """Start the engine (idempotent)."""
+    library()
+
+
+def mem_alloc(size):
+    """Return the address of `size` fresh bytes."""
+    address = c_void_p()
+    status = library().lk_mem_alloc(size, byref(address))
+    if status == OUT_OF_MEMORY:
+        free, total = mem_info()
+        raise MemoryError(f"cuMemAlloc failed: out of memory: {amount(size)} asked for, {amount(free)} of "
+                          f"{amount(total)} free. Use a smaller batch, or free() what is no longer needed.")
+    check(status, "cuMemAlloc")
+    return address.value
+
+
+def mem_free(address):
+    """Free an allocation, after waiting for the device."""
+    _wait("cuMemFree", _library.lk_synchronize)
+    check(_library.lk_mem_free(address), "cuMemFree")
+
+
+def mem_release(address):
+    """`mem_free` for destructors: a fault is kept for the next call that waits."""
+    if not _finished and _library.lk_mem_free(address) == LAUNCH_FAILED:
+        _deferred.append(_library.lk_error().decode("utf-8", "replace"))
+
+
+def mem_info():
+    """Return (free, total) bytes of the engine's device memory."""
+    free, total = c_size_t(), c_size_t()
+    check(library().lk_mem_info(byref(free), byref(total)), "cuMemGetInfo")
+    return free.value, total.value
+
+
+def mem_range(address):
+    """The (base, size) of the allocation that holds `address`, or None."""
+    base, size = c_void_p(), c_size_t()
+    if library().lk_mem_range(address, byref(base), byref(size)) != OK:
+        return None
+    return base.value, size.value
+
+
+def memcpy(kind, to, source, size, stream, wait):
+    """Copy; `kind` is "HtoD", "DtoH" or "DtoD"; `stream` a handle or None."""
+    call = f"cuMemcpy{kind}"
+    check(library().lk_memcpy(to, source, size, stream, 0, kind.encode()), call)
+    if wait:
+        _wait(call, _library.lk_stream_synchronize, stream)
+
+
+def memset(width, to, value, count, stream, wait):
+    """Fill `count` elements of `width` bytes."""
+    call = f"cuMemsetD{8 * width}"
+    check(library().lk_memset(to, value, width, count, stream, 0), call)
+    if wait:
+        _wait(call, _library.lk_stream_synchronize, stream)
+
+
+def synchronize():
+    """Wait for all streams."""
+    if _library is None:
+        return
+    _wait("cuCtxSynchronize", _library.lk_synchronize)
+    for kept in _kept.values():
+        kept.clear()
+
+
+def stream_create(non_blocking):
+    """Return a new stream's handle."""
+    handle = c_void_p()
+    check(library().lk_stream_create(int(non_blocking), byref(handle)), "cuStreamCreate")
+    return handle.value
+
+
+def stream_destroy(handle):
+    """Destroy a stream; its queued work still completes."""
+    kept = _kept.pop(handle, None)
+    if not _finished:
+        _library.lk_stream_destroy(handle)
+        if kept and (kept.open or kept.closed):
+            keep_alive(None, kept)
+
+
+def stream_synchronize(handle):
+    """Wait for one stream."""
+    _wait("cuStreamSynchronize", _library.lk_stream_synchronize, handle)
+    if handle in _kept:
+        _kept[handle].clear()
+
+
+def stream_query(handle):
+    """True if nothing is outstanding on the stream."""
+    status = _library.lk_stream_query(handle)
+    if status == NOT_READY:
+        return False
+    check(status, "cuStreamQuery")
+    return True
+
+
+def stream_wait_event(handle, event):
+    """Let the stream wait for the event as it was last recorded."""
+    check(_library.lk_stream_wait_event(handle, event), "cuStreamWaitEvent")
+
+
+def event_create():
+    """Return a new event's handle."""
+    handle = c_void_p()
+    check(library().lk_event_create(byref(handle)), "cuEventCreate")
+    return handle.value
+
+
+def event_destroy(handle):
+    """Destroy an event."""
+    if not _finished:
+        _library.lk_event_destroy(handle)
+
+
+def event_record(handle, stream):
+    """Record the event behind the stream's work so far."""
+    check(_library.lk_event_record(handle, stream), "cuEventRecord")
+
+
+def event_synchronize(handle):
+    """Wait for the event."""
+    _wait("cuEventSynchronize", _library.lk_event_synchronize, handle)
+
+
+def event_query(handle):
+    """True if the event has come."""
+    status = _library.lk_event_query(handle)
+    if status == NOT_READY:
+        return False
+    check(status, "cuEventQuery")
+    return True
+
+
+def event_elapsed_ms(start, end):
+    """Milliseconds between two events."""
+    milliseconds = c_double()
+    check(_library.lk_event_elapsed_ms(start, end, byref(milliseconds)), "cuEventElapsedTime")
+    return milliseconds.value
+
+
+def module_load(path):
+    """Load a compiled kernel file; return its handle."""
+    handle = c_void_p()
+    check(library().lk_module_load(os.fsencode(path), byref(handle)), "cuModuleLoad")
+    return handle.value
+
+
+def module_unload(handle):
+    """Unload a module, after its kernels are done."""
+    if not _finished:
+        _library.lk_module_unload(handle)
+
+
+def module_kernel(module, name):
+    """The kernel's handle, or None."""
+    handle = c_void_p()
+    status = _library.lk_module_kernel(module, name.encode(), byref(handle))
+    return handle.value if status == OK else None
+
+
+def module_kernels(module):
+    """The names of a module's registered kernels."""
+    names, handle = [], c_void_p()
+    while _library.lk_module_kernel_at(module, len(names), byref(handle)) == OK:
+        names.append(kernel_info(handle.value).name.decode())
+    return names
+
+
+def kernel_info(kernel):
+    """Describe a kernel."""
+    info = KernelInfo()
+    check(_library.lk_kernel_describe(kernel, byref(info)), "cuFuncGetAttribute")
+    return info
+
+
+def module_symbol(module, name):
+    """The (address, size) of a ``__constant__`` or ``__device__`` variable, or None."""
+    address, size = c_void_p(), c_size_t()
+    if _library.lk_module_symbol(module, name.encode(), byref(address), byref(size)) != OK:
+        return None
+    return address.value, size.value
+
+
+def module_constant_bytes(module):
+    """The size of all ``__constant__`` variables of a module."""
+    return _library.lk_module_constant_bytes(module)
+
+
+def launch(kernel, grid, block, shared, packed, stream):
+    """Queue a kernel; `grid` and `block` are `Dim3` values, `packed` the argument bytes."""
+    status = _library.lk_launch(kernel, grid, block, shared, packed, len(packed), stream)
+    if status:
+        check(status, "cuLaunchKernel")
+
+
+Dim3 = c_uint * 3
+
+
+def amount(size):
+    """A number of bytes in readable units."""
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} bytes"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tracing: what the device did, and what the calls took
+
+RECORD = np.dtype([("queued", "f8"), ("started", "f8"), ("ended", "f8"), ("bytes", "u8"), ("stream", "i4"),
+                   ("kind", "i4"), ("name", "S104")])
+
+# Wrapper -> the CUDA driver's name for it; "{}" is filled with the first argument.
+TRACED = {
+    "mem_alloc": "cuMemAlloc", "mem_free": "cuMemFree", "memcpy": "cuMemcpy{}", "memset": "cuMemsetD{}",
+    "synchronize": "cuCtxSynchronize", "stream_create": "cuStreamCreate", "stream_synchronize": "cuStreamSynchronize",
+    "stream_wait_event": "cuStreamWaitEvent", "event_create": "cuEventCreate", "event_record": "cuEventRecord",
+    "event_synchronize": "cuEventSynchronize", "event_query": "cuEventQuery", "stream_query": "cuStreamQuery",
+    "event_elapsed_ms": "cuEventElapsedTime", "module_load": "cuModuleLoad", "launch": "cuLaunchKernel",
+}  # fmt: skip
+_calls = []
+_untraced = {}
+
+
+def trace_device(on):
+    """Record every kernel, copy and fill from now on, or stop."""
+    library().lk_trace(int(bool(on)))
+
+
+def take_device_records():
+    """The operations finished since the last call, in order of completion.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of dtype `RECORD`: ``queued``, ``started``, ``ended`` in seconds on the monotonic clock, ``bytes`` of copies
+        and fills, ``stream`` (0: default), ``kind`` (``ord`` of "k" kernel, "c" copy, "s" fill), ``name``.
+    """
+    chunks = []
+    while True:
+        chunk = np.zeros(1024, RECORD)
+        count = library().lk_trace_take(chunk.ctypes.data, len(chunk))
+        chunks.append(chunk[:count])
+        if count < len(chunk):
+            return np.concatenate(chunks)
+
+
+def trace_calls(on):
+    """Record name, start and duration of every driver call from now on, or stop. Costs nothing while off."""
+    module = globals()
+    if on and not _untraced:
+        for name, shown in TRACED.items():
+            _untraced[name] = module[name]
+            module[name] = _timed(module[name], shown)
+    elif not on:
+        module.update(_untraced)
+        _untraced.clear()
+
+
+def record_call(name, start, duration):
+    """Add one call to the trace if it is on (the compiler's work is recorded this way)."""
+    if _untraced:
+        _calls.append((name, start, duration))
+
+
+def take_calls():
+    """The calls recorded since the last time: (name, start, duration), seconds on the monotonic clock."""
+    taken = _calls[:]
+    del _calls[: len(taken)]
+    return taken
+
+
+def _timed(function, shown):
+    def traced(*arguments):
+        start = time.monotonic()
+        try:
+            return function(*arguments)
+        finally:
+            duration = time.monotonic() - start
+            name = shown
+            if name == "cuMemcpy{}":
+                name = f"cuMemcpy{arguments[0]}" + ("" if arguments[5] else "Async")
+            elif name == "cuMemsetD{}":
+                name = f"cuMemsetD{8 * arguments[0]}" + ("" if arguments[5] else "Async")
+            _calls.append((name, start, duration))
+
+    return traced
+
+
+def stop_with(owner, release, handle):
+    """Call ``release(handle)`` when `owner` is collected, not at interpreter exit."""
+    finalizer = weakref.finalize(owner, release, handle)
+    finalizer.atexit = False
+    return finalizer

@@ -1,0 +1,467 @@
+"""Prepare CUDA C++ text for a host compiler.
+
+A C++ compiler with the engine's headers understands almost every word of CUDA. What it cannot express is done here,
+on the text, without moving a line:
+
+- ``extern __shared__ T name[];`` becomes a pointer to the block's dynamic shared memory;
+- after the body of a ``__global__`` function ``LABKIT_KERNEL(name)`` registers it with the runtime, so that it can be
+  found by name and its parameters are known;
+- ``#pragma unroll`` in front of a loop becomes GCC's pragma;
+- includes that the caller resolves (the user's own headers) point to their rewritten copies.
+
+The scan knows comments, strings, raw strings, preprocessor directives with continuation lines, and conditionals
+whose branches each open a brace. It is not a parser: a kernel that only a macro spells out stays unseen, and is
+registered on demand (`Rewritten.hidden_kernels` says whether there may be any).
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass
+
+__all__ = ["Kernel", "Rewritten", "rewrite"]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel the scan has seen.
+
+    Attributes
+    ----------
+    name : str
+        As written, with template arguments if it is an explicit instantiation or specialization.
+    parameters : tuple of str
+        The declarations, e.g. ``("const float *x", "int n")``.
+    line : int
+        1-based line of the ``__global__`` word in the text given to `rewrite`.
+    template : bool
+        True for a template's own definition, which has no symbol until it is instantiated.
+    bounds : str
+        The first argument of its ``__launch_bounds__``, or empty.
+    scope : str
+        The namespaces it stands in, e.g. ``"a::b"``, or empty.
+    """
+
+    name: str
+    parameters: tuple
+    line: int
+    template: bool = False
+    bounds: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The text for the host compiler and what the scan learnt.
+
+    Attributes
+    ----------
+    text : str
+        As many lines as the original (``#line`` keeps the count where an include needed more).
+    kernels : tuple of Kernel
+    hidden_kernels : bool
+        A macro spells ``__global__``, so there may be kernels that the scan has not seen.
+    """
+
+    text: str
+    kernels: tuple
+    hidden_kernels: bool
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading: comments, literals, directives, braces
+
+_LEXEME = re.compile(
+    r"""
+    (?P<comment> //(?:[^\\\n]|\\.)*  |  /\*.*?(?:\*/|\Z) )
+  | (?P<raw>     (?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)" )
+  | (?P<string>  (?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"? )
+  | (?P<number>  \.?\d(?:'?[\w.]|(?<=[eEpP])[+-])* )
+  | (?P<char>    (?:u8|[uUL])?'(?:[^'\\\n]|\\.)*'? )
+  | (?P<word>    [A-Za-z_]\w* )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_NOT_NEWLINE = re.compile(r"[^\n]")
+_DIRECTIVE = re.compile(r"^[ \t]*(?:\#|%:)[ \t]*(?P<word>\w*)(?P<rest>(?:\\\n|[^\n])*)", re.MULTILINE)
+
+
+def _blank(text):
+    """Spaces of the same shape: newlines stay where they are."""
+    return _NOT_NEWLINE.sub(" ", text)
+
+
+def _mask(text):
+    """The text with comments and the insides of literals blanked, position by position."""
+
+    def hide(match):
+        lexeme = match.group()
+        if match["comment"]:
+            return _blank(lexeme)
+        if match["raw"] or match["string"] or match["char"]:
+            return lexeme[0] + _blank(lexeme[1:-1]) + lexeme[-1] if len(lexeme) > 1 else " "
+        return lexeme
+
+    return _LEXEME.sub(hide, text)
+
+
+@dataclass
+class _Directive:
+    start: int
+    end: int
+    word: str
+    rest: str  # blanked like the code, continuation lines included
+
+
+class _Scan:
+    """What is where in one text.
+
+    Attributes
+    ----------
+    text, masked, code : str
+        The text; without comments and literals; without directives as well. Positions agree.
+    directives : list of _Directive
+    closing : dict
+        Position of a ``{`` -> position of its ``}``.
+    """
+
+    def __init__(self, text):
+        self.text = text
+        self.masked = _mask(text)
+        self.directives = [_Directive(*m.span(), m["word"], m["rest"]) for m in _DIRECTIVE.finditer(self.masked)]
+        self.code = _DIRECTIVE.sub(lambda match: _blank(match.group()), self.masked)
+        self.closing = {}
+        self._starts = [0]  # where a declaration may start
+        self._scopes = [(0, ())]  # at every change: (position, the braces around what follows; see _scope_of)
+        self._match_braces()
+
+    def _match_braces(self):
+        """Pair the braces. Of a conditional's branches the first one decides how deep the code after it is."""
+        marks = [(m.start(), m.end(), m.group()) for m in re.finditer(r"[{};]", self.code)]
+        marks += [(d.start, d.end, "#" + d.word) for d in self.directives]
+        open_, branches = [], []  # open_: (position, scope) of the braces; branches: [open_ before, open_ after the first]
+        for start, end, mark in sorted(marks):
+            if mark == "{":
+                open_.append((start, _scope_of(self.code[self._starts[-1] : start])))
+            elif mark == "}" and open_:
+                self.closing[open_.pop()[0]] = start
+            elif mark.startswith("#if"):
+                branches.append([open_[:], None])
+            elif mark.startswith("#el") and branches:
+                if branches[-1][1] is None:
+                    branches[-1][1] = open_
+                open_ = branches[-1][0][:]
+            elif mark == "#endif" and branches:
+                _, first = branches.pop()
+                open_ = open_ if first is None else first
+            self._starts.append(end)
+            self._scopes.append((end, tuple(scope for _, scope in open_)))
+
+    def declaration_start(self, at):
+        """Where the declaration that holds position `at` begins."""
+        return self._starts[bisect_right(self._starts, at) - 1]
+
+    def scope(self, at):
+        """The namespaces around `at` as in ``"a::b"`` (``""``: none), or None inside a function or class."""
+        around = self._scopes[bisect_right(self._scopes, at, key=lambda scope: scope[0]) - 1][1]
+        return None if None in around else "::".join(name for name in around if name)
+
+    def line(self, at):
+        """1-based line of a position."""
+        return self.text.count("\n", 0, at) + 1
+
+
+_NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)[^()=]*$|\bextern\s*\"[^\"]*\"\s*$")
+
+
+def _scope_of(head):
+    """What the brace after `head` opens: a namespace's name, "" for ``extern "C"``, None for anything else."""
+    match = _NAMESPACE.search(head)
+    return (match["name"] or "") if match else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Kernels
+
+_SPELT_LIKE_CALLS = re.compile(r"(__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$")
+_TEMPLATE_HEAD = re.compile(r"\s*(?:extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?")
+
+
+def _find_kernels(scan, markers):
+    """Yield (Kernel, position to register it at or None) for every definition and explicit instantiation."""
+    for match in re.finditer(rf"\b(?:{'|'.join(map(re.escape, markers))})\b", scan.code):
+        start = scan.declaration_start(match.start())
+        head = _read_head(scan.code, match.end())
+        if head is None:
+            continue
+        name_start, name_end, open_, close, end = head
+        name = " ".join(scan.code[name_start:name_end].split())
+        template = _TEMPLATE_HEAD.match(scan.code, start)
+        kernel = Kernel(name, _split_parameters(scan.code[open_ + 1 : close]), scan.line(match.start()),
+                        template=bool(template and template["any"]), bounds=_launch_bounds(scan.code, start, end),
+                        scope=scan.scope(match.start()))
+        position = None
+        if scan.code[end] == ";":
+            if not (template and not template["parameters"] and name.endswith(">")):
+                continue  # a declaration only
+            position = end + 1
+        elif end in scan.closing and not kernel.template:
+            position = scan.closing[end] + 1
+        yield kernel, position
+
+
+def _launch_bounds(code, start, end):
+    match = re.compile(r"\b__launch_bounds__\s*\(").search(code, start, end)
+    close = _closing_parenthesis(code, match.end() - 1) if match else None
+    return _split_parameters(code[match.end() : close])[0] if close else ""
+
+
+def _registration(kernel, overloaded):
+    """The words that register a kernel behind its definition."""
+    name = kernel.name
+    if overloaded:  # which of them is told by the type of its pointer
+        types = ", ".join(re.sub(r"=.*", "", parameter) for parameter in kernel.parameters)
+        name = f"*static_cast<void (*)({types})>({name})"
+    return f" LABKIT_KERNEL_BOUNDS(({kernel.bounds}), {name})" if kernel.bounds else f" LABKIT_KERNEL({name})"
+
+
+def _read_head(code, at):
+    """From a ``__global__`` word to its function's name, parameters and the ``{`` or ``;`` that follows.
+
+    The name is the last one in front of parentheses that is not an attribute spelt like a call.
+    """
+    found = None
+    while match := re.compile(r"[({;=}]").search(code, at):
+        at = match.start()
+        if match.group() in "{;":
+            return (*found, at) if found else None
+        if match.group() != "(":
+            return None
+        close = _closing_parenthesis(code, at)
+        if close is None:
+            return None
+        name = _name_before(code, at)
+        if name and not _SPELT_LIKE_CALLS.search(code[name[0] : name[1]]):
+            found = (*name, at, close)
+        at = close + 1
+    return None
+
+
+def _name_before(code, at):
+    """The span of the (possibly qualified, possibly templated) name that ends at `at`."""
+    end = at
+    while end and code[end - 1].isspace():
+        end -= 1
+    start = end
+    if start and code[start - 1] == ">":
+        depth = 0
+        while start:
+            start -= 1
+            if code[start] == ")":
+                start = code.rfind("(", 0, start)
+            depth += {">": 1, "<": -1}.get(code[start], 0)
+            if depth == 0:
+                break
+        while start and code[start - 1].isspace():
+            start -= 1
+    match = re.search(r"[A-Za-z_][\w:]*$", code[max(0, start - 256) : start])
+    return (start - len(match.group()), end) if match else None
+
+
+def _closing_parenthesis(code, at):
+    depth = 0
+    for match in re.compile(r"[()]").finditer(code, at):
+        depth += 1 if match.group() == "(" else -1
+        if depth == 0:
+            return match.start()
+    return None
+
+
+def _split_parameters(text):
+    """Split a parameter list at its top-level commas."""
+    parts, depth, start = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "([{<") - (character in ")]}>")
+        if character == "," and depth == 0:
+            parts.append(text[start:at])
+            start = at + 1
+    parts.append(text[start:])
+    parts = [re.sub(r"\s+", " ", part).strip() for part in parts]
+    return () if parts in ([""], ["void"]) else tuple(parts)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Dynamic shared memory
+
+_ATTRIBUTE = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\(|\[\[")
+_UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")
+
+
+def _dynamic_shared(declaration, in_function):
+    """The replacement of one ``extern __shared__ ...`` declaration (without its semicolon), or None."""
+    text = declaration
+    while match := _ATTRIBUTE.search(text):
+        if match.group() == "[[":
+            end = text.find("]]", match.end())
+            end = end + 1 if end >= 0 else len(text) - 1
+        else:
+            end = _closing_parenthesis(text, match.end() - 1)
+            if end is None:
+                return None
+        text = text[: match.start()] + " " + text[end + 1 :]
+    text, externs = re.subn(r"\bextern\b", " ", text)
+    text, shareds = re.subn(r"\b__shared__\b", " ", text)
+    first = _UNSIZED.search(text)
+    if not (externs and shareds and first):
+        return None
+    type_ = " ".join(text[: first.start()].split())
+    statements = []
+    for part in _UNSIZED.finditer(text, first.start()):
+        name, more = part["name"], "".join(part["more"].split())
+        if in_function:
+            pointer = f"{type_} (*{{}}){more}" if more else f"{type_} *{{}}"
+            value = f"({pointer.format('')})labkit::dynamic_shared()"
+            statements.append(f"{pointer.format(name)} = {value}")
+        else:
+            element = f"{type_}{more}"
+            statements.append(f"static labkit::dynamic_shared_array<{element}> {name}")
+    return "; ".join(statements)
+
+
+def _dynamic_shared_edits(scan):
+    for match in re.finditer(r"\b__shared__\b", scan.code):
+        start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
+        end = scan.code.find(";", match.end())
+        declaration = scan.code[start:end]
+        new = _dynamic_shared(declaration, scan.scope(match.start()) is None) if end >= 0 else None
+        if new:
+            yield start, end, new + "\n" * declaration.count("\n")
+    for directive in scan.directives:
+        if directive.word != "define":
+            continue
+        base = directive.end - len(directive.rest)
+        for match in _SHARED_IN_MACRO.finditer(directive.rest):
+            new = _dynamic_shared(match.group().replace("\\\n", " "), True)
+            if new:
+                yield base + match.start(), base + match.end(), new + "\\\n" * match.group().count("\n")
+
+
+_SHARED_IN_MACRO = re.compile(r"\b(?:extern\b[^;{}]*?\b__shared__|__shared__\s+extern)\b[^;{}]*")
+_STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(?=\()|(?:else|do)\b|\w+\s*:(?!:))?\s*")
+
+
+def _skip_statement_head(code, at):
+    """Where a declaration begins behind ``if (...)``, ``else``, a label and white space."""
+    while (match := _STATEMENT_HEAD.match(code, at)) and match.end() > at:
+        at = match.end()
+        if match["condition"]:
+            at = (_closing_parenthesis(code, at) or at) + 1
+    return at
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Directives
+
+_UNROLL = re.compile(r"\s+(?:GCC\s+)?unroll\b\s*(?P<count>.*)$", re.DOTALL)
+_FULL_UNROLL = 64  # what `#pragma unroll` without a number asks of GCC
+
+
+def _unroll_edits(scan):
+    """``#pragma unroll [n]`` before a loop -> GCC's pragma, which refuses to stand before anything else."""
+    for directive in scan.directives:
+        match = _UNROLL.match(directive.rest) if directive.word == "pragma" else None
+        if not match:
+            continue
+        count = match["count"].strip().strip("()").strip() or str(_FULL_UNROLL)
+        following = re.compile(r"\s*(\w*)").match(scan.code, directive.end)[1]
+        if following in ("for", "while", "do") and re.fullmatch(r"\d+|\w+", count):
+            new = f"#pragma GCC unroll {count}"
+        else:
+            new = ""
+        yield directive.start, directive.end, new + "\n" * directive.rest.count("\n")
+
+
+_INCLUDE = re.compile(r'\s*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
+
+
+def _include_edits(scan, resolve, extern_c):
+    """Point the user's headers to their rewritten copies; take all headers out of an enclosing ``extern "C"``."""
+    for directive in scan.directives:
+        if directive.word not in ("include", "include_next"):
+            continue
+        rest_at = directive.end - len(directive.rest)
+        match = _INCLUDE.match(scan.text, rest_at)
+        new = scan.text[directive.start : directive.end]
+        if match and resolve and directive.word == "include":
+            path = resolve(match["quoted"] or match["angled"], bool(match["quoted"]))
+            if path:
+                new = f'#include "{path}"'
+        if extern_c and scan.scope(directive.start) is not None:
+            new = f'extern "C++" {{\n{new}\n}}\n#line {_presumed_line(scan, directive) + 1}'
+        if new != scan.text[directive.start : directive.end]:
+            yield directive.start, directive.end, new
+
+
+def _presumed_line(scan, directive):
+    """The line number that the compiler gives a directive, the source's own ``#line`` directives considered."""
+    line = scan.line(directive.start)
+    for other in scan.directives:
+        if other.start >= directive.start:
+            break
+        number = re.match(r"\s*(\d+)", other.rest) if other.word == "line" else None
+        if number:
+            line = int(number[1]) + scan.line(directive.start) - scan.line(other.end) - 1
+    return line
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _markers(scan):
+    """``__global__`` and the object-like macros that stand for it; and whether a function-like macro spells it."""
+    markers, hidden, grew = ["__global__"], False, True
+    while grew:
+        grew = False
+        for directive in scan.directives:
+            match = re.match(r"\s+(\w+)(\()?(.*)", directive.rest, re.DOTALL) if directive.word == "define" else None
+            if match and match[1] not in markers and set(markers) & set(re.findall(r"\w+", match[3])):
+                if match[2] or "{" in match[3]:
+                    hidden = True
+                else:
+                    markers.append(match[1])
+                    grew = True
+    return markers, hidden
+
+
+def rewrite(text, resolve=None, extern_c=False):
+    """Rewrite one file of CUDA C++ for the host compiler.
+
+    Parameters
+    ----------
+    text : str
+        The source.
+    resolve : callable, optional
+        ``resolve(name, quoted)`` returns the path that ``#include "name"`` (or ``<name>``) shall read, or None to
+        leave the directive alone.
+    extern_c : bool
+        The text will stand inside ``extern "C" { }``; headers are taken out of it.
+
+    Returns
+    -------
+    Rewritten
+    """
+    scan = _Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
+    markers, hidden = _markers(scan)
+    edits = [*_dynamic_shared_edits(scan), *_unroll_edits(scan), *_include_edits(scan, resolve, extern_c)]
+    found = list(_find_kernels(scan, markers))
+    variants = {(k.name, k.scope, k.parameters) for k, position in found if position is not None}
+    variants = Counter((name, scope) for name, scope, _ in variants)
+    for kernel, position in found:
+        if position is not None:
+            overloaded = variants[kernel.name, kernel.scope] > 1 and not kernel.name.endswith(">")
+            edits.append((position, position, _registration(kernel, overloaded)))
+    pieces, at = [], 0
+    for start, end, new in sorted(edits):
+        pieces += [scan.text[at:start], new]
+        at = end
+    return Rewritten("".join(pieces) + scan.text[at:], tuple(kernel for kernel, _ in found), hidden)

@@ -1,0 +1,93 @@
+"""Stream and Event."""
+
+import enum
+
+from labkit.cpu import native
+from labkit.cpu.errors import LogicError
+
+__all__ = ["Event", "Stream", "event_flags"]
+
+
+class event_flags(enum.IntFlag):  # noqa: N801 - PyCUDA's name
+    """How an event is made."""
+
+    DEFAULT = 0
+    BLOCKING_SYNC = 1
+    DISABLE_TIMING = 2
+    INTERPROCESS = 4
+
+
+def handle_of(stream):
+    """The runtime's handle of a stream argument; None is the default stream."""
+    if stream is None:
+        return None
+    if isinstance(stream, Stream):
+        return stream.handle
+    raise TypeError(f"stream is a {type(stream).__name__}: pass a labkit.cuda.driver.Stream, or None for the default "
+                    "stream")
+
+
+class Stream:
+    """A queue of work that runs in its own order, beside other streams.
+
+    Parameters
+    ----------
+    flags : int
+        1 (``CU_STREAM_NON_BLOCKING``) frees the stream from waiting for the default stream.
+    """
+
+    def __init__(self, flags=0):
+        self.handle = native.stream_create(bool(flags & 1))
+        native.stop_with(self, native.stream_destroy, self.handle)
+
+    def synchronize(self):
+        """Wait for all work of this stream; raises `LaunchError` if a kernel faulted."""
+        native.stream_synchronize(self.handle)
+
+    def is_done(self):
+        """True if no work is outstanding."""
+        return native.stream_query(self.handle)
+
+    def wait_for_event(self, event):
+        """Let later work of this stream wait for the event as it was last recorded."""
+        native.stream_wait_event(self.handle, event.handle)
+
+
+class Event:
+    """A mark in a stream, with the time at which the stream came to it.
+
+    Parameters
+    ----------
+    flags : int
+        Of `event_flags`; DISABLE_TIMING makes `time_since` an error, as on a GPU.
+    """
+
+    def __init__(self, flags=0):
+        self._timed = not flags & event_flags.DISABLE_TIMING
+        self.handle = native.event_create()
+        native.stop_with(self, native.event_destroy, self.handle)
+
+    def record(self, stream=None):
+        """Set the mark behind all work queued so far; returns the event."""
+        native.event_record(self.handle, handle_of(stream))
+        return self
+
+    def synchronize(self):
+        """Wait for the mark; returns the event."""
+        native.event_synchronize(self.handle)
+        return self
+
+    def query(self):
+        """True if the mark has been passed."""
+        return native.event_query(self.handle)
+
+    def time_since(self, event):
+        """Milliseconds from `event` to this one."""
+        if not (self._timed and event._timed):
+            raise LogicError("cuEventElapsedTime failed: invalid resource handle: an event was made with "
+                             "event_flags.DISABLE_TIMING, so it has no time")
+        return native.event_elapsed_ms(event.handle, self.handle)
+
+    def time_till(self, event):
+        """Milliseconds from this event to `event`."""
+        return event.time_since(self)

@@ -1,0 +1,120 @@
+"""The host's C++ compiler: which one, how it is called, and what it says."""
+
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from pathlib import Path
+
+from labkit.cpu import cache
+from labkit.cpu.errors import CompileError
+
+__all__ = ["INCLUDE", "RUNTIME", "find", "fingerprint", "run", "tidy"]
+
+_HERE = Path(__file__).parent
+INCLUDE = _HERE / "include"  # CUDA's words for a host compiler
+RUNTIME = _HERE / "runtime"  # the runtime library's source
+
+_REMEDY = """Install one:
+  Debian, Ubuntu:  sudo apt install g++
+  Fedora, RHEL:    sudo dnf install gcc-c++
+  macOS:           xcode-select --install
+  conda:           conda install -c conda-forge cxx-compiler
+or name one in the environment variable CXX."""
+
+
+def find():
+    """The compiler's command as a list: ``$CXX`` if set, else g++, clang++ or c++ from the path.
+
+    Raises
+    ------
+    CompileError
+        There is none; the message says how to get one.
+    """
+    chosen = os.environ.get("CXX")
+    if chosen:
+        command = shlex.split(chosen)
+        if shutil.which(command[0]):
+            return command
+        raise CompileError(f"the CPU engine needs a C++ compiler, and CXX={chosen!r} is not one: "
+                           f"{command[0]!r} cannot be found.\n{_REMEDY}", [])
+    for name in ("g++", "clang++", "c++"):
+        if shutil.which(name):
+            return [name]
+    raise CompileError(f"the CPU engine needs a C++ compiler, and none of g++, clang++, c++ is on the path.\n{_REMEDY}",
+                       [])
+
+
+@lru_cache(maxsize=8)
+def _identity(command, path):
+    """The compiler's own version text (asked once a process)."""
+    del path  # part of the key: another PATH may hold another compiler
+    status, out, err = run([*command, "--version"])
+    if status:
+        raise CompileError(f"{' '.join(command)} --version failed: this compiler does not work.\n{_REMEDY}",
+                           [*command, "--version"], out, err)
+    return out
+
+
+@lru_cache(maxsize=1)
+def _processor():
+    """What ``-march=native`` depends on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return "\n".join(sorted({line for line in lines if re.match(r"(model name|flags|Features|CPU part)\s*:", line)}))
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
+
+
+@lru_cache(maxsize=1)
+def _engine():
+    """The engine's own files: a compiled kernel is as old as the oldest of them."""
+    paths = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc"))
+    paths += [_HERE / "source.py", _HERE / "compiler.py", Path(__file__)]
+    paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)
+    return cache.digest(*(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes())))
+
+
+def fingerprint(command):
+    """A digest of compiler, processor and engine: what a compiled file depends on besides source and options."""
+    return cache.digest(*command, _identity(tuple(command), os.environ.get("PATH", "")), _processor(), _engine(),
+                        sys.platform)
+
+
+def is_clang(command):
+    """True for clang under any name."""
+    return "clang" in _identity(tuple(command), os.environ.get("PATH", ""))
+
+
+def run(command, cwd=None):
+    """Run a command; return (exit status, stdout, stderr). Its messages are in English, without colours."""
+    environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
+    done = subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+
+_LOCATED = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?:\s+(?P<kind>fatal error|error|warning|note|.*)")
+_INCLUDE_STACK = re.compile(r"^(In file included from |\s+from )")
+_OUR_WORDS = re.compile(r"in (?:expansion|definition) of macro '(?:LABKIT_\w*|__\w+__)'")
+
+
+def tidy(text, folder):
+    """A compiler's messages without the engine's internals.
+
+    Drops the include stack, the notes that point into the engine's headers or at its macros, and the build `folder`.
+    """
+    kept, dropping = [], False
+    for line in text.replace(f"{folder}{os.sep}", "").splitlines():
+        located = _LOCATED.match(line)
+        if located:
+            inside = located["file"].startswith(str(INCLUDE)) or located["file"].endswith("labkit_cuda.h")
+            dropping = located["kind"] == "note" and (inside or bool(_OUR_WORDS.search(line)))
+        elif not line.startswith(" "):
+            dropping = False
+        if not dropping and not _INCLUDE_STACK.match(line) and not line.startswith("compilation terminated"):
+            kept.append(line.replace(str(INCLUDE) + os.sep, "<labkit>/").rstrip())
+    return "\n".join(kept) + "\n" if kept else ""

@@ -1,0 +1,128 @@
+"""The engine behind PyCUDA's module names.
+
+``import labkit.cuda.driver as cuda``, ``from labkit.cuda.compiler import SourceModule`` and
+``import labkit.cuda.autoinit`` work on any machine. On an NVIDIA GPU the first two *are* PyCUDA's modules; without one
+they are the CPU engine's twins of them. The environment variable ``LABKIT_ENGINE`` chooses:
+
+========  ===========================================================================
+auto      (default) the GPU where PyCUDA imports and a device answers, else the CPU
+gpu       the GPU, or an error that says what is missing
+cpu       the CPU engine
+========  ===========================================================================
+
+The choice falls when this package is imported, and imports nothing but the engine's modules. A context is made by an
+explicit call, `ensure_context`, or by importing ``labkit.cuda.autoinit``.
+"""
+
+import atexit
+import importlib
+import os
+import sys
+
+from labkit.errors import LabError
+
+__all__ = ["engine", "ensure_context"]
+
+
+def _why_no_gpu():
+    """None if PyCUDA imports and a device answers, else a sentence that says what is missing and what to do."""
+    try:
+        driver = importlib.import_module("pycuda.driver")
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("pycuda"):
+            return f"PyCUDA lacks the package {error.name!r}: pip install {error.name}"
+        return "PyCUDA is not installed: pip install pycuda (it needs the CUDA toolkit), or use the lab's environment.yml"
+    except ImportError as error:
+        if "libcuda" in str(error) or "nvcuda" in str(error):
+            return f"NVIDIA's driver library is missing ({error}): install the NVIDIA driver, then see nvidia-smi"
+        return f"PyCUDA is installed but does not load ({error}): reinstall it against this machine's CUDA toolkit"
+    try:
+        driver.init()
+        if driver.Device.count() > 0:
+            return None
+        return "no NVIDIA device is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"
+    except driver.Error as error:
+        return f"the NVIDIA driver answers {str(error)!r}: check nvidia-smi and CUDA_VISIBLE_DEVICES"
+
+
+def _choose():
+    wanted = os.environ.get("LABKIT_ENGINE", "").strip().lower() or "auto"
+    if wanted not in ("auto", "gpu", "cpu"):
+        raise LabError(f"LABKIT_ENGINE={os.environ['LABKIT_ENGINE']!r} is none of auto, gpu, cpu: set one of these, or "
+                       "unset it (auto takes the GPU if there is one)")
+    if wanted == "cpu":
+        return "cpu"
+    missing = _why_no_gpu()
+    if missing and wanted == "gpu":
+        raise LabError(f"LABKIT_ENGINE=gpu, but there is no GPU to use: {missing}. "
+                       "LABKIT_ENGINE=cpu (or unset) runs the lab on this machine's processor.")
+    return "cpu" if missing else "gpu"
+
+
+_engine = _choose()
+_context = None
+for _name in ("driver", "compiler"):
+    _module = importlib.import_module(f"{'pycuda' if _engine == 'gpu' else 'labkit.cpu'}.{_name}")
+    sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
+del _name, _module
+
+
+def engine():
+    """The engine in use.
+
+    Returns
+    -------
+    str
+        ``"gpu"`` or ``"cpu"``.
+    """
+    return _engine
+
+
+def ensure_context():
+    """Make a context current if none is, and let it go when the process ends.
+
+    On a GPU it is the device's primary context, which PyTorch and other libraries share: retained here, released at
+    exit (PyCUDA's own ``autoinit`` makes a private one, which collides with theirs). ``CUDA_DEVICE`` chooses the
+    device. A context that is already current, e.g. of ``pycuda.autoinit``, is left alone.
+
+    Returns
+    -------
+    Context
+    """
+    global _context
+    if _context is not None:
+        return _context
+    driver.init()  # noqa: F821 - the loop above made it
+    if _engine == "gpu":
+        current = _current_context()
+        if current is not None:
+            return current
+    number = os.environ.get("CUDA_DEVICE", "0")
+    if not number.isdigit():
+        raise LabError(f"CUDA_DEVICE={number!r} is not a device number: set 0, 1, ..., or unset it")
+    _context = driver.Device(int(number) if _engine == "gpu" else 0).retain_primary_context()  # noqa: F821
+    _context.push()
+    atexit.register(_release)
+    return _context
+
+
+def _current_context():
+    try:
+        return driver.Context.get_current()  # noqa: F821
+    except AttributeError:
+        pass
+    try:
+        driver.Context.get_device()  # noqa: F821 - raises if no context is current
+    except driver.LogicError:  # noqa: F821
+        return None
+    return driver.Context  # noqa: F821
+
+
+def _release():
+    """Pop and drop the context, else PyCUDA aborts the process with "context stack was not empty"."""
+    global _context
+    if _context is not None:
+        _context.pop()
+        if _engine == "gpu":
+            importlib.import_module("pycuda.tools").clear_context_caches()
+        _context = None
