@@ -1,0 +1,106 @@
+// CUDA's atomic functions, on global and shared memory, for every type that CUDA has them for.
+//
+// Blocks run on several worker threads at once, so these are the processor's atomics; where it has no such operation
+// (float additions, saturating counters), a compare-and-swap loop. As in CUDA they order nothing but themselves; the
+// _block and _system forms are the same here. A loop around atomicCAS or atomicExch usually waits for another thread,
+// and the threads of a block share a worker: these two let the others run now and then, or a spin lock would hang.
+#pragma once
+#include <string.h>
+#include "half.h"
+#include "sync.h"
+#include "vector_types.h"
+
+namespace labkit {
+
+// Replaces *address by update(old) in one step and returns the old value. Word: the unsigned integer of T's size.
+template <class Word, class T, class Update> inline T atomic_update(T *address, Update update) {
+    static_assert(sizeof(Word) == sizeof(T), "a word must hold the value");
+    Word *word = (Word *)address;
+    Word old = __atomic_load_n(word, __ATOMIC_RELAXED), fresh;
+    T value, changed;
+    do {
+        memcpy(&value, &old, sizeof value);
+        changed = update(value);
+        memcpy(&fresh, &changed, sizeof fresh);
+    } while (!__atomic_compare_exchange_n(word, &old, fresh, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return value;
+}
+
+}  // namespace labkit
+
+// name, name_block and name_system with one body.
+#define LABKIT_ATOMIC(T, name, parameters, ...)                                                       \
+    inline T name parameters { __VA_ARGS__ }                                                          \
+    inline T name##_block parameters { __VA_ARGS__ }                                                  \
+    inline T name##_system parameters { __VA_ARGS__ }
+
+#define LABKIT_ATOMIC_FETCH(T, name, operation)                                                       \
+    LABKIT_ATOMIC(T, name, (T *address, T value), return __atomic_fetch_##operation(address, value, __ATOMIC_RELAXED);)
+#define LABKIT_ATOMIC_UPDATE(T, Word, name, expression)                                               \
+    LABKIT_ATOMIC(T, name, (T *address, T value),                                                     \
+                  return labkit::atomic_update<Word>(address, [=](T old) -> T { return expression; });)
+
+#define LABKIT_ATOMIC_INTEGER(T, Word)                                                                \
+    LABKIT_ATOMIC_FETCH(T, atomicAnd, and)                                                            \
+    LABKIT_ATOMIC_FETCH(T, atomicOr, or)                                                              \
+    LABKIT_ATOMIC_FETCH(T, atomicXor, xor)                                                            \
+    LABKIT_ATOMIC_UPDATE(T, Word, atomicMin, value < old ? value : old)                               \
+    LABKIT_ATOMIC_UPDATE(T, Word, atomicMax, value > old ? value : old)
+
+#define LABKIT_ATOMIC_EXCHANGE(T, Word)                                                               \
+    LABKIT_ATOMIC(T, atomicExch, (T *address, T value),                                               \
+                  labkit::maybe_yield();                                                              \
+                  Word fresh, old; memcpy(&fresh, &value, sizeof fresh);                              \
+                  old = __atomic_exchange_n((Word *)address, fresh, __ATOMIC_SEQ_CST);                \
+                  memcpy(&value, &old, sizeof value);                                                 \
+                  return value;)
+#define LABKIT_ATOMIC_CAS(T)                                                                          \
+    LABKIT_ATOMIC(T, atomicCAS, (T *address, T compare, T value),                                     \
+                  labkit::maybe_yield();                                                              \
+                  __atomic_compare_exchange_n(address, &compare, value, false,                        \
+                                              __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                    \
+                  return compare;)
+
+LABKIT_ATOMIC_FETCH(int, atomicAdd, add)
+LABKIT_ATOMIC_FETCH(unsigned int, atomicAdd, add)
+LABKIT_ATOMIC_FETCH(unsigned long long, atomicAdd, add)
+LABKIT_ATOMIC_UPDATE(float, uint32_t, atomicAdd, old + value)
+LABKIT_ATOMIC_UPDATE(double, uint64_t, atomicAdd, old + value)
+LABKIT_ATOMIC_UPDATE(__half, uint16_t, atomicAdd, __hadd(old, value))
+LABKIT_ATOMIC_UPDATE(__half2, uint32_t, atomicAdd, __hadd2(old, value))
+LABKIT_ATOMIC_FETCH(int, atomicSub, sub)
+LABKIT_ATOMIC_FETCH(unsigned int, atomicSub, sub)
+
+LABKIT_ATOMIC_INTEGER(int, uint32_t)
+LABKIT_ATOMIC_INTEGER(unsigned int, uint32_t)
+LABKIT_ATOMIC_INTEGER(unsigned long long, uint64_t)
+LABKIT_ATOMIC_UPDATE(long long, uint64_t, atomicMin, value < old ? value : old)
+LABKIT_ATOMIC_UPDATE(long long, uint64_t, atomicMax, value > old ? value : old)
+
+// Counters: up to value, then 0; down to 0, then value.
+LABKIT_ATOMIC_UPDATE(unsigned int, uint32_t, atomicInc, old >= value ? 0u : old + 1u)
+LABKIT_ATOMIC_UPDATE(unsigned int, uint32_t, atomicDec, old == 0u || old > value ? value : old - 1u)
+
+LABKIT_ATOMIC_EXCHANGE(int, uint32_t)
+LABKIT_ATOMIC_EXCHANGE(unsigned int, uint32_t)
+LABKIT_ATOMIC_EXCHANGE(unsigned long long, uint64_t)
+LABKIT_ATOMIC_EXCHANGE(float, uint32_t)
+
+LABKIT_ATOMIC_CAS(int)
+LABKIT_ATOMIC_CAS(unsigned int)
+LABKIT_ATOMIC_CAS(unsigned long long)
+LABKIT_ATOMIC_CAS(unsigned short)
+
+// float2 and float4: each member by itself is atomic, the vector as a whole is not.
+LABKIT_ATOMIC(float2, atomicAdd, (float2 *address, float2 value),
+              return float2{atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y)};)
+LABKIT_ATOMIC(float4, atomicAdd, (float4 *address, float4 value),
+              return float4{atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y),
+                            atomicAdd(&address->z, value.z), atomicAdd(&address->w, value.w)};)
+
+#undef LABKIT_ATOMIC
+#undef LABKIT_ATOMIC_FETCH
+#undef LABKIT_ATOMIC_UPDATE
+#undef LABKIT_ATOMIC_INTEGER
+#undef LABKIT_ATOMIC_EXCHANGE
+#undef LABKIT_ATOMIC_CAS

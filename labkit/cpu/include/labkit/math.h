@@ -1,0 +1,524 @@
+// CUDA's math functions and arithmetic intrinsics.
+//
+// Most come from the C++ library, under the same names. Here is the rest: functions that only CUDA has (rsqrtf, sinpif,
+// erfcinvf, ...), min and max over mixed types, and the intrinsics with two leading underscores. The fast ones (__expf,
+// __sinf, ...) are the accurate functions here; intrinsics with a rounding suffix (_rn, _rz, _ru, _rd) round that way,
+// and are never fused with a neighbouring operation. Conversions to integers saturate and map NaN as the hardware does.
+//
+// glibc declares some of the names itself (its headers have __expf and __sinf; recent ones rsqrtf and sinpif). Those are
+// `extern "C"` and `noexcept` here, so that our definition agrees with such a declaration.
+#pragma once
+#include <fenv.h>
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "vector_types.h"
+
+// ---- min, max, abs: CUDA's overloads ----------------------------------------------------------------------------
+
+#define LABKIT_MIN_MAX(R, A, B)                                                                       \
+    constexpr R min(A a, B b) { return (R)a < (R)b ? (R)a : (R)b; }                                   \
+    constexpr R max(A a, B b) { return (R)a > (R)b ? (R)a : (R)b; }
+// Floating point: the other operand where one is NaN.
+#define LABKIT_FMIN_FMAX(R, A, B)                                                                     \
+    constexpr R min(A a, B b) { return (R)b != (R)b || (R)a < (R)b ? (R)a : (R)b; }                   \
+    constexpr R max(A a, B b) { return (R)b != (R)b || (R)a > (R)b ? (R)a : (R)b; }
+// A signed and an unsigned type of one width meet as unsigned, as C++'s arithmetic has it.
+#define LABKIT_MIN_MAX_WIDTH(S, U)                                                                    \
+    LABKIT_MIN_MAX(S, S, S) LABKIT_MIN_MAX(U, U, U) LABKIT_MIN_MAX(U, S, U) LABKIT_MIN_MAX(U, U, S)
+
+LABKIT_MIN_MAX_WIDTH(int, unsigned int)
+LABKIT_MIN_MAX_WIDTH(long, unsigned long)
+LABKIT_MIN_MAX_WIDTH(long long, unsigned long long)
+LABKIT_FMIN_FMAX(float, float, float)
+LABKIT_FMIN_FMAX(double, double, double)
+LABKIT_FMIN_FMAX(double, float, double)
+LABKIT_FMIN_FMAX(double, double, float)
+
+#undef LABKIT_MIN_MAX
+#undef LABKIT_FMIN_FMAX
+#undef LABKIT_MIN_MAX_WIDTH
+
+constexpr unsigned int umin(unsigned int a, unsigned int b) { return a < b ? a : b; }
+constexpr unsigned int umax(unsigned int a, unsigned int b) { return a > b ? a : b; }
+constexpr long long llmin(long long a, long long b) { return a < b ? a : b; }
+constexpr long long llmax(long long a, long long b) { return a > b ? a : b; }
+constexpr unsigned long long ullmin(unsigned long long a, unsigned long long b) { return a < b ? a : b; }
+constexpr unsigned long long ullmax(unsigned long long a, unsigned long long b) { return a > b ? a : b; }
+
+// libm's versions are calls, which would keep a loop with a ReLU from being vectorized.
+extern "C" {
+inline float fminf(float a, float b) noexcept { return b != b || a < b ? a : b; }
+inline float fmaxf(float a, float b) noexcept { return b != b || a > b ? a : b; }
+inline double fmin(double a, double b) noexcept { return b != b || a < b ? a : b; }
+inline double fmax(double a, double b) noexcept { return b != b || a > b ? a : b; }
+}
+
+// ---- Functions that C++ lacks -----------------------------------------------------------------------------------
+
+namespace labkit {
+
+constexpr double pi = 3.14159265358979323846;
+constexpr double sqrt_half = 0.70710678118654752440;
+constexpr double inv_sqrt_pi = 0.56418958354775628695;
+
+// sin(pi x) and cos(pi x). x = n/2 + t with |t| <= 1/4, all exact, so that multiples of 1/2 give exact results.
+inline void sincos_pi(double x, double *sine, double *cosine) {
+    double reduced = fmod(x, 2.0);
+    double n = rint(2.0 * reduced);
+    double t = reduced - 0.5 * n;
+    double s = sin(pi * t), c = cos(pi * t);
+    switch ((int)n & 3) {
+        case 0: *sine = n == 0.0 && t == 0.0 ? x * 0.0 : s; *cosine = c; break;
+        case 1: *sine = c; *cosine = -s + 0.0; break;
+        case 2: *sine = t == 0.0 ? copysign(0.0, x) : -s; *cosine = -c; break;
+        default: *sine = -c; *cosine = s + 0.0; break;
+    }
+}
+
+// Inverse of erfc on (0, 2): a start from the leading asymptotic term, then Halley's method on erfc(y) = x.
+inline double inverse_erfc(double x) {
+    if (!(x >= 0.0 && x <= 2.0)) return NAN;
+    if (x == 0.0) return INFINITY;
+    if (x == 2.0) return -INFINITY;
+    double tail = x < 1.0 ? x : 2.0 - x;   // solve for the upper tail, y >= 0
+    double y;
+    if (tail > 0.5) {
+        y = (1.0 - tail) / (2.0 * inv_sqrt_pi);
+    } else {
+        double l = -2.0 * log(0.5 * tail);  // Hastings' rational approximation of the normal quantile (error 4.5e-4)
+        double t = sqrt(l);
+        y = sqrt_half * (t - ((0.010328 * t + 0.802853) * t + 2.515517)
+                             / (((0.001308 * t + 0.189269) * t + 1.432788) * t + 1.0));
+    }
+    for (int step = 0; step < 4; step++) {
+        double slope = 2.0 * inv_sqrt_pi * exp(-y * y);
+        if (slope == 0.0) break;
+        double newton = (erfc(y) - tail) / slope;
+        y += newton / (1.0 + y * newton);
+    }
+    return x < 1.0 ? y : -y;
+}
+
+inline double inverse_erf(double x) {
+    if (fabs(x) >= 0.5) return x > 0.0 ? inverse_erfc(1.0 - x) : -inverse_erfc(1.0 + x);
+    double y = x / (2.0 * inv_sqrt_pi);   // small x: erf itself keeps the relative accuracy
+    for (int step = 0; step < 5; step++) {
+        double newton = (erf(y) - x) / (2.0 * inv_sqrt_pi * exp(-y * y));
+        y -= newton / (1.0 + y * newton);
+    }
+    return y;
+}
+
+// exp(x^2) erfc(x): the definition with x^2 to double length; from 10 on, where erfc gets small, its asymptotic series.
+inline double scaled_erfc(double x) {
+    if (x < 10.0) {
+        double square = x * x;
+        return exp(square) * (1.0 + fma(x, x, -square)) * erfc(x);
+    }
+    double term = 1.0, sum = 1.0, step = 0.5 / (x * x);
+    for (int k = 1; k < 12; k++) sum += term *= -(2 * k - 1) * step;
+    return sum * inv_sqrt_pi / x;
+}
+
+// Length of a vector without overflow or underflow on the way.
+inline double length(int dimensions, const double *p) {
+    double largest = 0.0, sum = 0.0;
+    bool infinite = false;
+    for (int i = 0; i < dimensions; i++) {
+        infinite |= isinf(p[i]);
+        largest = fmax(largest, fabs(p[i]));
+    }
+    if (infinite) return INFINITY;
+    if (largest == 0.0) {
+        for (int i = 0; i < dimensions; i++) sum += p[i];   // keeps a NaN
+        return fabs(sum);
+    }
+    for (int i = 0; i < dimensions; i++) sum += (p[i] / largest) * (p[i] / largest);
+    return largest * sqrt(sum);
+}
+
+}  // namespace labkit
+
+extern "C" {
+inline float rsqrtf(float x) noexcept { return 1.0f / sqrtf(x); }
+inline double rsqrt(double x) noexcept { return 1.0 / sqrt(x); }
+inline double sinpi(double x) noexcept { double s, c; labkit::sincos_pi(x, &s, &c); return s; }
+inline double cospi(double x) noexcept { double s, c; labkit::sincos_pi(x, &s, &c); return c; }
+inline float sinpif(float x) noexcept { return (float)sinpi((double)x); }
+inline float cospif(float x) noexcept { return (float)cospi((double)x); }
+}
+
+inline void sincospi(double x, double *s, double *c) { labkit::sincos_pi(x, s, c); }
+inline void sincospif(float x, float *s, float *c) {
+    double sine, cosine;
+    labkit::sincos_pi(x, &sine, &cosine);
+    *s = (float)sine;
+    *c = (float)cosine;
+}
+inline double rcbrt(double x) { return 1.0 / cbrt(x); }
+inline double rhypot(double x, double y) { return 1.0 / hypot(x, y); }
+inline double norm(int dimensions, const double *p) { return labkit::length(dimensions, p); }
+inline double norm3d(double a, double b, double c) { double p[] = {a, b, c}; return labkit::length(3, p); }
+inline double norm4d(double a, double b, double c, double d) { double p[] = {a, b, c, d}; return labkit::length(4, p); }
+inline double rnorm(int dimensions, const double *p) { return 1.0 / norm(dimensions, p); }
+inline double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a, b, c); }
+inline double rnorm4d(double a, double b, double c, double d) { return 1.0 / norm4d(a, b, c, d); }
+inline double erfinv(double x) { return labkit::inverse_erf(x); }
+inline double erfcinv(double x) { return labkit::inverse_erfc(x); }
+inline double erfcx(double x) { return labkit::scaled_erfc(x); }
+inline double normcdf(double x) { return 0.5 * erfc(-x * labkit::sqrt_half); }
+inline double normcdfinv(double x) { return -labkit::inverse_erfc(2.0 * x) / labkit::sqrt_half; }
+
+// The float versions go through double.
+inline float rcbrtf(float x) { return (float)rcbrt((double)x); }
+inline float rhypotf(float x, float y) { return (float)rhypot((double)x, (double)y); }
+inline float norm3df(float a, float b, float c) { return (float)norm3d(a, b, c); }
+inline float norm4df(float a, float b, float c, float d) { return (float)norm4d(a, b, c, d); }
+inline float rnorm3df(float a, float b, float c) { return (float)rnorm3d(a, b, c); }
+inline float rnorm4df(float a, float b, float c, float d) { return (float)rnorm4d(a, b, c, d); }
+inline float normf(int dimensions, const float *p) {
+    double sum = 0.0;
+    for (int i = 0; i < dimensions; i++) sum += (double)p[i] * p[i];
+    return (float)sqrt(sum);
+}
+inline float rnormf(int dimensions, const float *p) { return 1.0f / normf(dimensions, p); }
+inline float erfinvf(float x) { return (float)erfinv((double)x); }
+inline float erfcinvf(float x) { return (float)erfcinv((double)x); }
+inline float erfcxf(float x) { return (float)erfcx((double)x); }
+inline float normcdff(float x) { return (float)normcdf((double)x); }
+inline float normcdfinvf(float x) { return (float)normcdfinv((double)x); }
+inline float fdividef(float x, float y) { return x / y; }
+#ifdef __cpp_lib_math_special_functions
+inline double cyl_bessel_i0(double x) { return std::cyl_bessel_i(0.0, fabs(x)); }
+inline double cyl_bessel_i1(double x) { return copysign(std::cyl_bessel_i(1.0, fabs(x)), x); }
+inline float cyl_bessel_i0f(float x) { return (float)cyl_bessel_i0((double)x); }
+inline float cyl_bessel_i1f(float x) { return (float)cyl_bessel_i1((double)x); }
+#endif
+
+// C++ style overloads for float of what the C++ library does not overload.
+inline float rsqrt(float x) { return rsqrtf(x); }
+inline float rcbrt(float x) { return rcbrtf(x); }
+inline float sinpi(float x) { return sinpif(x); }
+inline float cospi(float x) { return cospif(x); }
+inline void sincos(float x, float *s, float *c) { sincosf(x, s, c); }
+inline void sincospi(float x, float *s, float *c) { sincospif(x, s, c); }
+inline float exp10(float x) { return exp10f(x); }
+inline float erfinv(float x) { return erfinvf(x); }
+inline float erfcinv(float x) { return erfcinvf(x); }
+inline float erfcx(float x) { return erfcxf(x); }
+inline float normcdf(float x) { return normcdff(x); }
+inline float normcdfinv(float x) { return normcdfinvf(x); }
+
+// ---- Fast float intrinsics --------------------------------------------------------------------------------------
+
+extern "C" {
+inline float __expf(float x) noexcept { return expf(x); }
+inline float __exp10f(float x) noexcept { return exp10f(x); }
+inline float __logf(float x) noexcept { return logf(x); }
+inline float __log2f(float x) noexcept { return log2f(x); }
+inline float __log10f(float x) noexcept { return log10f(x); }
+inline float __powf(float x, float y) noexcept { return powf(x, y); }
+inline float __sinf(float x) noexcept { return sinf(x); }
+inline float __cosf(float x) noexcept { return cosf(x); }
+inline float __tanf(float x) noexcept { return tanf(x); }
+inline float __tanhf(float x) noexcept { return tanhf(x); }
+inline void __sincosf(float x, float *s, float *c) noexcept { sincosf(x, s, c); }
+}
+inline float __fdividef(float x, float y) { return x / y; }
+inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }   // NaN becomes 0
+
+// ---- Arithmetic with a stated rounding ---------------------------------------------------------------------------
+
+namespace labkit {
+
+// Hides a value from the optimizer, in memory: what is computed from it is computed after, and in the mode set before.
+template <class T> inline void opaque(T &value) { asm volatile("" : "+m"(value) : : "memory"); }
+
+// The result of a single operation, kept from being fused into the next one (a*b+c would round once, not twice).
+inline float unfused(float value) {
+#if defined(__x86_64__)
+    asm("" : "+x"(value));
+#elif defined(__aarch64__)
+    asm("" : "+w"(value));
+#else
+    opaque(value);
+#endif
+    return value;
+}
+inline double unfused(double value) {
+#if defined(__x86_64__)
+    asm("" : "+x"(value));
+#elif defined(__aarch64__)
+    asm("" : "+w"(value));
+#else
+    opaque(value);
+#endif
+    return value;
+}
+
+// operation(operands...) in the given rounding mode of <fenv.h>.
+template <int mode, class Operation, class... T> inline auto rounded(Operation operation, T... operands) {
+    int previous = fegetround();
+    fesetround(mode);
+    (opaque(operands), ...);
+    auto result = operation(operands...);
+    opaque(result);
+    fesetround(previous);
+    return result;
+}
+
+}  // namespace labkit
+
+#define LABKIT_DIRECTED(R, name, suffix, mode, parameters, names, expression)                         \
+    inline R name##suffix parameters {                                                                \
+        return labkit::rounded<mode>([] parameters -> R { return expression; }, LABKIT_UNWRAP names); \
+    }
+#define LABKIT_UNWRAP(...) __VA_ARGS__
+#define LABKIT_ROUNDINGS(R, name, parameters, names, expression)                                      \
+    inline R name##_rn parameters { return labkit::unfused((R)(expression)); }                        \
+    LABKIT_DIRECTED(R, name, _rz, FE_TOWARDZERO, parameters, names, expression)                       \
+    LABKIT_DIRECTED(R, name, _ru, FE_UPWARD, parameters, names, expression)                           \
+    LABKIT_DIRECTED(R, name, _rd, FE_DOWNWARD, parameters, names, expression)
+
+LABKIT_ROUNDINGS(float, __fadd, (float a, float b), (a, b), a + b)
+LABKIT_ROUNDINGS(float, __fsub, (float a, float b), (a, b), a - b)
+LABKIT_ROUNDINGS(float, __fmul, (float a, float b), (a, b), a * b)
+LABKIT_ROUNDINGS(float, __fdiv, (float a, float b), (a, b), a / b)
+LABKIT_ROUNDINGS(float, __frcp, (float a), (a), 1.0f / a)
+LABKIT_ROUNDINGS(float, __fsqrt, (float a), (a), __builtin_sqrtf(a))
+LABKIT_ROUNDINGS(float, __fmaf, (float a, float b, float c), (a, b, c), __builtin_fmaf(a, b, c))
+LABKIT_ROUNDINGS(double, __dadd, (double a, double b), (a, b), a + b)
+LABKIT_ROUNDINGS(double, __dsub, (double a, double b), (a, b), a - b)
+LABKIT_ROUNDINGS(double, __dmul, (double a, double b), (a, b), a * b)
+LABKIT_ROUNDINGS(double, __ddiv, (double a, double b), (a, b), a / b)
+LABKIT_ROUNDINGS(double, __drcp, (double a), (a), 1.0 / a)
+LABKIT_ROUNDINGS(double, __dsqrt, (double a), (a), __builtin_sqrt(a))
+LABKIT_ROUNDINGS(double, __fma, (double a, double b, double c), (a, b, c), __builtin_fma(a, b, c))
+LABKIT_ROUNDINGS(float, __double2float, (double a), (a), (float)a)
+LABKIT_ROUNDINGS(float, __int2float, (int a), (a), (float)a)
+LABKIT_ROUNDINGS(float, __uint2float, (unsigned int a), (a), (float)a)
+LABKIT_ROUNDINGS(float, __ll2float, (long long a), (a), (float)a)
+LABKIT_ROUNDINGS(float, __ull2float, (unsigned long long a), (a), (float)a)
+LABKIT_ROUNDINGS(double, __ll2double, (long long a), (a), (double)a)
+LABKIT_ROUNDINGS(double, __ull2double, (unsigned long long a), (a), (double)a)
+inline float __frsqrt_rn(float a) { return (float)(1.0 / sqrt((double)a)); }
+inline double __int2double_rn(int a) { return a; }
+inline double __uint2double_rn(unsigned int a) { return a; }
+
+#undef LABKIT_ROUNDINGS
+#undef LABKIT_DIRECTED
+#undef LABKIT_UNWRAP
+
+// ---- Float to integer: saturating ---------------------------------------------------------------------------------
+
+namespace labkit {
+
+// The nearest value of integer type I to an integral x. NaN gives 0 from float to 32 bits, else the top bit alone.
+template <class I, class F> inline I saturate_to(F x) {
+    constexpr bool is_signed = (I)-1 < (I)0;
+    constexpr int bits = 8 * sizeof(I);
+    constexpr I lowest = is_signed ? (I)(1ull << (bits - 1)) : 0, highest = (I)~lowest;
+    constexpr F limit = (F)(1ull << (bits - 1)) * (is_signed ? 1 : 2);   // highest + 1, exactly
+    if (x != x) return sizeof(F) == 4 && sizeof(I) <= 4 ? (I)0 : (I)(1ull << (bits - 1));
+    if (x >= limit) return highest;
+    if (x <= (F)lowest) return lowest;
+    return (I)x;
+}
+
+}  // namespace labkit
+
+#define LABKIT_TO_INTEGER(F, from, I, to)                                                             \
+    inline I __##from##2##to##_rn(F x) { return labkit::saturate_to<I>((F)rint(x)); }                 \
+    inline I __##from##2##to##_rz(F x) { return labkit::saturate_to<I>((F)trunc(x)); }                \
+    inline I __##from##2##to##_ru(F x) { return labkit::saturate_to<I>((F)ceil(x)); }                 \
+    inline I __##from##2##to##_rd(F x) { return labkit::saturate_to<I>((F)floor(x)); }
+LABKIT_TO_INTEGER(float, float, int, int)
+LABKIT_TO_INTEGER(float, float, unsigned int, uint)
+LABKIT_TO_INTEGER(float, float, long long, ll)
+LABKIT_TO_INTEGER(float, float, unsigned long long, ull)
+LABKIT_TO_INTEGER(double, double, int, int)
+LABKIT_TO_INTEGER(double, double, unsigned int, uint)
+LABKIT_TO_INTEGER(double, double, long long, ll)
+LABKIT_TO_INTEGER(double, double, unsigned long long, ull)
+#undef LABKIT_TO_INTEGER
+
+// ---- Bits --------------------------------------------------------------------------------------------------------
+
+constexpr int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
+constexpr unsigned int __float_as_uint(float x) { return __builtin_bit_cast(unsigned int, x); }
+constexpr float __int_as_float(int x) { return __builtin_bit_cast(float, x); }
+constexpr float __uint_as_float(unsigned int x) { return __builtin_bit_cast(float, x); }
+constexpr long long __double_as_longlong(double x) { return __builtin_bit_cast(long long, x); }
+constexpr double __longlong_as_double(long long x) { return __builtin_bit_cast(double, x); }
+constexpr int __double2hiint(double x) { return (int)(__double_as_longlong(x) >> 32); }
+constexpr int __double2loint(double x) { return (int)__double_as_longlong(x); }
+constexpr double __hiloint2double(int high, int low) {
+    return __longlong_as_double((long long)((unsigned long long)(unsigned int)high << 32 | (unsigned int)low));
+}
+
+constexpr int __popc(unsigned int x) { return __builtin_popcount(x); }
+constexpr int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
+constexpr int __clz(int x) { return x ? __builtin_clz((unsigned int)x) : 32; }
+constexpr int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
+constexpr int __ffs(int x) { return __builtin_ffs(x); }
+constexpr int __ffsll(long long x) { return __builtin_ffsll(x); }
+constexpr unsigned int __brev(unsigned int x) {
+    x = (x & 0x55555555u) << 1 | (x >> 1 & 0x55555555u);
+    x = (x & 0x33333333u) << 2 | (x >> 2 & 0x33333333u);
+    x = (x & 0x0f0f0f0fu) << 4 | (x >> 4 & 0x0f0f0f0fu);
+    return __builtin_bswap32(x);
+}
+constexpr unsigned long long __brevll(unsigned long long x) {
+    return (unsigned long long)__brev((unsigned int)x) << 32 | __brev((unsigned int)(x >> 32));
+}
+// Four bytes picked out of y:x; nibble i of the selector names byte i of the result.
+constexpr unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector) {
+    unsigned long long bytes = (unsigned long long)y << 32 | x;
+    unsigned int result = 0;
+    for (int i = 0; i < 4; i++) result |= (unsigned int)(bytes >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+    return result;
+}
+constexpr unsigned int __funnelshift_l(unsigned int low, unsigned int high, unsigned int shift) {
+    return (unsigned int)(((unsigned long long)high << 32 | low) << (shift & 31) >> 32);
+}
+constexpr unsigned int __funnelshift_r(unsigned int low, unsigned int high, unsigned int shift) {
+    return (unsigned int)(((unsigned long long)high << 32 | low) >> (shift & 31));
+}
+constexpr unsigned int __funnelshift_lc(unsigned int low, unsigned int high, unsigned int shift) {
+    return shift >= 32 ? low : __funnelshift_l(low, high, shift);
+}
+constexpr unsigned int __funnelshift_rc(unsigned int low, unsigned int high, unsigned int shift) {
+    return shift >= 32 ? high : __funnelshift_r(low, high, shift);
+}
+
+// ---- Integer arithmetic --------------------------------------------------------------------------------------------
+
+constexpr int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
+constexpr unsigned int __umulhi(unsigned int a, unsigned int b) {
+    return (unsigned int)((unsigned long long)a * b >> 32);
+}
+constexpr long long __mul64hi(long long a, long long b) { return (long long)((__int128)a * b >> 64); }
+constexpr unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+    return (unsigned long long)((unsigned __int128)a * b >> 64);
+}
+// The low 32 bits of the product of the low 24 bits.
+constexpr unsigned int __umul24(unsigned int a, unsigned int b) { return (a & 0xffffffu) * (b & 0xffffffu); }
+constexpr int __mul24(int a, int b) {
+    return (int)(((unsigned int)((int)((unsigned int)a << 8) >> 8)) * ((unsigned int)((int)((unsigned int)b << 8) >> 8)));
+}
+constexpr unsigned int __sad(int a, int b, unsigned int c) {
+    return c + (a > b ? (unsigned int)a - (unsigned int)b : (unsigned int)b - (unsigned int)a);
+}
+constexpr unsigned int __usad(unsigned int a, unsigned int b, unsigned int c) { return c + (a > b ? a - b : b - a); }
+// Averages without overflow; the ones with r round up.
+constexpr int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); }
+constexpr int __rhadd(int a, int b) { return (int)(((long long)a + b + 1) >> 1); }
+constexpr unsigned int __uhadd(unsigned int a, unsigned int b) { return (unsigned int)(((unsigned long long)a + b) >> 1); }
+constexpr unsigned int __urhadd(unsigned int a, unsigned int b) {
+    return (unsigned int)(((unsigned long long)a + b + 1) >> 1);
+}
+
+// Dot products of four bytes, or of two shorts with two of four bytes, added to c.
+constexpr int __dp4a(char4 a, char4 b, int c) { return c + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
+constexpr unsigned int __dp4a(uchar4 a, uchar4 b, unsigned int c) {
+    return c + (unsigned int)(a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w);
+}
+constexpr int __dp4a(int a, int b, int c) {
+    return __dp4a(__builtin_bit_cast(char4, a), __builtin_bit_cast(char4, b), c);
+}
+constexpr unsigned int __dp4a(unsigned int a, unsigned int b, unsigned int c) {
+    return __dp4a(__builtin_bit_cast(uchar4, a), __builtin_bit_cast(uchar4, b), c);
+}
+constexpr int __dp2a_lo(short2 a, char4 b, int c) { return c + a.x * b.x + a.y * b.y; }
+constexpr int __dp2a_hi(short2 a, char4 b, int c) { return c + a.x * b.z + a.y * b.w; }
+constexpr unsigned int __dp2a_lo(ushort2 a, uchar4 b, unsigned int c) { return c + (unsigned int)(a.x * b.x + a.y * b.y); }
+constexpr unsigned int __dp2a_hi(ushort2 a, uchar4 b, unsigned int c) { return c + (unsigned int)(a.x * b.z + a.y * b.w); }
+
+// ---- Video instructions: four bytes or two shorts in a word ----------------------------------------------------------
+
+namespace labkit {
+typedef signed char s8x4 __attribute__((vector_size(4)));
+typedef unsigned char u8x4 __attribute__((vector_size(4)));
+typedef short s16x2 __attribute__((vector_size(4)));
+typedef unsigned short u16x2 __attribute__((vector_size(4)));
+}
+
+#define LABKIT_VIDEO(name, V, expression)                                                             \
+    inline unsigned int name(unsigned int x, unsigned int y) {                                        \
+        auto a = (labkit::V)x, b = (labkit::V)y;                                                      \
+        return (unsigned int)(expression);                                                            \
+    }
+#define LABKIT_VIDEO_BOTH(name, expression2, S2, U2, S4, U4)                                          \
+    LABKIT_VIDEO(name##s2, S2, expression2) LABKIT_VIDEO(name##u2, U2, expression2)                   \
+    LABKIT_VIDEO(name##s4, S4, expression2) LABKIT_VIDEO(name##u4, U4, expression2)
+#define LABKIT_VIDEO_SIGNS(name, expression) LABKIT_VIDEO_BOTH(name, expression, s16x2, u16x2, s8x4, u8x4)
+LABKIT_VIDEO(__vadd2, u16x2, a + b)
+LABKIT_VIDEO(__vadd4, u8x4, a + b)
+LABKIT_VIDEO(__vsub2, u16x2, a - b)
+LABKIT_VIDEO(__vsub4, u8x4, a - b)
+LABKIT_VIDEO(__vcmpeq2, u16x2, a == b)
+LABKIT_VIDEO(__vcmpeq4, u8x4, a == b)
+LABKIT_VIDEO(__vcmpne2, u16x2, a != b)
+LABKIT_VIDEO(__vcmpne4, u8x4, a != b)
+LABKIT_VIDEO_SIGNS(__vmax, a > b ? a : b)
+LABKIT_VIDEO_SIGNS(__vmin, a < b ? a : b)
+LABKIT_VIDEO_SIGNS(__vabsdiff, a > b ? a - b : b - a)
+LABKIT_VIDEO_SIGNS(__vcmpge, a >= b)
+LABKIT_VIDEO_SIGNS(__vcmpgt, a > b)
+LABKIT_VIDEO_SIGNS(__vcmple, a <= b)
+LABKIT_VIDEO_SIGNS(__vcmplt, a < b)
+LABKIT_VIDEO(__vavgu2, u16x2, (a | b) - ((a ^ b) >> 1))
+LABKIT_VIDEO(__vavgu4, u8x4, (a | b) - ((a ^ b) >> 1))
+#undef LABKIT_VIDEO
+#undef LABKIT_VIDEO_BOTH
+#undef LABKIT_VIDEO_SIGNS
+inline unsigned int __vsadu4(unsigned int x, unsigned int y) {
+    auto d = (labkit::u8x4)__vabsdiffu4(x, y);
+    return (unsigned int)d[0] + d[1] + d[2] + d[3];
+}
+
+// ---- Loads and stores with a cache hint: plain ones here -------------------------------------------------------------
+
+namespace labkit {
+template <class T> struct same { typedef T type; };   // keeps a parameter out of template argument deduction
+}
+
+#define LABKIT_LOAD(name) template <class T> inline T name(const T *address) { return *address; }
+#define LABKIT_STORE(name) \
+    template <class T> inline void name(T *address, typename labkit::same<T>::type value) { *address = value; }
+LABKIT_LOAD(__ldg)
+LABKIT_LOAD(__ldcg)
+LABKIT_LOAD(__ldca)
+LABKIT_LOAD(__ldcs)
+LABKIT_LOAD(__ldlu)
+LABKIT_LOAD(__ldcv)
+LABKIT_STORE(__stwb)
+LABKIT_STORE(__stcg)
+LABKIT_STORE(__stcs)
+LABKIT_STORE(__stwt)
+#undef LABKIT_LOAD
+#undef LABKIT_STORE
+
+// ---- Hints and clocks ------------------------------------------------------------------------------------------------
+
+#ifndef __clang__
+#define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())
+#endif
+#define __assume(condition) __builtin_assume(condition)
+
+// The processor's cycle (or, elsewhere than on x86, timer) counter.
+inline long long clock64() {
+#if defined(__x86_64__) || defined(__i386__)
+    return (long long)__builtin_ia32_rdtsc();
+#else
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+#endif
+}
+extern "C" inline clock_t clock() noexcept { return (clock_t)clock64(); }

@@ -1,0 +1,194 @@
+// Warp functions: shuffles, votes, match, reduce, active mask.
+//
+// All stand on one primitive (sync.h): the lanes of a mask meet, and the last one to arrive combines what the lanes
+// brought. Each lane brings a slot on its own stack, which the combining lane reads and writes. The forms without a
+// mask, which CUDA dropped with compute capability 7.0, take the lanes that arrive together.
+#pragma once
+#include <string.h>
+#include "half.h"
+#include "sync.h"
+
+namespace labkit {
+
+// ---- Shuffles -----------------------------------------------------------------------------------------------------
+
+struct shuffle_slot {
+    unsigned long long value, result;
+    int source;                       // the lane to read from
+};
+
+// A lane that reads from one that takes no part keeps its own value (CUDA leaves that undefined).
+inline void shuffle_combine(void *const *lanes, unsigned arrived) {
+    for (int i = 0; i < 32; i++) {
+        if (!(arrived >> i & 1)) continue;
+        auto *slot = (shuffle_slot *)lanes[i];
+        auto *source = (const shuffle_slot *)lanes[slot->source];
+        slot->result = source ? source->value : slot->value;
+    }
+}
+
+enum shuffle_kind { shuffle_index, shuffle_up, shuffle_down, shuffle_xor };
+
+// The lane that `lane` reads from. The warp falls into segments of `width` lanes (a power of two up to 32); index wraps
+// around within the segment; up and down stop at its ends, and xor may reach an earlier segment but not a later one.
+inline int shuffle_source(shuffle_kind kind, int lane, unsigned operand, int width) {
+    int first = lane & ~(width - 1), last = first + width - 1;
+    long long source = lane;
+    switch (kind) {
+        case shuffle_index: return first + (int)(operand & (unsigned)(width - 1));
+        case shuffle_up: source -= operand & 31; return source < first ? lane : (int)source;
+        case shuffle_down: source += operand & 31; return source > last ? lane : (int)source;
+        default: source ^= operand & 31; return source > last ? lane : (int)source;
+    }
+}
+
+template <class T>
+inline T shuffle(shuffle_kind kind, unsigned mask, T value, unsigned operand, int width, const char *what,
+                 const char *file, int line) {
+    static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
+    shuffle_slot slot{};
+    memcpy((void *)&slot.value, (const void *)&value, sizeof value);
+    slot.source = shuffle_source(kind, (int)lane_id(), operand, width);
+    warp_collective(mask, &slot, shuffle_combine, what, file, line);
+    memcpy((void *)&value, (const void *)&slot.result, sizeof value);
+    return value;
+}
+
+// ---- Votes, match, reduce: every lane gets a word made from all ------------------------------------------------------
+
+template <class T> struct word_slot {
+    T value;
+    unsigned result;
+    int all;
+};
+
+template <class Combine, class T>
+inline word_slot<T> warp_word(unsigned mask, T value, Combine, const char *what, const char *file, int line) {
+    word_slot<T> slot{value, 0, 0};
+    auto combine = [](void *const *lanes, unsigned arrived) {
+        Combine()((word_slot<T> *const *)lanes, arrived);
+    };
+    warp_collective(mask, &slot, combine, what, file, line);
+    return slot;
+}
+
+struct combine_ballot {
+    void operator()(word_slot<int> *const *lanes, unsigned arrived) const {
+        unsigned votes = 0;
+        for (int i = 0; i < 32; i++)
+            if (arrived >> i & 1) votes |= (unsigned)(lanes[i]->value != 0) << i;
+        for (int i = 0; i < 32; i++)
+            if (arrived >> i & 1) { lanes[i]->result = votes; lanes[i]->all = votes == arrived; }
+    }
+};
+
+struct combine_match {
+    template <class T> void operator()(word_slot<T> *const *lanes, unsigned arrived) const {
+        for (int i = 0; i < 32; i++) {
+            if (!(arrived >> i & 1)) continue;
+            unsigned equal = 0;
+            for (int j = 0; j < 32; j++)   // bit for bit, so that a NaN matches itself
+                if (arrived >> j & 1)
+                    equal |= (unsigned)(memcmp(&lanes[i]->value, &lanes[j]->value, sizeof(T)) == 0) << j;
+            lanes[i]->result = equal;
+            lanes[i]->all = equal == arrived;
+        }
+    }
+};
+
+template <class Operation> struct combine_reduce {
+    template <class T> void operator()(word_slot<T> *const *lanes, unsigned arrived) const {
+        int first = __builtin_ctz(arrived);
+        T total = lanes[first]->value;
+        for (int i = first + 1; i < 32; i++)
+            if (arrived >> i & 1) total = Operation()(total, lanes[i]->value);
+        for (int i = 0; i < 32; i++)
+            if (arrived >> i & 1) lanes[i]->result = (unsigned)total;
+    }
+};
+
+}  // namespace labkit
+
+
+#define LABKIT_SHUFFLES(T)                                                                            \
+    LABKIT_SHUFFLE(T, __shfl, shuffle_index, int)                                                     \
+    LABKIT_SHUFFLE(T, __shfl_up, shuffle_up, unsigned int)                                            \
+    LABKIT_SHUFFLE(T, __shfl_down, shuffle_down, unsigned int)                                        \
+    LABKIT_SHUFFLE(T, __shfl_xor, shuffle_xor, int)
+#define LABKIT_SHUFFLE(T, name, kind, Operand)                                                        \
+    inline T name##_sync(unsigned mask, T value, Operand operand, int width = 32, LABKIT_HERE) {      \
+        return labkit::shuffle(labkit::kind, mask, value, (unsigned)operand, width, #name "_sync", file, line); \
+    }                                                                                                 \
+    inline T name(T value, Operand operand, int width = 32, LABKIT_HERE) {                            \
+        return labkit::shuffle(labkit::kind, labkit::warp_converged(file, line), value, (unsigned)operand, width, \
+                               #name, file, line);                                                    \
+    }
+
+LABKIT_SHUFFLES(int)
+LABKIT_SHUFFLES(unsigned int)
+LABKIT_SHUFFLES(long)
+LABKIT_SHUFFLES(unsigned long)
+LABKIT_SHUFFLES(long long)
+LABKIT_SHUFFLES(unsigned long long)
+LABKIT_SHUFFLES(float)
+LABKIT_SHUFFLES(double)
+LABKIT_SHUFFLES(__half)
+LABKIT_SHUFFLES(__half2)
+#undef LABKIT_SHUFFLE
+#undef LABKIT_SHUFFLES
+
+inline unsigned int __activemask(LABKIT_HERE) { return labkit::warp_converged(file, line); }
+
+inline unsigned int __ballot_sync(unsigned mask, int predicate, LABKIT_HERE) {
+    return labkit::warp_word(mask, predicate, labkit::combine_ballot(), "__ballot_sync", file, line).result;
+}
+inline int __any_sync(unsigned mask, int predicate, LABKIT_HERE) {
+    return labkit::warp_word(mask, predicate, labkit::combine_ballot(), "__any_sync", file, line).result != 0;
+}
+inline int __all_sync(unsigned mask, int predicate, LABKIT_HERE) {
+    return labkit::warp_word(mask, predicate, labkit::combine_ballot(), "__all_sync", file, line).all;
+}
+inline unsigned int __ballot(int predicate, LABKIT_HERE) {
+    return __ballot_sync(labkit::warp_converged(file, line), predicate, file, line);
+}
+inline int __any(int predicate, LABKIT_HERE) {
+    return __any_sync(labkit::warp_converged(file, line), predicate, file, line);
+}
+inline int __all(int predicate, LABKIT_HERE) {
+    return __all_sync(labkit::warp_converged(file, line), predicate, file, line);
+}
+
+#define LABKIT_MATCH(T)                                                                               \
+    inline unsigned int __match_any_sync(unsigned mask, T value, LABKIT_HERE) {                       \
+        return labkit::warp_word(mask, value, labkit::combine_match(), "__match_any_sync", file, line).result; \
+    }                                                                                                 \
+    inline unsigned int __match_all_sync(unsigned mask, T value, int *predicate, LABKIT_HERE) {       \
+        auto slot = labkit::warp_word(mask, value, labkit::combine_match(), "__match_all_sync", file, line); \
+        *predicate = slot.all;                                                                        \
+        return slot.all ? slot.result : 0;                                                            \
+    }
+LABKIT_MATCH(int)
+LABKIT_MATCH(unsigned int)
+LABKIT_MATCH(long)
+LABKIT_MATCH(unsigned long)
+LABKIT_MATCH(long long)
+LABKIT_MATCH(unsigned long long)
+LABKIT_MATCH(float)
+LABKIT_MATCH(double)
+#undef LABKIT_MATCH
+
+#define LABKIT_REDUCE(T, name, expression)                                                            \
+    inline T name(unsigned mask, T value, LABKIT_HERE) {                                              \
+        struct operation { T operator()(T a, T b) const { return expression; } };                     \
+        return (T)labkit::warp_word(mask, value, labkit::combine_reduce<operation>(), #name, file, line).result; \
+    }
+LABKIT_REDUCE(unsigned int, __reduce_add_sync, a + b)
+LABKIT_REDUCE(unsigned int, __reduce_min_sync, a < b ? a : b)
+LABKIT_REDUCE(unsigned int, __reduce_max_sync, a > b ? a : b)
+LABKIT_REDUCE(int, __reduce_add_sync, (int)((unsigned int)a + (unsigned int)b))
+LABKIT_REDUCE(int, __reduce_min_sync, a < b ? a : b)
+LABKIT_REDUCE(int, __reduce_max_sync, a > b ? a : b)
+LABKIT_REDUCE(unsigned int, __reduce_and_sync, a & b)
+LABKIT_REDUCE(unsigned int, __reduce_or_sync, a | b)
+LABKIT_REDUCE(unsigned int, __reduce_xor_sync, a ^ b)
+#undef LABKIT_REDUCE
