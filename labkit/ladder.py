@@ -504,6 +504,18 @@ class Variant:
         """
         return _module(self, self.defines(layer))
 
+    def precompile(self, layer: Layer) -> None:
+        """Compile for `layer` into the engine's cache on disk; `module` finds it there.
+
+        Compilers are slow and machines have many cores: any number of threads may do this at once.
+        """
+        from labkit.cuda import compiler
+        from labkit.devices import device
+
+        capability = device().compute_capability
+        arch = "sm_{}{}".format(*capability) if capability else None
+        compiler.compile(**_compiler_arguments(self, self.defines(layer)), arch=arch)
+
     def plan(self, layer: Layer, batch: int, x=None, y=None) -> Plan:
         """Make it ready for `batch` images of `layer`; see `Plan`."""
         return Plan(self, layer, batch, x, y)
@@ -590,6 +602,16 @@ def _constant_symbol(code, rung, own) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
+def _compiler_arguments(variant: Variant, defines: dict[str, int]) -> dict:
+    name = str(variant.path or variant.file_name).replace("\\", "/")
+    return {
+        "source": f'#line 1 "{name}"\n{variant.source}',
+        "options": [*NVCC_OPTIONS, *(f"-D{name}={value}" for name, value in defines.items())],
+        "no_extern_c": True,
+        "include_dirs": [str(variant.path.parent)] if variant.path else [],
+    }
+
+
 _modules: dict = {}
 
 
@@ -599,13 +621,7 @@ def _module(variant: Variant, defines: dict[str, int]):
         import labkit.cuda.autoinit  # noqa: F401  (a module is loaded into the device's context)
         from labkit.cuda.compiler import SourceModule
 
-        name = str(variant.path or variant.file_name).replace("\\", "/")
-        _modules[key] = SourceModule(
-            f'#line 1 "{name}"\n{variant.source}',
-            options=[*NVCC_OPTIONS, *(f"-D{name}={value}" for name, value in defines.items())],
-            no_extern_c=True,
-            include_dirs=[str(variant.path.parent)] if variant.path else [],
-        )
+        _modules[key] = SourceModule(**_compiler_arguments(variant, defines))
     return _modules[key]
 
 

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Check every rung on the engine at hand, then measure the ladder on both networks.
+
+    python scripts/gpu_check.py              check and measure
+    python scripts/gpu_check.py --record     also keep the times in data/results/<device>.csv
+    python scripts/gpu_check.py --check      check alone
+
+Meant for the first minutes on a GPU: kernels are compiled side by side and once, the table comes last.
+"""
+
+import argparse
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import pandas as pd
+
+import labkit
+from labkit.check import TEST_SHAPES
+from labkit.ladder import LADDER
+
+BATCHES = {"gpu": (100, 1000, 10000), "cpu": (10,)}
+PRESETS = (*labkit.LENET86, *labkit.LENET72, *labkit.LENET28)
+
+
+def check(variants) -> list[str]:
+    """Check all variants on the test shapes and on the presets; the labels of those that failed."""
+    shapes = [*TEST_SHAPES, *((layer, 2) for layer in PRESETS)]
+    failed = []
+    for variant in variants:
+        try:
+            labkit.check(variant, shapes)
+        except Exception as error:  # whatever it is, the other rungs are worth knowing about
+            failed.append(variant.label)
+            print(f"FAIL {variant.label}: {type(error).__name__}: {error}")
+    return failed
+
+
+def measure(variants, batches, repeat) -> pd.DataFrame:
+    """Bench all variants on the layers of lenet86 and lenet72."""
+    tables = []
+    for layer in (*labkit.LENET86, *labkit.LENET72):
+        for batch in batches:
+            start = time.perf_counter()
+            tables.append(labkit.bench(variants, layer, batch, repeat))
+            print(f"{layer.name}, batch {batch}: measured in {time.perf_counter() - start:.1f} s", flush=True)
+    return pd.concat(tables, ignore_index=True)
+
+
+def summary(table: pd.DataFrame) -> str:
+    """Op time in milliseconds, a row a rung, a column a layer and batch; times over the floor at the largest batch."""
+    times = table.pivot_table(index="label", columns=["layer", "batch"], values="op_ms", sort=False)
+    largest = table[table["batch"] == table["batch"].max()]
+    floors = largest.pivot_table(index="label", columns="layer", values="x_floor", sort=False)
+    return "\n".join([
+        f"op time [ms], {table['device'].iloc[0]}",
+        times.to_string(float_format="{:.4g}".format),
+        f"\ntimes over the floor, batch {largest['batch'].iloc[0]}",
+        floors.to_string(float_format="{:.1f}".format),
+    ])  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--check", action="store_true", help="check alone, measure nothing")
+    parser.add_argument("--record", action="store_true", help="keep the times in data/results/")
+    parser.add_argument("--batches", type=int, nargs="+", help="images (100 1000 10000 on a GPU, 10 on a CPU)")
+    parser.add_argument("--rungs", type=int, nargs="+", default=[each.number for each in LADDER])
+    parser.add_argument("--repeat", type=int, help="timed runs of each (by default what fits into half a second)")
+    chosen = parser.parse_args()
+
+    start = time.perf_counter()
+    here = labkit.device()
+    print(here.name, f"({here.engine} engine)")
+    variants = [labkit.variant(number) for number in chosen.rungs]
+    layers = (*PRESETS, *(shape for shape, _ in TEST_SHAPES))
+    jobs = {(each, *each.defines(layer).items()): layer for each in variants for layer in layers}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a source that does not compile will say so when it is checked
+        futures = [pool.submit(variant.precompile, layer) for (variant, *_), layer in jobs.items()]
+    print(f"{len(futures)} modules compiled in {time.perf_counter() - start:.1f} s", flush=True)
+
+    failed = check(variants)
+    print(f"checked, {time.perf_counter() - start:.1f} s since the start", flush=True)
+    if not chosen.check:
+        right = [variant for variant in variants if variant.label not in failed]
+        table = measure(right, chosen.batches or BATCHES[here.engine], chosen.repeat)
+        if chosen.record:
+            print("recorded in", labkit.record(table))
+        print(f"{time.perf_counter() - start:.1f} s in all\n\n{summary(table)}")
+    if failed:
+        print("\nFAILED: " + ", ".join(failed))
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
