@@ -31,8 +31,8 @@ class Dataset:
     labels : ndarray, int64 [N]
         Class of each image, 0 to 9.
     name, split, source, licence : str
-    note : str
-        What a page that shows a number from these images should say about them; empty if nothing.
+    remark : str
+        What is unusual about the files; mostly empty.
     distinct : int
         How many different images there are among the N (less than N after `cycle`).
     """
@@ -43,7 +43,7 @@ class Dataset:
     split: str
     source: str
     licence: str
-    note: str = ""
+    remark: str = ""
     distinct: int = 0
 
     def __post_init__(self):
@@ -57,6 +57,12 @@ class Dataset:
     def cycled(self):
         """Whether images repeat."""
         return self.distinct < len(self)
+
+    @property
+    def note(self):
+        """What a page that shows a number from these images should say about them; empty if nothing."""
+        cycled = f"{self.distinct} distinct images, cycled to {len(self)}" if self.cycled else ""
+        return "; ".join(filter(None, (self.remark, cycled)))
 
     def __repr__(self):
         H, W = self.images.shape[-2:]
@@ -162,18 +168,17 @@ def dataset(name="digits", split="test", size=None):
         raise LabError(f"there is no split {split!r} of {name}; there are 'test' and 'train'")
     origin = _SOURCES[name]
     if name == "digits":
-        paths = [_shipped(*file) for file in origin.files["all"]]
-        note = ""
+        paths, remark = [_shipped(*file) for file in origin.files["all"]], ""
     elif folder := os.environ.get("LABKIT_DATA_DIR"):
-        paths, note = _from_folder(folder, name, split)
+        paths, remark = _from_folder(folder, name, split)
     else:
-        paths, note = [_fetch(name, *file) for file in origin.files[split]], ""
+        paths, remark = [_fetch(name, *file) for file in origin.files[split]], ""
     images, labels = _read_pair(*paths)
     if name == "digits":
         half = slice(_DIGITS_TRAIN) if split == "train" else slice(_DIGITS_TRAIN, None)
         images, labels = images[half], labels[half]
     images = resize(images, size, origin.white)
-    return Dataset(images, labels, name, split, origin.source, origin.licence, note)
+    return Dataset(images, labels, name, split, origin.source, origin.licence, remark)
 
 
 def from_files(images, labels, size=None, name=None):
@@ -216,9 +221,7 @@ def cycle(data, n):
     if n <= data.distinct:
         return replace(data, images=data.images[:n], labels=data.labels[:n], distinct=n)
     at = np.arange(n) % data.distinct
-    note = f"{data.distinct} distinct images, cycled to {n}"
-    note = f"{data.note}; {note}" if data.note and not data.cycled else note
-    return replace(data, images=data.images[at], labels=data.labels[at], note=note, distinct=data.distinct)
+    return replace(data, images=data.images[at], labels=data.labels[at], distinct=data.distinct)
 
 
 def resize(images, size=None, white=255.0):
@@ -342,12 +345,12 @@ def _shipped(name, checksum):
 
 
 def _from_folder(folder, name, split):
-    """The two files in LABKIT_DATA_DIR, and a note where they are not the published ones."""
+    """The two files in LABKIT_DATA_DIR, and a remark where they are not the published ones."""
     folder = Path(folder).expanduser()
     if not folder.is_dir():
         raise LabError(f"LABKIT_DATA_DIR names {folder}, which is no folder. Make it and put the files "
                        f"there, or unset LABKIT_DATA_DIR.")
-    paths, note = [], ""
+    paths, remark = [], ""
     for file, checksum in _SOURCES[name].files[split]:
         bare = file.removesuffix(".gz")  # people unpack them
         candidates = [folder / name / file, folder / name / bare, folder / file, folder / bare]
@@ -357,9 +360,9 @@ def _from_folder(folder, name, split):
                            f"{folder / name}, or unset LABKIT_DATA_DIR to have it fetched.")
         if path.suffix == ".gz" and not _matches(path, checksum):
             _refuse_namesake(path, name, split)
-            note = f"files of {path.parent}, not the published ones"
+            remark = f"files of {path.parent}, not the published ones"
         paths.append(path)
-    return paths, note
+    return paths, remark
 
 
 def _refuse_namesake(path, name, split):
@@ -379,6 +382,14 @@ def _fetch(name, file, checksum):
         return path
     import pooch  # here, for it takes a quarter of a second
 
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(folder, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise LabError(f"cannot write to {folder}, where {name} would be kept. Set LABKIT_CACHE_DIR to a folder that "
+                       f"you may write to, or LABKIT_DATA_DIR to one that has {file}.")
     failures = []
     for mirror in _SOURCES[name].mirrors:
         try:
@@ -386,9 +397,6 @@ def _fetch(name, file, checksum):
             pooch.retrieve(mirror + file, checksum, fname=file, path=folder,
                            downloader=pooch.HTTPDownloader(progressbar=True, timeout=20))
             return path
-        except PermissionError as error:
-            raise LabError(f"cannot write to {folder} ({error.strerror}). Set LABKIT_CACHE_DIR to a folder "
-                           f"that you may write to, or LABKIT_DATA_DIR to one that has the files.") from None
         except (OSError, ValueError) as error:  # OSError: requests' errors; ValueError: a wrong checksum
             failures.append(f"  {mirror}{file}: {_in_short(error)}")
     state = "damaged (its checksum is wrong)" if path.is_file() else "not there"

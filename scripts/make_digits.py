@@ -9,7 +9,6 @@ order and their values, 0 to 16; the files are in MNIST's idx format, so that on
 
 import gzip
 import hashlib
-import os
 import struct
 import sys
 from pathlib import Path
@@ -17,7 +16,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
-DATA = Path(__file__).resolve().parent.parent / "data"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # works before labkit is installed, too
+
+from labkit.files import write
+from labkit.paths import data_dir
 
 
 def idx(array):
@@ -25,17 +27,15 @@ def idx(array):
     return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
 
 
-def main(folder=DATA):
+def main(folder=None):
+    folder = Path(folder or data_dir())
     digits = load_digits()
     images, labels = digits.images.astype(np.uint8), digits.target.astype(np.uint8)
     assert images.shape == (1797, 8, 8)
     assert (images == digits.images).all()  # whole numbers: nothing is lost in a byte
     for name, array in (("digits-images-idx3-ubyte.gz", images), ("digits-labels-idx1-ubyte.gz", labels)):
         content = gzip.compress(idx(array), compresslevel=9, mtime=0)  # no time stamp: always the same bytes
-        path = Path(folder) / name
-        temporary = path.with_name(f".{name}.{os.getpid()}")
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+        write(folder / name, content)
         print(f"{hashlib.sha256(content).hexdigest()}  {name}  {len(content)} bytes")
 
 

@@ -5,8 +5,8 @@
     python scripts/train_lenet86.py --dataset fashion-mnist   # fetches the images first; minutes an epoch
 
 Writes data/weights/lenet86-DATASET.npz, and beside it a .json with the data, the seed, the settings, the
-first losses (so that anyone can verify that the recorded seed leads to them), and the accuracy on the training
-and on the held-out images. Both are written at the end, complete or not at all.
+first losses (so that anyone can verify that the recorded seed leads to them), and the accuracy on the
+training and on the held-out images. Both are written at the end, complete or not at all.
 """
 
 import argparse
@@ -14,7 +14,6 @@ import datetime
 import hashlib
 import io
 import json
-import os
 import sys
 import time
 from pathlib import Path
@@ -26,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # works before 
 
 from labkit.data import dataset, resize
 from labkit.errors import LabError
+from labkit.files import write
 from labkit.network import forward_numpy
 from labkit.paths import data_dir
 from labkit.training import SIZE, initial_weights, train
@@ -45,16 +45,6 @@ def accuracy(weights, images, labels, batch=100):
     return right / len(labels)
 
 
-def write(path, content):
-    """Write `content` so that `path` is either the old file or the whole new one."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--dataset", choices=EPOCHS, default="digits")
@@ -66,8 +56,6 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     epochs = options.epochs or EPOCHS[options.dataset]
     out = options.out or data_dir() / "weights" / f"lenet86-{options.dataset}.npz"
-    if not out.parent.is_dir():
-        sys.exit(f"{out.parent} is no folder: make it, or name another with --out")
 
     try:
         training, held_out = dataset(options.dataset, "train"), dataset(options.dataset, "test")
@@ -110,7 +98,7 @@ def main(arguments=None):
     if options.dataset == "digits":
         provenance["licence"] = f"of the digits: {training.licence}"
     write(out, packed.getvalue())
-    write(out.with_suffix(".json"), (json.dumps(provenance, indent=2) + "\n").encode())
+    write(out.with_suffix(".json"), json.dumps(provenance, indent=2) + "\n")
     print(f"{seconds:.0f} s; accuracy {provenance['training accuracy']} on the training images, "
           f"{provenance['held-out accuracy']} on the held-out ones; wrote {out}")
 

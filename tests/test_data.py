@@ -1,0 +1,389 @@
+"""The images: what is embedded, what is fetched, and what a damaged or missing file gets."""
+
+import gzip
+import hashlib
+import http.server
+import shutil
+import struct
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import labkit
+from labkit import data
+from labkit.errors import LabError
+
+
+def idx(array):
+    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
+
+
+def some_images(n=5, h=6, w=9, seed=0):
+    random = np.random.default_rng(seed)
+    return random.integers(0, 256, (n, h, w), np.uint8), random.integers(0, 10, n, np.uint8)
+
+
+def write_pair(folder, images, labels, split="t10k", zipped=True):
+    folder.mkdir(parents=True, exist_ok=True)
+    for stem, array in ((f"{split}-images-idx3-ubyte", images), (f"{split}-labels-idx1-ubyte", labels)):
+        content = idx(array)
+        if zipped:
+            (folder / f"{stem}.gz").write_bytes(gzip.compress(content))
+        else:
+            (folder / stem).write_bytes(content)
+
+
+# --------------------------------------------------------------------------------------------------------------- digits
+def test_digits_are_all_there():
+    train, test = labkit.dataset("digits", "train"), labkit.dataset("digits", "test")
+    assert len(train) == 1437
+    assert len(test) == 360
+    assert train.images.shape == (1437, 1, 8, 8)
+    assert train.images.dtype == np.float32
+    assert train.labels.dtype == np.int64
+    assert (train.images.min(), train.images.max()) == (0, 1)
+    assert np.bincount(np.concatenate([train.labels, test.labels])).tolist() == [
+        178, 182, 177, 183, 181, 182, 181, 179, 174, 180
+    ]  # fmt: skip  (UCI's own count of optdigits.tes)
+    assert (np.bincount(test.labels) >= 30).all()
+    assert "CC BY 4.0" in train.licence
+    assert not test.cycled
+    assert "360 images of 8x8" in repr(test)
+
+
+def test_digits_equal_scikit_learns():
+    datasets = pytest.importorskip("sklearn.datasets")
+    theirs = datasets.load_digits()
+    ours = [labkit.dataset("digits", split) for split in ("train", "test")]
+    assert (np.concatenate([each.images for each in ours])[:, 0] * 16 == theirs.images).all()
+    assert (np.concatenate([each.labels for each in ours]) == theirs.target).all()
+
+
+def test_damaged_digits_are_refused(tmp_path, monkeypatch):
+    for name in ("digits-images-idx3-ubyte.gz", "digits-labels-idx1-ubyte.gz"):
+        shutil.copy(data.data_dir() / name, tmp_path)
+    monkeypatch.setattr(data, "data_dir", lambda: tmp_path)
+    assert len(labkit.dataset()) == 360
+    path = tmp_path / "digits-labels-idx1-ubyte.gz"
+    content = bytearray(path.read_bytes())
+    content[60] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(LabError, match="digits-labels.*damaged.*git checkout"):
+        labkit.dataset()
+    path.unlink()
+    with pytest.raises(LabError, match="digits-labels.*missing.*git checkout"):
+        labkit.dataset()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("cifar",), "no data set 'cifar'; there are digits, fashion-mnist, mnist"),
+        (("digits", "validation"), "no split 'validation'"),
+        (("digits", "test", 0), "not 0"),
+        (("digits", "test", 8.5), r"not 8\.5"),
+        (("digits", "test", (8, 8, 8)), "not"),
+        (("digits", "test", "86"), "not '86'"),
+    ],
+)
+def test_what_does_not_exist_is_refused(arguments, message):
+    with pytest.raises(LabError, match=message):
+        labkit.dataset(*arguments)
+
+
+def test_import_reads_nothing():
+    code = "import labkit.data, sys; print('pooch' in sys.modules, 'requests' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["False", "False"]
+
+
+# --------------------------------------------------------------------------------------------------------------- resize
+def bilinear(image, H, W):
+    """The definition, pixel by pixel: pixel centres lie on pixel centres, the edge repeats."""
+    h, w = image.shape
+    result = np.empty((H, W))
+    for i in range(H):
+        for j in range(W):
+            y = min(max((i + 0.5) * h / H - 0.5, 0), h - 1)
+            x = min(max((j + 0.5) * w / W - 0.5, 0), w - 1)
+            p, q, u, v = int(y), int(x), y - int(y), x - int(x)
+            below, right = min(p + 1, h - 1), min(q + 1, w - 1)
+            result[i, j] = (image[p, q] * (1 - u) * (1 - v) + image[below, q] * u * (1 - v)
+                            + image[p, right] * (1 - u) * v + image[below, right] * u * v)  # fmt: skip
+    return result
+
+
+@pytest.mark.parametrize("size", [(13, 31), (6, 9), (17, 9), (3, 4), (1, 1)])
+def test_resize_is_bilinear(size):
+    images, _ = some_images(n=3)
+    ours = data.resize(images, size)
+    assert ours.shape == (3, 1, *size)
+    assert ours.dtype == np.float32
+    for each, image in zip(ours, images, strict=True):
+        np.testing.assert_allclose(each[0], bilinear(image / 255, *size), rtol=0, atol=1e-6)
+
+
+def test_resize_in_chunks_is_the_same(monkeypatch):
+    images, _ = some_images(n=7)
+    at_once = data.resize(images, (11, 13))
+    monkeypatch.setattr(data, "CHUNK", 3)
+    assert (data.resize(images, (11, 13)) == at_once).all()
+
+
+def test_a_preset_size():
+    at_86 = labkit.dataset(size=86)
+    assert at_86.images.shape == (360, 1, 86, 86)
+    assert at_86.images.min() == 0
+    assert 0.99 < at_86.images.max() <= 1
+    assert labkit.dataset(size=(5, 7)).images.shape == (360, 1, 5, 7)
+
+
+# ---------------------------------------------------------------------------------------------------------------- cycle
+def test_cycle():
+    test = labkit.dataset()
+    first = labkit.cycle(test, 100)
+    assert (first.images == test.images[:100]).all()
+    assert not first.cycled
+    assert not first.note
+
+    many = labkit.cycle(test, 1000)
+    assert len(many) == 1000
+    assert many.cycled
+    assert many.note == "360 distinct images, cycled to 1000"
+    assert (many.images[720:1000] == test.images[:280]).all()
+    assert (many.labels[360:720] == test.labels).all()
+
+    assert labkit.cycle(many, 2000).note == "360 distinct images, cycled to 2000"
+    assert not labkit.cycle(many, 300).note
+    with pytest.raises(LabError, match="at least one image, not 0"):
+        labkit.cycle(test, 0)
+
+
+# ------------------------------------------------------------------------------------------------------------ idx files
+@pytest.mark.parametrize("zipped", [True, False])
+def test_own_files(tmp_path, zipped):
+    images, labels = some_images()
+    write_pair(tmp_path, images, labels, zipped=zipped)
+    end = ".gz" if zipped else ""
+    paths = [tmp_path / f"t10k-{kind}-ubyte{end}" for kind in ("images-idx3", "labels-idx1")]
+    own = data.from_files(*paths)
+    np.testing.assert_allclose(own.images[:, 0], images / 255, atol=1e-7)
+    assert (own.labels == labels).all()
+    with pytest.raises(LabError, match="exchanged"):
+        data.from_files(*paths[::-1])
+
+
+_GOOD = idx(np.arange(60, dtype=np.uint8).reshape(3, 4, 5))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "begins with nothing"),
+        (b"<html>not found</html>", "no idx file"),
+        (b"\0\0\x0d" + _GOOD[3:], "no idx file"),  # floats
+        (b"\0\0\x08\0" + _GOOD[4:], "no idx file"),
+        (_GOOD[:10], "holds 10 bytes"),
+        (_GOOD[:-1], r"holds 75 bytes.*\(3, 4, 5\).*asks for 76"),
+        (_GOOD + b"\0", "holds 77 bytes"),
+        (_GOOD[:4] + b"\xff" * 12 + _GOOD[16:], "asks for"),  # 2^96 pixels
+        (gzip.compress(_GOOD)[:-9], "half downloaded"),
+        (gzip.compress(_GOOD)[:15], "half downloaded"),
+        (gzip.compress(_GOOD)[:-8] + b"\0" * 8, "damaged"),  # the sum at its end
+        (b"\x1f\x8b" + b"nonsense" * 9, "damaged"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path, content, message):
+    path = tmp_path / "t10k-images-idx3-ubyte.gz"
+    path.write_bytes(content)
+    with pytest.raises(LabError, match=message) as caught:
+        data.read_idx(path)
+    assert str(path) in str(caught.value)
+    assert "Delete it and fetch it again" in str(caught.value)
+
+
+def test_every_flipped_bit_of_a_gzip_file_is_noticed_or_harmless(tmp_path):
+    good = gzip.compress(_GOOD, mtime=0)
+    path = tmp_path / "images"
+    for byte in range(len(good)):
+        content = bytearray(good)
+        content[byte] ^= 0x10
+        path.write_bytes(content)
+        try:
+            assert (data.read_idx(path) == np.arange(60).reshape(3, 4, 5)).all()
+        except LabError:
+            pass
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(LabError, match="cannot read .*nowhere: No such file"):
+        data.read_idx(tmp_path / "nowhere")
+
+
+def test_files_that_are_no_pair(tmp_path):
+    images, labels = some_images()
+    write_pair(tmp_path, images, labels[:-1])
+    with pytest.raises(LabError, match="5 images and .* 4 labels"):
+        data.from_files(tmp_path / "t10k-images-idx3-ubyte.gz", tmp_path / "t10k-labels-idx1-ubyte.gz")
+
+
+# ------------------------------------------------------------------------------------------------------ LABKIT_DATA_DIR
+@pytest.fixture
+def data_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_a_folder_of_ones_own(data_folder):
+    images, labels = some_images()
+    write_pair(data_folder, images, labels)
+    found = labkit.dataset("fashion-mnist", size=(12, 18))
+    assert found.images.shape == (5, 1, 12, 18)
+    assert (found.labels == labels).all()
+    assert "not the published" in found.note
+    assert "not the published" in labkit.cycle(found, 9).note
+    assert "cycled" in labkit.cycle(found, 9).note
+
+    inner_images, inner_labels = some_images(n=3, seed=1)
+    write_pair(data_folder / "mnist", inner_images, inner_labels)
+    assert (labkit.dataset("mnist").labels == inner_labels).all()
+    assert (labkit.dataset("fashion-mnist").labels == labels).all()
+
+
+def test_unpacked_files_will_do(data_folder):
+    images, labels = some_images()
+    write_pair(data_folder / "mnist", images, labels, split="train", zipped=False)
+    assert (labkit.dataset("mnist", "train").labels == labels).all()
+
+
+def test_a_folder_without_the_files(data_folder, monkeypatch):
+    with pytest.raises(LabError, match="has no t10k-images-idx3-ubyte.gz. Put it there"):
+        labkit.dataset("mnist")
+    monkeypatch.setenv("LABKIT_DATA_DIR", str(data_folder / "nowhere"))
+    with pytest.raises(LabError, match="which is no folder"):
+        labkit.dataset("mnist")
+
+
+def test_namesakes_are_not_confused(data_folder, monkeypatch):
+    images, labels = some_images()
+    write_pair(data_folder, images, labels)
+    publish(monkeypatch, "mnist", data_folder)
+    assert labkit.dataset("mnist").note == ""  # the published files, this test says
+    with pytest.raises(LabError, match="belongs to mnist, not to fashion-mnist"):
+        labkit.dataset("fashion-mnist")
+
+
+def publish(monkeypatch, name, folder, mirrors=()):
+    """Have the files in `folder` count as the published test images of a data set."""
+    files = tuple(
+        (file, "md5:" + hashlib.md5((folder / file).read_bytes()).hexdigest())
+        for file, _ in data._SOURCES[name].files["test"]
+    )
+    monkeypatch.setitem(data._SOURCES, name, replace(data._SOURCES[name], files={"test": files}, mirrors=mirrors))
+
+
+# ---------------------------------------------------------------------------------------------------------------- fetch
+class Mirror:
+    """Serves files on this machine; `spoil` changes what it sends, `cut` makes it hang up early."""
+
+    def __init__(self, folder):
+        self.requests, self.spoil, self.cut = [], lambda content: content, False
+        mirror = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                mirror.requests.append(self.path)
+                path = folder / self.path.lstrip("/")
+                if not path.is_file():
+                    self.send_error(404)
+                    return
+                content = mirror.spoil(path.read_bytes())
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content[: len(content) // 2] if mirror.cut else content)
+
+            def log_message(self, *arguments):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
+
+
+@pytest.fixture
+def mirror(tmp_path, monkeypatch):
+    images, labels = some_images()
+    write_pair(tmp_path / "published", images, labels)
+    mirror = Mirror(tmp_path / "published")
+    publish(monkeypatch, "fashion-mnist", tmp_path / "published", (mirror.url,))
+    monkeypatch.delenv("LABKIT_DATA_DIR", raising=False)
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    mirror.labels, mirror.kept = labels, tmp_path / "cache" / "data" / "fashion-mnist"
+    yield mirror
+    mirror.server.shutdown()
+    mirror.server.server_close()
+
+
+def test_fetched_once(mirror):
+    assert (labkit.dataset("fashion-mnist").labels == mirror.labels).all()
+    assert len(mirror.requests) == 2
+    assert (labkit.dataset("fashion-mnist").labels == mirror.labels).all()
+    assert len(mirror.requests) == 2
+    assert len(list(mirror.kept.iterdir())) == 2
+
+
+def test_the_next_mirror_is_tried(mirror, monkeypatch):
+    source = data._SOURCES["fashion-mnist"]
+    mirrors = (mirror.url + "gone/", "http://127.0.0.1:9/", mirror.url)
+    monkeypatch.setitem(data._SOURCES, "fashion-mnist", replace(source, mirrors=mirrors))
+    assert (labkit.dataset("fashion-mnist").labels == mirror.labels).all()
+
+
+def test_a_damaged_file_in_the_cache_is_fetched_again(mirror):
+    labkit.dataset("fashion-mnist")
+    path = mirror.kept / "t10k-images-idx3-ubyte.gz"
+    path.write_bytes(path.read_bytes()[:40])
+    assert (labkit.dataset("fashion-mnist").labels == mirror.labels).all()
+    assert len(mirror.requests) == 3
+
+
+@pytest.mark.parametrize("fault", ["wrong content", "hangs up", "not found"])
+def test_a_bad_mirror_leaves_nothing_behind(mirror, fault, tmp_path):
+    if fault == "wrong content":
+        mirror.spoil = lambda content: content[:-1] + b"?"
+    elif fault == "hangs up":
+        mirror.cut = True
+    else:
+        shutil.rmtree(tmp_path / "published")
+    with pytest.raises(LabError, match="cannot fetch fashion-mnist") as caught:
+        labkit.dataset("fashion-mnist")
+    message = str(caught.value)
+    assert mirror.url in message
+    assert "t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz" in message
+    assert str(mirror.kept) in message
+    assert "LABKIT_DATA_DIR" in message
+    assert not list(mirror.kept.iterdir())
+
+
+def test_a_damaged_file_without_a_network(mirror):
+    labkit.dataset("fashion-mnist")
+    path = mirror.kept / "t10k-labels-idx1-ubyte.gz"
+    path.write_bytes(b"half")
+    mirror.cut = True
+    with pytest.raises(LabError, match="t10k-labels-idx1-ubyte.gz is damaged.*no mirror gave it"):
+        labkit.dataset("fashion-mnist")
+    assert path.read_bytes() == b"half"
+
+
+def test_a_cache_that_cannot_be_written(mirror, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "file"))
+    with pytest.raises(LabError, match="cannot write to .*Set LABKIT_CACHE_DIR"):
+        labkit.dataset("fashion-mnist")
+    assert not mirror.requests
