@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import datetime
 import os
 import re
@@ -191,8 +192,8 @@ def execute(notebook: Notebook, progress: Callable[[int, int], None] = lambda do
     client.log.disabled = True  # what goes wrong is said by the Failure
     try:
         with (
-            tempfile.TemporaryDirectory(prefix="labkit-") as sockets,
-            _kernel(client, Path(sockets), notebook.path.resolve().parent),
+            tempfile.TemporaryDirectory(prefix="labkit-") as scratch,
+            _kernel(client, Path(scratch), notebook.path.resolve().parent),
         ):
             try:
                 for count, at in enumerate(code, 1):
@@ -224,14 +225,20 @@ def _failure(notebook: Notebook, at: int | None, what: str) -> Failure:
     return Failure(at, f"{notebook.path.name}, code cell {number} ({first[:60]}): {what}")
 
 
-def _kernel(client, sockets: Path, cwd: Path):
+@contextlib.contextmanager
+def _kernel(client, scratch: Path, cwd: Path):
     """A kernel for a client, for the length of a `with`: local sockets in a folder of its own, no network ports."""
     km = client.create_kernel_manager()
     km.kernel_spec_manager = _this_python()
     if os.name == "posix":
-        km.transport, km.connection_file = "ipc", str(sockets / "kernel.json")
+        km.transport, km.connection_file = "ipc", str(scratch / "kernel.json")
     paths = [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]  # labkit, installed or not
-    return client.setup_kernel(cwd=str(cwd), env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)})
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    with (
+        open(scratch / "stderr", "wb") as stderr,  # the kernel's own chatter; what cells print comes another way
+        client.setup_kernel(cwd=str(cwd), env=environment, stderr=stderr),
+    ):
+        yield
 
 
 def _this_python():

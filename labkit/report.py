@@ -15,7 +15,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
@@ -72,6 +72,12 @@ class Page:
     contents: list[tuple[int, str, str]] = field(default_factory=list)
     previous: Page | None = None
     next: Page | None = None
+
+    def execute(self, progress: Progress) -> None:
+        """Execute the notebook, and note how long it took and what stopped it."""
+        began = time.monotonic()
+        self.failure = notebooks.execute(self.notebook, functools.partial(progress.cell, self))
+        self.seconds = time.monotonic() - began
 
 
 class Progress:
@@ -132,7 +138,7 @@ def make(
         if page in wanted:
             progress.start(page)
             if not stored:
-                _execute(page, functools.partial(progress.cell, page))
+                page.execute(progress)
             exporter.write(page)
             progress.finish(page)
         elif page.path.is_file():
@@ -141,12 +147,6 @@ def make(
             exporter.write(page)
     write(out / "index.html", exporter.series())
     return wanted
-
-
-def _execute(page: Page, tell: Callable[[int, int], None]) -> None:
-    began = time.monotonic()
-    page.failure = notebooks.execute(page.notebook, tell)
-    page.seconds = time.monotonic() - began
 
 
 def _noted_in(path: Path) -> dict:

@@ -1,0 +1,213 @@
+"""The command `labkit`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import labkit
+from labkit.errors import LabError
+
+app = typer.Typer(
+    name="labkit",
+    help="The CUDA convolution lab: the convolution layers of a LeNet, optimized in CUDA C step by step, with or "
+    "without a GPU.",
+    epilog="LABKIT_ENGINE=cpu or gpu chooses the engine; by default it is the GPU where there is one.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Notebooks = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NOTEBOOK]...", help='A file, a name ("01_baseline") or a number ("1"); all by default.'),
+]
+
+
+def main() -> None:
+    """Run the command. What the lab refuses is one message and exit status 1, not a traceback."""
+    try:
+        app()
+    except LabError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        raise SystemExit(130) from None
+    except Exception as error:
+        if not _is_the_compilers(error):
+            raise
+        _fail(str(error))
+
+
+def _fail(message: str) -> None:
+    print(f"labkit: {message}", file=sys.stderr)
+    raise SystemExit(1)
+
+
+def _is_the_compilers(error: Exception) -> bool:
+    """Whether an engine raised it: PyCUDA's errors and their twins say all there is to say in their text."""
+    return type(error).__module__.partition(".")[0] in ("pycuda", "labkit")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"labkit {labkit.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Say what this machine has and lacks, with the remedy for each. Exit status 1 if the lab cannot run."""
+    from labkit import doctor
+
+    report = doctor.examine()
+    if json:
+        from json import dumps
+
+        print(dumps(report.as_dict(), indent=2, ensure_ascii=False))
+    else:
+        doctor.show(report)
+    raise typer.Exit(0 if report.ready else 1)
+
+
+@app.command()
+def device() -> None:
+    """Describe the device that kernels run on."""
+    print(labkit.device())
+
+
+@app.command()
+def report(
+    notebook: Notebooks = None,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Export the outputs stored in the notebooks; execute nothing.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to; reports/ by default.")
+    ] = None,
+) -> None:
+    """Execute the notebooks on this machine's engine and write HTML pages that need no network."""
+    from labkit import report
+
+    with _Bar() as bar:
+        pages = report.make(notebook or (), out, stored=stored, progress=bar)
+    print(f"{pages[0].path.parent / 'index.html'}")
+    if any(page.failure for page in pages):
+        raise typer.Exit(1)
+
+
+@app.command()
+def store(
+    notebook: Notebooks = None,
+    as_is: Annotated[
+        bool, typer.Option("--as-is", help="Execute nothing; only rewrite the files in canonical form.")
+    ] = False,
+) -> None:
+    """Execute the notebooks and store their outputs in them, in canonical form. A notebook that fails is left alone."""
+    from labkit import notebooks
+    from labkit.report import Page
+
+    failed = False
+    with _Bar() as bar:
+        for path in notebooks.find(notebook or ()):
+            page = Page(notebooks.read(path), path)
+            bar.start(page)
+            if not as_is:
+                page.execute(bar)
+            if page.failure:
+                failed = True
+            else:
+                notebooks.store(page.notebook)
+            bar.finish(page)
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    rung: Annotated[list[int], typer.Argument(metavar="N...", help="Numbers of rungs.")],
+    source: Annotated[
+        Path | None, typer.Option(metavar="FILE.cu", help="A kernel of your own in place of the rung's.")
+    ] = None,
+) -> None:
+    """Check that rungs of the ladder compute the convolution, on shapes made to trip them."""
+    for number in rung:
+        labkit.check(labkit.variant(number, source=source))
+
+
+@app.command()
+def bench(
+    rung: Annotated[list[int], typer.Argument(metavar="N...", help="Numbers of rungs.")],
+    layer: Annotated[str, typer.Option(metavar="NET-L", help='"lenet86-1", "lenet86-2", "lenet72-1", …')] = "lenet86-2",
+    batch: Annotated[list[int] | None, typer.Option(help="Images; may be given several times.")] = None,
+    record: Annotated[bool, typer.Option("--record", help="Keep the results in data/results/.")] = False,
+) -> None:
+    """Check rungs of the ladder, then measure their op time and layer time."""
+    chosen, variants = _layer(layer), [labkit.variant(number) for number in rung]
+    for variant in variants:
+        labkit.check(variant)
+    table = labkit.bench(variants, chosen, batch or None)
+    print(labkit.table(table, columns={
+        "label": "variant", "batch": "B", "op_ms": "op time (ms)", "layer_ms": "layer time (ms)",
+        "images_s": "images/s", "x_floor": "time over floor",
+    }))
+    if record:
+        print(labkit.record(table))
+
+
+def _layer(name: str):
+    presets = {"lenet86": labkit.LENET86, "lenet72": labkit.LENET72, "lenet28": labkit.LENET28}
+    network, _, number = name.partition("-")
+    layers = presets.get(network, ())
+    if not number.isdigit() or not 1 <= int(number) <= len(layers):
+        known = ", ".join(f"{net}-{n}" for net, layers in presets.items() for n in range(1, len(layers) + 1))
+        raise LabError(f"there is no layer {name!r}; there are {known}")
+    return layers[int(number) - 1]
+
+
+class _Bar:
+    """Shows how far a report is: a bar for the notebook at work, and one line for each that is done."""
+
+    def __enter__(self):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self.console = Console(highlight=False, stderr=True)
+        self.bar = Progress(
+            TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn(), TextColumn("cells"),
+            TimeElapsedColumn(), console=self.console, transient=True,
+        )
+        self.bar.start()
+        return self
+
+    def __exit__(self, *error):
+        self.bar.stop()
+
+    def start(self, page):
+        self.task = self.bar.add_task(page.notebook.name, total=None)
+
+    def cell(self, page, done, of):
+        self.bar.update(self.task, completed=done, total=of)
+
+    def finish(self, page):
+        self.bar.remove_task(self.task)
+        took = f"  {page.seconds:.0f} s" if page.seconds else ""
+        if page.failure:
+            self.console.print(f"[red]✗[/] {page.notebook.name}{took}")
+            self.console.print(f"  {page.failure.message}", markup=False, style="red", soft_wrap=True)
+        else:
+            self.console.print(f"[green]✓[/] {page.notebook.name}{took}")
