@@ -122,16 +122,14 @@ LABKIT_INLINE float narrow_pair(float_x4 x) {
 
 #endif
 
-// A double as a float with the last bit set where bits were lost ("rounding to odd"). Rounding that to half gives what
-// rounding the double itself would have given (Boldo and Melquiond, 2008). Any double: far-off ones keep their side.
-LABKIT_INLINE float round_to_odd(double x) {
-    if (x > 0x1p20 && x < INFINITY) x = 0x1p20;
-    if (x < -0x1p20 && x > -INFINITY) x = -0x1p20;
-    if (x > 0.0 && x < 0x1p-50) x = 0x1p-50;
-    if (x < 0.0 && x > -0x1p-50) x = -0x1p-50;
-    uint64_t bits = __builtin_bit_cast(uint64_t, x), lost = 0x1fffffff;
-    bits = (bits | (((bits & lost) + lost) & (lost + 1))) & ~lost;
-    return (float)__builtin_bit_cast(double, bits);
+// A double as a float: cut off towards zero, with the last bit set where something was lost ("rounding to odd").
+// Rounding that to 16 bits gives what rounding the double itself would have given (Boldo and Melquiond, 2008).
+inline float round_to_odd(double x) {
+    float nearest = (float)x;
+    if ((double)nearest == x || x != x) return nearest;
+    uint32_t bits = __builtin_bit_cast(uint32_t, nearest);
+    if (fabs((double)nearest) > fabs(x)) bits--;
+    return __builtin_bit_cast(float, bits | 1);
 }
 
 // Fused multiply-add of three halves, as a float that rounds to the right half. The product of two halves is exact in a

@@ -1,0 +1,260 @@
+// nvcuda::wmma: a warp's matrix multiply-accumulate on tensor cores (mma.h).
+//
+// A fragment holds 1/32 of a matrix tile in each lane. CUDA leaves open which; here lane l has the l-th piece of the
+// tile in storage order (row after row, or column after column for col_major operands), so that a piece lies together in
+// memory. Loads, stores and products are meetings of the warp (sync.h): the last lane to arrive does the work of all 32,
+// which is what "sync" promises, and lets the product run as one loop over vectors.
+//
+// Numbers as on the hardware: products of 16-bit inputs are exact, sums are float, and a half accumulator is rounded
+// once, at the end. (Tensor cores add in another order and truncate some intermediate sums: the last bits differ.)
+#pragma once
+#include <string.h>
+#include <type_traits>
+#include "bfloat16.h"
+#include "half.h"
+#include "sync.h"
+
+namespace nvcuda {
+namespace wmma {
+
+struct row_major {};
+struct col_major {};
+struct matrix_a {};
+struct matrix_b {};
+struct accumulator {};
+enum layout_t { mem_row_major, mem_col_major };
+namespace precision { struct tf32 {}; }
+
+// T: __half, __nv_bfloat16, precision::tf32 (held as float), signed or unsigned char, double.
+template <class Use, int m, int n, int k, class T, class Layout = void> struct fragment {
+    static constexpr bool is_a = std::is_same_v<Use, matrix_a>, is_b = std::is_same_v<Use, matrix_b>;
+    static constexpr bool is_accumulator = std::is_same_v<Use, accumulator>;
+    static constexpr bool by_column = std::is_same_v<Layout, col_major>;
+    static_assert(is_a || is_b || is_accumulator, "a fragment is a matrix_a, a matrix_b or an accumulator");
+    static_assert(is_accumulator == std::is_same_v<Layout, void>,
+                  "matrix_a and matrix_b fragments have a layout, row_major or col_major; accumulators have none");
+    static_assert((m == 16 && n == 16 && (k == 16 || k == 8)) || (m == 32 && n == 8 && k == 16)
+                  || (m == 8 && n == 32 && k == 16) || (m == 8 && n == 8 && k == 4),
+                  "wmma shapes: 16x16x16, 32x8x16, 8x32x16 (16x16x8 for tf32, 8x8x4 for double)");
+
+    typedef T element_type;
+    typedef std::conditional_t<std::is_same_v<T, precision::tf32>, float, T> storage_element_type;
+
+    static constexpr int rows = is_b ? k : m, columns = is_a ? k : n;
+    static constexpr int num_elements = rows * columns / 32;
+    static constexpr int num_storage_elements = num_elements;
+    storage_element_type x[num_elements];
+
+    // Where a lane's piece starts in the tile.
+    static constexpr int first_row(int lane) {
+        return by_column ? lane * num_elements % rows : lane * num_elements / columns;
+    }
+    static constexpr int first_column(int lane) {
+        return by_column ? lane * num_elements / rows : lane * num_elements % columns;
+    }
+};
+
+}  // namespace wmma
+}  // namespace nvcuda
+
+namespace labkit {
+
+// What a lane brings to a load or a store.
+template <class Fragment, class Pointer> struct tile_slot {
+    Fragment *fragment;
+    Pointer memory;
+    unsigned stride;
+    bool by_column;           // how the tile lies in memory
+};
+
+// Runs visit(x, memory, step) for each lane's piece, whose element i belongs at memory[i * step].
+template <class Slot, class Visit> inline void visit_pieces(void *const *lanes, unsigned arrived, Visit visit) {
+    for (int lane = 0; lane < 32; lane++) {
+        if (!(arrived >> lane & 1)) continue;
+        auto *slot = (Slot *)lanes[lane];
+        typedef std::remove_const_t<std::remove_pointer_t<decltype(slot->fragment)>> Fragment;
+        size_t row = Fragment::first_row(lane), column = Fragment::first_column(lane), stride = slot->stride;
+        auto *first = slot->memory + (slot->by_column ? column * stride + row : row * stride + column);
+        visit(slot->fragment->x, first, slot->by_column == Fragment::by_column ? 1 : stride);
+    }
+}
+
+template <class Fragment, class T>
+inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool by_column, const char *file, int line) {
+    typedef tile_slot<Fragment, const T *> Slot;
+    Slot slot{&fragment, memory, stride, by_column};
+    auto combine = [](void *const *lanes, unsigned arrived) {
+        visit_pieces<Slot>(lanes, arrived, [](auto *x, const T *from, size_t step) {
+            constexpr int count = Fragment::num_elements;
+            if (step == 1) memcpy((void *)x, (const void *)from, count * sizeof *x);
+            else for (int i = 0; i < count; i++) x[i] = from[i * step];
+        });
+    };
+    warp_collective(0xffffffffu, &slot, combine, "load_matrix_sync", file, line);
+}
+
+template <class Fragment, class T>
+inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, bool by_column, const char *file, int line) {
+    typedef tile_slot<const Fragment, T *> Slot;
+    Slot slot{&fragment, memory, stride, by_column};
+    auto combine = [](void *const *lanes, unsigned arrived) {
+        visit_pieces<Slot>(lanes, arrived, [](auto *x, T *to, size_t step) {
+            constexpr int count = Fragment::num_elements;
+            if (step == 1) memcpy((void *)to, (const void *)x, count * sizeof *x);
+            else for (int i = 0; i < count; i++) to[i * step] = x[i];
+        });
+    };
+    warp_collective(0xffffffffu, &slot, combine, "store_matrix_sync", file, line);
+}
+
+// ---- The product -----------------------------------------------------------------------------------------------------
+
+// Sums are float, but int for bytes and double for double.
+template <class T> struct sum_type { typedef float type; };
+template <> struct sum_type<double> { typedef double type; };
+template <> struct sum_type<signed char> { typedef int type; };
+template <> struct sum_type<unsigned char> { typedef int type; };
+
+// Copies `count` elements into the type of the sums. Tensor cores take the upper 19 bits of a tf32 operand.
+template <class T, class Element, class Sum> inline void widen_piece(Sum *to, const Element *from, int count) {
+    for (int i = 0; i < count; i++) {
+        if constexpr (std::is_same_v<T, nvcuda::wmma::precision::tf32>)
+            to[i] = __uint_as_float(__float_as_uint(from[i]) & 0xffffe000u);
+        else
+            to[i] = (Sum)from[i];
+    }
+}
+#ifdef __F16C__
+typedef float float_x8 __attribute__((vector_size(32)));
+typedef short halves_x8 __attribute__((vector_size(16)));
+template <> inline void widen_piece<__half, __half, float>(float *to, const __half *from, int count) {
+    int i = 0;
+    for (; i + 8 <= count; i += 8) {
+        halves_x8 eight;
+        memcpy((void *)&eight, (const void *)(from + i), sizeof eight);
+        float_x8 wide = __builtin_ia32_vcvtph2ps256(eight);
+        memcpy(to + i, &wide, sizeof wide);
+    }
+    for (; i < count; i++) to[i] = (float)from[i];
+}
+#endif
+
+// The whole tile, row by row, from the pieces in the lanes' fragments; a lane that is missing counts as zeros.
+template <class Fragment, class Sum, class Piece>
+inline void gather_tile(Sum (&tile)[Fragment::rows][Fragment::columns], unsigned arrived, Piece piece) {
+    constexpr int count = Fragment::num_elements;
+    Sum flat[32 * count];
+    for (int lane = 0; lane < 32; lane++) {
+        if (arrived >> lane & 1)
+            widen_piece<typename Fragment::element_type>(flat + lane * count, piece(lane), count);
+        else
+            memset((void *)(flat + lane * count), 0, count * sizeof(Sum));
+    }
+    for (int i = 0; i < Fragment::rows; i++)
+        for (int j = 0; j < Fragment::columns; j++)
+            tile[i][j] = flat[Fragment::by_column ? j * Fragment::rows + i : i * Fragment::columns + j];
+}
+
+// A finite value for the saturating form of mma_sync.
+template <class T> inline T saturate_accumulator(T x) {
+    if constexpr (std::is_same_v<T, int>) return x;
+    else {
+        if (x != x) return T(0.0f);
+        const float largest = std::is_same_v<T, __half> ? 65504.0f : FLT_MAX;
+        return (float)x > largest ? T(largest) : (float)x < -largest ? T(-largest) : x;
+    }
+}
+
+template <class A, class B, class C, class D> struct product_slot {
+    const A *a;
+    const B *b;
+    const C *c;
+    D *d;
+    bool saturate;
+};
+
+template <class A, class B, class C, class D> inline void product_combine(void *const *lanes, unsigned arrived) {
+    typedef product_slot<A, B, C, D> Slot;
+    typedef typename sum_type<typename A::element_type>::type Sum;
+    constexpr int m = A::rows, n = B::columns, k = A::columns, count = D::num_elements;
+    auto slot = [&](int lane) { return (const Slot *)lanes[lane]; };
+
+    alignas(64) Sum a[m][k], b[k][n], sums[m][n];
+    gather_tile<A>(a, arrived, [&](int lane) { return slot(lane)->a->x; });
+    gather_tile<B>(b, arrived, [&](int lane) { return slot(lane)->b->x; });
+    gather_tile<C>(sums, arrived, [&](int lane) { return slot(lane)->c->x; });
+
+    // Four rows at a time keep enough independent sums in flight to hide the latency of a multiply-add.
+    for (int i = 0; i < m; i += 4) {
+        Sum rows[4][n];
+        memcpy((void *)rows, (const void *)sums[i], sizeof rows);
+        for (int p = 0; p < k; p++)
+            for (int r = 0; r < 4; r++)
+                for (int j = 0; j < n; j++) rows[r][j] += a[i + r][p] * b[p][j];
+        memcpy((void *)sums[i], (const void *)rows, sizeof rows);
+    }
+
+    const Sum *flat = &sums[0][0];
+    for (int lane = 0; lane < 32; lane++) {
+        if (!(arrived >> lane & 1)) continue;
+        auto *x = slot(lane)->d->x;
+        for (int i = 0; i < count; i++) {
+            typename D::element_type value(flat[lane * count + i]);
+            x[i] = slot(lane)->saturate ? saturate_accumulator(value) : value;
+        }
+    }
+}
+
+}  // namespace labkit
+
+namespace nvcuda {
+namespace wmma {
+
+template <class Use, int m, int n, int k, class T, class Layout>
+inline void fill_fragment(fragment<Use, m, n, k, T, Layout> &f,
+                          const typename fragment<Use, m, n, k, T, Layout>::storage_element_type &value) {
+    for (int i = 0; i < f.num_elements; i++) f.x[i] = value;
+}
+
+// ldm: the distance of two rows (of two columns, in column order), in elements.
+template <class Use, int m, int n, int k, class T, class Layout>
+inline void load_matrix_sync(fragment<Use, m, n, k, T, Layout> &f,
+                             const typename fragment<Use, m, n, k, T, Layout>::storage_element_type *p, unsigned ldm,
+                             LABKIT_HERE) {
+    static_assert(!std::is_same_v<Use, accumulator>, "load an accumulator with its layout as fourth argument");
+    labkit::load_tile(f, p, ldm, f.by_column, file, line);
+}
+template <int m, int n, int k, class T>
+inline void load_matrix_sync(fragment<accumulator, m, n, k, T> &f,
+                             const typename fragment<accumulator, m, n, k, T>::storage_element_type *p, unsigned ldm,
+                             layout_t layout, LABKIT_HERE) {
+    labkit::load_tile(f, p, ldm, layout == mem_col_major, file, line);
+}
+template <int m, int n, int k, class T>
+inline void store_matrix_sync(typename fragment<accumulator, m, n, k, T>::storage_element_type *p,
+                              const fragment<accumulator, m, n, k, T> &f, unsigned ldm, layout_t layout, LABKIT_HERE) {
+    labkit::store_tile(f, p, ldm, layout == mem_col_major, file, line);
+}
+
+// d = a b + c. With satf, infinities become the largest finite value and NaN becomes 0.
+template <int m, int n, int k, class T, class LayoutA, class LayoutB, class C, class D>
+inline void mma_sync(fragment<accumulator, m, n, k, D> &d, const fragment<matrix_a, m, n, k, T, LayoutA> &a,
+                     const fragment<matrix_b, m, n, k, T, LayoutB> &b, const fragment<accumulator, m, n, k, C> &c,
+                     bool satf = false, LABKIT_HERE) {
+    typedef fragment<matrix_a, m, n, k, T, LayoutA> A;
+    typedef fragment<matrix_b, m, n, k, T, LayoutB> B;
+    typedef fragment<accumulator, m, n, k, C> AccumulatorC;
+    typedef fragment<accumulator, m, n, k, D> AccumulatorD;
+    labkit::product_slot<A, B, AccumulatorC, AccumulatorD> slot{&a, &b, &c, &d, satf};
+    labkit::warp_collective(0xffffffffu, &slot, labkit::product_combine<A, B, AccumulatorC, AccumulatorD>, "mma_sync",
+                            file, line);
+}
+
+// The nearest value that fits tf32: 10 bits after the point, ties away from zero.
+inline float __float_to_tf32(float x) {
+    unsigned int bits = __float_as_uint(x);
+    return (bits & 0x7f800000u) == 0x7f800000u ? x : __uint_as_float((bits + 0x1000u) & 0xffffe000u);
+}
+
+}  // namespace wmma
+}  // namespace nvcuda
