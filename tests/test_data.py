@@ -72,10 +72,10 @@ def test_damaged_digits_are_refused(tmp_path, monkeypatch):
     content = bytearray(path.read_bytes())
     content[60] ^= 1
     path.write_bytes(content)
-    with pytest.raises(LabError, match="digits-labels.*damaged.*git checkout"):
+    with pytest.raises(LabError, match=r"digits-labels.*damaged.*git checkout"):
         labkit.dataset()
     path.unlink()
-    with pytest.raises(LabError, match="digits-labels.*missing.*git checkout"):
+    with pytest.raises(LabError, match=r"digits-labels.*missing.*git checkout"):
         labkit.dataset()
 
 
@@ -206,9 +206,9 @@ def test_damaged_files_are_refused(tmp_path, content, message):
     assert "Delete it and fetch it again" in str(caught.value)
 
 
-def test_every_flipped_bit_of_a_gzip_file_is_noticed_or_harmless(tmp_path):
+def test_a_flipped_bit_in_a_gzip_file_is_noticed_or_harmless(tmp_path):
     good = gzip.compress(_GOOD, mtime=0)
-    path = tmp_path / "images"
+    path, noticed = tmp_path / "images", 0
     for byte in range(len(good)):
         content = bytearray(good)
         content[byte] ^= 0x10
@@ -216,18 +216,19 @@ def test_every_flipped_bit_of_a_gzip_file_is_noticed_or_harmless(tmp_path):
         try:
             assert (data.read_idx(path) == np.arange(60).reshape(3, 4, 5)).all()
         except LabError:
-            pass
+            noticed += 1
+    assert noticed >= len(good) - 10  # a gzip header has some bytes without meaning, such as its time
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(LabError, match="cannot read .*nowhere: No such file"):
+    with pytest.raises(LabError, match=r"cannot read .*nowhere: No such file"):
         data.read_idx(tmp_path / "nowhere")
 
 
 def test_files_that_are_no_pair(tmp_path):
     images, labels = some_images()
     write_pair(tmp_path, images, labels[:-1])
-    with pytest.raises(LabError, match="5 images and .* 4 labels"):
+    with pytest.raises(LabError, match=r"5 images and .* 4 labels"):
         data.from_files(tmp_path / "t10k-images-idx3-ubyte.gz", tmp_path / "t10k-labels-idx1-ubyte.gz")
 
 
@@ -261,7 +262,7 @@ def test_unpacked_files_will_do(data_folder):
 
 
 def test_a_folder_without_the_files(data_folder, monkeypatch):
-    with pytest.raises(LabError, match="has no t10k-images-idx3-ubyte.gz. Put it there"):
+    with pytest.raises(LabError, match=r"has no t10k-images-idx3-ubyte\.gz\. Put it there"):
         labkit.dataset("mnist")
     monkeypatch.setenv("LABKIT_DATA_DIR", str(data_folder / "nowhere"))
     with pytest.raises(LabError, match="which is no folder"):
@@ -376,7 +377,7 @@ def test_a_damaged_file_without_a_network(mirror):
     path = mirror.kept / "t10k-labels-idx1-ubyte.gz"
     path.write_bytes(b"half")
     mirror.cut = True
-    with pytest.raises(LabError, match="t10k-labels-idx1-ubyte.gz is damaged.*no mirror gave it"):
+    with pytest.raises(LabError, match=r"t10k-labels-idx1-ubyte.gz is damaged.*no mirror gave it"):
         labkit.dataset("fashion-mnist")
     assert path.read_bytes() == b"half"
 
@@ -384,6 +385,6 @@ def test_a_damaged_file_without_a_network(mirror):
 def test_a_cache_that_cannot_be_written(mirror, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(LabError, match="cannot write to .*Set LABKIT_CACHE_DIR"):
+    with pytest.raises(LabError, match=r"cannot write to .*Set LABKIT_CACHE_DIR"):
         labkit.dataset("fashion-mnist")
     assert not mirror.requests
