@@ -206,7 +206,7 @@ class _Build:
             command.insert(-1, "-fno-gnu-unique")  # else a module's template variables outlive it
         status, out, err = toolchain.run(command, cwd=folder)
         if status:
-            _refuse(command, toolchain.tidy(out, folder), toolchain.tidy(err, folder))
+            _refuse(command, toolchain.tidy(out, folder, "kernel.cpp"), toolchain.tidy(err, folder, "kernel.cpp") or err)
         return folder / "kernel.so", self._headers_read(folder)
 
     def _headers_read(self, folder):
@@ -229,6 +229,8 @@ def _refuse(command, out, err):
     message = f"compilation of {_NAME} failed"
     if first:
         message += f": {first[0]}"
+    if "template with C linkage" in err:
+        message += "\nTemplates need SourceModule(..., no_extern_c=True), and extern \"C\" before each kernel to be found by name."
     raise CompileError(message, command, out, err)
 
 

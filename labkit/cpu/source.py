@@ -397,7 +397,8 @@ def _include_edits(scan, resolve, extern_c):
             if path:
                 new = f'#include "{path}"'
         if extern_c and scan.scope(directive.start) is not None:
-            new = f'extern "C++" {{\n{new}\n}}\n#line {_presumed_line(scan, directive) + 1}'
+            line = _presumed_line(scan, directive)
+            new = f'extern "C++" {{\n#line {line}\n{new}\n}}\n#line {line + 1}'
         if new != scan.text[directive.start : directive.end]:
             yield directive.start, directive.end, new
 

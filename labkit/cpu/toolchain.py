@@ -97,22 +97,31 @@ def run(command, cwd=None):
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
 
-_LOCATED = re.compile(r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+)(?::\d+)?:\s+(?P<kind>fatal error|error|warning|note|.*)")
+_LOCATED = re.compile(r"^(?P<place>(?P<file>[^\s:][^:\n]*):\d+(?::\d+)?):\s+(?P<what>.*)|^(?P<head>[^\s:][^:\n]*): (?:In|At) ")
 _INCLUDE_STACK = re.compile(r"^(In file included from |\s+from )")
 _OUR_WORDS = re.compile(r"in (?:expansion|definition) of macro '(?:LABKIT_\w*|__\w+__)'")
 
 
-def tidy(text, folder):
-    """A compiler's messages without the engine's internals.
+def tidy(text, folder, generated):
+    """A compiler's messages in terms of the user's own files.
 
-    Drops the include stack, the notes that point into the engine's headers or at its macros, and the build `folder`.
+    Dropped are the include stack, the notes at the engine's own macros, and whatever else points into the engine's
+    headers or into the text `generated` around the source in the build `folder`. An error inside the engine's headers
+    moves to the user's line that led there.
     """
-    kept, dropping = [], False
+    kept, dropping, blamed = [], False, None
     for line in text.replace(f"{folder}{os.sep}", "").splitlines():
         located = _LOCATED.match(line)
         if located:
-            inside = located["file"].startswith(str(INCLUDE)) or located["file"].endswith("labkit_cuda.h")
-            dropping = located["kind"] == "note" and (inside or bool(_OUR_WORDS.search(line)))
+            file = located["file"] or located["head"]
+            ours = file.startswith(str(INCLUDE)) or file.endswith("labkit_cuda.h") or file == generated
+            what = located["what"] or ""
+            dropping = ours or bool(_OUR_WORDS.search(what))
+            if what.startswith("required from") and not ours:
+                blamed, dropping = located["place"], True
+            elif ours and blamed and what.startswith(("error: ", "fatal error: ")):
+                kept.append(f"{blamed}: {what}")
+                blamed = None
         elif not line.startswith(" "):
             dropping = False
         if not dropping and not _INCLUDE_STACK.match(line) and not line.startswith("compilation terminated"):

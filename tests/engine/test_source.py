@@ -1,0 +1,206 @@
+"""The rewriter: what it must find, what it must leave alone, and that no line moves."""
+
+import pytest
+
+from labkit.cpu.source import rewrite
+
+
+def names(text):
+    return [kernel.name for kernel in rewrite(text).kernels]
+
+
+def registered(text):
+    """The registrations that the rewritten text gained, in order."""
+    new = rewrite(text).text
+    return [part.split("\n")[0] for part in new.replace(" LABKIT_KERNEL", "\0LABKIT_KERNEL").split("\0")[1:]]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "__global__ void f(float *x, int n)",
+        "void __global__ f(float *x, int n)",
+        "static __global__ inline void f(float *x, int n)",
+        'extern "C" __global__ void f(float *x, int n)',
+        "__global__ void __launch_bounds__(256) f(float *x, int n)",
+        "__global__ __launch_bounds__(256, 2) void f(float *x, int n)",
+        "__global__ void f(float *x, int n) __attribute__((cold))",
+        "__global__\nvoid\nf(\n  float *x, // the data {\n  int n /* ) */\n)",
+        "[[maybe_unused]] __global__ void f(float *x, int n)",
+    ],
+)
+def test_kernel_heads(head):
+    result = rewrite(head + " { if (n) { x[0] = '}'; } }")
+    (kernel,) = result.kernels
+    assert kernel.name == "f"
+    assert kernel.parameters == ("float *x", "int n")
+    bounds = "_BOUNDS((256), f)" if "launch" in head else "(f)"
+    assert result.text.endswith("} LABKIT_KERNEL" + bounds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "// __global__ void f() {}",
+        "/* __global__ void f() {}\n */",
+        "// continued \\\n__global__ void f() {}",
+        'const char *s = "__global__ void f() {}";',
+        'const char *s = "\\"__global__ void f() {}";',
+        'const char *s = R"(__global__ void f() {} ")";',
+        'const char *s = u8R"end(__global__ void f() {} )" )end";',
+        "__global__ void f(int);",
+        "#error __global__ void f() {}",
+        "extern template __global__ void f(int *);",
+    ],
+)
+def test_no_kernel_here(text):
+    assert registered(text) == []
+    assert rewrite(text).text == text
+
+
+def test_literals_hide_no_braces():
+    text = "__global__ void f() { char c = '{', d = '\\''; int n = 1'000'000; const char *s = \"}\"; }\nint after;"
+    assert rewrite(text).text == text.replace('"}"; }', '"}"; } LABKIT_KERNEL(f)')
+
+
+def test_parameters_with_commas_inside():
+    (kernel,) = rewrite("__global__ void f(Pair<int, float> p, void (*g)(int, int), int (&a)[2]) {}").kernels
+    assert kernel.parameters == ("Pair<int, float> p", "void (*g)(int, int)", "int (&a)[2]")
+
+
+def test_templates_are_registered_where_they_are_instantiated():
+    text = """template <typename T, int N = (3 > 2)> __global__ void f(T *x) { x[0] = N; }
+template __global__ void f<float, 4>(float *x);
+template <> __global__ void f<int, 2>(int *x) { }
+template __global__ void f<float, (8 >> 1)>(float *);"""
+    assert registered(text) == ["LABKIT_KERNEL(f<float, 4>)", "LABKIT_KERNEL(f<int, 2>)", "LABKIT_KERNEL(f<float, (8 >> 1)>)"]
+    assert [k.template for k in rewrite(text).kernels] == [True, False, False, False]
+
+
+def test_overloads_are_told_by_their_types():
+    text = "__global__ void f(int *x, int n = 3) {}\n__global__ void f(float *x) {}"
+    assert registered(text) == ["LABKIT_KERNEL(*static_cast<void (*)(int *x, int n )>(f))",
+                                "LABKIT_KERNEL(*static_cast<void (*)(float *x)>(f))"]
+
+
+def test_namespaces_and_extern_c_blocks():
+    text = 'namespace a { inline namespace b { __global__ void f() {} } } extern "C" { __global__ void g() {} }'
+    assert [(k.name, k.scope) for k in rewrite(text).kernels] == [("f", "a::b"), ("g", "")]
+    assert registered(text) == ["LABKIT_KERNEL(f) } } extern \"C\" { __global__ void g() {}", "LABKIT_KERNEL(g) }"]
+
+
+def test_conditionals_with_a_brace_in_each_branch():
+    text = """#if A
+__global__ void f(int a) {
+#else
+__global__ void f(float a) {
+#endif
+  a = 1;
+}
+__global__ void g() { }"""
+    assert registered(text) == ["LABKIT_KERNEL(f)", "LABKIT_KERNEL(g)"]
+
+
+def test_macros_that_stand_for_global():
+    text = "#define KERNEL extern \"C\" __global__ void\n#define K2 KERNEL\nKERNEL f(int a) {}\nK2 g() {}"
+    assert names(text) == ["f", "g"]
+    assert not rewrite(text).hidden_kernels
+
+
+def test_macros_that_spell_kernels_are_reported():
+    assert rewrite("#define MAKE(name) \\\n  __global__ void name() { }\nMAKE(f)").hidden_kernels
+    assert not rewrite("#define N 3\n__global__ void f() { }").hidden_kernels
+
+
+@pytest.mark.parametrize(
+    ("declaration", "expected"),
+    [
+        ("extern __shared__ float s[];", "float *s = (float *)labkit::dynamic_shared();"),
+        ("extern __shared__ __align__(16) unsigned char s[];", "unsigned char *s = (unsigned char *)labkit::dynamic_shared();"),
+        ("extern __align__(8) __shared__ float4 s[ ];", "float4 *s = (float4 *)labkit::dynamic_shared();"),
+        ("extern __shared__ alignas(128) char s[];", "char *s = (char *)labkit::dynamic_shared();"),
+        ("__shared__ extern float s[];", "float *s = (float *)labkit::dynamic_shared();"),
+        ("extern volatile __shared__ int s[];", "volatile int *s = (volatile int *)labkit::dynamic_shared();"),
+        ("extern __shared__ Pair<int, float> s[];", "Pair<int, float> *s = (Pair<int, float> *)labkit::dynamic_shared();"),
+        ("extern __shared__ float s[][32];", "float (*s)[32] = (float (*)[32])labkit::dynamic_shared();"),
+        ("extern __shared__ float *s[];", "float * *s = (float * *)labkit::dynamic_shared();"),
+        ("extern __shared__ float a[], b[];",
+         "float *a = (float *)labkit::dynamic_shared(); float *b = (float *)labkit::dynamic_shared();"),
+        ("if (n) extern __shared__ int s[];", "if (n) int *s = (int *)labkit::dynamic_shared();"),
+        ("__shared__ float s[32];", "__shared__ float s[32];"),
+    ],
+)  # fmt: skip
+def test_dynamic_shared_in_a_function(declaration, expected):
+    assert f"{{ {expected} }}" in rewrite(f"__device__ void f(int n) {{ {declaration} }}").text
+
+
+def test_dynamic_shared_at_namespace_scope():
+    assert rewrite("extern __shared__ float s[];").text == "static labkit::dynamic_shared_array<float> s;"
+    assert rewrite('extern "C" { extern __shared__ double s[][4]; }').text == (
+        'extern "C" { static labkit::dynamic_shared_array<double[4]> s; }')
+
+
+def test_dynamic_shared_in_a_macro():
+    text = "#define SHARED(T) extern __shared__ \\\n    T s[]\n__global__ void f() { SHARED(int); }"
+    assert rewrite(text).text.startswith("#define SHARED(T) T *s = (T *)labkit::dynamic_shared()\\\n\n__global__")
+
+
+@pytest.mark.parametrize(
+    ("pragma", "following", "expected"),
+    [
+        ("#pragma unroll", "for (;;) {}", "#pragma GCC unroll 64"),
+        ("#pragma unroll 4", "// a comment\n for (;;) {}", "#pragma GCC unroll 4"),
+        ("  # pragma unroll(N)", "while (n) {}", "#pragma GCC unroll N"),
+        ("#pragma unroll 1", "do {} while (n);", "#pragma GCC unroll 1"),
+        ("#pragma unroll", "x = 1;", ""),
+        ("#pragma unroll 2 * N", "for (;;) {}", ""),
+        ("#pragma once", "for (;;) {}", "#pragma once"),
+    ],
+)
+def test_unroll(pragma, following, expected):
+    assert rewrite(f"{pragma}\n{following}").text == f"{expected}\n{following}"
+
+
+def test_includes_are_resolved():
+    seen = []
+
+    def resolve(name, quoted):
+        seen.append((name, quoted))
+        return "/copy/of/tile.cuh" if name == "tile.cuh" else None
+
+    text = '#include "tile.cuh" // ours\n#include <math.h>\n// #include "no.h"\n'
+    new = rewrite(text, resolve).text
+    assert new.startswith('#include "/copy/of/tile.cuh"') and "<math.h>" in new
+    assert seen == [("tile.cuh", True), ("math.h", False)]
+
+
+def test_headers_leave_an_extern_c_block():
+    text = 'int a;\n#include <math.h>\nint b;\n#line 70 "x.cu"\n\n#include <stdio.h>\nvoid f() {\n#include "body.inc"\n}\n'
+    new = rewrite(text, extern_c=True).text
+    assert 'extern "C++" {\n#line 2\n#include <math.h>\n}\n#line 3\nint b;' in new
+    assert 'extern "C++" {\n#line 71\n#include <stdio.h>\n}\n#line 72\nvoid f() {\n#include "body.inc"\n}' in new
+
+
+def test_no_line_moves():
+    text = """#define A \\
+  1
+__global__ void f(float *x,
+                  int n)
+{
+  extern __shared__ __align__(16)
+      float s[];
+#pragma unroll
+  for (int i = 0; i < n; i++) s[i] = x[i];
+}
+int marker;
+"""
+    for source in (text, text.replace("\n", "\r\n")):
+        new = rewrite(source).text.splitlines()
+        assert new.index("int marker;") == text.splitlines().index("int marker;")
+
+
+@pytest.mark.parametrize("text", ["", "{", "}", "}}}{{{", '"', "'", "/*", "R\"(", "#", "#if\n#else\n#endif\n#endif", "__global__",
+                                  "__global__ void f(", "__global__ void f(int", "__global__ = (", "extern __shared__",
+                                  "template <", "#pragma unroll"])
+def test_broken_sources_are_left_to_the_compiler(text):
+    assert rewrite(text).text == text or text == "#pragma unroll"
