@@ -186,7 +186,7 @@ def device() -> Device:
     from labkit import cuda
 
     cuda.ensure_context()
-    return _this_gpu() if cuda.ENGINE == "gpu" else _this_cpu()
+    return _this_gpu() if cuda.engine() == "gpu" else _this_cpu()
 
 
 def find(device_or_name: Device | str | None = None) -> Device:

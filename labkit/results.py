@@ -60,10 +60,9 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
         raise LabError("an empty table: there is nothing to record")
     new = table.copy()
     new.attrs = {}
-    if "layer" not in new:
-        new["layer"] = ""
-    if "network" not in new:
-        new["network"] = [str(name).rpartition(" layer ")[0] for name in new["layer"]]
+    new["layer"] = new["layer"].fillna("") if "layer" in new else ""
+    network = new["layer"].map(lambda name: name.rpartition(" layer ")[0])
+    new["network"] = new["network"].fillna(network) if "network" in new else network
     missing = [name for name in (*KEY, "rung") if name not in new]
     if missing:
         raise LabError(f"a table without {', '.join(missing)} cannot be recorded; it has {', '.join(table.columns)}")
@@ -250,16 +249,18 @@ def _published(name: str) -> pd.DataFrame:
 
 def _read(path: Path) -> pd.DataFrame:
     try:
-        return _typed(pd.read_csv(path, dtype=dict.fromkeys(_TEXT, str)))
+        table = pd.read_csv(path, dtype=dict.fromkeys(_TEXT, str))
+        return _typed(table[list(COLUMNS)])
     except (ValueError, KeyError) as error:
-        raise LabError(f"{path} is no table of results ({error}); restore it with git") from None
+        raise LabError(f"{path} is no table of results: {error}. Restore it with git") from None
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:
     """All columns, in their order, text as text and numbers as numbers, so that a file and a fresh table agree."""
     table = table.reindex(columns=list(COLUMNS))
     for name in COLUMNS:
-        table[name] = table[name].fillna("").astype(str) if name in _TEXT else pd.to_numeric(table[name])
+        column = table[name]
+        table[name] = column.astype(object).fillna("").astype(str) if name in _TEXT else pd.to_numeric(column)
     return table.astype({"rung": int, "batch": int})
 
 

@@ -1,0 +1,70 @@
+"""Variants that compute with NumPy, right or wrong in a chosen way: the checker's and the bench's test subjects."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+
+from labkit.cuda import driver
+from labkit.errors import LabError
+from labkit.ladder import Rounding
+from labkit.reference import conv_float64
+
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+
+
+def correct(x, k, state):
+    """The convolution, rounded once to the type of x."""
+    return conv_float64(x, k).astype(x.dtype)
+
+
+class FakeVariant:
+    """Stands in for a `Variant`: `compute(x, k, state)` gives what the kernel leaves in y; None leaves y alone."""
+
+    def __init__(self, compute=correct, label="99 fake", rounding=None, refuses=lambda layer: False, takes_s=0.0):
+        self.compute, self.label, self.refuses, self.takes_s = compute, label, refuses, takes_s
+        self.rounding = rounding or Rounding()
+        self.io_dtype = np.dtype(self.rounding.storage)
+        self.rung = SimpleNamespace(number=99)
+        self.options = {"block": (16, 16)}
+        self.identity = f"fake {id(self)}"
+        self.plans = 0
+
+    def supports(self, layer):
+        if self.refuses(layer):
+            raise LabError(f"no room for {layer.name}")
+
+    def plan(self, layer, batch, x=None, y=None):
+        self.plans += 1
+        return FakePlan(self, layer, batch, y)
+
+
+class FakePlan:
+    def __init__(self, variant, layer, batch, y):
+        self.variant, self.shape = variant, layer.y_shape(batch)
+        self.size = int(np.prod(self.shape)) * variant.io_dtype.itemsize
+        self.own = y is None
+        self.y = driver.mem_alloc(self.size) if self.own else y
+        self.x = self
+        self.state = {}  # what a kernel could remember from one run to the next
+
+    def load(self, x=None, k=None):
+        self.inputs = tuple(np.asarray(each, self.variant.io_dtype) for each in (x, k))
+
+    def run(self, stream=None):
+        time.sleep(self.variant.takes_s)
+        y = self.variant.compute(*self.inputs, self.state)
+        if y is not None:
+            driver.memcpy_htod(self.y, np.ascontiguousarray(y, self.variant.io_dtype))
+
+    def result(self):
+        y = np.empty(self.shape, self.variant.io_dtype)
+        driver.memcpy_dtoh(y, self.y)
+        return y
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        if self.own:
+            self.y.free()

@@ -1,0 +1,215 @@
+"""The bench function: what it reports, and all that it refuses."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from fakes import HALF, SINGLE, FakeVariant, correct
+
+import labkit.bench
+from labkit.bench import bench, refuse_impossible
+from labkit.check import CheckFailed, check
+from labkit.devices import device, known
+from labkit.errors import LabError
+from labkit.ladder import Rounding
+from labkit.layers import Layer
+from labkit.reference import conv_numpy
+
+ODD = Layer("odd layer 1", C=3, H=11, W=16, M=5, K=4)
+FEW = [ODD, Layer("odder", 1, 5, 9, 2, 2)]
+COLUMNS = [
+    "rung", "label", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s",
+    "x_floor", "images_s", "engine", "device",
+]  # fmt: skip
+
+
+def quick(x, k, state):
+    return conv_numpy(x, k)
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch):
+    monkeypatch.setattr(labkit.bench, "WARM_UP_S", 0)
+    monkeypatch.setattr(labkit.bench, "SECONDS", 0.01)
+
+
+def verified(compute=quick, **facts):
+    variant = FakeVariant(compute, **facts)
+    sound = variant.compute
+    variant.compute = correct
+    check(variant, FEW)
+    variant.compute = sound
+    return variant
+
+
+def test_the_table():
+    fast, slow = verified(label="98 fast", takes_s=0.002), verified(label="99 slow", takes_s=0.008)
+    table = bench([fast, slow], FEW, batch=[3, 5], repeat=4)
+    assert list(table.columns)[: len(COLUMNS)] == COLUMNS
+    assert len(table) == 2 * 2 * 2
+    assert list(table["layer"].unique()) == ["odd layer 1", "odder"]
+    assert list(table["batch"].unique()) == [3, 5]
+    assert set(table["repeat"]) == {4}
+    assert (table["op_min_ms"] <= table["op_ms"]).all()
+    assert (table["op_ms"] <= table["op_max_ms"]).all()
+    by_label = table.groupby("label")["op_ms"].min()
+    assert by_label["98 fast"] >= 2
+    assert by_label["99 slow"] >= 8
+    row = table[(table["layer"] == ODD.name) & (table["batch"] == 5)].iloc[0]
+    assert row["gflop_s"] == pytest.approx(ODD.flops(5) / (row["op_ms"] * 1e6))
+    assert row["gb_s"] == pytest.approx(ODD.bytes(5) / (row["op_ms"] * 1e6))
+    assert row["images_s"] == pytest.approx(5e3 / row["op_ms"])
+    assert row["x_floor"] == pytest.approx(row["op_ms"] / ODD.floor_ms(5))
+    assert row["dtype"] == "float32"
+    assert row["options"] == "block=16x16"
+
+
+def test_the_note_says_what_the_times_are_not():
+    table = bench(verified(), ODD, 2, 1)
+    assert table.attrs["note"] == device().note
+    assert ("Not GPU times" in table.attrs["note"]) == (device().engine == "cpu")
+
+
+def test_the_layer_time_covers_a_fresh_plan():
+    variant = verified(takes_s=0.003)
+    before = variant.plans
+    table = bench(variant, ODD, 2, 3)
+    assert variant.plans == before + 1 + 1 + labkit.bench.LAYER_RUNS
+    assert table["layer_ms"][0] >= 3
+
+
+def test_defaults_suit_the_engine():
+    table = bench(verified(), ODD)
+    assert table["batch"][0] == labkit.bench.BATCH[device().engine]
+    fewest, most = labkit.bench.RUNS
+    assert fewest <= table["repeat"][0] <= most
+
+
+def test_runs_alternate():
+    order = []
+    variants = [
+        verified(lambda x, k, state, name=name: order.append(name) or quick(x, k, state), label=name) for name in "ab"
+    ]
+    bench(variants, ODD, 2, 3)
+    assert "ababab" in "".join(order)
+
+
+def test_data_types_share_no_buffer():
+    single, half = verified(), verified(correct, rounding=Rounding(HALF, SINGLE))
+    table = bench([single, half], ODD, 4, 2)
+    assert list(table["dtype"]) == ["float32", "float16"]
+    assert table["gb_s"][0] / table["gb_s"][1] * table["op_ms"][0] / table["op_ms"][1] == pytest.approx(2)
+
+
+def test_an_unverified_variant_is_refused():
+    with pytest.raises(LabError, match=r"99 fake is not verified.*labkit\.check"):
+        bench(FakeVariant(), ODD)
+
+
+def test_the_check_of_one_variant_does_not_verify_another():
+    check(FakeVariant(), FEW)
+    with pytest.raises(LabError, match="not verified"):
+        bench([verified(), FakeVariant()], ODD)
+
+
+def test_a_wrong_result_before_timing_is_refused():
+    with pytest.raises(CheckFailed, match="wrong before timing"):
+        bench(verified(lambda x, k, state: quick(x, k, state) * 1.01), ODD)
+
+
+def test_a_result_that_goes_wrong_while_timed_is_refused():
+    def wears_out(x, k, state):
+        state["runs"] = state.get("runs", 0) + 1
+        return quick(x, k, state) * (1 if state["runs"] < 4 else 1.01)
+
+    with pytest.raises(CheckFailed, match="wrong after timing"):
+        bench(verified(wears_out), ODD, 2, 5)
+
+
+def test_a_kernel_that_stops_writing_is_caught_by_the_poison():
+    def once(x, k, state):
+        first = not state
+        state["ran"] = True
+        return quick(x, k, state) if first else None
+
+    with pytest.raises(CheckFailed, match="after timing"):
+        bench(verified(once), ODD, 2, 3)
+
+
+@pytest.mark.parametrize("image", [0, 99])
+def test_the_first_and_the_last_image_are_checked(image):
+    def one_wrong(x, k, state):
+        y = quick(x, k, state)
+        y[image, 0, 0, 0] += 1
+        return y
+
+    with pytest.raises(CheckFailed, match="1 of 4160"):
+        bench(verified(one_wrong), ODD, 100)
+
+
+def test_an_image_that_nobody_writes_is_found_wherever_it_is():
+    missing = np.setdiff1d(np.arange(200), labkit.bench._Spots(ODD, 200, {}, np.random.default_rng(0)).images)
+
+    def forgets_many(x, k, state):
+        y = quick(x, k, state)
+        y[missing] = np.nan
+        return y
+
+    with pytest.raises(CheckFailed, match=r"outputs were not written|NaN in \d+ images"):
+        bench(verified(forgets_many), ODD, 200)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 7, 1000])
+def test_the_images_looked_at(batch):
+    images = labkit.bench._Spots(ODD, batch, {}, np.random.default_rng(0)).images
+    assert images[0] == 0
+    assert images[-1] == batch - 1
+    assert len(set(images)) == len(images) == min(batch, labkit.bench.CHECKED_IMAGES)
+
+
+def test_a_time_that_cannot_be_is_refused(monkeypatch):
+    monkeypatch.setattr(labkit.bench, "_timed", lambda plan: plan.run() or 1e-9)
+    with pytest.raises(LabError, match=r"cannot do it in less than.*bug in the measurement"):
+        bench(verified(), ODD, 10)
+
+
+def test_the_limit_is_the_theoretical_one():
+    h200, layer, variant = known("H200"), Layer("big", 4, 40, 40, 16, 7), FakeVariant()
+    by_flops = 1e3 * layer.flops(10000) / h200.peak_flops
+    refuse_impossible(variant, layer, 10000, by_flops * 1.001, h200)
+    for impossible in (by_flops * 0.999, 0.0, -1.0, np.nan):
+        with pytest.raises(LabError, match="bug in the measurement"):
+            refuse_impossible(variant, layer, 10000, impossible, h200)
+    half = FakeVariant(rounding=Rounding(HALF, SINGLE))
+    refuse_impossible(half, layer, 10000, by_flops / 5, h200)  # tensor cores may
+    with pytest.raises(LabError):
+        refuse_impossible(half, layer, 10000, by_flops / 50, h200)
+
+
+def test_an_output_that_fits_into_the_l2_need_not_reach_memory():
+    h200, layer, variant = known("H200"), Layer("pointwise", 1, 100, 100, 1, 1), FakeVariant()
+    bandwidth_ms = 1e3 * layer.bytes(100) / h200.peak_bandwidth
+    refuse_impossible(variant, layer, 100, 0.6 * bandwidth_ms, h200)
+    with pytest.raises(LabError):
+        refuse_impossible(variant, layer, 100, 0.4 * bandwidth_ms, h200)
+    no_cache = dataclasses.replace(h200, l2_bytes=0)
+    with pytest.raises(LabError):
+        refuse_impossible(variant, layer, 100, 0.9 * bandwidth_ms, no_cache)
+
+
+def test_out_of_memory_names_the_batch(monkeypatch):
+    from labkit.cuda import driver
+
+    def full(*_):
+        raise driver.MemoryError("out of memory")
+
+    variant = verified()
+    monkeypatch.setattr(variant, "plan", full)
+    with pytest.raises(LabError, match=r"B = 4 takes .* GB.*take a smaller batch"):
+        bench(variant, ODD, 4)
+
+
+@pytest.mark.parametrize(("batch", "repeat", "says"), [(0, None, "batch of 0"), (2, 0, "repeat = 0")])
+def test_bad_arguments(batch, repeat, says):
+    with pytest.raises(LabError, match=says):
+        bench(verified(), ODD, batch, repeat)

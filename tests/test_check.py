@@ -1,0 +1,334 @@
+"""The checker takes what is right, in each precision, and refuses every well-known way to be wrong."""
+
+import numpy as np
+import pytest
+from fakes import HALF, SINGLE, FakeVariant, correct
+
+from labkit.check import TEST_SHAPES, CheckFailed, check, compare, is_verified, largest_exact_integer, tolerance
+from labkit.errors import LabError
+from labkit.ladder import Rounding
+from labkit.layers import Layer
+from labkit.reference import conv_float64, error_scale
+
+ODD = (Layer("odd", C=3, H=11, W=16, M=5, K=4), 3)  # y [3, 5, 8, 13]
+
+
+# ------------------------------------------------------------------------------------------- what is right
+def in_float32(x, k, state):
+    """Products and sums rounded one by one, in the order of the loops."""
+    return _summed(x, k, np.float32, np.float32)
+
+
+def backwards(x, k, state):
+    return _summed(x[:, ::-1], k[:, ::-1], np.float32, np.float32)
+
+
+def half_summed_in_float(x, k, state):
+    return _summed(x, k, np.float32, np.float16)
+
+
+def half_summed_in_half(x, k, state):
+    return _summed(x, k, np.float16, np.float16)
+
+
+def _summed(x, k, accumulate, output):
+    (B, C, H, W), (M, _, K, _) = x.shape, k.shape
+    Ho, Wo = H - K + 1, W - K + 1
+    y = np.zeros((B, M, Ho, Wo), accumulate)
+    for c in range(C):
+        for p in range(K):
+            for q in range(K):
+                window = x[:, c, p : p + Ho, q : q + Wo].astype(accumulate)
+                y += window[:, None] * k[:, c, p, q].astype(accumulate)[:, None, None]
+    return y.astype(output)
+
+
+RIGHT = [
+    (in_float32, Rounding()),
+    (backwards, Rounding()),
+    (half_summed_in_float, Rounding(HALF, SINGLE)),
+    (half_summed_in_half, Rounding(HALF, HALF)),
+]
+
+
+@pytest.mark.parametrize(("compute", "rounding"), RIGHT)
+def test_a_correct_kernel_passes_with_its_legitimate_rounding(compute, rounding, capsys):
+    variant = FakeVariant(compute, rounding=rounding)
+    assert not is_verified(variant)
+    report = check(variant)
+    assert is_verified(variant)
+    assert 0 < report.worst <= 1
+    assert len(report.table) == len(TEST_SHAPES) >= 12
+    assert capsys.readouterr().out == f"{report!r}\n"
+
+
+def test_the_line_says_only_what_every_engine_says_alike(capsys):
+    check(FakeVariant(label="01 baseline"))
+    line = "PASS 01 baseline: 14 shapes, exact on integers, within rounding on reals\n"
+    assert capsys.readouterr().out == line
+
+
+def test_float16_rounding_is_too_coarse_for_a_float32_kernel():
+    with pytest.raises(CheckFailed, match="real numbers"):
+        check(FakeVariant(lambda x, k, state: correct(x, k, state).astype(np.float16)))
+
+
+# ------------------------------------------------------------------------------------------- what is wrong
+def zeros(x, k, state):
+    return np.zeros_like(correct(x, k, state))
+
+
+def unwritten(x, k, state):
+    return None
+
+
+def stale(x, k, state):
+    """Whatever the first run gave."""
+    return state.setdefault("y", correct(x, k, state))
+
+
+def accumulating(x, k, state):
+    """A sum that is not reset between runs."""
+    state["y"] = state.get("y", 0) + correct(x, k, state)
+    return state["y"]
+
+
+def second_run_wrong(x, k, state):
+    state["runs"] = state.get("runs", 0) + 1
+    return correct(x, k, state) * (1 if state["runs"] < 3 else 1.5)
+
+
+def swapped(a, b):
+    def compute(x, k, state):
+        y = correct(x, k, state)
+        return np.ascontiguousarray(y.swapaxes(a, b)).reshape(y.shape)
+
+    compute.__name__ = f"axes {'bmhw'[a]} and {'bmhw'[b]} swapped"
+    return compute
+
+
+def shifted(axis, by):
+    def compute(x, k, state):
+        return np.roll(correct(x, k, state), by, axis)
+
+    compute.__name__ = f"shifted by one along {'bmhw'[axis]}"
+    return compute
+
+
+def one_nan(x, k, state):
+    y = correct(x, k, state)
+    y.flat[y.size // 2] = np.nan
+    return y
+
+
+def one_infinity(x, k, state):
+    y = correct(x, k, state)
+    y.flat[-1] = np.inf
+    return y
+
+
+def one_element(x, k, state):
+    """Off by one unit, at one place."""
+    y = correct(x, k, state)
+    y.flat[y.size // 3] += 1
+    return y
+
+
+def flipped(x, k, state):
+    return correct(x, k[:, :, ::-1, ::-1], state)
+
+
+def mask_transposed(x, k, state):
+    return correct(x, k.swapaxes(2, 3), state)
+
+
+def last_tap_missing(x, k, state):
+    short = k.copy()
+    short[:, -1, -1, -1] = 0
+    return correct(x, short, state)
+
+
+def last_row_missing(x, k, state):
+    y = correct(x, k, state)
+    y[:, :, -1] = np.nan
+    return y
+
+
+def tail_zero(x, k, state):
+    """Only whole tiles of four columns."""
+    y = correct(x, k, state)
+    y[..., y.shape[3] // 4 * 4 :] = 0
+    return y
+
+
+def last_image_like_the_first(x, k, state):
+    y = correct(x, k, state)
+    y[-1] = y[0]
+    return y
+
+
+WRONG = [
+    zeros, unwritten, stale, accumulating, second_run_wrong, one_nan, one_infinity, one_element, flipped,
+    mask_transposed, last_tap_missing, last_row_missing, tail_zero, last_image_like_the_first,
+    swapped(2, 3), swapped(0, 1), swapped(1, 2),
+    *(shifted(axis, by) for axis in range(4) for by in (-1, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("compute", WRONG, ids=lambda compute: compute.__name__)
+@pytest.mark.parametrize("rounding", [Rounding(), Rounding(HALF, HALF)], ids=["float32", "float16"])
+def test_a_wrong_kernel_is_refused(compute, rounding, capsys):
+    variant = FakeVariant(compute, rounding=rounding)
+    with pytest.raises(CheckFailed):
+        check(variant)
+    assert not is_verified(variant)
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("compute", WRONG, ids=lambda compute: compute.__name__)
+def test_a_wrong_kernel_is_refused_on_a_single_odd_shape(compute):
+    with pytest.raises(CheckFailed, match="odd: 3x11x16"):
+        check(FakeVariant(compute), [ODD])
+
+
+@pytest.mark.parametrize(
+    ("compute", "hint"),
+    [
+        (zeros, "never summed"),
+        (unwritten, "nothing was written"),
+        (last_row_missing, "195 outputs were not written"),
+        (swapped(2, 3), "its axes h and w swapped"),
+        (swapped(0, 1), "its axes b and m swapped"),
+        (shifted(3, 1), "shifted by one along w"),
+        (flipped, "mask was flipped"),
+        (mask_transposed, "rows and columns of the mask were swapped"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_the_message_says_what_it_looks_like(compute, hint):
+    with pytest.raises(CheckFailed, match=hint):
+        check(FakeVariant(compute), [ODD])
+
+
+def test_the_message_shows_where_what_and_how_much():
+    expected = np.arange(2 * 3 * 4 * 5, dtype=np.float64).reshape(2, 3, 4, 5)
+    y = expected.astype(np.float32)
+    y[1, 2, 3, 4] += 8
+    y[1, 2, 0, 4] = np.nan
+    with pytest.raises(CheckFailed) as failure:
+        compare(y, expected, title="rung wrong on layer")
+    lines = str(failure.value).splitlines()
+    assert lines[0] == "rung wrong on layer: 2 of 120 outputs, at b 1, m 2, h 0 to 3, w 4"
+    assert lines[-1].split() == ["1", "2", "3", "4", "127", "119", "8", "0"]
+    assert lines[-2].split()[:6] == ["1", "2", "0", "4", "NaN", "104"]
+
+
+def test_many_mismatches_are_cut():
+    with pytest.raises(CheckFailed) as failure:
+        compare(np.ones((9, 1, 10, 10), np.float32), np.zeros((9, 1, 10, 10)))
+    assert "900 of 900 outputs" in str(failure.value)
+    assert len(str(failure.value).splitlines()) < 15
+
+
+# ------------------------------------------------------------------------------------------- compare,
+# tolerance
+def test_shape_and_dtype_have_to_be_right():
+    expected = np.zeros((2, 3, 4, 5))
+    with pytest.raises(CheckFailed, match=r"shape is \(2, 3, 5, 4\)"):
+        compare(np.zeros((2, 3, 5, 4), np.float32), expected)
+    with pytest.raises(CheckFailed, match="dtype is float64"):
+        compare(np.zeros((2, 3, 4, 5)), expected)
+    with pytest.raises(CheckFailed, match="float16 was promised"):
+        compare(np.zeros((2, 3, 4, 5), np.float32), expected, dtype=np.float16)
+
+
+def test_an_error_on_the_limit_passes_and_beyond_it_fails():
+    expected = np.zeros((1, 1, 1, 2))
+    y = np.array([0.5, 0.25], np.float32).reshape(expected.shape)
+    allowed = np.array([0.5, 0.5]).reshape(expected.shape)
+    assert compare(y, expected, allowed) == 1
+    with pytest.raises(CheckFailed, match="1 of 2"):
+        compare(y, expected, allowed / 2 * 1.5)
+
+
+def test_nan_expected_or_allowed_never_passes():
+    y, nan = np.zeros((1, 1, 1, 1), np.float32), np.full((1, 1, 1, 1), np.nan)
+    with pytest.raises(CheckFailed):
+        compare(y, nan)
+    with pytest.raises(CheckFailed):
+        compare(y, y.astype(float), nan)
+
+
+def test_the_tolerance_grows_with_the_sum_and_shrinks_with_the_format():
+    scale = np.ones(1)
+    single, half = Rounding(), Rounding(HALF, HALF)
+    two_level = Rounding(HALF, SINGLE, part=HALF, part_terms=16)
+    assert tolerance(single, scale, 100) == pytest.approx(101 * 2.0**-24, rel=1e-3)
+    assert tolerance(single, scale, 200) > tolerance(single, scale, 100)
+    assert tolerance(Rounding(HALF, SINGLE), scale, 588) < tolerance(two_level, scale, 588)
+    assert tolerance(two_level, scale, 588) < tolerance(half, scale, 588)
+    assert tolerance(two_level, scale, 9) == pytest.approx(10 * 2.0**-11, rel=1e-2)
+
+
+def test_the_tolerance_covers_what_rounding_can_really_do():
+    layer, rng = ODD[0], np.random.default_rng(5)
+    for compute, rounding in RIGHT:
+        dtype = np.dtype(rounding.storage)
+        x = rng.standard_normal(layer.x_shape(2)).astype(dtype)
+        k = rng.standard_normal(layer.k_shape).astype(dtype)
+        error = np.abs(compute(x, k, {}) - conv_float64(x, k))
+        allowed = tolerance(rounding, error_scale(x, k), layer.terms)
+        assert (error <= allowed).all()
+        assert error.max() > allowed.max() / 200  # and is not so loose that it means nothing
+
+
+def test_exact_integers():
+    assert largest_exact_integer(Rounding()) == 2**24
+    assert largest_exact_integer(Rounding(HALF, SINGLE)) == 2048
+    assert np.float16(2048) + np.float16(1) == 2048  # 2049 is the first that half misses
+
+
+def test_very_long_sums_stay_exact_in_half():
+    variant = FakeVariant(half_summed_in_half, rounding=Rounding(HALF, HALF))
+    check(variant, [(Layer("deep", C=120, H=8, W=9, M=2, K=7), 1)])
+
+
+# ------------------------------------------------------------------------------------------- what is checked
+def test_refused_shapes_are_counted(capsys):
+    report = check(FakeVariant(refuses=lambda layer: layer.K > 5))
+    assert len(report.refused) == 4
+    assert "10 shapes" in repr(report)
+    assert "4 shapes refused" in capsys.readouterr().out
+
+
+def test_a_variant_that_refuses_everything_is_not_verified():
+    variant = FakeVariant(refuses=lambda layer: True)
+    with pytest.raises(LabError, match=r"takes none of the shapes.*no room for one pixel"):
+        check(variant)
+    with pytest.raises(LabError, match="none was given"):
+        check(FakeVariant(), [])
+    assert not is_verified(variant)
+
+
+def test_layers_may_be_given_with_and_without_a_batch(capsys):
+    report = check(FakeVariant(), [ODD[0], ODD])
+    assert list(report.table["B"]) == [3, 3]
+
+
+def test_one_plan_a_shape_serves_all_runs():
+    variant = FakeVariant()
+    check(variant)
+    assert variant.plans == len(TEST_SHAPES)
+
+
+def test_the_test_shapes_are_odd():
+    layers = [layer for layer, _ in TEST_SHAPES]
+    assert {layer.K for layer in layers} == set(range(1, 8))
+    assert any(layer.C > layer.M for layer in layers)
+    assert any(layer.C < layer.M for layer in layers)
+    assert sum(layer.H != layer.W for layer in layers) >= 12
+    assert any(layer.Ho == 1 < layer.Wo for layer in layers)
+    assert any(layer.Wo == 1 < layer.Ho for layer in layers)
+    for tile in (4, 8, 16, 32):
+        assert any(layer.Wo % tile and layer.Wo > tile for layer in layers)
+    assert len({batch for _, batch in TEST_SHAPES}) >= 4

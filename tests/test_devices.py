@@ -1,0 +1,118 @@
+"""Devices: their rates, what is known of them, and what is said of them."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from labkit import devices
+from labkit.devices import Device, device, find, known, slug
+from labkit.errors import LabError
+
+H200 = known("H200")
+
+
+def test_the_h200s_peaks_are_its_data_sheets():
+    assert pytest.approx(66.9e12, rel=0.005) == H200.peak_flops
+    assert pytest.approx(4.8e12, rel=0.03) == H200.peak_bandwidth
+    assert 989e12 <= H200.peak_half_flops < 1.1 * 989e12  # the data sheet's clock is lower than the highest
+
+
+def test_what_was_measured_lies_under_the_peaks():
+    measured = H200.ceilings
+    assert measured["copy"] == pytest.approx(4.23e12)
+    assert measured["to_device_pinned"] == pytest.approx(55.2e9)
+    assert measured["float16_gemm"] == pytest.approx(729e12)
+    for name in ("copy", "read", "write", "floor_bandwidth"):
+        assert measured[name] < H200.peak_bandwidth
+    for name in ("float32_gemm", "float32_ffma", "floor_float32"):
+        assert measured[name] <= H200.peak_flops * 1.0001
+    assert measured["float16_gemm"] < H200.peak_half_flops
+    assert len(measured) == 13
+
+
+def test_floors():
+    assert H200.floor_s(moved=4.3e12, flops=1) == pytest.approx(1)
+    assert H200.floor_s(moved=1, flops=60e12) == pytest.approx(1)
+    assert H200.floor_s(moved=4.3e9, flops=60e12, dtype=np.float16) == pytest.approx(1e-3)
+
+
+def test_nothing_is_faster_than_the_shortest_time():
+    assert H200.shortest_s(read=H200.peak_bandwidth, written=0, flops=0) == 1
+    assert H200.shortest_s(0, 0, H200.peak_flops) == 1
+    assert H200.shortest_s(0, 0, H200.peak_half_flops, half=True) == 1
+    assert H200.shortest_s(0, H200.l2_bytes, 0) == 0
+    assert H200.shortest_s(0, H200.l2_bytes + H200.peak_bandwidth, 0) == pytest.approx(1)
+
+
+def test_an_unlisted_gpu_takes_its_peaks_for_floors():
+    facts = {"name": "NVIDIA Unheard Of", "memory_bytes": 1, "l2_bytes": 1, "memory_hz": 1e9, "bus_bits": 256}
+    gpu = devices._gpu(compute_capability=(8, 6), multiprocessors=10, clock_hz=1e9, source="test", **facts)
+    assert gpu.peak_flops == 10 * 128 * 2 * 1e9
+    assert gpu.peak_bandwidth == 64e9
+    assert gpu.ceilings == {"floor_bandwidth": gpu.peak_bandwidth, "floor_float32": gpu.peak_flops}
+    assert "no measured rates known" in gpu.source
+    future = devices._gpu(compute_capability=(99, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts)
+    assert "guess" in future.source
+    assert future.peak_half_flops == math.inf  # a limit that is not known refuses nothing
+
+
+def test_known_by_part_of_the_name():
+    assert known("NVIDIA H200") == known("h200") == find("H200") == H200
+    with pytest.raises(LabError, match="no device by the name 'H2000'; it lists NVIDIA H200"):
+        known("H2000")
+    assert find(H200) is H200
+
+
+def test_two_devices_of_one_name(monkeypatch):
+    listed = devices._listed()
+    monkeypatch.setattr(devices, "_listed", lambda: {**listed, "NVIDIA H200 NVL": listed["NVIDIA H200"]})
+    known.cache_clear()
+    assert known("NVIDIA H200").name == "NVIDIA H200"
+    with pytest.raises(LabError, match="2 devices"):
+        known("H20")
+    known.cache_clear()
+
+
+def test_without_the_data_folder_every_device_is_unknown(monkeypatch, tmp_path):
+    monkeypatch.setattr(devices, "data_dir", lambda: tmp_path)
+    assert devices._measured("NVIDIA H200") is None
+
+
+def test_the_device_at_hand():
+    here = device()
+    assert here is device() is find()
+    assert here.engine in ("gpu", "cpu")
+    assert here.name
+    assert here.multiprocessors >= 1
+    assert here.memory_bytes > 2**28
+    assert here.peak_flops > 1e9
+    assert 0 < here.ceilings["floor_bandwidth"] < here.peak_bandwidth * 1.0001
+    assert 0 < here.ceilings["floor_float32"] < here.peak_flops * 1.0001
+    assert here.floor_s(1e9, 1e9) > here.shortest_s(1e9, 0, 1e9)
+
+
+def test_the_host_is_measured_once():
+    first = devices._measure_host(2)
+    assert devices._measure_host(2) is first
+    assert first["floor_bandwidth"] == first["copy"] > 1e8
+    assert first["floor_float32"] == first["float32_gemm"] > 1e8
+
+
+def test_a_cpu_says_that_its_times_are_no_gpus():
+    cpu = Device("cpu", "Some CPU (TM)", None, 4, 0.0, 2**30, 2**20, 1e12, 2e12, 3e12)
+    assert cpu.note == "Not GPU times: measured on the CPU engine (Some CPU (TM), 4 workers)."
+    assert H200.note == ""
+    assert "workers             4" in str(cpu)
+    assert "not told" in str(cpu)
+
+
+def test_descriptions():
+    text, page = str(H200), H200._repr_html_()
+    for part in ("NVIDIA H200", "9.0", "132", "66.9 TFLOP/s", "4.92 TB/s", "4.3 TB/s", "60 TFLOP/s"):
+        assert part in text
+        assert part in page
+    assert "&lt;i&gt;" in dataclasses.replace(H200, name="<i>")._repr_html_()
+    assert slug("NVIDIA GeForce RTX 4090 (Laptop)") == "nvidia-geforce-rtx-4090-laptop"
+    assert H200.slug == "nvidia-h200"

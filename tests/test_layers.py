@@ -1,0 +1,101 @@
+"""Layers: shapes, counts, floors, and what is refused."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from labkit.errors import LabError
+from labkit.layers import LENET28, LENET72, LENET86, PRESETS, Layer, layer
+
+
+def test_shapes_of_the_presets():
+    assert [(each.Ho, each.Wo, each.M) for each in LENET86] == [(80, 80, 4), (34, 34, 16)]
+    assert [(each.Ho, each.Wo, each.M) for each in LENET72] == [(66, 66, 12), (27, 27, 24)]
+    assert [(each.Ho, each.Wo, each.M) for each in LENET28] == [(24, 24, 6)]
+    assert "stride 4" in LENET28.about
+
+
+def test_shapes_keep_their_axes_apart():
+    odd = Layer("odd", C=3, H=11, W=19, M=5, K=4)
+    assert odd.x_shape(2) == (2, 3, 11, 19)
+    assert odd.k_shape == (5, 3, 4, 4)
+    assert odd.y_shape(2) == (2, 5, 8, 16)
+    assert odd.terms == 48
+
+
+def test_counts_against_a_count_by_hand():
+    one, batch = LENET86[1], 10
+    assert one.macs(batch) == batch * 16 * 34 * 34 * 4 * 7 * 7
+    assert one.flops(batch) == 2 * one.macs(batch)
+    arrays = [np.empty(shape, np.float32) for shape in (one.x_shape(batch), one.k_shape, one.y_shape(batch))]
+    assert one.bytes(batch) == sum(each.nbytes for each in arrays)
+    assert one.bytes(batch, np.float16) * 2 == one.bytes(batch)
+    assert one.intensity(B=batch) == pytest.approx(one.flops(batch) / one.bytes(batch))
+
+
+@pytest.mark.parametrize(
+    ("name", "float32", "float16"),
+    [
+        ("lenet86 layer 1", 0.42, 0.15),
+        ("lenet86 layer 2", 1.21, 0.12),
+        ("lenet72 layer 1", 0.85, 0.27),
+        ("lenet72 layer 2", 3.43, 0.14),
+    ],
+)
+def test_floors_of_the_h200_at_10000_images(name, float32, float16):
+    assert round(layer(name).floor_ms(10000, np.float32, "H200"), 2) == float32
+    assert round(layer(name).floor_ms(10000, np.float16, "H200"), 2) == float16
+
+
+def test_a_floor_is_for_the_device_in_use_by_default():
+    assert LENET86[0].floor_ms(10) > 0
+
+
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [
+        ({"K": 12}, "12x12 does not fit into an image of 11x19"),
+        ({"C": 0}, "C = 0"),
+        ({"H": 2.5}, "H = 2.5"),
+        ({"M": True}, "M = True"),
+        ({"W": 3}, "does not fit"),
+    ],
+)
+def test_an_impossible_layer_is_refused_with_its_numbers(size, says):
+    with pytest.raises(LabError, match=says.replace(".", r"\.")):
+        Layer("odd", **{"C": 3, "H": 11, "W": 19, "M": 5, "K": 4, **size})
+
+
+@pytest.mark.parametrize("batch", [0, -1, 2.0, True, None])
+def test_an_impossible_batch_is_refused(batch):
+    with pytest.raises(LabError, match="batch"):
+        LENET86[0].x_shape(batch)
+
+
+def test_numpy_integers_are_integers():
+    assert Layer("n", *(np.int64(each) for each in (1, 5, 6, 2, 3))) == Layer("n", 1, 5, 6, 2, 3)
+    assert LENET86[0].y_shape(np.int32(3)) == (3, 4, 80, 80)
+
+
+def test_a_layer_does_not_change():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        LENET86[0].K = 3
+
+
+def test_lookup():
+    assert layer("lenet86", 2) is LENET86[1] is layer("lenet86 layer 2")
+    assert LENET72[0].network == "lenet72"
+    assert Layer("my layer", 1, 5, 5, 1, 3).network == ""
+    assert set(PRESETS) == {"lenet86", "lenet72", "lenet28"}
+    with pytest.raises(LabError, match=r"lenet99 layer 1.*lenet86 layer 1"):
+        layer("lenet99", 1)
+    with pytest.raises(IndexError, match="lenet28 has 1 layer"):
+        LENET28[1]
+
+
+def test_a_preset_is_like_a_tuple():
+    first, second = LENET86
+    assert (first, second) == (LENET86[0], LENET86[-1])
+    assert len(LENET86) == 2
+    assert "1x86x86 -> 4x80x80" in str(LENET86)

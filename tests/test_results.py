@@ -1,0 +1,178 @@
+"""The results store: what goes in comes out, and what is not there is said so."""
+
+import pandas as pd
+import pytest
+
+from labkit import results
+from labkit.errors import LabError
+from labkit.layers import LENET86
+from labkit.results import COLUMNS, cudnn, published, published_training, record, recorded
+
+
+def row(rung=1, label=None, layer=LENET86[0].name, batch=1000, op_ms=1.0, **more):
+    label = label or f"{rung:02d} rung"
+    facts = {"rung": rung, "label": label, "layer": layer, "batch": batch, "dtype": "float32", "op_ms": op_ms}
+    return facts | {"engine": "gpu", "device": "NVIDIA H200", "options": "block=16x16"} | more
+
+
+def table(*rows):
+    return pd.DataFrame(list(rows))
+
+
+@pytest.fixture
+def store(tmp_path):
+    record(
+        table(
+            row(1, op_ms=4.0),
+            row(1, batch=10000, op_ms=40.0),
+            row(2, op_ms=2.0, layer_ms=9.5),
+            row(2, "02 rung, block=32x8", op_ms=1.5),
+            row(2, layer=LENET86[1].name, op_ms=8.0),
+            row(1, "01 rung", layer="", network="lenet86", total_s=3.5, accuracy=0.886),
+        ),
+        tmp_path,
+        date="2026-11-21",
+    )
+    return tmp_path
+
+
+def test_what_goes_in_comes_out(store):
+    saved = recorded("H200", store)
+    assert saved.path == store / "nvidia-h200.csv"
+    assert saved.device == "NVIDIA H200"
+    assert saved.date == "2026-11-21"
+    assert list(saved.table.columns) == list(COLUMNS)
+    assert len(saved.table) == 6
+    assert saved.value("op_ms", rung=1, layer=LENET86[0], batch=1000) == 4.0
+    assert saved.value("layer_ms", 2, "lenet86 layer 1") == 9.5
+    assert saved.value("accuracy", 1, "", network="lenet86") == 0.886
+    assert set(saved.table["network"]) == {"lenet86"}
+
+
+def test_ratio(store):
+    saved = recorded("H200", store)
+    assert saved.ratio("op_ms", 2, 1, layer=LENET86[0], batch=1000) == 0.5
+    assert saved.ratio("op_ms", 1, 2, LENET86[0]) == 2.0  # 1000 is the largest batch that both have
+    assert saved.value("op_ms", 1, LENET86[0]) == 40.0  # 10000 is the largest there is
+
+
+def test_a_rung_is_its_default_options_unless_a_label_is_given(store):
+    saved = recorded("H200", store)
+    assert saved.value("op_ms", 2, LENET86[0]) == 2.0
+    assert saved.value("op_ms", layer=LENET86[0], label="02 rung, block=32x8") == 1.5
+
+
+def test_a_later_measurement_replaces_the_same_and_nothing_else(store):
+    record(table(row(2, op_ms=1.0), row(3, op_ms=0.5)), store, date="2026-12-01")
+    saved = recorded("H200", store)
+    assert len(saved.table) == 7
+    assert saved.value("op_ms", 2, LENET86[0]) == 1.0
+    assert saved.value("op_ms", 1, LENET86[0], 1000) == 4.0
+    assert saved.date == "2026-12-01"
+    assert sorted(saved.table["date"].unique()) == ["2026-11-21", "2026-12-01"]
+
+
+def test_recording_the_same_twice_changes_nothing(store):
+    path = store / "nvidia-h200.csv"
+    before = path.read_bytes()
+    record(recorded("H200", store).table, store, date="2026-11-21")
+    assert path.read_bytes() == before
+    assert [each.name for each in store.iterdir()] == [path.name]  # nothing half-written beside it
+
+
+def test_the_file_does_not_depend_on_the_order_of_recording(tmp_path):
+    rows = [row(1), row(2), row(1, batch=10)]
+    a, b = tmp_path / "a", tmp_path / "b"
+    record(table(*rows), a, date="2026-11-21")
+    for each in reversed(rows):
+        record(table(each), b, date="2026-11-21")
+    assert (a / "nvidia-h200.csv").read_bytes() == (b / "nvidia-h200.csv").read_bytes()
+
+
+def test_what_is_not_there_is_said_with_what_is(store):
+    saved = recorded("H200", store)
+    with pytest.raises(LabError, match=r"nothing for rung 7, layer lenet86 layer 1.*rung: 1, 2"):
+        saved.value("op_ms", 7, LENET86[0])
+    with pytest.raises(LabError, match="no column 'oops'"):
+        saved.value("oops", 1, LENET86[0])
+    with pytest.raises(LabError, match="no accuracy for rung 1"):
+        saved.value("accuracy", 1, LENET86[0])
+    with pytest.raises(LabError, match=r"2 rows for rung 2.*layer 1.*layer 2.*Say which"):
+        saved.value("op_ms", 2)
+    with pytest.raises(LabError, match=r"0 recorded devices.*'A40'.*nvidia-h200"):
+        recorded("A40", store)
+    with pytest.raises(LabError, match="results of: none"):
+        recorded("H200", store / "nowhere")
+
+
+def test_ambiguous_device_names(store):
+    record(table(row(device="NVIDIA H200 NVL")), store)
+    assert recorded("NVIDIA H200", store).device == "NVIDIA H200"
+    assert recorded("nvl", store).device == "NVIDIA H200 NVL"
+    with pytest.raises(LabError, match="2 recorded devices"):
+        recorded("H20", store)
+
+
+def test_what_cannot_be_recorded(tmp_path):
+    with pytest.raises(LabError, match="empty"):
+        record(table(), tmp_path)
+    with pytest.raises(LabError, match="without label"):
+        record(table(row()).drop(columns="label"), tmp_path)
+    with pytest.raises(LabError, match="one device's results"):
+        record(table(row(), row(device="NVIDIA A40")), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_file_is_not_overwritten(tmp_path):
+    path = tmp_path / "nvidia-h200.csv"
+    path.write_text("this,is\nno,table\n")
+    with pytest.raises(LabError, match="no table of results"):
+        record(table(row()), tmp_path)
+    assert path.read_text() == "this,is\nno,table\n"
+
+
+def test_a_bench_table_can_be_recorded(tmp_path, monkeypatch):
+    from fakes import FakeVariant
+
+    from labkit.bench import bench
+    from labkit.check import check
+    from labkit.devices import device
+
+    variant = FakeVariant(label="01 baseline")
+    check(variant, [LENET86[1]])
+    path = record(bench(variant, LENET86[1], 2, 1), tmp_path)
+    saved = recorded(device().name, tmp_path)
+    assert saved.path == path
+    assert saved.table["network"][0] == "lenet86"
+    assert saved.table["software"][0] == device().software
+    assert saved.value("op_ms", 99, LENET86[1]) > 0
+
+
+def test_the_recorded_files_in_the_repository_can_be_read():
+    for path in results.results_dir().glob("*.csv"):
+        saved = recorded(path.stem)
+        assert saved.path == path
+        assert not saved.table.duplicated(results.KEY).any()
+
+
+def test_published_figures():
+    everything = published()
+    assert len(everything) == 71
+    assert set(everything["network"]) == {"lenet86", "lenet72"}
+    assert set(everything["report"]) == {"000", "002", "003", "004"}
+    baseline = published("lenet86", "Baseline")
+    assert list(baseline["report"].unique()) == ["000", "003"]
+    at_10000 = baseline[baseline["batch"] == 10000].iloc[0]
+    assert (at_10000["op1_ms"], at_10000["op2_ms"]) == (15.9715, 62.4858)
+    assert at_10000["accuracy"] == 0.8714
+    with pytest.raises(LabError, match=r"step teleport.*baseline"):
+        published("lenet86", "teleport")
+    with pytest.raises(LabError, match="lenet99"):
+        published("lenet99")
+
+
+def test_published_training_and_cudnn():
+    assert published_training()["test_accuracy_pct"].max() == 96.86
+    best = cudnn().groupby(["network", "layer", "batch"])["median_ms"].min()
+    assert best["lenet86", 2, 10000] == 1.0161
+    assert len(cudnn()) == 72
