@@ -35,7 +35,9 @@ from labkit.layers import LENET86, Layer  # noqa: E402
 from labkit.reference import conv_float64, error_scale  # noqa: E402
 
 BATCH = 4
-FLAGS = ("-std=gnu++17", "-O3", "-march=native", "-fPIC", "-shared", "-fno-strict-aliasing")  # as for a kernel
+FLAGS = (  # those of a kernel: labkit/cpu/compiler.py
+    "-std=gnu++17", "-O3", "-march=native", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",
+)  # fmt: skip
 MARKERS = "<!-- engine benchmark: begin -->", "<!-- engine benchmark: end -->"
 EMPTY = 'extern "C" __global__ void empty() {}'
 
@@ -63,7 +65,7 @@ class LoopNest:
         from labkit.cpu import toolchain
 
         library = folder / "loop_nest.so"
-        command = [*toolchain.find(), *FLAGS, "-o", str(library), str(HERE / "loop_nest.cpp")]
+        command = [*toolchain.find(), *FLAGS, "-shared", "-o", str(library), str(HERE / "loop_nest.cpp")]
         subprocess.run(command, check=True)
         self.conv = ctypes.CDLL(str(library)).conv
         self.arrays = [(*inputs(layer), np.empty(layer.y_shape(BATCH), np.float32)) for layer in LENET86]

@@ -618,9 +618,10 @@ _modules: dict = {}
 def _module(variant: Variant, defines: dict[str, int]):
     key = (variant.source, variant.path, tuple(defines.items()))
     if key not in _modules:
-        import labkit.cuda.autoinit  # noqa: F401  (a module is loaded into the device's context)
+        from labkit.cuda import ensure_context
         from labkit.cuda.compiler import SourceModule
 
+        ensure_context()
         _modules[key] = SourceModule(**_compiler_arguments(variant, defines))
     return _modules[key]
 

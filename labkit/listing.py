@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import html
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 
 _WORD = re.compile(r"\w+|\s+|.")
 
@@ -14,7 +15,7 @@ _WORD = re.compile(r"\w+|\s+|.")
 _ROW = {"-": "background:rgba(218,54,51,.13)", "+": "background:rgba(46,160,67,.15)", " ": ""}
 _WORDS = {"-": "background:rgba(218,54,51,.33)", "+": "background:rgba(46,160,67,.37)"}
 _FRAME = (
-    "overflow-x:auto;border:1px solid rgba(128,128,128,.35);border-radius:4px;font-size:13px;"
+    "margin:2px 0;overflow-x:auto;border:1px solid rgba(128,128,128,.35);border-radius:4px;font-size:13px;"
     "line-height:1.45;font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)"
 )
 _HEAD = "padding:4px 10px;border-bottom:1px solid rgba(128,128,128,.35);opacity:.85"
@@ -76,10 +77,7 @@ class Diff:
                 if tag == "equal":
                     rows += [Row(" ", row.number, row.text) for row in new]
                 else:
-                    if len(old) == len(new):
-                        pairs = [_changed_words(*pair) for pair in zip(old, new, strict=True)]
-                        old, new = map(list, zip(*pairs, strict=True))
-                    rows += old + new
+                    rows += _with_changed_words(old, new)
             self.hunks.append(rows)
 
     @cached_property
@@ -104,22 +102,27 @@ class Diff:
         )
 
 
-def _changed_words(old: Row, new: Row) -> tuple[Row, Row]:
-    """Mark the words in which two lines differ, if they have most of them in common."""
-    a, b = _WORD.findall(old.text), _WORD.findall(new.text)
-    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
-    if matcher.ratio() < 0.5:
-        return old, new
-    spans = [], []
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
-        if tag != "equal":
-            for span, words, first, last in ((spans[0], a, i1, i2), (spans[1], b, j1, j2)):
-                start = len("".join(words[:first]))
-                span.append((start, start + len("".join(words[first:last]))))
-    return (
-        Row(old.kind, old.number, old.text, tuple(s for s in spans[0] if s[0] < s[1])),
-        Row(new.kind, new.number, new.text, tuple(s for s in spans[1] if s[0] < s[1])),
-    )
+def _with_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
+    """Pair each old line with the new line it resembles most, in order; mark the words in which they differ."""
+    first = 0
+    for i, before in enumerate(old):
+        a = _WORD.findall(before.text)
+        matchers = [difflib.SequenceMatcher(None, a, _WORD.findall(after.text), False) for after in new[first:]]
+        best = max(matchers, key=lambda matcher: matcher.ratio(), default=None)
+        if best is None or best.ratio() < 0.6:
+            continue
+        j, b = first + matchers.index(best), best.b
+        changes = [change for change in best.get_opcodes() if change[0] != "equal"]
+        old[i] = replace(before, changed=_spans(a, [(i1, i2) for _, i1, i2, _, _ in changes]))
+        new[j] = replace(new[j], changed=_spans(b, [(j1, j2) for _, _, _, j1, j2 in changes]))
+        first = j + 1
+    return old + new
+
+
+def _spans(words, ranges):
+    """The characters that ranges of words take up in their line; blanks alone are no change worth marking."""
+    starts = [0, *accumulate(map(len, words))]
+    return tuple((starts[a], starts[b]) for a, b in ranges if "".join(words[a:b]).strip())
 
 
 def _row_html(row: Row) -> str:

@@ -38,7 +38,7 @@ def test_file_opens_with_its_contract(number):
 @pytest.mark.parametrize("number", NUMBERS)
 def test_signature_is_frozen(number):
     """Three pointers and B, C, H, W, M, K in this order, in every kernel; a compile-time K leaves its place empty."""
-    signatures = re.findall(r"__global__ void (\w+)\(([^)]*)\)", rung(number).source)
+    signatures = re.findall(r"__global__\s+void (\w+)\(([^)]*)\)", rung(number).source)
     assert [name for name, _ in signatures] == [step.kernel for step in rung(number).steps]
     for (_, parameters), step in zip(signatures, rung(number).steps, strict=True):
         words = [re.sub(r"\b(const|float|half|int|__restrict__)\b|[*\s]", "", each) for each in parameters.split(",")]

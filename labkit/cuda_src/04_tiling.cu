@@ -12,16 +12,17 @@
 
 __constant__ float mask[16384];    // [M,C,K,K], 64 KB: all there is
 
-extern "C" __global__ void conv(const float *__restrict__ x, const float *__restrict__ k,
-                                float *__restrict__ y, int B, int C, int H, int W, int M, int)
+extern "C" __global__
+void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
+          int B, int C, int H, int W, int M, int)
 {
-    constexpr int K = FIXED_K;                            // the last argument, known to the compiler
-    constexpr int SIDE = TILE + K - 1;                    // the tile with its halo
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
+    constexpr int SIDE = TILE + K - 1;                      // the tile with its halo
     __shared__ float tile[SIDE][SIDE];
     const int Ho = H - K + 1, Wo = W - K + 1;
 
     // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
-    const int tiles = (Wo + blockDim.x - 1) / blockDim.x; // tiles side by side across a map
+    const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
     const int m = blockIdx.y;
@@ -39,14 +40,14 @@ extern "C" __global__ void conv(const float *__restrict__ x, const float *__rest
                 const int row = h - threadIdx.y + i, column = w - threadIdx.x + j;
                 tile[i][j] = row < H && column < W ? x[(c * H + row) * W + column] : 0;
             }
-        __syncthreads();                                  // the tile is complete
+        __syncthreads();                                    // the tile is complete
         #pragma unroll
         for (int p = 0; p < K; ++p)
             #pragma unroll
             for (int q = 0; q < K; ++q)
                 sum += tile[threadIdx.y + p][threadIdx.x + q] * mask[((m * C + c) * K + p) * K + q];
-        __syncthreads();                                  // nobody reads it any more: next channel
+        __syncthreads();                                    // nobody reads it any more: next channel
     }
-    if (h < Ho && w < Wo)                                 // the last tiles stick out of the map
+    if (h < Ho && w < Wo)                                   // the last tiles stick out of the map
         y[h * Wo + w] = sum;
 }

@@ -12,13 +12,14 @@
 //           bytes.
 // Requires  C, M/TILE and B <= 65535. The host calls both for as many images at a time as u has room for.
 
-extern "C" __global__ void im2col(const float *__restrict__ x, const float *__restrict__ k,
-                                  float *__restrict__ u, int B, int C, int H, int W, int M, int)
+extern "C" __global__
+void im2col(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ u,
+            int B, int C, int H, int W, int M, int)
 {
-    constexpr int K = FIXED_K;                            // the last argument, known to the compiler
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     const int Ho = H - K + 1, Wo = W - K + 1;
     const int pixels = Ho * Wo;
-    const int n = blockIdx.x * blockDim.x + threadIdx.x;  // my output pixel, a column of u
+    const int n = blockIdx.x * blockDim.x + threadIdx.x;    // my output pixel, a column of u
     const int c = blockIdx.y;
     const int b = blockIdx.z;
     if (n >= pixels) return;
@@ -35,13 +36,14 @@ extern "C" __global__ void im2col(const float *__restrict__ x, const float *__re
             u[(p * K + q) * pixels + n] = x[(h + p) * W + w + q];
 }
 
-extern "C" __global__ void gemm(const float *__restrict__ u, const float *__restrict__ k,
-                                float *__restrict__ y, int B, int C, int H, int W, int M, int)
+extern "C" __global__
+void gemm(const float *__restrict__ u, const float *__restrict__ k, float *__restrict__ y,
+          int B, int C, int H, int W, int M, int)
 {
-    constexpr int K = FIXED_K;                            // the last argument, known to the compiler
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     __shared__ float k_tile[TILE][TILE], u_tile[TILE][TILE];
     const int Ho = H - K + 1, Wo = W - K + 1;
-    const int pixels = Ho * Wo, depth = C * K * K;        // y [M,pixels] = k [M,depth] u [depth,pixels]
+    const int pixels = Ho * Wo, depth = C * K * K;          // y [M,pixels] = k [M,depth] u [depth,pixels]
     const int n = blockIdx.x * TILE + threadIdx.x;
     const int m = blockIdx.y * TILE + threadIdx.y;
     const int b = blockIdx.z;
@@ -52,15 +54,15 @@ extern "C" __global__ void gemm(const float *__restrict__ u, const float *__rest
 
     float sum = 0;
     for (int step = 0; step < depth; step += TILE) {
-        const int column = step + threadIdx.x;            // of k
+        const int column = step + threadIdx.x;              // of k
         k_tile[threadIdx.y][threadIdx.x] = m < M && column < depth ? k[m * depth + column] : 0;
-        const int row = step + threadIdx.y;               // of u
+        const int row = step + threadIdx.y;                 // of u
         u_tile[threadIdx.y][threadIdx.x] = row < depth && n < pixels ? u[row * pixels + n] : 0;
-        __syncthreads();                                  // both tiles are complete
+        __syncthreads();                                    // both tiles are complete
         #pragma unroll
         for (int i = 0; i < TILE; ++i)
             sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
-        __syncthreads();                                  // nobody reads them any more: next step
+        __syncthreads();                                    // nobody reads them any more: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = sum;

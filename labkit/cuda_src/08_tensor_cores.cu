@@ -15,16 +15,17 @@
 #include <mma.h>
 using namespace nvcuda;
 
-extern "C" __global__ void conv(const half *__restrict__ x, const half *__restrict__ k,
-                                half *__restrict__ y, int B, int C, int H, int W, int M, int)
+extern "C" __global__
+void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restrict__ y,
+          int B, int C, int H, int W, int M, int)
 {
-    constexpr int K = FIXED_K;                            // the last argument, known to the compiler
-    constexpr int DEPTH = 16;                             // of one WMMA
-    __shared__ __align__(32) half k_tile[WM][DEPTH];      // WMMA loads and stores at 32-byte boundaries
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
+    constexpr int DEPTH = 16;                               // of one WMMA
+    __shared__ __align__(32) half k_tile[WM][DEPTH];        // WMMA loads and stores at 32-byte boundaries
     __shared__ __align__(32) half u_tile[WARPS][DEPTH][WN];
     __shared__ __align__(32) float y_tile[WARPS][WM][WN];
     const int Ho = H - K + 1, Wo = W - K + 1;
-    const int pixels = Ho * Wo, depth = C * K * K;        // y [M,pixels] = k [M,depth] u [depth,pixels]
+    const int pixels = Ho * Wo, depth = C * K * K;          // y [M,pixels] = k [M,depth] u [depth,pixels]
     const int lane = threadIdx.x, warp = threadIdx.y;
     const int n = (blockIdx.x * WARPS + warp) * WN + lane % WN;
     const int m0 = blockIdx.y * WM;
@@ -47,15 +48,15 @@ extern "C" __global__ void conv(const half *__restrict__ x, const half *__restri
         }
         #pragma unroll
         for (int i = lane / WN; i < DEPTH; i += 32 / WN) {
-            const int row = step + i;                     // of u: element (c, p, q) of a window
+            const int row = step + i;                       // of u: element (c, p, q) of a window
             const int c = row / (K * K), p = row / K % K, q = row % K;
             u_tile[warp][i][lane % WN] = row < depth && n < pixels ? x[(c * H + h + p) * W + w + q] : zero;
         }
-        __syncthreads();                                  // both tiles are complete
+        __syncthreads();                                    // both tiles are complete
         wmma::load_matrix_sync(k_fragment, &k_tile[0][0], DEPTH);
         wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
         wmma::mma_sync(sum, k_fragment, u_fragment, sum);
-        __syncthreads();                                  // nobody reads them any more: next step
+        __syncthreads();                                    // nobody reads them any more: next step
     }
     // Which lane holds which element of a fragment is not documented: go through shared memory.
     wmma::store_matrix_sync(&y_tile[warp][0][0], sum, WN, wmma::mem_row_major);
