@@ -1,0 +1,96 @@
+// What makes a function launchable: LABKIT_KERNEL(f), written after the definition of the kernel f.
+//
+// It registers with the runtime how f's arguments lie in memory (like a struct of the parameters) and one function that
+// calls f for the current thread with the arguments found there. The runtime's loop over the threads of a block calls
+// that function through a pointer: the compiler never sees two threads at once, on which words.h relies.
+#pragma once
+#include <stddef.h>
+#include <type_traits>
+#include <utility>
+#include "words.h"
+
+struct __half;
+
+namespace labkit {
+
+// Layout and values of lk_parameter in the runtime's abi.h.
+struct Parameter {
+    int kind, size, align, offset;
+};
+
+struct Kernel {
+    const char *name;                      // as written in the source
+    const void *function;
+    void (*call)(const char *arguments);   // run the current thread
+    const Parameter *parameters;
+    int parameter_count, packed_bytes;
+    int max_threads;                       // a block
+};
+
+// Called while the module is being loaded.
+LABKIT_API void add_kernel(const Kernel *kernel);
+
+template <class T> constexpr int parameter_kind() {
+    using plain = std::remove_cv_t<T>;
+    static_assert(!std::is_reference_v<T>, "a __global__ function cannot take a reference: pass a pointer or a value");
+    static_assert(std::is_trivially_copyable_v<T> || std::is_same_v<plain, __half>,
+                  "a kernel argument is copied byte by byte: its type must be trivially copyable");
+    if (std::is_pointer_v<T> || std::is_same_v<plain, decltype(nullptr)>) return 'P';
+    if (std::is_floating_point_v<T> || std::is_same_v<plain, __half>) return 'f';
+#ifdef __FLT16_MAX__
+    if (std::is_same_v<plain, _Float16>) return 'f';
+#endif
+    if constexpr (std::is_enum_v<T>) return parameter_kind<std::underlying_type_t<T>>();
+    if (std::is_integral_v<T>) return std::is_signed_v<T> ? 'i' : 'u';
+    return 's';
+}
+
+template <class... P> struct Parameters {
+    Parameter of[sizeof...(P) + 1];
+    int packed_bytes;
+
+    constexpr Parameters() : of{Parameter{parameter_kind<P>(), (int)sizeof(P), (int)alignof(P), 0}..., Parameter{}}, packed_bytes(0) {
+        int widest = 1;
+        for (size_t i = 0; i < sizeof...(P); i++) {
+            int align = of[i].align;
+            of[i].offset = (packed_bytes + align - 1) / align * align;
+            packed_bytes = of[i].offset + of[i].size;
+            if (align > widest) widest = align;
+        }
+        packed_bytes = (packed_bytes + widest - 1) / widest * widest;
+    }
+};
+
+template <auto function> struct Launchable {
+    static_assert(sizeof(function) < 0, "a __global__ function returns void");
+};
+
+template <class... P, void (*function)(P...)> struct Launchable<function> {
+    static constexpr Parameters<P...> parameters{};
+
+    template <size_t... i> static void call_with(const char *arguments, std::index_sequence<i...>) {
+        function(*(const P *)(arguments + parameters.of[i].offset)...);
+    }
+    static void call(const char *arguments) { call_with(arguments, std::index_sequence_for<P...>()); }
+
+    const Kernel kernel;
+
+    Launchable(const char *name, int max_threads)
+        : kernel{name, (const void *)function, call, parameters.of, (int)sizeof...(P), parameters.packed_bytes, max_threads} {
+        add_kernel(&kernel);
+    }
+};
+
+}  // namespace labkit
+
+#define LABKIT_JOIN_(a, b) a##b
+#define LABKIT_JOIN(a, b) LABKIT_JOIN_(a, b)
+
+// LABKIT_KERNEL(f), LABKIT_KERNEL(f<16, float>), LABKIT_KERNEL_BOUNDS(256, f): also inside extern "C" and namespaces.
+#define LABKIT_KERNEL(...) LABKIT_KERNEL_BOUNDS(1024, __VA_ARGS__)
+#define LABKIT_KERNEL_BOUNDS(max_threads, ...)                                                        \
+    extern "C++" {                                                                                    \
+    namespace {                                                                                       \
+    const ::labkit::Launchable<&__VA_ARGS__> LABKIT_JOIN(labkit_kernel_, __COUNTER__)(#__VA_ARGS__, max_threads); \
+    }                                                                                                 \
+    }

@@ -1,0 +1,71 @@
+// CUDA's qualifiers and built-in variables as C++.
+//
+// A block's threads run on one worker of the engine, one at a time. So a variable of the block is a variable of the
+// worker: __shared__ is thread_local, and threadIdx & co are thread-local words in the runtime, which it sets before
+// it lets a thread run. They are const here although the runtime changes them: no thread ever sees its own change, so
+// that the compiler may keep them in registers across barriers and stores.
+#pragma once
+#include <stddef.h>
+#include "vector_types.h"
+
+#define LABKIT_API __attribute__((visibility("default")))
+// A variable of the runtime that costs one load from a fixed place in the thread's block.
+#define LABKIT_WORD extern "C" LABKIT_API __thread __attribute__((tls_model("initial-exec")))
+
+#define LABKIT_CPU 1
+#ifndef __CUDACC__
+#define __CUDACC__ 1
+#endif
+#ifndef __CUDA_ARCH__
+#define __CUDA_ARCH__ 900
+#endif
+
+#define __global__
+#define __device__
+#define __host__
+#define __managed__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __maxnreg__(...)
+#define __cluster_dims__(...)
+#define __forceinline__ __inline__ __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+#define __builtin_align__(n) __attribute__((aligned(n)))
+
+#define __shared__ thread_local
+
+// Each constant has a section of its own, because one section cannot hold both const and other variables; the runtime
+// finds them by the common start of the names. `used`: the host writes it, whatever the compiler may conclude.
+#define LABKIT_TEXT_(x) #x
+#define LABKIT_TEXT(x) LABKIT_TEXT_(x)
+#define __constant__ __attribute__((used, section("lk_constant." LABKIT_TEXT(__COUNTER__))))
+
+struct dim3 {
+    unsigned int x, y, z;
+    constexpr dim3(unsigned int x = 1, unsigned int y = 1, unsigned int z = 1) : x(x), y(y), z(z) {}
+    constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+    constexpr operator uint3() const { return {x, y, z}; }
+};
+
+LABKIT_WORD const uint3 threadIdx;
+LABKIT_WORD const uint3 blockIdx;
+LABKIT_WORD const dim3 blockDim;
+LABKIT_WORD const dim3 gridDim;
+constexpr int warpSize = 32;
+
+LABKIT_WORD void *const labkit_dynamic_shared;
+
+namespace labkit {
+
+// The block's dynamic shared memory: 256-byte aligned, as large as the launch asked for.
+inline void *dynamic_shared() { return labkit_dynamic_shared; }
+
+// Stands for `extern __shared__ T name[]` at namespace scope, where a pointer could not follow the block.
+template <class T> struct dynamic_shared_array {
+    operator T *() const { return (T *)labkit_dynamic_shared; }
+    template <class U> explicit operator U *() const { return (U *)labkit_dynamic_shared; }
+    T (*operator&() const)[] { return (T (*)[])labkit_dynamic_shared; }
+};
+
+}  // namespace labkit

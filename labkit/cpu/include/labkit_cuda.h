@@ -1,0 +1,24 @@
+// Everything a CUDA kernel may say, for a C++ compiler: included in front of every kernel source.
+//
+// A kernel is compiled as plain C++17. This header gives CUDA's words a meaning: qualifiers and built-in variables
+// (words.h), what makes a function launchable (launch.h), barriers (sync.h), printf (print.h) and the device library.
+// They are served by the runtime (runtime/runtime.h explains how a block runs).
+#pragma once
+
+#include "labkit/words.h"
+#include "labkit/launch.h"
+#include "labkit/sync.h"
+#include "labkit/print.h"
+
+#if __has_include("labkit/math.h")
+#include "labkit/math.h"
+#endif
+#if __has_include("labkit/atomic.h")
+#include "labkit/atomic.h"
+#endif
+#if __has_include("labkit/half.h")
+#include "labkit/half.h"
+#if __has_include("labkit/warp.h")
+#include "labkit/warp.h"
+#endif
+#endif

@@ -1,0 +1,636 @@
+// A block of threads on one worker.
+//
+// The threads of a block take turns on fibers (stacks). One fiber runs thread 0, 1, 2, ... to their ends in a plain loop.
+// When a thread has to wait, at a barrier or for the other lanes of its warp, its fiber is put aside with it and another
+// fiber goes on: one whose thread may continue, or else a fresh one with the next thread. So a kernel without barriers
+// uses a single fiber, and a barrier costs one switch a thread.
+//
+// Nothing here needs a lock or an atomic operation: all threads of a block live on one worker. Which fiber comes next:
+//
+//   ready      fibers whose threads may continue, first come first served
+//   unstarted  threads that have not begun
+//   converged  lanes that wait for "whoever gets here": set free when their warps can do nothing else
+//   (nothing)  every thread waits for another: a deadlock, which ends the launch with a sentence about who waits where
+//
+// A launch that fails (deadlock, divergent barrier, assertion, bad address) is left by switching to the worker's own
+// stack; the stacks of the fibers are simply begun anew.
+#undef _FORTIFY_SOURCE
+#include "runtime.h"
+#include <errno.h>
+#include <exception>
+#include <mutex>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <vector>
+
+// The words of words.h and sync.h. They are in the initial thread-local block: one load at a fixed place.
+#define WORD EXPORT __thread __attribute__((tls_model("initial-exec")))
+extern "C" {
+WORD Index threadIdx, blockIdx, blockDim, gridDim;
+WORD void *labkit_dynamic_shared;
+WORD unsigned labkit_spins;
+void *__tls_get_addr(size_t *);
+}
+
+namespace {
+
+constexpr unsigned warp_size = 32, max_threads = 1024;
+constexpr size_t page = 4096;
+constexpr size_t stack_bytes = 512 << 10, guard_bytes = 512 << 10;   // CUDA gives a thread at most 512 KB, too
+// The colours need one more page, and an odd number of pages keeps stacks apart in the caches and the TLB.
+constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;
+constexpr unsigned slab_fibers = 32;
+
+struct Fiber {
+    Context context;
+    Fiber *next;               // in the list it stands in
+    Index index;               // threadIdx of its thread
+    unsigned thread;           // the same as one number
+    int line;                  // where its thread waits, and for what
+    const char *file, *what;
+    unsigned mask;             // warp_converged's answer
+    char *top;                 // of its stack
+};
+
+// First in, first out.
+struct Queue {
+    Fiber *head = nullptr, **tail = &head;
+    void clear() { head = nullptr; tail = &head; }
+    void push(Fiber *fiber) {
+        fiber->next = nullptr;
+        *tail = fiber;
+        tail = &fiber->next;
+    }
+    Fiber *pop() {
+        Fiber *fiber = head;
+        head = fiber->next;
+        if (!head) tail = &head;
+        return fiber;
+    }
+    void take_all(Queue &other) {
+        if (!other.head) return;
+        *tail = other.head;
+        tail = other.tail;
+        other.clear();
+    }
+};
+
+// Lanes that meet by mask. Lives on the stack of the lane that came first, until the last one has come.
+struct Meeting {
+    Meeting *next;
+    unsigned mask, arrived;
+    void (*combine)(void *const *, unsigned);
+    Queue waiting;
+    void *lanes[warp_size];
+};
+
+struct Warp {
+    unsigned live;             // lanes that have not ended
+    Meeting *meetings;
+    Queue converged;
+};
+
+}  // namespace
+
+struct Block {
+    // What every thread's start, end and barrier touch.
+    Fiber *current;
+    Queue ready;
+    unsigned started, threads, live;
+    unsigned converged;                        // lanes in the warps' converged queues
+    Index next;                                // threadIdx of the next thread to start
+    void (*call)(const char *);
+    const char *arguments;
+
+    // The barrier: who waits, where the first one stands, what the predicates say so far and said last time.
+    Queue barrier;
+    unsigned arrived = 0;
+    const char *barrier_file;
+    int barrier_line;
+    bool mixed;                                // they do not all stand at the same place
+    int count, last_count, last_arrived;
+
+    Warp warps[max_threads / warp_size];
+    Fiber *free = nullptr;
+    std::vector<Fiber *> fibers;
+    char *shared_end;                          // dynamic shared memory ends here, in front of a guard page
+
+    // The worker's own stack, and why the block came back to it.
+    Context home, nowhere;
+    const Launch *launch;
+    const volatile bool *cancelled;
+    volatile bool running = false;
+    bool failed;
+    int signal;
+    const char *fault_address;
+    int fault_access;                          // 0 unknown, 1 read, 2 write
+    std::string error;
+};
+
+static __thread Block *block __attribute__((tls_model("initial-exec")));
+
+static std::string triple(Index i) { return format("(%u,%u,%u)", i.x, i.y, i.z); }
+
+// ---- Leaving a launch -------------------------------------------------------------------------------------------------
+
+[[noreturn]] static void leave(Block &b) {
+    b.failed = true;
+    switch_context(b.nowhere, b.home);
+    __builtin_unreachable();
+}
+
+[[noreturn]] static void fail_at(Block &b, const std::string &place, const std::string &sentence) {
+    b.error = format("kernel %s, block %s%s: %s", b.launch->kernel, triple(blockIdx).c_str(), place.c_str(),
+                     sentence.c_str());
+    leave(b);
+}
+
+[[noreturn]] static void fail_here(Block &b, const std::string &sentence) {
+    fail_at(b, ", thread " + triple(threadIdx), sentence);
+}
+
+namespace labkit {
+[[noreturn]] EXPORT void fail(const char *pattern, ...) {
+    char text[1000];
+    va_list values;
+    va_start(values, pattern);
+    vsnprintf(text, sizeof text, pattern, values);
+    va_end(values);
+    if (block && block->running) fail_here(*block, text);
+    fprintf(stderr, "%s (outside a kernel)\n", text);
+    abort();
+}
+}  // namespace labkit
+
+// "thread (0,0,0) and 31 more wait at __syncthreads (a.cu:7); thread ..." for everybody who waits.
+static std::string who_waits(Block &b) {
+    struct Site { const char *what, *file; int line; Index first; unsigned count; };
+    std::vector<Site> sites;
+    auto add = [&](Queue &queue) {
+        for (Fiber *f = queue.head; f; f = f->next) {
+            Site *site = nullptr;
+            for (Site &s : sites)
+                if (s.line == f->line && !strcmp(s.what, f->what) && !strcmp(s.file, f->file)) site = &s;
+            if (site) site->count++;
+            else sites.push_back({f->what, f->file, f->line, f->index, 1});
+        }
+    };
+    add(b.barrier);
+    for (Warp &w : b.warps)
+        for (Meeting *m = w.meetings; m; m = m->next) add(m->waiting);
+    std::string text;
+    for (Site &s : sites) {
+        if (!text.empty()) text += "; ";
+        text += "thread " + triple(s.first);
+        if (s.count > 1) text += format(" and %u more", s.count - 1);
+        text += format(" at %s (%s:%d)", s.what, s.file, s.line);
+        if (&s - &sites[0] == 3 && sites.size() > 5) return text + format("; %zu more places", sites.size() - 4);
+    }
+    return text;
+}
+
+// ---- Fibers -----------------------------------------------------------------------------------------------------------
+
+static void fiber_main();
+
+// Make the stack's lowest part fault. MADV_GUARD_INSTALL (Linux 6.13) does not split the mapping; a process may have only
+// 65530 of them. Where neither works, an overflow goes unnoticed.
+static void guard(char *address, size_t bytes) {
+    constexpr int madv_guard_install = 102;
+    if (madvise(address, bytes, madv_guard_install) != 0) (void)!mprotect(address, bytes, PROT_NONE);
+}
+
+static bool add_fibers(Block &b) {
+    size_t bytes = slab_fibers * stack_pitch;
+    char *slab = (char *)mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (slab == MAP_FAILED) return false;
+    madvise(slab, bytes, MADV_NOHUGEPAGE);
+    Fiber *fibers = new Fiber[slab_fibers]();
+    for (unsigned i = slab_fibers; i-- > 0;) {
+        char *low = slab + i * stack_pitch;
+        guard(low, guard_bytes);
+        // Stacks that begin at the same place of a page fight for the same cache lines: begin at 64 different ones.
+        unsigned colour = (b.fibers.size() + i) * 5 % 64;
+        fibers[i].top = low + stack_pitch - colour * 64;
+        make_context(fibers[i].context, fibers[i].top, stack_bytes, fiber_main);
+        fibers[i].next = b.free;
+        b.free = &fibers[i];
+    }
+    for (unsigned i = 0; i < slab_fibers; i++) b.fibers.push_back(&fibers[i]);
+    return true;
+}
+
+static Fiber *take_fiber(Block &b) {
+    if (UNLIKELY(!b.free) && !add_fibers(b))
+        fail_at(b, "", format("no memory for the stacks of %u waiting threads (%s)", b.started, strerror(errno)));
+    Fiber *fiber = b.free;
+    b.free = fiber->next;
+    return fiber;
+}
+
+static void resolve_converged(Block &b);
+
+// Who runs when nobody is ready; null if all threads have ended.
+static __attribute__((noinline)) Fiber *find_work(Block &b) {
+    if (b.started < b.threads && (b.started % warp_size != 0 || !b.converged)) return take_fiber(b);
+    if (b.converged) {
+        resolve_converged(b);
+        return b.ready.pop();
+    }
+    if (b.live == 0) return nullptr;
+    fail_at(b, "", "deadlock, all " + std::to_string(b.live) + " threads wait: " + who_waits(b));
+}
+
+// Put the current fiber aside (whoever calls has noted it in some queue) and go on with another one.
+static inline __attribute__((always_inline)) void suspend(Block &b, Fiber *me) {
+    Fiber *next = LIKELY(b.ready.head != nullptr) ? b.ready.pop() : find_work(b);
+    if (UNLIKELY(next == me)) return;
+    me->index = threadIdx;
+    b.current = next;
+    threadIdx = next->index;
+    switch_context(me->context, next->context);
+}
+
+static void release_barrier(Block &b);
+static void end_meeting(Block &b, Warp &w, Meeting *meeting);
+
+// A thread has ended: those who waited only for it may go on.
+static __attribute__((noinline)) void release_waiting(Block &b, Warp &w) {
+    if (b.arrived && b.arrived == b.live) release_barrier(b);
+    for (Meeting *m = w.meetings, *next; m; m = next) {
+        next = m->next;
+        if (m->arrived == (m->mask & w.live)) end_meeting(b, w, m);
+    }
+}
+
+static void fiber_main() {
+    Block &b = *block;
+    Fiber *me = b.current;
+    for (;;) {
+        try {
+            do {
+                threadIdx = b.next;
+                me->thread = b.started++;
+                if (++b.next.x == blockDim.x) {
+                    b.next.x = 0;
+                    if (++b.next.y == blockDim.y) {
+                        b.next.y = 0;
+                        ++b.next.z;
+                    }
+                }
+                labkit_spins = 0;
+                b.call(b.arguments);
+                --b.live;
+                Warp &w = b.warps[me->thread / warp_size];
+                w.live &= ~(1u << me->thread % warp_size);
+                if (UNLIKELY(b.arrived || w.meetings)) release_waiting(b, w);
+            } while (b.started < b.threads && !b.ready.head && !b.converged);
+        } catch (const std::exception &e) {
+            fail_here(b, format("an exception left the kernel: %s", e.what()));
+        } catch (...) {
+            fail_here(b, "an exception left the kernel");
+        }
+        me->next = b.free;
+        b.free = me;
+        if (b.live == 0) {
+            switch_context(me->context, b.home);
+        } else {
+            suspend(b, me);
+        }
+    }
+}
+
+// ---- What kernels call: barriers ----------------------------------------------------------------------------------------
+
+static void release_barrier(Block &b) {
+    if (UNLIKELY(b.mixed)) {
+        Fiber *first = b.barrier.head;
+        for (Fiber *f = first; f; f = f->next)
+            if (f->line != first->line || strcmp(f->file, first->file))
+                fail_at(b, "", "divergent barrier, the threads of the block wait at different ones: " + who_waits(b));
+    }
+    if (UNLIKELY(*b.cancelled)) leave(b);
+    b.last_count = b.count;
+    b.last_arrived = b.arrived;
+    b.count = b.arrived = 0;
+    b.ready.take_all(b.barrier);
+}
+
+static inline __attribute__((always_inline)) void wait_at_barrier(Block &b, const char *what, const char *file, int line) {
+    Fiber *me = b.current;
+    me->what = what;
+    me->file = file;
+    me->line = line;
+    if (b.arrived++ == 0) {
+        b.barrier_file = file;
+        b.barrier_line = line;
+        b.mixed = false;
+    } else if (UNLIKELY(line != b.barrier_line || file != b.barrier_file)) {
+        b.mixed = true;
+    }
+    b.barrier.push(me);
+    if (b.arrived == b.live) release_barrier(b);
+    suspend(b, me);
+}
+
+EXPORT void __syncthreads(const char *file, int line) { wait_at_barrier(*block, "__syncthreads", file, line); }
+
+EXPORT int __syncthreads_count(int predicate, const char *file, int line) {
+    block->count += predicate != 0;
+    wait_at_barrier(*block, "__syncthreads_count", file, line);
+    return block->last_count;
+}
+
+EXPORT int __syncthreads_and(int predicate, const char *file, int line) {
+    block->count += predicate != 0;
+    wait_at_barrier(*block, "__syncthreads_and", file, line);
+    return block->last_count == block->last_arrived;
+}
+
+EXPORT int __syncthreads_or(int predicate, const char *file, int line) {
+    block->count += predicate != 0;
+    wait_at_barrier(*block, "__syncthreads_or", file, line);
+    return block->last_count != 0;
+}
+
+// ---- What kernels call: warps -------------------------------------------------------------------------------------------
+
+static void end_meeting(Block &b, Warp &w, Meeting *meeting) {
+    Meeting **link = &w.meetings;
+    while (*link != meeting) link = &(*link)->next;
+    *link = meeting->next;
+    if (meeting->combine && meeting->arrived) meeting->combine(meeting->lanes, meeting->arrived);
+    b.ready.take_all(meeting->waiting);
+}
+
+namespace labkit {
+
+EXPORT unsigned lane_id() { return block->current->thread % warp_size; }
+
+EXPORT void warp_collective(unsigned mask, void *mine, void (*combine)(void *const *, unsigned), const char *what,
+                            const char *file, int line) {
+    Block &b = *block;
+    Fiber *me = b.current;
+    Warp &w = b.warps[me->thread / warp_size];
+    unsigned lane = me->thread % warp_size;
+    if (UNLIKELY(!(mask >> lane & 1)))
+        fail_here(b, format("%s at %s:%d with mask 0x%08x, which does not name the calling lane %u", what, file, line,
+                            mask, lane));
+    Meeting first, *meeting = w.meetings;
+    while (meeting && (meeting->mask != mask || meeting->combine != combine)) meeting = meeting->next;
+    if (!meeting) {
+        meeting = &first;
+        first.mask = mask;
+        first.arrived = 0;
+        first.combine = combine;
+        memset(first.lanes, 0, sizeof first.lanes);
+        first.next = w.meetings;
+        w.meetings = meeting;
+    }
+    meeting->lanes[lane] = mine;
+    meeting->arrived |= 1u << lane;
+    if (meeting->arrived == (mask & w.live)) {
+        end_meeting(b, w, meeting);
+        return;
+    }
+    me->what = what;
+    me->file = file;
+    me->line = line;
+    meeting->waiting.push(me);
+    suspend(b, me);
+}
+
+EXPORT unsigned warp_converged(const char *file, int line) {
+    Block &b = *block;
+    Fiber *me = b.current;
+    me->what = "a warp function without mask";
+    me->file = file;
+    me->line = line;
+    b.warps[me->thread / warp_size].converged.push(me);
+    b.converged++;
+    suspend(b, me);
+    return me->mask;
+}
+
+EXPORT void yield() {
+    Block &b = *block;
+    Fiber *me = b.current;
+    if (UNLIKELY(*b.cancelled)) leave(b);
+    if (b.converged && !b.ready.head && b.started == b.threads) resolve_converged(b);
+    if (b.started < b.threads || b.ready.head) {
+        b.ready.push(me);
+        if (b.started < b.threads) {           // before those who are ready: they may be spinning, too
+            Fiber *fresh = take_fiber(b);
+            me->index = threadIdx;
+            b.current = fresh;
+            switch_context(me->context, fresh->context);
+        } else {
+            suspend(b, me);
+        }
+    } else {
+        sched_yield();                         // it waits for another block
+    }
+}
+
+}  // namespace labkit
+
+// Set free all lanes that wait for "whoever gets here"; those of a warp at the same place belong together.
+static void resolve_converged(Block &b) {
+    for (Warp &w : b.warps) {
+        for (Fiber *f = w.converged.head; f; f = f->next) f->mask = 0;
+        for (Fiber *f = w.converged.head; f; f = f->next) {
+            if (f->mask) continue;
+            unsigned mask = 0;
+            for (Fiber *g = f; g; g = g->next)
+                if (g->line == f->line && g->file == f->file) mask |= 1u << g->thread % warp_size;
+            for (Fiber *g = f; g; g = g->next)
+                if (g->line == f->line && g->file == f->file) g->mask = mask;
+        }
+        b.ready.take_all(w.converged);
+    }
+    b.converged = 0;
+}
+
+EXPORT void __nanosleep(unsigned nanoseconds) {
+    Block &b = *block;
+    bool alone = b.started == b.threads && !b.ready.head;
+    labkit::yield();
+    if (alone) usleep(nanoseconds < 1000000 ? nanoseconds / 1000 : 1000);
+}
+
+// ---- What kernels call: printf --------------------------------------------------------------------------------------------
+
+static std::mutex print_mutex;
+static std::string printed;
+constexpr size_t print_limit = 1 << 20;   // like CUDA's: then the oldest lines are lost
+
+namespace labkit {
+EXPORT int print(const char *pattern, ...) {
+    char text[2048];
+    va_list values;
+    va_start(values, pattern);
+    int length = vsnprintf(text, sizeof text, pattern, values);
+    va_end(values);
+    if (length < 0) return length;
+    if ((size_t)length >= sizeof text) length = sizeof text - 1;
+    std::lock_guard<std::mutex> lock(print_mutex);
+    if (printed.size() + length > print_limit) {
+        size_t line = printed.find('\n', print_limit / 4);
+        printed.erase(0, line == std::string::npos ? printed.size() : line + 1);
+    }
+    printed.append(text, length);
+    return length;
+}
+}  // namespace labkit
+
+EXPORT size_t lk_printf_take(char *text, size_t bytes) {
+    std::lock_guard<std::mutex> lock(print_mutex);
+    size_t count = printed.size() < bytes ? printed.size() : bytes;
+    memcpy(text, printed.data(), count);
+    printed.erase(0, count);
+    return count;
+}
+
+// ---- What workers call ------------------------------------------------------------------------------------------------------
+
+Block *new_block() {
+    Block *b = new Block();
+    char *shared = (char *)mmap(nullptr, shared_limit + guard_bytes, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (shared == MAP_FAILED || !add_fibers(*b)) {
+        fprintf(stderr, "labkit: no memory for a worker: %s\n", strerror(errno));
+        abort();
+    }
+    guard(shared + shared_limit, guard_bytes);
+    b->shared_end = shared + shared_limit;
+    for (Warp &w : b->warps) w.meetings = nullptr;
+    block = b;
+    return b;
+}
+
+// Shared memory is not initialized on a GPU: here each launch finds it full of NaN. The module's thread-local segment is
+// touched now, because its first use allocates, which must not be interrupted.
+void begin_launch(Block &b, const Launch &launch) {
+    size_t size = (launch.dynamic_shared + 255) / 256 * 256;
+    labkit_dynamic_shared = b.shared_end - size;
+    memset(labkit_dynamic_shared, 0xff, size);
+    if (launch.tls_bytes) {
+        size_t place[2] = {launch.tls_number, launch.tls_initialized};
+        memset(__tls_get_addr(place), 0xff, launch.tls_bytes - launch.tls_initialized);
+    }
+    blockDim = launch.block;
+    gridDim = launch.grid;
+    b.launch = &launch;
+    b.call = launch.call;
+    b.arguments = launch.arguments;
+    b.threads = launch.block.x * launch.block.y * launch.block.z;
+}
+
+static std::string describe_fault(Block &b) {
+    if (b.signal == SIGFPE) return "integer division by zero";
+    if (b.signal == SIGILL) return "an illegal instruction (a trap of the compiler?)";
+    const char *address = b.fault_address, *low = b.current->top - stack_bytes - page;
+    if (address >= low - guard_bytes && address < low + page)
+        return format("stack overflow: its local arrays and calls need more than %zu KB", stack_bytes >> 10);
+    const char *doing = b.fault_access == 1 ? "a read of" : b.fault_access == 2 ? "a write to" : "an access to";
+    if (address >= b.shared_end && address < b.shared_end + guard_bytes)
+        return format("%s dynamic shared memory %zu bytes past its end (the launch gave it %zu bytes)", doing,
+                      (size_t)(address - b.shared_end), b.launch->dynamic_shared);
+    if (b.signal == SIGBUS && !address) return "a misaligned or impossible address";
+    return format("%s %p, %s", doing, (const void *)address, describe_address(address).c_str());
+}
+
+bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &error) {
+    blockIdx = at;
+    b.cancelled = cancelled;
+    b.started = 0;
+    b.live = b.threads;
+    b.converged = 0;
+    b.next = {0, 0, 0};
+    for (unsigned i = 0, left = b.threads; left; i++) {
+        unsigned lanes = left < warp_size ? left : warp_size;
+        b.warps[i].live = lanes < warp_size ? (1u << lanes) - 1 : ~0u;
+        left -= lanes;
+    }
+    b.failed = false;
+    b.signal = 0;
+    b.error.clear();
+    b.current = b.free;
+    b.free = b.free->next;
+    b.running = true;
+    switch_context(b.home, b.current->context);
+    b.running = false;
+    if (LIKELY(!b.failed)) return true;
+
+    if (b.signal) {
+        b.error = format("kernel %s, block %s, thread %s: %s", b.launch->kernel, triple(blockIdx).c_str(),
+                         triple(threadIdx).c_str(), describe_fault(b).c_str());
+    }
+    error = b.error;
+    b.ready.clear();
+    b.barrier.clear();
+    b.arrived = b.count = 0;
+    for (Warp &w : b.warps) {
+        w.meetings = nullptr;
+        w.converged.clear();
+    }
+    b.free = nullptr;
+    for (size_t i = b.fibers.size(); i-- > 0;) {
+        make_context(b.fibers[i]->context, b.fibers[i]->top, stack_bytes, fiber_main);
+        b.fibers[i]->next = b.free;
+        b.free = b.fibers[i];
+    }
+    return false;
+}
+
+// Give back what lies deeper than a few pages of each stack.
+void trim_stacks(Block &b) {
+    constexpr size_t keep = 4 * page;
+    for (Fiber *f : b.fibers) {
+        char *high = (char *)((uintptr_t)f->top / page * page) - keep;
+        char *low = high - (stack_bytes - keep);
+        madvise(low, high - low, MADV_DONTNEED);
+    }
+}
+
+// ---- Signals (run on the worker's alternate stack) ----------------------------------------------------------------------------
+
+static uintptr_t program_counter(void *context) {
+#if defined(__x86_64__)
+    return ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    return ((ucontext_t *)context)->uc_mcontext.pc;
+#else
+    (void)context;
+    return 0;
+#endif
+}
+
+// Elsewhere the kernel may be in a library's function that holds a lock.
+void leave_if_cancelled(void *context) {
+    if (!block || !block->running || !*block->cancelled) return;
+    uintptr_t at = program_counter(context);
+    if (at >= block->launch->text_begin && at < block->launch->text_end) leave(*block);
+}
+
+void leave_after_signal(int signal, siginfo_t *info, void *context) {
+    Block *b = block;
+    if (!b || !b->running) return;
+    b->signal = signal;
+    b->fault_address = (const char *)info->si_addr;
+    b->fault_access = 0;
+#if defined(__x86_64__)
+    if (signal == SIGSEGV) {
+        long error = ((ucontext_t *)context)->uc_mcontext.gregs[REG_ERR];
+        // A general protection fault (an address that no process can have) does not say which address it was.
+        if (((ucontext_t *)context)->uc_mcontext.gregs[REG_TRAPNO] == 14) b->fault_access = error & 2 ? 2 : 1;
+    }
+#endif
+    leave(*b);
+}

@@ -1,0 +1,83 @@
+// Switching stacks.
+//
+// A Context is where a fiber stopped: stack pointer, frame pointer, address to go on at. Everything else is saved by the
+// compiler, because the assembler below declares every other register as overwritten; so only what is live gets saved.
+// x86-64 and aarch64 are done by hand (a switch is a few nanoseconds), other processors by the C library's ucontext.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__x86_64__) || defined(__aarch64__)
+
+struct Context {
+    void *stack, *frame, *resume;
+};
+
+// Stop here, keeping the place in `from`, and go on at `to`. Returns when somebody switches back to `from`.
+static inline __attribute__((always_inline)) void switch_context(Context &from, Context &to) {
+#if defined(__x86_64__)
+    Context *save = &from, *load = &to;
+    asm volatile(
+        "leaq 1f(%%rip), %%rax\n\t"
+        "movq %%rsp, 0(%%rdi)\n\t"
+        "movq %%rbp, 8(%%rdi)\n\t"
+        "movq %%rax, 16(%%rdi)\n\t"
+        "movq 0(%%rsi), %%rsp\n\t"
+        "movq 8(%%rsi), %%rbp\n\t"
+        "jmpq *16(%%rsi)\n"
+        "1:"
+        : "+D"(save), "+S"(load)
+        :
+        : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2",
+          "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",
+          "memory", "cc");
+#else
+    register Context *save asm("x0") = &from;
+    register Context *load asm("x1") = &to;
+    asm volatile(
+        "adr x9, 1f\n\t"
+        "mov x10, sp\n\t"
+        "stp x10, x29, [x0]\n\t"
+        "str x9, [x0, #16]\n\t"
+        "ldp x10, x29, [x1]\n\t"
+        "ldr x9, [x1, #16]\n\t"
+        "mov sp, x10\n\t"
+        "br x9\n"
+        "1:"
+        : "+r"(save), "+r"(load)
+        :
+        : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x19",
+          "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6",
+          "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",
+          "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "memory", "cc");
+#endif
+}
+
+// Let `context` begin at entry(), which never returns, on the stack below `top`.
+static inline void make_context(Context &context, char *top, size_t, void (*entry)()) {
+    top = (char *)((uintptr_t)top & ~(uintptr_t)15);
+#if defined(__x86_64__)
+    top -= 8;               // as after a call: where the return address would be
+    *(void **)top = nullptr;
+#endif
+    context = {top, nullptr, (void *)entry};
+}
+
+#else
+
+#include <ucontext.h>
+
+struct Context {
+    ucontext_t place;
+};
+
+static inline void switch_context(Context &from, Context &to) { swapcontext(&from.place, &to.place); }
+
+static inline void make_context(Context &context, char *top, size_t bytes, void (*entry)()) {
+    getcontext(&context.place);
+    context.place.uc_stack.ss_sp = top - bytes;
+    context.place.uc_stack.ss_size = bytes;
+    makecontext(&context.place, entry, 0);
+}
+
+#endif

@@ -1,0 +1,264 @@
+// Device memory: ordinary memory, dressed so that mistakes show.
+//
+// An allocation lies between two red zones, and is filled with 0xFF bytes: NaN as float, -1 as int. The red zones are
+// checked when it is freed. Up to 16 MB the fill is written. Larger allocations are mapped, page by page, to one 16 MB
+// file of 0xFF bytes, copy on write: they read as 0xFF everywhere, too, but take memory only where they are written.
+#include "runtime.h"
+#include <deque>
+#include <errno.h>
+#include <fcntl.h>
+#include <map>
+#include <mutex>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace {
+
+constexpr size_t red_zone = 256, alignment = 256, page = 4096, filled_limit = 16 << 20, huge_page = 2 << 20;
+constexpr unsigned char red = 0xa5, poison = 0xff;
+
+struct Allocation {
+    size_t bytes;
+    char *mapping;           // null: belongs to somebody else (a module's symbol)
+    size_t mapping_bytes;
+    const void *owner;
+};
+
+std::mutex mutex;
+std::map<const char *, Allocation> allocations;
+std::deque<std::pair<const char *, size_t>> freed;   // the latest, for messages
+size_t limit, used;
+
+size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
+// A number in a file of the system, or `otherwise`: /proc/meminfo's line, or a control group's only word.
+size_t read_number(const char *path, const char *line, size_t otherwise) {
+    FILE *file = fopen(path, "r");
+    if (!file) return otherwise;
+    char text[200];
+    size_t value = otherwise;
+    while (fgets(text, sizeof text, file)) {
+        if (strncmp(text, line, strlen(line))) continue;
+        if (sscanf(text + strlen(line), "%zu", &value) != 1) value = otherwise;
+        break;
+    }
+    fclose(file);
+    return value;
+}
+
+size_t default_limit() {
+    size_t available = read_number("/proc/meminfo", "MemAvailable:", 2 << 20) * 1024;
+    size_t allowed = read_number("/sys/fs/cgroup/memory.max", "", SIZE_MAX);
+    size_t taken = read_number("/sys/fs/cgroup/memory.current", "", 0);
+    if (allowed != SIZE_MAX && allowed > taken && allowed - taken < available) available = allowed - taken;
+    return available / 2;
+}
+
+size_t current_limit() {
+    if (!limit) limit = default_limit();
+    return limit;
+}
+
+// A file of `filled_limit` poison bytes, made when first needed; -1 if the system has no such files.
+int poison_file() {
+    static int file = [] {
+        int made = memfd_create("labkit-poison", MFD_CLOEXEC);
+        if (made < 0 || ftruncate(made, filled_limit) != 0) return -1;
+        void *bytes = mmap(nullptr, filled_limit, PROT_WRITE, MAP_SHARED, made, 0);
+        if (bytes == MAP_FAILED) return -1;
+        memset(bytes, poison, filled_limit);
+        munmap(bytes, filled_limit);
+        return made;
+    }();
+    return file;
+}
+
+void fill_with_poison(char *mapping, size_t bytes) {
+    if (bytes > filled_limit && poison_file() >= 0) {
+        for (size_t at = 0; at < bytes; at += filled_limit) {
+            size_t piece = bytes - at < filled_limit ? bytes - at : filled_limit;
+            // Where this fails (too many mappings) the rest stays zero.
+            if (mmap(mapping + at, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+                     poison_file(), 0) == MAP_FAILED)
+                return;
+        }
+    } else if (bytes <= filled_limit) {
+        if (bytes >= huge_page) madvise(mapping, bytes, MADV_HUGEPAGE);
+        memset(mapping, poison, bytes);
+    }
+}
+
+// The allocation that holds `address`, or end(); the mutex is held.
+std::map<const char *, Allocation>::iterator holder(const char *address) {
+    auto after = allocations.upper_bound(address);
+    if (after == allocations.begin()) return allocations.end();
+    auto it = std::prev(after);
+    return address < it->first + it->second.bytes || address == it->first ? it : allocations.end();
+}
+
+
+}  // namespace
+
+std::string format(const char *pattern, ...) {
+    char text[1200];
+    va_list values;
+    va_start(values, pattern);
+    vsnprintf(text, sizeof text, pattern, values);
+    va_end(values);
+    return text;
+}
+
+static thread_local std::string last_error;
+
+EXPORT const char *lk_error(void) { return last_error.c_str(); }
+
+int set_error(int status, const std::string &sentence) {
+    last_error = sentence;
+    return status;
+}
+
+EXPORT int lk_mem_limit(size_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex);
+    limit = bytes;
+    return LK_OK;
+}
+
+EXPORT int lk_mem_info(size_t *free_bytes, size_t *total_bytes) {
+    std::lock_guard<std::mutex> lock(mutex);
+    size_t total = current_limit();
+    *total_bytes = total;
+    *free_bytes = used < total ? total - used : 0;
+    return LK_OK;
+}
+
+EXPORT int lk_mem_alloc(size_t bytes, void **address) {
+    if (!bytes) return set_error(LK_INVALID, "an allocation of 0 bytes");
+    std::unique_lock<std::mutex> lock(mutex);
+    size_t total = current_limit();
+    if (bytes > total || used > total - bytes)
+        return set_error(LK_OUT_OF_MEMORY,
+                         format("out of device memory: asked for %zu bytes (%.1f MB), %zu bytes (%.1f MB) of %zu are free",
+                                bytes, bytes / 1048576.0, total > used ? total - used : 0,
+                                (total > used ? total - used : 0) / 1048576.0, total));
+    used += bytes;
+    lock.unlock();
+
+    size_t mapped = round_up(red_zone + bytes + red_zone, page);
+    char *mapping = (char *)mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED) {
+        std::string reason = strerror(errno);
+        lock.lock();
+        used -= bytes;
+        return set_error(LK_OUT_OF_MEMORY, format("the system has no %zu bytes left: %s", bytes, reason.c_str()));
+    }
+    fill_with_poison(mapping, mapped);
+    memset(mapping, red, red_zone);
+    memset(mapping + red_zone + bytes, red, red_zone);
+
+    lock.lock();
+    allocations[mapping + red_zone] = {bytes, mapping, mapped, nullptr};
+    *address = mapping + red_zone;
+    return LK_OK;
+}
+
+static std::string check_red_zones(const char *begin, size_t bytes) {
+    for (size_t i = 0; i < red_zone; i++)
+        if ((unsigned char)begin[bytes + i] != red)
+            return format("something wrote past the end of an allocation of %zu bytes, first %zu bytes behind it", bytes, i);
+    for (size_t i = 0; i < red_zone; i++)
+        if ((unsigned char)begin[-1 - (ptrdiff_t)i] != red)
+            return format("something wrote in front of an allocation of %zu bytes, %zu bytes before it", bytes, i + 1);
+    return "";
+}
+
+EXPORT int lk_mem_free(void *address) {
+    if (!address) return LK_OK;
+    wait_for_device();
+    std::unique_lock<std::mutex> lock(mutex);
+    auto it = allocations.find((const char *)address);
+    if (it == allocations.end() || !it->second.mapping) {
+        for (auto &gone : freed)
+            if (gone.first == address)
+                return set_error(LK_INVALID, format("%p was freed before (an allocation of %zu bytes)", address, gone.second));
+        return set_error(LK_INVALID, format("%p is not the start of an allocation", address));
+    }
+    Allocation allocation = it->second;
+    allocations.erase(it);
+    used -= allocation.bytes;
+    freed.push_back({(const char *)address, allocation.bytes});
+    if (freed.size() > 256) freed.pop_front();
+    lock.unlock();
+    std::string damage = check_red_zones((const char *)address, allocation.bytes);
+    munmap(allocation.mapping, allocation.mapping_bytes);
+    return damage.empty() ? LK_OK : set_error(LK_INVALID, damage);
+}
+
+EXPORT int lk_mem_range(const void *address, void **base, size_t *bytes) {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto it = holder((const char *)address);
+    if (it == allocations.end()) return set_error(LK_NOT_FOUND, format("%p is not in device memory", address));
+    *base = (void *)it->first;
+    *bytes = it->second.bytes;
+    return LK_OK;
+}
+
+void add_symbol_range(const void *address, size_t bytes, const void *owner) {
+    std::lock_guard<std::mutex> lock(mutex);
+    allocations[(const char *)address] = {bytes, nullptr, 0, owner};
+}
+
+void remove_symbol_ranges(const void *owner) {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto it = allocations.begin(); it != allocations.end();)
+        it = it->second.owner == owner ? allocations.erase(it) : std::next(it);
+}
+
+bool in_device_memory(const void *address, size_t bytes, std::string &why_not) {
+    {
+        std::lock_guard<std::mutex> lock(mutex);
+        auto it = holder((const char *)address);
+        if (it != allocations.end()) {
+            size_t left = it->first + it->second.bytes - (const char *)address;
+            if (bytes <= left) return true;
+            why_not = format("%zu bytes at offset %zu of an allocation of %zu bytes: %zu too many", bytes,
+                             (size_t)((const char *)address - it->first), it->second.bytes, bytes - left);
+            return false;
+        }
+    }
+    why_not = format("%p is not device memory: %s", address, describe_address(address).c_str());
+    return false;
+}
+
+std::string describe_address(const void *address) {
+    const char *at = (const char *)address;
+    if ((uintptr_t)at < page) return "a null pointer";
+    std::lock_guard<std::mutex> lock(mutex);
+    auto it = holder(at);
+    if (it != allocations.end())
+        return format("byte %zu of the allocation of %zu bytes at %p", (size_t)(at - it->first), it->second.bytes,
+                      (const void *)it->first);
+    for (auto gone = freed.rbegin(); gone != freed.rend(); ++gone)
+        if (at >= gone->first && at < gone->first + gone->second)
+            return format("byte %zu of an allocation of %zu bytes that has been freed", (size_t)(at - gone->first),
+                          gone->second);
+    constexpr size_t near = 1 << 30;
+    auto after = allocations.lower_bound(at);
+    std::string nearest = "far from every allocation";
+    size_t distance = near;
+    if (after != allocations.end() && (size_t)(after->first - at) < distance) {
+        distance = after->first - at;
+        nearest = format("%zu bytes before the allocation of %zu bytes at %p", distance, after->second.bytes,
+                         (const void *)after->first);
+    }
+    if (after != allocations.begin()) {
+        auto before = std::prev(after);
+        const char *end = before->first + before->second.bytes;
+        if ((size_t)(at - end) < distance)
+            nearest = format("%zu bytes past the end of the allocation of %zu bytes at %p", (size_t)(at - end),
+                             before->second.bytes, (const void *)before->first);
+    }
+    return nearest;
+}

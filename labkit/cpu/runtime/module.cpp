@@ -1,0 +1,208 @@
+// Compiled kernels: loading a module, finding its kernels and symbols.
+//
+// A module is a shared library. While it is being loaded, its LABKIT_KERNEL()s call labkit::add_kernel. Everything else is
+// read from the file's own symbol table, which names hidden and static symbols, too, with their sizes.
+#include "runtime.h"
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <map>
+#include <mutex>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+namespace labkit {
+
+struct Kernel {   // as in include/labkit/launch.h
+    const char *name;
+    const void *function;
+    void (*call)(const char *arguments);
+    const lk_parameter *parameters;
+    int parameter_count, packed_bytes;
+    int max_threads;
+};
+
+static std::mutex loading;
+static std::vector<const Kernel *> *registered;   // by the module that is being loaded
+
+EXPORT void add_kernel(const Kernel *kernel) {
+    if (registered) registered->push_back(kernel);
+}
+
+}  // namespace labkit
+
+struct lk_kernel {
+    const labkit::Kernel *kernel;
+    lk_module *module;
+    std::string symbol;
+    double block_seconds = 0;     // what a block took when last measured
+};
+
+struct lk_module {
+    void *library;
+    std::vector<lk_kernel *> kernels;
+    struct Symbol { char *address; size_t bytes; };
+    std::map<std::string, Symbol> symbols;
+    size_t constant_bytes = 0;
+    uintptr_t text_begin = UINTPTR_MAX, text_end = 0;
+    size_t tls_number = 0, tls_initialized = 0, tls_bytes = 0;
+};
+
+namespace {
+
+// Read what the loaded library does not tell: symbols with sizes, the constants' sections, the segments.
+bool read_file(const char *path, uintptr_t base, lk_module &module, std::string &error) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (file < 0 || fstat(file, &status) != 0) {
+        error = strerror(errno);
+        if (file >= 0) close(file);
+        return false;
+    }
+    size_t size = status.st_size;
+    char *image = (char *)mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    if (image == MAP_FAILED) {
+        error = strerror(errno);
+        return false;
+    }
+    auto header = (const ElfW(Ehdr) *)image;
+    auto segments = (const ElfW(Phdr) *)(image + header->e_phoff);
+    for (int i = 0; i < header->e_phnum; i++) {
+        const ElfW(Phdr) &segment = segments[i];
+        if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X)) {
+            uintptr_t begin = base + segment.p_vaddr, end = begin + segment.p_memsz;
+            if (begin < module.text_begin) module.text_begin = begin;
+            if (end > module.text_end) module.text_end = end;
+        } else if (segment.p_type == PT_TLS) {
+            module.tls_initialized = segment.p_filesz;
+            module.tls_bytes = segment.p_memsz;
+        }
+    }
+    auto sections = (const ElfW(Shdr) *)(image + header->e_shoff);
+    const char *names = image + sections[header->e_shstrndx].sh_offset;
+    std::map<uintptr_t, std::string> functions;
+    for (int i = 0; i < header->e_shnum; i++) {
+        const ElfW(Shdr) &section = sections[i];
+        if (!strncmp(names + section.sh_name, "lk_constant", 11)) module.constant_bytes += section.sh_size;
+        if (section.sh_type != SHT_SYMTAB) continue;
+        const char *strings = image + sections[section.sh_link].sh_offset;
+        auto symbols = (const ElfW(Sym) *)(image + section.sh_offset);
+        for (size_t n = 0; n < section.sh_size / sizeof(ElfW(Sym)); n++) {
+            const ElfW(Sym) &symbol = symbols[n];
+            int type = ELF64_ST_TYPE(symbol.st_info);
+            if (symbol.st_shndx == SHN_UNDEF) continue;
+            if (type == STT_OBJECT) module.symbols[strings + symbol.st_name] = {(char *)base + symbol.st_value, symbol.st_size};
+            if (type == STT_FUNC) functions[base + symbol.st_value] = strings + symbol.st_name;
+        }
+    }
+    munmap(image, size);
+    for (lk_kernel *kernel : module.kernels) {
+        auto it = functions.find((uintptr_t)kernel->kernel->function);
+        kernel->symbol = it != functions.end() ? it->second : kernel->kernel->name;
+    }
+    return true;
+}
+
+std::string without_spaces(const char *text) {
+    std::string result;
+    for (; *text; text++)
+        if (*text != ' ') result += *text;
+    return result;
+}
+
+}  // namespace
+
+EXPORT int lk_module_load(const char *path, lk_module **result) {
+    std::lock_guard<std::mutex> lock(labkit::loading);
+    // Modules find the runtime's functions only among the global symbols, however Python has loaded it.
+    static void *self = [] {
+        Dl_info info;
+        return dladdr((void *)lk_module_load, &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) : nullptr;
+    }();
+    (void)self;
+    std::vector<const labkit::Kernel *> found;
+    labkit::registered = &found;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    labkit::registered = nullptr;
+    if (!library) return set_error(LK_INVALID, format("cannot load %s: %s", path, dlerror()));
+    lk_module *module = new lk_module{library};
+    for (const labkit::Kernel *kernel : found) module->kernels.push_back(new lk_kernel{kernel, module, kernel->name});
+    link_map *map = nullptr;
+    dlinfo(library, RTLD_DI_LINKMAP, &map);
+    std::string error;
+    if (!map || !read_file(path, map->l_addr, *module, error)) {
+        dlclose(library);
+        for (lk_kernel *kernel : module->kernels) delete kernel;
+        delete module;
+        return set_error(LK_INVALID, format("cannot read %s: %s", path, error.c_str()));
+    }
+    dlinfo(library, RTLD_DI_TLS_MODID, &module->tls_number);
+    *result = module;
+    return LK_OK;
+}
+
+EXPORT int lk_module_unload(lk_module *module) {
+    wait_for_device();
+    remove_symbol_ranges(module);
+    for (lk_kernel *kernel : module->kernels) delete kernel;
+    dlclose(module->library);
+    delete module;
+    return LK_OK;
+}
+
+EXPORT int lk_module_kernel(lk_module *module, const char *name_or_symbol, lk_kernel **kernel) {
+    std::string wanted = without_spaces(name_or_symbol);
+    for (lk_kernel *candidate : module->kernels)
+        if (wanted == candidate->symbol || wanted == without_spaces(candidate->kernel->name)) {
+            *kernel = candidate;
+            return LK_OK;
+        }
+    std::string known;
+    for (lk_kernel *candidate : module->kernels) known += (known.empty() ? "" : ", ") + std::string(candidate->kernel->name);
+    return set_error(LK_NOT_FOUND, format("no kernel %s in this module, which has: %s", name_or_symbol,
+                                          known.empty() ? "none" : known.c_str()));
+}
+
+EXPORT int lk_module_kernel_at(lk_module *module, int index, lk_kernel **kernel) {
+    if (index < 0 || (size_t)index >= module->kernels.size()) return set_error(LK_NOT_FOUND, "no more kernels");
+    *kernel = module->kernels[index];
+    return LK_OK;
+}
+
+EXPORT int lk_kernel_describe(lk_kernel *kernel, lk_kernel_info *info) {
+    const labkit::Kernel &k = *kernel->kernel;
+    *info = {k.name, kernel->symbol.c_str(), k.parameters, k.parameter_count, k.packed_bytes, k.max_threads};
+    return LK_OK;
+}
+
+// A static variable's symbol is _ZL<length><name>.
+EXPORT int lk_module_symbol(lk_module *module, const char *name, void **address, size_t *bytes) {
+    auto it = module->symbols.find(name);
+    if (it == module->symbols.end()) it = module->symbols.find(format("_ZL%zu%s", strlen(name), name));
+    if (it == module->symbols.end()) return set_error(LK_NOT_FOUND, format("no variable %s in this module", name));
+    *address = it->second.address;
+    *bytes = it->second.bytes;
+    add_symbol_range(*address, *bytes, module);
+    return LK_OK;
+}
+
+EXPORT size_t lk_module_constant_bytes(lk_module *module) { return module->constant_bytes; }
+
+int describe_launch(lk_kernel *kernel, Launch &launch) {
+    const lk_module &module = *kernel->module;
+    launch.kernel = kernel->kernel->name;
+    launch.call = kernel->kernel->call;
+    launch.text_begin = module.text_begin;
+    launch.text_end = module.text_end;
+    launch.tls_number = module.tls_number;
+    launch.tls_initialized = module.tls_initialized;
+    launch.tls_bytes = module.tls_bytes;
+    launch.block_seconds = &kernel->block_seconds;
+    return kernel->kernel->packed_bytes;
+}

@@ -1,0 +1,700 @@
+// Streams, events, and the workers that run what is ready.
+//
+// An operation (kernel, copy, fill, event record, event wait) stands in the queue of its stream until it is done. When it
+// is first there, and CUDA's rules about the default stream allow it, it becomes active. Workers choose among the active
+// operations the one with the fewest workers, take a chunk of its pieces (blocks of a kernel, megabytes of a copy), and
+// come back to choose again: so independent streams run side by side, and a long kernel does not keep others waiting.
+//
+// One mutex guards all of it; it is held for a few hundred instructions at a time and never while kernels run. Waiting
+// threads look for a few dozen microseconds before they sleep: waking a sleeping thread takes longer than a small kernel.
+#undef _FORTIFY_SOURCE
+#include "runtime.h"
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <errno.h>
+#include <memory>
+#include <mutex>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <vector>
+
+namespace {
+
+constexpr double look_s = 50e-6;          // before sleeping
+constexpr double chunk_s = 50e-6;         // a worker's turn on one operation, about
+constexpr double worth_waking_s = 20e-6;  // less work than this is not worth waking another worker for
+constexpr double trim_after_s = 0.2;
+constexpr size_t copy_piece = 1 << 20;
+constexpr size_t at_once = 64 << 10;      // smaller copies are done by the caller if nothing is before them
+constexpr size_t trace_limit = 1 << 20;
+
+struct Record {                           // one event, as recorded once
+    bool done = false;
+    double time = 0;
+};
+
+enum Kind { kernel, copy, fill, record, wait_event };
+
+struct Operation {
+    Kind kind;
+    lk_stream *stream;
+    uint64_t number;                      // in order of issue, over all streams
+    double queued = now(), started = 0;
+    uint64_t pieces = 1, taken = 0, chunk = 1;
+    unsigned workers = 0;                 // that run pieces of it now
+    bool active = false;
+    bool aborted = false;                 // by lk_abort: not an error
+    volatile bool cancelled = false;      // read by the workers while they run it
+    std::string error;
+
+    Launch launch{};
+    std::vector<char> arguments;
+    char *to = nullptr;
+    const char *from = nullptr;
+    size_t bytes = 0;
+    uint32_t value = 0;
+    int width = 1;
+    const char *what = "";
+    std::shared_ptr<Record> event;
+};
+
+struct Worker {
+    pthread_t thread;
+    Operation *operation = nullptr;       // guarded by the pool's mutex
+};
+
+}  // namespace
+
+struct lk_stream {
+    int number;
+    bool non_blocking;
+    bool destroyed = false;
+    std::deque<Operation *> queue;        // first: the one that is active or next
+    std::string error;                    // of a launch that failed, until somebody synchronizes
+};
+
+struct lk_event {
+    std::shared_ptr<Record> latest;
+};
+
+namespace {
+
+struct Pool {
+    std::mutex mutex;
+    std::condition_variable work, done;   // for sleeping workers; for threads that synchronize
+    std::vector<Worker *> workers;
+    unsigned sleeping = 0, looking = 0, most_looking = 0, waiting = 0;
+    std::atomic<unsigned> activations{0}, completions{0};
+    bool stopping = false, forked = false;
+
+    lk_stream default_stream{0, false};
+    std::vector<lk_stream *> streams{&default_stream};
+    int next_stream = 1;
+    uint64_t next_number = 1;
+    std::vector<Operation *> active;
+
+    bool tracing = false;
+    std::deque<lk_record> trace;
+};
+
+Pool &pool = *new Pool;                   // never destroyed: workers may run while the process exits
+
+using Lock = std::unique_lock<std::mutex>;
+
+void relax() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+// Watch a counter for a short while, without the lock.
+void look_at(Lock &lock, std::atomic<unsigned> &counter, double until) {
+    unsigned seen = counter.load();
+    lock.unlock();
+    for (unsigned i = 1; counter.load(std::memory_order_relaxed) == seen; i++) {
+        relax();
+        if (i % 32 == 0) {
+            if (now() > until) break;
+            sched_yield();
+        }
+    }
+    lock.lock();
+}
+
+// ---- Which operation may run ------------------------------------------------------------------------------------------
+
+// CUDA's legacy default stream waits for everything issued before it in other (blocking) streams, and they for it.
+bool may_start(const Operation &op) {
+    if (op.kind == wait_event && !op.event->done) return false;
+    if (op.stream->non_blocking) return true;
+    if (op.stream != &pool.default_stream) {
+        auto &queue = pool.default_stream.queue;
+        return queue.empty() || queue.front()->number > op.number;
+    }
+    for (lk_stream *other : pool.streams)
+        if (other != op.stream && !other->non_blocking && !other->queue.empty() && other->queue.front()->number < op.number)
+            return false;
+    return true;
+}
+
+void finish(Operation *op) {
+    lk_stream *stream = op->stream;
+    stream->queue.pop_front();
+    double end = now();
+    if (op->event && op->kind == record) {
+        op->event->time = end;
+        op->event->done = true;
+    }
+    if (!op->error.empty() && !op->aborted && stream->error.empty()) stream->error = op->error;
+    if (pool.tracing && op->kind <= fill && pool.trace.size() < trace_limit) {
+        lk_record r{op->queued, op->started, end, op->bytes, stream->number, "kcs"[op->kind], {}};
+        snprintf(r.name, sizeof r.name, "%s", op->kind == kernel ? op->launch.kernel : op->what);
+        pool.trace.push_back(r);
+    }
+    delete op;
+    pool.completions++;
+}
+
+// Start what may start. Records and waits are done on the spot, which may let others start.
+void advance() {
+    for (bool again = true; again;) {
+        again = false;
+        for (size_t i = 0; i < pool.streams.size(); i++) {
+            lk_stream *stream = pool.streams[i];
+            while (!stream->queue.empty()) {
+                Operation *op = stream->queue.front();
+                if (op->active || !may_start(*op)) break;
+                op->started = now();
+                if (op->kind == record || op->kind == wait_event) {
+                    finish(op);
+                    again = true;
+                    continue;
+                }
+                op->active = true;
+                pool.active.push_back(op);
+                pool.activations++;
+                break;
+            }
+            if (stream->destroyed && stream->queue.empty()) {
+                pool.streams.erase(pool.streams.begin() + i--);
+                delete stream;
+            }
+        }
+    }
+}
+
+// An active operation has no more pieces to take and nobody runs one.
+void complete(Operation *op) {
+    for (size_t i = 0; i < pool.active.size(); i++)
+        if (pool.active[i] == op) pool.active.erase(pool.active.begin() + i);
+    finish(op);
+    advance();
+    if (pool.waiting) pool.done.notify_all();
+}
+
+// ---- Workers ------------------------------------------------------------------------------------------------------------
+
+Operation *choose() {
+    Operation *best = nullptr;
+    for (Operation *op : pool.active)
+        if (op->taken < op->pieces && (!best || op->workers < best->workers)) best = op;
+    return best;
+}
+
+void wake_a_worker() {
+    if (pool.sleeping && !pool.looking) pool.work.notify_one();
+}
+
+void run_copy(const Operation &op, uint64_t first, uint64_t count) {
+    size_t begin = first * copy_piece, end = (first + count) * copy_piece;
+    if (end > op.bytes) end = op.bytes;
+    if (op.kind == copy) {
+        if (op.pieces == 1) memmove(op.to + begin, op.from + begin, end - begin);   // it may overlap
+        else memcpy(op.to + begin, op.from + begin, end - begin);
+    } else if (op.width == 1) {
+        memset(op.to + begin, op.value, end - begin);
+    } else if (op.width == 2) {
+        for (size_t i = begin; i < end; i += 2) *(uint16_t *)(op.to + i) = op.value;
+    } else {
+        for (size_t i = begin; i < end; i += 4) *(uint32_t *)(op.to + i) = op.value;
+    }
+}
+
+// Run pieces [first, first + count); false: the launch failed, and why (nothing if it was cancelled).
+bool run_pieces(Block *block, Operation &op, uint64_t first, uint64_t count, std::string &error) {
+    if (op.kind != kernel) {
+        run_copy(op, first, count);
+        return true;
+    }
+    const Index &grid = op.launch.grid;
+    uint64_t rest = first / grid.x;
+    Index at{(unsigned)(first % grid.x), (unsigned)(rest % grid.y), (unsigned)(rest / grid.y)};
+    for (; count && !op.cancelled; count--) {
+        if (!run_block(*block, at, &op.cancelled, error)) return false;
+        if (++at.x == grid.x) {
+            at.x = 0;
+            if (++at.y == grid.y) {
+                at.y = 0;
+                at.z++;
+            }
+        }
+    }
+    return true;
+}
+
+void rest(Lock &lock, Block &block, bool &used) {
+    if (pool.looking < pool.most_looking) {
+        unsigned before = pool.activations;
+        pool.looking++;
+        look_at(lock, pool.activations, now() + look_s);
+        pool.looking--;
+        if (pool.activations != before || pool.stopping) return;
+    }
+    pool.sleeping++;
+    if (used && pool.work.wait_for(lock, std::chrono::duration<double>(trim_after_s)) == std::cv_status::timeout) {
+        trim_stacks(block);
+        used = false;
+    } else if (!used) {
+        pool.work.wait(lock);
+    }
+    pool.sleeping--;
+}
+
+void work(Worker &me) {
+    Block &block = *new_block();
+    uint64_t launch_number = 0;   // the launch this worker is prepared for
+    bool used = false;
+    Lock lock(pool.mutex);
+    while (!pool.stopping) {
+        Operation *op = choose();
+        if (!op) {
+            rest(lock, block, used);
+            continue;
+        }
+        uint64_t first = op->taken, left = op->pieces - first;
+        uint64_t fair = left / (2 * pool.workers.size()) + 1;
+        uint64_t count = op->chunk < fair ? op->chunk : fair;
+        op->taken += count;
+        op->workers++;
+        me.operation = op;
+        double *estimate = op->launch.block_seconds;
+        if (choose() && !(estimate && *estimate > 0 && *estimate * left < worth_waking_s)) wake_a_worker();
+        lock.unlock();
+
+        double begin = now();
+        if (op->kind == kernel && op->number != launch_number) {
+            begin_launch(block, op->launch);
+            launch_number = op->number;
+            used = true;
+        }
+        std::string error;
+        bool fine = run_pieces(&block, *op, first, count, error);
+        double seconds = now() - begin;
+
+        lock.lock();
+        me.operation = nullptr;
+        op->workers--;
+        if (!fine) {
+            if (op->error.empty() && !op->cancelled) op->error = error;
+            op->cancelled = true;
+        }
+        if (op->cancelled) op->taken = op->pieces;
+        if (estimate) *estimate = seconds / count;
+        if (seconds < chunk_s) op->chunk = 2 * count;
+        if (op->taken == op->pieces && op->workers == 0) complete(op);
+    }
+}
+
+// ---- Signals -----------------------------------------------------------------------------------------------------------
+
+const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+struct sigaction previous[4];
+volatile sig_atomic_t handed_on[4];
+int kick_signal() { return SIGRTMIN + 6; }
+
+void on_fault(int signal, siginfo_t *info, void *context) {
+    leave_after_signal(signal, info, context);   // does not return if it was a kernel's fault
+    for (int i = 0; i < 4; i++) {
+        if (fault_signals[i] != signal) continue;
+        struct sigaction &before = previous[i];
+        bool callable = (before.sa_flags & SA_SIGINFO) || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
+        if (callable && !handed_on[i]++) {
+            if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(signal, info, context);
+            else before.sa_handler(signal);
+        } else {
+            ::signal(signal, SIG_DFL);           // on return the fault happens again, and ends the process
+        }
+    }
+}
+
+void on_kick(int, siginfo_t *, void *context) { leave_if_cancelled(context); }
+
+// Again before every launch: somebody may have installed another handler since.
+void install_handlers() {
+    for (int i = 0; i < 4; i++) {
+        struct sigaction current;
+        sigaction(fault_signals[i], nullptr, &current);
+        if ((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == on_fault) {
+            if (i == 0) return;
+            continue;
+        }
+        previous[i] = current;
+        handed_on[i] = 0;
+        struct sigaction ours = {};
+        ours.sa_sigaction = on_fault;
+        ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        sigaction(fault_signals[i], &ours, nullptr);
+    }
+}
+
+// Interrupt the workers whose operation is cancelled. The signal takes effect only where it meets the kernel's own code,
+// so this is repeated by whoever waits.
+bool kick_cancelled() {
+    bool any = false;
+    for (Worker *w : pool.workers)
+        if (w->operation && w->operation->cancelled) {
+            pthread_kill(w->thread, kick_signal());
+            any = true;
+        }
+    return any;
+}
+
+void *worker_main(void *self) {
+    constexpr size_t alternate = 64 << 10;
+    stack_t stack = {};
+    stack.ss_sp = mmap(nullptr, alternate, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack.ss_size = alternate;
+    sigaltstack(&stack, nullptr);
+    work(*(Worker *)self);
+    return nullptr;
+}
+
+// ---- Waiting -----------------------------------------------------------------------------------------------------------
+
+// Wait until done(); false: the timeout (< 0: none) passed first.
+template <class Done> bool wait_until(Lock &lock, double timeout, Done done) {
+    double start = now();
+    while (!done()) {
+        double waited = now() - start;
+        if (timeout >= 0 && waited >= timeout) return false;
+        if (waited < look_s && timeout != 0) {
+            look_at(lock, pool.completions, start + look_s);
+            continue;
+        }
+        double nap = timeout < 0 || timeout - waited > 1 ? 1 : timeout - waited;
+        if (kick_cancelled()) nap = 1e-3;
+        pool.waiting++;
+        pool.done.wait_for(lock, std::chrono::duration<double>(nap));
+        pool.waiting--;
+    }
+    return true;
+}
+
+// Everything issued up to `number` that a null operation in that stream would wait for is done (null: in any stream).
+bool passed(lk_stream *stream, uint64_t number) {
+    for (lk_stream *s : pool.streams) {
+        bool counts = !stream || s == stream || (stream == &pool.default_stream && !s->non_blocking);
+        if (counts && !s->queue.empty() && s->queue.front()->number <= number) return false;
+    }
+    return true;
+}
+
+int take_error(lk_stream *stream) {
+    std::string text;
+    for (lk_stream *s : pool.streams) {
+        bool counts = !stream || s == stream || (stream == &pool.default_stream && !s->non_blocking);
+        if (!counts || s->error.empty()) continue;
+        if (text.empty()) text = s->error;
+        s->error.clear();
+    }
+    return text.empty() ? LK_OK : set_error(LK_LAUNCH_FAILED, text);
+}
+
+int synchronize(lk_stream *stream, double timeout) {
+    Lock lock(pool.mutex);
+    uint64_t last = pool.next_number - 1;
+    if (!wait_until(lock, timeout, [&] { return passed(stream, last); }))
+        return set_error(LK_NOT_READY, "work is outstanding");
+    return take_error(stream);
+}
+
+lk_stream *stream_or_default(lk_stream *stream) { return stream ? stream : &pool.default_stream; }
+
+int not_usable() {
+    return set_error(LK_INVALID, "the engine's workers did not follow into this forked process: use a fresh process "
+                                 "(multiprocessing's spawn method)");
+}
+
+// Queue an operation. Small copies with nothing before them are done here and now.
+int enqueue(std::unique_ptr<Operation> owned, lk_stream *stream) {
+    if (lk_start(0) != LK_OK) return LK_INVALID;
+    Operation *op = owned.release();
+    op->stream = stream_or_default(stream);
+    Lock lock(pool.mutex);
+    op->number = pool.next_number++;
+    op->stream->queue.push_back(op);
+    if (op->stream->queue.size() > 1) return LK_OK;
+    if ((op->kind == copy || op->kind == fill) && op->bytes <= at_once && may_start(*op)) {
+        op->started = now();
+        op->active = true;
+        lock.unlock();
+        run_copy(*op, 0, 1);
+        lock.lock();
+        complete(op);
+        return LK_OK;
+    }
+    advance();
+    bool wake = pool.sleeping && !pool.looking && choose();
+    lock.unlock();
+    if (wake) pool.work.notify_one();
+    return LK_OK;
+}
+
+}  // namespace
+
+double now() {
+    timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+int wait_for_device() {
+    Lock lock(pool.mutex);
+    uint64_t last = pool.next_number - 1;
+    if (!pool.forked) wait_until(lock, -1, [&] { return passed(nullptr, last); });
+    return LK_OK;
+}
+
+// ---- The ABI -------------------------------------------------------------------------------------------------------------
+
+EXPORT int lk_start(int count) {
+    Lock lock(pool.mutex);
+    if (pool.forked) return not_usable();
+    if (!pool.workers.empty()) return LK_OK;
+    cpu_set_t set;
+    int processors = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    if (count <= 0) count = processors;
+    pool.most_looking = processors - 1 < 4 ? processors - 1 : 4;
+    pool.stopping = false;
+    static bool first = [] {
+        pthread_atfork(nullptr, nullptr, [] { pool.forked = true; });
+        return true;
+    }();
+    (void)first;
+    install_handlers();
+    struct sigaction kick = {};
+    kick.sa_sigaction = on_kick;
+    kick.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+    sigaction(kick_signal(), &kick, nullptr);
+    // Workers take no signal meant for the program, Ctrl-C for example.
+    sigset_t others, before;
+    sigfillset(&others);
+    for (int signal : fault_signals) sigdelset(&others, signal);
+    sigdelset(&others, kick_signal());
+    pthread_sigmask(SIG_SETMASK, &others, &before);
+    for (int i = 0; i < count; i++) {
+        Worker *worker = new Worker;
+        if (pthread_create(&worker->thread, nullptr, worker_main, worker) != 0) {
+            delete worker;
+            break;
+        }
+        pool.workers.push_back(worker);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return pool.workers.empty() ? set_error(LK_INVALID, "the system allows no further thread") : (int)LK_OK;
+}
+
+EXPORT int lk_workers(void) {
+    Lock lock(pool.mutex);
+    return (int)pool.workers.size();
+}
+
+EXPORT void lk_stop(void) {
+    if (pool.forked) return;
+    wait_for_device();
+    Lock lock(pool.mutex);
+    pool.stopping = true;
+    pool.activations++;
+    std::vector<Worker *> workers;
+    workers.swap(pool.workers);
+    lock.unlock();
+    pool.work.notify_all();
+    for (Worker *worker : workers) {
+        pthread_join(worker->thread, nullptr);
+        delete worker;
+    }
+}
+
+EXPORT int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned block[3], size_t dynamic_shared,
+                     const void *packed, size_t packed_bytes, lk_stream *stream) {
+    std::unique_ptr<Operation> op(new Operation);
+    op->kind = ::kernel;
+    int expected = describe_launch(kernel, op->launch);
+    if ((size_t)expected != packed_bytes)
+        return set_error(LK_INVALID, format("kernel %s takes %d bytes of arguments, not %zu", op->launch.kernel, expected,
+                                            packed_bytes));
+    uint64_t threads = 1;
+    op->pieces = 1;
+    for (int i = 0; i < 3; i++) {
+        threads *= block[i];
+        op->pieces *= grid[i];
+    }
+    if (threads == 0 || threads > 1024 || op->pieces == 0 || dynamic_shared > shared_limit)
+        return set_error(LK_INVALID, format("kernel %s cannot be launched with grid (%u,%u,%u), block (%u,%u,%u) and %zu "
+                                            "bytes of dynamic shared memory", op->launch.kernel, grid[0], grid[1], grid[2],
+                                            block[0], block[1], block[2], dynamic_shared));
+    op->launch.grid = {grid[0], grid[1], grid[2]};
+    op->launch.block = {block[0], block[1], block[2]};
+    op->launch.dynamic_shared = dynamic_shared;
+    op->arguments.assign((const char *)packed, (const char *)packed + packed_bytes);
+    op->launch.arguments = op->arguments.data();
+    install_handlers();
+    return enqueue(std::move(op), stream);
+}
+
+EXPORT int lk_memcpy(void *to, const void *from, size_t bytes, lk_stream *stream, int wait, const char *what) {
+    std::string why;
+    if (bytes && what[3] == 'D' && !in_device_memory(to, bytes, why))
+        return set_error(LK_INVALID, format("%s copy to %s", what, why.c_str()));
+    if (bytes && what[0] == 'D' && !in_device_memory(from, bytes, why))
+        return set_error(LK_INVALID, format("%s copy from %s", what, why.c_str()));
+    std::unique_ptr<Operation> op(new Operation);
+    op->kind = copy;
+    op->to = (char *)to;
+    op->from = (const char *)from;
+    op->bytes = bytes;
+    op->what = !strcmp(what, "HtoD") ? "HtoD" : !strcmp(what, "DtoH") ? "DtoH" : "DtoD";
+    bool overlaps = op->to < op->from + bytes && op->from < op->to + bytes;
+    op->pieces = bytes <= copy_piece || overlaps ? 1 : (bytes + copy_piece - 1) / copy_piece;
+    int status = enqueue(std::move(op), stream);
+    return status == LK_OK && wait ? synchronize(stream_or_default(stream), -1) : status;
+}
+
+EXPORT int lk_memset(void *to, uint32_t value, int width, size_t count, lk_stream *stream, int wait) {
+    std::string why;
+    if (width != 1 && width != 2 && width != 4) return set_error(LK_INVALID, "memset fills elements of 1, 2 or 4 bytes");
+    if ((uintptr_t)to % width) return set_error(LK_INVALID, format("memset of %d-byte elements at %p, which is not aligned", width, to));
+    if (count && !in_device_memory(to, count * width, why)) return set_error(LK_INVALID, "memset of " + why);
+    std::unique_ptr<Operation> op(new Operation);
+    op->kind = fill;
+    op->to = (char *)to;
+    op->bytes = count * width;
+    op->value = value;
+    op->width = width;
+    op->what = "memset";
+    op->pieces = op->bytes <= copy_piece ? 1 : (op->bytes + copy_piece - 1) / copy_piece;
+    int status = enqueue(std::move(op), stream);
+    return status == LK_OK && wait ? synchronize(stream_or_default(stream), -1) : status;
+}
+
+EXPORT int lk_stream_create(int non_blocking, lk_stream **stream) {
+    Lock lock(pool.mutex);
+    *stream = new lk_stream{pool.next_stream++, non_blocking != 0};
+    pool.streams.push_back(*stream);
+    return LK_OK;
+}
+
+EXPORT int lk_stream_destroy(lk_stream *stream) {
+    Lock lock(pool.mutex);
+    stream->destroyed = true;
+    if (pool.default_stream.error.empty()) pool.default_stream.error = stream->error;   // nobody can ask for it otherwise
+    advance();
+    return LK_OK;
+}
+
+EXPORT int lk_stream_synchronize(lk_stream *stream, double timeout_s) {
+    return synchronize(stream_or_default(stream), timeout_s);
+}
+
+EXPORT int lk_stream_query(lk_stream *stream) { return synchronize(stream_or_default(stream), 0); }
+
+EXPORT int lk_synchronize(double timeout_s) { return synchronize(nullptr, timeout_s); }
+
+EXPORT int lk_event_create(lk_event **event) {
+    *event = new lk_event;
+    return LK_OK;
+}
+
+EXPORT int lk_event_destroy(lk_event *event) {
+    delete event;
+    return LK_OK;
+}
+
+EXPORT int lk_event_record(lk_event *event, lk_stream *stream) {
+    std::unique_ptr<Operation> op(new Operation);
+    op->kind = record;
+    op->event = event->latest = std::make_shared<Record>();
+    return enqueue(std::move(op), stream);
+}
+
+EXPORT int lk_stream_wait_event(lk_stream *stream, lk_event *event) {
+    if (!event->latest) return LK_OK;     // never recorded: nothing to wait for
+    std::unique_ptr<Operation> op(new Operation);
+    op->kind = wait_event;
+    op->event = event->latest;
+    return enqueue(std::move(op), stream);
+}
+
+EXPORT int lk_event_synchronize(lk_event *event, double timeout_s) {
+    Lock lock(pool.mutex);
+    std::shared_ptr<Record> record = event->latest;
+    if (record && !wait_until(lock, timeout_s, [&] { return record->done; }))
+        return set_error(LK_NOT_READY, "the event has not come yet");
+    return LK_OK;
+}
+
+EXPORT int lk_event_query(lk_event *event) { return lk_event_synchronize(event, 0); }
+
+EXPORT int lk_event_elapsed_ms(lk_event *start, lk_event *end, double *milliseconds) {
+    Lock lock(pool.mutex);
+    if (!start->latest || !end->latest) return set_error(LK_INVALID, "an event that was never recorded has no time");
+    if (!start->latest->done || !end->latest->done) return set_error(LK_NOT_READY, "the event has not come yet");
+    *milliseconds = (end->latest->time - start->latest->time) * 1e3;
+    return LK_OK;
+}
+
+EXPORT int lk_abort(void) {
+    Lock lock(pool.mutex);
+    if (pool.forked) return LK_OK;
+    for (lk_stream *stream : pool.streams) {
+        std::deque<Operation *> kept;
+        for (Operation *op : stream->queue) {
+            if (op->active) {
+                op->aborted = true;
+                op->cancelled = true;
+                kept.push_back(op);
+            } else {
+                if (op->kind == record) op->event->done = true;
+                delete op;
+            }
+        }
+        stream->queue.swap(kept);
+    }
+    uint64_t last = pool.next_number - 1;
+    wait_until(lock, -1, [&] { return passed(nullptr, last); });
+    return LK_OK;
+}
+
+EXPORT void lk_trace(int on) {
+    Lock lock(pool.mutex);
+    pool.tracing = on != 0;
+    if (!on) pool.trace.clear();
+}
+
+EXPORT size_t lk_trace_take(lk_record *records, size_t count) {
+    Lock lock(pool.mutex);
+    size_t taken = 0;
+    while (taken < count && !pool.trace.empty()) {
+        records[taken++] = pool.trace.front();
+        pool.trace.pop_front();
+    }
+    return taken;
+}

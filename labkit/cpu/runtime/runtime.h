@@ -1,0 +1,70 @@
+// Inside the runtime: what its files share. abi.h is what Python sees, include/labkit/*.h what kernels see.
+//
+//   context.h   switching stacks
+//   block.cpp   a block of threads on one worker: fibers, barriers, warps, printf; run_block() and what kernels call
+//   pool.cpp    streams, events, the workers that run what is ready, faults
+//   memory.cpp  device memory: red zones, poison, limit, whose address is it
+//   module.cpp  loading compiled kernels, finding kernels and symbols
+//
+// A worker is a thread of the operating system. It takes blocks of ready kernels and runs the threads of a block one
+// after the other: a kernel without barriers is a plain loop. A thread that has to wait keeps its stack, and the worker
+// goes on with the next thread on another one (a fiber).
+#pragma once
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string>
+#include "abi.h"
+#include "context.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define EXPORT __attribute__((visibility("default")))
+
+std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
+int set_error(int status, const std::string &sentence);   // what lk_error returns; gives the status back
+double now();                                             // seconds on CLOCK_MONOTONIC
+
+// ---- block.cpp ------------------------------------------------------------------------------------------------------
+
+struct Index { unsigned x, y, z; };
+
+// What the blocks of a launch have in common.
+struct Launch {
+    const char *kernel;                    // its name
+    void (*call)(const char *arguments);   // run the current thread
+    const char *arguments;
+    Index grid, block;
+    size_t dynamic_shared;
+    uintptr_t text_begin, text_end;        // the module's code
+    // Its thread-local segment, the static shared memory: which one, and how much of it the file fills.
+    size_t tls_number, tls_initialized, tls_bytes;
+    double *block_seconds;                 // what a block took when last measured; 0 at first
+};
+
+constexpr size_t shared_limit = 256 << 10;   // of dynamic shared memory
+
+struct Block;
+Block *new_block();                                        // a worker's room for one block at a time
+void begin_launch(Block &, const Launch &);                // prepare this worker for blocks of that launch
+bool run_block(Block &, Index at, const volatile bool *cancelled, std::string &error);   // false: failed, and why
+void trim_stacks(Block &);                                 // give back memory that deep stacks took
+
+// In a signal handler of a worker: if a kernel ran, leave its launch. They return if none ran.
+void leave_after_signal(int signal, siginfo_t *, void *context);
+void leave_if_cancelled(void *context);                    // and only out of the kernel's own code
+
+// ---- memory.cpp -----------------------------------------------------------------------------------------------------
+
+void add_symbol_range(const void *address, size_t bytes, const void *owner);   // __device__ and __constant__ variables
+void remove_symbol_ranges(const void *owner);
+bool in_device_memory(const void *address, size_t bytes, std::string &why_not);
+std::string describe_address(const void *address);         // "12 bytes past the end of the allocation of ..."
+
+// ---- pool.cpp -------------------------------------------------------------------------------------------------------
+
+int wait_for_device();                                     // until everything queued has run
+
+// ---- module.cpp -----------------------------------------------------------------------------------------------------
+
+int describe_launch(lk_kernel *, Launch &);                // fills in what the module knows; the bytes of arguments
