@@ -181,7 +181,7 @@ def save(page, path):
     """
     path = Path(path)
     if path.suffix == ".png":
-        data = png(page.fig)
+        data = png(page)
     elif path.suffix == ".svg":
         import matplotlib
 
@@ -194,18 +194,21 @@ def save(page, path):
     write(path, data)
 
 
-def png(fig):
-    """The figure as PNG bytes. 256 colours: a third of the size at no visible loss."""
+def png(page):
+    """The page as PNG bytes with its alt text as description. 256 colours: a third of the size at no visible loss."""
     from PIL import Image
+    from PIL.PngImagePlugin import PngInfo
 
     stream = io.BytesIO()
-    fig.savefig(stream, format="raw", dpi=DPI * DENSITY)
+    page.fig.savefig(stream, format="raw", dpi=DPI * DENSITY)
     pixels = stream.getvalue()
-    width = int(fig.get_size_inches()[0] * DPI * DENSITY)
+    width = int(page.fig.get_size_inches()[0] * DPI * DENSITY)
     image = Image.frombytes("RGBA", (width, len(pixels) // (4 * width)), pixels).convert("RGB")
     image = image.quantize(256, dither=Image.Dither.NONE)
+    about = PngInfo()
+    about.add_itxt("Description", page.alt)
     stream = io.BytesIO()
-    image.save(stream, "png", optimize=True, dpi=(DPI * DENSITY, DPI * DENSITY))
+    image.save(stream, "png", optimize=True, dpi=(DPI * DENSITY, DPI * DENSITY), pnginfo=about)
     return stream.getvalue()
 
 
@@ -224,7 +227,7 @@ def _show(page):
         return
     from IPython.display import display
 
-    data = {"image/png": base64.b64encode(png(page.fig)).decode(), "text/plain": page.plain or page.alt}
+    data = {"image/png": base64.b64encode(png(page)).decode(), "text/plain": page.plain or page.alt}
     about = {"alt": page.alt, "width": round(page.width), "height": round(page.height)}
     display(data, metadata={"image/png": about}, raw=True)
 

@@ -1,0 +1,206 @@
+"""The ladder: time over floor, rung by rung."""
+
+import math
+
+from labkit.draw.style import AMBER, BLUE, GREEN, INK, MUTED, ORANGE, PALE, PAPER, SMALL, canvas
+from labkit.draw.words import Measured, layer_name, ms, need, times
+from labkit.errors import LabError
+
+TOP, HEAD, STEP, GAP = 54, 26, 27, 22  # pixels: heading, over the bars, a bar, between panels
+
+
+def ladder(table, layer=None, batch=None, device=None, date=None, library=None, published=None, highlight=None,
+           title=None, path=None, ax=None):  # fmt: skip
+    """Time over floor, a row a rung: how far each kernel is from what the machine can do.
+
+    Parameters
+    ----------
+    table : DataFrame or Recorded
+        What `bench` or `recorded` returned: a row a rung, in the ladder's order, with ``label`` ("01 baseline"),
+        ``op_ms`` and ``x_floor`` (op time over floor). Where it holds several layers, and no `layer` is asked for,
+        each gets a panel of its own; where it holds several batches, and no `batch` is asked for, the largest is
+        drawn.
+    layer : Layer or str, optional
+        Draw this layer only.
+    batch : int, optional
+        Draw this batch only.
+    device, date : str, optional
+        What measured it, and when, where the table does not say so.
+    library : DataFrame, optional
+        The library's times: rows of the same columns, drawn below the rungs, each with a dashed line up through
+        them. `labkit.results.cudnn()` will do beside times of an H200: its best for each precision that the
+        table has.
+    published : DataFrame, optional
+        Published figures of the same steps: ``label``, ``x_floor`` (over the floor of *their* GPU) and, for
+        several panels, ``layer``: a ring in the rung's row.
+    highlight : str, optional
+        Label of the rung in question; by default the last one.
+    title : str, optional
+        In place of the message.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
+    ax : matplotlib Axes, optional
+        Draw there, one layer only, and show nothing.
+
+    Raises
+    ------
+    LabError
+        If columns or rows are missing, or if a rung has several rows for a layer and batch.
+    """
+    who = "draw.ladder"
+    data = Measured(table, ["label", "op_ms", "x_floor"], who, device, date)
+    data.only(who, layer=layer)
+    if batch is None and "batch" in data.rows:
+        batch = int(data.rows["batch"].max())
+    rows = data.only(who, batch=batch).rows
+    layers = list(dict.fromkeys(rows["layer"])) if "layer" in rows else [layer_name(layer) or ""]
+    if ax is not None and len(layers) > 1:
+        raise LabError(f"{who}(ax=) has room for one layer, the table holds {', '.join(layers)}: pick one with layer=")
+    if library is not None:
+        precisions = set(rows["dtype"]) if "dtype" in rows else {"float32"}
+        library = _library(library, layers, batch, data.device, precisions)
+    if published is not None:
+        need(published, ["label", "x_floor"], who)
+    rungs = list(dict.fromkeys(rows["label"]))
+    others = [] if library is None else [name for name in dict.fromkeys(library["label"]) if name not in rungs]
+    highlight = rungs[-1] if highlight is None else highlight
+    panels = [_Panel(each, rows, library, published) for each in layers]
+
+    across = min(2, len(panels))
+    head = HEAD + (24 if len(panels) > 1 else 0)
+    foot = 62 if any(panel.rings for panel in panels) else 44
+    panel_height = head + STEP * len(rungs + others) + foot
+    with canvas(TOP + math.ceil(len(panels) / across) * panel_height, path=path, ax=ax) as page:
+        where = layers[0] if len(layers) == 1 else ""
+        subtitle = data.subtitle(where, f"batch {batch:,}" if batch else "")
+        page.heading(title or _message(panels, highlight), subtitle)
+        left = 22 + max(page.text_width(label, weight="bold") for label in rungs + others)
+        width = (page.width - left - 12 - GAP * (across - 1)) / across
+        for i, panel in enumerate(panels):
+            x, y = left + i % across * (width + GAP), TOP + i // across * panel_height
+            if len(panels) > 1:
+                page.text(x, y + 24, panel.layer, weight="bold")
+            frame = page.axes(x, y + head, x + width, y + panel_height - foot)
+            panel.draw(page, frame, rungs, others, highlight, width, named=i % across == 0)
+        page.alt = f"Bar chart, op time over floor, log scale. {subtitle.replace('   ·   ', ', ')}. "
+        page.alt += " ".join(panel.words() for panel in panels)
+        page.plain = "Figure: the ladder, op time over floor for each rung"
+
+
+class _Panel:
+    """One layer's part of the ladder: milliseconds and times over the floor for each label."""
+
+    def __init__(self, layer, rows, library, published):
+        self.layer, self.ms, self.over, floors = layer, {}, {}, []
+        for row in [*_of(layer, rows), *_of(layer, library)]:
+            label = row["label"]
+            if label in self.ms:
+                raise LabError(f"draw.ladder got several rows of {label} for {layer or 'the layer'}: one each, please")
+            self.ms[label], self.over[label] = float(row["op_ms"]), float(row["x_floor"])
+            floors.append(self.ms[label] / self.over[label])
+        low, high = min(floors), max(floors)
+        self.floor = f"floor {ms(high)}" if high < 1.01 * low else f"floor {ms(low)} to {ms(high)}, by precision"
+        self.rings = {}
+        for row in _of(layer, published):
+            self.rings.setdefault(row["label"], []).append(float(row["x_floor"]))
+
+    def value(self, label):
+        return f"{ms(self.ms[label])}  {times(self.over[label])}"
+
+    def words(self):
+        """The panel as a sentence."""
+        rows = ", ".join(f"{label} {ms(self.ms[label])} ({times(self.over[label])})" for label in self.ms)
+        rings = "".join(f", published {label} {times(ring)}" for label in self.rings for ring in self.rings[label])
+        return f"{self.layer + ': ' if self.layer else ''}{rows}{rings}; {self.floor}."
+
+    def draw(self, page, ax, rungs, others, highlight, width, named):
+        labels = rungs + others
+        self._scale(page, ax, labels, width)
+        ax.set_yticks(range(len(labels)), labels if named else [""] * len(labels))
+        for text, label in zip(ax.get_yticklabels(), labels, strict=True):
+            text.set(weight="bold" if label == highlight else "normal", color=MUTED if label in others else INK)
+        ax.tick_params(pad=6)
+        ax.spines[:].set_visible(False)
+        ax.grid(axis="x")
+        low, right = ax.get_xlim()
+        clear = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5}
+        beside = {"textcoords": "offset points", "va": "center", "zorder": 5, "bbox": clear}
+        for y, label in enumerate(labels):
+            weight, ink = "bold" if label == highlight else "normal", MUTED if label in others else INK
+            if label not in self.ms:
+                ax.annotate("not measured", (1, y), (6, 0), size=SMALL, color=MUTED, **beside)
+                continue
+            over = self.over[label]
+            color = MUTED if label in others else BLUE if label == highlight else PALE
+            ax.barh(y, over - 1, left=1, height=0.62, color=color)
+            if label in others:
+                ax.plot([over, over], [-0.5, y - 0.31], color=MUTED, lw=1.2, ls=(0, (4, 3)), zorder=2.5)
+            # The value follows its bar, unless a published ring is in the way.
+            rings = self.rings.get(label, ())
+            reach = (right / low) ** ((page.text_width(self.value(label), weight=weight) + 12) / width)
+            end = max([1, over, *(ring for ring in rings if over / 1.1 < ring < over * reach)])
+            apart = (9 if end in rings else 6, -0.5)
+            ax.annotate(self.value(label), (end, y), apart, weight=weight, color=ink, **beside)
+            for ring in rings:
+                ax.plot(ring, y, "o", ms=6.5, mfc=PAPER, mec=ORANGE, mew=1.8, zorder=6, clip_on=False)
+        ax.axvline(1, color=GREEN, lw=2.2, clip_on=False, zorder=4)
+        above = {"xycoords": "axes fraction", "textcoords": "offset points", "size": SMALL}
+        ax.annotate(self.floor, (0, 1), (-1, 5), color=GREEN, weight="bold", **above)
+        if self.rings:
+            note = "○ as published, over the floor of its own GPU"
+            ax.annotate(note, (0.5, 0), (0, -42), color=AMBER, ha="center", **above)
+
+    def _scale(self, page, ax, labels, width):
+        """A log axis from the floor (or below, if a time is) to where the longest bar's value still has room."""
+        room = max(page.text_width(self.value(label), weight="bold") for label in self.ms) + 12
+        seen = [*self.over.values(), *(ring for rings in self.rings.values() for ring in rings)]
+        low = min(1.0, min(seen) / 1.1)
+        reach = max([*seen, 2.0]) * 1.02 / low
+        right = low * reach ** (width / max(width - room, width / 3))
+        ax.set_xscale("log")
+        ax.set(xlim=(low, right), ylim=(len(labels) - 0.5, -0.5), xlabel="op time over floor (log scale)")
+        digits = ((1, 2, 5), (1, 3), (1,))[min(2, int(math.log10(right / low)))]
+        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(right)) + 1)
+        ticks = [d * 10.0**e for e in decades for d in digits if low <= d * 10.0**e <= right]
+        ax.set_xticks(ticks, [f"{tick:,.10g}×" for tick in ticks])
+        ax.set_xticks([], minor=True)
+
+
+def _message(panels, label):
+    over = [panel.over[label] for panel in panels if label in panel.over]
+    if not over:
+        return "The ladder: op time over floor"
+    if max(over) < 1:
+        return f"{label}: {times(max(over))} its floor"
+    spread = times(over[0]) if len(over) == 1 else f"{times(min(over))} to {times(max(over))}"
+    return f"{label}: {spread} the time that the machine needs"
+
+
+def _of(layer, rows):
+    """The rows of one layer as dicts."""
+    records = [] if rows is None else rows.to_dict("records")
+    return [row for row in records if "layer" not in row or layer_name(row["layer"]) == layer]
+
+
+def _library(table, layers, batch, device, precisions):
+    """The library's rows for these layers and this batch; of cuDNN's own table, the best of these precisions."""
+    if "median_ms" not in table:
+        need(table, ["label", "op_ms", "x_floor"], "draw.ladder(library=)")
+        return table if "batch" not in table or batch is None else table[table["batch"] == batch]
+    if device and "H200" not in device:
+        raise LabError(f"cuDNN was measured on an H200; beside times of {device} its row would compare two machines")
+    import pandas as pd
+
+    from labkit.layers import layer as find
+
+    rows = []
+    for name in layers:
+        network, _, number = name.rpartition(" layer ")
+        for mode, dtype in (("fp32", "float32"), ("fp16", "float16")):
+            found = table[(table["network"] == network) & (table["layer"].astype(str) == number)]
+            found = found[(found["batch"] == batch) & found["mode"].str.startswith(mode)]
+            if len(found) and dtype in precisions:
+                best = float(found["median_ms"].min())
+                over = best / find(name).floor_ms(batch, dtype, "H200")
+                rows.append({"label": f"cuDNN {mode.upper()}", "layer": name, "op_ms": best, "x_floor": over})
+    return pd.DataFrame(rows) if rows else None
