@@ -1,0 +1,292 @@
+"""The network: its layers in NumPy, its kernels, and the forward pass on the engine against NumPy's."""
+
+import hashlib
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+import labkit
+from labkit import network
+from labkit.errors import LabError
+from labkit.ladder import Plan
+from labkit.network import (
+    LeNet86,
+    course_table,
+    forward_numpy,
+    fully_connected,
+    load_weights,
+    max_pool,
+    pool_size,
+    provenance,
+    relu,
+    softmax,
+)
+
+RANDOM = np.random.default_rng(86)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return labkit.dataset(size=86)
+
+
+@pytest.fixture(scope="module")
+def weights():
+    return load_weights()
+
+
+# --------------------------------------------------------------------------------------------------------------- NumPy
+def plain_max_pool(x, window, stride, Ho, Wo):
+    """The definition, element by element."""
+    y = np.empty((*x.shape[:2], Ho, Wo), x.dtype)
+    for b, m, h, w in np.ndindex(y.shape):
+        y[b, m, h, w] = x[b, m, h * stride : h * stride + window, w * stride : w * stride + window].max()
+    return y
+
+
+POOLS = [  # H, W, window, stride, ceil, Ho, Wo as PyTorch's MaxPool2d has them
+    (80, 80, 2, 2, False, 40, 40),
+    (34, 34, 4, 4, True, 9, 9),
+    (34, 33, 4, 4, False, 8, 8),
+    (7, 10, 3, 2, False, 3, 4),
+    (7, 10, 3, 2, True, 3, 5),
+    (5, 9, 2, 3, True, 2, 3),
+    (4, 7, 1, 2, True, 2, 4),  # the window after the last would begin outside
+    (3, 5, 3, 1, False, 1, 3),
+]
+
+
+@pytest.mark.parametrize(("H", "W", "window", "stride", "ceil", "Ho", "Wo"), POOLS)
+def test_max_pool(H, W, window, stride, ceil, Ho, Wo):
+    assert pool_size(H, window, stride, ceil) == Ho
+    assert pool_size(W, window, stride, ceil) == Wo
+    x = RANDOM.normal(size=(2, 3, H, W)).astype(np.float32)
+    y = max_pool(x, window, stride, ceil)
+    assert y.dtype == x.dtype
+    assert (y == plain_max_pool(x, window, stride, Ho, Wo)).all()
+
+
+def test_small_layers():
+    x = np.array([[-1.0, 2.0], [0.5, -0.25]])
+    assert (relu(x) == [[0, 2], [0.5, 0]]).all()
+    y = fully_connected(x, np.array([[1.0, 0.0, 2.0], [3.0, 1.0, 0.0]]), np.array([10.0, 20.0, 30.0]))
+    np.testing.assert_allclose(y, [[15, 22, 28], [9.75, 19.75, 31]])
+    p = softmax(np.array([[0.0, np.log(3)], [1000.0, 1000.0], [-2000.0, 0.0]]))
+    np.testing.assert_allclose(p, [[0.25, 0.75], [0.5, 0.5], [0, 1]])
+
+
+def test_forward_numpy_takes_any_convolution(digits, weights):
+    images = digits.images[:3]
+    probabilities = forward_numpy(images, weights)
+    assert probabilities.shape == (3, 10)
+    assert probabilities.dtype == np.float32
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    exact = forward_numpy(images, weights, conv=labkit.conv_float64)
+    np.testing.assert_allclose(probabilities, exact, atol=1e-5)
+
+
+# -------------------------------------------------------------------------------------------------------------- weights
+def test_weights_are_the_recorded_ones(weights):
+    assert sum(w.size for w in weights.values()) == 196 + 3136 + 1296 * 32 + 32 + 320 + 10
+    path = network.data_dir() / "weights" / "lenet86-digits.npz"
+    assert path.stat().st_size < 200_000
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == provenance()["sha256"]
+
+
+def test_bad_weights_are_refused(tmp_path, weights):
+    with pytest.raises(LabError, match=r"no weights .*lenet86-cifar\.npz.*Train them"):
+        load_weights("cifar")
+    path = tmp_path / "mine.npz"
+    path.write_bytes(b"PK\x03\x04 no zip file")
+    with pytest.raises(LabError, match=r"mine\.npz is no \.npz file"):
+        load_weights(path)
+    np.savez(path, **weights)
+    assert (load_weights(str(path))["fc1"] == weights["fc1"]).all()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-200])
+    with pytest.raises(LabError, match="damaged"):
+        load_weights(path)
+    damaged = bytearray(whole)
+    damaged[len(whole) // 2] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(LabError, match="damaged"):
+        load_weights(path)
+    path.write_bytes(whole)
+    path.with_suffix(".json").write_text(json.dumps({"sha256": "0" * 64}))
+    with pytest.raises(LabError, match=r"not the file that mine\.json describes"):
+        load_weights(path)
+    with pytest.raises(LabError, match="fc2 is missing"):
+        load_weights({name: w for name, w in weights.items() if name != "fc2"})
+    with pytest.raises(LabError, match=r"conv1 has the shape \(7, 7, 1, 4\); lenet86 needs \(4, 1, 7, 7\)"):
+        load_weights({**weights, "conv1": weights["conv1"].T})
+    with pytest.raises(LabError, match="fc1_bias holds NaN"):
+        load_weights({**weights, "fc1_bias": np.full(32, np.nan, np.float32)})
+
+
+# -------------------------------------------------------------------------------------------------------------- kernels
+def on_device(kernel, outputs, inputs, shape, *sizes, dtype=np.float32):
+    """Run a kernel of 00_network.cu on host arrays."""
+    with network._Memory() as memory:
+        buffers = [memory.copy_in(np.ascontiguousarray(each)) for each in inputs]
+        y = memory.new(shape, dtype)
+        getattr(network._kernels(), kernel)(outputs, *buffers, y, *sizes)
+        result = np.empty(shape, dtype)
+        memory._driver.memcpy_dtoh(result, y)
+        return result
+
+
+@pytest.mark.parametrize(("H", "W", "window", "stride", "ceil", "Ho", "Wo"), POOLS)
+def test_relu_max_pool_kernel(H, W, window, stride, ceil, Ho, Wo):
+    x = RANDOM.normal(-0.5, 1, (3, 5, H, W)).astype(np.float32)
+    shape = 3, 5, Ho, Wo
+    y = on_device("relu_max_pool", 15 * Ho * Wo, [x], shape, 15, H, W, window, stride, Ho, Wo)
+    assert (y == max_pool(relu(x), window, stride, ceil)).all()
+
+
+def test_pooling_keeps_nan():
+    x = np.full((1, 1, 6, 6), -1, np.float32)
+    x[0, 0, 0, 0] = x[0, 0, 3, 3] = np.nan
+    x[0, 0, 1, 1] = 7
+    y = on_device("relu_max_pool", 9, [x], (3, 3), 1, 6, 6, 2, 2, 3, 3)
+    assert np.isnan(y[0, 0])
+    assert np.isnan(y[1, 1])
+    assert np.nansum(y) == 0
+
+
+@pytest.mark.parametrize(("B", "inputs", "outputs"), [(1, 1, 1), (7, 33, 5), (3, 1296, 32), (300, 8, 3)])
+@pytest.mark.parametrize("activate", [0, 1])
+def test_fully_connected_kernel(B, inputs, outputs, activate):
+    x, w, bias = (RANDOM.normal(size=shape).astype(np.float32)
+                  for shape in ((B, inputs), (inputs, outputs), (outputs,)))  # fmt: skip
+    y = on_device("fully_connected", B * outputs, [x, w, bias], (B, outputs), B, inputs, outputs, activate)
+    exact = fully_connected(x.astype(np.float64), w, bias)
+    bound = inputs * 2.0**-24 * (np.abs(x).astype(np.float64) @ np.abs(w) + np.abs(bias)) * 2
+    assert (np.abs(y - (relu(exact) if activate else exact)) <= bound).all()
+
+
+def test_softmax_kernel():
+    x = RANDOM.normal(0, 30, (257, 10)).astype(np.float32)
+    x[0], x[1] = 500, -500
+    y = on_device("softmax", 257, [x], x.shape, 257, 10)
+    np.testing.assert_allclose(y, softmax(x.astype(np.float64)), rtol=1e-4, atol=1e-9)
+
+
+def test_half_kernels():
+    every_half = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    wide = on_device("half_to_float", 2**16, [every_half], (2**16,), 2**16)
+    np.testing.assert_array_equal(wide, every_half.astype(np.float32))
+    x = np.concatenate([RANDOM.normal(0, 1, 999), RANDOM.normal(0, 1e-7, 99), [65519, 65520, 1e9, 2049, 2051, -0.0]])
+    narrow = on_device("float_to_half", len(x), [x.astype(np.float32)], (len(x),), len(x), dtype=np.float16)
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(narrow, x.astype(np.float32).astype(np.float16))
+
+
+# --------------------------------------------------------------------------------------------------------- forward pass
+@pytest.mark.parametrize("number", [rung.number for rung in labkit.LADDER])
+def test_every_rung_inside_the_network(number, digits, weights):
+    images = digits.images[:7]
+    net = LeNet86(conv=labkit.variant(number))
+    expected = forward_numpy(images, weights)
+    tolerance = 2e-2 if net.conv[0].io_dtype == np.float16 else 2e-5
+    for course in (False, True):
+        np.testing.assert_allclose(net.forward(images, course=course), expected, atol=tolerance)
+    assert (net.forward(images).argmax(axis=1) == expected.argmax(axis=1)).all()
+
+
+def test_a_pair_of_variants(digits, weights):
+    net = LeNet86(conv=(labkit.variant(2), labkit.variant(1, block=(8, 8))))
+    assert repr(net) == "<LeNet86 with 02 constant and 01 baseline, block=8x8>"
+    np.testing.assert_allclose(net.forward(digits.images[:3]), forward_numpy(digits.images[:3], weights),
+                               atol=2e-5)  # fmt: skip
+
+
+def test_times(digits):
+    net = LeNet86()
+    assert net.times is None
+    net.forward(digits.images[:2])
+    assert net.times.layer_ms is None
+    assert all(t > 0 for t in net.times.op_ms)
+    assert sum(net.times.op_ms) / 1e3 < net.times.total_s
+    net.forward(digits.images[:2], course=True)
+    for op, layer in zip(net.times.op_ms, net.times.layer_ms, strict=True):
+        assert 0 < op < layer
+    assert sum(net.times.layer_ms) / 1e3 < net.times.total_s
+
+
+def test_accuracy(digits, weights):
+    images, labels = digits.images[:40], digits.labels[:40].copy()
+    labels[:4] += 1  # four wrong ones, whatever the network says
+    predicted = forward_numpy(images, weights).argmax(axis=1)
+    net = LeNet86()
+    assert net.accuracy(images, labels) == (predicted == labels).mean()
+    assert net.accuracy(images, labels, batch=16) == (predicted == labels).mean()
+    with pytest.raises(LabError, match="40 images need as many labels"):
+        net.accuracy(images, labels[:-1])
+
+
+def test_course_table(digits, weights):
+    few = digits.images[:6], digits.labels[:6]
+    table = course_table(LeNet86(), *few, batches=(4, 9))
+    assert list(table.columns) == ["batch", "op time 1 ms", "op time 2 ms", "layer time 1 ms", "layer time 2 ms",
+                                   "total s", "accuracy", "distinct images"]  # fmt: skip
+    assert table["batch"].tolist() == [4, 9]
+    assert table["distinct images"].tolist() == [4, 6]
+    right = forward_numpy(few[0], weights).argmax(axis=1) == few[1]
+    assert table["accuracy"].tolist() == pytest.approx([right[:4].mean(), (right.sum() + right[:3].sum()) / 9])
+    assert (table["layer time 2 ms"] > table["op time 2 ms"]).all()
+    with pytest.raises(LabError, match="at least one image, not 0"):
+        course_table(LeNet86(), *few, batches=(0,))
+
+
+def test_nothing_is_left_on_the_device(digits, monkeypatch):
+    """Neither after a pass nor after one that failed on its way."""
+    from labkit.cuda import driver
+
+    net = LeNet86(conv=labkit.variant(7))
+    net.forward(digits.images[:2])
+    kept, mem_alloc = [], driver.mem_alloc
+
+    def keep(size):  # or Python would free what nobody refers to any more
+        kept.append(mem_alloc(size))
+        return kept[-1]
+
+    monkeypatch.setattr(driver, "mem_alloc", keep)
+    free_before = driver.mem_get_info()[0]
+    net.forward(digits.images[:50])
+    assert len(kept) > 10
+    assert driver.mem_get_info()[0] == free_before
+
+    run, count = Plan.run, itertools.count()
+
+    def fail_in_conv2(self, stream=None):
+        if next(count) == 1:
+            assert driver.mem_get_info()[0] < free_before
+            raise driver.LogicError("on purpose")
+        run(self, stream)
+
+    monkeypatch.setattr(Plan, "run", fail_in_conv2)
+    with pytest.raises(driver.LogicError, match="on purpose"):
+        net.forward(digits.images[:50])
+    assert driver.mem_get_info()[0] == free_before
+
+
+@pytest.mark.parametrize("shape", [(1, 86, 86), (2, 1, 86, 85), (2, 3, 86, 86), (0, 1, 86, 86)])
+def test_images_of_another_shape_are_refused(shape):
+    with pytest.raises(LabError, match=r"lenet86 takes \[B, 1, 86, 86\]"):
+        LeNet86().forward(np.zeros(shape, np.float32))
+
+
+@pytest.mark.parametrize("conv", ["01 baseline", (1, 2), ()])
+def test_what_is_no_variant_is_refused(conv):
+    with pytest.raises(LabError, match="conv is a variant"):
+        LeNet86(conv=conv)
+
+
+def test_images_of_another_dtype_are_converted(digits):
+    net = LeNet86()
+    as_double = digits.images[:2].astype(np.float64)
+    np.testing.assert_array_equal(net.forward(as_double), net.forward(digits.images[:2]))
+    flipped = digits.images[:2, :, ::-1, :]  # not contiguous
+    np.testing.assert_array_equal(net.forward(flipped), net.forward(flipped.copy()))
