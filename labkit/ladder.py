@@ -613,6 +613,7 @@ def _compiler_arguments(variant: Variant, defines: dict[str, int]) -> dict:
 
 
 _modules: dict = {}
+_masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it
 
 
 def _module(variant: Variant, defines: dict[str, int]):
@@ -673,6 +674,7 @@ class Plan:
         self.k = self._allocate(size * int(np.prod(layer.k_shape)))
         self.y = self._allocate(size * int(np.prod(y_shape, dtype=np.int64))) if y is None else y
         self._constant = self._constant_address(module)
+        self._mask = None  # digest of the mask it was loaded with
 
         scratch = variant.rung.scratch(_scope(layer, 1, variant.options))
         self.images = self._images_a_launch(scratch)
@@ -717,7 +719,7 @@ class Plan:
                 f"{self.variant.label}: the __constant__ array {self.variant.constant} has {size:,} bytes, "
                 f"the mask of {self.layer} {needed:,}: make the array larger"
             )
-        return address
+        return int(address)
 
     def _images_a_launch(self, scratch):
         """As many as the grid and the scratch buffer have room for, in chunks of nearly equal size."""
@@ -735,7 +737,8 @@ class Plan:
         ----------
         x : array [B,C,H,W], optional
         k : array [M,C,K,K], optional
-            Also copied to the __constant__ array, if the variant has one.
+            Also copied to the __constant__ array, if the variant has one. Plans of the same module share that
+            array: `run` copies again where another plan has loaded another mask since.
 
         Raises
         ------
@@ -749,6 +752,7 @@ class Plan:
             self._driver.memcpy_htod(self.k, k)
             if self._constant is not None:
                 self._driver.memcpy_htod(self._constant, k)
+                self._mask = _masks[self._constant] = hashlib.sha256(k).digest()
 
     def _as_input(self, name, array, shape):
         array = np.ascontiguousarray(array, self.variant.io_dtype)
@@ -758,6 +762,10 @@ class Plan:
 
     def run(self, stream=None) -> None:
         """The op: launch the kernels. Returns before they have finished."""
+        if self._mask is not None and _masks[self._constant] != self._mask:
+            size = int(np.prod(self.layer.k_shape)) * self.variant.io_dtype.itemsize
+            self._driver.memcpy_dtod_async(self._constant, self.k, size, stream)
+            _masks[self._constant] = self._mask
         for call, grid, block, arguments, shared in self._calls:
             call(grid, block, stream, *arguments, shared_size=shared)
 

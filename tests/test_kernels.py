@@ -126,13 +126,21 @@ def test_plan_on_a_stream():
 
 
 @pytest.mark.parametrize("number", [2, 4])
-def test_two_plans_of_a_module_can_change_the_constant_mask(number):
-    """A mask in __constant__ belongs to the module: the last one loaded is the one that counts."""
-    layer = Layer("small", 1, 9, 11, 2, 7)
-    x = np.ones(layer.x_shape(1), np.float32)
-    for value in (1, 2):
-        y = run(variant(number), layer, 1, x, np.full(layer.k_shape, value, np.float32))
-        assert (y == 49 * value).all()
+def test_plans_that_share_a_constant_mask_do_not_mix_their_masks_up(number):
+    """A __constant__ array belongs to the module, and both layers of lenet86 use the same one."""
+    layers = [Layer("first", 1, 9, 11, 2, 7), Layer("second", 3, 8, 10, 4, 7)]
+    plans = [variant(number).plan(layer, 1) for layer in layers]
+    for plan, value in zip(plans, (1, 2), strict=True):
+        plan.load(np.ones(plan.layer.x_shape(1)), np.full(plan.layer.k_shape, value))
+    for _ in range(2):
+        for plan, expected in zip(plans, (49, 3 * 49 * 2), strict=True):
+            plan.run()
+            assert (plan.result() == expected).all()
+    plans[0].load(k=np.full(layers[0].k_shape, 5))
+    plans[0].run()
+    assert (plans[0].result() == 5 * 49).all()
+    for plan in plans:
+        plan.close()
 
 
 def test_a_closed_plan_has_given_its_memory_back():

@@ -40,7 +40,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
     wmma::fragment<wmma::matrix_a, WM, WN, DEPTH, half, wmma::row_major> k_fragment;
     wmma::fragment<wmma::matrix_b, WM, WN, DEPTH, half, wmma::row_major> u_fragment;
     wmma::fragment<wmma::accumulator, WM, WN, DEPTH, float> sum;
-    wmma::fill_fragment(sum, 0);
+    wmma::fill_fragment(sum, 0.0f);
     for (int step = 0; step < depth; step += DEPTH) {
         for (int i = warp * 32 + lane; i < WM * DEPTH; i += WARPS * 32) {
             const int m = m0 + i / DEPTH, column = step + i % DEPTH;
