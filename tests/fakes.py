@@ -1,5 +1,6 @@
 """Variants that compute with NumPy, right or wrong in a chosen way: the checker's and the bench's test subjects."""
 
+import itertools
 import time
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from labkit.errors import LabError
 from labkit.ladder import Rounding
 from labkit.reference import conv_float64
 
+_numbers = itertools.count()
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 
 
@@ -27,7 +29,7 @@ class FakeVariant:
         self.io_dtype = np.dtype(self.rounding.storage)
         self.rung = SimpleNamespace(number=99)
         self.options = {"block": (16, 16)}
-        self.identity = f"fake {id(self)}"
+        self.identity = f"fake {next(_numbers)}"
         self.plans = 0
 
     def supports(self, layer):

@@ -134,8 +134,8 @@ def test_a_damaged_file_is_not_overwritten(tmp_path):
 def test_a_bench_table_can_be_recorded(tmp_path, monkeypatch):
     from fakes import FakeVariant
 
-    from labkit.bench import bench
-    from labkit.check import check
+    from labkit.benchmark import bench
+    from labkit.checker import check
     from labkit.devices import device
 
     variant = FakeVariant(label="01 baseline")

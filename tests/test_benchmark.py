@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct
 
-import labkit.bench
-from labkit.bench import bench, refuse_impossible
-from labkit.check import CheckFailed, check
+import labkit.benchmark
+from labkit.benchmark import bench, refuse_impossible
+from labkit.checker import CheckFailed, check
 from labkit.devices import device, known
 from labkit.errors import LabError
 from labkit.ladder import Rounding
@@ -29,8 +29,8 @@ def quick(x, k, state):
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    monkeypatch.setattr(labkit.bench, "WARM_UP_S", 0)
-    monkeypatch.setattr(labkit.bench, "SECONDS", 0.01)
+    monkeypatch.setattr(labkit.benchmark, "WARM_UP_S", 0)
+    monkeypatch.setattr(labkit.benchmark, "SECONDS", 0.01)
 
 
 def verified(compute=quick, **facts):
@@ -74,14 +74,14 @@ def test_the_layer_time_covers_a_fresh_plan():
     variant = verified(takes_s=0.003)
     before = variant.plans
     table = bench(variant, ODD, 2, 3)
-    assert variant.plans == before + 1 + 1 + labkit.bench.LAYER_RUNS
+    assert variant.plans == before + 1 + 1 + labkit.benchmark.LAYER_RUNS
     assert table["layer_ms"][0] >= 3
 
 
 def test_defaults_suit_the_engine():
     table = bench(verified(), ODD)
-    assert table["batch"][0] == labkit.bench.BATCH[device().engine]
-    fewest, most = labkit.bench.RUNS
+    assert table["batch"][0] == labkit.benchmark.BATCH[device().engine]
+    fewest, most = labkit.benchmark.RUNS
     assert fewest <= table["repeat"][0] <= most
 
 
@@ -148,7 +148,7 @@ def test_the_first_and_the_last_image_are_checked(image):
 
 
 def test_an_image_that_nobody_writes_is_found_wherever_it_is():
-    missing = np.setdiff1d(np.arange(200), labkit.bench._Spots(ODD, 200, {}, np.random.default_rng(0)).images)
+    missing = np.setdiff1d(np.arange(200), labkit.benchmark._Spots(ODD, 200, {}, np.random.default_rng(0)).images)
 
     def forgets_many(x, k, state):
         y = quick(x, k, state)
@@ -161,14 +161,14 @@ def test_an_image_that_nobody_writes_is_found_wherever_it_is():
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 1000])
 def test_the_images_looked_at(batch):
-    images = labkit.bench._Spots(ODD, batch, {}, np.random.default_rng(0)).images
+    images = labkit.benchmark._Spots(ODD, batch, {}, np.random.default_rng(0)).images
     assert images[0] == 0
     assert images[-1] == batch - 1
-    assert len(set(images)) == len(images) == min(batch, labkit.bench.CHECKED_IMAGES)
+    assert len(set(images)) == len(images) == min(batch, labkit.benchmark.CHECKED_IMAGES)
 
 
 def test_a_time_that_cannot_be_is_refused(monkeypatch):
-    monkeypatch.setattr(labkit.bench, "_timed", lambda plan: plan.run() or 1e-9)
+    monkeypatch.setattr(labkit.benchmark, "_timed", lambda plan: plan.run() or 1e-9)
     with pytest.raises(LabError, match=r"cannot do it in less than.*bug in the measurement"):
         bench(verified(), ODD, 10)
 

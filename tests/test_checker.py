@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct
 
-from labkit.check import TEST_SHAPES, CheckFailed, check, compare, is_verified, largest_exact_integer, tolerance
+from labkit.checker import TEST_SHAPES, CheckFailed, check, compare, is_verified, largest_exact_integer, tolerance
 from labkit.errors import LabError
 from labkit.ladder import Rounding
 from labkit.layers import Layer

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from labkit.check import CheckFailed, compare, is_verified, poison, tolerance
+from labkit.checker import CheckFailed, compare, is_verified, poison, tolerance
 from labkit.devices import Device, device
 from labkit.errors import LabError
 from labkit.layers import Layer
