@@ -29,8 +29,9 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from labkit import files  # noqa: E402
+from labkit.checker import tolerance  # noqa: E402
 from labkit.errors import LabError  # noqa: E402
-from labkit.ladder import LADDER, variant  # noqa: E402
+from labkit.ladder import LADDER, Variant, variant  # noqa: E402
 from labkit.layers import LENET86, Layer  # noqa: E402
 from labkit.reference import conv_float64, error_scale  # noqa: E402
 
@@ -49,11 +50,11 @@ def inputs(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
     return x.astype(np.float32), k.astype(np.float32)
 
 
-def verify(name, layer, y, tolerance, dtype=np.float32) -> None:
-    """A time of a wrong result is worth nothing."""
-    x, k = (each.astype(dtype) for each in inputs(layer))
+def verify(name: str, layer: Layer, y: np.ndarray, like: Variant) -> None:
+    """A time of a wrong result is worth nothing: within the rounding of the variant `like`, or the end."""
+    x, k = (each.astype(like.io_dtype) for each in inputs(layer))
     error = np.abs(y - conv_float64(x, k))
-    if not (error <= tolerance(error_scale(x, k), layer.terms)).all():
+    if not (error <= tolerance(like.rounding, error_scale(x, k), layer.terms)).all():
         raise SystemExit(f"{name} is wrong on {layer}: run labkit.check on it")
 
 
@@ -71,8 +72,7 @@ class LoopNest:
         self.arrays = [(*inputs(layer), np.empty(layer.y_shape(BATCH), np.float32)) for layer in LENET86]
         for index, layer in enumerate(LENET86):
             self(index)
-            tolerance = variant(3).rounding.tolerance
-            verify("the loop nest", layer, self.arrays[index][2], tolerance)
+            verify("the loop nest", layer, self.arrays[index][2], variant(3))
 
     def __call__(self, index: int) -> float:
         """Seconds for BATCH images of a layer."""
@@ -156,7 +156,7 @@ class _Engine:
             plan = self.plans[number, index] = chosen.plan(layer, BATCH)
             plan.load(*inputs(layer))
             plan.run()
-            verify(chosen.label, layer, plan.result(), chosen.rounding.tolerance, chosen.io_dtype)
+            verify(chosen.label, layer, plan.result(), chosen)
 
     def time(self, number, index):
         """Seconds for BATCH images of a layer: launches and synchronization."""

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import pandas as pd
 
 import labkit
-from labkit.check import TEST_SHAPES
+from labkit.checker import TEST_SHAPES
 from labkit.ladder import LADDER
 
 BATCHES = {"gpu": (100, 1000, 10000), "cpu": (10,)}
