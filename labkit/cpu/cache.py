@@ -101,9 +101,11 @@ def locked(target):
             with contextlib.suppress(OSError):  # a file system without locks
                 file = stack.enter_context(open(path, "w"))
                 fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-        with contextlib.suppress(OSError):  # whoever waits on the unlinked file finds the work done
-            path.unlink()
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # whoever waits on the unlinked file finds the work done
+                path.unlink()
 
 
 def digest(*parts):

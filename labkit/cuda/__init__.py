@@ -61,10 +61,15 @@ def _choose():
 
 _engine = _choose()
 _context = None
-for _name in ("driver", "compiler"):
-    _module = importlib.import_module(f"{'pycuda' if _engine == 'gpu' else 'labkit.cpu'}.{_name}")
+_package = "pycuda" if _engine == "gpu" else "labkit.cpu"
+for _name, _path in {
+    "driver": f"{_package}.driver",
+    "compiler": f"{_package}.compiler",
+    "activity": "labkit.cuda.cupti" if _engine == "gpu" else "labkit.cpu.activity",
+}.items():
+    _module = importlib.import_module(_path)
     sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
-del _name, _module
+del _name, _path, _module
 
 
 def engine():
@@ -88,15 +93,14 @@ def ensure_context():
     Returns
     -------
     Context
+        Of the current context; where another library's is left alone, the class, whose methods are static.
     """
     global _context
     if _context is not None:
         return _context
     driver.init()  # noqa: F821 - the loop above made it
-    if _engine == "gpu":
-        current = _current_context()
-        if current is not None:
-            return current
+    if _engine == "gpu" and _has_context():
+        return driver.Context  # noqa: F821
     number = os.environ.get("CUDA_DEVICE", "0")
     if not number.isdigit():
         raise LabError(f"CUDA_DEVICE={number!r} is not a device number: set 0, 1, ..., or unset it")
@@ -106,16 +110,13 @@ def ensure_context():
     return _context
 
 
-def _current_context():
+def _has_context():
+    """Whether PyCUDA knows a current context (CUDA may have one of another library that PyCUDA would not use)."""
     try:
-        return driver.Context.get_current()  # noqa: F821
-    except AttributeError:
-        pass
-    try:
-        driver.Context.get_device()  # noqa: F821 - raises if no context is current
+        driver.Event()  # noqa: F821
     except driver.LogicError:  # noqa: F821
-        return None
-    return driver.Context  # noqa: F821
+        return False
+    return True
 
 
 def _release():

@@ -1,0 +1,308 @@
+"""Compiling: options, headers, messages, and the cache under bad conditions."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import labkit.cuda.driver as cuda
+from labkit.cpu import cache, toolchain
+from labkit.cpu import compiler as cpu_compiler
+from labkit.cuda.compiler import SourceModule, compile
+
+ROOT = Path(__file__).resolve().parents[2]
+WRITE = "__global__ void f(int *y) { y[0] = %s; }"
+
+
+def value(source, **keywords):
+    """The int that kernel f writes."""
+    y = np.full(1, -1, np.int32)
+    SourceModule(source, **keywords).get_function("f")(cuda.Out(y), block=(1, 1, 1))
+    return int(y[0])
+
+
+def message(source, **keywords):
+    with pytest.raises(cuda.CompileError) as caught:
+        SourceModule(source, **keywords)
+    return caught.value
+
+
+@pytest.fixture
+def fresh_cache(tmp_path, monkeypatch):
+    """An empty cache folder that already has the runtime library and the prelude of the common one."""
+    compile(WRITE % 1)
+    for path in cache.directory().iterdir():
+        if path.name.startswith(("runtime-", "prelude-")):
+            (tmp_path / path.name).symlink_to(path)
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def compiled_files(folder):
+    return sorted(p for p in (folder / "modules").rglob("*") if p.is_file())
+
+
+# -- options
+
+
+@pytest.mark.parametrize(
+    ("expression", "options", "expected"),
+    [
+        ("N", ["-DN=7"], 7),
+        ("N", ["-D", "N=8"], 8),
+        ("N", ["--define-macro=N=9"], 9),
+        ("N", ["-DN"], 1),
+        ("TWICE(4)", ["-DTWICE(x)=((x) + (x))"], 8),
+        ("N", ["-DN=1", "-UN", "-DN=2"], 2),
+        ("__CUDA_ARCH__", [], 900),
+        ("__CUDA_ARCH__", ["-arch=sm_80"], 800),
+        ("__CUDA_ARCH__", ["--gpu-architecture", "compute_75"], 750),
+        ("__cplusplus >= 202002", ["-std=c++20"], 1),
+        ("__cplusplus >= 201703", ["--std", "c++11"], 1),
+        ("isnan(__int_as_float(-1))", ["--use_fast_math"], 1),
+        ("6", ["-O3", "-lineinfo", "-Xptxas", "-v,-O3", "-Xcompiler=-Wall", "--maxrregcount=32", "-w", "-m64",
+               "-gencode", "arch=compute_80,code=sm_80", "--expt-relaxed-constexpr", "--extended-lambda", "-rdc=true"], 6),
+        ("5", ["-G"], 5),
+    ],
+)  # fmt: skip
+def test_options(expression, options, expected):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert value(WRITE % expression, options=options) == expected
+
+
+def test_arch_keyword():
+    assert value(WRITE % "__CUDA_ARCH__", arch="sm_86") == 860
+
+
+def test_an_unknown_option_warns_once():
+    cpu_compiler._passed_over.discard("--no-such-option")
+    with pytest.warns(UserWarning, match="'--no-such-option'"):
+        assert value(WRITE % 1, options=["--no-such-option"]) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert value(WRITE % 1, options=["--no-such-option"]) == 1
+
+
+def test_an_option_without_its_value():
+    assert "the nvcc option -D lacks its value" in message(WRITE % 1, options=["-D"]).msg
+
+
+# -- headers
+
+
+def test_headers_are_found_rewritten_and_watched(tmp_path):
+    sub = tmp_path / "sub"
+    sub.mkdir()
+    (tmp_path / "outer.cuh").write_text('#pragma once\n#include "sub/inner.cuh"\n')
+    (sub / "inner.cuh").write_text('#include "beside.cuh"\n__device__ int *scratch() { extern __shared__ int s[]; return s; }\n')
+    (sub / "beside.cuh").write_text("#define N 1\n")
+    source = '#include "outer.cuh"\n#include "outer.cuh"\n' + WRITE % "scratch()[0] = N"
+    source = source.replace("{ y", "{ extern __shared__ int s[]; y")
+    y = np.zeros(1, np.int32)
+    for n in (1, 2, 1):
+        (sub / "beside.cuh").write_text(f"#define N {n}\n")
+        f = SourceModule(source, include_dirs=[str(tmp_path)]).get_function("f")
+        f(cuda.Out(y), block=(1, 1, 1), shared=4)
+        assert y[0] == n
+
+
+def test_include_options(tmp_path):
+    (tmp_path / "n.h").write_text("#define N 3\n")
+    assert value('#include "n.h"\n' + WRITE % "N", options=[f"-I{tmp_path}"]) == 3
+    assert value("#include <n.h>\n" + WRITE % "N", options=["-I", str(tmp_path)]) == 3
+    assert value(WRITE % "N", options=["-I", str(tmp_path), "-include", "n.h"]) == 3
+
+
+def test_an_error_in_a_header_names_the_header(tmp_path):
+    (tmp_path / "bad.cuh").write_text("\n\n__device__ int f() { return nothing; }\n")
+    error = message('#include "bad.cuh"\n', include_dirs=[str(tmp_path)])
+    assert f"{tmp_path}/bad.cuh:3:29: error: 'nothing' was not declared" in error.msg.replace("use of undeclared", "was not declared")
+
+
+def test_system_headers_inside_extern_c():
+    headers = "#include <math.h>\n#include <stdio.h>\n#include <vector>\n#include <cuda_runtime.h>\n"
+    assert value(headers + WRITE % "(int)sqrtf(16.0f)") == 4
+
+
+# -- what the compiler says
+
+
+def test_errors_have_the_users_line():
+    error = message("__global__ void f(float *x)\n{\n  extern __shared__\n    float s[];\n  x[0] = s[0] + missing;\n}")
+    assert error.msg.startswith("compilation of kernel.cu failed: kernel.cu:5:17: error:")
+    assert "missing" in error.msg
+    assert "labkit" not in error.stderr and "kernel.cpp" not in error.stderr
+    assert error.command_line[0] == toolchain.find()[0]
+
+
+def test_errors_honour_line_directives():
+    error = message('#line 40 "lesson/01_baseline.cu"\n#include <math.h>\n__global__ void f() { missing(); }')
+    assert "lesson/01_baseline.cu:41:23: error:" in error.msg
+
+
+def test_errors_found_in_the_engines_headers_point_at_the_user():
+    error = message("\nstruct S { int n; S(const S &other); };\n__global__ void f(S s) { }\n")
+    assert "kernel.cu:3:" in error.msg and "trivially copyable" in error.msg
+    assert "launch.h" not in error.stderr
+
+
+def test_a_template_inside_extern_c_brings_the_remedy():
+    assert "no_extern_c=True" in message("template <int N> __global__ void f() {}").msg
+
+
+def test_many_errors_end():
+    assert message("\n".join(f"int a{i} = b{i};" for i in range(200))).stderr.count("error:") <= 21
+
+
+# -- limits that ptxas checks
+
+
+def test_too_much_static_shared_memory():
+    error = message("__global__ void f(int *y) { __shared__ int s[64 * 1024 / 4]; s[threadIdx.x] = 1; __syncthreads(); y[0] = s[1]; }")
+    assert "kernel 'f' uses too much shared data: 65536 bytes" in error.msg
+
+
+def test_static_shared_memory_is_counted_by_kernel():
+    module = SourceModule("""
+        __global__ void f(int *y) { __shared__ int s[8192]; s[threadIdx.x] = y[0]; __syncthreads(); y[1] = s[1]; }
+        __global__ void g(int *y) { __shared__ int s[4096]; s[threadIdx.x] = y[0]; __syncthreads(); y[1] = s[1]; }
+    """)
+    assert module.get_function("f").shared_size_bytes == 32768
+    assert module.get_function("g").shared_size_bytes == 16384
+
+
+def test_too_much_constant_memory():
+    source = "__constant__ float a[16000], b[1000]; __global__ void f(float *y) { y[0] = a[threadIdx.x] + b[0]; }"
+    assert "too much global constant data: 68000 bytes" in message(source).msg
+
+
+# -- the cache
+
+
+def test_a_second_compile_comes_from_the_cache(fresh_cache, monkeypatch):
+    source = WRITE % "41"
+    assert value(source) == 41
+    files = compiled_files(fresh_cache)
+    assert len(files) == 2
+    monkeypatch.setattr(toolchain, "run", lambda *_, **__: pytest.fail("the compiler ran"))
+    assert value(source) == 41
+    assert compiled_files(fresh_cache) == files
+
+
+def test_modules_of_one_source_have_their_own_variables():
+    source = "__device__ int n; __global__ void f(int *y) { y[0] = ++n; }"
+    first, second = (SourceModule(source).get_function("f") for _ in range(2))
+    y = np.zeros(1, np.int32)
+    seen = []
+    for function in (first, first, second):
+        function(cuda.Out(y), block=(1, 1, 1))
+        seen.append(int(y[0]))
+    assert seen == [1, 2, 1]
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a library", None])
+def test_a_damaged_file_is_rebuilt(fresh_cache, damage):
+    source = WRITE % "42"
+    compile(source)
+    for path in compiled_files(fresh_cache):
+        path.write_bytes(path.read_bytes()[:-100] if damage is None else damage)
+    assert value(source) == 42
+
+
+def test_a_failed_compile_leaves_nothing(fresh_cache):
+    message("__global__ void f( {")
+    assert compiled_files(fresh_cache) == []
+
+
+def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    with pytest.warns(UserWarning, match="Set LABKIT_CACHE_DIR") as caught:
+        assert value(WRITE % "43") == 43
+        assert value(WRITE % "44") == 44
+    assert len(caught) == 1
+
+
+def test_cache_dir_keyword(tmp_path):
+    assert value(WRITE % "45", cache_dir=tmp_path) == 45
+    assert len(compiled_files(tmp_path)) == 2
+    assert value(WRITE % "45", cache_dir=False) == 45
+
+
+def test_two_processes_compile_the_same_kernel_at_once(fresh_cache):
+    code = f"from labkit.cpu.compiler import compile; print(len(compile({WRITE % 46!r})))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    started = [subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+               for _ in range(3)]
+    outputs = [process.communicate(timeout=60) for process in started]
+    assert len({out for out, _ in outputs}) == 1 and outputs[0][0].strip().isdigit(), outputs
+    assert len(compiled_files(fresh_cache)) == 2
+
+
+def test_one_of_many_builds(tmp_path):
+    builds = []
+
+    def work():
+        with cache.locked(tmp_path / "entry"):
+            if not (tmp_path / "entry").exists():
+                builds.append(1)
+                time.sleep(0.05)
+                cache.publish(b"done", tmp_path / "entry")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert builds == [1]
+    assert [p.name for p in tmp_path.iterdir()] == ["entry"]
+
+
+def test_keep(capsys):
+    assert value(WRITE % "47", keep=True) == 47
+    folder = Path(capsys.readouterr().out.removeprefix("*** compiler output in ").strip())
+    assert (folder / "kernel.cu").read_text() == WRITE % "47"
+
+
+# -- no compiler
+
+
+def test_no_compiler_on_the_path(monkeypatch, tmp_path):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    error = message(WRITE % "48")
+    assert "none of g++, clang++, c++ is on the path" in error.msg
+    assert "sudo apt install g++" in error.msg and "xcode-select --install" in error.msg
+
+
+def test_cxx_names_nothing(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler -O3")
+    assert "CXX='no-such-compiler -O3'" in message(WRITE % "49").msg
+
+
+def test_cxx_does_not_work(monkeypatch):
+    monkeypatch.setenv("CXX", "false")
+    assert "false --version failed" in message(WRITE % "50").msg
+
+
+# -- kernels that only macros spell out
+
+
+def test_kernels_made_by_macros():
+    source = """
+        #define MAKE(name, value) __global__ void name(int *y) { y[0] = value; }
+        #if __CUDA_ARCH__ >= 700
+        MAKE(f, 51)
+        #endif
+    """
+    assert value(source) == 51
+    y = np.zeros(1, np.int32)
+    SourceModule(source, no_extern_c=True).get_function("_Z1fPi")(cuda.Out(y), block=(1, 1, 1))
+    assert y[0] == 51

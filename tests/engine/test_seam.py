@@ -1,0 +1,152 @@
+"""The seam: which engine `labkit.cuda` chooses, and that its modules bear PyCUDA's names."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def python(code, path=(), **environment):
+    """Run code in a fresh interpreter; return (exit status, output, errors)."""
+    full = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), str(ROOT)]), **environment}
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=full, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+FAKE_DRIVER = """
+class Error(Exception): pass
+class LogicError(Error): pass
+ANSWER, COUNT, log = None, 1, []
+def init():
+    if ANSWER: raise LogicError(ANSWER)
+class Context:
+    current = None
+    def push(self): log.append("push"); Context.current = self
+    def pop(self): log.append("pop"); Context.current = None
+    @staticmethod
+    def get_device():
+        if Context.current is None: raise LogicError("cuCtxGetDevice failed: invalid device context")
+        return Device(0)
+class Event:
+    def __init__(self):
+        if Context.current is None: raise LogicError("explicit_context_dependent failed: invalid device context")
+class Device:
+    def __init__(self, number): self.number = number
+    @staticmethod
+    def count(): return COUNT
+    def retain_primary_context(self): log.append(f"retain {self.number}"); return Context()
+"""
+
+
+@pytest.fixture
+def fake_pycuda(tmp_path):
+    """A folder with a stand-in for PyCUDA; the function adds lines to its driver."""
+
+    def make(driver=""):
+        package = tmp_path / "pycuda"
+        package.mkdir()
+        (package / "__init__.py").write_text("")
+        (package / "driver.py").write_text(FAKE_DRIVER + driver)
+        (package / "compiler.py").write_text("class SourceModule: pass\n")
+        (package / "tools.py").write_text("def clear_context_caches():\n    import pycuda.driver\n"
+                                          "    print('cleared after', pycuda.driver.log)\n")
+        return tmp_path
+
+    return make
+
+
+IMPORTS = """
+    import labkit.cuda.driver as cuda
+    from labkit.cuda.compiler import SourceModule
+    from labkit.cuda import compiler, driver, engine
+    import sys
+    assert cuda is driver and compiler.SourceModule is SourceModule
+    print(engine(), cuda.__name__, SourceModule.__module__)
+"""
+
+
+def test_cpu_on_request(fake_pycuda):
+    status, out, _ = python(IMPORTS + "    assert 'pycuda' not in sys.modules", [fake_pycuda()], LABKIT_ENGINE="cpu")
+    assert (status, out) == (0, "cpu labkit.cpu.driver labkit.cpu.compiler")
+
+
+@pytest.mark.parametrize("engine", ["gpu", "auto", "", "GPU"])
+def test_gpu_where_pycuda_answers(fake_pycuda, engine):
+    status, out, _ = python(IMPORTS, [fake_pycuda()], LABKIT_ENGINE=engine)
+    assert (status, out) == (0, "gpu pycuda.driver pycuda.compiler")
+
+
+@pytest.mark.parametrize(
+    ("driver", "missing"),
+    [
+        ("COUNT = 0", "no NVIDIA device is visible"),
+        ("ANSWER = 'cuInit failed: no CUDA-capable device is detected'", "no CUDA-capable device is detected"),
+        ("raise ImportError('libcuda.so.1: cannot open shared object file')", "driver library is missing"),
+        ("raise ImportError('undefined symbol: cuCtxCreate_v9')", "does not load"),
+        ("import pytools_of_another_name", "lacks the package 'pytools_of_another_name'"),
+    ],
+)
+def test_what_is_missing_for_the_gpu(fake_pycuda, driver, missing):
+    folder = fake_pycuda(driver)
+    status, out, _ = python(IMPORTS, [folder], LABKIT_ENGINE="auto")
+    assert (status, out.split()[0]) == (0, "cpu")
+    status, _, err = python("import labkit.cuda", [folder], LABKIT_ENGINE="gpu")
+    assert status == 1
+    assert "LabError: LABKIT_ENGINE=gpu" in err and missing in err
+
+
+def test_gpu_without_pycuda(tmp_path):
+    (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')")
+    status, _, err = python("import labkit.cuda", [tmp_path], LABKIT_ENGINE="gpu")
+    assert status == 1
+    assert "PyCUDA is not installed: pip install pycuda" in err
+
+
+def test_unknown_engine():
+    status, _, err = python("import labkit.cuda", LABKIT_ENGINE="tpu")
+    assert status == 1
+    assert "LabError: LABKIT_ENGINE='tpu' is none of auto, gpu, cpu" in err
+
+
+def test_the_primary_context_is_retained_and_released(fake_pycuda):
+    code = """
+        import labkit.cuda
+        import labkit.cuda.driver as cuda
+        assert cuda.log == []
+        import labkit.cuda.autoinit
+        assert labkit.cuda.ensure_context() is labkit.cuda.autoinit.context
+        print(cuda.log)
+    """
+    status, out, err = python(code, [fake_pycuda()], LABKIT_ENGINE="gpu", CUDA_DEVICE="0")
+    assert status == 0, err
+    assert out.splitlines() == ["['retain 0', 'push']", "cleared after ['retain 0', 'push', 'pop']"]
+
+
+def test_a_context_that_is_current_stays(fake_pycuda):
+    code = """
+        import pycuda.driver as cuda
+        cuda.Context.current = cuda.Context()
+        import labkit.cuda
+        labkit.cuda.ensure_context()
+        print(cuda.log)
+    """
+    assert python(code, [fake_pycuda()], LABKIT_ENGINE="gpu")[:2] == (0, "[]")
+
+
+def test_autoinit_on_the_cpu():
+    code = """
+        from labkit.cuda import autoinit
+        import labkit.cuda.driver as cuda
+        print(autoinit.device.compute_capability(), cuda.Context.get_device() == autoinit.device)
+    """
+    assert python(code, LABKIT_ENGINE="cpu")[:2] == (0, "(9, 0) True")
+
+
+def test_importing_starts_nothing(tmp_path):
+    code = "import labkit.cuda.driver, labkit.cuda.compiler, os; print(os.listdir(os.environ['LABKIT_CACHE_DIR']))"
+    assert python(code, LABKIT_ENGINE="cpu", LABKIT_CACHE_DIR=str(tmp_path))[:2] == (0, "[]")
