@@ -108,8 +108,8 @@ class Device:
     def ceilings(self) -> Mapping[str, float]:
         """The rates reached in practice [B/s, FLOP/s], with the two behind "x floor".
 
-        From `data/devices.toml` if the device is known; measured here, once a process and in about 0.2 s, on
-        a CPU; the theoretical peaks on a GPU that is not known.
+        From `data/devices.toml` if the device is known; measured here, once a process and in about half a
+        second, on a CPU; the theoretical peaks on a GPU that is not known.
         """
         if self.measured is not None:
             return self.measured
@@ -368,23 +368,27 @@ def _last_cache_bytes() -> int:
 
 @functools.cache
 def _measure_host(workers: int) -> dict[str, float]:
-    """What this host reaches: a copy with one NumPy thread a worker [B/s], an FP32 matrix product [FLOP/s].
+    """What this host reaches: a copy by all workers [B/s], and an FP32 matrix product by each of them
+    [FLOP/s].
 
-    The copy is STREAM's (McCalpin): arrays past most caches, best of five, bytes read plus bytes written.
+    The copy is STREAM's (McCalpin): arrays past most caches, bytes read plus bytes written. The product is
+    that of one core, times the workers: 64 x 64 matrices, which a BLAS does not spread over threads, so that
+    a busy neighbour core costs nothing. The best of ten each.
     """
     parts = [(np.ones(2**22, np.float64), np.empty(2**22)) for _ in range(workers)]
-    a = np.ones((768, 768), np.float32)
-    out = np.empty_like(a)
-    copy = product = math.inf
+    matrices = np.ones((200, 64, 64), np.float32)
+    product = np.empty_like(matrices)
+    copy_s = product_s = math.inf
     with ThreadPoolExecutor(workers) as pool:
-        for _ in range(5):
+        for _ in range(10):
             start = time.perf_counter()
             list(pool.map(lambda part: np.copyto(part[1], part[0]), parts))
-            copy = min(copy, time.perf_counter() - start)
+            copy_s = min(copy_s, time.perf_counter() - start)
             start = time.perf_counter()
-            np.matmul(a, a, out=out)
-            product = min(product, time.perf_counter() - start)
-    bandwidth, rate = sum(2 * part[0].nbytes for part in parts) / copy, 2 * a.shape[0] ** 3 / product
+            np.matmul(matrices, matrices, out=product)
+            product_s = min(product_s, time.perf_counter() - start)
+    bandwidth = sum(2 * part[0].nbytes for part in parts) / copy_s
+    rate = workers * 2 * matrices.size * 64 / product_s
     return {"floor_bandwidth": bandwidth, "floor_float32": rate, "copy": bandwidth, "float32_gemm": rate}
 
 

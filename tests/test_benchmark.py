@@ -30,7 +30,7 @@ def quick(x, k, state):
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
     monkeypatch.setattr(labkit.benchmark, "WARM_UP_S", 0)
-    monkeypatch.setattr(labkit.benchmark, "SECONDS", 0.01)
+    monkeypatch.setattr(labkit.benchmark, "SECONDS", 0.05)
 
 
 def verified(compute=quick, **facts):
