@@ -30,7 +30,7 @@ Notebooks = Annotated[
 def main() -> None:
     """Run the command. What the lab refuses is one message and exit status 1, not a traceback."""
     try:
-        app()
+        app(prog_name="labkit")
     except LabError as error:
         _fail(str(error))
     except KeyboardInterrupt:
@@ -190,6 +190,7 @@ class _Bar:
         self.bar = Progress(
             TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn(), TextColumn("cells"),
             TimeElapsedColumn(), console=self.console, transient=True,
+            disable=not self.console.is_terminal,
         )
         self.bar.start()
         return self

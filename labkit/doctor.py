@@ -332,7 +332,7 @@ def _engine(findings: list[Finding]) -> tuple[str | None, str]:
         "try:\n"
         "    from labkit import cuda\n"
         "    cuda.ensure_context()\n"
-        "    print(cuda.ENGINE)\n"
+        "    print(cuda.engine())\n"
         "except Exception as error:\n"
         "    sys.exit(' '.join(str(error).split()))\n"
     )

@@ -7,6 +7,22 @@ from pathlib import Path
 from labkit.errors import LabError
 
 
+def require_writable(folder: Path) -> None:
+    """Make a folder, and see that files can be made in it.
+
+    Raises
+    ------
+    LabError
+        They cannot.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise LabError(f"cannot write to {folder}: {error.strerror}. Choose a folder that you may write to.") from None
+
+
 def write(path: Path | str, content: str | bytes) -> Path:
     """Write a file, its folder too, so that nobody ever sees half of it.
 

@@ -24,7 +24,7 @@ CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
 _NAME = re.compile(r"(\d\d)_\w+")  # NN_name.ipynb belongs to the series, drafts and copies do not
 
 
-@dataclass
+@dataclass(eq=False)
 class Notebook:
     """One notebook of the series.
 
@@ -150,7 +150,7 @@ def find(names: Iterable[str] = ()) -> list[Path]:
 
 def _find(name: str) -> Path:
     if name.endswith(".ipynb") and Path(name).is_file():
-        return Path(name)
+        return Path(name).resolve()
     known = series()
     stem = Path(name).stem if name.endswith(".ipynb") else name
     for path in known:

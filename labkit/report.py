@@ -30,7 +30,7 @@ from nbformat import NotebookNode
 import labkit
 from labkit import notebooks
 from labkit.errors import LabError
-from labkit.files import write
+from labkit.files import require_writable, write
 from labkit.notebooks import Failure, Notebook
 from labkit.paths import PACKAGE
 
@@ -43,7 +43,7 @@ OVERVIEW = PACKAGE.parent / "docs" / "overview.png"  # on the first page, if it 
 _SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg", "text/plain")
 
 
-@dataclass
+@dataclass(eq=False)
 class Page:
     """A notebook on its way to HTML.
 
@@ -120,17 +120,21 @@ def make(
     Raises
     ------
     LabError
-        A name that fits no notebook, a file that is none, a folder that cannot be written.
+        A name that fits no notebook, a file that is none, two of one name, a folder that cannot be written.
     """
     progress = progress or Progress()
     out = Path(out) if out else PACKAGE.parent / "reports"
     asked = notebooks.find(names)
-    files = list(dict.fromkeys([*(notebooks.series() if notebooks.has_series() else []), *asked]))
+    series = notebooks.series() if notebooks.has_series() else []
+    files = series if set(asked) <= set(series) else asked  # somebody's own notebooks are a report of their own
     pages = [Page(notebooks.read(file), out / f"{file.stem}.html") for file in files]
+    if len({page.path for page in pages}) < len(pages):
+        raise LabError("two of these notebooks have the same name, and their pages would, too: rename one")
     if not pages:
         raise LabError(f"there is nothing to report: {notebooks.folder()} holds no notebook NN_name.ipynb")
     for before, after in itertools.pairwise(pages):
         before.next, after.previous = after, before
+    require_writable(out)  # now, not after minutes of work
 
     wanted = [page for page in pages if page.notebook.path in asked]
     exporter = Exporter(pages)
@@ -149,10 +153,22 @@ def make(
     return wanted
 
 
+class _Note(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.produced = {}
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag == "meta" and attrs.get("name") == "labkit-produced":
+            self.produced = json.loads(attrs["content"])
+
+
 def _noted_in(path: Path) -> dict:
     """Where an earlier page's outputs came from, as the page itself notes it."""
-    note = re.search(r'<meta name="labkit-produced" content="([^"]*)"', path.read_text(encoding="utf-8"))
-    return json.loads(html.unescape(note[1])) if note else {}
+    page = _Note()
+    page.feed(path.read_text(encoding="utf-8"))
+    return page.produced
 
 
 class Exporter(HTMLExporter):

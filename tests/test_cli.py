@@ -1,0 +1,159 @@
+"""The command: what it prints, its exit status, and no traceback for what the lab refuses."""
+
+import json
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+import labkit
+from labkit import cli
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run `labkit` in this process: (exit status, stdout, stderr)."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["labkit", *map(str, arguments)])
+        with pytest.raises(SystemExit) as done:
+            cli.main()
+        said = capsys.readouterr()
+        return done.value.code or 0, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    def save(name, *sources):
+        cells = [new_markdown_cell(f"# {name}"), *map(new_code_cell, sources)]
+        path = tmp_path / f"{name}.ipynb"
+        nbformat.write(new_notebook(cells=cells), path)
+        return path
+
+    return save
+
+
+def test_version(command):
+    assert command("--version") == (0, f"labkit {labkit.__version__}\n", "")
+
+
+def test_help_lists_the_commands(command):
+    status, out, _ = command("--help")
+    assert status == 0
+    for name in ("doctor", "report", "store", "device", "check", "bench"):
+        assert f" {name} " in out
+
+
+@pytest.mark.parametrize("name", ["doctor", "report", "store", "device", "check", "bench"])
+def test_every_command_explains_itself(command, name):
+    status, out, _ = command(name, "--help")
+    assert status == 0
+    assert f"Usage: labkit {name}" in out
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["report", "no-such-notebook"], "no notebook"),
+    (["store", "no-such-notebook"], "no notebook"),
+    (["check", "42"], "there is no rung 42"),
+    (["bench", "1", "--layer", "lenet86-9"], "there is no layer 'lenet86-9'"),
+    (["bench", "1", "--layer", "lenet86"], "there is no layer 'lenet86'"),
+])  # fmt: skip
+def test_refusals_are_one_line(command, arguments, said):
+    status, out, err = command(*arguments)
+    assert status == 1
+    assert err.startswith("labkit: ")
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert "Traceback" not in out + err
+
+
+def test_misspelt_arguments_are_a_usage_error(command):
+    assert command("reprot")[0] == 2
+    assert command("check", "one")[0] == 2
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def bug(prog_name):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(cli, "app", bug)
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
+
+
+def test_report_writes_pages_and_fails_with_a_failing_notebook(command, notebook, tmp_path):
+    good, bad = notebook("01_good", "print('fine')"), notebook("02_bad", "1 / 0")
+    status, out, err = command("report", good, bad, "--out", tmp_path / "out")
+    assert status == 1
+    assert "✓ 01_good" in err
+    assert "02_bad.ipynb, code cell 1 (1 / 0): ZeroDivisionError: division by zero" in err
+    assert out.strip() == str(tmp_path / "out" / "index.html")
+    assert "fine" in (tmp_path / "out" / "01_good.html").read_text()
+    assert "ZeroDivisionError" in (tmp_path / "out" / "02_bad.html").read_text()
+
+
+def test_report_stored_executes_nothing(command, notebook, tmp_path):
+    path = notebook("01_good", "raise SystemExit('executed')")
+    status, _, _ = command("report", "--stored", path, "--out", tmp_path / "out")
+    assert status == 0
+    assert "Stored outputs" in (tmp_path / "out" / "01_good.html").read_text()
+
+
+def test_store_keeps_what_ran_and_leaves_alone_what_failed(command, notebook):
+    good, bad = notebook("01_good", "1 + 1"), notebook("02_bad", "1 / 0")
+    before = bad.read_text()
+    assert command("store", good, bad)[0] == 1
+    nb = nbformat.read(good, as_version=4)
+    assert nb.cells[1].outputs[0].data["text/plain"] == "2"
+    assert nb.metadata.labkit.engine in ("cpu", "gpu")
+    assert bad.read_text() == before
+
+
+def test_store_as_is_only_changes_the_form(command, notebook):
+    path = notebook("01_good", "1 / 0")
+    assert command("store", "--as-is", path)[0] == 0
+    nb = nbformat.read(path, as_version=4)
+    assert nb.cells[1].execution_count is None
+    assert nb.metadata.kernelspec.name == "python3"
+
+
+def test_check_prints_its_line(command):
+    status, out, _ = command("check", 1)
+    assert status == 0
+    assert out.startswith("PASS 01 baseline")
+
+
+def test_bench_prints_a_table(command):
+    status, out, _ = command("bench", 1, "--layer", "lenet28-1", "--batch", 2)
+    assert status == 0
+    assert "op time (ms)" in out
+    assert "01 baseline" in out
+
+
+def test_device_describes_it(command):
+    status, out, _ = command("device")
+    assert status == 0
+    assert labkit.device().name in out
+
+
+def test_python_m_labkit_and_a_light_start():
+    """As a process, with nothing heavy imported for a question as small as the version."""
+    code = (
+        "import sys\nsys.argv = ['labkit', '--version']\n"
+        "try:\n    import labkit.__main__\nfinally:\n    print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    version, modules = done.stdout.split("\n", 1)
+    assert version == f"labkit {labkit.__version__}"
+    assert not {"numpy", "pandas", "matplotlib", "nbconvert", "nbformat", "pycuda"} & set(modules.split())
+
+
+def test_doctor_as_json(command):
+    status, out, _ = command("doctor", "--json")
+    told = json.loads(out)
+    assert status == (0 if told["ready"] else 1)
+    assert {"Python", "C++ compiler", "digits"} <= {finding["what"] for finding in told["findings"]}

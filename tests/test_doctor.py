@@ -1,0 +1,229 @@
+"""The doctor: what it finds on a path made for the test, and one remedy for each thing missing."""
+
+import json
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from labkit import doctor
+from labkit.doctor import MISSING, OK, UNUSED
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    """An otherwise empty PATH on which the test puts programs: `path("nvcc", "echo release 13.0")`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    for name in ("CXX", "CONDA_PREFIX", "CUDA_HOME", "LABKIT_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(doctor, "_nvidia_hardware", lambda: False)
+    monkeypatch.setattr(doctor.sys, "platform", "linux")
+
+    def put(name, script):
+        program = folder / name
+        program.write_text(f"#!/bin/sh\nPATH={shlex.quote(real)}\n{script}\n")
+        program.chmod(0o755)
+
+    real = os.defpath if "PATH" not in os.environ else REAL_PATH
+    return put
+
+
+REAL_PATH = os.environ["PATH"]
+SMI = 'echo "NVIDIA H200, 580.65.06"; echo "NVIDIA H200, 580.65.06"'
+NVCC = 'echo "Cuda compilation tools, release 13.0, V13.0.48"'
+
+
+@pytest.fixture
+def python_says(monkeypatch):
+    """What processes of our own Python answer, by a word of their code; everything else fails to import."""
+    answers = {}
+
+    def ask(code):
+        return next(((0, text) for word, text in answers.items() if word in code), (1, "ImportError: not here"))
+
+    monkeypatch.setattr(doctor, "_ask_python", ask)
+    return answers
+
+
+def test_an_empty_machine_gets_a_remedy_for_each_thing(path, python_says, monkeypatch):
+    monkeypatch.setenv("LABKIT_ENGINE", "gpu")
+    path("apt-get", "exit 0")
+    report = doctor.examine()
+    missing = {finding.what: finding.remedy for finding in report.findings if finding.state == MISSING}
+    assert missing.keys() >= {"C++ compiler", "NVIDIA driver", "GPU", "nvcc", "PyCUDA", "CUPTI"}
+    assert all(missing.values())
+    assert all("\n" not in remedy for remedy in missing.values())
+    assert not report.ready
+    assert report.engine is None
+
+
+def test_without_a_gpu_the_compiler_is_enough(path, python_says):
+    path("g++", f'exec {shutil.which("g++")} "$@"')
+    python_says["cuda.engine()"] = "cpu"
+    report = doctor.examine()
+    assert report.ready
+    assert report.engine == "cpu"
+    assert report["C++ compiler"].state == OK
+    assert [report[what].state for what in ("NVIDIA driver", "GPU", "nvcc", "PyCUDA", "CUPTI")] == 5 * [UNUSED]
+    assert not any(finding.remedy for finding in report.findings)
+
+
+def test_a_gpu_machine(path, python_says, monkeypatch):
+    monkeypatch.setenv("LABKIT_ENGINE", "auto")
+    path("nvidia-smi", SMI)
+    path("nvcc", NVCC)
+    python_says.update({"pycuda": "2026.1", "cupti": "13.4.0", "cuda.engine()": "gpu"})
+    report = doctor.examine()
+    assert report.ready
+    assert report.engine == "gpu"
+    assert report["NVIDIA driver"].found == "580.65.06"
+    assert report["GPU"].found == "2 × NVIDIA H200"
+    assert report["nvcc"].found.startswith("release 13.0, ")
+    assert report["C++ compiler"].state == MISSING  # said, though the GPU does without
+
+
+def test_a_gpu_without_pycuda_falls_back_and_says_why(path, python_says, monkeypatch):
+    monkeypatch.setenv("LABKIT_ENGINE", "auto")
+    path("nvidia-smi", SMI)
+    path("g++", f'exec {shutil.which("g++")} "$@"')
+    python_says["cuda.engine()"] = "cpu"
+    report = doctor.examine()
+    assert report.engine == "cpu"
+    assert report.why == "missing for the GPU: PyCUDA"
+    assert report["PyCUDA"].state == report["nvcc"].state == MISSING
+
+
+def test_neither_compiler_nor_gpu(path, python_says, monkeypatch):
+    monkeypatch.setenv("LABKIT_ENGINE", "auto")
+    path("dnf", "exit 0")
+    python_says["cuda.engine()"] = "cpu"
+    report = doctor.examine()
+    assert not report.ready
+    assert "neither" in report.why
+    assert report["C++ compiler"].remedy.endswith("dnf install gcc-c++")
+
+
+def test_a_compiler_that_does_not_compile(path):
+    path("g++", "echo 'cannot execute cc1plus' >&2; exit 1")
+    path("apt-get", "exit 0")
+    finding = doctor._compiler()
+    assert finding.state == MISSING
+    assert "cannot execute cc1plus" in finding.found
+    assert finding.remedy.endswith("apt-get install g++")
+
+
+def test_a_wrong_cxx_is_the_thing_to_unset(path, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler -O2")
+    finding = doctor._compiler()
+    assert finding.state == MISSING
+    assert "no-such-compiler" in finding.found
+    assert finding.remedy == "unset CXX"
+
+
+def test_nvcc_that_is_installed_but_not_on_the_path(path, tmp_path, monkeypatch):
+    (tmp_path / "cuda" / "bin").mkdir(parents=True)
+    (tmp_path / "cuda" / "bin" / "nvcc").touch()
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
+    assert doctor._nvcc(True).remedy == f'export PATH="{tmp_path}/cuda/bin:$PATH"'
+
+
+@pytest.mark.parametrize(("manager", "remedy"), [
+    ("apt-get", "apt-get install g++"), ("dnf", "dnf install gcc-c++"), ("pacman", "pacman -S gcc"),
+    ("zypper", "zypper install gcc-c++"), ("apk", "apk add g++"), (None, "conda install -c conda-forge cxx-compiler"),
+])  # fmt: skip
+def test_the_remedy_is_the_systems_own(path, manager, remedy, monkeypatch):
+    if manager:
+        path(manager, "exit 0")
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: 0)
+    assert doctor._compiler().remedy == remedy
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: 1000)
+    assert doctor._compiler().remedy == (f"sudo {remedy}" if manager else remedy)
+
+
+def test_the_active_conda_environment_comes_first(path, monkeypatch):
+    path("apt-get", "exit 0")
+    monkeypatch.setenv("CONDA_PREFIX", "/opt/conda/envs/lab")
+    assert doctor._compiler().remedy == "conda install -c conda-forge cxx-compiler"
+
+
+def test_macos(path, monkeypatch):
+    monkeypatch.setattr(doctor.sys, "platform", "darwin")
+    assert doctor._compiler().remedy == "xcode-select --install"
+
+
+def test_an_unwritable_cache(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    finding = doctor._cache()
+    assert finding.state == MISSING
+    assert finding.remedy.startswith("export LABKIT_CACHE_DIR=")
+
+
+def test_damaged_digits(tmp_path, monkeypatch):
+    from labkit import data
+
+    for file in Path(data.data_dir()).glob("digits-*"):
+        shutil.copy(file, tmp_path)
+    monkeypatch.setattr(data, "data_dir", lambda: tmp_path)
+    assert doctor._digits().state == OK
+    images = next(tmp_path.glob("digits-images*"))
+    images.write_bytes(images.read_bytes()[:1000])
+    finding = doctor._digits()
+    assert finding.state == MISSING
+    assert "checkout -- data" in finding.remedy
+
+
+def test_fetched_data_is_seen_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.delenv("LABKIT_DATA_DIR", raising=False)
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
+    assert doctor._fetched("mnist").state == UNUSED
+    folder = tmp_path / "data" / "mnist"
+    folder.mkdir(parents=True)
+    for part in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+        (folder / f"{part}-ubyte.gz").touch()
+    assert doctor._fetched("mnist").state == OK
+    assert doctor._fetched("fashion-mnist").state == UNUSED
+    monkeypatch.setenv("LABKIT_DATA_DIR", str(folder))
+    assert doctor._fetched("mnist").state == OK
+
+
+def test_an_old_python(monkeypatch):
+    monkeypatch.setattr(doctor, "PYTHON", (9, 0))
+    finding = doctor._python()
+    assert finding.state == MISSING
+    assert "too old" in finding.found
+    assert finding.remedy
+
+
+def test_the_engine_is_the_one_that_runs(monkeypatch):
+    """Asked for real, in processes of their own."""
+    monkeypatch.setenv("LABKIT_ENGINE", "cpu")
+    report = doctor.examine()
+    assert (report.engine, report.ready) == ("cpu", True)
+    assert report.why == "LABKIT_ENGINE=cpu asks for it"
+    assert json.loads(json.dumps(report.as_dict()))["engine"] == "cpu"
+
+
+def test_a_process_that_crashes_is_an_answer():
+    status, said = doctor._ask_python("import os; os.abort()")
+    assert status
+    assert said
+    assert doctor._ask_python("print(1); print('last')") == (0, "last")
+
+
+def test_show_prints_the_remedy_unbroken(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    remedy = f'"{sys.executable}" -m pip install "pycuda>=2025.1,<2027"' + " and more" * 5
+    findings = [doctor.Finding("Python", OK, "3.11"), doctor.Finding("digits", OK, "here"),
+                doctor.Finding("PyCUDA", MISSING, "does not import", remedy)]
+    doctor.show(doctor.Report(findings, "cpu", "there is no [GPU] here"))
+    said = capsys.readouterr().out
+    assert remedy in said
+    assert "The lab runs here, on the CPU engine: there is no [GPU] here." in said
+    doctor.show(doctor.Report(findings, None, "nothing to run on"))
+    assert "The lab cannot run here yet: nothing to run on." in capsys.readouterr().out

@@ -1,0 +1,138 @@
+"""The stored notebooks: executed in order, whole, in one form, and saying nothing of the machine that ran them."""
+
+import ast
+import re
+
+import nbformat
+import pytest
+
+from labkit import notebooks, report
+from labkit.paths import PACKAGE
+
+FOLDER = PACKAGE.parent / "notebooks"
+FILES = sorted(FOLDER.glob("*.ipynb"))
+REQUIRED = {"00_start_here", "01_baseline"}
+# A path or an address that only one machine has.
+MACHINE = re.compile(
+    r"(?<![\w.])/(home|root|Users|tmp|work|mnt|var/folders|private|usr/local/lib)/\w|\bat 0x[0-9a-f]{6,}"
+)
+
+every_notebook = pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(path):
+    return [cell for cell in read(path).cells if cell.cell_type == "code"]
+
+
+def outputs_as_text(cell):
+    for output in cell.outputs:
+        yield output.get("text", "")
+        for kind, data in output.get("data", {}).items():
+            if kind.startswith("text/") or kind == "image/svg+xml":
+                yield data
+
+
+def test_the_series_begins():
+    assert {path.stem for path in FILES} >= REQUIRED
+
+
+def test_only_the_series_is_stored():
+    outside = [path.name for path in FILES if path not in notebooks.series()]
+    assert not outside, "a notebook outside the series: name it NN_name.ipynb, or remove it"
+    numbers = [path.stem[:2] for path in FILES]
+    assert len(numbers) == len(set(numbers)), "two notebooks with one number"
+
+
+@every_notebook
+def test_canonical_form(path):
+    nb = read(path)
+    nbformat.validate(nb)
+    assert notebooks.canonical(nb) == path.read_text(encoding="utf-8"), f"run: labkit store --as-is {path.stem}"
+
+
+@every_notebook
+def test_executed_once_from_top_to_bottom(path):
+    assert [cell.execution_count for cell in code_cells(path)] == list(range(1, len(code_cells(path)) + 1))
+
+
+@every_notebook
+def test_no_cell_failed(path):
+    for cell in code_cells(path):
+        if "raises-exception" not in cell.metadata.get("tags", []):
+            assert not [output for output in cell.outputs if output.output_type == "error"], cell.source
+
+
+@every_notebook
+def test_size(path):
+    assert path.stat().st_size < 1_000_000
+
+
+def asserts(source):
+    """Whether a cell checks something: an assert, or a claim."""
+    return any(
+        isinstance(node, ast.Assert) or (isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "claim")
+        for node in ast.walk(ast.parse(source))
+    )
+
+
+@every_notebook
+def test_what_nbval_does_not_compare_is_asserted(path):
+    for cell in code_cells(path):
+        if "nbval-ignore-output" in cell.metadata.get("tags", []):
+            assert asserts(cell.source), f"nothing checks this cell:\n{cell.source}"
+
+
+@every_notebook
+def test_outputs_name_no_machine(path):
+    for cell in code_cells(path):
+        for text in outputs_as_text(cell):
+            assert not MACHINE.search(text), f"{MACHINE.search(text)[0]!r} in the output of:\n{cell.source}"
+
+
+@every_notebook
+def test_says_where_its_outputs_come_from(path):
+    produced = notebooks.read(path).produced
+    assert produced.keys() == {"engine", "device", "date"}
+
+
+@every_notebook
+def test_figures_are_described(path):
+    for cell in code_cells(path):
+        for output in cell.outputs:
+            if "image/png" in output.get("data", {}):
+                assert output.metadata.get("image/png", {}).get("alt"), f"no alt text:\n{cell.source}"
+
+
+@every_notebook
+def test_the_series_can_list_it(path):
+    notebook = notebooks.read(path)
+    assert notebook.title != notebook.name
+    assert "You will learn" in notebook.summary
+
+
+@every_notebook
+def test_its_page_is_whole(path, tmp_path):
+    """Every formula can be written as MathML, every link to a file leads somewhere, nothing is loaded."""
+    page = report.Page(notebooks.read(path), PACKAGE.parent / "reports" / f"{path.stem}.html")
+    pages = [page if other == path else report.Page(notebooks.read(other), page.path.parent / f"{other.stem}.html")
+             for other in FILES]
+    text = report.Exporter(pages).render(page)
+    assert report.requests_in(text) == []
+    assert 'class="latex"' not in text
+    made = {other.path.name for other in pages} | {"index.html"}
+    for link in re.findall(r'href="([^"#]+)', text):
+        if "://" not in link and not link.startswith("mailto:") and link not in made:
+            assert (page.path.parent / link).exists(), f"{link} leads nowhere"
+
+
+def test_the_checks_see_what_they_are_for():
+    assert asserts("assert x == 1")
+    assert asserts("if True:\n    lab.claim('so', x)")
+    assert not asserts("table = lab.bench(v, layer)\ntable")
+    assert MACHINE.search("File /home/someone/x.py")
+    assert MACHINE.search("<object at 0x7f31a2b3c4d5>")
+    assert not MACHINE.search("see labkit/cuda_src/01_baseline.cu, 3.1 GB/s, https://example.org/home/x")

@@ -1,0 +1,177 @@
+"""The set-up: dependencies declared once and repeated truly, a lock that installs what was reviewed."""
+
+import ast
+import fnmatch
+import os
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+import labkit
+
+ROOT = Path(labkit.__file__).resolve().parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+LOCKS = {"requirements.lock": "test", "requirements-lab.lock": "lab"}
+
+# conda-forge's name -> PyPI's, where they differ: the variants without their graphical and optional parts.
+CONDA = {"matplotlib-base": "matplotlib", "nbconvert-core": "nbconvert"}
+# What only conda has to bring: the interpreter, pip, make and the compilers.
+CONDA_ONLY = {"python", "pip", "make", "cxx-compiler", "cuda-nvcc", "cuda-version"}
+
+
+def requirements(lines):
+    """Name -> range."""
+    parsed = map(Requirement, lines)
+    return {canonicalize_name(requirement.name): requirement.specifier for requirement in parsed}
+
+
+DECLARED = requirements([*PROJECT["dependencies"], *(line for extra in EXTRAS.values() for line in extra)])
+
+
+def locked(name):
+    """Name -> (version, number of hashes) of a lock file."""
+    found = {}
+    for entry in re.split(r"\n(?=\S)", (ROOT / name).read_text()):
+        match = re.match(r"([\w.-]+)==([\w.+!-]+)", entry)
+        if match:
+            found[canonicalize_name(match[1])] = Version(match[2]), len(re.findall(r"--hash=sha256:\w{64}", entry))
+    return found
+
+
+@pytest.mark.parametrize("line", [*PROJECT["dependencies"], *(line for extra in EXTRAS.values() for line in extra)])
+def test_every_dependency_has_both_bounds(line):
+    bounds = {each.operator for each in Requirement(line).specifier}
+    assert bounds == {">=", "<"}, f"{line}: a lower bound and the next major version"
+
+
+@pytest.mark.parametrize(("name", "extra"), LOCKS.items())
+def test_locks_pin_all_that_is_declared(name, extra):
+    pins = locked(name)
+    declared = requirements([*PROJECT["dependencies"], *EXTRAS[extra], *PYPROJECT["build-system"]["requires"]])
+    assert declared.keys() <= pins.keys()
+    for package, allowed in declared.items():
+        assert pins[package][0] in allowed, f"{package} in {name} is outside the range: run make lock"
+    assert all(hashes for _, hashes in pins.values())
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_locks_name_no_registry(name):
+    text = (ROOT / name).read_text()
+    assert "://" not in text
+    assert not re.search(r"^\s*-[-\w]*(index|find-links|host)", text, re.MULTILINE)
+
+
+def test_jupyterlab_is_kept_apart_from_nbval():
+    assert "jupyterlab" not in locked("requirements.lock")
+    assert "nbval" not in locked("requirements-lab.lock")
+
+
+def test_the_locks_agree():
+    first, second = (locked(name) for name in LOCKS)
+    assert {package for package in first.keys() & second.keys() if first[package] != second[package]} == set()
+
+
+def test_conda_environment_matches():
+    conda, pip = {}, []
+    for line in (ROOT / "environment.yml").read_text().splitlines():
+        if match := re.match(r"  - ([\w-]+) ?([^:]*)$", line):
+            conda[match[1]] = SpecifierSet(match[2])
+        elif match := re.match(r"      - (.*)$", line):
+            pip.append(match[1])
+    for name in CONDA_ONLY | {"conda-forge", "nodefaults"}:
+        conda.pop(name, None)
+    assert pip.pop() == "-e ."
+    listed = {canonicalize_name(CONDA.get(name, name)): allowed for name, allowed in conda.items()}
+    assert {**listed, **requirements(pip)} == DECLARED
+    assert re.search(r"^  - python >=3\.11$", (ROOT / "environment.yml").read_text(), re.MULTILINE)
+    assert PROJECT["requires-python"] == ">=3.11"
+
+
+def test_the_build_group_is_the_build_system():
+    assert PYPROJECT["dependency-groups"]["build"] == PYPROJECT["build-system"]["requires"]
+
+
+def test_doctor_recommends_what_is_declared():
+    text = (ROOT / "labkit" / "doctor.py").read_text()
+    for line in EXTRAS["gpu"]:
+        assert f'_pip("{line.split(";")[0]}")' in text
+
+
+def test_package_data_is_complete():
+    patterns = PYPROJECT["tool"]["setuptools"]["package-data"]["labkit"]
+    package = ROOT / "labkit"
+    files = [path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()]
+    shipped = {name for pattern in patterns for name in files if Path(name) in set(package_glob(package, pattern))}
+    left = {name for name in files if not name.endswith(".py") and "__pycache__" not in name} - shipped
+    assert not left, f"add them to package-data in pyproject.toml: {sorted(left)}"
+
+
+def package_glob(package, pattern):
+    return [path.relative_to(package) for path in package.glob(pattern) if path.is_file()]
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module.partition(".")[0]
+
+
+# Imported name -> PyPI's, where they differ, and what comes with something declared.
+DISTRIBUTIONS = {
+    "IPython": "ipykernel", "PIL": "matplotlib", "cupti": "cupti-python", "jupyter_client": "nbclient",
+    "packaging": "pytest",
+}  # fmt: skip
+
+
+def test_everything_imported_is_declared():
+    ours = {"labkit", *(path.stem for path in (ROOT / "tests").rglob("*.py"))}
+    for folder, allowed in {
+        "labkit": requirements([*PROJECT["dependencies"], *EXTRAS["gpu"]]),
+        "tests": DECLARED,
+        "benchmarks": DECLARED,
+    }.items():
+        for path in (ROOT / folder).rglob("*.py"):
+            for name in set(imported(path)) - set(sys.stdlib_module_names) - ours:
+                package = canonicalize_name(DISTRIBUTIONS.get(name, name))
+                assert package in allowed, f"{path.relative_to(ROOT)} imports {name}: declare it in pyproject.toml"
+
+
+def test_version_is_one():
+    assert "version" in PROJECT["dynamic"]
+    assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "labkit.__version__"}
+    assert Version(labkit.__version__)
+
+
+def test_makefile_lists_its_targets():
+    text = (ROOT / "Makefile").read_text()
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)[1].split()
+    targets = re.findall(r"^([a-z]+):", text, re.MULTILINE)
+    assert sorted(phony) == sorted(targets)
+    for target in ("report", "test", "lab", "doctor"):
+        assert re.search(rf"^{target}:.* ## ", text, re.MULTILINE), f"make help does not list {target}"
+
+
+def test_ci_runs_the_tests():
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    lines = script.read_text().splitlines()
+    assert lines[0] == "#!/usr/bin/env bash"
+    assert "set -euo pipefail" in lines
+    assert "make test" in lines
+
+
+def test_ignored_files_are_those_that_are_made():
+    ignored = (ROOT / ".gitignore").read_text().split()
+    for made in (".venv", ".venv-lab", "reports", "__pycache__", ".ipynb_checkpoints", "x.egg-info"):
+        assert any(fnmatch.fnmatch(made, pattern.strip("/")) for pattern in ignored), made

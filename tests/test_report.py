@@ -1,0 +1,353 @@
+"""The report: notebooks executed, and pages that open from disk and load nothing."""
+
+import base64
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import html5lib
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from labkit import notebooks, report
+from labkit.errors import LabError
+
+TEACHING = [
+    new_markdown_cell(
+        "# 01 · Tiling: share *and* keep\n\n*You will learn* what a halo is,\nand $K^2$.\n\n"
+        "See [the next](02_fails.ipynb#Part), [a file](../data/x.csv), [the web](https://example.org)."
+    ),
+    new_markdown_cell(
+        "## The cost of $K^2$ loads\n\n$$ y_{b,m} = \\sum_{c=0}^{C-1} x_{b,c} \\cdot k_{m,c} $$\n\n"
+        "\\begin{align} a &= b \\\\ c &= d \\end{align}\n\nInline $T \\times T < 3$ and $\\frac{1}{$.\n\n"
+        "| rung | ms |\n|---|---:|\n| 01 | 18.9 |\n\n```cuda\n__global__ void f() { x[0] = 1.0f; } // <one>\n```"
+    ),
+    new_markdown_cell("## The cost\n\n## The cost\n"),
+    new_code_cell("import pandas as pd\npd.DataFrame({'a': [1, 2]})"),
+    new_code_cell(
+        "from IPython.display import display\n"
+        "import base64\n"
+        f"png = {base64.b64encode(b'stands for a picture').decode()!r}\n"
+        "about = {'image/png': {'alt': 'A <tile>', 'width': 300}}\n"
+        "display({'image/png': png, 'text/plain': 'x'}, metadata=about, raw=True)\n"
+        "display({'image/svg+xml': '<svg xmlns=\"http://www.w3.org/2000/svg\"/>', 'text/plain': 'x'}, raw=True)\n"
+        "print('a < b', '\\x1b[31mred\\x1b[0m')"
+    ),
+    new_code_cell("raise ValueError('meant')", metadata={"tags": ["raises-exception"]}),
+]
+FAILING = [
+    new_markdown_cell("# 02 · It fails\n\n**You will learn** nothing.\n\n## Part\n"),
+    new_code_cell("x = 1\nprint('before')"),
+    new_code_cell("# divide\nx / 0"),
+    new_code_cell("print('never')", outputs=[new_output("stream", text="an old output")], execution_count=3),
+]
+DYING = [new_markdown_cell("# 03 · It dies"), new_code_cell("import os\nos._exit(7)")]
+STORED = [
+    new_markdown_cell("# 04 · Stored"),
+    new_code_cell("1", outputs=[new_output("stream", text="as stored")], execution_count=1),
+]
+ON_GPU = {"labkit": {"engine": "gpu", "device": "NVIDIA H200", "date": "2026-11-05"}}
+
+
+def save(folder: Path, name: str, cells, **metadata) -> Path:
+    path = folder / f"{name}.ipynb"
+    nbformat.write(new_notebook(cells=cells, metadata=metadata), path)
+    return path
+
+
+class Recorder(report.Progress):
+    def __init__(self):
+        self.seen = []
+
+    def start(self, page):
+        self.seen.append((page.notebook.name, "start"))
+
+    def cell(self, page, done, of):
+        self.seen.append((page.notebook.name, done, of))
+
+    def finish(self, page):
+        self.seen.append((page.notebook.name, "finish"))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """One report of a notebook that runs, one that fails and one whose kernel dies: (folder, pages, progress)."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    paths = [save(folder, "01_tiling", TEACHING), save(folder, "02_fails", FAILING), save(folder, "03_dies", DYING)]
+    progress = Recorder()
+    pages = report.make([str(path) for path in paths], folder / "out", progress=progress)
+    return folder / "out", pages, progress.seen
+
+
+@pytest.fixture
+def stored(tmp_path, monkeypatch):
+    """A function that exports cells as they are stored and returns the page's text; nothing may be executed."""
+    monkeypatch.setattr(notebooks, "execute", lambda *args: pytest.fail("a stored notebook was executed"))
+
+    def export(cells, name="04_stored", **metadata):
+        (page,) = report.make([str(save(tmp_path, name, cells, **metadata))], tmp_path / "out", stored=True)
+        return page, page.path.read_text()
+
+    return export
+
+
+class Tags(HTMLParser):
+    """The start tags of a page, as (tag, attributes)."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+
+def tags(page, wanted, **having):
+    """The attributes of all the tags of a kind, of those that have certain attributes."""
+    return [a for tag, a in Tags(page).found if tag == wanted and having.items() <= a.items()]
+
+
+def text_of(made, name):
+    return (made[0] / f"{name}.html").read_text()
+
+
+class Loads(HTMLParser):
+    """Everything in a page that a browser fetches by itself, and every script, found without the report's help."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found, self.tag = [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.tag = tag
+        if tag in ("script", "link", "iframe", "object", "embed", "base"):
+            self.found.append(f"<{tag}>")
+        for name, value in attrs:
+            if tag == "a" and name == "href":
+                continue
+            if re.match(r"\s*(\w+:)?//", value or "") and name != "xmlns":
+                self.found.append(f"<{tag} {name}={value}>")
+
+    def handle_data(self, data):
+        if self.tag == "style":
+            self.found += re.findall(r"@import[^;]*|url\([^)]*\)", data)
+
+
+def test_pages_load_nothing_and_are_valid(made):
+    for name in ("index", "01_tiling", "02_fails", "03_dies"):
+        page = text_of(made, name)
+        assert Loads(page).found == []
+        assert report.requests_in(page) == []
+        html5lib.HTMLParser(strict=True).parse(page)
+
+
+def test_the_pages_say_what_failed_and_the_others_run(made):
+    _, (good, failed, dead), _ = made
+    assert good.failure is None
+    assert failed.failure.message == "02_fails.ipynb, code cell 2 (# divide): ZeroDivisionError: division by zero"
+    assert "03_dies.ipynb, code cell 1 (import os): the kernel died" in dead.failure.message
+    page = text_of(made, "02_fails")
+    assert failed.failure.message in page
+    assert f'href="#cell-{failed.failure.cell}"' in page
+    assert tags(page, "div", id=f"cell-{failed.failure.cell}") == [
+        {"class": "cell failed", "id": f"cell-{failed.failure.cell}"}
+    ]
+    assert "ZeroDivisionError" in page[page.index('class="cell failed"'):]
+    assert "before" in page
+    assert "an old output" not in page  # what is shown was made now
+    assert "the kernel died" in text_of(made, "03_dies")
+    assert "did not run" not in text_of(made, "01_tiling")
+
+
+def test_progress_counts_the_cells(made):
+    assert [seen[1:] for seen in made[2] if seen[0] == "01_tiling"] == [
+        ("start",), (0, 3), (1, 3), (2, 3), (3, 3), ("finish",),
+    ]
+    assert [seen[1:] for seen in made[2] if seen[0] == "02_fails"] == [("start",), (0, 3), (1, 3), ("finish",)]
+
+
+def test_mathematics_is_mathml(made):
+    page = text_of(made, "01_tiling")
+    assert "$" not in re.sub(r'<code class="latex">.*?</code>', "", page)
+    assert '<code class="latex">\\frac{1}{</code>' in page  # what cannot be read stays as it was written
+    assert len(tags(page, "math", display="block")) == 2
+    assert "<msup><mi>K</mi><mn>2</mn></msup>" in page
+    assert re.search(r'<mo[^>]*largeop="false"[^>]*>∑</mo>', page)
+
+
+def test_pictures_carry_their_description(made):
+    png, svg = tags(text_of(made, "01_tiling"), "img")
+    assert png["alt"] == "A <tile>"
+    assert png["width"] == "300"
+    assert png["src"].startswith("data:image/png;base64,")
+    assert svg["src"].startswith("data:image/svg+xml;base64,")
+    assert svg["alt"]
+
+
+def test_links_lead_from_page_to_page(made):
+    page = text_of(made, "01_tiling")
+    assert 'href="02_fails.html#part"' in page
+    assert 'href="https://example.org"' in page
+    assert 'href="../../data/x.csv"' in page  # seen from the page, not from the notebook
+    assert 'id="part"' in text_of(made, "02_fails")
+    links = [(a["rel"], a["href"]) for a in tags(text_of(made, "02_fails"), "a") if "rel" in a]
+    assert links == 2 * [("prev", "01_tiling.html"), ("next", "03_dies.html")]  # above and below
+
+
+def test_every_heading_can_be_reached(made):
+    page = text_of(made, "01_tiling")
+    contents = page[page.index('class="contents"'):]
+    anchors = [a["href"][1:] for a in tags(contents[:contents.index("</nav>")], "a")]
+    assert anchors == ["the-cost-of-loads", "the-cost", "the-cost-2"]
+    assert all(page.count(f'id="{anchor}"') == 1 for anchor in anchors)
+
+
+def test_outputs_are_escaped_and_coloured(made):
+    page = text_of(made, "01_tiling")
+    assert "a &lt; b" in page
+    assert 'class="ansi-red-fg">red</span>' in page
+    assert '<table class="dataframe">' in page
+    assert "<style scoped" not in page
+    assert "ValueError" in page  # an error that the cell's tag announces is an output like others
+
+
+def test_the_first_page_lists_the_series(made):
+    page = text_of(made, "index")
+    assert re.findall(r'<a href="([\w.]+)">', page) == ["01_tiling.html", "02_fails.html", "03_dies.html"]
+    assert "Tiling: share *and* keep" in page
+    assert "<em>You will learn</em> what a halo is, and" in page
+    assert page.count("Did not run to its end") == 2
+
+
+def test_the_badge_says_where_the_outputs_come_from(made):
+    from labkit.devices import device
+
+    assert made[1][0].notebook.produced["engine"] == device().engine
+    page = text_of(made, "01_tiling")
+    badge = page[page.index('class="provenance"'):]
+    assert "CPU engine" in badge[:400] if device().engine == "cpu" else "GPU" in badge[:400]
+    assert "executed in" in badge[:600]
+
+
+def test_stored_outputs_are_exported_as_they_are(stored):
+    _, page = stored(STORED, **ON_GPU)
+    assert "as stored" in page
+    badge = page[page.index('class="provenance"'):][:400]
+    assert "<b>GPU</b> NVIDIA H200" in badge
+    assert "5 November 2026" in badge
+    _, page = stored(STORED)
+    assert "<b>Stored outputs</b>" in page
+
+
+def test_a_page_keeps_its_badge_when_another_is_made(tmp_path, monkeypatch):
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    monkeypatch.setattr(notebooks, "PACKAGE", tmp_path / "labkit")
+    first, second = save(folder, "01_one", STORED, **ON_GPU), save(folder, "02_two", STORED)
+    report.make([], tmp_path / "out", stored=True)
+    save(folder, "01_one", STORED)
+    save(folder, "02_two", [new_markdown_cell("# 02 · Changed"), *STORED[1:]])
+    (made,) = report.make(["2"], tmp_path / "out", stored=True)
+    assert made.notebook.path == second
+    assert "NVIDIA H200" in (tmp_path / "out" / "index.html").read_text()
+    assert "NVIDIA H200" in (tmp_path / "out" / f"{first.stem}.html").read_text()
+    assert "Changed" in (tmp_path / "out" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("source", [
+    "![a figure](https://example.org/a.png)",
+    '<script src="https://example.org/a.js"></script>',
+    "<style>@import url(//example.org/a.css);</style>",
+])
+def test_a_page_that_would_load_something_is_a_failure(stored, source):
+    page, text = stored([new_markdown_cell("# 04 · Loads"), new_markdown_cell(source)])
+    assert "04_stored.ipynb: its page would load" in page.failure.message
+    assert "example.org" in page.failure.message
+    assert 'role="alert"' in text
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ('<a href="https://a.org">', []),
+    ('<img src="data:image/png;base64,AA==">', []),
+    ('<img src="figure.png">', []),
+    ('<img src="//a.org/x.png">', ["//a.org/x.png"]),
+    ('<img srcset="x.png 1x, https://a.org/x.png 2x">', ["https://a.org/x.png 2x"]),
+    ('<link rel="stylesheet" href="https://a.org/x.css">', ["https://a.org/x.css"]),
+    ('<svg><use xlink:href="https://a.org/x.svg#a"/></svg>', ["https://a.org/x.svg#a"]),
+    ('<p style="background: url(\'https://a.org/x.png\')">', ["https://a.org/x.png"]),
+    ("<style>@import 'https://a.org/x.css';</style>", ["https://a.org/x.css"]),
+    ("<style>p { color: red }</style><p>https://a.org</p>", []),
+    ("<script>fetch('https://a.org/x')</script>", ["https://a.org/x"]),
+    ('<iframe src="http://a.org"></iframe>', ["http://a.org"]),
+    ('<object data="http://a.org"></object>', ["http://a.org"]),
+    ('<meta http-equiv="refresh" content="0; url=https://a.org">', ["a page that it forwards to"]),
+])  # fmt: skip
+def test_requests_in(text, found):
+    assert report.requests_in(text) == found
+
+
+def test_bad_input(tmp_path):
+    with pytest.raises(LabError, match="no notebook"):
+        report.make(["none"], tmp_path)
+    broken = tmp_path / "05_broken.ipynb"
+    broken.write_text("{")
+    with pytest.raises(LabError, match=r"05_broken\.ipynb is no Jupyter notebook"):
+        report.make([str(broken)], tmp_path)
+    good = save(tmp_path, "06_good", STORED)
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(LabError, match="cannot write to"):
+        report.make([str(good)], tmp_path / "file" / "out", stored=True)
+    (tmp_path / "other").mkdir()
+    twin = save(tmp_path / "other", "06_good", STORED)
+    with pytest.raises(LabError, match="same name"):
+        report.make([str(good), str(twin)], tmp_path / "out")
+
+
+def test_an_interrupted_write_leaves_the_old_page(tmp_path, monkeypatch):
+    from labkit import files
+
+    target = files.write(tmp_path / "page.html", "old")
+    monkeypatch.setattr(files.os, "replace", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        files.write(target, "new")
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_stored_notebooks_are_canonical(tmp_path):
+    cells = [new_code_cell("1", metadata={"scrolled": True, "tags": ["keep"]}), new_markdown_cell("  ")]
+    path = save(tmp_path, "07_form", cells, **ON_GPU, language_info={"name": "python", "version": "3.11.2"})
+    notebooks.store(notebooks.read(path))
+    nb = nbformat.read(path, as_version=4)
+    nbformat.validate(nb)
+    assert len(nb.cells) == 1
+    assert nb.cells[0].metadata == {"tags": ["keep"]}
+    assert nb.metadata.labkit == ON_GPU["labkit"]
+    assert "version" not in nb.metadata.language_info
+    assert notebooks.canonical(nb) == path.read_text()
+
+
+def _luminance(colour):
+    parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    r, g, b = (p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b
+
+
+def test_text_is_legible_in_both_themes():
+    """WCAG 2, contrast of at least 4.5 for every colour of text on every ground that it stands on."""
+    style = (report.PACKAGE / "report_template" / "notebook" / "style.css").read_text()
+    blocks = re.findall(r":root \{(.*?)\}", style, re.S)
+    light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in blocks[:2])
+    assert set(light) == set(dark)
+    for theme in (light, dark):
+        pairs = [(text, ground) for text in ("ink", "muted", "accent") for ground in ("paper", "wash", "stripe")]
+        pairs += [(text, "wash") for text in ("keyword", "string", "number", "comment", "name", "built")]
+        pairs += [(tone, ground) for tone in ("good", "warn", "bad") for ground in (f"{tone}-wash", "paper")]
+        pairs += [("ink", f"{tone}-wash") for tone in ("good", "warn", "bad")]
+        pairs += [("muted", f"{tone}-wash") for tone in ("good", "warn")]
+        for text, ground in pairs:
+            dim, bright = sorted((_luminance(theme[text]), _luminance(theme[ground])))
+            assert (bright + 0.05) / (dim + 0.05) >= 4.5, (text, ground)
