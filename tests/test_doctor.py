@@ -12,6 +12,9 @@ import pytest
 from labkit import doctor
 from labkit.doctor import MISSING, OK, UNUSED
 
+REAL_PATH = os.environ["PATH"]
+GXX = shutil.which("g++")
+
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
@@ -26,14 +29,12 @@ def path(tmp_path, monkeypatch):
 
     def put(name, script):
         program = folder / name
-        program.write_text(f"#!/bin/sh\nPATH={shlex.quote(real)}\n{script}\n")
+        program.write_text(f"#!/bin/sh\nPATH={shlex.quote(REAL_PATH)}\n{script}\n")
         program.chmod(0o755)
 
-    real = os.defpath if "PATH" not in os.environ else REAL_PATH
     return put
 
 
-REAL_PATH = os.environ["PATH"]
 SMI = 'echo "NVIDIA H200, 580.65.06"; echo "NVIDIA H200, 580.65.06"'
 NVCC = 'echo "Cuda compilation tools, release 13.0, V13.0.48"'
 
@@ -63,7 +64,7 @@ def test_an_empty_machine_gets_a_remedy_for_each_thing(path, python_says, monkey
 
 
 def test_without_a_gpu_the_compiler_is_enough(path, python_says):
-    path("g++", f'exec {shutil.which("g++")} "$@"')
+    path("g++", f'exec {GXX} "$@"')
     python_says["cuda.engine()"] = "cpu"
     report = doctor.examine()
     assert report.ready
@@ -90,7 +91,7 @@ def test_a_gpu_machine(path, python_says, monkeypatch):
 def test_a_gpu_without_pycuda_falls_back_and_says_why(path, python_says, monkeypatch):
     monkeypatch.setenv("LABKIT_ENGINE", "auto")
     path("nvidia-smi", SMI)
-    path("g++", f'exec {shutil.which("g++")} "$@"')
+    path("g++", f'exec {GXX} "$@"')
     python_says["cuda.engine()"] = "cpu"
     report = doctor.examine()
     assert report.engine == "cpu"
