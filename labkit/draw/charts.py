@@ -2,7 +2,7 @@
 
 import math
 
-from labkit.draw.style import AMBER, BLUE, CYCLE, DPI, FAINT, INK, MUTED, ORANGE, PAPER, SMALL, canvas, percent
+from labkit.draw.style import AMBER, BLUE, CYCLE, DPI, FAINT, INK, MUTED, ORANGE, PAPER, READABLE, SMALL, canvas, percent
 from labkit.draw.words import Measured, ms, need
 from labkit.errors import LabError
 
@@ -140,6 +140,7 @@ def op_times(table, layer=None, device=None, date=None, title=None, path=None):
         rows = rows.assign(layer="")
     layers, labels = list(dict.fromkeys(rows["layer"])), list(dict.fromkeys(rows["label"]))
     colors = {label: CYCLE[i % len(CYCLE)] for i, label in enumerate(labels)}
+    dashes = {label: ("-", "--", ":", "-.")[i // len(CYCLE) % 4] for i, label in enumerate(labels)}
     batches = sorted(int(size) for size in rows["batch"].unique())
     across = min(2, len(layers))
     tall, gap = 280, 62
@@ -159,7 +160,8 @@ def op_times(table, layer=None, device=None, date=None, title=None, path=None):
                 mine = rows[(rows["layer"] == each) & (rows["label"] == label)].sort_values("batch")
                 if len(mine):
                     sizes, values = mine["batch"].tolist(), (mine["op_ms"] * 1000 / mine["batch"]).tolist()
-                    ax.plot(sizes, values, color=colors[label], marker="o", ms=5.5, mec=PAPER, mew=1, clip_on=False)
+                    ax.plot(sizes, values, dashes[label], color=colors[label], marker="o", ms=5.5, mec=PAPER, mew=1,
+                            clip_on=False)  # fmt: skip
                     ends.append((label, sizes[-1], values[-1]))
                     found = ", ".join(f"{ms(v / 1000)} at {n:,}" for n, v in zip(sizes, values, strict=True))
                     words.append(f"{each} {label}: {found}.".strip())
@@ -199,6 +201,6 @@ def _end_labels(ax, ends, colors):
         heights.append(max(height, heights[-1] + 14 * scale) if heights else height)
     excess = max(0, heights[-1] - ax.get_window_extent().y1 - 6 * scale) if heights else 0
     for (_, height, x, y, label), shifted in zip(spots, heights, strict=True):
-        color = AMBER if colors[label] == ORANGE else colors[label]
+        color = READABLE.get(colors[label], colors[label])
         ax.annotate(label, (x, y), (8, (shifted - excess - height) * 72 / ax.figure.dpi), textcoords="offset points",
                     va="center", size=SMALL, weight="bold", color=color, annotation_clip=False)  # fmt: skip

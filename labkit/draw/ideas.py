@@ -255,19 +255,24 @@ def convolution(layer, title=None, path=None):
     outputs, inputs = M * layer.Ho * layer.Wo, C * layer.H * layer.W
     rows, columns, r, c = K + 3, K + 5, 1, 2  # the part of the image that is drawn; the window's place in it
     cell = min(22.0, 210 / rows)
-    with canvas(104 + rows * cell + 56, path=path) as page:
+    h = 4 if rows > 4 else rows  # rows of the output that are drawn
+    y = 104
+    top = y + r * cell  # the windows' upper edge
+    middle = top + K * cell / 2
+    oy = middle - (r + 0.5) * cell
+    with canvas(max(y + rows * cell, top + K * cell + 40, oy + h * cell + 42) + 50, path=path) as page:
         page.heading(
             title or f"Neighbouring threads read {shared} of the same {layer.terms} inputs",
             f"{layer.name}   ·   a thread computes one output from {'' if C == 1 else f'{C} × '}{K}×{K} inputs",
         )
         ax = page.paper()
-        y = 104
-        wide = (columns + K + 7) * cell
+        size = f"{M}×{layer.Ho}×{layer.Wo}"
+        named = page.text_width("output y  ", weight="bold") + page.text_width(size)
+        wide = (columns + K) * cell + max(7 * cell, named)
         gap = min(120, (page.width - 52 - wide) / 2)
         x0 = 26
         x1 = x0 + columns * cell + gap
         x2 = x1 + K * cell + gap
-        top = y + r * cell  # the windows' upper edge
 
         _caption(page, ax, x0, y - 14, "input x", f"{C}×{layer.H}×{layer.W}, a corner")
         rect(ax, x0 + c * cell, top, cell, K * cell, "#bcd3ec")
@@ -284,16 +289,13 @@ def convolution(layer, title=None, path=None):
         _caption(page, ax, x1, y - 14, "mask k", f"{M}×{C}×{K}×{K}")
         cells(ax, x1, top, K, K, cell, "#e3f3ee", "#9fd0c1")
         rect(ax, x1, top, K * cell, K * cell, "none", GREEN, 2, zorder=3)
-        middle = top + K * cell / 2
         ax.text(x1 - gap / 2, middle, "×", ha="center", va="center", size=17, color=MUTED)
         ax.text(x1, top + K * cell + 20, "the same for all", size=SMALL, color=MUTED)
         ax.text(x1, top + K * cell + 36, "threads of a map", size=SMALL, color=MUTED)
 
         arrow(ax, x1 + K * cell + 14, x2 - 16, middle, MUTED, 1.4)
         ax.text(x2 - gap / 2 - 1, middle - 9, "Σ", ha="center", size=14, color=MUTED)
-        _caption(page, ax, x2, y - 14, "output y", f"{M}×{layer.Ho}×{layer.Wo}")
-        h = 4 if rows > 4 else rows
-        oy = middle - (r + 0.5) * cell
+        _caption(page, ax, x2, y - 14, "output y", size)
         cells(ax, x2, oy, h, 7, cell, PAPER)
         for i, (color, name, ink) in enumerate(((BLUE, "thread (h, w)", BLUE), (ORANGE, "thread (h, w+1)", AMBER))):
             rect(ax, x2 + (c + i) * cell, oy + r * cell, cell, cell, color, PAPER, 1, zorder=3)
@@ -343,8 +345,7 @@ def grid(layer, block=(16, 16), batch=None, title=None, path=None):
     scale = 236 / max(nx * bx, ny * by)
     full_w, full_h = nx * bx * scale, ny * by * scale
     cell = 176 / max(bx, by)
-    x0, x1, x2, y = 26, 26 + full_w + 78, 590, 104
-    x1 = min(x1, 346)
+    x0, x1, x2, y = 26, 26 + max(full_w + 78, 180), 590, 104
     with canvas(y + max(full_h, by * cell + 40, 200) + 58, path=path) as page:
         page.heading(title or message, f"{layer.name}   ·   blocks of {bx}×{by} threads   ·   a thread an output")
         ax = page.paper()
@@ -424,8 +425,8 @@ def tile(T=16, K=7, title=None, path=None):
     corners = [(i, j) for i in range(0, side, T) for j in range(0, side, T)]
     shades = (BLUE, "#5e93cb", SKY, "#cfe2f4")
     cell = min(13.0, 276 / side)
-    x0, y = 26, 104
-    with canvas(y + side * cell + 56, path=path) as page:
+    x0, y, tall = 26, 104, max(side * cell, 66)
+    with canvas(y + tall + 56, path=path) as page:
         page.heading(
             title or f"Load {loaded:,} inputs once instead of asking for {asked:,}",
             f"a tile of {T}×{T} outputs, one channel, K = {K}   ·   {asked / loaded:.1f} times fewer loads",
@@ -445,14 +446,15 @@ def tile(T=16, K=7, title=None, path=None):
         size = f"{T} + {K} − 1 = {side} wide, {loaded * 4:,} bytes shared"
         _caption(page, ax, x0, y - 14, "input tile", size)
         x1 = x0 + max(side * cell + 130, page.text_width("input tile  ", weight="bold") + page.text_width(size) + 40)
-        arrow(ax, x0 + side * cell + 18, x1 - 18, y + T * cell / 2, MUTED, 1.4)
+        across = y + max(T * cell / 2, 25)
+        arrow(ax, x0 + side * cell + 18, x1 - 18, across, MUTED, 1.4)
         middle = (x0 + side * cell + x1) / 2
-        ax.text(middle, y + T * cell / 2 - 10, f"{K * K} products", ha="center", size=SMALL, color=MUTED)
-        ax.text(middle, y + T * cell / 2 + 19, "an output", ha="center", size=SMALL, color=MUTED)
+        ax.text(middle, across - 10, f"{K * K} products", ha="center", size=SMALL, color=MUTED)
+        ax.text(middle, across + 19, "an output", ha="center", size=SMALL, color=MUTED)
         _caption(page, ax, x1, y - 14, "output tile", f"{T}×{T}, a thread each")
         cells(ax, x1, y, T, T, cell, TINT, PAPER)
         rect(ax, x1, y, cell, cell, ORANGE, PAPER, 1, zorder=3)
-        below = y + side * cell + 20
+        below = y + tall + 20
         rect(ax, x0 + 1, below - 9, 10, 10, "none", ORANGE, 2)
         ax.text(x0 + 18, below, f"the window of one output, {K}×{K}", size=SMALL, color=AMBER, weight="bold")
         passes = f"{len(corners)} passes" if len(corners) > 1 else "one pass"

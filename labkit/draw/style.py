@@ -17,13 +17,14 @@ WIDTH = 760  # CSS pixels: the text column of a notebook and of the report
 DPI = 100  # a figure's unit is the CSS pixel: 1/100 inch
 DENSITY = 2  # device pixels a CSS pixel
 
-# Six colours that stay apart for colour-blind readers (tests/test_draw.py computes by how much), and the greys.
-# Colour never carries a message alone: each figure also says it in words, by position or by a mark.
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#1f64ad", "#e8961e", "#0f8a6c", "#b8402a", "#8d5aa8", "#7fb8e6"
+# Colours that stay apart for colour-blind readers (tests/test_draw.py computes by how much), and the greys. Colour
+# never carries a message alone: each figure also says it in words, by position or by a mark.
+BLUE, ORANGE, GREEN, RUST, SKY = "#1f64ad", "#e8961e", "#0b7d61", "#8c2d19", "#6fc3ef"
 INK, MUTED, FAINT, HAIR, PAPER = "#1d2733", "#5b6775", "#c3cbd4", "#e6eaee", "#ffffff"
 PALE, TINT, WARM = "#9db9d9", "#dce8f5", "#fbe3c0"  # blue that is context; blue and orange as a ground
 AMBER = "#8a5504"  # orange dark enough for text
-CYCLE = (BLUE, ORANGE, GREEN, PURPLE, RED, SKY)
+CYCLE = (BLUE, ORANGE, INK, SKY, RUST)
+READABLE = {ORANGE: AMBER, SKY: "#1a6a96"}  # in place of what is too light for text
 
 SMALL, NORMAL, LARGE = 8.3, 9.2, 12.2  # points, at 100 dpi: 11.5, 12.8 and 17 CSS pixels
 

@@ -1,0 +1,502 @@
+"""The figures: what they say is what they were given, nothing overlaps, and every one can be read without seeing it."""
+
+import itertools
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from PIL import Image
+
+import labkit.draw as draw
+from labkit.draw import style, words
+from labkit.errors import LabError
+from labkit.layers import LENET28, LENET72, LENET86, PRESETS, Layer
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+NAMES = ["01 baseline", "02 constant", "03 registers", "04 tiling", "05 unroll_gemm", "06 fusion", "07 fp16",
+         "08 tensor_cores", "09 tuning", "10 streams", "11 training", "12 speed of light"]  # fmt: skip
+FLOORS = {"lenet86 layer 1": 0.42, "lenet86 layer 2": 1.21, "lenet72 layer 1": 0.85, "lenet72 layer 2": 3.43}
+
+
+def rungs(count=8, layers=("lenet86 layer 2",), batches=(10000,), seed=0):
+    """A made-up table as `bench` returns it."""
+    random = np.random.default_rng(seed)
+    rows = []
+    for layer, batch in itertools.product(layers, batches):
+        for label in NAMES[:count]:
+            over = float(np.exp(random.uniform(0.1, 3.5))) * (1 + 100 / batch)
+            op_ms = FLOORS[layer] * over * batch / 10000
+            rows.append({"label": label, "layer": layer, "batch": batch, "op_ms": op_ms, "x_floor": over,
+                         "gflop_s": 25000 / over, "dtype": "float32", "device": "NVIDIA H200", "engine": "gpu"})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def activity(kernels=5, calls=10):
+    """A made-up summary of a trace."""
+    rows = [("kernel", f"kernel_number_{i}", i + 1, 20.0 / (i + 1) ** 2) for i in range(kernels)]
+    rows += [("copy", "copy host to device", 9, 5.3)] if kernels else []
+    rows += [("api", f"cuCall{i}", 2 * i + 1, 30.0 / (i + 1) ** 3) for i in range(calls)]
+    return pd.DataFrame(rows, columns=["kind", "name", "calls", "total_ms"])
+
+
+@pytest.fixture
+def drawn(monkeypatch, tmp_path):
+    """Draw into a file; returns the page as it was when it was saved, its alt text and file with it."""
+    pages = []
+    save = style.save
+    monkeypatch.setattr(style, "save", lambda page, path: (pages.append(page), save(page, path)))
+
+    def call(function, *args, **options):
+        page_path = tmp_path / f"{len(pages)}.png"
+        assert function(*args, path=page_path, **options) is None
+        page = pages[-1]
+        page.file = page_path
+        page.words = texts(page)
+        page.title, page.subtitle = (text.get_text() for text in page.fig.texts[:2])
+        return page
+
+    return call
+
+
+def texts(page):
+    found = (text.get_text() for text in page.fig.findobj(Text) if text.get_visible())
+    return [text for text in found if text.strip()]
+
+
+def collisions(page):
+    """Pairs of texts that cover each other, and texts that leave the page."""
+    dpi = page.fig.dpi
+    page.fig.set_dpi(style.DPI * style.DENSITY)  # where the texts were laid out when the page was saved
+    boxes = []
+    for text in page.fig.findobj(Text):
+        if text.get_visible() and text.get_text().strip():
+            boxes.append((text.get_text(), text.get_window_extent(), text.get_rotation() % 90))
+    edge = page.fig.bbox.frozen()
+    page.fig.set_dpi(dpi)
+    found = []
+    for (a, box_a, slope_a), (b, box_b, slope_b) in itertools.combinations(boxes, 2):
+        if slope_a or slope_b:  # the box of a slanted text is mostly empty
+            continue
+        across = min(box_a.x1, box_b.x1) - max(box_a.x0, box_b.x0)
+        down = min(box_a.y1, box_b.y1) - max(box_a.y0, box_b.y0)
+        if across > 2 and down > 6:  # pixels: a line's box has air above and below
+            found.append((a, b, round(across), round(down)))
+    outside = [(text, box.bounds) for text, box, _ in boxes
+               if box.x0 < 0 or box.y0 < -1 or box.x1 > edge.x1 or box.y1 > edge.y1 + 1]  # fmt: skip
+    return found + outside
+
+
+LAYERS = [layer for preset in PRESETS.values() for layer in preset]
+ODD = [Layer("odd", 3, 13, 29, 5, 1), Layer("odd", 2, 11, 9, 3, 2), Layer("odd", 1, 40, 50, 2, 11), Layer("odd", 64, 9, 9, 128, 3)]
+TRIPLES = [("01 baseline", 59.0, 3800.0), ("02 constant", 59.0, 3900.0), ("03 registers", 9.5, 7400.0), ("04", 0.5, 900.0)]
+ROOF = {"peaks": {"FP32 GEMM": 50.9e3, "FP32 peak": 66.9e3}, "bandwidths": {"copy": 4230.0, "L2": 12000.0}}
+FIGURES = {
+    **{f"network {p.name}": (draw.network, (p,), {}) for p in PRESETS.values()},
+    "network times": (draw.network, (LENET86,), {"times": {"conv1": 5.0, "conv2": 18.9, "everything else": 3.1}}),
+    "network small": (draw.network, (LENET86,), {"times": {"conv1": 0.1, "conv2": 99, "copies": 0.5, "others": 0.2}}),
+    **{f"convolution {layer}": (draw.convolution, (layer,), {}) for layer in LAYERS + ODD},
+    **{f"grid {layer} {block}": (draw.grid, (layer,), {"block": block, "batch": batch})
+       for layer in LAYERS + ODD
+       for block, batch in (((16, 16), 10000), ((32, 8), None), ((27, 27), 100), ((1, 1), None), ((1, 128), 1), ((1024, 1), 7))},
+    **{f"tile {T} {K}": (draw.tile, (), {"T": T, "K": K}) for T in (1, 4, 8, 16, 27, 32) for K in (1, 3, 5, 7)},
+    **{f"coalescing {layer} {block}": (draw.coalescing, (layer, block), {})
+       for layer in LAYERS for block in ((16, 16), (32, 8), (8, 2), (27, 27))},
+    "sectors": (draw.sectors, (np.arange(32) * 8 + 4,), {}),
+    "sectors one": (draw.sectors, (np.zeros(32, int),), {"size": 16}),
+    "sectors few": (draw.sectors, ({"one": np.array([-1, 64, -1, 4096]), "wide": np.arange(32) * 16},), {"size": 16}),
+    "images": (draw.images, (np.ones((20, 1, 8, 8)), range(20)), {}),
+    "images wrong": (draw.images, (np.zeros((3, 8, 8)), [1, 2, 3], [1, 2, 4]), {"names": ["Ankle boot, brown"] * 5}),
+    "time": (draw.time, (activity(),), {"subtitle": "lenet86"}),
+    "time one": (draw.time, (activity(1, 0),), {}),
+    "time calls": (draw.time, (activity(0, 3),), {}),
+    "time long": (draw.time, (activity(30, 30).replace("kernel_number_0", "void f<float, 16, 16, true>(" + "x" * 90),), {}),
+    **{f"ladder {n} rungs": (draw.ladder, (rungs(n),), {"layer": LENET86[1], "date": "2026-01-01"}) for n in (1, 2, 8, 12)},
+    **{f"ladder seed {seed}": (draw.ladder, (rungs(12, list(FLOORS)[:2 * seed], seed=seed),), {}) for seed in (1, 2)},
+    "ladder batches": (draw.ladder, (rungs(3, batches=(100, 1000)),), {}),
+    "op times": (draw.op_times, (rungs(6, list(FLOORS), batches=(100, 1000, 10000)),), {}),
+    "op times one": (draw.op_times, (rungs(1),), {}),
+    "roofline": (draw.roofline, (TRIPLES,), ROOF),
+    "roofline one": (draw.roofline, (TRIPLES[:1],), ROOF),
+    **{f"roofline seed {s}": (draw.roofline, (rungs(12, seed=s),), {"device": "H200"}) for s in range(4)},
+    "roofline layers": (draw.roofline, (rungs(6, list(FLOORS)[:2]),), {"device": "H200"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_tidy_and_told(drawn, name):
+    """No warning, no text over another or off the page, a message, a description, and a small file."""
+    function, args, options = FIGURES[name]
+    page = drawn(function, *args, **options)
+    assert not collisions(page)
+    assert any(letter.isalpha() for letter in page.title)
+    assert len(page.alt) > 60 and "\n" not in page.alt
+    assert page.file.stat().st_size < 100_000
+    with Image.open(page.file) as image:
+        assert image.size == (2 * page.width, 2 * round(page.height))
+        assert image.info["Description"] == page.alt
+
+
+def test_the_collision_check_finds_collisions():
+    """A check that cannot fail would say nothing about the figures."""
+    page = style.Page(Figure(figsize=(7.6, 2), dpi=100), 760, 200)
+    page.text(20, 50, "one text")
+    page.text(40, 52, "another")
+    page.text(700, 100, "a text that leaves the page")
+    assert len(collisions(page)) == 2
+
+
+# ------------------------------------------------------------------------------------- what the figures say
+def test_network_counts_multiply_adds(drawn):
+    page = drawn(draw.network, LENET86)
+    macs = [4 * 80**2 * 49, 16 * 34**2 * 4 * 49, 1296 * 32 + 320]
+    assert f"conv1  {100 * macs[0] / sum(macs):.0f} %" in page.words
+    assert f"conv2  {100 * macs[1] / sum(macs):.0f} %" in page.words
+    assert {"1×86×86", "4×80×80", "4×40×40", "16×34×34", "16×9×9", "32", "10"} <= set(page.words)
+    assert f"{sum(macs) / 1e6:.2f} million an image" in page.words
+
+
+def test_network_of_every_preset_has_its_shapes(drawn):
+    for preset in (LENET72, LENET28):
+        page = drawn(draw.network, preset)
+        for layer in preset:
+            assert {f"{layer.C}×{layer.H}×{layer.W}", f"{layer.M}×{layer.Ho}×{layer.Wo}"} <= set(page.words)
+
+
+def test_convolution_counts_what_is_read_again(drawn):
+    page = drawn(draw.convolution, LENET86[1])
+    assert page.title == "Neighbouring threads read 168 of the same 196 inputs"
+    reads, inputs = 16 * 34**2 * 196, 4 * 40**2
+    assert f"An image has {inputs:,} inputs. Its {16 * 34**2:,} threads ask for {reads:,}: each input 566 times." in page.words
+    assert round(reads / inputs) == 566
+
+
+def test_grid_counts_idle_threads_as_a_loop_does(drawn):
+    for layer, (bx, by) in itertools.product((LENET86[1], LENET72[0], ODD[0]), ((16, 16), (32, 8), (7, 5))):
+        idle = total = 0
+        for h in range(0, layer.Ho, by):
+            for w in range(0, layer.Wo, bx):
+                total += bx * by
+                idle += sum(h + y >= layer.Ho or w + x >= layer.Wo for y in range(by) for x in range(bx))
+        page = drawn(draw.grid, layer, (bx, by))
+        assert idle == 0 or f"idle: {idle:,} of {total:,} threads" in page.words
+        assert f"{style.percent(idle / total)} of the threads" in page.alt
+    assert drawn(draw.grid, LENET86[0], (16, 16)).title.startswith("Every thread has an output")
+
+
+def test_tile_counts_loads_as_the_kernel_does(drawn):
+    for T, K in ((16, 7), (4, 7), (32, 5), (8, 1)):
+        passes = len(range(0, T + K - 1, T)) ** 2
+        page = drawn(draw.tile, T, K)
+        assert f"{(T + K - 1) ** 2:,} inputs" in page.title and f"{T * T * K * K:,}" in page.title
+        assert any(f"{passes} passes" in text or (passes == 1 and "one pass" in text) for text in page.words)
+
+
+def test_sectors_are_those_touched(drawn):
+    """32 floats in a row are 4 sectors, shifted by one they are 5, in a column each lane has its own."""
+    for addresses, count in ((np.arange(32) * 4, 4), (np.arange(32) * 4 + 4, 5), (np.arange(32) * 160, 32), (np.zeros(32, int), 1)):
+        plural = "s" if count > 1 else ""
+        used = len(np.unique(addresses)) * 4
+        said = f"{count} sector{plural}, {used} of {32 * count:,} bytes used"
+        page = drawn(draw.sectors, addresses)
+        assert any(text.startswith(said) for text in page.words)
+        assert said in page.alt
+    misaligned = drawn(draw.sectors, np.array([30]), size=4)
+    assert any(text.startswith("2 sectors, 4 of 64 bytes") for text in misaligned.words)
+
+
+def test_coalescing_compares_rows_with_columns(drawn):
+    page = drawn(draw.coalescing, LENET86[1], (32, 8))
+    assert page.title == "One request of a warp, 4 against 32 sectors moved"
+
+
+def test_images_mark_what_was_read_wrongly(drawn):
+    page = drawn(draw.images, np.zeros((3, 8, 8)), [7, 2, 1], [7, 2, 4])
+    assert page.title == "2 of these 3 are read correctly"
+    assert "1 → 4" in page.words and "7" in page.words and "1 wrong" in page.alt
+
+
+def test_time_shows_shares_and_what_makes_up_90_percent(drawn):
+    table = pd.DataFrame([("kernel", "big", 2, 80.0), ("copy", "copy", 1, 15.0), ("kernel", "small", 7, 5.0),
+                          ("api", "cuLaunchKernel", 9, 0.25)], columns=["kind", "name", "calls", "total_ms"])  # fmt: skip
+    page = drawn(draw.time, table.sample(frac=1, random_state=1))
+    assert page.title == "big takes 80 % of the device’s time"
+    assert {"80 %", "15 %", "5.0 %", "80.0 ms", "15.0 ms", "5.00 ms", "0.250 ms", "2", "7", "9"} <= set(page.words)
+    assert "2 of 3 take 90 % of 100 ms" in page.words and "0.250 ms in all" in page.words
+
+
+def test_time_takes_a_trace(drawn):
+    class Trace:
+        def summary(self):
+            return activity()
+
+    assert drawn(draw.time, Trace()).alt == drawn(draw.time, activity()).alt
+
+
+def test_time_merges_the_many_short_ones(drawn):
+    page = drawn(draw.time, activity(0, 30))
+    assert "23 others" in page.words and any("of 30 take 90 %" in text for text in page.words)
+
+
+def test_ladder_says_the_times_it_was_given(drawn):
+    table = rungs(5)
+    page = drawn(draw.ladder, table, date="2026-01-01")
+    for row in table.itertuples():
+        assert f"{words.ms(row.op_ms)}  {words.times(row.x_floor)}" in page.words
+        assert row.label in page.words
+        assert f"{row.label} {words.ms(row.op_ms)}" in page.alt
+    assert "floor 1.21 ms" in page.words
+    assert all(part in page.subtitle for part in ("lenet86 layer 2", "batch 10,000", "NVIDIA H200", "2026-01-01"))
+    bars = [bar.get_width() + 1 for bar in page.fig.axes[0].patches]
+    assert np.allclose(bars, table["x_floor"])
+
+
+def test_ladder_takes_recorded_results_and_leaves_the_whole_network_out(drawn):
+    class Recorded:
+        table = pd.concat([rungs(2), pd.DataFrame([{"label": "01 baseline", "layer": "", "batch": 10000, "total_s": 4.0}])])
+        device, date = "NVIDIA H200", "2026-02-03"
+
+    page = drawn(draw.ladder, Recorded())
+    assert "2026-02-03" in page.subtitle and len(page.fig.axes) == 1
+
+
+def test_ladder_draws_the_library_and_published_figures(drawn):
+    library = pd.DataFrame([("cuDNN FP32", "lenet86 layer 2", 5.69, 4.7)], columns=["label", "layer", "op_ms", "x_floor"])
+    published = pd.DataFrame([("02 constant", "lenet86 layer 2", 47.0)], columns=["label", "layer", "x_floor"])
+    page = drawn(draw.ladder, rungs(3), library=library, published=published)
+    assert "5.69 ms  4.70×" in page.words and "cuDNN FP32 5.69 ms (4.70×)" in page.alt
+    assert "published 02 constant 47.0×" in page.alt
+    assert not collisions(page)
+
+
+def test_ladder_takes_cudnns_own_table(drawn):
+    table = pd.DataFrame([("lenet86", 2, 10000, "fp32", 5.69), ("lenet86", 2, 10000, "fp32cl", 6.5), ("lenet86", 2, 100, "fp32", 0.1),
+                          ("lenet86", 2, 10000, "fp16cl", 1.02)], columns=["network", "layer", "batch", "mode", "median_ms"])  # fmt: skip
+    page = drawn(draw.ladder, rungs(2), library=table)
+    over = 5.69 / LENET86[1].floor_ms(10000, "float32", "H200")
+    assert f"5.69 ms  {words.times(over)}" in page.words
+    assert "cuDNN FP16" not in page.words  # no rung in half precision to compare with
+    with pytest.raises(LabError, match="TITAN V"):
+        drawn(draw.ladder, rungs(2).assign(device="TITAN V"), library=table)
+
+
+def test_ladder_draws_times_under_the_floor(drawn):
+    """A floor is what a device was measured to reach, not a bound: a CPU whose caches help may be under it."""
+    page = drawn(draw.ladder, rungs(3).assign(x_floor=[0.8, 2.0, 0.9]))
+    assert page.fig.axes[0].get_xlim()[0] < 0.8 and not collisions(page)
+
+
+@pytest.mark.parametrize("function", [draw.ladder, draw.op_times])
+def test_cpu_times_are_called_what_they_are(drawn, function):
+    page = drawn(function, rungs(2).assign(engine="cpu", device="a CPU"))
+    assert "Not GPU times" in page.subtitle
+    table = rungs(2)
+    table.attrs["note"] = "Not GPU times: measured on the CPU engine (some CPU, 2 workers)."
+    assert table.attrs["note"] in drawn(function, table).subtitle
+
+
+def test_a_trace_of_the_cpu_engine_is_called_that(drawn):
+    table = activity()
+    table.attrs["note"] = "Not GPU times."
+    assert "Not GPU times." in drawn(draw.time, table).subtitle
+
+
+def test_op_times_are_per_image(drawn):
+    table = rungs(2, batches=(100, 1000))
+    page = drawn(draw.op_times, table)
+    lines = [line for line in page.fig.axes[0].lines if len(line.get_xdata()) == 2]
+    for line, label in zip(lines, NAMES, strict=False):
+        mine = table[table["label"] == label]
+        assert np.allclose(line.get_ydata(), mine["op_ms"] * 1000 / mine["batch"])
+
+
+def test_roofline_puts_points_at_their_intensity(drawn):
+    table = rungs(3)
+    page = drawn(draw.roofline, table, device="H200")
+    points = [(line.get_xdata()[0], line.get_ydata()[0]) for line in page.fig.axes[0].lines if line.get_marker() == "o"]
+    assert np.allclose(points, [(LENET86[1].intensity(np.float32, 10000), rate) for rate in table["gflop_s"]])
+    share = table["gflop_s"].iloc[-1] / 60000
+    assert page.title == f"03 registers reaches {style.percent(share)} of its roof"
+
+
+# --------------------------------------------------------------------------------------------- how they are shown
+class Screen:
+    """In place of IPython's display."""
+
+    def __init__(self, monkeypatch):
+        self.shown = []
+        monkeypatch.setattr(style, "_kernel", lambda: self)
+        monkeypatch.setattr("IPython.display.display", lambda *args, **options: self.shown.append((args, options)))
+
+
+def test_a_notebook_gets_a_png_with_alt_text(monkeypatch):
+    screen = Screen(monkeypatch)
+    assert draw.tile(16, 7) is None
+    ((data,), options), = screen.shown
+    about = options["metadata"]["image/png"]
+    assert options["raw"] and about["width"] == 760 and "484" in about["alt"]
+    assert data["text/plain"] == about["alt"]
+    assert data["image/png"].startswith("iVBORw0KGgo")
+
+
+@pytest.mark.parametrize(("function", "args"), [
+    (draw.time, activity), (draw.ladder, rungs), (draw.op_times, rungs), (draw.roofline, lambda: TRIPLES)])  # fmt: skip
+def test_text_plain_of_a_measurement_has_no_numbers(monkeypatch, function, args):
+    """nbval compares text/plain: it has to stay the same when the times do not."""
+    screen = Screen(monkeypatch)
+    function(args(), **(ROOF if function is draw.roofline else {}))
+    (data,), _ = screen.shown[0]
+    assert data["text/plain"].startswith("Figure: ") and not any(letter.isdigit() for letter in data["text/plain"])
+
+
+def test_the_same_figure_is_the_same_file(drawn):
+    assert drawn(draw.tile, 16, 7).file.read_bytes() == drawn(draw.tile, 16, 7).file.read_bytes()
+
+
+def test_without_a_screen_the_words_are_printed(capsys):
+    draw.tile(16, 7)
+    assert "484 inputs" in capsys.readouterr().out
+
+
+def test_svg(tmp_path):
+    draw.tile(16, 7, path=tmp_path / "tile.svg")
+    assert "484 inputs" in (tmp_path / "tile.svg").read_text()
+
+
+def test_other_formats_are_refused(tmp_path):
+    with pytest.raises(LabError, match=r"\.png or \.svg"):
+        draw.tile(16, 7, path=tmp_path / "tile.gif")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_picture_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "tile.png"
+    path.write_bytes(b"as before")
+
+    def fail(*args):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(LabError, match=r"tile\.png"):
+        draw.tile(16, 7, path=path)
+    assert path.read_bytes() == b"as before" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_axes_of_the_caller(tmp_path):
+    fig = Figure(figsize=(7, 3))
+    draw.ladder(rungs(3), ax=fig.subplots())
+    assert "01 baseline" in [text.get_text() for text in fig.findobj(Text)]
+    with pytest.raises(LabError, match="not to both"):
+        draw.ladder(rungs(3), ax=fig.subplots(), path=tmp_path / "both.png")
+    with pytest.raises(LabError, match="pick one with layer="):
+        draw.ladder(rungs(3, list(FLOORS)), ax=fig.subplots())
+
+
+def test_matplotlib_is_left_as_it_was(tmp_path):
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    draw.tile(16, 7, path=tmp_path / "a.png")
+    with pytest.raises(LabError):
+        draw.tile(99, 7)
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_a_dark_style_does_not_get_in(drawn):
+    import matplotlib
+
+    with matplotlib.rc_context({"figure.facecolor": "black", "font.size": 30, "lines.linewidth": 9}):
+        dark = drawn(draw.tile, 16, 7).file.read_bytes()
+    assert dark == drawn(draw.tile, 16, 7).file.read_bytes()
+
+
+def test_importing_is_light():
+    code = "import labkit, labkit.draw, sys; sys.exit('matplotlib' in sys.modules or 'pandas' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+# ------------------------------------------------------------------------------------------------------- refusals
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: draw.ladder(rungs(2).drop(columns="x_floor")), "lacks x_floor"),
+    (lambda: draw.ladder(rungs(2).iloc[:0]), "without a row"),
+    (lambda: draw.ladder(rungs(2), layer=LENET72[0]), "layer = 'lenet72 layer 1'; the table has lenet86 layer 2"),
+    (lambda: draw.ladder(rungs(2), batch=7), "batch = 7; the table has 10000"),
+    (lambda: draw.ladder(pd.concat([rungs(2), rungs(1)])), "several rows of 01 baseline"),
+    (lambda: draw.time(pd.DataFrame({"kind": []})), "lacks name, calls, total_ms"),
+    (lambda: draw.time(activity(0, 0)), "trace something first"),
+    (lambda: draw.roofline([], **ROOF), "no point"),
+    (lambda: draw.roofline([("a", 0.0, 1.0)], **ROOF), "positive"),
+    (lambda: draw.grid(LENET86[0], (33, 32)), "1056 threads"),
+    (lambda: draw.tile(33, 7), "T = 33"),
+    (lambda: draw.sectors(np.arange(33)), "32 lanes"),
+    (lambda: draw.sectors(np.arange(32) * 0.5), "float64"),
+    (lambda: draw.sectors(np.full(32, -1)), "no lane takes part"),
+    (lambda: draw.images(np.zeros((2, 8, 8)), [1]), "'labels': 1"),
+    (lambda: draw.images(np.zeros((0, 8, 8)), []), "one of each an image"),
+])  # fmt: skip
+def test_refusals_say_what_is_wrong(call, message):
+    with pytest.raises(LabError, match=message):
+        call()
+
+
+# ------------------------------------------------------------------------------------------------------ numbers
+@pytest.mark.parametrize(("value", "text"), [
+    (0, "0 µs"), (0.00123, "1.23 µs"), (0.0994, "99.4 µs"), (0.0996, "0.0996 ms"), (0.42, "0.420 ms"), (4.966, "4.97 ms"),
+    (18.94, "18.9 ms"), (177.4, "177 ms"), (5060, "5,060 ms"), (25142.6, "25.1 s"), (1.2e6, "1,200 s")])  # fmt: skip
+def test_milliseconds(value, text):
+    assert words.ms(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(1, "1.00×"), (15.62, "15.6×"), (0.131, "0.131×"), (1234, "1,234×")])
+def test_times(value, text):
+    assert words.times(value) == text
+
+
+# ------------------------------------------------------------------------------------------------------- colours
+def linear(color):
+    rgb = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb):
+    """CIE L*a*b* of linear sRGB (IEC 61966-2-1, D65)."""
+    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ rgb
+    f = xyz / [0.9505, 1, 1.089]
+    f = np.where(f > (6 / 29) ** 3, np.cbrt(f), f / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+# Complete dichromacy: Machado, Oliveira and Fernandes, IEEE TVCG 15(6), 2009, table 1, severity 1.0.
+SIGHT = {
+    "usual": np.eye(3),
+    "protanopia": np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),
+    "deuteranopia": np.array([[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]),
+    "tritanopia": np.array([[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]),
+}
+
+
+@pytest.mark.parametrize("sight", SIGHT)
+def test_colours_stay_apart_for_colour_blind_readers(sight):
+    """The lines of a chart differ by more than 30 in CIE76 for everybody (2.3 is just noticeable)."""
+    seen = [lab(np.clip(SIGHT[sight] @ linear(color), 0, 1)) for color in style.CYCLE]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2)) > 30
+
+
+INKS = {style.INK, style.MUTED, style.AMBER, style.GREEN, *(style.READABLE.get(each, each) for each in style.CYCLE)}
+
+
+@pytest.mark.parametrize("ink", sorted(INKS))
+def test_text_colours_have_contrast(ink):
+    """WCAG 2.2, success criterion 1.4.3: 4.5 to 1 on the page's white."""
+    luminance = np.array([0.2126, 0.7152, 0.0722]) @ linear(ink)
+    assert 1.05 / (luminance + 0.05) >= 4.5
+
+
+def test_warnings_would_have_been_seen():
+    with pytest.raises(UserWarning):
+        warnings.warn("seen", stacklevel=1)
