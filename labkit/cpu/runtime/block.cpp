@@ -35,8 +35,13 @@ extern "C" {
 WORD Index threadIdx, blockIdx, blockDim, gridDim;
 WORD void *labkit_dynamic_shared;
 WORD unsigned labkit_spins;
+WORD int labkit_votes, labkit_voters;
 void *__tls_get_addr(size_t *);
 }
+
+using labkit::Context;
+using labkit::Switch;
+using labkit::switch_context;
 
 namespace {
 
@@ -47,6 +52,31 @@ constexpr size_t stack_bytes = 512 << 10, guard_bytes = 512 << 10;   // CUDA giv
 constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;
 constexpr unsigned slab_fibers = 32;
 
+struct Fiber;
+
+// First in, first out.
+struct Queue {
+    Fiber *head = nullptr, **tail = &head;
+    void clear() { head = nullptr; tail = &head; }
+    inline void push(Fiber *fiber);
+    inline Fiber *pop();
+    void take_all(Queue &other) {
+        if (!other.head) return;
+        *tail = other.head;
+        tail = other.tail;
+        other.clear();
+    }
+};
+
+// Lanes that meet by mask.
+struct Meeting {
+    Meeting *next;
+    unsigned mask, arrived;
+    void (*combine)(void *const *, unsigned);
+    Queue waiting;
+    void *lanes[warp_size];
+};
+
 struct Fiber {
     Context context;
     Fiber *next;               // in the list it stands in
@@ -56,39 +86,21 @@ struct Fiber {
     const char *file, *what;
     unsigned mask;             // warp_converged's answer
     char *top;                 // of its stack
+    Meeting meeting;           // if its thread is the first to come
 };
 
-// First in, first out.
-struct Queue {
-    Fiber *head = nullptr, **tail = &head;
-    void clear() { head = nullptr; tail = &head; }
-    void push(Fiber *fiber) {
-        fiber->next = nullptr;
-        *tail = fiber;
-        tail = &fiber->next;
-    }
-    Fiber *pop() {
-        Fiber *fiber = head;
-        head = fiber->next;
-        if (!head) tail = &head;
-        return fiber;
-    }
-    void take_all(Queue &other) {
-        if (!other.head) return;
-        *tail = other.head;
-        tail = other.tail;
-        other.clear();
-    }
-};
+void Queue::push(Fiber *fiber) {
+    fiber->next = nullptr;
+    *tail = fiber;
+    tail = &fiber->next;
+}
 
-// Lanes that meet by mask. Lives on the stack of the lane that came first, until the last one has come.
-struct Meeting {
-    Meeting *next;
-    unsigned mask, arrived;
-    void (*combine)(void *const *, unsigned);
-    Queue waiting;
-    void *lanes[warp_size];
-};
+Fiber *Queue::pop() {
+    Fiber *fiber = head;
+    head = fiber->next;
+    if (!head) tail = &head;
+    return fiber;
+}
 
 struct Warp {
     unsigned live;             // lanes that have not ended
@@ -114,7 +126,7 @@ struct Block {
     const char *barrier_file;
     int barrier_line;
     bool mixed;                                // they do not all stand at the same place
-    int count, last_count, last_arrived;
+    int votes;
 
     Warp warps[max_threads / warp_size];
     Fiber *free = nullptr;
@@ -218,7 +230,7 @@ static bool add_fibers(Block &b) {
         // Stacks that begin at the same place of a page fight for the same cache lines: begin at 64 different ones.
         unsigned colour = (b.fibers.size() + i) * 5 % 64;
         fibers[i].top = low + stack_pitch - colour * 64;
-        make_context(fibers[i].context, fibers[i].top, stack_bytes, fiber_main);
+        labkit::make_context(fibers[i].context, fibers[i].top, stack_bytes, fiber_main);
         fibers[i].next = b.free;
         b.free = &fibers[i];
     }
@@ -247,14 +259,16 @@ static __attribute__((noinline)) Fiber *find_work(Block &b) {
     fail_at(b, "", "deadlock, all " + std::to_string(b.live) + " threads wait: " + who_waits(b));
 }
 
-// Put the current fiber aside (whoever calls has noted it in some queue) and go on with another one.
-static inline __attribute__((always_inline)) void suspend(Block &b, Fiber *me) {
-    Fiber *next = LIKELY(b.ready.head != nullptr) ? b.ready.pop() : find_work(b);
-    if (UNLIKELY(next == me)) return;
+// The current fiber is put aside (whoever calls has noted it in some queue): name the one that goes on.
+static inline __attribute__((always_inline)) Switch change(Block &b, Fiber *me, Fiber *next) {
     me->index = threadIdx;
     b.current = next;
     threadIdx = next->index;
-    switch_context(me->context, next->context);
+    return {&me->context, &next->context};
+}
+
+static inline __attribute__((always_inline)) Switch suspend(Block &b, Fiber *me) {
+    return change(b, me, LIKELY(b.ready.head != nullptr) ? b.ready.pop() : find_work(b));
 }
 
 static void release_barrier(Block &b);
@@ -301,7 +315,7 @@ static void fiber_main() {
         if (b.live == 0) {
             switch_context(me->context, b.home);
         } else {
-            suspend(b, me);
+            follow(suspend(b, me));
         }
     }
 }
@@ -316,17 +330,20 @@ static void release_barrier(Block &b) {
                 fail_at(b, "", "divergent barrier, the threads of the block wait at different ones: " + who_waits(b));
     }
     if (UNLIKELY(*b.cancelled)) leave(b);
-    b.last_count = b.count;
-    b.last_arrived = b.arrived;
-    b.count = b.arrived = 0;
+    labkit_votes = b.votes;
+    labkit_voters = b.arrived;
+    b.votes = b.arrived = 0;
     b.ready.take_all(b.barrier);
 }
 
-static inline __attribute__((always_inline)) void wait_at_barrier(Block &b, const char *what, const char *file, int line) {
+namespace labkit {
+EXPORT Switch arrive(int predicate, const char *what, const char *file, int line) {
+    Block &b = *block;
     Fiber *me = b.current;
     me->what = what;
     me->file = file;
     me->line = line;
+    b.votes += predicate != 0;
     if (b.arrived++ == 0) {
         b.barrier_file = file;
         b.barrier_line = line;
@@ -336,28 +353,9 @@ static inline __attribute__((always_inline)) void wait_at_barrier(Block &b, cons
     }
     b.barrier.push(me);
     if (b.arrived == b.live) release_barrier(b);
-    suspend(b, me);
+    return suspend(b, me);
 }
-
-EXPORT void __syncthreads(const char *file, int line) { wait_at_barrier(*block, "__syncthreads", file, line); }
-
-EXPORT int __syncthreads_count(int predicate, const char *file, int line) {
-    block->count += predicate != 0;
-    wait_at_barrier(*block, "__syncthreads_count", file, line);
-    return block->last_count;
-}
-
-EXPORT int __syncthreads_and(int predicate, const char *file, int line) {
-    block->count += predicate != 0;
-    wait_at_barrier(*block, "__syncthreads_and", file, line);
-    return block->last_count == block->last_arrived;
-}
-
-EXPORT int __syncthreads_or(int predicate, const char *file, int line) {
-    block->count += predicate != 0;
-    wait_at_barrier(*block, "__syncthreads_or", file, line);
-    return block->last_count != 0;
-}
+}  // namespace labkit
 
 // ---- What kernels call: warps -------------------------------------------------------------------------------------------
 
@@ -373,8 +371,8 @@ namespace labkit {
 
 EXPORT unsigned lane_id() { return block->current->thread % warp_size; }
 
-EXPORT void warp_collective(unsigned mask, void *mine, void (*combine)(void *const *, unsigned), const char *what,
-                            const char *file, int line) {
+EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, unsigned), const char *what,
+                   const char *file, int line) {
     Block &b = *block;
     Fiber *me = b.current;
     Warp &w = b.warps[me->thread / warp_size];
@@ -382,31 +380,32 @@ EXPORT void warp_collective(unsigned mask, void *mine, void (*combine)(void *con
     if (UNLIKELY(!(mask >> lane & 1)))
         fail_here(b, format("%s at %s:%d with mask 0x%08x, which does not name the calling lane %u", what, file, line,
                             mask, lane));
-    Meeting first, *meeting = w.meetings;
+    Meeting *meeting = w.meetings;
     while (meeting && (meeting->mask != mask || meeting->combine != combine)) meeting = meeting->next;
     if (!meeting) {
-        meeting = &first;
-        first.mask = mask;
-        first.arrived = 0;
-        first.combine = combine;
-        memset(first.lanes, 0, sizeof first.lanes);
-        first.next = w.meetings;
+        meeting = &me->meeting;
+        meeting->mask = mask;
+        meeting->arrived = 0;
+        meeting->combine = combine;
+        meeting->waiting.clear();
+        memset(meeting->lanes, 0, sizeof meeting->lanes);
+        meeting->next = w.meetings;
         w.meetings = meeting;
     }
     meeting->lanes[lane] = mine;
     meeting->arrived |= 1u << lane;
     if (meeting->arrived == (mask & w.live)) {
         end_meeting(b, w, meeting);
-        return;
+        return {&me->context, &me->context};
     }
     me->what = what;
     me->file = file;
     me->line = line;
     meeting->waiting.push(me);
-    suspend(b, me);
+    return suspend(b, me);
 }
 
-EXPORT unsigned warp_converged(const char *file, int line) {
+EXPORT Switch gather(const char *file, int line) {
     Block &b = *block;
     Fiber *me = b.current;
     me->what = "a warp function without mask";
@@ -414,28 +413,23 @@ EXPORT unsigned warp_converged(const char *file, int line) {
     me->line = line;
     b.warps[me->thread / warp_size].converged.push(me);
     b.converged++;
-    suspend(b, me);
-    return me->mask;
+    return suspend(b, me);
 }
 
-EXPORT void yield() {
+EXPORT unsigned gathered() { return block->current->mask; }
+
+EXPORT Switch let_others_run() {
     Block &b = *block;
     Fiber *me = b.current;
     if (UNLIKELY(*b.cancelled)) leave(b);
     if (b.converged && !b.ready.head && b.started == b.threads) resolve_converged(b);
-    if (b.started < b.threads || b.ready.head) {
-        b.ready.push(me);
-        if (b.started < b.threads) {           // before those who are ready: they may be spinning, too
-            Fiber *fresh = take_fiber(b);
-            me->index = threadIdx;
-            b.current = fresh;
-            switch_context(me->context, fresh->context);
-        } else {
-            suspend(b, me);
-        }
-    } else {
-        sched_yield();                         // it waits for another block
+    if (b.started == b.threads && !b.ready.head) {
+        sched_yield();                                     // this thread waits for another block
+        return {&me->context, &me->context};
     }
+    b.ready.push(me);
+    // Threads that have not begun go before those who are ready: these may all be spinning.
+    return change(b, me, b.started < b.threads ? take_fiber(b) : b.ready.pop());
 }
 
 }  // namespace labkit
@@ -460,7 +454,7 @@ static void resolve_converged(Block &b) {
 EXPORT void __nanosleep(unsigned nanoseconds) {
     Block &b = *block;
     bool alone = b.started == b.threads && !b.ready.head;
-    labkit::yield();
+    follow(labkit::let_others_run());
     if (alone) usleep(nanoseconds < 1000000 ? nanoseconds / 1000 : 1000);
 }
 
@@ -575,14 +569,14 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
     error = b.error;
     b.ready.clear();
     b.barrier.clear();
-    b.arrived = b.count = 0;
+    b.arrived = b.votes = 0;
     for (Warp &w : b.warps) {
         w.meetings = nullptr;
         w.converged.clear();
     }
     b.free = nullptr;
     for (size_t i = b.fibers.size(); i-- > 0;) {
-        make_context(b.fibers[i]->context, b.fibers[i]->top, stack_bytes, fiber_main);
+        labkit::make_context(b.fibers[i]->context, b.fibers[i]->top, stack_bytes, fiber_main);
         b.fibers[i]->next = b.free;
         b.free = b.fibers[i];
     }

@@ -1,6 +1,5 @@
 // Inside the runtime: what its files share. abi.h is what Python sees, include/labkit/*.h what kernels see.
 //
-//   context.h   switching stacks
 //   block.cpp   a block of threads on one worker: fibers, barriers, warps, printf; run_block() and what kernels call
 //   pool.cpp    streams, events, the workers that run what is ready, faults
 //   memory.cpp  device memory: red zones, poison, limit, whose address is it
@@ -15,7 +14,7 @@
 #include <stdint.h>
 #include <string>
 #include "abi.h"
-#include "context.h"
+#include "../include/labkit/context.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
