@@ -43,7 +43,7 @@ class _Settings:
     def flags(self):
         """The part of the command line that a precompiled header depends on."""
         flags = [f"-std=gnu++{self.standard}", "-march=native", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing",
-                 "-fno-math-errno", "-fno-trapping-math", "-w"]
+                 "-fstack-clash-protection", "-fno-math-errno", "-fno-trapping-math", "-w"]
         flags += ["-O1", "-g"] if self.debug else ["-O3"]
         if self.fast_math:  # what -ffast-math does, but NaN and infinity stay what they are
             flags += ["-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-D__USE_FAST_MATH__"]

@@ -263,14 +263,18 @@ def mem_alloc(size):
 
 
 def mem_free(address):
-    """Free an allocation, after waiting for the device."""
-    _wait("cuMemFree", _library.lk_synchronize)
-    check(_library.lk_mem_free(address), "cuMemFree")
+    """Free an allocation, after waiting for the device; a kernel's overrun of it comes to light here."""
+    try:
+        _wait("cuMemFree", _library.lk_synchronize)
+    finally:
+        status = _library.lk_mem_free(address)
+    if status != OK:
+        raise LaunchError(f"cuMemFree failed: {_library.lk_error().decode('utf-8', 'replace')}")
 
 
 def mem_release(address):
     """`mem_free` for destructors: a fault is kept for the next call that waits."""
-    if not _finished and _library.lk_mem_free(address) == LAUNCH_FAILED:
+    if not _finished and _library.lk_mem_free(address) != OK:
         _deferred.append(_library.lk_error().decode("utf-8", "replace"))
 
 
@@ -471,11 +475,14 @@ TRACED = {
     "event_elapsed_ms": "cuEventElapsedTime", "module_load": "cuModuleLoad", "launch": "cuLaunchKernel",
 }  # fmt: skip
 _calls = []
+_records = []  # of the device, taken when recording stopped
 _untraced = {}
 
 
 def trace_device(on):
     """Record every kernel, copy and fill from now on, or stop."""
+    if not on:
+        _records.append(take_device_records())
     library().lk_trace(int(bool(on)))
 
 
@@ -488,7 +495,8 @@ def take_device_records():
         Of dtype `RECORD`: ``queued``, ``started``, ``ended`` in seconds on the monotonic clock, ``bytes`` of copies
         and fills, ``stream`` (0: default), ``kind`` (``ord`` of "k" kernel, "c" copy, "s" fill), ``name``.
     """
-    chunks = []
+    chunks = _records[:]
+    _records.clear()
     while True:
         chunk = np.zeros(1024, RECORD)
         count = library().lk_trace_take(chunk.ctypes.data, len(chunk))

@@ -297,8 +297,12 @@ _ATTRIBUTE = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\(|\[\[")
 _UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")
 
 
-def _dynamic_shared(declaration, in_function):
-    """The replacement of one ``extern __shared__ ...`` declaration (without its semicolon), or None."""
+def _dynamic_shared(declaration, in_function, code):
+    """The replacement of one ``extern __shared__ ...`` declaration (without its semicolon), or None.
+
+    In a function a pointer does, which a lambda may capture by value; where the code takes the array's own address it
+    is a reference to an array.
+    """
     text = declaration
     while match := _ATTRIBUTE.search(text):
         if match.group() == "[[":
@@ -318,14 +322,19 @@ def _dynamic_shared(declaration, in_function):
     statements = []
     for part in _UNSIZED.finditer(text, first.start()):
         name, more = part["name"], "".join(part["more"].split())
-        if in_function:
-            pointer = f"{type_} (*{{}}){more}" if more else f"{type_} *{{}}"
-            value = f"({pointer.format('')})labkit::dynamic_shared()"
-            statements.append(f"{pointer.format(name)} = {value}")
+        pointer = f"{type_} (*%s){more}" if more else f"{type_} *%s"
+        if not in_function:
+            statements.append(f"extern __thread {pointer % f'const {name}'} {_ALIAS}")
+        elif re.search(rf"(?<!&)&\s*{name}\b(?!\s*\[)", code):
+            array = f"{type_} (%s)[]{more}"
+            statements.append(f"{array % f'&{name}'} = *({array % '*'})labkit::dynamic_shared()")
         else:
-            element = f"{type_}{more}"
-            statements.append(f"static labkit::dynamic_shared_array<{element}> {name}")
+            statements.append(f"{pointer % name} = ({pointer % ''})labkit::dynamic_shared()")
     return "; ".join(statements)
+
+
+# At namespace scope a variable is needed: one more name, of the right type, for the runtime's own pointer.
+_ALIAS = 'asm("labkit_dynamic_shared") __attribute__((tls_model("initial-exec"), visibility("default")))'
 
 
 def _dynamic_shared_edits(scan):
@@ -333,7 +342,7 @@ def _dynamic_shared_edits(scan):
         start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
         end = scan.code.find(";", match.end())
         declaration = scan.code[start:end]
-        new = _dynamic_shared(declaration, scan.scope(match.start()) is None) if end >= 0 else None
+        new = _dynamic_shared(declaration, scan.scope(match.start()) is None, scan.code) if end >= 0 else None
         if new:
             yield start, end, new + "\n" * declaration.count("\n")
     for directive in scan.directives:
@@ -341,7 +350,7 @@ def _dynamic_shared_edits(scan):
             continue
         base = directive.end - len(directive.rest)
         for match in _SHARED_IN_MACRO.finditer(directive.rest):
-            new = _dynamic_shared(match.group().replace("\\\n", " "), True)
+            new = _dynamic_shared(match.group().replace("\\\n", " "), True, scan.code)
             if new:
                 yield base + match.start(), base + match.end(), new + "\\\n" * match.group().count("\n")
 

@@ -134,10 +134,16 @@ def test_dynamic_shared_in_a_function(declaration, expected):
     assert f"{{ {expected} }}" in rewrite(f"__device__ void f(int n) {{ {declaration} }}").text
 
 
+def test_dynamic_shared_whose_address_is_taken():
+    text = "__device__ void f() { extern __shared__ char s[], t[]; g((float *)&s, &t[0], a && t); }"
+    assert "{ char (&s)[] = *(char (*)[])labkit::dynamic_shared(); char *t = (char *)" in rewrite(text).text
+
+
 def test_dynamic_shared_at_namespace_scope():
-    assert rewrite("extern __shared__ float s[];").text == "static labkit::dynamic_shared_array<float> s;"
-    assert rewrite('extern "C" { extern __shared__ double s[][4]; }').text == (
-        'extern "C" { static labkit::dynamic_shared_array<double[4]> s; }')
+    assert rewrite("extern __shared__ float s[];").text.startswith(
+        'extern __thread float *const s asm("labkit_dynamic_shared") __attribute__')
+    assert rewrite('extern "C" { extern __shared__ double s[][4]; }').text.startswith(
+        'extern "C" { extern __thread double (*const s)[4] asm("labkit_dynamic_shared")')
 
 
 def test_dynamic_shared_in_a_macro():
