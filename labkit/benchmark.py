@@ -77,12 +77,11 @@ def bench(
                 f"{variant.label} is not verified in this session: a wrong kernel's time means nothing. "
                 "Run labkit.check on this very variant first"
             )
-    cases = [(each, B, variant) for each in _list(layer) for B in batches for variant in variants]
+    cases = [(each, B) for each in _list(layer) for B in batches]
     rows = []
-    with tqdm(total=len(cases), desc="measuring", delay=2, leave=False) as progress:
-        for each in _list(layer):
-            for B in batches:
-                rows += _bench_case(variants, each, B, repeat, progress)
+    with tqdm(total=len(cases) * len(variants), desc="measuring", delay=2, leave=False) as progress:
+        for case in cases:
+            rows += _bench_case(variants, *case, repeat, progress)
     table = pd.DataFrame(rows)
     table.attrs["note"] = device().note
     return table
@@ -96,7 +95,7 @@ def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, progress
     """The rows of one layer and batch."""
     from labkit.cuda import driver
 
-    rng = np.random.default_rng([2, batch])
+    rng = np.random.default_rng(2)
     x = rng.random(layer.x_shape(batch), dtype=np.float32)
     k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
     inputs = {dtype: (x.astype(dtype), k.astype(dtype)) for dtype in {each.io_dtype for each in variants}}
@@ -120,8 +119,7 @@ def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> list[n
         stack.callback(flush.close)
         plans, first = [], {}
         for variant in variants:
-            # One x and one y serve all variants of a data type: a comparison takes no more memory than one
-            # of them.
+            # Variants of one data type share x and y: comparing them takes no more memory than one of them.
             shared = first.get(variant.io_dtype)
             plan = variant.plan(layer, batch, *((shared.x, shared.y) if shared else ()))
             plans.append(stack.enter_context(plan))
@@ -192,8 +190,9 @@ class _Spots:
     """Some images of the batch, the first and the last among them, and what they have to become."""
 
     def __init__(self, layer, batch, inputs, rng):
-        inner = rng.choice(np.arange(1, batch - 1), min(CHECKED_IMAGES, batch) - 2, replace=False) if batch > 2 else []
-        self.images = np.unique([0, *inner, batch - 1]).astype(int)
+        ends = {0, batch - 1}
+        inner = rng.permutation(np.arange(1, batch - 1))[: CHECKED_IMAGES - len(ends)]
+        self.images = np.array(sorted({*ends, *inner.tolist()}))
         self.layer, self.batch = layer, batch
         self.inputs = {dtype: (x[self.images], k) for dtype, (x, k) in inputs.items()}
         self.expected = {dtype: conv_float64(*each) for dtype, each in self.inputs.items()}
@@ -220,7 +219,8 @@ class _Flush:
         from labkit.cuda import driver
 
         if self.bytes:
-            self.buffer = self.buffer or driver.mem_alloc(self.bytes)
+            if self.buffer is None:
+                self.buffer = driver.mem_alloc(self.bytes)
             driver.memset_d8(self.buffer, 0, self.bytes)
 
     def close(self):

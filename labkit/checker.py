@@ -79,6 +79,7 @@ def _shape(about: str, B: int, C: int, H: int, W: int, M: int, K: int) -> tuple[
 
 TEST_SHAPES: tuple[tuple[Layer, int], ...] = (
     #                            B   C   H   W   M  K
+    _shape("small and odd",      2,  3,  9, 12,  4, 3),
     _shape("one pixel",          1,  1,  1,  1,  1, 1),
     _shape("one window",         3,  2,  5,  6,  4, 5),
     _shape("one row",            2,  1,  3, 40,  5, 3),
@@ -96,6 +97,16 @@ TEST_SHAPES: tuple[tuple[Layer, int], ...] = (
 )  # fmt: skip
 """Shapes to be right on, apart from the layers that are timed: odd, not square, C != M, with tails for every
 tile."""
+
+
+def random_shapes(count: int, seed: int = 0) -> list[tuple[Layer, int]]:
+    """Random layers and batches for `check`, K from 1 to 7, no two dimensions tied to each other."""
+    rng = np.random.default_rng(seed)
+    shapes = []
+    for index in range(count):
+        B, C, M, K, extra_h, extra_w = (int(rng.integers(1, most)) for most in (5, 7, 20, 8, 30, 40))
+        shapes.append((Layer(f"random {index}", C, K - 1 + extra_h, K - 1 + extra_w, M, K), B))
+    return shapes
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,8 +205,10 @@ def draw_integers(variant: Variant, layer: Layer, batch: int, rng: np.random.Gen
     # Narrow the range until no partial sum, in whatever order, can pass the integers that are exact.
     limit = largest_exact_integer(variant.rounding)
     for largest in (8, 4, 2, 1):
-        x = rng.integers(-largest, largest, layer.x_shape(batch), endpoint=True).astype(np.float32)
-        k = rng.integers(-largest, largest, layer.k_shape, endpoint=True).astype(np.float32)
+        x, k = (
+            (rng.integers(1, largest, shape, endpoint=True) * rng.choice([-1, 1], shape)).astype(np.float32)
+            for shape in (layer.x_shape(batch), layer.k_shape)
+        )
         if error_scale(x, k).max() <= limit:
             return x, k
     # Very long sums: leave so few of the products that are not zero.

@@ -301,7 +301,7 @@ def _gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, 
         clock_hz=clock_hz,
         peak_flops=multiprocessors * lanes * 2 * clock_hz,
         peak_half_flops=multiprocessors * tensor * clock_hz,
-        peak_bandwidth=2 * memory_hz * bus_bits / 8,
+        peak_bandwidth=2 * memory_hz * bus_bits / 8 or math.inf,  # some boards with shared memory tell no clock
         measured=measured,
         source=source,
         **facts,

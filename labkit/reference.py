@@ -38,8 +38,8 @@ def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 def conv_numpy(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     """The same convolution as NumPy writes it, in float32.
 
-    `sliding_window_view` shows all K x K windows without a copy; `tensordot` unrolls them into a matrix and
-    multiplies: im2col and a GEMM in one line, one image at a time to stay in the cache.
+    `sliding_window_view` shows all K x K windows without a copy; `tensordot` unrolls those of one output row
+    into a matrix and multiplies it by the masks: im2col and a GEMM, in pieces that stay in the cache.
 
     Parameters
     ----------
@@ -76,8 +76,9 @@ def _windows(x, k, dtype) -> np.ndarray:
     x, k = np.asarray(x, dtype), np.asarray(k, dtype)
     y = np.empty((B, M, H - K + 1, W - K + 1), dtype)
     for b in range(B):
-        windows = sliding_window_view(x[b], (K, K), axis=(1, 2))  # [C, Ho, Wo, K, K], no copy
-        y[b] = np.tensordot(k, windows, axes=((1, 2, 3), (0, 3, 4)))
+        windows = sliding_window_view(x[b], (K, K), axis=(1, 2))  # [C, Ho, Wo, K, K]
+        for h in range(H - K + 1):  # small products: a BLAS starts no threads for them, which would cost more
+            y[b, :, h] = np.tensordot(k, windows[:, h], axes=((1, 2, 3), (0, 2, 3)))
     return y
 
 

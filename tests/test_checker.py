@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct
 
-from labkit.checker import TEST_SHAPES, CheckFailed, check, compare, is_verified, largest_exact_integer, tolerance
+from labkit.checker import (
+    TEST_SHAPES,
+    CheckFailed,
+    check,
+    compare,
+    is_verified,
+    largest_exact_integer,
+    random_shapes,
+    tolerance,
+)
 from labkit.errors import LabError
 from labkit.ladder import Rounding
 from labkit.layers import Layer
@@ -64,7 +73,7 @@ def test_a_correct_kernel_passes_with_its_legitimate_rounding(compute, rounding,
 
 def test_the_line_says_only_what_every_engine_says_alike(capsys):
     check(FakeVariant(label="01 baseline"))
-    line = "PASS 01 baseline: 14 shapes, exact on integers, within rounding on reals\n"
+    line = "PASS 01 baseline: 15 shapes, exact on integers, within rounding on reals\n"
     assert capsys.readouterr().out == line
 
 
@@ -297,13 +306,13 @@ def test_very_long_sums_stay_exact_in_half():
 def test_refused_shapes_are_counted(capsys):
     report = check(FakeVariant(refuses=lambda layer: layer.K > 5))
     assert len(report.refused) == 4
-    assert "10 shapes" in repr(report)
+    assert "11 shapes" in repr(report)
     assert "4 shapes refused" in capsys.readouterr().out
 
 
 def test_a_variant_that_refuses_everything_is_not_verified():
     variant = FakeVariant(refuses=lambda layer: True)
-    with pytest.raises(LabError, match=r"takes none of the shapes.*no room for one pixel"):
+    with pytest.raises(LabError, match=r"takes none of the shapes.*no room for small and odd"):
         check(variant)
     with pytest.raises(LabError, match="none was given"):
         check(FakeVariant(), [])
@@ -332,3 +341,20 @@ def test_the_test_shapes_are_odd():
     for tile in (4, 8, 16, 32):
         assert any(layer.Wo % tile and layer.Wo > tile for layer in layers)
     assert len({batch for _, batch in TEST_SHAPES}) >= 4
+
+
+def test_random_shapes():
+    shapes = random_shapes(300)
+    assert shapes == random_shapes(300) != random_shapes(300, seed=1)
+    assert {layer.K for layer, _ in shapes} == set(range(1, 8))
+    assert sum(layer.H != layer.W for layer, _ in shapes) > 250
+    assert sum(layer.C != layer.M for layer, _ in shapes) > 250
+    assert min(layer.Ho for layer, _ in shapes) == min(batch for _, batch in shapes) == 1
+
+
+def test_the_ladder_passes(capsys):
+    from labkit.ladder import LADDER, variant
+
+    for rung in LADDER[:2]:  # the others are compiled for each K; tests/test_kernels.py has them all
+        assert check(variant(rung.number), [*TEST_SHAPES, *random_shapes(60)]).worst > 0
+    assert capsys.readouterr().out.count("PASS") == 2
