@@ -481,7 +481,7 @@ class _Kernels:
 
     @staticmethod
     def _launch(function, outputs, *arguments):
-        function.prepared_call((-(-outputs // THREADS), 1), (THREADS, 1, 1), *arguments)
+        function.prepared_call((-(-outputs // THREADS), 1, 1), (THREADS, 1, 1), *arguments)
 
 
 @functools.cache
