@@ -115,6 +115,8 @@ def _device_span(pointer, size, call, other=None):
         remedy = " (the device pointer comes first in memcpy_htod, second in memcpy_dtoh)" if call != "as_buffer" else ""
         raise TypeError(f"{call}: a device pointer is needed, a DeviceAllocation or an int, not "
                         f"{type(pointer).__name__}{remedy}") from None
+    if size == 0:
+        return address
     found = native.mem_range(address)
     if found is None:
         at = bisect_right(_symbols, (address, float("inf"))) - 1
