@@ -3,6 +3,8 @@
 import gzip
 import hashlib
 import http.server
+import json
+import re
 import shutil
 import struct
 import subprocess
@@ -77,6 +79,22 @@ def test_damaged_digits_are_refused(tmp_path, monkeypatch):
     path.unlink()
     with pytest.raises(LabError, match=r"digits-labels.*missing.*git checkout"):
         labkit.dataset()
+
+
+def test_the_readme_records_every_checksum():
+    readme = (data.data_dir() / "README.md").read_text()
+    recorded = dict(re.findall(r"^\| `([\w./-]+)` \|.*?(?:`([0-9a-f]{64})` )?\|$", readme, re.M))
+    shipped = [path for path in data.data_dir().rglob("*") if path.suffix in (".gz", ".npz", ".csv")]
+    for path in shipped:
+        name = path.relative_to(data.data_dir()).as_posix()
+        if name.startswith("results/"):
+            continue  # rewritten by every recording
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.suffix == ".npz":
+            assert name in recorded
+            assert json.loads(path.with_suffix(".json").read_text())["sha256"] == digest
+        else:
+            assert recorded.get(name) == digest, f"data/README.md: the SHA-256 of {name} is {digest}"
 
 
 @pytest.mark.parametrize(
