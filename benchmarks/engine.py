@@ -4,8 +4,9 @@
     python benchmarks/engine.py --write README.md   also write them between the file's markers
 
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
-that whatever else the machine does meets all of them alike. These are times of this machine's CPU; they say how fast
-the engine is to work with, and nothing about a GPU.
+that whatever else the machine does meets all of them alike. One worker and the loop nest are compared by the
+processor time they take, two workers and one by the clock on the wall. These are times of this machine's CPU; they
+say how fast the engine is to work with, and nothing about a GPU.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ FLAGS = (  # those of a kernel: labkit/cpu/compiler.py
     "-std=gnu++17", "-O3", "-march=native", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",
 )  # fmt: skip
 MARKERS = "<!-- engine benchmark: begin -->", "<!-- engine benchmark: end -->"
+WALL, PROCESSOR = 0, 1  # the two clocks
 EMPTY = 'extern "C" __global__ void empty() {}'
 
 
@@ -58,6 +60,16 @@ def verify(name: str, layer: Layer, y: np.ndarray, like: Variant) -> None:
         raise SystemExit(f"{name} is wrong on {layer}: run labkit.check on it")
 
 
+def clocks() -> tuple[float, float]:
+    """The time on the wall, and the processor time of this process."""
+    return time.perf_counter(), time.process_time()
+
+
+def since(start: tuple[float, float]) -> tuple[float, float]:
+    """Seconds on both clocks."""
+    return tuple(now - then for now, then in zip(clocks(), start, strict=True))
+
+
 # --------------------------------------------------------------------------------------------------- what is measured
 class LoopNest:
     """benchmarks/loop_nest.cpp, compiled with the flags of a kernel."""
@@ -74,13 +86,13 @@ class LoopNest:
             self(index)
             verify("the loop nest", layer, self.arrays[index][2], variant(3))
 
-    def __call__(self, index: int) -> float:
-        """Seconds for BATCH images of a layer."""
+    def __call__(self, index: int) -> tuple[float, float]:
+        """Wall and processor seconds for BATCH images of a layer."""
         layer = LENET86[index]
         pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in self.arrays[index]]
-        start = time.perf_counter()
+        start = clocks()
         self.conv(*pointers, BATCH, layer.C, layer.H, layer.W, layer.M, layer.K)
-        return time.perf_counter() - start
+        return since(start)
 
 
 class Worker:
@@ -159,12 +171,12 @@ class _Engine:
             verify(chosen.label, layer, plan.result(), chosen)
 
     def time(self, number, index):
-        """Seconds for BATCH images of a layer: launches and synchronization."""
+        """Wall and processor seconds for BATCH images of a layer: launches and synchronization."""
         plan = self.plans[number, index]
-        start = time.perf_counter()
+        start = clocks()
         plan.run()
         self.driver.Context.synchronize()
-        return time.perf_counter() - start
+        return since(start)
 
     def latency(self, launches):
         """Seconds a launch, `launches` of them before one synchronization."""
@@ -179,6 +191,8 @@ class _Engine:
 # ------------------------------------------------------------------------------------------------------------- tables
 def measure(rounds: int) -> str:
     """Run everything; return the Markdown."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="labkit-bench-") as folder:
         folder = Path(folder)
         engines = {1: Worker(1, folder / "cache")}
@@ -191,7 +205,7 @@ def measure(rounds: int) -> str:
             for rung in LADDER:
                 engine("prepare", rung.number)
 
-        times: dict[tuple, list[float]] = {}
+        times: dict[tuple, list[tuple[float, float]]] = {}
         latencies: dict[tuple, list[float]] = {}
         for _ in range(rounds):
             for index in range(len(LENET86)):
@@ -207,9 +221,9 @@ def measure(rounds: int) -> str:
             engine.stop()
 
     text = [
-        f"{cpu_name()}, {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} "
-        f"processors, {compiler_name()}, {date.today():%Y-%m-%d}; medians of {rounds} interleaved rounds of "
-        f"{BATCH} images. These are not GPU times.",
+        f"{cpu_name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}; medians of {rounds} "
+        f"interleaved rounds of {BATCH} images, processor time on one worker, wall time of two against one. "
+        "These are not GPU times.",
         "",
         "| kernel | " + " | ".join(f"{layer.name}: MMAC/s, × loop nest | two workers" for layer in LENET86)
         + " | compile, s |",
@@ -223,8 +237,8 @@ def measure(rounds: int) -> str:
         row = [rung.label]
         for index, layer in enumerate(LENET86):
             one, two = times[rung.number, index, 1], times[rung.number, index, 2]
-            row.append(f"{rate(layer, one):.0f}, {ratio(times['nest', index], one)}")
-            row.append(f"× {ratio(one, two)}")
+            row.append(f"{rate(layer, one):.0f}, {ratio(times['nest', index], one, PROCESSOR)}")
+            row.append(f"× {ratio(one, two, WALL)}")
         text.append("| " + " | ".join([*row, f"{compiled[rung.number]:.2f}"]) + " |")
     alone, queued = (1e6 * statistics.median(latencies[launches, 2]) for launches in (1, 1000))
     text += [
@@ -232,17 +246,19 @@ def measure(rounds: int) -> str:
         f"Launch of an empty kernel: {alone:.1f} µs with its synchronization, {queued:.1f} µs in a queue of 1000. "
         f"The first kernel on a fresh machine compiles the engine's runtime, too: {first:.1f} s, once.",
     ]
+    if load > processors / 4:
+        text += ["", f"The machine had other work, too: its load was {load:.1f} before the start."]
     return "\n".join(text)
 
 
-def rate(layer: Layer, seconds: list[float]) -> float:
-    """Millions of multiply-adds a second."""
-    return layer.macs(BATCH) / statistics.median(seconds) / 1e6
+def rate(layer: Layer, seconds: list[tuple[float, float]]) -> float:
+    """Millions of multiply-adds a second of processor time."""
+    return layer.macs(BATCH) / statistics.median(each[PROCESSOR] for each in seconds) / 1e6
 
 
-def ratio(slow: list[float], fast: list[float]) -> str:
+def ratio(slow: list[tuple[float, float]], fast: list[tuple[float, float]], clock: int) -> str:
     """How many times as fast: the median over the rounds of the ratio within each round."""
-    return f"{statistics.median(a / b for a, b in zip(slow, fast, strict=True)):.2f}"
+    return f"{statistics.median(a[clock] / b[clock] for a, b in zip(slow, fast, strict=True)):.2f}"
 
 
 def cpu_name() -> str:

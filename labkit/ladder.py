@@ -429,6 +429,9 @@ class Variant:
     def __hash__(self) -> int:
         return hash(self.identity)
 
+    def __reduce__(self):  # a rung holds functions, so it travels to another process by its number
+        return _restored, (self.rung.number, dict(self.options), self.source, self.path, self.own)
+
     def __repr__(self) -> str:
         return f"<Variant {self.label}>"
 
@@ -519,6 +522,10 @@ class Variant:
     def plan(self, layer: Layer, batch: int, x=None, y=None) -> Plan:
         """Make it ready for `batch` images of `layer`; see `Plan`."""
         return Plan(self, layer, batch, x, y)
+
+
+def _restored(number, options, source, path, own) -> Variant:
+    return Variant(rung(number), options, source, path, own)
 
 
 def variant(number: int, source: str | Path | None = None, **options) -> Variant:

@@ -1,5 +1,6 @@
 """The ladder as data: its rungs and files, variants, limits, and what a page shows of the sources. Needs no engine."""
 
+import pickle
 import re
 
 import numpy as np
@@ -160,6 +161,15 @@ def test_identity_is_source_and_options():
 def test_options_cannot_be_changed_afterwards():
     with pytest.raises(TypeError):
         variant(4).options["tile"] = 8
+
+
+def test_variants_travel_to_other_processes(tmp_path):
+    path = tmp_path / "mine.cu"
+    path.write_text(rung(1).source)
+    for original in (variant(8, warps=2), variant(1, path), variant(1, rung(1).source)):
+        copy = pickle.loads(pickle.dumps(original))
+        assert copy == original
+        assert (copy.label, copy.path, copy.own) == (original.label, original.path, original.own)
 
 
 def test_io_dtypes():
