@@ -184,13 +184,18 @@ template <class A, class B, class C, class D> inline void product_combine(void *
     gather_tile<B>(b, arrived, [&](int lane) { return slot(lane)->b->x; });
     gather_tile<C>(sums, arrived, [&](int lane) { return slot(lane)->c->x; });
 
-    // Four rows at a time keep enough independent sums in flight to hide the latency of a multiply-add.
+    // Four rows at a time: enough independent sums in flight to hide the latency of a multiply-add, and few enough to
+    // stay in registers.
+    typedef Sum vector __attribute__((vector_size(32)));
+    constexpr int width = 32 / sizeof(Sum), vectors = n / width;
     for (int i = 0; i < m; i += 4) {
-        Sum rows[4][n];
+        vector rows[4][vectors];
         memcpy((void *)rows, (const void *)sums[i], sizeof rows);
-        for (int p = 0; p < k; p++)
+        for (int p = 0; p < k; p++) {
+            const vector *across = (const vector *)b[p];
             for (int r = 0; r < 4; r++)
-                for (int j = 0; j < n; j++) rows[r][j] += a[i + r][p] * b[p][j];
+                for (int v = 0; v < vectors; v++) rows[r][v] += a[i + r][p] * across[v];
+        }
         memcpy((void *)sums[i], (const void *)rows, sizeof rows);
     }
 
