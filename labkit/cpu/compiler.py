@@ -5,7 +5,6 @@ comes from the cache: its key covers source, options, the headers it read, the c
 """
 
 import json
-import os
 import re
 import shutil
 import tempfile
@@ -42,8 +41,17 @@ class _Settings:
 
     def flags(self):
         """The part of the command line that a precompiled header depends on."""
-        flags = [f"-std=gnu++{self.standard}", "-march=native", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing",
-                 "-fstack-clash-protection", "-fno-math-errno", "-fno-trapping-math", "-w"]
+        flags = [
+            f"-std=gnu++{self.standard}",
+            "-march=native",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-fno-strict-aliasing",
+            "-fstack-clash-protection",
+            "-fno-math-errno",
+            "-fno-trapping-math",
+            "-w",
+        ]
         flags += ["-O1", "-g"] if self.debug else ["-O3"]
         if self.fast_math:  # what -ffast-math does, but NaN and infinity stay what they are
             flags += ["-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-D__USE_FAST_MATH__"]
@@ -155,7 +163,9 @@ def _hidden_kernels(command, text, prologue, known):
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         path = Path(folder) / "macros.cpp"
         path.write_text("\n".join([*prologue, *lines, ""]), encoding="utf-8", errors="surrogateescape")
-        status, out, _ = toolchain.run([*command, "-E", "-P", "-D__CUDACC__", "-D__CUDA_ARCH__=900", str(path)])
+        status, out, _ = toolchain.run(
+            [*command, "-E", "-P", "-D__CUDACC__", "-D__CUDA_ARCH__=900", str(path)]
+        )
     found = rewrite(out).kernels if status == 0 else ()
     return [k.name for k in found if k.scope == "" and not k.template and k.name not in known]
 
@@ -172,9 +182,17 @@ class _Build:
     @property
     def key(self):
         """The cache's key, all but the headers."""
-        return cache.digest("module", self.source, self.extern_c, *self.settings.prologue, "dirs",
-                            *self.settings.include_dirs, "flags", *self.settings.flags(),
-                            toolchain.fingerprint(self.command))
+        return cache.digest(
+            "module",
+            self.source,
+            self.extern_c,
+            *self.settings.prologue,
+            "dirs",
+            *self.settings.include_dirs,
+            "flags",
+            *self.settings.flags(),
+            toolchain.fingerprint(self.command),
+        )
 
     def text(self, folder):
         """The text for the host compiler; the user's headers go to `folder`."""
@@ -194,25 +212,48 @@ class _Build:
 
     def compile(self, folder):
         """Compile in `folder`; return the path of the shared library and those of the headers read."""
-        (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
+        (folder / _NAME).write_text(
+            self.source, encoding="utf-8", errors="surrogateescape"
+        )  # for the messages
         (folder / "kernel.cpp").write_text(self.text(folder), encoding="utf-8", errors="surrogateescape")
         flags = self.settings.flags()
-        command = [*self.command, *flags, "-shared", "-fmax-errors=20", "-include", _prelude(self.command, flags),
-                   f"-I{toolchain.INCLUDE}", *(f"-I{d}" for d in self.settings.include_dirs),
-                   "-MMD", "-MF", "kernel.d", "-o", "kernel.so", "kernel.cpp"]
+        command = [
+            *self.command,
+            *flags,
+            "-shared",
+            "-fmax-errors=20",
+            "-include",
+            _prelude(self.command, flags),
+            f"-I{toolchain.INCLUDE}",
+            *(f"-I{d}" for d in self.settings.include_dirs),
+            "-MMD",
+            "-MF",
+            "kernel.d",
+            "-o",
+            "kernel.so",
+            "kernel.cpp",
+        ]
         if toolchain.is_clang(self.command):
             command = [word.replace("-fmax-errors", "-ferror-limit") for word in command]
         else:
             command.insert(-1, "-fno-gnu-unique")  # else a module's template variables outlive it
         status, out, err = toolchain.run(command, cwd=folder)
         if status:
-            _refuse(command, toolchain.tidy(out, folder, "kernel.cpp"), toolchain.tidy(err, folder, "kernel.cpp") or err)
+            _refuse(
+                command,
+                toolchain.tidy(out, folder, "kernel.cpp"),
+                toolchain.tidy(err, folder, "kernel.cpp") or err,
+            )
         return folder / "kernel.so", self._headers_read(folder)
 
     def _headers_read(self, folder):
         """The user's headers among the files that the compiler read: originals, not copies."""
-        text = (folder / "kernel.d").read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
-        paths = [Path(word.replace("\\ ", " ")) for word in re.split(r"(?<!\\)\s+", text.partition(":")[2].strip())]
+        text = (
+            (folder / "kernel.d").read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
+        )
+        paths = [
+            Path(word.replace("\\ ", " ")) for word in re.split(r"(?<!\\)\s+", text.partition(":")[2].strip())
+        ]
         read = set()
         for path in paths:
             path = folder / path
@@ -230,7 +271,10 @@ def _refuse(command, out, err):
     if first:
         message += f": {first[0]}"
     if "template with C linkage" in err:
-        message += "\nTemplates need SourceModule(..., no_extern_c=True), and extern \"C\" before each kernel to be found by name."
+        message += (
+            '\nTemplates need SourceModule(..., no_extern_c=True), and then extern "C" in front of each kernel that is '
+            "to be found by its plain name."
+        )
     raise CompileError(message, command, out, err)
 
 
@@ -244,8 +288,18 @@ def _prelude(command, flags):
             if not target.exists():
                 cache.publish(f'#include "{header}"\n'.encode(), folder / "labkit_cuda.h")
                 built = cache.scratch() / f"{folder.name}.gch"
-                status, _, _ = toolchain.run([*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header",
-                                              "-o", str(built), str(folder / "labkit_cuda.h")])
+                status, _, _ = toolchain.run(
+                    [
+                        *command,
+                        *flags,
+                        f"-I{toolchain.INCLUDE}",
+                        "-x",
+                        "c++-header",
+                        "-o",
+                        str(built),
+                        str(folder / "labkit_cuda.h"),
+                    ]
+                )
                 if status:  # the compile itself will say what is wrong
                     return str(header)
                 cache.publish(built, target)
@@ -285,14 +339,19 @@ def _build(build, keep, cache_dir):
 
 
 def _compile_into(entry, build, keep):
-    folder = Path(tempfile.mkdtemp(prefix="labkit-kernel-" if keep else "build-", dir=None if keep else cache.scratch()))
+    folder = Path(
+        tempfile.mkdtemp(prefix="labkit-kernel-" if keep else "build-", dir=None if keep else cache.scratch())
+    )
     start = time.monotonic()
     try:
         compiled, headers = build.compile(folder)
         data = compiled.read_bytes()
         digest = cache.digest(data)
-        manifest = {"file": f"{digest[:24]}.so", "digest": digest,
-                    "headers": [(str(path), cache.digest(path.read_bytes())) for path in headers]}
+        manifest = {
+            "file": f"{digest[:24]}.so",
+            "digest": digest,
+            "headers": [(str(path), cache.digest(path.read_bytes())) for path in headers],
+        }
         cache.publish(data, entry / manifest["file"])
         cache.publish(json.dumps(manifest).encode(), entry / "manifest.json")
         return entry / manifest["file"]
@@ -321,13 +380,25 @@ def _own_copy(path):
 
 
 def _prepare(source, options, no_extern_c, arch, include_dirs):
-    options = [options] if isinstance(options, str) else list(DEFAULT_NVCC_FLAGS if options is None else options)
+    options = (
+        [options] if isinstance(options, str) else list(DEFAULT_NVCC_FLAGS if options is None else options)
+    )
     settings = _settings([str(option) for option in options], include_dirs or [], arch)
     return _Build(str(source), settings, not no_extern_c)
 
 
-def compile(source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None, cache_dir=None,
-            include_dirs=None, target="cubin"):  # noqa: A001 - PyCUDA's name
+def compile(
+    source,
+    nvcc="nvcc",
+    options=None,
+    keep=False,
+    no_extern_c=False,
+    arch=None,
+    code=None,
+    cache_dir=None,
+    include_dirs=None,
+    target="cubin",
+):
     """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
     del nvcc, code, target
     return _build(_prepare(source, options, no_extern_c, arch, include_dirs), keep, cache_dir).read_bytes()
@@ -362,8 +433,18 @@ class SourceModule:
         static shared memory, the constants exceed 64 KB, or there is no compiler.
     """
 
-    def __init__(self, source, nvcc="nvcc", options=None, keep=False, no_extern_c=False, arch=None, code=None,
-                 cache_dir=None, include_dirs=None):
+    def __init__(
+        self,
+        source,
+        nvcc="nvcc",
+        options=None,
+        keep=False,
+        no_extern_c=False,
+        arch=None,
+        code=None,
+        cache_dir=None,
+        include_dirs=None,
+    ):
         del nvcc, code
         build = _prepare(source, options, no_extern_c, arch, include_dirs)
         path = _build(build, keep, cache_dir)
@@ -381,13 +462,19 @@ class SourceModule:
         """Refuse what ptxas would: too much static shared or constant memory."""
         constants = self.module.constant_bytes()
         if constants > MAX_CONSTANT:
-            raise CompileError(f"the source uses too much global constant data: {constants} bytes, and "
-                               f"{MAX_CONSTANT} are the most", [])
+            raise CompileError(
+                f"the source uses too much global constant data: {constants} bytes, and "
+                f"{MAX_CONSTANT} are the most",
+                [],
+            )
         sizes = self.module.shared_sizes()
         if sum(sizes.values()) <= MAX_SHARED:
             return
         for name in self.module.kernel_names():
             own, _ = elf.static_shared(sizes, self.module.get_function(name).symbol)
             if own > MAX_SHARED:
-                raise CompileError(f"kernel {name!r} uses too much shared data: {own} bytes of static __shared__ "
-                                   f"variables, and {MAX_SHARED} are the most. Use dynamic shared memory for more.", [])
+                raise CompileError(
+                    f"kernel {name!r} uses too much shared data: {own} bytes of static __shared__ "
+                    f"variables, and {MAX_SHARED} are the most. Use dynamic shared memory for more.",
+                    [],
+                )

@@ -13,8 +13,20 @@ from pathlib import Path
 from labkit.cpu import native
 from labkit.cpu.errors import LogicError
 
-__all__ = ["Context", "Device", "ctx_flags", "device_attribute", "func_cache", "get_driver_version", "get_version",
-           "init", "mem_get_info", "shared_config", "start_profiler", "stop_profiler"]
+__all__ = [
+    "Context",
+    "Device",
+    "ctx_flags",
+    "device_attribute",
+    "func_cache",
+    "get_driver_version",
+    "get_version",
+    "init",
+    "mem_get_info",
+    "shared_config",
+    "start_profiler",
+    "stop_profiler",
+]
 
 COMPUTE_CAPABILITY = (9, 0)
 MAX_THREADS = 1024
@@ -26,7 +38,7 @@ MAX_CONSTANT = 64 << 10
 _CUDA_VERSION = (12, 0)
 
 
-class device_attribute(enum.IntEnum):  # noqa: N801 - PyCUDA's name
+class device_attribute(enum.IntEnum):
     """What can be asked of a device (the names and numbers of ``CUdevice_attribute``)."""
 
     MAX_THREADS_PER_BLOCK = 1
@@ -79,7 +91,7 @@ class device_attribute(enum.IntEnum):  # noqa: N801 - PyCUDA's name
     RESERVED_SHARED_MEMORY_PER_BLOCK = 111
 
 
-class ctx_flags(enum.IntFlag):  # noqa: N801
+class ctx_flags(enum.IntFlag):
     """Accepted by `Device.make_context`, without effect here."""
 
     SCHED_AUTO = 0
@@ -90,7 +102,7 @@ class ctx_flags(enum.IntFlag):  # noqa: N801
     LMEM_RESIZE_TO_MAX = 16
 
 
-class func_cache(enum.IntEnum):  # noqa: N801
+class func_cache(enum.IntEnum):
     """Accepted by ``set_cache_config``, without effect here."""
 
     PREFER_NONE = 0
@@ -99,7 +111,7 @@ class func_cache(enum.IntEnum):  # noqa: N801
     PREFER_EQUAL = 3
 
 
-class shared_config(enum.IntEnum):  # noqa: N801
+class shared_config(enum.IntEnum):
     """Accepted by ``set_shared_config``, without effect here."""
 
     DEFAULT_BANK_SIZE = 0
@@ -166,8 +178,10 @@ class Device:
 
     def __init__(self, number):
         if number != 0:
-            raise LogicError(f"cuDeviceGet failed: invalid device ordinal: device {number!r} was asked for, and the "
-                             "CPU engine has device 0 only")
+            raise LogicError(
+                f"cuDeviceGet failed: invalid device ordinal: device {number!r} was asked for, and the "
+                "CPU engine has device 0 only"
+            )
 
     @staticmethod
     def count():

@@ -17,7 +17,10 @@ def shared_sizes(path):
     data = Path(path).read_bytes()
     if data[:5] != b"\x7fELF\x02":
         return {}
-    sections_at, entry_size, count = struct.unpack_from("<Q", data, 0x28)[0], *struct.unpack_from("<HH", data, 0x3A)
+    sections_at, entry_size, count = (
+        struct.unpack_from("<Q", data, 0x28)[0],
+        *struct.unpack_from("<HH", data, 0x3A),
+    )
     sections = [struct.unpack_from("<IIQQQQIIQQ", data, sections_at + i * entry_size) for i in range(count)]
     sizes = {}
     for _, kind, _, _, offset, size, link, _, _, _ in sections:

@@ -7,7 +7,7 @@ class Error(Exception):
     """Base of all that the driver raises."""
 
 
-class MemoryError(Error):  # noqa: A001 - PyCUDA's name
+class MemoryError(Error):
     """Device memory is exhausted."""
 
 
@@ -19,7 +19,7 @@ class LaunchError(Error):
     """A kernel faulted, or asked for more than a block may have."""
 
 
-class RuntimeError(Error):  # noqa: A001 - PyCUDA's name
+class RuntimeError(Error):
     """The device cannot answer now."""
 
 

@@ -14,7 +14,15 @@ from operator import index
 import numpy as np
 
 from labkit.cpu import cache, elf, native
-from labkit.cpu.device import MAX_BLOCK, MAX_GRID, MAX_SHARED, MAX_SHARED_OPTIN, MAX_THREADS, Context, func_cache
+from labkit.cpu.device import (
+    MAX_BLOCK,
+    MAX_GRID,
+    MAX_SHARED,
+    MAX_SHARED_OPTIN,
+    MAX_THREADS,
+    Context,
+    func_cache,
+)
 from labkit.cpu.errors import LaunchError, LogicError
 from labkit.cpu.memory import ArgumentHandler, DeviceAllocation, forget_symbols, know_symbol
 from labkit.cpu.streams import Event, handle_of
@@ -22,7 +30,7 @@ from labkit.cpu.streams import Event, handle_of
 __all__ = ["Function", "Module", "function_attribute", "module_from_buffer", "module_from_file"]
 
 
-class function_attribute(enum.IntEnum):  # noqa: N801 - PyCUDA's name
+class function_attribute(enum.IntEnum):
     """What can be asked of a kernel (the names and numbers of ``CUfunction_attribute``)."""
 
     MAX_THREADS_PER_BLOCK = 0
@@ -70,8 +78,10 @@ class Module:
         """
         kernel = native.module_kernel(self._handle, name)
         if kernel is None:
-            raise LogicError(f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
-                             + _suggest(name, native.module_kernels(self._handle), "the module's kernels are"))
+            raise LogicError(
+                f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
+                + _suggest(name, native.module_kernels(self._handle), "the module's kernels are")
+            )
         return Function(self, kernel)
 
     def get_global(self, name):
@@ -84,8 +94,10 @@ class Module:
         """
         span = native.module_symbol(self._handle, name)
         if span is None:
-            raise LogicError(f"cuModuleGetGlobal failed: named symbol not found: there is no __constant__ or "
-                             f"__device__ variable {name!r}. Check the spelling, and that a kernel uses it")
+            raise LogicError(
+                f"cuModuleGetGlobal failed: named symbol not found: there is no __constant__ or "
+                f"__device__ variable {name!r}. Check the spelling, and that a kernel uses it"
+            )
         know_symbol(*span)
         self._spans.append(span)
         return span
@@ -138,7 +150,13 @@ def module_from_buffer(buffer):
 _INTEGER_CODES = {("i", 1): "b", ("i", 2): "h", ("i", 4): "i", ("i", 8): "q",
                   ("u", 1): "B", ("u", 2): "H", ("u", 4): "I", ("u", 8): "Q",
                   ("f", 2): "e", ("f", 4): "f", ("f", 8): "d"}  # fmt: skip
-_WORDS = {"P": "a pointer", "i": "a signed integer", "u": "an unsigned integer", "f": "a float", "s": "a struct"}
+_WORDS = {
+    "P": "a pointer",
+    "i": "a signed integer",
+    "u": "an unsigned integer",
+    "f": "a float",
+    "s": "a struct",
+}
 _ELEMENTS = {"float": 4, "double": 8, "half": 2, "__half": 2, "int": 4, "unsigned": 4, "unsigned int": 4, "short": 2,
              "unsigned short": 2, "long long": 8, "unsigned long long": 8, "int32_t": 4, "uint32_t": 4, "int64_t": 8,
              "uint64_t": 8, "size_t": 8}  # fmt: skip
@@ -159,7 +177,9 @@ class _Parameter:
     def refuse(self, argument):
         """The error for an argument of another type."""
         words = _WORDS[self.kind] + ("" if self.kind == "P" else f" of {self.size} bytes")
-        return TypeError(f"{self}: the kernel takes {words}, not {_describe(argument)}; {self.remedy(argument)}")
+        return TypeError(
+            f"{self}: the kernel takes {words}, not {_describe(argument)}; {self.remedy(argument)}"
+        )
 
     def remedy(self, argument):
         """What to write instead."""
@@ -192,7 +212,9 @@ class _Parameter:
             if self.kind == "P" or argument.nbytes != self.size:
                 raise self.refuse(argument)
             return None
-        if self.kind == "P" and (hasattr(argument, "__cuda_array_interface__") or hasattr(argument, "gpudata")):
+        if self.kind == "P" and (
+            hasattr(argument, "__cuda_array_interface__") or hasattr(argument, "gpudata")
+        ):
             return None
         raise self.refuse(argument)
 
@@ -212,8 +234,10 @@ class _Parameter:
         size = _ELEMENTS.get(" ".join(_QUALIFIER.sub(" ", pointee).split())) if star else None
         if size and isinstance(dtype, np.dtype) and dtype.kind in "iuf" and 1 < dtype.itemsize != size:
             words = _QUALIFIER.sub(" ", pointee).split()
-            raise TypeError(f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes an element, but the kernel "
-                            f"reads {' '.join(words)} of {size}; convert it with .astype")
+            raise TypeError(
+                f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes an element, but the kernel "
+                f"reads {' '.join(words)} of {size}; convert it with .astype"
+            )
 
 
 def _describe(argument):
@@ -244,7 +268,9 @@ class Function:
         declarations = module._declarations.get(self._name, ())
         if len(declarations) != info.parameter_count:
             declarations = [""] * info.parameter_count
-        self._parameters = [_Parameter(i, info.parameters[i], declarations[i]) for i in range(info.parameter_count)]
+        self._parameters = [
+            _Parameter(i, info.parameters[i], declarations[i]) for i in range(info.parameter_count)
+        ]
         self._packed_bytes = info.packed_bytes
         own, common = elf.static_shared(module.shared_sizes(), self._symbol)
         self._static_shared = own + common
@@ -264,7 +290,9 @@ class Function:
 
     # -- launching
 
-    def __call__(self, *args, grid=(1, 1), block=None, shared=0, stream=None, texrefs=(), time_kernel=False, **extra):
+    def __call__(
+        self, *args, grid=(1, 1), block=None, shared=0, stream=None, texrefs=(), time_kernel=False, **extra
+    ):
         """Launch the kernel.
 
         Parameters
@@ -311,8 +339,14 @@ class Function:
             geometry = self._geometry(grid, block)
         if not 0 <= shared <= self._max_dynamic:
             self._refuse_shared(shared)
-        native.launch(self._kernel, geometry[0], geometry[1], shared, packed,
-                      None if stream is None else handle_of(stream))
+        native.launch(
+            self._kernel,
+            geometry[0],
+            geometry[1],
+            shared,
+            packed,
+            None if stream is None else handle_of(stream),
+        )
 
     def _timed(self, grid, block, packed, shared, stream):
         if stream is not None:
@@ -345,25 +379,35 @@ class Function:
             try:
                 given = tuple(given)
             except TypeError:
-                raise TypeError(f"{self._name}: {what} must be a tuple of up to three ints, not {given!r}") from None
+                raise TypeError(
+                    f"{self._name}: {what} must be a tuple of up to three ints, not {given!r}"
+                ) from None
             if not 1 <= len(given) <= 3:
                 raise ValueError(f"{self._name}: {what}={given} must have one to three dimensions")
             for axis, size, limit in zip("xyz", given, limits, strict=False):
                 if type(size) is not int:
-                    raise TypeError(f"{self._name}: {what}={given} must hold Python ints, and {what}.{axis} is "
-                                    f"{type(size).__name__}; write int(...), or // instead of /")
+                    raise TypeError(
+                        f"{self._name}: {what}={given} must hold Python ints, and {what}.{axis} is "
+                        f"{type(size).__name__}; write int(...), or // instead of /"
+                    )
                 if not 1 <= size <= limit:
-                    raise LogicError(f"cuLaunchKernel failed: invalid argument: {self._name}: {what}={given}: "
-                                     f"{what}.{axis} is {size}, and must be 1 to {limit}")
+                    raise LogicError(
+                        f"cuLaunchKernel failed: invalid argument: {self._name}: {what}={given}: "
+                        f"{what}.{axis} is {size}, and must be 1 to {limit}"
+                    )
             sizes.append(given + (1,) * (3 - len(given)))
         threads = sizes[1][0] * sizes[1][1] * sizes[1][2]
         if threads > MAX_THREADS:
-            raise LogicError(f"cuLaunchKernel failed: invalid argument: {self._name}: block={tuple(block)} has {threads} "
-                             f"threads, and a block has at most {MAX_THREADS}")
+            raise LogicError(
+                f"cuLaunchKernel failed: invalid argument: {self._name}: block={tuple(block)} has {threads} "
+                f"threads, and a block has at most {MAX_THREADS}"
+            )
         if threads > self._max_threads:
-            raise LaunchError(f"cuLaunchKernel failed: too many resources requested for launch: {self._name}: "
-                              f"block={tuple(block)} has {threads} threads, but the kernel's __launch_bounds__ "
-                              f"promise at most {self._max_threads}")
+            raise LaunchError(
+                f"cuLaunchKernel failed: too many resources requested for launch: {self._name}: "
+                f"block={tuple(block)} has {threads} threads, but the kernel's __launch_bounds__ "
+                f"promise at most {self._max_threads}"
+            )
         geometry = tuple(native.Dim3(*size) for size in sizes)
         if len(self._geometries) < 4096 and type(grid) is type(block) is tuple:
             self._geometries[grid, block] = geometry
@@ -373,11 +417,16 @@ class Function:
         asked = f"{shared} bytes of dynamic shared memory"
         if self._static_shared:
             asked += f" and {self._static_shared} of static"
-        remedy = (f"; up to {MAX_SHARED_OPTIN} a block are possible after function.set_attribute("
-                  "cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)"
-                  if shared + self._static_shared <= MAX_SHARED_OPTIN else f"; a block can have at most {MAX_SHARED_OPTIN}")
-        raise LogicError(f"cuLaunchKernel failed: invalid argument: {self._name}: {asked} are more than the "
-                         f"{self._max_dynamic + self._static_shared} allowed{remedy}")
+        remedy = (
+            f"; up to {MAX_SHARED_OPTIN} a block are possible after function.set_attribute("
+            "cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)"
+            if shared + self._static_shared <= MAX_SHARED_OPTIN
+            else f"; a block can have at most {MAX_SHARED_OPTIN}"
+        )
+        raise LogicError(
+            f"cuLaunchKernel failed: invalid argument: {self._name}: {asked} are more than the "
+            f"{self._max_dynamic + self._static_shared} allowed{remedy}"
+        )
 
     # -- arguments
 
@@ -386,18 +435,26 @@ class Function:
         parameters = self._parameters
         if len(args) != len(parameters):
             shown = ", ".join(p.declaration or p.kind for p in parameters)
-            raise TypeError(f"{self._name}({shown}) takes {len(parameters)} arguments, and {len(args)} were given")
+            raise TypeError(
+                f"{self._name}({shown}) takes {len(parameters)} arguments, and {len(args)} were given"
+            )
         try:
             codes = [parameter.code(argument) for parameter, argument in zip(parameters, args, strict=True)]
         except TypeError as error:
             raise TypeError(f"{self._name}: {error}") from None
-        layout = self._layout(["Q" if code is None and p.kind == "P" else code or f"{p.size}s"
-                               for code, p in zip(codes, parameters, strict=True)])
+        layout = self._layout(
+            [
+                "Q" if code is None and p.kind == "P" else code or f"{p.size}s"
+                for code, p in zip(codes, parameters, strict=True)
+            ]
+        )
         if None not in codes:
             self._packers[tuple(map(type, args))] = layout.pack
             return (), layout.pack(*args)
-        values = [argument if code else parameter.convert(argument)
-                  for code, parameter, argument in zip(codes, parameters, args, strict=True)]
+        values = [
+            argument if code else parameter.convert(argument)
+            for code, parameter, argument in zip(codes, parameters, args, strict=True)
+        ]
         return [a for a in args if isinstance(a, ArgumentHandler)], layout.pack(*values)
 
     def _layout(self, codes):
@@ -426,14 +483,18 @@ class Function:
         del texrefs
         codes = [_prepared_code(arg_type) for arg_type in arg_types]
         if len(codes) != len(self._parameters):
-            raise TypeError(f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} parameters")
+            raise TypeError(
+                f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} parameters"
+            )
         for parameter, code in zip(self._parameters, codes, strict=True):
             if struct.calcsize("<" + code) != parameter.size or (parameter.kind == "f") != (code in "efd"):
                 if parameter.kind == "s" and struct.calcsize("<" + code) == parameter.size:
                     continue
                 words = _WORDS[parameter.kind]
-                raise TypeError(f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} bytes, and "
-                                f"prepare said {code!r}, of {struct.calcsize('<' + code)}")
+                raise TypeError(
+                    f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} bytes, and "
+                    f"prepare said {code!r}, of {struct.calcsize('<' + code)}"
+                )
         self._prepared = self._layout(codes)
         self._prepared_codes = codes
         return self
@@ -448,13 +509,17 @@ class Function:
 
     def _explain_prepared(self, args, error):
         if len(args) != len(self._parameters):
-            raise TypeError(f"{self._name}: prepared for {len(self._parameters)} arguments, and {len(args)} were given")
+            raise TypeError(
+                f"{self._name}: prepared for {len(self._parameters)} arguments, and {len(args)} were given"
+            )
         for parameter, code, argument in zip(self._parameters, self._prepared_codes, args, strict=True):
             try:
                 struct.pack("<" + code, argument)
             except (struct.error, TypeError) as reason:
-                raise TypeError(f"{self._name}: {parameter}: {_describe(argument)} cannot be passed as {code!r} "
-                                f"({reason})") from None
+                raise TypeError(
+                    f"{self._name}: {parameter}: {_describe(argument)} cannot be passed as {code!r} "
+                    f"({reason})"
+                ) from None
         raise error
 
     def prepared_call(self, grid, block, *args, shared_size=0):
@@ -499,8 +564,10 @@ class Function:
         if attribute == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
             most = MAX_SHARED_OPTIN - self._static_shared
             if not 0 <= value <= most:
-                raise LogicError(f"cuFuncSetAttribute failed: invalid argument: {self._name}: {value} bytes of dynamic "
-                                 f"shared memory, and at most {most} are possible beside {self._static_shared} static")
+                raise LogicError(
+                    f"cuFuncSetAttribute failed: invalid argument: {self._name}: {value} bytes of dynamic "
+                    f"shared memory, and at most {most} are possible beside {self._static_shared} static"
+                )
             self._max_dynamic = value
         elif attribute != function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT:
             raise LogicError(f"cuFuncSetAttribute failed: invalid argument: {attribute.name} cannot be set")

@@ -15,12 +15,41 @@ from labkit.cpu.errors import LogicError
 from labkit.cpu.streams import handle_of
 
 __all__ = [
-    "ArgumentHandler", "DeviceAllocation", "HostAllocation", "In", "InOut", "Out", "PagelockedHostAllocation",
-    "RegisteredHostMemory", "aligned_empty", "aligned_empty_like", "aligned_zeros", "aligned_zeros_like",
-    "from_device", "from_device_like", "host_alloc_flags", "mem_alloc", "mem_alloc_like", "mem_host_register_flags",
-    "memcpy_dtod", "memcpy_dtod_async", "memcpy_dtoh", "memcpy_dtoh_async", "memcpy_htod", "memcpy_htod_async",
-    "memset_d16", "memset_d16_async", "memset_d32", "memset_d32_async", "memset_d8", "memset_d8_async",
-    "pagelocked_empty", "pagelocked_empty_like", "pagelocked_zeros", "pagelocked_zeros_like", "register_host_memory",
+    "ArgumentHandler",
+    "DeviceAllocation",
+    "HostAllocation",
+    "In",
+    "InOut",
+    "Out",
+    "PagelockedHostAllocation",
+    "RegisteredHostMemory",
+    "aligned_empty",
+    "aligned_empty_like",
+    "aligned_zeros",
+    "aligned_zeros_like",
+    "from_device",
+    "from_device_like",
+    "host_alloc_flags",
+    "mem_alloc",
+    "mem_alloc_like",
+    "mem_host_register_flags",
+    "memcpy_dtod",
+    "memcpy_dtod_async",
+    "memcpy_dtoh",
+    "memcpy_dtoh_async",
+    "memcpy_htod",
+    "memcpy_htod_async",
+    "memset_d8",
+    "memset_d8_async",
+    "memset_d16",
+    "memset_d16_async",
+    "memset_d32",
+    "memset_d32_async",
+    "pagelocked_empty",
+    "pagelocked_empty_like",
+    "pagelocked_zeros",
+    "pagelocked_zeros_like",
+    "register_host_memory",
     "to_device",
 ]  # fmt: skip
 
@@ -39,7 +68,9 @@ class DeviceAllocation:
 
     def __index__(self):
         if self._address is None:
-            raise LogicError("the device memory is used after it was freed: allocate it again, or free() it later")
+            raise LogicError(
+                "the device memory is used after it was freed: allocate it again, or free() it later"
+            )
         return self._address
 
     __int__ = __index__
@@ -80,7 +111,9 @@ def mem_alloc(size):
     try:
         size = index(size)
     except TypeError:
-        raise TypeError(f"mem_alloc wants a number of bytes as an int, not {type(size).__name__} ({size!r})") from None
+        raise TypeError(
+            f"mem_alloc wants a number of bytes as an int, not {type(size).__name__} ({size!r})"
+        ) from None
     if size <= 0:
         raise LogicError(f"cuMemAlloc failed: invalid argument: {size} bytes were asked for")
     return DeviceAllocation(native.mem_alloc(size), size)
@@ -112,9 +145,15 @@ def _device_span(pointer, size, call, other=None):
     try:
         address = index(pointer)
     except TypeError:
-        remedy = " (the device pointer comes first in memcpy_htod, second in memcpy_dtoh)" if call != "as_buffer" else ""
-        raise TypeError(f"{call}: a device pointer is needed, a DeviceAllocation or an int, not "
-                        f"{type(pointer).__name__}{remedy}") from None
+        remedy = (
+            " (the device pointer comes first in memcpy_htod, second in memcpy_dtoh)"
+            if call != "as_buffer"
+            else ""
+        )
+        raise TypeError(
+            f"{call}: a device pointer is needed, a DeviceAllocation or an int, not "
+            f"{type(pointer).__name__}{remedy}"
+        ) from None
     if size == 0:
         return address
     found = native.mem_range(address)
@@ -123,8 +162,10 @@ def _device_span(pointer, size, call, other=None):
         if at >= 0 and _symbols[at][0] <= address < _symbols[at][0] + _symbols[at][1]:
             found = _symbols[at]
     if found is None:
-        raise LogicError(f"{call} failed: invalid argument: {address:#x} is no device memory (it was never allocated, "
-                         "or is freed)")
+        raise LogicError(
+            f"{call} failed: invalid argument: {address:#x} is no device memory (it was never allocated, "
+            "or is freed)"
+        )
     base, total = found
     left = base + total - address
     if size > left:
@@ -152,17 +193,22 @@ def _host_span(obj, call, writable=False):
             array = np.frombuffer(obj, np.uint8)
         except (TypeError, ValueError, BufferError, AttributeError):
             hint = ": the arguments may be in the wrong order" if hasattr(obj, "__index__") else ""
-            raise TypeError(f"{call}: the host side is a {type(obj).__name__}; a NumPy array or another buffer is "
-                            f"needed{hint}") from None
+            raise TypeError(
+                f"{call}: the host side is a {type(obj).__name__}; a NumPy array or another buffer is "
+                f"needed{hint}"
+            ) from None
     flags = array.flags
     if not flags.forc:
-        raise ValueError(f"{call}: the host array is not contiguous (shape {array.shape}, strides {array.strides}); "
-                         "copy it first with np.ascontiguousarray")
+        raise ValueError(
+            f"{call}: the host array is not contiguous (shape {array.shape}, strides {array.strides}); "
+            "copy it first with np.ascontiguousarray"
+        )
     if writable and not flags.writeable:
         raise ValueError(f"{call}: the host array is read-only; give a writable one, e.g. np.empty_like(...)")
     if array.dtype.hasobject:
-        raise TypeError(f"{call}: an array of Python objects has no bytes to copy; convert it, e.g. "
-                        ".astype(np.float32)")
+        raise TypeError(
+            f"{call}: an array of Python objects has no bytes to copy; convert it, e.g. .astype(np.float32)"
+        )
     return array.ctypes.data, array.nbytes, array
 
 
@@ -179,7 +225,12 @@ class _Raw:
 
     def __init__(self, address, size, owner):
         self.owner = owner
-        self.__array_interface__ = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+        }
 
     @property
     def array(self):
@@ -192,7 +243,11 @@ class _LockedMemory:
 
     def __init__(self, storage, address, size, shape, typestr_array):
         self._storage, self._address, self._size = storage, address, size
-        self.__array_interface__ = {**typestr_array.__array_interface__, "data": (address, False), "shape": shape}
+        self.__array_interface__ = {
+            **typestr_array.__array_interface__,
+            "data": (address, False),
+            "shape": shape,
+        }
         insort(_locked, (address, address + size))
 
     def get_device_pointer(self):
@@ -231,7 +286,7 @@ class RegisteredHostMemory(_LockedMemory):
 HostAllocation = PagelockedHostAllocation
 
 
-class host_alloc_flags(enum.IntFlag):  # noqa: N801 - PyCUDA's name
+class host_alloc_flags(enum.IntFlag):
     """Accepted by `pagelocked_empty`, without effect here."""
 
     PORTABLE = 1
@@ -239,7 +294,7 @@ class host_alloc_flags(enum.IntFlag):  # noqa: N801 - PyCUDA's name
     WRITECOMBINED = 4
 
 
-class mem_host_register_flags(enum.IntFlag):  # noqa: N801
+class mem_host_register_flags(enum.IntFlag):
     """Accepted by `register_host_memory`, without effect here."""
 
     PORTABLE = 1
@@ -270,8 +325,10 @@ def _order(array):
         return "C"
     if array.flags.f_contiguous:
         return "F"
-    raise ValueError(f"the array is not contiguous (shape {array.shape}, strides {array.strides}), so it has no order "
-                     "to copy")
+    raise ValueError(
+        f"the array is not contiguous (shape {array.shape}, strides {array.strides}), so it has no order "
+        "to copy"
+    )
 
 
 def aligned_empty_like(array, alignment=4096):
@@ -288,7 +345,9 @@ def pagelocked_empty(shape, dtype, order="C", mem_flags=0):
     """An uninitialized page-locked host array, for copies in the background."""
     del mem_flags
     storage = aligned_empty(shape, dtype, order)
-    return np.asarray(PagelockedHostAllocation(storage, storage.ctypes.data, storage.nbytes, storage.shape, storage))
+    return np.asarray(
+        PagelockedHostAllocation(storage, storage.ctypes.data, storage.nbytes, storage.shape, storage)
+    )
 
 
 def pagelocked_zeros(shape, dtype, order="C", mem_flags=0):
@@ -380,8 +439,10 @@ def _fill(dest, data, count, width, stream):
     try:
         value, count = index(data), index(count)
     except TypeError:
-        raise TypeError(f"{call}: value and count are integers, not {type(data).__name__} and {type(count).__name__}; "
-                        "for a float give its bits, e.g. int(np.float32(1).view(np.uint32))") from None
+        raise TypeError(
+            f"{call}: value and count are integers, not {type(data).__name__} and {type(count).__name__}; "
+            "for a float give its bits, e.g. int(np.float32(1).view(np.uint32))"
+        ) from None
     if not 0 <= value < 1 << (8 * width):
         raise OverflowError(f"{call}: the value {value} is not an unsigned integer of {width} bytes")
     if count < 0:

@@ -20,8 +20,13 @@ from labkit.cpu.errors import CompileError, LaunchError, LogicError, MemoryError
 
 OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
 _POLL_S = 0.1  # how often a waiting call looks for Ctrl-C
-_EXCEPTIONS = {NOT_READY: RuntimeError, LAUNCH_FAILED: LaunchError, INVALID: LogicError, OUT_OF_MEMORY: MemoryError,
-               NOT_FOUND: LogicError}
+_EXCEPTIONS = {
+    NOT_READY: RuntimeError,
+    LAUNCH_FAILED: LaunchError,
+    INVALID: LogicError,
+    OUT_OF_MEMORY: MemoryError,
+    NOT_FOUND: LogicError,
+}
 
 
 class _Parameter(ctypes.Structure):
@@ -31,8 +36,14 @@ class _Parameter(ctypes.Structure):
 class KernelInfo(ctypes.Structure):
     """``lk_kernel_info``."""
 
-    _fields_ = [("name", c_char_p), ("symbol", c_char_p), ("parameters", POINTER(_Parameter)),
-                ("parameter_count", c_int), ("packed_bytes", c_int), ("max_threads", c_int)]
+    _fields_ = [
+        ("name", c_char_p),
+        ("symbol", c_char_p),
+        ("parameters", POINTER(_Parameter)),
+        ("parameter_count", c_int),
+        ("packed_bytes", c_int),
+        ("max_threads", c_int),
+    ]
 
 
 _SIGNATURES = {
@@ -85,19 +96,40 @@ def build():
     """The path of the runtime library, compiled if the cache does not hold it."""
     command = toolchain.find()
     sources = sorted(p for p in toolchain.RUNTIME.iterdir() if p.suffix in (".cpp", ".S"))
-    flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-shared", "-pthread", "-fno-strict-aliasing",
-             f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
+    flags = [
+        "-std=gnu++17",
+        "-O2",
+        "-march=native",
+        "-fPIC",
+        "-shared",
+        "-pthread",
+        "-fno-strict-aliasing",
+        f"-I{toolchain.RUNTIME}",
+        f"-I{toolchain.INCLUDE}",
+    ]
     key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
     target = cache.directory() / f"runtime-{key[:24]}.so"
     if not target.exists():
         with cache.locked(target):
             if not target.exists():
                 built = cache.scratch() / target.name
-                full = [*command, *flags, "-o", str(built), *map(str, sources), *(["-ldl"] if sys.platform == "linux" else [])]
+                full = [
+                    *command,
+                    *flags,
+                    "-o",
+                    str(built),
+                    *map(str, sources),
+                    *(["-ldl"] if sys.platform == "linux" else []),
+                ]
                 status, out, err = toolchain.run(full)
                 if status:
-                    raise CompileError("the CPU engine's own runtime library does not compile with this compiler; "
-                                       "another one can be named in CXX", full, out, err)
+                    raise CompileError(
+                        "the CPU engine's own runtime library does not compile with this compiler; "
+                        "another one can be named in CXX",
+                        full,
+                        out,
+                        err,
+                    )
                 cache.publish(built, target)
     return target
 
@@ -124,8 +156,10 @@ def _load():
         function.restype, function.argtypes = result, arguments
     workers = os.environ.get("LABKIT_WORKERS", "0")
     if not workers.isdigit():
-        raise LogicError(f"LABKIT_WORKERS={workers!r} is not a number: give the number of worker threads of the CPU "
-                         "engine, or leave it unset for all processors")
+        raise LogicError(
+            f"LABKIT_WORKERS={workers!r} is not a number: give the number of worker threads of the CPU "
+            "engine, or leave it unset for all processors"
+        )
     if lib.lk_start(int(workers)) != OK:
         raise RuntimeError(f"cuInit failed: {lib.lk_error().decode('utf-8', 'replace')}")
     atexit.register(_finish)
@@ -147,8 +181,10 @@ class _Forked:
     """Stands in for the library in a forked child, where its worker threads are missing."""
 
     def __getattr__(self, name):
-        raise LogicError("the CPU engine was started before this process was forked, and its worker threads did not "
-                         "follow: start child processes with multiprocessing's 'spawn' or 'forkserver' method")
+        raise LogicError(
+            "the CPU engine was started before this process was forked, and its worker threads did not "
+            "follow: start child processes with multiprocessing's 'spawn' or 'forkserver' method"
+        )
 
 
 def _after_fork():
@@ -256,8 +292,10 @@ def mem_alloc(size):
     status = library().lk_mem_alloc(size, byref(address))
     if status == OUT_OF_MEMORY:
         free, total = mem_info()
-        raise MemoryError(f"cuMemAlloc failed: out of memory: {amount(size)} asked for, {amount(free)} of "
-                          f"{amount(total)} free. Use a smaller batch, or free() what is no longer needed.")
+        raise MemoryError(
+            f"cuMemAlloc failed: out of memory: {amount(size)} asked for, {amount(free)} of "
+            f"{amount(total)} free. Use a smaller batch, or free() what is no longer needed."
+        )
     check(status, "cuMemAlloc")
     return address.value
 
@@ -463,8 +501,17 @@ def amount(size):
 # ---------------------------------------------------------------------------------------------------------------------
 # Tracing: what the device did, and what the calls took
 
-RECORD = np.dtype([("queued", "f8"), ("started", "f8"), ("ended", "f8"), ("bytes", "u8"), ("stream", "i4"),
-                   ("kind", "i4"), ("name", "S104")])
+RECORD = np.dtype(
+    [
+        ("queued", "f8"),
+        ("started", "f8"),
+        ("ended", "f8"),
+        ("bytes", "u8"),
+        ("stream", "i4"),
+        ("kind", "i4"),
+        ("name", "S104"),
+    ]
+)
 
 # Wrapper -> the CUDA driver's name for it; "{}" is filled with the first argument.
 TRACED = {

@@ -128,7 +128,9 @@ class _Scan:
     def __init__(self, text):
         self.text = text
         self.masked = _mask(text)
-        self.directives = [_Directive(*m.span(), m["word"], m["rest"]) for m in _DIRECTIVE.finditer(self.masked)]
+        self.directives = [
+            _Directive(*m.span(), m["word"], m["rest"]) for m in _DIRECTIVE.finditer(self.masked)
+        ]
         self.code = _DIRECTIVE.sub(lambda match: _blank(match.group()), self.masked)
         self.closing = {}
         self._starts = [0]  # where a declaration may start
@@ -139,7 +141,10 @@ class _Scan:
         """Pair the braces. Of a conditional's branches the first one decides how deep the code after it is."""
         marks = [(m.start(), m.end(), m.group()) for m in re.finditer(r"[{};]", self.code)]
         marks += [(d.start, d.end, "#" + d.word) for d in self.directives]
-        open_, branches = [], []  # open_: (position, scope) of the braces; branches: [open_ before, open_ after the first]
+        open_, branches = (
+            [],
+            [],
+        )  # open_: (position, scope) of the braces; branches: [open_ before, open_ after the first]
         for start, end, mark in sorted(marks):
             if mark == "{":
                 open_.append((start, _scope_of(self.code[self._starts[-1] : start])))
@@ -183,7 +188,9 @@ def _scope_of(head):
 # ---------------------------------------------------------------------------------------------------------------------
 # Kernels
 
-_SPELT_LIKE_CALLS = re.compile(r"(__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$")
+_SPELT_LIKE_CALLS = re.compile(
+    r"(__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$"
+)
 _TEMPLATE_HEAD = re.compile(r"\s*(?:extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?")
 
 
@@ -197,9 +204,14 @@ def _find_kernels(scan, markers):
         name_start, name_end, open_, close, end = head
         name = " ".join(scan.code[name_start:name_end].split())
         template = _TEMPLATE_HEAD.match(scan.code, start)
-        kernel = Kernel(name, _split_parameters(scan.code[open_ + 1 : close]), scan.line(match.start()),
-                        template=bool(template and template["any"]), bounds=_launch_bounds(scan.code, start, end),
-                        scope=scan.scope(match.start()))
+        kernel = Kernel(
+            name,
+            _split_parameters(scan.code[open_ + 1 : close]),
+            scan.line(match.start()),
+            template=bool(template and template["any"]),
+            bounds=_launch_bounds(scan.code, start, end),
+            scope=scan.scope(match.start()),
+        )
         position = None
         if scan.code[end] == ";":
             if not (template and not template["parameters"] and name.endswith(">")):
@@ -356,7 +368,9 @@ def _dynamic_shared_edits(scan):
 
 
 _SHARED_IN_MACRO = re.compile(r"\b(?:extern\b[^;{}]*?\b__shared__|__shared__\s+extern)\b[^;{}]*")
-_STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(?=\()|(?:else|do)\b|\w+\s*:(?!:))?\s*")
+_STATEMENT_HEAD = re.compile(
+    r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(?=\()|(?:else|do)\b|\w+\s*:(?!:))?\s*"
+)
 
 
 def _skip_statement_head(code, at):
@@ -433,7 +447,11 @@ def _markers(scan):
     while grew:
         grew = False
         for directive in scan.directives:
-            match = re.match(r"\s+(\w+)(\()?(.*)", directive.rest, re.DOTALL) if directive.word == "define" else None
+            match = (
+                re.match(r"\s+(\w+)(\()?(.*)", directive.rest, re.DOTALL)
+                if directive.word == "define"
+                else None
+            )
             if match and match[1] not in markers and set(markers) & set(re.findall(r"\w+", match[3])):
                 if match[2] or "{" in match[3]:
                     hidden = True

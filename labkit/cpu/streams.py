@@ -8,7 +8,7 @@ from labkit.cpu.errors import LogicError
 __all__ = ["Event", "Stream", "event_flags"]
 
 
-class event_flags(enum.IntFlag):  # noqa: N801 - PyCUDA's name
+class event_flags(enum.IntFlag):
     """How an event is made."""
 
     DEFAULT = 0
@@ -23,8 +23,10 @@ def handle_of(stream):
         return None
     if isinstance(stream, Stream):
         return stream.handle
-    raise TypeError(f"stream is a {type(stream).__name__}: pass a labkit.cuda.driver.Stream, or None for the default "
-                    "stream")
+    raise TypeError(
+        f"stream is a {type(stream).__name__}: pass a labkit.cuda.driver.Stream, or None for the default "
+        "stream"
+    )
 
 
 class Stream:
@@ -84,8 +86,10 @@ class Event:
     def time_since(self, event):
         """Milliseconds from `event` to this one."""
         if not (self._timed and event._timed):
-            raise LogicError("cuEventElapsedTime failed: invalid resource handle: an event was made with "
-                             "event_flags.DISABLE_TIMING, so it has no time")
+            raise LogicError(
+                "cuEventElapsedTime failed: invalid resource handle: an event was made with "
+                "event_flags.DISABLE_TIMING, so it has no time"
+            )
         return native.event_elapsed_ms(event.handle, self.handle)
 
     def time_till(self, event):

@@ -40,13 +40,17 @@ def find():
         command = shlex.split(chosen)
         if shutil.which(command[0]):
             return command
-        raise CompileError(f"the CPU engine needs a C++ compiler, and CXX={chosen!r} is not one: "
-                           f"{command[0]!r} cannot be found.\n{_REMEDY}", [])
+        raise CompileError(
+            f"the CPU engine needs a C++ compiler, and CXX={chosen!r} is not one: "
+            f"{command[0]!r} cannot be found.\n{_REMEDY}",
+            [],
+        )
     for name in ("g++", "clang++", "c++"):
         if shutil.which(name):
             return [name]
-    raise CompileError(f"the CPU engine needs a C++ compiler, and none of g++, clang++, c++ is on the path.\n{_REMEDY}",
-                       [])
+    raise CompileError(
+        f"the CPU engine needs a C++ compiler, and none of g++, clang++, c++ is on the path.\n{_REMEDY}", []
+    )
 
 
 @lru_cache(maxsize=8)
@@ -55,8 +59,12 @@ def _identity(command, path):
     del path  # part of the key: another PATH may hold another compiler
     status, out, err = run([*command, "--version"])
     if status:
-        raise CompileError(f"{' '.join(command)} --version failed: this compiler does not work.\n{_REMEDY}",
-                           [*command, "--version"], out, err)
+        raise CompileError(
+            f"{' '.join(command)} --version failed: this compiler does not work.\n{_REMEDY}",
+            [*command, "--version"],
+            out,
+            err,
+        )
     return out
 
 
@@ -65,7 +73,9 @@ def _processor():
     """What ``-march=native`` depends on."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return "\n".join(sorted({line for line in lines if re.match(r"(model name|flags|Features|CPU part)\s*:", line)}))
+        return "\n".join(
+            sorted({line for line in lines if re.match(r"(model name|flags|Features|CPU part)\s*:", line)})
+        )
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
 
@@ -81,8 +91,9 @@ def _engine():
 
 def fingerprint(command):
     """A digest of compiler, processor and engine: what a compiled file depends on besides source and options."""
-    return cache.digest(*command, _identity(tuple(command), os.environ.get("PATH", "")), _processor(), _engine(),
-                        sys.platform)
+    return cache.digest(
+        *command, _identity(tuple(command), os.environ.get("PATH", "")), _processor(), _engine(), sys.platform
+    )
 
 
 def is_clang(command):
@@ -93,11 +104,15 @@ def is_clang(command):
 def run(command, cwd=None):
     """Run a command; return (exit status, stdout, stderr). Its messages are in English, without colours."""
     environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
-    done = subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
 
-_LOCATED = re.compile(r"^(?P<place>(?P<file>[^\s:][^:\n]*):\d+(?::\d+)?):\s+(?P<what>.*)|^(?P<head>[^\s:][^:\n]*): (?:In|At) ")
+_LOCATED = re.compile(
+    r"^(?P<place>(?P<file>[^\s:][^:\n]*):\d+(?::\d+)?):\s+(?P<what>.*)|^(?P<head>[^\s:][^:\n]*): (?:In|At) "
+)
 _INCLUDE_STACK = re.compile(r"^(In file included from |\s+from )")
 _OUR_WORDS = re.compile(r"in (?:expansion|definition) of macro '(?:LABKIT_\w*|__\w+__)'")
 

@@ -31,7 +31,7 @@ def _why_no_gpu():
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("pycuda"):
             return f"PyCUDA lacks the package {error.name!r}: pip install {error.name}"
-        return "PyCUDA is not installed: pip install pycuda (it needs the CUDA toolkit), or use the lab's environment.yml"
+        return "PyCUDA is not installed: pip install pycuda (it needs the CUDA toolkit), or use environment.yml"
     except ImportError as error:
         if "libcuda" in str(error) or "nvcuda" in str(error):
             return f"NVIDIA's driver library is missing ({error}): install the NVIDIA driver, then see nvidia-smi"
@@ -48,14 +48,18 @@ def _why_no_gpu():
 def _choose():
     wanted = os.environ.get("LABKIT_ENGINE", "").strip().lower() or "auto"
     if wanted not in ("auto", "gpu", "cpu"):
-        raise LabError(f"LABKIT_ENGINE={os.environ['LABKIT_ENGINE']!r} is none of auto, gpu, cpu: set one of these, or "
-                       "unset it (auto takes the GPU if there is one)")
+        raise LabError(
+            f"LABKIT_ENGINE={os.environ['LABKIT_ENGINE']!r} is none of auto, gpu, cpu: set one of these, or "
+            "unset it (auto takes the GPU if there is one)"
+        )
     if wanted == "cpu":
         return "cpu"
     missing = _why_no_gpu()
     if missing and wanted == "gpu":
-        raise LabError(f"LABKIT_ENGINE=gpu, but there is no GPU to use: {missing}. "
-                       "LABKIT_ENGINE=cpu (or unset) runs the lab on this machine's processor.")
+        raise LabError(
+            f"LABKIT_ENGINE=gpu, but there is no GPU to use: {missing}. "
+            "LABKIT_ENGINE=cpu (or unset) runs the lab on this machine's processor."
+        )
     return "cpu" if missing else "gpu"
 
 

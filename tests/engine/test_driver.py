@@ -112,14 +112,18 @@ def test_copies_and_pointer_arithmetic():
 
 def test_orders():
     x = np.asfortranarray(np.arange(6, dtype=np.int32).reshape(2, 3))
-    assert (cuda.from_device_like(cuda.to_device(np.ascontiguousarray(x)), x) == x.T.reshape(2, 3, order="F")).all()
+    assert (
+        cuda.from_device_like(cuda.to_device(np.ascontiguousarray(x)), x) == x.T.reshape(2, 3, order="F")
+    ).all()
     d = cuda.mem_alloc_like(x)
     cuda.memcpy_htod(d, x)  # as it lies in memory
     assert (cuda.from_device(d, (2, 3), np.int32, order="F") == x).all()
     assert (cuda.from_device(cuda.to_device(x[:, ::2]), (2, 2), np.int32) == x[:, ::2]).all()
 
 
-@pytest.mark.parametrize(("fill", "dtype"), [("memset_d8", np.uint8), ("memset_d16", np.uint16), ("memset_d32", np.uint32)])
+@pytest.mark.parametrize(
+    ("fill", "dtype"), [("memset_d8", np.uint8), ("memset_d16", np.uint16), ("memset_d32", np.uint32)]
+)
 def test_fills(fill, dtype):
     d = cuda.mem_alloc(16 * np.dtype(dtype).itemsize)
     getattr(cuda, fill)(d, 1, 16)
@@ -149,7 +153,12 @@ def test_host_arrays():
         assert array.ctypes.data % 4096 == 0
         if "zeros" in make.__name__:
             assert not array.any()
-    for make in (cuda.pagelocked_empty_like, cuda.pagelocked_zeros_like, cuda.aligned_empty_like, cuda.aligned_zeros_like):
+    for make in (
+        cuda.pagelocked_empty_like,
+        cuda.pagelocked_zeros_like,
+        cuda.aligned_empty_like,
+        cuda.aligned_zeros_like,
+    ):
         assert make(np.zeros((2, 5), np.int16)).shape == (2, 5)
         with pytest.raises(ValueError, match="not contiguous"):
             make(np.zeros((4, 4))[:, ::2])
@@ -212,7 +221,15 @@ def test_arguments(scale):
     assert (cuda.from_device_like(d_y, x) == 3 * x).all()
     scale(cuda.Out(y), cuda.In(x), np.float32(4), np.int32(x.size), grid=(8, 1, 1), block=(128, 1, 1))
     assert (y == 4 * x).all()
-    scale(cuda.InOut(y), cuda.In(x), np.float32(5), np.int32(10), grid=(8, 1), block=(128, 1, 1), stream=cuda.Stream())
+    scale(
+        cuda.InOut(y),
+        cuda.In(x),
+        np.float32(5),
+        np.int32(10),
+        grid=(8, 1),
+        block=(128, 1, 1),
+        stream=cuda.Stream(),
+    )
     assert (y[:10] == 5 * x[:10]).all() and (y[10:] == 4 * x[10:]).all()
 
 
@@ -237,7 +254,7 @@ def test_objects_with_an_address(scale):
         gpudata = d_x
 
     class Tensor:
-        __cuda_array_interface__ = {"data": (int(d_y), False)}
+        __cuda_array_interface__ = {"data": (int(d_y), False)}  # noqa: RUF012
 
     scale(Tensor(), Array(), np.float32(2), np.int32(4), block=(4, 1, 1))
     assert (cuda.from_device_like(d_y, x) == 2 * x).all()
@@ -424,5 +441,8 @@ def test_device_trace(scale):
     finally:
         cuda.trace_device(False)
     records = cuda.take_device_records()
-    assert [(r["name"].decode(), chr(r["kind"]), int(r["bytes"])) for r in records] == [("HtoD", "c", 32), ("scale", "k", 0)]
+    assert [(r["name"].decode(), chr(r["kind"]), int(r["bytes"])) for r in records] == [
+        ("HtoD", "c", 32),
+        ("scale", "k", 0),
+    ]
     assert (records["queued"] <= records["started"]).all() and (records["started"] <= records["ended"]).all()

@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCE = """
 struct Pair { float first, second; };
 __constant__ float mask[4];
-__global__ void add(float *y, const float *__restrict__ x, float a, int n) { if (threadIdx.x < n) y[threadIdx.x] += a * x[threadIdx.x]; }
+__global__ void add(float *y, const float *__restrict__ x, float a, int n) {
+    int i = threadIdx.x;
+    if (i < n) y[i] += a * x[i];
+}
 __global__ void pairs(Pair p, unsigned char flag, double *y) { y[0] = p.first + flag + mask[0]; }
 __global__ void write(int *y, long long at) { y[at] = 1; }
 __global__ void divide(int *y, int d) { y[0] = y[0] / d; }
@@ -70,7 +73,9 @@ def test_exceptions_are_pycudas():
 
 
 def test_unknown_kernel(module):
-    with pytest.raises(cuda.LogicError, match=r"named symbol not found: there is no kernel 'ad'; did you mean 'add'\?"):
+    with pytest.raises(
+        cuda.LogicError, match=r"named symbol not found: there is no kernel 'ad'; did you mean 'add'\?"
+    ):
         module.get_function("ad")
     with pytest.raises(cuda.LogicError, match="the module's kernels are add, pairs, write"):
         module.get_function("convolution")
@@ -79,7 +84,7 @@ def test_unknown_kernel(module):
 
 
 def test_unknown_symbol(module):
-    with pytest.raises(cuda.LogicError, match="named symbol not found: .* variable 'masks'"):
+    with pytest.raises(cuda.LogicError, match=r"named symbol not found: .* variable 'masks'"):
         module.get_global("masks")
 
 
@@ -89,15 +94,27 @@ def test_unknown_symbol(module):
 @pytest.mark.parametrize(
     ("position", "argument", "words"),
     [
-        (0, np.zeros(4, np.float32), r"argument 0 \(0-based\) `float \*y`: the kernel takes a pointer, not a NumPy array.*cuda.In"),
+        (
+            0,
+            np.zeros(4, np.float32),
+            r"argument 0 \(0-based\) `float \*y`: the kernel takes a pointer, not a NumPy array.*cuda.In",
+        ),
         (1, 5, "takes a pointer, not the Python int 5.*cuda.mem_alloc"),
         (1, np.int32(5), r"takes a pointer, not np.int32 \(4 bytes\)"),
         (0, None, "takes a pointer, not a NoneType"),
-        (2, 1.5, r"`float a`: the kernel takes a float of 4 bytes, not the Python float 1.5, which .*np.float32\(value\)"),
+        (
+            2,
+            1.5,
+            r"`float a`: the kernel takes a float of 4 bytes, not the Python float 1.5, which .*np.float32\(value\)",
+        ),
         (2, np.float64(1.5), r"not np.float64 \(8 bytes\); pass np.float32\(value\)"),
         (2, np.int32(1), "takes a float of 4 bytes, not np.int32"),
         (2, "1.5", "not a str"),
-        (3, 3, r"`int n`: the kernel takes a signed integer of 4 bytes, not the Python int 3.*np.int32\(value\)"),
+        (
+            3,
+            3,
+            r"`int n`: the kernel takes a signed integer of 4 bytes, not the Python int 3.*np.int32\(value\)",
+        ),
         (3, True, r"the Python bool True"),
         (3, np.int64(3), r"not np.int64 \(8 bytes\)"),
         (3, np.float32(3), "takes a signed integer of 4 bytes, not np.float32"),
@@ -114,11 +131,15 @@ def test_wrong_argument(add, d, position, argument, words):
 
 def test_wrong_struct_argument(module, d):
     pairs = module.get_function("pairs")
-    with pytest.raises(TypeError, match="`Pair p`: the kernel takes a struct of 8 bytes, not np.float32.*structured scalar"):
+    with pytest.raises(
+        TypeError, match=r"`Pair p`: the kernel takes a struct of 8 bytes, not np.float32.*structured scalar"
+    ):
         pairs(np.float32(1), np.uint8(1), d, block=(1, 1, 1))
     with pytest.raises(TypeError, match="a struct of 8 bytes"):
         pairs(np.zeros(3, np.float32), np.uint8(1), d, block=(1, 1, 1))
-    with pytest.raises(TypeError, match=r"`unsigned char flag`: .*unsigned integer of 1 bytes.*np.uint8\(value\)"):
+    with pytest.raises(
+        TypeError, match=r"`unsigned char flag`: .*unsigned integer of 1 bytes.*np.uint8\(value\)"
+    ):
         pairs(np.zeros(2, np.float32), np.int32(1), d, block=(1, 1, 1))
 
 
@@ -131,7 +152,7 @@ def test_wrong_number_of_arguments(add, d, count):
 
 def test_wrong_dtype_of_an_array(add, d):
     for dtype in (np.float64, np.int64, np.float16):
-        words = rf"`const float \*__restrict__ x`: the array's dtype is {np.dtype(dtype)}, .* reads float of 4; .*\.astype"
+        words = rf"`const float .* x`: the array's dtype is {np.dtype(dtype)}, .* reads float of 4; .*\.astype"
         with pytest.raises(TypeError, match=words):
             add(d, cuda.In(np.zeros(4, dtype)), np.float32(1), np.int32(4), block=(4, 1, 1))
 
@@ -152,16 +173,18 @@ def test_prepared_calls(add, d):
         add.prepared_call((1, 1), (4, 1, 1), d, d, 1.0, 4)
     with pytest.raises(TypeError, match="given 3 types for 4 parameters"):
         add.prepare("PPf")
-    with pytest.raises(TypeError, match=r"argument 3 .*signed integer of 4 bytes, and prepare said 'q', of 8"):
+    with pytest.raises(
+        TypeError, match=r"argument 3 .*signed integer of 4 bytes, and prepare said 'q', of 8"
+    ):
         add.prepare(["P", "P", np.float32, np.int64])
-    with pytest.raises(TypeError, match="argument 2 .*a float of 4 bytes, and prepare said 'i'"):
+    with pytest.raises(TypeError, match=r"argument 2 .*a float of 4 bytes, and prepare said 'i'"):
         add.prepare("PPii")
     add.prepare("PPfi")
     with pytest.raises(TypeError, match="prepared for 4 arguments, and 2 were given"):
         add.prepared_call((1, 1), (4, 1, 1), d, d)
-    with pytest.raises(TypeError, match="argument 3 .*cannot be passed as 'i'"):
+    with pytest.raises(TypeError, match=r"argument 3 .*cannot be passed as 'i'"):
         add.prepared_call((1, 1), (4, 1, 1), d, d, 1.0, 4.5)
-    with pytest.raises(TypeError, match="argument 0 .*cannot be passed as 'Q'"):
+    with pytest.raises(TypeError, match=r"argument 0 .*cannot be passed as 'Q'"):
         add.prepared_call((1, 1), (4, 1, 1), np.zeros(4), d, 1.0, 4)
 
 
@@ -172,7 +195,12 @@ def test_prepared_calls(add, d):
     ("grid", "block", "error", "words"),
     [
         ((1, 1), (1025, 1, 1), cuda.LogicError, r"block.x is 1025, and must be 1 to 1024"),
-        ((1, 1), (64, 32, 1), cuda.LogicError, r"block=\(64, 32, 1\) has 2048 threads, and a block has at most 1024"),
+        (
+            (1, 1),
+            (64, 32, 1),
+            cuda.LogicError,
+            r"block=\(64, 32, 1\) has 2048 threads, and a block has at most 1024",
+        ),
         ((1, 1), (1, 1, 65), cuda.LogicError, "block.z is 65, and must be 1 to 64"),
         ((1, 1), (0, 1, 1), cuda.LogicError, "block.x is 0"),
         ((0, 1), (1, 1, 1), cuda.LogicError, "grid.x is 0"),
@@ -197,13 +225,16 @@ def test_unknown_keyword(add, d):
 
 
 def test_more_threads_than_launch_bounds(module, d):
-    with pytest.raises(cuda.LaunchError, match="too many resources requested for launch.*promise at most 64"):
+    with pytest.raises(cuda.LaunchError, match=r"too many resources requested for launch.*promise at most 64"):
         module.get_function("bounded")(d, block=(65, 1, 1))
 
 
 def test_too_much_shared_memory(module, d):
     shared = module.get_function("shared")
-    with pytest.raises(cuda.LogicError, match="49000 bytes of dynamic shared memory and 4096 of static are more than the 49152"):
+    with pytest.raises(
+        cuda.LogicError,
+        match="49000 bytes of dynamic shared memory and 4096 of static are more than the 49152",
+    ):
         shared(d, block=(1, 1, 1), shared=49000)
     with pytest.raises(cuda.LogicError, match="MAX_DYNAMIC_SHARED_SIZE_BYTES"):
         shared(d, block=(1, 1, 1), shared=60000)
@@ -223,13 +254,21 @@ def test_stream_of_another_type(add, d):
 
 def test_out_of_memory():
     free, _ = cuda.mem_get_info()
-    with pytest.raises(cuda.MemoryError, match=r"out of memory: .* GiB asked for, .* of .* free\. Use a smaller batch"):
+    with pytest.raises(
+        cuda.MemoryError, match=r"out of memory: .* GiB asked for, .* of .* free\. Use a smaller batch"
+    ):
         cuda.mem_alloc(free * 4)
     assert cuda.mem_get_info()[0] == free
 
 
-@pytest.mark.parametrize(("size", "error", "words"), [(0, cuda.LogicError, "0 bytes"), (-4, cuda.LogicError, "-4 bytes"),
-                                                      (4.0, TypeError, "as an int, not float")])
+@pytest.mark.parametrize(
+    ("size", "error", "words"),
+    [
+        (0, cuda.LogicError, "0 bytes"),
+        (-4, cuda.LogicError, "-4 bytes"),
+        (4.0, TypeError, "as an int, not float"),
+    ],
+)
 def test_wrong_size(size, error, words):
     with pytest.raises(error, match=words):
         cuda.mem_alloc(size)
@@ -237,15 +276,20 @@ def test_wrong_size(size, error, words):
 
 def test_copies_that_do_not_fit():
     d = cuda.mem_alloc(64)
-    with pytest.raises(cuda.LogicError, match=r"128 bytes do not fit in the 64 .*float64 .*did you mean .astype\(np.float32\)"):
+    with pytest.raises(
+        cuda.LogicError,
+        match=r"128 bytes do not fit in the 64 .*float64 .*did you mean .astype\(np.float32\)",
+    ):
         cuda.memcpy_htod(d, np.zeros(16))
-    with pytest.raises(cuda.LogicError, match="cuMemcpyDtoH failed: invalid argument: 68 bytes do not fit in the 64"):
+    with pytest.raises(
+        cuda.LogicError, match="cuMemcpyDtoH failed: invalid argument: 68 bytes do not fit in the 64"
+    ):
         cuda.memcpy_dtoh(np.zeros(17, np.float32), d)
-    with pytest.raises(cuda.LogicError, match="do not fit in the 60 .* from offset 4"):
+    with pytest.raises(cuda.LogicError, match=r"do not fit in the 60 .* from offset 4"):
         cuda.memcpy_htod(int(d) + 4, np.zeros(16, np.float32))
     with pytest.raises(cuda.LogicError, match="80 bytes do not fit in the 64"):
         cuda.memcpy_dtod(d, cuda.mem_alloc(128), 80)
-    with pytest.raises(cuda.LogicError, match="cuMemsetD32 failed: .* 68 bytes do not fit"):
+    with pytest.raises(cuda.LogicError, match=r"cuMemsetD32 failed: .* 68 bytes do not fit"):
         cuda.memset_d32(d, 0, 17)
     with pytest.raises(cuda.LogicError, match="is no device memory"):
         cuda.memcpy_htod(4096, np.zeros(1))
@@ -253,7 +297,9 @@ def test_copies_that_do_not_fit():
 
 def test_copies_of_the_wrong_kind():
     d = cuda.mem_alloc(64)
-    with pytest.raises(ValueError, match=r"not contiguous \(shape \(4, 2\), strides \(16, 8\)\).*np.ascontiguousarray"):
+    with pytest.raises(
+        ValueError, match=r"not contiguous \(shape \(4, 2\), strides \(16, 8\)\).*np.ascontiguousarray"
+    ):
         cuda.memcpy_htod(d, np.zeros((4, 4), np.float32)[:, ::2])
     with pytest.raises(ValueError, match="not contiguous"):
         cuda.memcpy_dtoh(np.zeros((4, 4), np.float32)[:, ::2], d)
@@ -261,7 +307,7 @@ def test_copies_of_the_wrong_kind():
         cuda.memcpy_dtoh(b"12345678", d)
     with pytest.raises(TypeError, match="wrong order"):
         cuda.memcpy_htod(np.zeros(4), d)
-    with pytest.raises(TypeError, match="a device pointer is needed.* not ndarray .*second in memcpy_dtoh"):
+    with pytest.raises(TypeError, match=r"a device pointer is needed.* not ndarray .*second in memcpy_dtoh"):
         cuda.memcpy_dtoh(np.zeros(4), np.zeros(4))
     with pytest.raises(TypeError, match="a list; a NumPy array"):
         cuda.memcpy_htod(d, [1.0, 2.0])
@@ -277,9 +323,13 @@ def test_use_after_free(add, d):
     freed = cuda.mem_alloc(64)
     address = int(freed)
     freed.free()
-    for use in (lambda: freed.free(), lambda: int(freed), lambda: cuda.memcpy_htod(freed, np.zeros(1)),
-                lambda: add(freed, d, np.float32(1), np.int32(1), block=(1, 1, 1)),
-                lambda: add.prepare("PPfi").prepared_call((1, 1), (1, 1, 1), freed, d, 1.0, 1)):
+    for use in (
+        lambda: freed.free(),
+        lambda: int(freed),
+        lambda: cuda.memcpy_htod(freed, np.zeros(1)),
+        lambda: add(freed, d, np.float32(1), np.int32(1), block=(1, 1, 1)),
+        lambda: add.prepare("PPfi").prepared_call((1, 1), (1, 1, 1), freed, d, 1.0, 1),
+    ):
         with pytest.raises(cuda.LogicError, match="used after it was freed"):
             use()
     with pytest.raises(cuda.LogicError, match="is no device memory"):
@@ -299,7 +349,10 @@ def faults(launch, words):
 
 def test_a_wild_store(module):
     y = cuda.mem_alloc(64)
-    faults(lambda: module.get_function("write")(y, np.int64(1 << 44), block=(1, 1, 1)), "cuCtxSynchronize failed: .*write")
+    faults(
+        lambda: module.get_function("write")(y, np.int64(1 << 44), block=(1, 1, 1)),
+        "cuCtxSynchronize failed: .*write",
+    )
     module.get_function("write")(y, np.int64(1 << 44), block=(1, 1, 1))
     with pytest.raises(cuda.LaunchError, match="cuMemcpyDtoH failed"):
         cuda.from_device(y, 1, np.int32)
@@ -308,7 +361,7 @@ def test_a_wild_store(module):
 def test_a_fault_in_a_stream(module):
     stream = cuda.Stream()
     module.get_function("write")(cuda.mem_alloc(64), np.int64(1 << 44), block=(1, 1, 1), stream=stream)
-    with pytest.raises(cuda.LaunchError, match="cuStreamSynchronize failed: .*write"):
+    with pytest.raises(cuda.LaunchError, match=r"cuStreamSynchronize failed: .*write"):
         stream.synchronize()
 
 
@@ -337,7 +390,9 @@ def test_an_overrun_is_found_when_the_buffer_is_freed(module):
     y = cuda.mem_alloc(64)
     module.get_function("write")(y, np.int64(16), block=(1, 1, 1))
     cuda.Context.synchronize()
-    with pytest.raises(cuda.LaunchError, match="cuMemFree failed: something wrote past the end of an allocation of 64 bytes"):
+    with pytest.raises(
+        cuda.LaunchError, match="cuMemFree failed: something wrote past the end of an allocation of 64 bytes"
+    ):
         y.free()
 
 
@@ -373,8 +428,14 @@ def test_a_program_ends_though_its_kernel_does_not():
         f(y, block=(1, 1, 1))
         print("queued")
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env={**os.environ, "PYTHONPATH": str(ROOT)},
-                          capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "queued\n", "")
 
 

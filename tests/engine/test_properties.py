@@ -39,7 +39,10 @@ __global__ void totals(const int *x, int *y) {
     __shared__ int sums[32];
     int t = threadIdx.x, lane = t % 32, warp = t / 32, v = x[blockIdx.x * blockDim.x + t];
     unsigned mask = __activemask();
-    for (int offset = 16; offset > 0; offset /= 2) v += lane + offset < 32 && t + offset < blockDim.x ? __shfl_down_sync(mask, v, offset) : (__shfl_down_sync(mask, v, offset), 0);
+    for (int offset = 16; offset > 0; offset /= 2) {
+        int other = __shfl_down_sync(mask, v, offset);
+        if (lane + offset < 32 && t + offset < blockDim.x) v += other;
+    }
     if (lane == 0) sums[warp] = v;
     __syncthreads();
     int total = 0;
@@ -49,12 +52,14 @@ __global__ void totals(const int *x, int *y) {
 
 __global__ void convolve(const float *x, const float *k, float *y, int C, int H, int W, int M, int K) {
     int Ho = H - K + 1, Wo = W - K + 1;
-    int w = blockIdx.x * blockDim.x + threadIdx.x, h = blockIdx.y * blockDim.y + threadIdx.y, m = blockIdx.z % M, b = blockIdx.z / M;
+    int w = blockIdx.x * blockDim.x + threadIdx.x, h = blockIdx.y * blockDim.y + threadIdx.y;
+    int m = blockIdx.z % M, b = blockIdx.z / M;
     if (w >= Wo || h >= Ho) return;
     float sum = 0;
     for (int c = 0; c < C; c++)
         for (int p = 0; p < K; p++)
-            for (int q = 0; q < K; q++) sum += x[((b * C + c) * H + h + p) * W + w + q] * k[((m * C + c) * K + p) * K + q];
+            for (int q = 0; q < K; q++)
+                sum += x[((b * C + c) * H + h + p) * W + w + q] * k[((m * C + c) * K + p) * K + q];
     y[((b * M + m) * Ho + h) * Wo + w] = sum;
 }
 
@@ -91,13 +96,25 @@ def test_every_thread_of_every_block_runs_once(module, grid, block):
 
 
 @quick
-@given(n=st.integers(1, 2000), threads=st.integers(1, 1024), by=st.integers(0, 2000), rounds=st.integers(0, 4),
-       spare=st.integers(0, 100))
+@given(
+    n=st.integers(1, 2000),
+    threads=st.integers(1, 1024),
+    by=st.integers(0, 2000),
+    rounds=st.integers(0, 4),
+    spare=st.integers(0, 100),
+)
 def test_barriers_and_dynamic_shared_memory(module, n, threads, by, rounds, spare):
     y = np.arange(n, dtype=np.int32)
     grid = (ceil_div(n, threads), 1)
-    module.get_function("rotate")(cuda.InOut(y), np.int32(n), np.int32(by), np.int32(rounds),
-                                  grid=grid, block=(threads, 1, 1), shared=4 * (threads + spare))
+    module.get_function("rotate")(
+        cuda.InOut(y),
+        np.int32(n),
+        np.int32(by),
+        np.int32(rounds),
+        grid=grid,
+        block=(threads, 1, 1),
+        shared=4 * (threads + spare),
+    )
     expected = np.arange(n)
     for start in range(0, n, threads):
         expected[start : start + threads] = np.roll(expected[start : start + threads], -by * rounds)
@@ -114,22 +131,44 @@ def test_shuffles_over_partial_warps(module, grid, threads, seed):
 
 
 @quick
-@given(B=st.integers(1, 3), C=st.integers(1, 3), M=st.integers(1, 4), K=st.integers(1, 5), extra=st.tuples(*[st.integers(0, 20)] * 2),
-       block=st.tuples(st.integers(1, 32), st.integers(1, 32)), seed=st.integers(0, 1000))
+@given(
+    B=st.integers(1, 3),
+    C=st.integers(1, 3),
+    M=st.integers(1, 4),
+    K=st.integers(1, 5),
+    extra=st.tuples(*[st.integers(0, 20)] * 2),
+    block=st.tuples(st.integers(1, 32), st.integers(1, 32)),
+    seed=st.integers(0, 1000),
+)
 def test_convolution(module, B, C, M, K, extra, block, seed):
     H, W = K + extra[0], K + extra[1]
     rng = np.random.default_rng(seed)
     x, k = rng.standard_normal((B, C, H, W), np.float32), rng.standard_normal((M, C, K, K), np.float32)
     y = np.full((B, M, H - K + 1, W - K + 1), np.nan, np.float32)
-    module.get_function("convolve")(cuda.In(x), cuda.In(k), cuda.InOut(y), *map(np.int32, (C, H, W, M, K)), block=(*block, 1),
-                                    grid=(ceil_div(y.shape[3], block[0]), ceil_div(y.shape[2], block[1]), B * M))
+    module.get_function("convolve")(
+        cuda.In(x),
+        cuda.In(k),
+        cuda.InOut(y),
+        *map(np.int32, (C, H, W, M, K)),
+        block=(*block, 1),
+        grid=(ceil_div(y.shape[3], block[0]), ceil_div(y.shape[2], block[1]), B * M),
+    )
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (K, K), axis=(2, 3))
-    np.testing.assert_allclose(y, np.einsum("bchwpq,mcpq->bmhw", windows, k), rtol=1e-4, atol=1e-4 * C * K * K)
+    np.testing.assert_allclose(
+        y, np.einsum("bchwpq,mcpq->bmhw", windows, k), rtol=1e-4, atol=1e-4 * C * K * K
+    )
 
 
 @quick
-@given(sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=5), steps=st.lists(
-    st.tuples(st.integers(0, 4), st.integers(-3, 3), st.integers(-5, 5), st.integers(1, 4), st.integers(1, 300)), max_size=25))
+@given(
+    sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=5),
+    steps=st.lists(
+        st.tuples(
+            st.integers(0, 4), st.integers(-3, 3), st.integers(-5, 5), st.integers(1, 4), st.integers(1, 300)
+        ),
+        max_size=25,
+    ),
+)
 def test_streams_keep_their_own_order(module, sizes, steps):
     """Affine maps, which do not commute, on buffers that each belong to a stream."""
     affine = module.get_function("affine").prepare("Piqq")

@@ -14,7 +14,9 @@ ROOT = Path(__file__).resolve().parents[2]
 def python(code, path=(), **environment):
     """Run code in a fresh interpreter; return (exit status, output, errors)."""
     full = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), str(ROOT)]), **environment}
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=full, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env=full, capture_output=True, text=True, check=False
+    )
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 
@@ -53,8 +55,10 @@ def fake_pycuda(tmp_path):
         (package / "__init__.py").write_text("")
         (package / "driver.py").write_text(FAKE_DRIVER + driver)
         (package / "compiler.py").write_text("class SourceModule: pass\n")
-        (package / "tools.py").write_text("def clear_context_caches():\n    import pycuda.driver\n"
-                                          "    print('cleared after', pycuda.driver.log)\n")
+        (package / "tools.py").write_text(
+            "def clear_context_caches():\n    import pycuda.driver\n"
+            "    print('cleared after', pycuda.driver.log)\n"
+        )
         return tmp_path
 
     return make
@@ -71,7 +75,9 @@ IMPORTS = """
 
 
 def test_cpu_on_request(fake_pycuda):
-    status, out, _ = python(IMPORTS + "    assert 'pycuda' not in sys.modules", [fake_pycuda()], LABKIT_ENGINE="cpu")
+    status, out, _ = python(
+        IMPORTS + "    assert 'pycuda' not in sys.modules", [fake_pycuda()], LABKIT_ENGINE="cpu"
+    )
     assert (status, out) == (0, "cpu labkit.cpu.driver labkit.cpu.compiler")
 
 
@@ -85,7 +91,10 @@ def test_gpu_where_pycuda_answers(fake_pycuda, engine):
     ("driver", "missing"),
     [
         ("COUNT = 0", "no NVIDIA device is visible"),
-        ("ANSWER = 'cuInit failed: no CUDA-capable device is detected'", "no CUDA-capable device is detected"),
+        (
+            "ANSWER = 'cuInit failed: no CUDA-capable device is detected'",
+            "no CUDA-capable device is detected",
+        ),
         ("raise ImportError('libcuda.so.1: cannot open shared object file')", "driver library is missing"),
         ("raise ImportError('undefined symbol: cuCtxCreate_v9')", "does not load"),
         ("import pytools_of_another_name", "lacks the package 'pytools_of_another_name'"),
@@ -101,7 +110,9 @@ def test_what_is_missing_for_the_gpu(fake_pycuda, driver, missing):
 
 
 def test_gpu_without_pycuda(tmp_path):
-    (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')")
+    (tmp_path / "pycuda.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')"
+    )
     status, _, err = python("import labkit.cuda", [tmp_path], LABKIT_ENGINE="gpu")
     assert status == 1
     assert "PyCUDA is not installed: pip install pycuda" in err

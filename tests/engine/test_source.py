@@ -73,20 +73,31 @@ def test_templates_are_registered_where_they_are_instantiated():
 template __global__ void f<float, 4>(float *x);
 template <> __global__ void f<int, 2>(int *x) { }
 template __global__ void f<float, (8 >> 1)>(float *);"""
-    assert registered(text) == ["LABKIT_KERNEL(f<float, 4>)", "LABKIT_KERNEL(f<int, 2>)", "LABKIT_KERNEL(f<float, (8 >> 1)>)"]
+    assert registered(text) == [
+        "LABKIT_KERNEL(f<float, 4>)",
+        "LABKIT_KERNEL(f<int, 2>)",
+        "LABKIT_KERNEL(f<float, (8 >> 1)>)",
+    ]
     assert [k.template for k in rewrite(text).kernels] == [True, False, False, False]
 
 
 def test_overloads_are_told_by_their_types():
     text = "__global__ void f(int *x, int n = 3) {}\n__global__ void f(float *x) {}"
-    assert registered(text) == ["LABKIT_KERNEL(*static_cast<void (*)(int *x, int n )>(f))",
-                                "LABKIT_KERNEL(*static_cast<void (*)(float *x)>(f))"]
+    assert registered(text) == [
+        "LABKIT_KERNEL(*static_cast<void (*)(int *x, int n )>(f))",
+        "LABKIT_KERNEL(*static_cast<void (*)(float *x)>(f))",
+    ]
 
 
 def test_namespaces_and_extern_c_blocks():
-    text = 'namespace a { inline namespace b { __global__ void f() {} } } extern "C" { __global__ void g() {} }'
+    text = (
+        'namespace a { inline namespace b { __global__ void f() {} } } extern "C" { __global__ void g() {} }'
+    )
     assert [(k.name, k.scope) for k in rewrite(text).kernels] == [("f", "a::b"), ("g", "")]
-    assert registered(text) == ["LABKIT_KERNEL(f) } } extern \"C\" { __global__ void g() {}", "LABKIT_KERNEL(g) }"]
+    assert registered(text) == [
+        'LABKIT_KERNEL(f) } } extern "C" { __global__ void g() {}',
+        "LABKIT_KERNEL(g) }",
+    ]
 
 
 def test_conditionals_with_a_brace_in_each_branch():
@@ -102,7 +113,7 @@ __global__ void g() { }"""
 
 
 def test_macros_that_stand_for_global():
-    text = "#define KERNEL extern \"C\" __global__ void\n#define K2 KERNEL\nKERNEL f(int a) {}\nK2 g() {}"
+    text = '#define KERNEL extern "C" __global__ void\n#define K2 KERNEL\nKERNEL f(int a) {}\nK2 g() {}'
     assert names(text) == ["f", "g"]
     assert not rewrite(text).hidden_kernels
 
@@ -116,12 +127,14 @@ def test_macros_that_spell_kernels_are_reported():
     ("declaration", "expected"),
     [
         ("extern __shared__ float s[];", "float *s = (float *)labkit::dynamic_shared();"),
-        ("extern __shared__ __align__(16) unsigned char s[];", "unsigned char *s = (unsigned char *)labkit::dynamic_shared();"),
+        ("extern __shared__ __align__(16) unsigned char s[];",
+         "unsigned char *s = (unsigned char *)labkit::dynamic_shared();"),
         ("extern __align__(8) __shared__ float4 s[ ];", "float4 *s = (float4 *)labkit::dynamic_shared();"),
         ("extern __shared__ alignas(128) char s[];", "char *s = (char *)labkit::dynamic_shared();"),
         ("__shared__ extern float s[];", "float *s = (float *)labkit::dynamic_shared();"),
         ("extern volatile __shared__ int s[];", "volatile int *s = (volatile int *)labkit::dynamic_shared();"),
-        ("extern __shared__ Pair<int, float> s[];", "Pair<int, float> *s = (Pair<int, float> *)labkit::dynamic_shared();"),
+        ("extern __shared__ Pair<int, float> s[];",
+         "Pair<int, float> *s = (Pair<int, float> *)labkit::dynamic_shared();"),
         ("extern __shared__ float s[][32];", "float (*s)[32] = (float (*)[32])labkit::dynamic_shared();"),
         ("extern __shared__ float *s[];", "float * *s = (float * *)labkit::dynamic_shared();"),
         ("extern __shared__ float a[], b[];",
@@ -141,14 +154,18 @@ def test_dynamic_shared_whose_address_is_taken():
 
 def test_dynamic_shared_at_namespace_scope():
     assert rewrite("extern __shared__ float s[];").text.startswith(
-        'extern __thread float *const s asm("labkit_dynamic_shared") __attribute__')
+        'extern __thread float *const s asm("labkit_dynamic_shared") __attribute__'
+    )
     assert rewrite('extern "C" { extern __shared__ double s[][4]; }').text.startswith(
-        'extern "C" { extern __thread double (*const s)[4] asm("labkit_dynamic_shared")')
+        'extern "C" { extern __thread double (*const s)[4] asm("labkit_dynamic_shared")'
+    )
 
 
 def test_dynamic_shared_in_a_macro():
     text = "#define SHARED(T) extern __shared__ \\\n    T s[]\n__global__ void f() { SHARED(int); }"
-    assert rewrite(text).text.startswith("#define SHARED(T) T *s = (T *)labkit::dynamic_shared()\\\n\n__global__")
+    assert rewrite(text).text.startswith(
+        "#define SHARED(T) T *s = (T *)labkit::dynamic_shared()\\\n\n__global__"
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,10 +198,13 @@ def test_includes_are_resolved():
 
 
 def test_headers_leave_an_extern_c_block():
-    text = 'int a;\n#include <math.h>\nint b;\n#line 70 "x.cu"\n\n#include <stdio.h>\nvoid f() {\n#include "body.inc"\n}\n'
+    text = 'int a;\n#include <math.h>\nint b;\n#line 70 "x.cu"\n\n#include <stdio.h>\n'
+    text += 'void f() {\n#include "body.inc"\n}\n'
     new = rewrite(text, extern_c=True).text
     assert 'extern "C++" {\n#line 2\n#include <math.h>\n}\n#line 3\nint b;' in new
-    assert 'extern "C++" {\n#line 71\n#include <stdio.h>\n}\n#line 72\nvoid f() {\n#include "body.inc"\n}' in new
+    assert (
+        'extern "C++" {\n#line 71\n#include <stdio.h>\n}\n#line 72\nvoid f() {\n#include "body.inc"\n}' in new
+    )
 
 
 def test_no_line_moves():
@@ -205,8 +225,27 @@ int marker;
         assert new.index("int marker;") == text.splitlines().index("int marker;")
 
 
-@pytest.mark.parametrize("text", ["", "{", "}", "}}}{{{", '"', "'", "/*", "R\"(", "#", "#if\n#else\n#endif\n#endif", "__global__",
-                                  "__global__ void f(", "__global__ void f(int", "__global__ = (", "extern __shared__",
-                                  "template <", "#pragma unroll"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "}",
+        "}}}{{{",
+        '"',
+        "'",
+        "/*",
+        'R"(',
+        "#",
+        "#if\n#else\n#endif\n#endif",
+        "__global__",
+        "__global__ void f(",
+        "__global__ void f(int",
+        "__global__ = (",
+        "extern __shared__",
+        "template <",
+        "#pragma unroll",
+    ],
+)
 def test_broken_sources_are_left_to_the_compiler(text):
     assert rewrite(text).text == text or text == "#pragma unroll"

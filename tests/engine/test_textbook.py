@@ -25,7 +25,14 @@ def test_vector_add():
     """, "add")  # fmt: skip
     a, b = RNG.random((2, 100_003), np.float32)
     c = np.empty_like(a)
-    add(cuda.In(a), cuda.In(b), cuda.Out(c), np.int32(a.size), grid=((a.size + 255) // 256, 1), block=(256, 1, 1))
+    add(
+        cuda.In(a),
+        cuda.In(b),
+        cuda.Out(c),
+        np.int32(a.size),
+        grid=((a.size + 255) // 256, 1),
+        block=(256, 1, 1),
+    )
     assert (c == a + b).all()
 
 
@@ -87,15 +94,29 @@ def test_tiled_matrix_product():
             }
             if (row < m && column < n) c[row * n + column] = sum;
         }
-        extern "C" __global__ void product8(float *c, const float *a, const float *b, int m, int n, int l) { product<8>(c, a, b, m, n, l); }
-        extern "C" __global__ void product16(float *c, const float *a, const float *b, int m, int n, int l) { product<16>(c, a, b, m, n, l); }
+        extern "C" {
+        __global__ void product8(float *c, const float *a, const float *b, int m, int n, int l) {
+            product<8>(c, a, b, m, n, l);
+        }
+        __global__ void product16(float *c, const float *a, const float *b, int m, int n, int l) {
+            product<16>(c, a, b, m, n, l);
+        }
+        }
     """
     module = SourceModule(source, no_extern_c=True)
     a, b = RNG.random((19, 37), np.float32), RNG.random((37, 23), np.float32)
     for tile in (8, 16):
         c = np.empty((19, 23), np.float32)
-        module.get_function(f"product{tile}")(cuda.Out(c), cuda.In(a), cuda.In(b), np.int32(19), np.int32(23), np.int32(37),
-                                              grid=(3, 3), block=(tile, tile, 1))
+        module.get_function(f"product{tile}")(
+            cuda.Out(c),
+            cuda.In(a),
+            cuda.In(b),
+            np.int32(19),
+            np.int32(23),
+            np.int32(37),
+            grid=(3, 3),
+            block=(tile, tile, 1),
+        )
         np.testing.assert_allclose(c, a @ b, rtol=1e-5)
 
 
@@ -117,7 +138,14 @@ def test_reduction_with_dynamic_shared_memory():
     for threads in (32, 128, 512):
         blocks = -(-x.size // threads)
         sums = np.empty(blocks, np.float32)
-        reduce(cuda.In(x), cuda.Out(sums), np.int32(x.size), grid=(blocks, 1), block=(threads, 1, 1), shared=4 * threads)
+        reduce(
+            cuda.In(x),
+            cuda.Out(sums),
+            np.int32(x.size),
+            grid=(blocks, 1),
+            block=(threads, 1, 1),
+            shared=4 * threads,
+        )
         assert np.isclose(sums.sum(), x.sum())
 
 
@@ -210,7 +238,9 @@ def test_constant_memory_of_several_kernels():
     d_x, d_y = cuda.to_device(x), cuda.mem_alloc(x.nbytes)
     module.get_function("smooth")(d_x, d_y, np.int32(x.size), grid=(4, 1), block=(32, 1, 1))
     module.get_function("shift")(d_y, np.int32(x.size), grid=(4, 1), block=(32, 1, 1))
-    np.testing.assert_allclose(cuda.from_device_like(d_y, x), np.correlate(x, weights, "same") + 0.5, rtol=1e-5)
+    np.testing.assert_allclose(
+        cuda.from_device_like(d_y, x), np.correlate(x, weights, "same") + 0.5, rtol=1e-5
+    )
 
 
 def test_structs_and_lambdas():
@@ -318,8 +348,8 @@ def test_warp_shuffle_reduction():
 def test_warp_votes():
     votes = kernel("""
         __global__ void votes(unsigned *y) {
-            unsigned t = threadIdx.x, even = __ballot_sync(0xffffffffu, t % 2 == 0);
-            y[t] = __any_sync(0xffffffffu, t == 7) + 2 * __all_sync(0xffffffffu, t < 32) + 4 * __popc(even & ((1u << t) - 1));
+            const unsigned full = 0xffffffffu, t = threadIdx.x, even = __ballot_sync(full, t % 2 == 0);
+            y[t] = __any_sync(full, t == 7) + 2 * __all_sync(full, t < 32) + 4 * __popc(even & ((1u << t) - 1));
         }
     """, "votes")  # fmt: skip
     y = np.zeros(32, np.uint32)
@@ -355,7 +385,10 @@ def test_a_block_that_signals_the_next():
 
 def test_streams_overlap_and_keep_their_order():
     """Chunks on two streams: copy in, compute, copy out, each stream in its own order."""
-    square = kernel("__global__ void square(float *x) { int i = blockIdx.x * blockDim.x + threadIdx.x; x[i] *= x[i]; }", "square")
+    square = kernel(
+        "__global__ void square(float *x) { int i = blockIdx.x * blockDim.x + threadIdx.x; x[i] *= x[i]; }",
+        "square",
+    )
     chunks, n = 6, 1024
     x = cuda.pagelocked_empty((chunks, n), np.float32)
     x[:] = RNG.random((chunks, n))
@@ -389,7 +422,9 @@ def test_two_kernels_that_wait_for_each_other():
 
 
 def test_events_order_streams():
-    step = kernel("__global__ void step(int *x, int n) { for (int i = 0; i < n; i++) *x = *x * 3 + i; }", "step")
+    step = kernel(
+        "__global__ void step(int *x, int n) { for (int i = 0; i < n; i++) *x = *x * 3 + i; }", "step"
+    )
     x = cuda.to_device(np.ones(1, np.int32))
     first, second = cuda.Stream(), cuda.Stream()
     start, end = cuda.Event(), cuda.Event()
