@@ -16,6 +16,7 @@ from labkit.devices import Device, device
 from labkit.errors import LabError
 from labkit.layers import Layer
 from labkit.reference import conv_float64, error_scale
+from labkit.results import options_text
 
 if TYPE_CHECKING:
     from labkit.ladder import Plan, Variant
@@ -248,13 +249,9 @@ def _row(variant: Variant, op_ms: np.ndarray, layer_ms: float, layer: Layer, bat
         "images_s": batch / median * 1e3,
         "engine": here.engine,
         "device": here.name,
-        "options": " ".join(f"{name}={_option(value)}" for name, value in variant.options.items()),
+        "options": options_text(variant),
         "repeat": len(op_ms),
     }
-
-
-def _option(value) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, on: Device) -> None:

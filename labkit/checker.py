@@ -154,7 +154,7 @@ def check(variant: Variant, layers: Iterable[Layer | tuple[Layer, int]] = TEST_S
     Raises
     ------
     CheckFailed
-        At the first shape that is wrong, with the first mismatches and what they look like.
+        At the first shape that is wrong, with the first mismatches and what they look like; or that faults.
     LabError
         If the variant refuses every shape.
     """
@@ -178,26 +178,41 @@ def check(variant: Variant, layers: Iterable[Layer | tuple[Layer, int]] = TEST_S
 
 
 def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> dict:
-    worst = 0.0
-    with variant.plan(layer, batch) as plan:
-        for draw, times in ((draw_integers, 1), (draw_reals, 2)):
-            x, k = draw(variant, layer, batch, rng)
-            expected, allowed = conv_float64(x, k), 0.0
-            if draw is draw_reals:
-                allowed = tolerance(variant.rounding, error_scale(x, k), layer.terms)
-            plan.load(x, k)
-            for _ in range(times):
-                poison(plan, layer, batch, variant.io_dtype)
-                plan.run()
-                title = f"{variant.label} is wrong on {layer}, B = {batch} ({draw.__doc__})"
-                ratio = compare(plan.result(), expected, allowed, variant.io_dtype, title, (x, k))
-                worst = max(worst, ratio)
+    """The row of one shape."""
+    from labkit.cuda import driver
+
+    plan = variant.plan(layer, batch)  # a kernel that does not compile is not wrong: it says so itself
+    try:
+        with plan:
+            worst = _worst_of_runs(plan, variant, layer, batch, rng)
+    except driver.Error as fault:
+        # Freeing the buffers may bring to light that the kernel wrote past them, after it was found wrong.
+        wrong = fault.__context__ if isinstance(fault.__context__, CheckFailed) else None
+        message = f"{wrong}\nAnd it faults" if wrong else f"{variant.label} faults on {layer}, B = {batch}"
+        raise CheckFailed(f"{message}: {fault}") from fault
     return {
         "shape": layer.name,
         **dict(zip("BCHWMK", (batch, layer.C, layer.H, layer.W, layer.M, layer.K), strict=True)),
         "terms": layer.terms,
         "worst_of_allowed": worst,
     }
+
+
+def _worst_of_runs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> float:
+    """The largest error of all runs, as a part of what is allowed."""
+    worst = 0.0
+    for draw, times in ((draw_integers, 1), (draw_reals, 2)):
+        x, k = draw(variant, layer, batch, rng)
+        expected, allowed = conv_float64(x, k), 0.0
+        if draw is draw_reals:
+            allowed = tolerance(variant.rounding, error_scale(x, k), layer.terms)
+        plan.load(x, k)
+        for _ in range(times):
+            poison(plan, layer, batch, variant.io_dtype)
+            plan.run()
+            title = f"{variant.label} is wrong on {layer}, B = {batch} ({draw.__doc__})"
+            worst = max(worst, compare(plan.result(), expected, allowed, variant.io_dtype, title, (x, k)))
+    return worst
 
 
 def draw_integers(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator):

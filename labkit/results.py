@@ -8,23 +8,35 @@ from __future__ import annotations
 
 import datetime
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from labkit import files
-from labkit.devices import device, slug
+from labkit.devices import device, known, slug
 from labkit.errors import LabError
 from labkit.layers import Layer
 from labkit.paths import data_dir
 
 COLUMNS = (
     "date", "device", "engine", "software", "rung", "label", "options", "network", "layer", "batch", "dtype",
-    "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "total_s", "accuracy", "gflop_s", "gb_s", "x_floor", "images_s",
-    "repeat",
+    "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s", "x_floor", "images_s", "repeat",
+    "op1_ms", "op2_ms", "layer1_ms", "layer2_ms", "total_s", "accuracy", "distinct",
 )  # fmt: skip
 KEY = ["device", "engine", "label", "network", "layer", "batch", "dtype"]  # a later measurement of the same replaces
+# How `course_table` names its columns, and how they are stored: rows of a whole network, without a layer.
+_COURSE = {
+    "batch": "batch",
+    "op time 1 ms": "op1_ms",
+    "op time 2 ms": "op2_ms",
+    "layer time 1 ms": "layer1_ms",
+    "layer time 2 ms": "layer2_ms",
+    "total s": "total_s",
+    "accuracy": "accuracy",
+    "distinct images": "distinct",
+}
 _TEXT = ("date", "device", "engine", "software", "label", "options", "network", "layer", "dtype")
 
 
@@ -39,8 +51,8 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
     Parameters
     ----------
     table : DataFrame
-        As `bench` returns it. Figures of a whole network have an empty `layer`, and `network`, `total_s` and
-        `accuracy`; whatever is not one of `COLUMNS` is left out.
+        As `bench` returns it; whatever is not one of `COLUMNS` is left out. For the course's table of a whole
+        network see `record_course`.
     folder : path, optional
         In place of `data/results`.
     date : str, optional
@@ -83,6 +95,41 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
     return files.write(path, text.getvalue())
 
 
+def record_course(table: pd.DataFrame, network, folder: Path | str | None = None, date: str | None = None) -> Path:
+    """Merge a `course_table` of a network on the device in use; `Recorded.course` gives it back.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `labkit.course_table` returns it.
+    network : labkit.network.LeNet86
+        Whose figures they are.
+    folder, date
+        As for `record`.
+    """
+    here, variants = device(), list(dict.fromkeys(network.conv))
+    rows = table.rename(columns=_COURSE).assign(
+        rung=max(each.rung.number for each in variants),
+        label=" + ".join(each.label for each in variants),
+        options=" + ".join(options_text(each) for each in variants),
+        network=network.layers[0].network,
+        layer="",
+        dtype=variants[-1].io_dtype.name,
+        engine=here.engine,
+        device=here.name,
+    )
+    return record(rows, folder, date)
+
+
+def options_text(variant) -> str:
+    """A variant's options as results name them: "block=16x16"."""
+    return " ".join(f"{name}={_option(value)}" for name, value in variant.options.items())
+
+
+def _option(value) -> str:
+    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
 def recorded(name: str, folder: Path | str | None = None) -> Recorded:
     """The recorded results of a device, by its name or a part of it: `recorded("H200")`.
 
@@ -96,8 +143,8 @@ def recorded(name: str, folder: Path | str | None = None) -> Recorded:
     chosen = [path for path, stem in found.items() if stem == slug(name)]
     chosen = chosen or [path for path, stem in found.items() if slug(name) in stem]
     if len(chosen) != 1:
-        known = ", ".join(found.values()) or "none"
-        raise LabError(f"{len(chosen)} recorded devices go by the name {name!r}; {folder} has results of: {known}")
+        there = ", ".join(found.values()) or "none"
+        raise LabError(f"{len(chosen)} recorded devices go by the name {name!r}; {folder} has results of: {there}")
     return Recorded(_read(chosen[0]), chosen[0])
 
 
@@ -117,6 +164,23 @@ class Recorded:
     def date(self) -> str:
         """The date of the latest measurement, ISO."""
         return str(self.table["date"].max())
+
+    @property
+    def ceilings(self) -> Mapping[str, float]:
+        """The device's measured rates, [B/s] and [FLOP/s]: `Device.ceilings`."""
+        return known(self.device).ceilings
+
+    def course(self, rung: int | None = None, network: str = "lenet86", label: str | None = None) -> pd.DataFrame:
+        """The course's table of a network with a rung inside: the columns of `course_table`, a row a batch.
+
+        Raises
+        ------
+        LabError
+            If none was recorded.
+        """
+        rows = self.select(rung=rung, layer="", network=network, label=label).sort_values("batch")
+        course = rows[list(_COURSE.values())].set_axis(list(_COURSE), axis=1).reset_index(drop=True)
+        return course.astype({"distinct images": int})
 
     def select(self, rung=None, layer=None, batch=None, network=None, label=None, dtype=None) -> pd.DataFrame:
         """The rows that match everything given.
@@ -145,10 +209,10 @@ class Recorded:
             plain = rows[~rows["label"].str.contains(",")]
             rows = rows if plain.empty else plain
         if rows.empty:
-            known = "; ".join(
+            there = "; ".join(
                 f"{name}: {', '.join(str(each) for each in self.table[name].unique() if each != '')}" for name in wanted
             )
-            raise LabError(f"{self} has nothing for {_words(wanted)}. It has {known}")
+            raise LabError(f"{self} has nothing for {_words(wanted)}. It has {there}")
         return rows
 
     def value(self, column: str, rung: int | None = None, layer=None, batch: int | None = None, **more) -> float:
@@ -194,7 +258,7 @@ class Recorded:
         return f"{self.device}, recorded {self.date}"
 
 
-def published(network: str | None = None, step: str | None = None) -> pd.DataFrame:
+def published(network: str | None = None, step: str | None = None, report: str | None = None) -> pd.DataFrame:
     """The op times that the course's reports published.
 
     Parameters
@@ -203,6 +267,8 @@ def published(network: str | None = None, step: str | None = None) -> pd.DataFra
         "lenet86" or "lenet72"; the training times of "lenet28" are in `published_training`.
     step : str, optional
         A part of the step's name, in either case: "tiled".
+    report : str, optional
+        "000", "002", "003" or "004".
 
     Returns
     -------
@@ -216,12 +282,16 @@ def published(network: str | None = None, step: str | None = None) -> pd.DataFra
         If no report has such a row.
     """
     table = _published("op_times.csv")
-    rows = table if network is None else table[table["network"] == network]
+    rows = table
+    for name, value in (("network", network), ("report", report)):
+        rows = rows if value is None else rows[rows[name] == value]
     if step is not None:
         rows = rows[rows["step"].str.contains(step, case=False, regex=False)]
     if rows.empty:
-        steps = ", ".join(table.loc[table["network"] == network, "step"].unique()) or "no step of this network"
-        raise LabError(f"no report has {_words({'network': network, 'step': step})}; published: {steps}")
+        groups = table.groupby(["report", "network"])["step"].unique()
+        there = "; ".join(f"{' '.join(name)}: {', '.join(steps)}" for name, steps in groups.items())
+        wanted = _words({"network": network, "step": step, "report": report})
+        raise LabError(f"nothing was published for {wanted}. There is {there}")
     return rows.reset_index(drop=True)
 
 
@@ -250,7 +320,8 @@ def _published(name: str) -> pd.DataFrame:
 def _read(path: Path) -> pd.DataFrame:
     try:
         table = pd.read_csv(path, dtype=dict.fromkeys(_TEXT, str))
-        return _typed(table[list(COLUMNS)])
+        table[[*KEY, "rung"]]  # a file of an older version may lack any other column
+        return _typed(table)
     except (ValueError, KeyError) as error:
         raise LabError(f"{path} is no table of results: {error}. Restore it with git") from None
 

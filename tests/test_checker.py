@@ -22,7 +22,7 @@ from labkit.reference import conv_float64, error_scale
 ODD = (Layer("odd", C=3, H=11, W=16, M=5, K=4), 3)  # y [3, 5, 8, 13]
 
 
-# ------------------------------------------------------------------------------------------- what is right
+# ---- what is right
 def in_float32(x, k, state):
     """Products and sums rounded one by one, in the order of the loops."""
     return _summed(x, k, np.float32, np.float32)
@@ -82,7 +82,7 @@ def test_float16_rounding_is_too_coarse_for_a_float32_kernel():
         check(FakeVariant(lambda x, k, state: correct(x, k, state).astype(np.float16)))
 
 
-# ------------------------------------------------------------------------------------------- what is wrong
+# ---- what is wrong
 def zeros(x, k, state):
     return np.zeros_like(correct(x, k, state))
 
@@ -239,8 +239,28 @@ def test_many_mismatches_are_cut():
     assert len(str(failure.value).splitlines()) < 15
 
 
-# ------------------------------------------------------------------------------------------- compare,
-# tolerance
+def faults(x, k, state):
+    from labkit.cuda import driver
+
+    raise driver.LaunchError("wrote past the end")
+
+
+def test_a_kernel_that_faults_is_refused():
+    with pytest.raises(CheckFailed, match=r"99 fake faults on odd: .*: wrote past the end"):
+        check(FakeVariant(faults), [ODD])
+
+
+def test_a_fault_that_shows_when_the_buffers_are_freed_does_not_hide_the_mismatches(monkeypatch):
+    from fakes import FakePlan
+
+    monkeypatch.setattr(FakePlan, "__exit__", lambda self, *_: faults(None, None, None))
+    with pytest.raises(CheckFailed, match=r"(?s)1 of 1560 outputs.*allowed.*And it faults: wrote past the end"):
+        check(FakeVariant(one_element), [ODD])
+    with pytest.raises(CheckFailed, match="99 fake faults"):
+        check(FakeVariant(), [ODD])
+
+
+# ---- compare, tolerance
 def test_shape_and_dtype_have_to_be_right():
     expected = np.zeros((2, 3, 4, 5))
     with pytest.raises(CheckFailed, match=r"shape is \(2, 3, 5, 4\)"):
@@ -302,7 +322,7 @@ def test_very_long_sums_stay_exact_in_half():
     check(variant, [(Layer("deep", C=120, H=8, W=9, M=2, K=7), 1)])
 
 
-# ------------------------------------------------------------------------------------------- what is checked
+# ---- what is checked
 def test_refused_shapes_are_counted(capsys):
     report = check(FakeVariant(refuses=lambda layer: layer.K > 5))
     assert len(report.refused) == 4

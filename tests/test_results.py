@@ -28,7 +28,7 @@ def store(tmp_path):
             row(2, op_ms=2.0, layer_ms=9.5),
             row(2, "02 rung, block=32x8", op_ms=1.5),
             row(2, layer=LENET86[1].name, op_ms=8.0),
-            row(1, "01 rung", layer="", network="lenet86", total_s=3.5, accuracy=0.886),
+            row(1, "01 rung", layer="", network="lenet86", total_s=3.5, accuracy=0.886, op1_ms=1.25, distinct=360),
         ),
         tmp_path,
         date="2026-11-21",
@@ -148,6 +148,31 @@ def test_a_bench_table_can_be_recorded(tmp_path, monkeypatch):
     assert saved.value("op_ms", 99, LENET86[1]) > 0
 
 
+def test_the_courses_table_can_be_recorded(tmp_path):
+    from types import SimpleNamespace
+
+    from fakes import FakeVariant
+
+    from labkit.devices import device
+
+    conv = FakeVariant(label="01 baseline")
+    network = SimpleNamespace(conv=(conv, conv), layers=tuple(LENET86))
+    columns = ["batch", *(f"{kind} time {i} ms" for kind in ("op", "layer") for i in (1, 2))]
+    columns += ["total s", "accuracy", "distinct images"]
+    measured = pd.DataFrame([[100, 1.5, 2.5, 3.0, 4.0, 0.5, 0.875, 100], [10, 0.5, 1.0, 1.5, 2.0, 0.25, 1.0, 10]])
+    measured.columns = columns
+    results.record_course(measured, network, tmp_path)
+    saved = recorded(device().name, tmp_path)
+    pd.testing.assert_frame_equal(saved.course(99), measured[::-1].reset_index(drop=True), check_dtype=False)
+    assert saved.value("total_s", label="01 baseline", layer="", batch=10) == 0.25
+    with pytest.raises(LabError, match="nothing for rung 3, layer , network lenet86"):
+        saved.course(3)
+
+
+def test_the_ceilings_are_the_devices(store):
+    assert recorded("H200", store).ceilings["copy"] == pytest.approx(4.23e12)
+
+
 def test_the_recorded_files_in_the_repository_can_be_read():
     for path in results.results_dir().glob("*.csv"):
         saved = recorded(path.stem)
@@ -165,10 +190,14 @@ def test_published_figures():
     at_10000 = baseline[baseline["batch"] == 10000].iloc[0]
     assert (at_10000["op1_ms"], at_10000["op2_ms"]) == (15.9715, 62.4858)
     assert at_10000["accuracy"] == 0.8714
-    with pytest.raises(LabError, match=r"step teleport.*baseline"):
+    with pytest.raises(
+        LabError, match=r"nothing was published for network lenet86, step teleport\. There is 000 lenet86: baseline"
+    ):
         published("lenet86", "teleport")
     with pytest.raises(LabError, match="lenet99"):
         published("lenet99")
+    loops = published(report="002", step="cpu LOOPS")
+    assert list(loops["op2_ms"]) == [151186.232]
 
 
 def test_published_training_and_cudnn():
