@@ -77,17 +77,21 @@ struct Meeting {
     void *lanes[warp_size];
 };
 
-struct Fiber {
+struct alignas(64) Fiber {
+    // One cache line that every barrier touches.
     Context context;
     Fiber *next;               // in the list it stands in
     Index index;               // threadIdx of its thread
     unsigned thread;           // the same as one number
-    int line;                  // where its thread waits, and for what
-    const char *file, *what;
+    const char *file;          // where its thread waits
+    int line;
     unsigned mask;             // warp_converged's answer
+
+    const char *what;          // what its thread waits for
     char *top;                 // of its stack
     Meeting meeting;           // if its thread is the first to come
 };
+static_assert(offsetof(Fiber, what) == 64 || sizeof(Context) > 24, "");
 
 void Queue::push(Fiber *fiber) {
     fiber->next = nullptr;

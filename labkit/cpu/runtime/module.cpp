@@ -44,7 +44,8 @@ struct lk_kernel {
 };
 
 struct lk_module {
-    void *library;
+    void *library = nullptr;
+    int copy = -1;                // the file it was loaded from, if not the one given
     std::vector<lk_kernel *> kernels;
     struct Symbol { char *address; size_t bytes; };
     std::map<std::string, Symbol> symbols;
@@ -116,6 +117,28 @@ std::string without_spaces(const char *text) {
     return result;
 }
 
+// A copy of a file that exists only in memory; -1 if that fails.
+int copy_in_memory(const char *path) {
+    int from = open(path, O_RDONLY | O_CLOEXEC), to = memfd_create("labkit-module", MFD_CLOEXEC);
+    char buffer[1 << 16];
+    ssize_t count = -1;
+    if (from >= 0 && to >= 0)
+        while ((count = read(from, buffer, sizeof buffer)) > 0 && write(to, buffer, count) == count) {}
+    if (from >= 0) close(from);
+    if (count != 0 && to >= 0) {
+        close(to);
+        to = -1;
+    }
+    return to;
+}
+
+void discard(lk_module *module) {
+    for (lk_kernel *kernel : module->kernels) delete kernel;
+    if (module->library) dlclose(module->library);
+    if (module->copy >= 0) close(module->copy);
+    delete module;
+}
+
 }  // namespace
 
 EXPORT int lk_module_load(const char *path, lk_module **result) {
@@ -126,23 +149,32 @@ EXPORT int lk_module_load(const char *path, lk_module **result) {
         return dladdr((void *)lk_module_load, &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) : nullptr;
     }();
     (void)self;
+    lk_module *module = new lk_module;
+    // The same file again is another module, with variables of its own: the loader needs another file for that.
+    std::string file = path;
+    if (void *loaded = dlopen(path, RTLD_NOW | RTLD_NOLOAD)) {
+        dlclose(loaded);
+        module->copy = copy_in_memory(path);
+        if (module->copy >= 0) file = format("/proc/self/fd/%d", module->copy);
+    }
     std::vector<const labkit::Kernel *> found;
     labkit::registered = &found;
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    module->library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     labkit::registered = nullptr;
-    if (!library) return set_error(LK_INVALID, format("cannot load %s: %s", path, dlerror()));
-    lk_module *module = new lk_module{library};
+    if (!module->library) {
+        std::string why = dlerror();
+        discard(module);
+        return set_error(LK_INVALID, format("cannot load %s: %s", path, why.c_str()));
+    }
     for (const labkit::Kernel *kernel : found) module->kernels.push_back(new lk_kernel{kernel, module, kernel->name});
     link_map *map = nullptr;
-    dlinfo(library, RTLD_DI_LINKMAP, &map);
-    std::string error;
+    dlinfo(module->library, RTLD_DI_LINKMAP, &map);
+    std::string error = "no link map";
     if (!map || !read_file(path, map->l_addr, *module, error)) {
-        dlclose(library);
-        for (lk_kernel *kernel : module->kernels) delete kernel;
-        delete module;
+        discard(module);
         return set_error(LK_INVALID, format("cannot read %s: %s", path, error.c_str()));
     }
-    dlinfo(library, RTLD_DI_TLS_MODID, &module->tls_number);
+    dlinfo(module->library, RTLD_DI_TLS_MODID, &module->tls_number);
     *result = module;
     return LK_OK;
 }
@@ -150,9 +182,7 @@ EXPORT int lk_module_load(const char *path, lk_module **result) {
 EXPORT int lk_module_unload(lk_module *module) {
     wait_for_device();
     remove_symbol_ranges(module);
-    for (lk_kernel *kernel : module->kernels) delete kernel;
-    dlclose(module->library);
-    delete module;
+    discard(module);
     return LK_OK;
 }
 

@@ -35,8 +35,8 @@ constexpr size_t at_once = 64 << 10;      // smaller copies are done by the call
 constexpr size_t trace_limit = 1 << 20;
 
 struct Record {                           // one event, as recorded once
-    bool done = false;
-    double time = 0;
+    bool done;
+    double time;
 };
 
 enum Kind { kernel, copy, fill, record, wait_event };
@@ -75,8 +75,8 @@ struct lk_stream {
     int number;
     bool non_blocking;
     bool destroyed = false;
-    std::deque<Operation *> queue;        // first: the one that is active or next
-    std::string error;                    // of a launch that failed, until somebody synchronizes
+    std::deque<Operation *> queue{};      // first: the one that is active or next
+    std::string error{};                  // of a launch that failed, until somebody synchronizes
 };
 
 struct lk_event {
@@ -149,10 +149,7 @@ void finish(Operation *op) {
     lk_stream *stream = op->stream;
     stream->queue.pop_front();
     double end = now();
-    if (op->event && op->kind == record) {
-        op->event->time = end;
-        op->event->done = true;
-    }
+    if (op->kind == record) *op->event = {true, end};
     if (!op->error.empty() && !op->aborted && stream->error.empty()) stream->error = op->error;
     if (pool.tracing && op->kind <= fill && pool.trace.size() < trace_limit) {
         lk_record r{op->queued, op->started, end, op->bytes, stream->number, "kcs"[op->kind], {}};
@@ -439,6 +436,7 @@ int enqueue(std::unique_ptr<Operation> owned, lk_stream *stream) {
     Operation *op = owned.release();
     op->stream = stream_or_default(stream);
     Lock lock(pool.mutex);
+    if (op->kind == kernel) install_handlers();
     op->number = pool.next_number++;
     op->stream->queue.push_back(op);
     if (op->stream->queue.size() > 1) return LK_OK;
@@ -556,7 +554,6 @@ EXPORT int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned b
     op->launch.dynamic_shared = dynamic_shared;
     op->arguments.assign((const char *)packed, (const char *)packed + packed_bytes);
     op->launch.arguments = op->arguments.data();
-    install_handlers();
     return enqueue(std::move(op), stream);
 }
 
@@ -631,15 +628,22 @@ EXPORT int lk_event_destroy(lk_event *event) {
 EXPORT int lk_event_record(lk_event *event, lk_stream *stream) {
     std::unique_ptr<Operation> op(new Operation);
     op->kind = record;
-    op->event = event->latest = std::make_shared<Record>();
+    op->event = std::make_shared<Record>(Record{false, 0});
+    {
+        Lock lock(pool.mutex);
+        event->latest = op->event;
+    }
     return enqueue(std::move(op), stream);
 }
 
 EXPORT int lk_stream_wait_event(lk_stream *stream, lk_event *event) {
-    if (!event->latest) return LK_OK;     // never recorded: nothing to wait for
     std::unique_ptr<Operation> op(new Operation);
     op->kind = wait_event;
-    op->event = event->latest;
+    {
+        Lock lock(pool.mutex);
+        op->event = event->latest;
+    }
+    if (!op->event) return LK_OK;         // never recorded: nothing to wait for
     return enqueue(std::move(op), stream);
 }
 
@@ -672,7 +676,7 @@ EXPORT int lk_abort(void) {
                 op->cancelled = true;
                 kept.push_back(op);
             } else {
-                if (op->kind == record) op->event->done = true;
+                if (op->kind == record) *op->event = {true, now()};
                 delete op;
             }
         }
