@@ -94,8 +94,8 @@ def _draw_access(page, ax, top, name, access):
         place[int(sector)] = x
         rect(ax, x, sectors_y, w, tall, "#eef1f4")
         used = access.bytes[access.bytes // 32 == sector] % 32
-        for start in used:
-            rect(ax, x + w * start / 32, sectors_y, w / 32, tall, BLUE)
+        for run in np.split(used, np.flatnonzero(np.diff(used) > 1) + 1):
+            rect(ax, x + w * run[0] / 32, sectors_y, w * len(run) / 32, tall, BLUE)
         if w > 60:
             for word in range(1, 8):
                 ax.plot([x + w * word / 8] * 2, [sectors_y, sectors_y + tall], color=PAPER, lw=0.8)

@@ -2,7 +2,21 @@
 
 import math
 
-from labkit.draw.style import AMBER, BLUE, CYCLE, DPI, FAINT, INK, MUTED, ORANGE, PAPER, READABLE, SMALL, canvas, percent
+from labkit.draw.style import (
+    AMBER,
+    BLUE,
+    CYCLE,
+    DPI,
+    FAINT,
+    INK,
+    MUTED,
+    ORANGE,
+    PAPER,
+    READABLE,
+    SMALL,
+    canvas,
+    percent,
+)
 from labkit.draw.words import Measured, ms, need
 from labkit.errors import LabError
 

@@ -101,16 +101,15 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
 
 
 def _device(name):
-    """The device of this name: listed, or else the one in use."""
+    """The device of this name: listed, or else the one in use, if that is its name or none was said."""
     from labkit.devices import device, known
 
-    return known(name) if name and not _in_use(name) else device()
-
-
-def _in_use(name):
-    from labkit.devices import device
-
-    return device().name == name
+    try:
+        return known(name) if name else device()
+    except LabError:
+        if device().name != name:
+            raise
+        return device()
 
 
 def _of_table(rows, one):

@@ -196,7 +196,7 @@ def save(page, path):
 
 
 def png(page):
-    """The page as PNG bytes with its alt text as description. 256 colours: a third of the size at no visible loss."""
+    """The page as PNG bytes with its alt text as description. 96 colours: a third of the size at no visible loss."""
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
@@ -205,7 +205,7 @@ def png(page):
     pixels = stream.getvalue()
     width = int(page.fig.get_size_inches()[0] * DPI * DENSITY)
     image = Image.frombytes("RGBA", (width, len(pixels) // (4 * width)), pixels).convert("RGB")
-    image = image.quantize(256, dither=Image.Dither.NONE)
+    image = image.quantize(96, dither=Image.Dither.NONE)
     about = PngInfo()
     about.add_itxt("Description", page.alt)
     stream = io.BytesIO()
@@ -246,18 +246,21 @@ def rect(ax, x, y, w, h, face, edge="none", lw=0.0, **options):
     """A rectangle, its first corner at (x, y)."""
     from matplotlib.patches import Rectangle
 
-    ax.add_patch(Rectangle((x, y), w, h, facecolor=face, edgecolor=edge, linewidth=lw, **options))
+    # Not add_patch: a diagram's limits are set, and working them out for each cell takes most of the time.
+    box = Rectangle((x, y), w, h, facecolor=face, edgecolor=edge, linewidth=lw, **options)
+    ax.add_artist(box)
 
 
 def cells(ax, x, y, rows, columns, cell, face, edge=FAINT, zorder=1.5):
     """A grid of square cells."""
+    from matplotlib.collections import LineCollection
+
     if face != "none":
         rect(ax, x, y, columns * cell, rows * cell, face)
-    line = {"color": edge, "lw": min(0.7, cell / 14), "solid_capstyle": "butt", "zorder": zorder}
-    for i in range(columns + 1):
-        ax.plot([x + i * cell] * 2, [y, y + rows * cell], **line)
-    for i in range(rows + 1):
-        ax.plot([x, x + columns * cell], [y + i * cell] * 2, **line)
+    right, bottom = x + columns * cell, y + rows * cell
+    lines = [[(x + i * cell, y), (x + i * cell, bottom)] for i in range(columns + 1)]
+    lines += [[(x, y + i * cell), (right, y + i * cell)] for i in range(rows + 1)]
+    ax.add_artist(LineCollection(lines, colors=edge, linewidths=min(0.7, cell / 14), capstyle="butt", zorder=zorder))
 
 
 def arrow(ax, x0, x1, y, color, lw):
