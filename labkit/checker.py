@@ -201,23 +201,25 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
 def _worst_of_runs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> float:
     """The largest error of all runs, as a part of what is allowed."""
     worst = 0.0
-    for draw, times in ((draw_integers, 1), (draw_reals, 2)):
-        x, k = draw(variant, layer, batch, rng)
-        expected, allowed = conv_float64(x, k), 0.0
-        if draw is draw_reals:
+    for kind, times in (("integers, which have to be exact", 1), ("real numbers, within rounding", 2)):
+        if kind.startswith("integers"):
+            x, k = draw_integers(variant, layer, batch, rng)
+            allowed = 0.0
+        else:
+            x, k = draw_reals(variant, layer, batch, rng)
             allowed = tolerance(variant.rounding, error_scale(x, k), layer.terms)
+        expected = conv_float64(x, k)
         plan.load(x, k)
         for _ in range(times):
             poison(plan, layer, batch, variant.io_dtype)
             plan.run()
-            title = f"{variant.label} is wrong on {layer}, B = {batch} ({draw.__doc__})"
+            title = f"{variant.label} is wrong on {layer}, B = {batch} ({kind})"
             worst = max(worst, compare(plan.result(), expected, allowed, variant.io_dtype, title, (x, k)))
     return worst
 
 
 def draw_integers(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator):
-    """integers, which have to be exact"""
-    # Narrow the range until no partial sum, in whatever order, can pass the integers that are exact.
+    """x and k of non-zero integers, so small that every partial sum, in whatever order, is exact."""
     limit = largest_exact_integer(variant.rounding)
     for largest in (8, 4, 2, 1):
         x, k = (
@@ -226,12 +228,12 @@ def draw_integers(variant: Variant, layer: Layer, batch: int, rng: np.random.Gen
         )
         if error_scale(x, k).max() <= limit:
             return x, k
-    # Very long sums: leave so few of the products that are not zero.
+    # Sums that are too long even for ones: keep a part of the products.
     return x, k * (rng.random(layer.k_shape) < limit / (2 * layer.terms))
 
 
 def draw_reals(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator):
-    """real numbers, within rounding"""
+    """x and k of real numbers, as the variant's data type has them."""
     # Images are not negative, masks have both signs; nothing is so small that a product would underflow in
     # half.
     x = rng.uniform(0.25, 1, layer.x_shape(batch))
