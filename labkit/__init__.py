@@ -31,6 +31,7 @@ _HOME = {
     "record": "results",
     "recorded": "results",
     "published": "results",
+    "library": "results",
     "dataset": "data",
     "cycle": "data",
     "LeNet86": "network",
@@ -41,9 +42,9 @@ _HOME = {
     "predict": "page",
     "claim": "page",
 }
-_MODULES = ("cuda", "draw", "layers", "network", "reference")
+_MODULES = ("cuda", "devices", "draw", "layers", "network", "reference")
 
-__all__ = [*_HOME, *_MODULES]
+__all__ = [*_HOME, *_MODULES]  # noqa: PLE0604 (they are strings)
 
 
 def __getattr__(name: str):

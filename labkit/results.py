@@ -17,7 +17,7 @@ import pandas as pd
 from labkit import files
 from labkit.devices import device, known, slug
 from labkit.errors import LabError
-from labkit.layers import Layer
+from labkit.layers import Layer, layer
 from labkit.paths import data_dir
 
 COLUMNS = (
@@ -308,6 +308,42 @@ def cudnn() -> pd.DataFrame:
     autotuner.
     """
     return _published("cudnn_h200.csv")
+
+
+def library(network: str, batch: int) -> pd.DataFrame:
+    """cuDNN's best time for each layer in single precision, to stand beside the ladder's rows.
+
+    Parameters
+    ----------
+    network : str
+    batch : int
+        100, 1000 or 10000.
+
+    Returns
+    -------
+    DataFrame
+        A row a layer: label, layer, batch, op_ms, x_floor (over the H200's floor), device.
+
+    Raises
+    ------
+    LabError
+        If there is no such measurement.
+    """
+    table = cudnn()
+    rows = table[(table["network"] == network) & (table["batch"] == batch) & table["mode"].isin(["fp32", "fp32cl"])]
+    if rows.empty:
+        raise LabError(f"cuDNN was not measured for {network} at batch {batch}; `cudnn()` shows what was")
+    best = rows.groupby("layer", as_index=False)["median_ms"].min()
+    layers = [layer(network, number) for number in best["layer"]]
+    floors = [each.floor_ms(batch, device="H200") for each in layers]
+    return pd.DataFrame({
+        "label": "cuDNN FP32",
+        "layer": [each.name for each in layers],
+        "batch": batch,
+        "op_ms": best["median_ms"],
+        "x_floor": best["median_ms"] / floors,
+        "device": "NVIDIA H200",
+    })  # fmt: skip
 
 
 def _published(name: str) -> pd.DataFrame:
