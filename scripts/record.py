@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Check every rung on the engine at hand, then measure the ladder on both networks.
+"""Check every rung on the engine at hand, then measure the ladder and the network, for data/results/.
 
-    python scripts/gpu_check.py              check and measure
-    python scripts/gpu_check.py --record     also keep the times in data/results/<device>.csv
-    python scripts/gpu_check.py --check      check alone
+    python scripts/record.py             check, measure, and keep the times in data/results/<device>.csv
+    python scripts/record.py --dry       keep nothing
+    python scripts/record.py --check     check alone
 
-Meant for the first minutes on a GPU: kernels are compiled side by side and once, the table comes last.
+The recorded times of a page are made here. Kernels are compiled side by side and once, the table comes last.
 """
 
 import argparse
@@ -22,9 +22,13 @@ import pandas as pd
 import labkit
 from labkit.checker import TEST_SHAPES
 from labkit.ladder import LADDER
+from labkit.results import record_course
 
 BATCHES = {"gpu": (100, 1000, 10000), "cpu": (10,)}
 PRESETS = (*labkit.LENET86, *labkit.LENET72, *labkit.LENET28)
+
+# What a page measures besides the rungs themselves: 01 compares the shapes of a block.
+PAGES = [labkit.variant(1, block=block) for block in ((32, 8), (256, 1), (1, 256))]
 
 
 def check(variants) -> list[str]:
@@ -51,6 +55,16 @@ def measure(variants, batches, repeat) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
+def run_network(variants, batches, keep: bool) -> None:
+    """The course's table of lenet86 with each variant inside, on the embedded images."""
+    digits = labkit.dataset("digits", split="test", size=86)
+    for variant in variants:
+        network = labkit.LeNet86(conv=variant)
+        table = labkit.course_table(network, digits.images, digits.labels, batches)
+        if keep:
+            record_course(table, network)
+
+
 def summary(table: pd.DataFrame) -> str:
     """Op time in milliseconds, a row a rung, a column a layer and batch; times over the floor at the largest batch."""
     times = table.pivot_table(index="label", columns=["layer", "batch"], values="op_ms", sort=False)
@@ -67,7 +81,7 @@ def summary(table: pd.DataFrame) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--check", action="store_true", help="check alone, measure nothing")
-    parser.add_argument("--record", action="store_true", help="keep the times in data/results/")
+    parser.add_argument("--dry", action="store_true", help="keep nothing in data/results/")
     parser.add_argument("--batches", type=int, nargs="+", help="images (100 1000 10000 on a GPU, 10 on a CPU)")
     parser.add_argument("--rungs", type=int, nargs="+", default=[each.number for each in LADDER])
     parser.add_argument("--repeat", type=int, help="timed runs of each (by default what fits into half a second)")
@@ -76,7 +90,8 @@ def main() -> int:
     start = time.perf_counter()
     here = labkit.device()
     print(here.name, f"({here.engine} engine)")
-    variants = [labkit.variant(number) for number in chosen.rungs]
+    pages = [each for each in PAGES if each.rung.number in chosen.rungs]
+    variants = [*(labkit.variant(number) for number in chosen.rungs), *pages]
     layers = (*PRESETS, *(shape for shape, _ in TEST_SHAPES))
     jobs = {(each, *each.defines(layer).items()): layer for each in variants for layer in layers}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # a source that does not compile will say so when it is checked
@@ -87,9 +102,11 @@ def main() -> int:
     print(f"checked, {time.perf_counter() - start:.1f} s since the start", flush=True)
     if not chosen.check:
         right = [variant for variant in variants if variant.label not in failed]
-        table = measure(right, chosen.batches or BATCHES[here.engine], chosen.repeat)
-        if chosen.record:
+        batches = chosen.batches or BATCHES[here.engine]
+        table = measure(right, batches, chosen.repeat)
+        if not chosen.dry:
             print("recorded in", labkit.record(table))
+        run_network([each for each in right if each not in pages], batches, keep=not chosen.dry)
         print(f"{time.perf_counter() - start:.1f} s in all\n\n{summary(table)}")
     if failed:
         print("\nFAILED: " + ", ".join(failed))
