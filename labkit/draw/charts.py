@@ -159,7 +159,7 @@ def op_times(table, layer=None, device=None, date=None, title=None, path=None):
     across = min(2, len(layers))
     tall, gap = 280, 62
     with canvas(58 + math.ceil(len(layers) / across) * tall, path=path) as page:
-        page.heading(title or "A larger batch costs less an image, until it fills the device", data.subtitle())
+        page.heading(title or _batch_message(rows, batches), data.subtitle())
         names = max(page.text_width(label, SMALL, "bold") for label in labels) + 14
         width = (page.width - 58 - across * names - (across - 1) * gap) / across
         words = []
@@ -185,6 +185,20 @@ def op_times(table, layer=None, device=None, date=None, title=None, path=None):
             _end_labels(ax, ends, colors)
         page.alt = f"Line chart, op time an image over the batch. {' '.join(words)}"
         page.plain = "Figure: op time an image over the batch, a line for each variant"
+
+
+def _batch_message(rows, batches):
+    """By how much an image is cheaper in the largest batch than in the smallest, as the median of the lines."""
+    image_ms = (rows["op_ms"] / rows["batch"]).groupby([rows["layer"], rows["label"], rows["batch"]]).first().unstack()
+    ratio = (image_ms[batches[0]] / image_ms[batches[-1]]).median()
+    if len(batches) < 2 or not ratio > 0:
+        return "Op time an image"
+    span = f"{batches[-1]:,} than of {batches[0]:,}"
+    if 1 / 1.1 < ratio < 1.1:
+        return f"An image costs about the same in batches of {batches[0]:,} to {batches[-1]:,}"
+    if ratio > 1:
+        return f"An image costs {ratio:.2g} times less in a batch of {span}"
+    return f"An image costs {1 / ratio:.2g} times more in a batch of {span}"
 
 
 def _axes(ax, batches):

@@ -91,21 +91,24 @@ class _Panel:
     """One layer's part of the ladder: milliseconds and times over the floor for each label."""
 
     def __init__(self, layer, rows, library, published):
-        self.layer, self.ms, self.over, floors = layer, {}, {}, []
+        self.layer, self.ms, self.over, self.precision, floors = layer, {}, {}, {}, []
         for row in [*_of(layer, rows), *_of(layer, library)]:
             label = row["label"]
             if label in self.ms:
                 raise LabError(f"draw.ladder got several rows of {label} for {layer or 'the layer'}: one each, please")
             self.ms[label], self.over[label] = float(row["op_ms"]), float(row["x_floor"])
+            self.precision[label] = row.get("dtype", "")
             floors.append(self.ms[label] / self.over[label])
+        # Half precision has a floor of its own; where several meet, the smaller is that of FP16.
         low, high = min(floors), max(floors)
-        self.floor = f"floor {ms(high)}" if high < 1.01 * low else f"floor {ms(low)} to {ms(high)}, by precision"
+        self.floor = f"floor {ms(high)}" + ("" if high < 1.01 * low else f", in FP16 {ms(low)}")
         self.rings = {}
         for row in _of(layer, published):
             self.rings.setdefault(row["label"], []).append(float(row["x_floor"]))
 
     def value(self, label):
-        return f"{ms(self.ms[label])}  {times(self.over[label])}"
+        half = "  FP16" if self.precision[label] == "float16" else ""
+        return f"{ms(self.ms[label])}  {times(self.over[label])}{half}"
 
     def words(self):
         """The panel as a sentence."""
@@ -155,13 +158,14 @@ class _Panel:
         room = max(page.text_width(self.value(label), weight="bold") for label in self.ms) + 12
         seen = [*self.over.values(), *(ring for rings in self.rings.values() for ring in rings)]
         low = min(1.0, min(seen) / 1.1)
-        reach = max([*seen, 2.0]) * 1.02 / low
-        right = low * reach ** (width / max(width - room, width / 3))
+        reach = max([*seen, 2.0]) * 1.02
+        right = low * (reach / low) ** (width / max(width - room, width / 3))
         ax.set_xscale("log")
         ax.set(xlim=(low, right), ylim=(len(labels) - 0.5, -0.5), xlabel="op time over floor (log scale)")
-        digits = ((1, 2, 5), (1, 3), (1,))[min(2, int(math.log10(right / low)))]
+        apart = width / math.log10(right / low)  # pixels a decade
+        digits = (1, 2, 5) if apart > 180 else (1, 3) if apart > 90 else (1,)
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(right)) + 1)
-        ticks = [d * 10.0**e for e in decades for d in digits if low <= d * 10.0**e <= right]
+        ticks = [d * 10.0**e for e in decades for d in digits if low <= d * 10.0**e <= max(reach, 2)]
         ax.set_xticks(ticks, [f"{tick:,.10g}×" for tick in ticks])
         ax.set_xticks([], minor=True)
 
@@ -202,5 +206,5 @@ def _library(table, layers, batch, device, precisions):
             if len(found) and dtype in precisions:
                 best = float(found["median_ms"].min())
                 over = best / find(name).floor_ms(batch, dtype, "H200")
-                rows.append({"label": f"cuDNN {mode.upper()}", "layer": name, "op_ms": best, "x_floor": over})
-    return pd.DataFrame(rows) if rows else None
+                rows.append((f"cuDNN {mode.upper()}", name, best, over, dtype))
+    return pd.DataFrame(rows, columns=["label", "layer", "op_ms", "x_floor", "dtype"])
