@@ -175,9 +175,7 @@ def _preset(name: str, *sizes: tuple[int, int, int, int, int], about: str) -> Pr
 
 #                             C   H   W   M  K
 LENET86 = _preset("lenet86", (1, 86, 86, 4, 7), (4, 40, 40, 16, 7), about="images of 86x86; reports 000, 003")
-LENET72 = _preset(
-    "lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7), about="images of 72x72; reports 002, 004"
-)
+LENET72 = _preset("lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7), about="images of 72x72; reports 002, 004")
 LENET28 = _preset(
     "lenet28",
     (1, 28, 28, 6, 5),
