@@ -1,6 +1,7 @@
 """The figures: what they say is what they were given, nothing overlaps, and every one can be read without seeing it."""
 
 import itertools
+import runpy
 import subprocess
 import sys
 import warnings
@@ -17,6 +18,8 @@ import labkit.draw as draw
 from labkit.draw import style, words
 from labkit.errors import LabError
 from labkit.layers import LENET28, LENET72, LENET86, PRESETS, Layer
+from labkit.paths import PACKAGE, cuda_src
+from labkit.results import recorded
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -468,6 +471,32 @@ def test_importing_is_light():
 def test_refusals_say_what_is_wrong(call, message):
     with pytest.raises(LabError, match=message):
         call()
+
+
+# ----------------------------------------------------------------------------------------------- the README's pictures
+IMAGES = PACKAGE.parent / "docs" / "images"
+
+
+@pytest.mark.parametrize("name", ["lab.png", "ladder.png"])
+def test_the_readme_shows_what_was_recorded(drawn, monkeypatch, name):
+    """The pictures in the repository say what the recorded results say now."""
+    script = runpy.run_path(PACKAGE.parent / "scripts" / "make_pictures.py")
+    make = {"lab.png": script["lab"], "ladder.png": script["overview"]}[name]
+    page = drawn(lambda path: make(recorded("H200"), path))
+    assert not collisions(page)
+    assert page.file.stat().st_size < 100_000
+    with Image.open(IMAGES / name) as image:
+        assert image.info["Description"] == page.alt, "stale: run python scripts/make_pictures.py"
+
+
+def test_the_readmes_code_is_the_kernels():
+    script = runpy.run_path(PACKAGE.parent / "scripts" / "make_pictures.py")
+    source = cuda_src() / "01_baseline.cu"
+    lines = script["excerpt"](source)
+    kernel = [line.split("//")[0].strip() for line in source.read_text().splitlines()]
+    assert all(line.strip() in [*kernel, "…"] for line in lines)
+    assert sum("for (" in line for line in lines) == 3
+    assert max(map(len, lines)) < 95
 
 
 # ------------------------------------------------------------------------------------------------------ numbers

@@ -76,12 +76,13 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
         page.heading(title or _message(panels, highlight), subtitle)
         left = 22 + max(page.text_width(label, weight="bold") for label in rungs + others)
         width = (page.width - left - 12 - GAP * (across - 1)) / across
+        limits = _limits(page, panels, width)
         for i, panel in enumerate(panels):
             x, y = left + i % across * (width + GAP), TOP + i // across * panel_height
             if len(panels) > 1:
                 page.text(x, y + 24, panel.layer, weight="bold")
             frame = page.axes(x, y + head, x + width, y + panel_height - foot)
-            panel.draw(page, frame, rungs, others, highlight, width, named=i % across == 0)
+            panel.draw(page, frame, rungs, others, highlight, width, limits, named=i % across == 0)
         page.alt = f"Bar chart, op time over floor, log scale. {subtitle.replace('   ·   ', ', ')}. "
         page.alt += " ".join(panel.words() for panel in panels)
         page.plain = "Figure: the ladder, op time over floor for each rung"
@@ -116,9 +117,10 @@ class _Panel:
         rings = "".join(f", published {label} {times(ring)}" for label in self.rings for ring in self.rings[label])
         return f"{self.layer + ': ' if self.layer else ''}{rows}{rings}; {self.floor}."
 
-    def draw(self, page, ax, rungs, others, highlight, width, named):
+    def draw(self, page, ax, rungs, others, highlight, width, limits, named):
         labels = rungs + others
-        self._scale(page, ax, labels, width)
+        _scale(ax, limits, width)
+        ax.set_ylim(len(labels) - 0.5, -0.5)
         ax.set_yticks(range(len(labels)), labels if named else [""] * len(labels))
         for text, label in zip(ax.get_yticklabels(), labels, strict=True):
             text.set(weight="bold" if label == highlight else "normal", color=MUTED if label in others else INK)
@@ -153,21 +155,27 @@ class _Panel:
             note = "○ as published, over the floor of its own GPU"
             ax.annotate(note, (0.5, 0), (0, -42), color=AMBER, ha="center", **above)
 
-    def _scale(self, page, ax, labels, width):
-        """A log axis from the floor (or below, if a time is) to where the longest bar's value still has room."""
-        room = max(page.text_width(self.value(label), weight="bold") for label in self.ms) + 12
-        seen = [*self.over.values(), *(ring for rings in self.rings.values() for ring in rings)]
-        low = min(1.0, min(seen) / 1.1)
-        reach = max([*seen, 2.0]) * 1.02
-        right = low * (reach / low) ** (width / max(width - room, width / 3))
-        ax.set_xscale("log")
-        ax.set(xlim=(low, right), ylim=(len(labels) - 0.5, -0.5), xlabel="op time over floor (log scale)")
-        apart = width / math.log10(right / low)  # pixels a decade
-        digits = (1, 2, 5) if apart > 180 else (1, 3) if apart > 90 else (1,)
-        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(right)) + 1)
-        ticks = [d * 10.0**e for e in decades for d in digits if low <= d * 10.0**e <= max(reach, 2)]
-        ax.set_xticks(ticks, [f"{tick:,.10g}×" for tick in ticks])
-        ax.set_xticks([], minor=True)
+
+def _limits(page, panels, width):
+    """One axis for all panels: from the floor (or below, if a time is) to where every bar's value still has room."""
+    room = max(page.text_width(panel.value(label), weight="bold") for panel in panels for label in panel.ms) + 12
+    seen = [times for panel in panels for times in panel.over.values()]
+    seen += [ring for panel in panels for rings in panel.rings.values() for ring in rings]
+    low, reach = min(1.0, min(seen) / 1.1), max([*seen, 2.0]) * 1.02
+    return low, reach, low * (reach / low) ** (width / max(width - room, width / 3))
+
+
+def _scale(ax, limits, width):
+    """The log axis, with round numbers up to the longest bar."""
+    low, reach, right = limits
+    ax.set_xscale("log")
+    ax.set(xlim=(low, right), xlabel="op time over floor (log scale)")
+    apart = width / math.log10(right / low)  # pixels a decade
+    digits = (1, 2, 5) if apart > 180 else (1, 3) if apart > 90 else (1,)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(right)) + 1)
+    ticks = [d * 10.0**e for e in decades for d in digits if low <= d * 10.0**e <= reach]
+    ax.set_xticks(ticks, [f"{tick:,.10g}×" for tick in ticks])
+    ax.set_xticks([], minor=True)
 
 
 def _message(panels, label):
