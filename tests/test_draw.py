@@ -416,14 +416,14 @@ def test_a_picture_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_axes_of_the_caller(tmp_path):
-    fig = Figure(figsize=(7, 3))
-    draw.ladder(rungs(3), ax=fig.subplots())
-    assert "01 baseline" in [text.get_text() for text in fig.findobj(Text)]
-    with pytest.raises(LabError, match="not to both"):
-        draw.ladder(rungs(3), ax=fig.subplots(), path=tmp_path / "both.png")
-    with pytest.raises(LabError, match="pick one with layer="):
-        draw.ladder(rungs(3, list(FLOORS)), ax=fig.subplots())
+def test_no_figure_is_left_open(monkeypatch):
+    import matplotlib.pyplot as plt
+
+    draw.tile(16, 7)
+    monkeypatch.setattr(style, "_show", lambda page: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        draw.tile(16, 7)
+    assert not plt.get_fignums()
 
 
 def test_matplotlib_is_left_as_it_was(tmp_path):

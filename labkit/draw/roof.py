@@ -8,7 +8,7 @@ from labkit.errors import LabError
 
 
 def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths=None, title=None, subtitle=None,
-             path=None, ax=None):  # fmt: skip
+             path=None):  # fmt: skip
     """Arithmetic rate against arithmetic intensity, the rungs as points under the device's roof.
 
     Parameters
@@ -31,8 +31,6 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
     title, subtitle : str, optional
     path : str or path-like, optional
         Save to this .png or .svg file, and show nothing.
-    ax : matplotlib Axes, optional
-        Draw there, and show nothing.
 
     Raises
     ------
@@ -67,7 +65,7 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
     def roof(x):
         return min(peak, x * bandwidth)
 
-    with canvas(430, path=path, ax=ax) as page:
+    with canvas(430, path=path) as page:
         label, x, y = points[-1]
         page.heading(title or f"{label} reaches {percent(y / roof(x))} of its roof",
                      note if note is not None else getattr(device, "name", ""))  # fmt: skip

@@ -10,7 +10,7 @@ TOP, HEAD, STEP, GAP = 54, 26, 27, 22  # pixels: heading, over the bars, a bar, 
 
 
 def ladder(table, layer=None, batch=None, device=None, date=None, library=None, published=None, highlight=None,
-           title=None, path=None, ax=None):  # fmt: skip
+           title=None, path=None):  # fmt: skip
     """Time over floor, a row a rung: how far each kernel is from what the machine can do.
 
     Parameters
@@ -39,8 +39,6 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
         In place of the message.
     path : str or path-like, optional
         Save to this .png or .svg file, and show nothing.
-    ax : matplotlib Axes, optional
-        Draw there, one layer only, and show nothing.
 
     Raises
     ------
@@ -54,8 +52,6 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
         batch = int(data.rows["batch"].max())
     rows = data.only(who, batch=batch).rows
     layers = list(dict.fromkeys(rows["layer"])) if "layer" in rows else [layer_name(layer) or ""]
-    if ax is not None and len(layers) > 1:
-        raise LabError(f"{who}(ax=) has room for one layer, the table holds {', '.join(layers)}: pick one with layer=")
     if library is not None:
         precisions = set(rows["dtype"]) if "dtype" in rows else {"float32"}
         library = _library(library, layers, batch, data.device, precisions)
@@ -70,7 +66,7 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
     head = HEAD + (24 if len(panels) > 1 else 0)
     foot = 62 if any(panel.rings for panel in panels) else 44
     panel_height = head + STEP * len(rungs + others) + foot
-    with canvas(TOP + math.ceil(len(panels) / across) * panel_height, path=path, ax=ax) as page:
+    with canvas(TOP + math.ceil(len(panels) / across) * panel_height, path=path) as page:
         where = layers[0] if len(layers) == 1 else ""
         subtitle = data.subtitle(where, f"batch {batch:,}" if batch else "")
         page.heading(title or _message(panels, highlight), subtitle)

@@ -78,51 +78,24 @@ class Page:
         so that a re-executed notebook compares equal.
     """
 
-    def __init__(self, fig, width, height, ax=None):
-        self.fig, self.width, self.height, self._ax = fig, width, height, ax
+    def __init__(self, fig, width, height):
+        self.fig, self.width, self.height = fig, width, height
         self.alt = self.plain = ""
 
-    def axes(self, left, top, right, bottom, **options):
-        """Axes between these pixel positions; the caller's own axes where it handed some in."""
-        if self._ax is not None:
-            return self._ax
+    def axes(self, left, top, right, bottom):
+        """Axes between these pixel positions."""
         w, h = self.width, self.height
-        return self.fig.add_axes((left / w, 1 - bottom / h, (right - left) / w, (bottom - top) / h), **options)
+        return self.fig.add_axes((left / w, 1 - bottom / h, (right - left) / w, (bottom - top) / h))
 
     def paper(self):
         """Axes without a frame whose data unit is the CSS pixel, y downwards: for diagrams."""
         ax = self.axes(0, 0, self.width, self.height)
         ax.set(xlim=(0, self.width), ylim=(self.height, 0))
-        if self._ax is not None:
-            ax.set_aspect("equal")
         ax.axis("off")
         return ax
 
     def heading(self, title, subtitle=""):
         """The message, and below it in grey what it is measured in and on."""
-        if self._ax is not None:
-            rise = 20 if subtitle else 6
-            self._ax.annotate(
-                title,
-                (0, 1),
-                (0, rise),
-                "axes fraction",
-                "offset points",
-                size=LARGE - 1,
-                weight="bold",
-                annotation_clip=False,
-            )
-            self._ax.annotate(
-                subtitle,
-                (0, 1),
-                (0, 6),
-                "axes fraction",
-                "offset points",
-                size=SMALL,
-                color=MUTED,
-                annotation_clip=False,
-            )
-            return
         self.text(12, 24, title, size=LARGE, weight="bold")
         self.text(12, 44, subtitle, color=MUTED, size=NORMAL)
 
@@ -139,37 +112,32 @@ class Page:
 
 
 @contextmanager
-def canvas(height, width=WIDTH, path=None, ax=None):
-    """A ``Page`` in the lab's style, shown, or saved to `path`, when the block ends.
-
-    With `ax` the caller owns the figure: the block draws into it, and nothing is shown or saved.
-    """
-    if ax is not None and path is not None:
-        raise LabError("a figure goes to ax= or to path=, not to both: leave one of them out")
+def canvas(height, width=WIDTH, path=None):
+    """A ``Page`` in the lab's style, shown, or saved to `path`, when the block ends."""
     import matplotlib.style
 
     with matplotlib.style.context(STYLE, after_reset=True):
-        if ax is not None:
-            yield Page(ax.figure, width, height, ax)
-            return
         height = round(height)
         size = {"figsize": (width / DPI, height / DPI), "dpi": DPI}
         if path is None and _kernel() is None:
             import matplotlib.pyplot as plt
 
-            fig = plt.figure(**size)
+            fig, close = plt.figure(**size), plt.close
         else:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
 
-            fig = Figure(**size)
+            fig, close = Figure(**size), lambda fig: None
             FigureCanvasAgg(fig)
-        page = Page(fig, width, height)
-        yield page
-        if path is not None:
-            save(page, path)
-        else:
-            _show(page)
+        try:
+            page = Page(fig, width, height)
+            yield page
+            if path is not None:
+                save(page, path)
+            else:
+                _show(page)
+        finally:
+            close(fig)
 
 
 def save(page, path):
@@ -224,7 +192,6 @@ def _show(page):
             print(page.alt)
         else:
             plt.show()
-        plt.close(page.fig)
         return
     from IPython.display import display
 
