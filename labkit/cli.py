@@ -119,21 +119,17 @@ def store(
 ) -> None:
     """Execute the notebooks and store their outputs in them, in canonical form. A notebook that fails is left alone."""
     from labkit import notebooks
-    from labkit.report import Page
 
-    failed = False
+    chosen = [notebooks.read(path) for path in notebooks.find(notebook or ())]
     with _Bar() as bar:
-        for path in notebooks.find(notebook or ()):
-            page = Page(notebooks.read(path), path)
-            bar.start(page)
+        for each in chosen:
+            bar.start(each)
             if not as_is:
-                page.execute(bar)
-            if page.failure:
-                failed = True
-            else:
-                notebooks.store(page.notebook)
-            bar.finish(page)
-    if failed:
+                notebooks.execute(each, bar)
+            if not each.failure:
+                notebooks.store(each)
+            bar.finish(each)
+    if any(each.failure for each in chosen):
         raise typer.Exit(1)
 
 
@@ -198,17 +194,17 @@ class _Bar:
     def __exit__(self, *error):
         self.bar.stop()
 
-    def start(self, page):
-        self.task = self.bar.add_task(page.notebook.name, total=None)
+    def start(self, notebook):
+        self.task = self.bar.add_task(notebook.name, total=None)
 
-    def cell(self, page, done, of):
+    def cell(self, notebook, done, of):
         self.bar.update(self.task, completed=done, total=of)
 
-    def finish(self, page):
+    def finish(self, notebook):
         self.bar.remove_task(self.task)
-        took = f"  {page.seconds:.0f} s" if page.seconds else ""
-        if page.failure:
-            self.console.print(f"[red]✗[/] {page.notebook.name}{took}")
-            self.console.print(f"  {page.failure.message}", markup=False, style="red", soft_wrap=True)
+        took = f"  {notebook.seconds:.0f} s" if notebook.seconds else ""
+        if notebook.failure:
+            self.console.print(f"[red]✗[/] {notebook.name}{took}")
+            self.console.print(f"  {notebook.failure.message}", markup=False, style="red", soft_wrap=True)
         else:
-            self.console.print(f"[green]✓[/] {page.notebook.name}{took}")
+            self.console.print(f"[green]✓[/] {notebook.name}{took}")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import contextlib
 import datetime
+import functools
 import os
 import re
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,14 @@ CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
 _NAME = re.compile(r"(\d\d)_\w+")  # NN_name.ipynb belongs to the series, drafts and copies do not
 
 
+@dataclass
+class Failure:
+    """What stopped a notebook: the cell's index and a message that names notebook, cell and error."""
+
+    cell: int | None
+    message: str
+
+
 @dataclass(eq=False)
 class Notebook:
     """One notebook of the series.
@@ -33,10 +43,16 @@ class Notebook:
     path : Path
     nb : NotebookNode
         The notebook itself, in nbformat 4.
+    failure : Failure or None
+        What stopped it when it was executed, or what is wrong with it.
+    seconds : float
+        How long it took to execute; 0 if it was not.
     """
 
     path: Path
     nb: NotebookNode
+    failure: Failure | None = None
+    seconds: float = 0.0
 
     @property
     def name(self) -> str:
@@ -51,10 +67,10 @@ class Notebook:
 
     @property
     def title(self) -> str:
-        """The first heading, without the number in front of it."""
+        """The first heading as plain text, without the number in front of it."""
         for line in self._prose():
             if line.startswith("# "):
-                return re.sub(r"^\d\d\s*[·.:–-]\s*", "", line[2:].strip())
+                return re.sub(r"^\d\d\s*[·.:–-]\s*|[*`]", "", line[2:].strip())
         return self.name
 
     @property
@@ -75,12 +91,17 @@ class Notebook:
                 yield from [*cell.source.splitlines(), ""]
 
 
-@dataclass
-class Failure:
-    """What stopped a notebook: the cell's index and a message that names notebook, cell and error."""
+class Progress:
+    """Told of what is done while it is done; this one keeps it to itself."""
 
-    cell: int | None
-    message: str
+    def start(self, notebook: Notebook) -> None:
+        """A notebook's turn has come."""
+
+    def cell(self, notebook: Notebook, done: int, of: int) -> None:
+        """So many of its code cells have run."""
+
+    def finish(self, notebook: Notebook) -> None:
+        """It is done with: written, or failed."""
 
 
 def has_series() -> bool:
@@ -159,22 +180,19 @@ def _find(name: str) -> Path:
     raise LabError(f"no notebook {name!r}; there are {', '.join(path.stem for path in known) or 'none yet'}")
 
 
-def execute(notebook: Notebook, progress: Callable[[int, int], None] = lambda done, of: None) -> Failure | None:
-    """Execute a notebook in place, in a fresh kernel of this Python, from its own folder.
+def execute(notebook: Notebook, progress: Progress | None = None) -> None:
+    """Execute a notebook in a fresh kernel of this Python, from its own folder.
 
     Stored outputs are thrown away first, so that what the notebook holds afterwards was made now. A cell that fails
-    stops it, unless the cell is tagged `raises-exception`.
-
-    Parameters
-    ----------
-    notebook : Notebook
-    progress : callable
-        Called with the number of code cells done, and of all, before the first and after each.
-
-    Returns
-    -------
-    Failure or None
+    stops it, unless the cell is tagged `raises-exception`. Sets `notebook.failure` and `notebook.seconds`, and in the
+    notebook's metadata where its outputs come from.
     """
+    began = time.monotonic()
+    notebook.failure = _execute(notebook, functools.partial((progress or Progress()).cell, notebook))
+    notebook.seconds = time.monotonic() - began
+
+
+def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failure | None:
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
@@ -233,7 +251,11 @@ def _kernel(client, scratch: Path, cwd: Path):
     if os.name == "posix":
         km.transport, km.connection_file = "ipc", str(scratch / "kernel.json")
     paths = [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]  # labkit, installed or not
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "TQDM_DISABLE": "1",  # nobody watches a cell's progress bar here, and a page would keep it
+    }
     with (
         open(scratch / "stderr", "wb") as stderr,  # the kernel's own chatter; what cells print comes another way
         client.setup_kernel(cwd=str(cwd), env=environment, stderr=stderr),

@@ -111,9 +111,13 @@ def _heading(name: str) -> str:
     if name in _HEADINGS:
         return _HEADINGS[name]
     for ending, _, unit in _FORMATS:
-        if unit and name.endswith(ending):
-            return name.removesuffix(ending).replace("_", " ") + unit
-    return str(name).replace("_", " ")
+        if unit and _plain(name).endswith(ending):
+            return _plain(name).removesuffix(ending).replace("_", " ") + unit
+    return name.replace("_", " ")
+
+
+def _plain(name: str) -> str:
+    return name.replace(" ", "_")
 
 
 def _cell(name: str, value) -> str:
@@ -122,7 +126,7 @@ def _cell(name: str, value) -> str:
     if isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
         return str(value)
     for ending, form, _ in _FORMATS:
-        if name.endswith(ending) and name not in ("gflop_s", "gb_s", "images_s"):
+        if _plain(name).endswith(ending) and name not in ("gflop_s", "gb_s", "images_s"):
             return form(value)
     if float(value).is_integer() or abs(value) >= 1000:
         return f"{value:,.0f}"

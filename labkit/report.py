@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import base64
 import datetime
-import functools
 import html
 import itertools
 import json
 import os
 import re
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -31,7 +29,7 @@ import labkit
 from labkit import notebooks
 from labkit.errors import LabError
 from labkit.files import require_writable, write
-from labkit.notebooks import Failure, Notebook
+from labkit.notebooks import Failure, Notebook, Progress
 from labkit.paths import PACKAGE
 
 TITLE = "The CUDA convolution lab"
@@ -52,10 +50,6 @@ class Page:
     notebook : Notebook
     path : Path
         The file to write.
-    failure : Failure or None
-        What stopped the notebook, or what is wrong with its page.
-    seconds : float
-        How long the notebook took to execute; 0 if it was not.
     prose : dict of int to str
         The HTML of each Markdown cell, by the cell's index.
     contents : list of (int, str, str)
@@ -66,31 +60,15 @@ class Page:
 
     notebook: Notebook
     path: Path
-    failure: Failure | None = None
-    seconds: float = 0.0
     prose: dict[int, str] = field(default_factory=dict)
     contents: list[tuple[int, str, str]] = field(default_factory=list)
     previous: Page | None = None
     next: Page | None = None
 
-    def execute(self, progress: Progress) -> None:
-        """Execute the notebook, and note how long it took and what stopped it."""
-        began = time.monotonic()
-        self.failure = notebooks.execute(self.notebook, functools.partial(progress.cell, self))
-        self.seconds = time.monotonic() - began
-
-
-class Progress:
-    """What `make` tells while it works; this one says nothing."""
-
-    def start(self, page: Page) -> None:
-        """A notebook's turn has come."""
-
-    def cell(self, page: Page, done: int, of: int) -> None:
-        """So many of its code cells have run."""
-
-    def finish(self, page: Page) -> None:
-        """It has run, or failed, and its page is written."""
+    @property
+    def failure(self) -> Failure | None:
+        """What stopped the notebook, or what is wrong with its page."""
+        return self.notebook.failure
 
 
 def make(
@@ -140,11 +118,11 @@ def make(
     exporter = Exporter(pages)
     for page in pages:
         if page in wanted:
-            progress.start(page)
+            progress.start(page.notebook)
             if not stored:
-                page.execute(progress)
+                notebooks.execute(page.notebook, progress)
             exporter.write(page)
-            progress.finish(page)
+            progress.finish(page.notebook)
         elif page.path.is_file():
             page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
         else:
@@ -199,8 +177,10 @@ class Exporter(HTMLExporter):
         text = self.render(page)
         asks = requests_in(text)
         if asks and not page.failure:
-            page.failure = Failure(None, f"{page.notebook.path.name}: its page would load {asks[0]}, which a page "
-                                         "that opens offline must not; keep a copy beside the notebook")
+            what = f"its page would load {asks[0]}, which a page that opens offline must not"
+            page.notebook.failure = Failure(
+                None, f"{page.notebook.path.name}: {what}; keep a copy beside the notebook"
+            )
             text = self.render(page)
         write(page.path, text)
 

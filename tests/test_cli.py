@@ -93,13 +93,12 @@ def quick(monkeypatch):
         cell = notebook.nb.cells[1]
         cell.execution_count = 1
         notebook.nb.metadata["labkit"] = {"date": "2026-11-05", "engine": "cpu", "device": "a processor"}
-        progress(0, 1)
+        progress.cell(notebook, 0, 1)
         try:
             cell.outputs = [new_output("stream", text=str(eval(cell.source)))]
+            progress.cell(notebook, 1, 1)
         except ZeroDivisionError as error:
-            return notebooks.Failure(1, f"{notebook.path.name}: {error}")
-        progress(1, 1)
-        return None
+            notebook.failure = notebooks.Failure(1, f"{notebook.path.name}: {error}")
 
     monkeypatch.setattr(notebooks, "execute", execute)
 

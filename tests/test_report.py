@@ -56,18 +56,18 @@ def save(folder: Path, name: str, cells, **metadata) -> Path:
     return path
 
 
-class Recorder(report.Progress):
+class Recorder(notebooks.Progress):
     def __init__(self):
         self.seen = []
 
-    def start(self, page):
-        self.seen.append((page.notebook.name, "start"))
+    def start(self, notebook):
+        self.seen.append((notebook.name, "start"))
 
-    def cell(self, page, done, of):
-        self.seen.append((page.notebook.name, done, of))
+    def cell(self, notebook, done, of):
+        self.seen.append((notebook.name, done, of))
 
-    def finish(self, page):
-        self.seen.append((page.notebook.name, "finish"))
+    def finish(self, notebook):
+        self.seen.append((notebook.name, "finish"))
 
 
 @pytest.fixture(scope="module")
@@ -217,7 +217,7 @@ def test_outputs_are_escaped_and_coloured(made):
 def test_the_first_page_lists_the_series(made):
     page = text_of(made, "index")
     assert re.findall(r'<a href="([\w.]+)">', page) == ["01_tiling.html", "02_fails.html", "03_dies.html"]
-    assert "Tiling: share *and* keep" in page
+    assert ">Tiling: share and keep<" in page
     assert "<em>You will learn</em> what a halo is, and" in page
     assert page.count("Did not run to its end") == 2
 

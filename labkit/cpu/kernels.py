@@ -23,7 +23,7 @@ from labkit.cpu.device import (
     Context,
     func_cache,
 )
-from labkit.cpu.errors import LaunchError, LogicError
+from labkit.cpu.errors import LogicError
 from labkit.cpu.memory import ArgumentHandler, DeviceAllocation, forget_symbols, know_symbol
 from labkit.cpu.streams import Event, handle_of
 
@@ -335,6 +335,9 @@ class Function:
     def _launch(self, grid, block, packed, shared, stream):
         try:
             geometry = self._geometries[grid, block]
+            for size in (*grid, *block):  # 2.0 == 2, but PyCUDA refuses it
+                if size.__class__ is not int:
+                    geometry = self._geometry(grid, block)
         except (KeyError, TypeError):
             geometry = self._geometry(grid, block)
         if not 0 <= shared <= self._max_dynamic:
@@ -373,45 +376,35 @@ class Function:
         return seconds
 
     def _geometry(self, grid, block):
-        """Check a launch's geometry against the limits; remember it."""
+        """Check a launch's geometry against PyCUDA's types and the limits; remember it."""
         sizes = []
         for what, given, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
-            try:
-                given = tuple(given)
-            except TypeError:
-                raise TypeError(
-                    f"{self._name}: {what} must be a tuple of up to three ints, not {given!r}"
-                ) from None
-            if not 1 <= len(given) <= 3:
-                raise ValueError(f"{self._name}: {what}={given} must have one to three dimensions")
+            counts, count = ((1, 2, 3), "one to three ints") if what == "grid" else ((3,), "three ints, e.g. (16, 16, 1)")
+            if type(given) is not tuple or len(given) not in counts:
+                raise TypeError(f"{self._name}: {what} must be a tuple of {count}, not {given!r}")
             for axis, size, limit in zip("xyz", given, limits, strict=False):
-                if type(size) is not int:
+                if not isinstance(size, int):
                     raise TypeError(
-                        f"{self._name}: {what}={given} must hold Python ints, and {what}.{axis} is "
+                        f"{self._name}: {what}={given} must hold Python ints, and {what}.{axis} is a "
                         f"{type(size).__name__}; write int(...), or // instead of /"
                     )
                 if not 1 <= size <= limit:
-                    raise LogicError(
-                        f"cuLaunchKernel failed: invalid argument: {self._name}: {what}={given}: "
-                        f"{what}.{axis} is {size}, and must be 1 to {limit}"
-                    )
+                    raise self._invalid(what, given, f"{what}.{axis} is {size}, and must be 1 to {limit}")
             sizes.append(given + (1,) * (3 - len(given)))
         threads = sizes[1][0] * sizes[1][1] * sizes[1][2]
         if threads > MAX_THREADS:
-            raise LogicError(
-                f"cuLaunchKernel failed: invalid argument: {self._name}: block={tuple(block)} has {threads} "
-                f"threads, and a block has at most {MAX_THREADS}"
-            )
+            raise self._invalid("block", block, f"it has {threads} threads, and {MAX_THREADS} are the most")
         if threads > self._max_threads:
-            raise LaunchError(
-                f"cuLaunchKernel failed: too many resources requested for launch: {self._name}: "
-                f"block={tuple(block)} has {threads} threads, but the kernel's __launch_bounds__ "
-                f"promise at most {self._max_threads}"
-            )
+            promise = f"the kernel's __launch_bounds__ promise at most {self._max_threads}"
+            raise self._invalid("block", block, f"it has {threads} threads, and {promise}")
         geometry = tuple(native.Dim3(*size) for size in sizes)
-        if len(self._geometries) < 4096 and type(grid) is type(block) is tuple:
+        if len(self._geometries) < 4096:
             self._geometries[grid, block] = geometry
         return geometry
+
+    def _invalid(self, what, given, reason):
+        call = "cuFuncSetBlockShape" if what == "block" else "cuLaunchKernel"
+        return LogicError(f"{call} failed: invalid argument: {self._name}: {what}={given}: {reason}")
 
     def _refuse_shared(self, shared):
         asked = f"{shared} bytes of dynamic shared memory"

@@ -54,6 +54,15 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _whole(number, call, what):
+    """A size, count or value argument: PyCUDA takes Python's own non-negative ints only."""
+    if not isinstance(number, int):
+        raise TypeError(f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)")
+    if number < 0:
+        raise OverflowError(f"{call}: {what} is negative: {number}")
+    return number
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Device memory
 
@@ -106,15 +115,10 @@ def mem_alloc(size):
     MemoryError
         There is not so much; the message has the numbers.
     LogicError
-        The size is not positive.
+        The size is 0.
     """
-    try:
-        size = index(size)
-    except TypeError:
-        raise TypeError(
-            f"mem_alloc wants a number of bytes as an int, not {type(size).__name__} ({size!r})"
-        ) from None
-    if size <= 0:
+    size = _whole(size, "cuMemAlloc", "the number of bytes")
+    if size == 0:
         raise LogicError(f"cuMemAlloc failed: invalid argument: {size} bytes were asked for")
     return DeviceAllocation(native.mem_alloc(size), size)
 
@@ -142,18 +146,12 @@ def forget_symbols(spans):
 
 def _device_span(pointer, size, call, other=None):
     """The address of a device pointer argument, checked to have `size` bytes behind it."""
-    try:
-        address = index(pointer)
-    except TypeError:
-        remedy = (
-            " (the device pointer comes first in memcpy_htod, second in memcpy_dtoh)"
-            if call != "as_buffer"
-            else ""
-        )
+    if not isinstance(pointer, (DeviceAllocation, int)):
         raise TypeError(
-            f"{call}: a device pointer is needed, a DeviceAllocation or an int, not "
-            f"{type(pointer).__name__}{remedy}"
-        ) from None
+            f"{call}: a device pointer is a DeviceAllocation or a Python int, not {type(pointer).__name__}; it comes "
+            "first in memcpy_htod, second in memcpy_dtoh"
+        )
+    address = index(pointer)
     if size == 0:
         return address
     found = native.mem_range(address)
@@ -204,7 +202,7 @@ def _host_span(obj, call, writable=False):
             "copy it first with np.ascontiguousarray"
         )
     if writable and not flags.writeable:
-        raise ValueError(f"{call}: the host array is read-only; give a writable one, e.g. np.empty_like(...)")
+        raise BufferError(f"{call}: the host array is read-only; give a writable one, e.g. np.empty_like(...)")
     if array.dtype.hasobject:
         raise TypeError(
             f"{call}: an array of Python objects has no bytes to copy; convert it, e.g. .astype(np.float32)"
@@ -429,24 +427,16 @@ def memcpy_dtod(dest, src, size):
 
 def memcpy_dtod_async(dest, src, size, stream=None):
     """Queue a copy of `size` bytes on the device."""
-    size = index(size)
+    size = _whole(size, "cuMemcpyDtoD", "the number of bytes")
     to, source = _device_span(dest, size, "cuMemcpyDtoD"), _device_span(src, size, "cuMemcpyDtoD")
     native.memcpy("DtoD", to, source, size, handle_of(stream), False)
 
 
 def _fill(dest, data, count, width, stream):
     call = f"cuMemsetD{8 * width}"
-    try:
-        value, count = index(data), index(count)
-    except TypeError:
-        raise TypeError(
-            f"{call}: value and count are integers, not {type(data).__name__} and {type(count).__name__}; "
-            "for a float give its bits, e.g. int(np.float32(1).view(np.uint32))"
-        ) from None
-    if not 0 <= value < 1 << (8 * width):
-        raise OverflowError(f"{call}: the value {value} is not an unsigned integer of {width} bytes")
-    if count < 0:
-        raise OverflowError(f"{call}: the count {count} is negative")
+    value, count = _whole(data, call, "the value"), _whole(count, call, "the count")
+    if value >= 1 << (8 * width):
+        raise OverflowError(f"{call}: the value {value} has more than {width} bytes")
     address = _device_span(dest, width * count, call)
     if address % width:
         raise LogicError(f"{call} failed: invalid argument: {address:#x} is not a multiple of {width}")

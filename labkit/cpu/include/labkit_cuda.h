@@ -10,15 +10,7 @@
 #include "labkit/sync.h"
 #include "labkit/print.h"
 
-#if __has_include("labkit/math.h")
 #include "labkit/math.h"
-#endif
-#if __has_include("labkit/atomic.h")
 #include "labkit/atomic.h"
-#endif
-#if __has_include("labkit/half.h")
 #include "labkit/half.h"
-#if __has_include("labkit/warp.h")
 #include "labkit/warp.h"
-#endif
-#endif
