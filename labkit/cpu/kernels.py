@@ -379,8 +379,8 @@ class Function:
         """Check a launch's geometry against PyCUDA's types and the limits; remember it."""
         sizes = []
         for what, given, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
-            counts, count = ((1, 2, 3), "one to three ints") if what == "grid" else ((3,), "three ints, e.g. (16, 16, 1)")
-            if type(given) is not tuple or len(given) not in counts:
+            if type(given) is not tuple or not (1 if what == "grid" else 3) <= len(given) <= 3:
+                count = "one to three ints" if what == "grid" else "three ints, e.g. (16, 16, 1)"
                 raise TypeError(f"{self._name}: {what} must be a tuple of {count}, not {given!r}")
             for axis, size, limit in zip("xyz", given, limits, strict=False):
                 if not isinstance(size, int):

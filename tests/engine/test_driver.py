@@ -217,7 +217,7 @@ def test_arguments(scale):
     d_x, d_y = cuda.to_device(x), cuda.mem_alloc(x.nbytes)
     scale(d_y, d_x, np.float32(2), np.int32(x.size), grid=(8, 1), block=(128, 1, 1))
     assert (cuda.from_device_like(d_y, x) == 2 * x).all()
-    scale(np.uintp(int(d_y)), np.intp(int(d_x)), np.float32(3), np.uint32(x.size), grid=(8,), block=(128,))
+    scale(np.uintp(int(d_y)), np.intp(int(d_x)), np.float32(3), np.uint32(x.size), grid=(8,), block=(128, 1, 1))
     assert (cuda.from_device_like(d_y, x) == 3 * x).all()
     scale(cuda.Out(y), cuda.In(x), np.float32(4), np.int32(x.size), grid=(8, 1, 1), block=(128, 1, 1))
     assert (y == 4 * x).all()
