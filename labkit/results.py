@@ -310,36 +310,39 @@ def cudnn() -> pd.DataFrame:
     return _published("cudnn_h200.csv")
 
 
-def library(network: str, batch: int) -> pd.DataFrame:
-    """cuDNN's best time for each layer in single precision, to stand beside the ladder's rows.
+def library(network: str, batch: int, dtype: str = "float32") -> pd.DataFrame:
+    """cuDNN's best time for each layer in one precision, to stand beside the ladder's rows.
 
     Parameters
     ----------
     network : str
     batch : int
         100, 1000 or 10000.
+    dtype : {"float32", "float16"}
+        Of x, k and y. Single precision is without TF32.
 
     Returns
     -------
     DataFrame
-        A row a layer: label, layer, batch, op_ms, x_floor (over the H200's floor), device.
+        A row a layer: label, layer, batch, dtype, op_ms, x_floor (over the H200's floor), device.
 
     Raises
     ------
     LabError
         If there is no such measurement.
     """
-    table = cudnn()
-    rows = table[(table["network"] == network) & (table["batch"] == batch) & table["mode"].isin(["fp32", "fp32cl"])]
+    table, mode = cudnn(), str(dtype).replace("float", "fp")
+    rows = table[(table["network"] == network) & (table["batch"] == batch) & table["mode"].isin([mode, f"{mode}cl"])]
     if rows.empty:
-        raise LabError(f"cuDNN was not measured for {network} at batch {batch}; `cudnn()` shows what was")
+        raise LabError(f"cuDNN was not measured for {network} in {dtype} at batch {batch}; `cudnn()` shows what was")
     best = rows.groupby("layer", as_index=False)["median_ms"].min()
     layers = [layer(network, number) for number in best["layer"]]
-    floors = [each.floor_ms(batch, device="H200") for each in layers]
+    floors = [each.floor_ms(batch, dtype, "H200") for each in layers]
     return pd.DataFrame({
-        "label": "cuDNN FP32",
+        "label": f"cuDNN {mode.upper()}",
         "layer": [each.name for each in layers],
         "batch": batch,
+        "dtype": dtype,
         "op_ms": best["median_ms"],
         "x_floor": best["median_ms"] / floors,
         "device": "NVIDIA H200",

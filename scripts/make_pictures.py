@@ -13,6 +13,8 @@ after recording.
 import sys
 from pathlib import Path
 
+import pandas as pd
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # works before labkit is installed, too
 
 from labkit.draw import ladder
@@ -20,7 +22,7 @@ from labkit.draw.style import BLUE, FAINT, GREEN, INK, MUTED, PALE, PAPER, SMALL
 from labkit.draw.words import ms
 from labkit.layers import LENET86, PRESETS
 from labkit.paths import PACKAGE, cuda_src
-from labkit.results import cudnn, recorded
+from labkit.results import library, recorded
 
 DEVICE = "H200"
 LAYER = LENET86[1]
@@ -46,10 +48,15 @@ def excerpt(path):
     return lines
 
 
+def own(rows):
+    """The rungs' own kernels: a variant's label lists its options after a comma."""
+    return rows[~rows["label"].str.contains(",")]
+
+
 def lab(results, path):
     """The README's picture."""
     largest = int(results.table["batch"].max())
-    rows = results.select(layer=LAYER, batch=largest).drop_duplicates("label")
+    rows = own(results.select(layer=LAYER, batch=largest))
     labels, times = rows["label"].tolist(), rows["op_ms"].tolist()
     best = times.index(min(times))
     code = excerpt(cuda_src() / "01_baseline.cu")
@@ -141,9 +148,11 @@ def _code(page, ax, card, name, lines, step):
 def overview(results, path):
     """The whole ladder: every rung, every layer that was recorded."""
     order = {layer.name: i for i, layer in enumerate(layer for preset in PRESETS.values() for layer in preset)}
-    rows = results.table.sort_values("layer", key=lambda names: names.map(order), kind="stable")
+    rows = own(results.table).sort_values("layer", key=lambda names: names.map(order), kind="stable")
     title = "The ladder: how far each step is from what the machine can do"
-    ladder(rows, date=results.date, library=cudnn(), title=title, path=path)
+    batch = int(rows["batch"].max())
+    best = [library(network, batch, dtype) for network in ("lenet86", "lenet72") for dtype in ("float32", "float16")]
+    ladder(rows, date=results.date, library=pd.concat(best), title=title, path=path)
 
 
 def main(folder=None):

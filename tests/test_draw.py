@@ -19,7 +19,7 @@ from labkit.draw import style, words
 from labkit.errors import LabError
 from labkit.layers import LENET28, LENET72, LENET86, PRESETS, Layer
 from labkit.paths import PACKAGE, cuda_src
-from labkit.results import recorded
+from labkit.results import library, recorded
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -288,26 +288,27 @@ def test_ladder_takes_recorded_results_and_leaves_the_whole_network_out(said):
 
 
 def test_ladder_draws_the_library_and_published_figures(drawn):
-    library = rungs(1).assign(label="cuDNN FP32", op_ms=5.69, x_floor=4.7)
+    cudnn = rungs(1).assign(label="cuDNN FP32", op_ms=5.69, x_floor=4.7)
     published = rungs(1).assign(label="02 constant", x_floor=47.0)
-    page = drawn(draw.ladder, rungs(3), library=library, published=published)
+    page = drawn(draw.ladder, rungs(3), library=cudnn, published=published)
     assert "5.69 ms  4.70×" in page.words
     assert "cuDNN FP32 5.69 ms (4.70×)" in page.alt
     assert "published 02 constant 47.0×" in page.alt
     assert not collisions(page)
 
 
-def test_ladder_takes_cudnns_own_table(said):
-    table = pd.DataFrame(
-        [(10000, "fp32", 5.69), (10000, "fp32cl", 6.5), (100, "fp32", 0.1), (10000, "fp16cl", 1.02)],
-        columns=["batch", "mode", "median_ms"],
-    ).assign(network="lenet86", layer=2)
-    page = said(draw.ladder, rungs(2), library=table)
-    over = 5.69 / LENET86[1].floor_ms(10000, "float32", "H200")
-    assert f"5.69 ms  {words.times(over)}" in page.words
-    assert "cuDNN FP16" not in page.words  # no rung in half precision to compare with
-    with pytest.raises(LabError, match="TITAN V"):
-        said(draw.ladder, rungs(2).assign(device="TITAN V"), library=table)
+def test_ladder_refuses_the_library_of_another_device(said):
+    said(draw.ladder, rungs(2), library=library("lenet86", 10000))
+    with pytest.raises(LabError, match="rungs on TITAN V: no chart compares machines"):
+        said(draw.ladder, rungs(2).assign(device="TITAN V"), library=library("lenet86", 10000))
+
+
+def test_half_precision_is_marked_and_has_the_librarys_own_row(said):
+    table = rungs(2).assign(dtype=["float32", "float16"], x_floor=[5.0, 40.0])
+    page = said(draw.ladder, table, library=library("lenet86", 10000, "float16"))
+    assert f"{words.ms(table['op_ms'].iloc[1])}  40.0×  FP16" in page.words
+    over = 1.0161 / LENET86[1].floor_ms(10000, "float16", "H200")
+    assert any(text.endswith(f"{over:.2f}×  FP16") for text in page.words)
 
 
 def test_ladder_draws_times_under_the_floor(drawn):

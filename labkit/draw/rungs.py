@@ -27,9 +27,8 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
     device, date : str, optional
         What measured it, and when, where the table does not say so.
     library : DataFrame, optional
-        The library's times: rows of the same columns, drawn below the rungs, each with a dashed line up through
-        them. `labkit.results.cudnn()` will do beside times of an H200: its best for each precision that the
-        table has.
+        The library's times on the same device, as `labkit.library` gives them: drawn below the rungs, each with a
+        dashed line up through them.
     published : DataFrame, optional
         Published figures of the same steps: ``label``, ``x_floor`` (over the floor of *their* GPU) and, for
         several panels, ``layer``: a ring in the rung's row.
@@ -43,7 +42,8 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
     Raises
     ------
     LabError
-        If columns or rows are missing, or if a rung has several rows for a layer and batch.
+        If columns or rows are missing, if a rung has several rows for a layer and batch, or if the library's times
+        are another device's.
     """
     who = "draw.ladder"
     data = Measured(table, ["label", "op_ms", "x_floor"], who, device, date)
@@ -53,8 +53,7 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
     rows = data.only(who, batch=batch).rows
     layers = list(dict.fromkeys(rows["layer"])) if "layer" in rows else [layer_name(layer) or ""]
     if library is not None:
-        precisions = set(rows["dtype"]) if "dtype" in rows else {"float32"}
-        library = _library(library, layers, batch, data.device, precisions)
+        library = _library(library, batch, data.device)
     if published is not None:
         need(published, ["label", "x_floor"], who)
     rungs = list(dict.fromkeys(rows["label"]))
@@ -190,25 +189,9 @@ def _of(layer, rows):
     return [row for row in records if "layer" not in row or layer_name(row["layer"]) == layer]
 
 
-def _library(table, layers, batch, device, precisions):
-    """The library's rows for these layers and this batch; of cuDNN's own table, the best of these precisions."""
-    if "median_ms" not in table:
-        need(table, ["label", "op_ms", "x_floor"], "draw.ladder(library=)")
-        return table if "batch" not in table or batch is None else table[table["batch"] == batch]
-    if device and "H200" not in device:
-        raise LabError(f"cuDNN was measured on an H200; beside times of {device} its row would compare two machines")
-    import pandas as pd
-
-    from labkit.layers import layer as find
-
-    rows = []
-    for name in layers:
-        network, _, number = name.rpartition(" layer ")
-        for mode, dtype in (("fp32", "float32"), ("fp16", "float16")):
-            found = table[(table["network"] == network) & (table["layer"].astype(str) == number)]
-            found = found[(found["batch"] == batch) & found["mode"].str.startswith(mode)]
-            if len(found) and dtype in precisions:
-                best = float(found["median_ms"].min())
-                over = best / find(name).floor_ms(batch, dtype, "H200")
-                rows.append((f"cuDNN {mode.upper()}", name, best, over, dtype))
-    return pd.DataFrame(rows, columns=["label", "layer", "op_ms", "x_floor", "dtype"])
+def _library(table, batch, device):
+    """The library's rows for this batch, if they are of the same machine."""
+    table = Measured(table, ["label", "op_ms", "x_floor"], "draw.ladder(library=)")
+    if device and table.device and table.device != device:
+        raise LabError(f"the library was measured on {table.device}, the rungs on {device}: no chart compares machines")
+    return table.only("draw.ladder(library=)", batch=batch).rows
