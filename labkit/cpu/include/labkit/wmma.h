@@ -8,6 +8,7 @@
 // Numbers as on the hardware: products of 16-bit inputs are exact, sums are float, and a half accumulator is rounded
 // once, at the end. (Tensor cores add in another order and truncate some intermediate sums: the last bits differ.)
 #pragma once
+#include <limits.h>
 #include <string.h>
 #include <type_traits>
 #include "bfloat16.h"
@@ -109,11 +110,11 @@ inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, boo
 
 // ---- The product -----------------------------------------------------------------------------------------------------
 
-// Sums are float, but int for bytes and double for double.
+// Sums are float, but double for double, and for bytes integers that wrap around.
 template <class T> struct sum_type { typedef float type; };
 template <> struct sum_type<double> { typedef double type; };
-template <> struct sum_type<signed char> { typedef int type; };
-template <> struct sum_type<unsigned char> { typedef int type; };
+template <> struct sum_type<signed char> { typedef unsigned type; };
+template <> struct sum_type<unsigned char> { typedef unsigned type; };
 
 // Copies `count` elements into the type of the sums. Tensor cores take the upper 19 bits of a tf32 operand.
 template <class T, class Element, class Sum> inline void widen_piece(Sum *to, const Element *from, int count) {
@@ -155,14 +156,10 @@ inline void gather_tile(Sum (&tile)[Fragment::rows][Fragment::columns], unsigned
             tile[i][j] = flat[Fragment::by_column ? j * Fragment::rows + i : i * Fragment::columns + j];
 }
 
-// A finite value for the saturating form of mma_sync.
-template <class T> inline T saturate_accumulator(T x) {
-    if constexpr (std::is_same_v<T, int>) return x;
-    else {
-        if (x != x) return T(0.0f);
-        const float largest = std::is_same_v<T, __half> ? 65504.0f : FLT_MAX;
-        return (float)x > largest ? T(largest) : (float)x < -largest ? T(-largest) : x;
-    }
+// c + product, clamped, from the wrapped sum: the product alone fits an int.
+inline int saturated_sum(unsigned wrapped, int c) {
+    long long sum = (long long)c + (int)(wrapped - (unsigned)c);
+    return (int)(sum < INT_MIN ? INT_MIN : sum > INT_MAX ? INT_MAX : sum);
 }
 
 template <class A, class B, class C, class D> struct product_slot {
@@ -204,10 +201,19 @@ template <class A, class B, class C, class D> inline void product_combine(void *
         if (!(arrived >> lane & 1)) continue;
         auto *x = slot(lane)->d->x;
         for (int i = 0; i < count; i++) {
-            typename D::element_type value(flat[lane * count + i]);
-            x[i] = slot(lane)->saturate ? saturate_accumulator(value) : value;
+            auto sum = flat[lane * count + i];
+            if constexpr (std::is_same_v<Sum, unsigned>)
+                x[i] = slot(lane)->saturate ? saturated_sum(sum, slot(lane)->c->x[i]) : (int)sum;
+            else
+                x[i] = (typename D::element_type)sum;
         }
     }
+}
+
+template <class A, class B, class C, class D>
+inline void product(D &d, const A &a, const B &b, const C &c, bool saturate, const char *file, int line) {
+    product_slot<A, B, C, D> slot{&a, &b, &c, &d, saturate};
+    warp_collective(0xffffffffu, &slot, product_combine<A, B, C, D>, "mma_sync", file, line);
 }
 
 }  // namespace labkit
@@ -241,18 +247,19 @@ inline void store_matrix_sync(typename fragment<accumulator, m, n, k, T>::storag
     labkit::store_tile(f, p, ldm, layout == mem_col_major, file, line);
 }
 
-// d = a b + c. With satf, infinities become the largest finite value and NaN becomes 0.
+// d = a b + c.
 template <int m, int n, int k, class T, class LayoutA, class LayoutB, class C, class D>
 inline void mma_sync(fragment<accumulator, m, n, k, D> &d, const fragment<matrix_a, m, n, k, T, LayoutA> &a,
                      const fragment<matrix_b, m, n, k, T, LayoutB> &b, const fragment<accumulator, m, n, k, C> &c,
-                     bool satf = false, LABKIT_HERE) {
-    typedef fragment<matrix_a, m, n, k, T, LayoutA> A;
-    typedef fragment<matrix_b, m, n, k, T, LayoutB> B;
-    typedef fragment<accumulator, m, n, k, C> AccumulatorC;
-    typedef fragment<accumulator, m, n, k, D> AccumulatorD;
-    labkit::product_slot<A, B, AccumulatorC, AccumulatorD> slot{&a, &b, &c, &d, satf};
-    labkit::warp_collective(0xffffffffu, &slot, labkit::product_combine<A, B, AccumulatorC, AccumulatorD>, "mma_sync",
-                            file, line);
+                     LABKIT_HERE) {
+    labkit::product(d, a, b, c, false, file, line);
+}
+// The same for bytes; with satf, sums beyond an int stay at its limits.
+template <int m, int n, int k, class T, class LayoutA, class LayoutB>
+inline void mma_sync(fragment<accumulator, m, n, k, int> &d, const fragment<matrix_a, m, n, k, T, LayoutA> &a,
+                     const fragment<matrix_b, m, n, k, T, LayoutB> &b, const fragment<accumulator, m, n, k, int> &c,
+                     bool satf, LABKIT_HERE) {
+    labkit::product(d, a, b, c, satf, file, line);
 }
 
 // The nearest value that fits tf32: 10 bits after the point, ties away from zero.
