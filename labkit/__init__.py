@@ -30,6 +30,7 @@ _HOME = {
     "bench": "benchmark",
     "record": "results",
     "recorded": "results",
+    "counters": "results",
     "published": "results",
     "library": "results",
     "dataset": "data",

@@ -139,13 +139,8 @@ def recorded(name: str, folder: Path | str | None = None) -> Recorded:
         If there are none, or several devices go by that name; the message lists those recorded.
     """
     folder = Path(folder) if folder else results_dir()
-    found = {path: path.stem for path in sorted(folder.glob("*.csv"))}
-    chosen = [path for path, stem in found.items() if stem == slug(name)]
-    chosen = chosen or [path for path, stem in found.items() if slug(name) in stem]
-    if len(chosen) != 1:
-        there = ", ".join(found.values()) or "none"
-        raise LabError(f"{len(chosen)} recorded devices go by the name {name!r}; {folder} has results of: {there}")
-    return Recorded(_read(chosen[0]), chosen[0])
+    path = _one_of(folder, name)
+    return Recorded(_read(path), path)
 
 
 @dataclass(frozen=True, repr=False)
@@ -256,6 +251,47 @@ class Recorded:
 
     def __repr__(self) -> str:
         return f"{self.device}, recorded {self.date}"
+
+
+def counters(name: str, rung: int | None = None) -> pd.DataFrame:
+    """Nsight Compute's counters of the ladder's kernels, recorded on a device by scripts/record_counters.py.
+
+    Parameters
+    ----------
+    name : str
+        Of the device, or a part of it: "H200".
+    rung : int, optional
+
+    Returns
+    -------
+    DataFrame
+        A row a layer and kernel: date, device, rung, layer, batch, kernel, and a column a metric under Nsight
+        Compute's name.
+
+    Raises
+    ------
+    LabError
+        If there are none; the message says what was recorded.
+    """
+    folder = data_dir() / "counters"
+    path = _one_of(folder, name)
+    table = pd.read_csv(path)
+    rows = table if rung is None else table[table["rung"] == rung]
+    if rows.empty:
+        known = ", ".join(map(str, table["rung"].unique()))
+        raise LabError(f"{path.name} has no counters of rung {rung}; it has those of {known}")
+    return rows.reset_index(drop=True)
+
+
+def _one_of(folder: Path, name: str) -> Path:
+    """The CSV of the one device in `folder` that goes by a name."""
+    found = {path: path.stem for path in sorted(folder.glob("*.csv"))}
+    chosen = [path for path, stem in found.items() if stem == slug(name)]
+    chosen = chosen or [path for path, stem in found.items() if slug(name) in stem]
+    if len(chosen) != 1:
+        known = ", ".join(found.values()) or "none"
+        raise LabError(f"{len(chosen)} recorded devices go by the name {name!r}; {folder} has results of: {known}")
+    return chosen[0]
 
 
 def published(network: str | None = None, step: str | None = None, report: str | None = None) -> pd.DataFrame:

@@ -205,3 +205,13 @@ def test_published_training_and_cudnn():
     best = cudnn().groupby(["network", "layer", "batch"])["median_ms"].min()
     assert best["lenet86", 2, 10000] == 1.0161
     assert len(cudnn()) == 72
+
+
+def test_counters_are_found_by_device_and_rung():
+    table = results.counters("H200", rung=1)
+    assert list(table["layer"]) == ["lenet86 layer 1", "lenet86 layer 2"]
+    assert (table["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] > 0).all()
+    with pytest.raises(LabError, match="no counters of rung 99; it has those of 1, 2"):
+        results.counters("H200", rung=99)
+    with pytest.raises(LabError, match="nvidia-h200"):
+        results.counters("TITAN V")

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Record Nsight Compute's counters of the ladder's kernels on the GPU at hand, for data/counters/.
+
+    python scripts/record_counters.py            all rungs, lenet86, 1000 images
+    python scripts/record_counters.py --rungs 1
+
+Needs `ncu` on the path and the permission to read counters. Clocks are left alone.
+"""
+
+import argparse
+import datetime
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import pandas as pd
+
+import labkit
+from labkit.errors import LabError
+from labkit.files import write
+from labkit.paths import data_dir
+
+BATCH = 1000
+METRICS = (
+    "gpu__time_duration.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "l1tex__t_sector_hit_rate.pct",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "lts__t_sectors_op_read.sum",
+    "lts__t_sectors_op_write.sum",
+    "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+    "dram__bytes.sum",
+    "smsp__inst_executed.sum",
+    "smsp__issue_active.avg.pct_of_peak_sustained_active",
+)
+
+
+def launch(number: int) -> None:
+    """What ncu watches: each layer's kernels twice, the first time to warm up."""
+    rng = np.random.default_rng(0)
+    for layer in labkit.LENET86:
+        with labkit.variant(number).plan(layer, BATCH) as plan:
+            plan.load(rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
+            plan.run()
+            plan.run()
+            plan.result()
+
+
+def profile(number: int) -> pd.DataFrame:
+    """A row a layer and kernel of one rung."""
+    command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base",
+               "--metrics", ",".join(METRICS), sys.executable, __file__, "--launch", str(number)]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True)
+    text = "".join(line + "\n" for line in done.stdout.splitlines() if line.startswith('"'))
+    if done.returncode or not text:
+        raise LabError(f"ncu could not profile rung {number}: {(done.stdout + done.stderr).strip()[-600:]}")
+    table = pd.read_csv(io.StringIO(text), thousands=",").iloc[1:]  # the second line holds the units
+    steps = len(labkit.rung(number).steps)
+    per_layer = len(table) // len(labkit.LENET86)
+    rows = []
+    for index, layer in enumerate(labkit.LENET86):
+        last = table.iloc[(index + 1) * per_layer - steps : (index + 1) * per_layer]
+        for _, row in last.iterrows():
+            rows.append({"rung": number, "layer": layer.name, "batch": BATCH, "kernel": row["Kernel Name"],
+                         **{metric: float(str(row[metric]).replace(",", "")) for metric in METRICS}})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rungs", type=int, nargs="+", default=[each.number for each in labkit.LADDER])
+    parser.add_argument("--launch", type=int, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.launch is not None:
+        launch(chosen.launch)
+        return 0
+    here = labkit.device()
+    if here.engine != "gpu":
+        raise SystemExit("counters are recorded on a GPU; this machine's engine is the CPU's")
+    table = pd.concat([profile(number) for number in chosen.rungs], ignore_index=True)
+    table.insert(0, "date", datetime.date.today().isoformat())
+    table.insert(1, "device", here.name)
+    path = write(data_dir() / "counters" / f"{here.slug}.csv", table.to_csv(index=False, float_format="%.10g"))
+    print(f"recorded in {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
