@@ -164,14 +164,16 @@ EXPORT int lk_mem_alloc(size_t bytes, void **address) {
     return LK_OK;
 }
 
-static std::string check_red_zones(const char *begin, size_t bytes) {
-    for (size_t i = 0; i < red_zone; i++)
-        if ((unsigned char)begin[bytes + i] != red)
-            return format("something wrote past the end of an allocation of %zu bytes, first %zu bytes behind it", bytes, i);
-    for (size_t i = 0; i < red_zone; i++)
-        if ((unsigned char)begin[-1 - (ptrdiff_t)i] != red)
-            return format("something wrote in front of an allocation of %zu bytes, %zu bytes before it", bytes, i + 1);
-    return "";
+// Which bytes around an allocation were overwritten, counted from its start; "" if none.
+static std::string check_red_zones(const char *begin, ptrdiff_t bytes) {
+    auto damage = [&](ptrdiff_t from, ptrdiff_t to, const char *where) -> std::string {
+        while (from < to && (unsigned char)begin[from] == red) from++;
+        while (from < to && (unsigned char)begin[to - 1] == red) to--;
+        if (from == to) return "";
+        return format("something wrote %s an allocation of %td bytes, to bytes %td to %td", where, bytes, from, to - 1);
+    };
+    std::string behind = damage(bytes, bytes + (ptrdiff_t)red_zone, "past the end of");
+    return behind.empty() ? damage(-(ptrdiff_t)red_zone, 0, "in front of") : behind;
 }
 
 EXPORT int lk_mem_free(void *address) {
