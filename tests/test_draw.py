@@ -317,19 +317,25 @@ def test_ladder_draws_times_under_the_floor(drawn):
     assert page.fig.axes[0].get_xlim()[0] < 0.8 and not collisions(page)
 
 
-@pytest.mark.parametrize("function", [draw.ladder, draw.op_times])
-def test_cpu_times_are_called_what_they_are(said, function):
-    page = said(function, rungs(2).assign(engine="cpu", device="a CPU"))
-    assert "Not GPU times" in page.subtitle
-    table = rungs(2)
-    table.attrs["note"] = "Not GPU times: measured on the CPU engine (some CPU, 2 workers)."
-    assert table.attrs["note"] in said(function, table).subtitle
+@pytest.mark.parametrize("function", [draw.ladder, draw.op_times, draw.roofline])
+def test_cpu_times_are_called_what_they_are(drawn, function):
+    """On a line of its own, whether the table says so in words or only by its engine."""
+    options = ROOF if function is draw.roofline else {}
+    table = rungs(2).assign(engine="cpu", device="a CPU")
+    assert "Not GPU times: measured on the CPU engine." in drawn(function, table, **options).words
+    table.attrs["note"] = "Not GPU times: measured on the CPU engine (A(R) Processor(TM) 8481C @ 2.70GHz, 2 workers)."
+    page = drawn(function, table, **options)
+    assert table.attrs["note"] in page.words
+    assert not collisions(page)
+    assert not any("Not GPU times" in text for text in drawn(function, rungs(2), **options).words)
 
 
-def test_a_trace_of_the_cpu_engine_is_called_that(said):
+def test_a_trace_of_the_cpu_engine_is_called_that(drawn):
     table = activity()
-    table.attrs["note"] = "Not GPU times."
-    assert "Not GPU times." in said(draw.time, table).subtitle
+    table.attrs["note"] = "Not GPU times: measured on the CPU engine."
+    page = drawn(draw.time, table)
+    assert table.attrs["note"] in page.words
+    assert not collisions(page)
 
 
 def test_op_times_are_per_image(said):

@@ -50,7 +50,6 @@ def time(trace, title=None, subtitle="", path=None):
     groups = [(where, rows) for where, rows in (("On the device", on_device), ("API calls", calls)) if rows]
     if not groups:
         raise LabError('draw.time got no row of the kinds "kernel", "copy" and "api": trace something first')
-    note = table.attrs.get("note", "")
 
     step, head, top = 25, 36, 62
     height = top + sum(head + step * len(rows) + 20 for _, rows in groups) + 18
@@ -58,7 +57,7 @@ def time(trace, title=None, subtitle="", path=None):
         where, first = groups[0][0], groups[0][1][0]
         what = "of the device’s time" if where == "On the device" else "of the time in API calls"
         message = f"{_elide(first['name'])} takes {percent(first['share'])} {what}"
-        page.heading(title or message, "   ·   ".join(part for part in (subtitle, note) if part))
+        page.heading(title or message, subtitle, table.attrs.get("note", ""))
         longest = max(len(_elide(row["name"])) for _, rows in groups for row in rows)
         bars = (max(150, 34 + longest * _LETTER), page.width - 222)
         columns = (page.width - 158, page.width - 76, page.width - 14)
@@ -159,7 +158,7 @@ def op_times(table, layer=None, device=None, date=None, title=None, path=None):
     across = min(2, len(layers))
     tall, gap = 280, 62
     with canvas(58 + math.ceil(len(layers) / across) * tall, path=path) as page:
-        page.heading(title or _batch_message(rows, batches), data.subtitle())
+        page.heading(title or _batch_message(rows, batches), data.subtitle(), data.note)
         names = max(page.text_width(label, SMALL, "bold") for label in labels) + 14
         width = (page.width - 58 - across * names - (across - 1) * gap) / across
         words = []

@@ -38,7 +38,7 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
         If there is no point, a column is missing, or a table's layer is no preset's.
     """
     device = device if device is None or hasattr(device, "ceilings") else _device(device)
-    note = subtitle
+    note = ""
     if hasattr(points, "columns") or hasattr(points, "table"):
         data = Measured(points, ["label", "gflop_s"], "draw.roofline")
         data.only("draw.roofline", layer=layer)
@@ -46,7 +46,8 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
             batch = int(data.rows["batch"].max())
         data.only("draw.roofline", batch=batch)
         one = data.rows["layer"].iloc[0] if "layer" in data.rows and data.rows["layer"].nunique() == 1 else ""
-        note = data.subtitle(one, f"batch {batch:,}" if batch else "") if subtitle is None else subtitle
+        note = data.note
+        subtitle = data.subtitle(one, f"batch {batch:,}" if batch else "") if subtitle is None else subtitle
         device = device or (None if peaks and bandwidths else _device(data.device))
         points = _of_table(data.rows, one)
     points = [(str(label), float(x), float(y)) for label, x, y in points]
@@ -67,8 +68,8 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
 
     with canvas(430, path=path) as page:
         label, x, y = points[-1]
-        page.heading(title or f"{label} reaches {percent(y / roof(x))} of its roof",
-                     note if note is not None else getattr(device, "name", ""))  # fmt: skip
+        subtitle = getattr(device, "name", "") if subtitle is None else subtitle
+        page.heading(title or f"{label} reaches {percent(y / roof(x))} of its roof", subtitle, note)
         ax = page.axes(78, 64, page.width - 14, 380)
         low, high = min(ridge, *(x for _, x, _ in points)) / 5, max(ridge, *(x for _, x, _ in points)) * 6
         bottom = min(low * bandwidth, *(y for _, _, y in points)) / 1.8

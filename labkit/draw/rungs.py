@@ -68,7 +68,7 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
     with canvas(TOP + math.ceil(len(panels) / across) * panel_height, path=path) as page:
         where = layers[0] if len(layers) == 1 else ""
         subtitle = data.subtitle(where, f"batch {batch:,}" if batch else "")
-        page.heading(title or _message(panels, highlight), subtitle)
+        page.heading(title or _message(panels, highlight), subtitle, data.note)
         left = 22 + max(page.text_width(label, weight="bold") for label in rungs + others)
         width = (page.width - left - 12 - GAP * (across - 1)) / across
         limits = _limits(page, panels, width)
@@ -78,8 +78,8 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
                 page.text(x, y + 24, panel.layer, weight="bold")
             frame = page.axes(x, y + head, x + width, y + panel_height - foot)
             panel.draw(page, frame, rungs, others, highlight, width, limits, named=i % across == 0)
-        page.alt = f"Bar chart, op time over floor, log scale. {subtitle.replace('   ·   ', ', ')}. "
-        page.alt += " ".join(panel.words() for panel in panels)
+        about = ["Bar chart, op time over floor, log scale.", subtitle.replace("   ·   ", ", ") + ".", data.note]
+        page.alt = " ".join(filter(None, [*about, *(panel.words() for panel in panels)]))
         page.plain = "Figure: the ladder, op time over floor for each rung"
 
 

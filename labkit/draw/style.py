@@ -81,11 +81,12 @@ class Page:
     def __init__(self, fig, width, height):
         self.fig, self.width, self.height = fig, width, height
         self.alt = self.plain = ""
+        self._down = 0  # pixels that everything moves down to make room for a note
 
     def axes(self, left, top, right, bottom):
         """Axes between these pixel positions."""
         w, h = self.width, self.height
-        return self.fig.add_axes((left / w, 1 - bottom / h, (right - left) / w, (bottom - top) / h))
+        return self.fig.add_axes((left / w, 1 - (bottom + self._down) / h, (right - left) / w, (bottom - top) / h))
 
     def paper(self):
         """Axes without a frame whose data unit is the CSS pixel, y downwards: for diagrams."""
@@ -94,14 +95,27 @@ class Page:
         ax.axis("off")
         return ax
 
-    def heading(self, title, subtitle=""):
-        """The message, and below it in grey what it is measured in and on."""
-        self.text(12, 24, title, size=LARGE, weight="bold")
-        self.text(12, 44, subtitle, color=MUTED, size=NORMAL)
+    def heading(self, title, subtitle="", note=""):
+        """The message, below it in grey what it is measured in and on, and a note that nobody may miss.
+
+        Comes first, because a note moves the rest of the page down.
+        """
+        extra = 19 if note else 0
+        self.height += extra
+        self.fig.set_size_inches(self.width / DPI, self.height / DPI)
+        for y, text, size, weight, color in (
+            (24, title, LARGE, "bold", INK),
+            (44, subtitle, NORMAL, "normal", MUTED),
+            (63, note, NORMAL, "bold", AMBER),
+        ):
+            while text and size > 5 and self.text_width(text, size, weight) > self.width - 24:
+                size *= 0.96
+            self.text(12, y, text, size=size, weight=weight, color=color)
+        self._down = extra
 
     def text(self, x, y, text, **options):
         """Text at a pixel position, its baseline on y."""
-        return self.fig.text(x / self.width, 1 - y / self.height, text, **options)
+        return self.fig.text(x / self.width, 1 - (y + self._down) / self.height, text, **options)
 
     def text_width(self, text, size=NORMAL, weight="normal"):
         """Width in CSS pixels that a text will take."""

@@ -65,7 +65,7 @@ class Measured:
     def subtitle(self, *parts):
         """Parts, device and date in one line."""
         device = "" if self.note else self.device  # the note names it
-        return "   ·   ".join(str(part) for part in (*parts, device, self.date, self.note) if part)
+        return "   ·   ".join(str(part) for part in (*parts, device, self.date) if part)
 
 
 def need(table, columns, who):
