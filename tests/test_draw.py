@@ -370,7 +370,7 @@ class Screen:
 def test_a_notebook_gets_a_png_with_alt_text(monkeypatch):
     screen = Screen(monkeypatch)
     assert draw.tile(16, 7) is None
-    ((data,), options), = screen.shown
+    (((data,), options),) = screen.shown
     about = options["metadata"]["image/png"]
     assert options["raw"]
     assert about["width"] == 760
