@@ -236,6 +236,7 @@ def test_coalescing_compares_rows_with_columns(said):
 def test_images_mark_what_was_read_wrongly(said):
     page = said(draw.images, np.zeros((3, 8, 8)), [7, 2, 1], [7, 2, 4])
     assert page.title == "2 of these 3 are read correctly"
+    assert said(draw.images, np.zeros((3, 8, 8)), [7, 2, 1], [7, 2, 1]).title == "All 3 are read correctly"
     assert "1 → 4" in page.words
     assert "7" in page.words
     assert "1 wrong" in page.alt
@@ -259,6 +260,11 @@ def test_time_takes_a_trace(said):
             return activity()
 
     assert said(draw.time, Trace()).alt == said(draw.time, activity()).alt
+
+
+def test_time_spells_copies_out(said):
+    table = activity().replace("copy host to device", "HtoD")
+    assert "copy host → device" in said(draw.time, table).words
 
 
 def test_time_merges_the_many_short_ones(said):

@@ -22,6 +22,7 @@ from labkit.errors import LabError
 
 _LONGEST = 34  # letters of a kernel's name; a template's is cut in the middle
 _LETTER = 6.95  # pixels that one takes in the monospaced face
+_COPIES = {"HtoD": "copy host → device", "DtoH": "copy device → host", "DtoD": "copy device → device"}
 
 
 def time(trace, title=None, subtitle="", path=None):
@@ -100,8 +101,15 @@ def time(trace, title=None, subtitle="", path=None):
 
 def _busiest(rows):
     """Rows of one group, longest first, with their shares; short ones beyond the seventh are merged."""
-    rows = [{"name": str(row["name"]), "calls": int(row["calls"]), "total_ms": float(row["total_ms"]), "members": 1}
-            for row in rows.to_dict("records")]  # fmt: skip
+    rows = [
+        {
+            "name": _COPIES.get(row["name"], str(row["name"])),
+            "calls": int(row["calls"]),
+            "total_ms": float(row["total_ms"]),
+            "members": 1,
+        }
+        for row in rows.to_dict("records")
+    ]
     rows.sort(key=lambda row: -row["total_ms"])
     total = sum(row["total_ms"] for row in rows)
     if not total > 0:

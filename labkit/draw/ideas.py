@@ -225,7 +225,8 @@ def images(pictures, labels, predictions=None, names=None, columns=10, title=Non
         if predictions is None:
             message, note = "What the network gets to see", f"{count} images, each with its label"
         else:
-            message = f"{count - len(wrong)} of these {count} are read correctly"
+            right = f"{count - len(wrong)} of these {count}" if wrong else f"All {count}"
+            message = f"{right} are read correctly"
             note = "each with its label" + ("   ·   framed: label → what the network read instead" if wrong else "")
         page.heading(title or message, note)
         ax = page.paper()

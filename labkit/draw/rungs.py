@@ -154,7 +154,7 @@ class _Panel:
 def _limits(page, panels, width):
     """One axis for all panels: from the floor (or below, if a time is) to where every bar's value still has room."""
     room = max(page.text_width(panel.value(label), weight="bold") for panel in panels for label in panel.ms) + 12
-    seen = [times for panel in panels for times in panel.over.values()]
+    seen = [over for panel in panels for over in panel.over.values()]
     seen += [ring for panel in panels for rings in panel.rings.values() for ring in rings]
     low, reach = min(1.0, min(seen) / 1.1), max([*seen, 2.0]) * 1.02
     return low, reach, low * (reach / low) ** (width / max(width - room, width / 3))
