@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import json
 import re
 from collections.abc import Callable
@@ -821,9 +822,11 @@ def diff(a: int | Variant, b: int | Variant, context: int = 2):
     return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)), context=context)
 
 
-def show(which: int | Variant):
-    """A rung's kernel file (or a variant's source), with its colours in a notebook."""
+def show(which: int | Variant | Callable):
+    """A rung's kernel file, a variant's source, or a Python function of the lab, with its colours in a notebook."""
     from labkit.listing import Listing
 
+    if callable(which):
+        return Listing(which.__name__, inspect.getsource(which), "python")
     chosen = which if isinstance(which, Variant) else variant(which)
     return Listing(chosen.file_name, chosen.source)

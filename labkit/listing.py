@@ -158,10 +158,12 @@ class Listing:
     text : str
     file : str
         Its name, shown above it.
+    language : str
+        As Pygments names it.
     """
 
-    def __init__(self, file: str, text: str):
-        self.file, self.text = file, text.rstrip() + "\n"
+    def __init__(self, file: str, text: str, language: str = "cuda"):
+        self.file, self.text, self.language = file, text.rstrip() + "\n", language
 
     def __repr__(self) -> str:
         return self.text.rstrip()
@@ -169,14 +171,14 @@ class Listing:
     def _repr_html_(self) -> str:
         from pygments import highlight
         from pygments.formatters import HtmlFormatter
-        from pygments.lexers.c_like import CudaLexer
+        from pygments.lexers import get_lexer_by_name
 
         rules = "".join(
             f".labkit-listing .{name}{{color:var(--jp-mirror-editor-{variable}-color,{colour})}}"
             for name, (variable, colour) in
             (_COLOURS | {name: _COLOURS[same] for name, same in _SAME.items()}).items()
         )  # fmt: skip
-        code = highlight(self.text, CudaLexer(), HtmlFormatter(nowrap=True))
+        code = highlight(self.text, get_lexer_by_name(self.language), HtmlFormatter(nowrap=True))
         return (
             f'<style>{rules}</style><div style="{_FRAME}"><div style="{_HEAD}">{html.escape(self.file)}</div>'
             '<pre class="labkit-listing" style="margin:0;padding:4px 10px;font:inherit;background:none">'

@@ -67,7 +67,9 @@ def setup() -> HTML:
     here = device()
     note = _GPU if here.engine == "gpu" else _NOT_GPU
     name = "GPU" if here.engine == "gpu" else "CPU engine"
-    page = f'<div class="lab-engine lab-{here.engine}"><b>{name}: {html.escape(here.name)}.</b> {note}</div>'
+    colour = "46,160,67" if here.engine == "gpu" else "232,150,30"  # half-transparent: for light and dark pages
+    style = f"padding:.6em 1em;border-left:4px solid rgb({colour});background:rgba({colour},.14)"
+    page = f'<div class="lab-engine" style="{style}"><b>{name}: {html.escape(here.name)}.</b> {note}</div>'
     plain = note.replace("<b>", "").replace("</b>", "")
     return HTML(page, f"{name}: {here.name}. {plain}")
 

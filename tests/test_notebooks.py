@@ -72,9 +72,10 @@ def test_size(path):
 
 
 def asserts(source):
-    """Whether a cell checks something: an assert, or a claim."""
+    """Whether a cell checks something: an assert, a claim, or the set-up, which fails without an engine."""
     return any(
-        isinstance(node, ast.Assert) or (isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "claim")
+        isinstance(node, ast.Assert)
+        or (isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("claim", "setup"))
         for node in ast.walk(ast.parse(source))
     )
 
