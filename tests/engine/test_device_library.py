@@ -855,7 +855,8 @@ extern "C" __global__ void groups(int *y)
     y[4] = eight.ballot(t % 3 == 0);
     y[5] = eight.shfl_xor(t, 3);
     y[6] = eight.any(t == 17) + 2 * eight.all(t < 64);
-    y[7] = eight.thread_rank() + 100 * eight.meta_group_rank();
+    y[7] = eight.thread_rank() + 100 * eight.meta_group_rank() + 1000 * eight.meta_group_size()
+        + 10000 * warp.meta_group_rank() + 100000 * warp.meta_group_size();
     y[8] = -1;
     if (t % 4 == 1) {
         cg::coalesced_group odd = cg::coalesced_threads();
@@ -873,6 +874,7 @@ extern "C" __global__ void groups(int *y)
         eight, warp = range(t // 8 * 8, t // 8 * 8 + 8), range(t // 32 * 32, t // 32 * 32 + 32)
         want = [127 - t, sum(eight), sum(warp), max(i % 5 for i in eight)]
         want += [sum(1 << i for i, u in enumerate(eight) if u % 3 == 0), t ^ 3, (17 in eight) + 2 * (t < 64)]
-        want += [t % 8 + 100 * (t // 8), (t % 32 // 4 + 800 + 1000 * (warp[0] + 5)) if t % 4 == 1 else -1]
+        want += [t % 8 + 100 * (t % 32 // 8) + 4000 + 10000 * (t // 32) + 400000]
+        want += [(t % 32 // 4 + 800 + 1000 * (warp[0] + 5)) if t % 4 == 1 else -1]
         want += [t - 2 if t % 32 >= 2 else t, 128 + t // 64, 2]
         assert y[t].tolist() == want, t

@@ -249,6 +249,7 @@ REFERENCES = {
 @pytest.mark.parametrize("expression", BINARY)
 def test_binary_operation(module, expression):
     a, b = tricky(60_000), RNG.permutation(tricky(60_000))
+    a[-4:], b[-4:] = [0, 0x8000, 0, 0x8000], [0x8000, 0, 0, 0x8000]
     z = np.empty_like(a)
     run(module, "binary", cuda.In(a), cuda.In(b), cuda.Out(z), n=a.size, first=[BINARY.index(expression)])
     with np.errstate(all="ignore"):
@@ -260,6 +261,7 @@ def test_binary_operation(module, expression):
 @pytest.mark.parametrize("expression", PAIR)
 def test_pair_operation(module, expression):
     a, b = tricky(60_000), RNG.permutation(tricky(60_000))
+    a[-4:], b[-4:] = [0, 0x8000, 0, 0x8000], [0x8000, 0, 0, 0x8000]
     z = np.empty_like(a)
     run(module, "pair", cuda.In(a), cuda.In(b), cuda.Out(z), n=a.size // 2, first=[PAIR.index(expression)])
     with np.errstate(all="ignore"):
@@ -312,6 +314,16 @@ def test_fused_multiply_add_next_to_halfway(module):
     c = np.tile(np.array([0, 1, 0x8001, 0x3FF, 0x0400, 0x8400], np.uint16), 200)
     check_fused(module, a, b, c)
     check_fused(module, a ^ 0x8000, b, c)
+
+
+def test_fused_multiply_add_next_to_halfway_between_subnormals(module):
+    """Products close to 2^-25, half of the last place there, added to subnormal halves."""
+    significands = np.arange(1024, 2048)
+    product = np.multiply.outer(significands, significands)
+    x, y = np.nonzero((abs(product - 2**21) < 64) & (product != 2**21))
+    a, b = ((significands[v] * 2.0**-23).astype(np.float16).view(np.uint16) for v in (x, y))
+    a ^= RNG.choice(np.array([0, 0x8000], np.uint16), a.size)
+    check_fused(module, a, b, RNG.integers(16, 1024, a.size, np.uint16))
 
 
 finite_half = st.integers(0, 65535).filter(lambda bits: bits & 0x7C00 != 0x7C00)

@@ -80,22 +80,28 @@ class lanes {
 
 }  // namespace details
 
-// `count` neighbouring lanes (a power of two up to 32); Parent says what was divided, and changes nothing here.
+// `count` neighbouring lanes (a power of two up to 32); Parent is the type of the group that was divided.
 template <unsigned count, class Parent = void> class thread_block_tile : public details::lanes {
     static_assert(count != 0 && count <= 32 && (count & (count - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
 
   public:
-    thread_block_tile() : lanes((0xffffffffu >> (32 - count)) << (labkit::lane_id() & ~(count - 1))) {}
-    template <class Other> thread_block_tile(const thread_block_tile<count, Other> &other) : lanes(other) {}
+    thread_block_tile(unsigned rank, unsigned groups)
+        : lanes((0xffffffffu >> (32 - count)) << (labkit::lane_id() & ~(count - 1))), rank(rank), groups(groups) {}
+    template <class Other>
+    thread_block_tile(const thread_block_tile<count, Other> &other)
+        : lanes(other), rank(other.meta_group_rank()), groups(other.meta_group_size()) {}
 
     static constexpr unsigned size() { return count; }
     static constexpr unsigned num_threads() { return count; }
     unsigned thread_rank() const { return labkit::lane_id() & (count - 1); }
-    unsigned meta_group_rank() const { return this_thread_block().thread_rank() / count; }
-    unsigned meta_group_size() const { return (this_thread_block().size() + count - 1) / count; }
+    unsigned meta_group_rank() const { return rank; }      // which of the parent's tiles this is,
+    unsigned meta_group_size() const { return groups; }    // and how many there are
     template <class T> T shfl_xor(T value, unsigned lane_mask, LABKIT_HERE) const {
         return __shfl_xor_sync(mask, value, (int)lane_mask, (int)count, file, line);
     }
+
+  private:
+    unsigned rank, groups;
 };
 
 // The lanes of a warp that got here together.
@@ -104,7 +110,9 @@ class coalesced_group : public details::lanes {
     using lanes::lanes;
 };
 
-template <unsigned count, class Parent> inline thread_block_tile<count, Parent> tiled_partition(const Parent &) { return {}; }
+template <unsigned count, class Parent> inline thread_block_tile<count, Parent> tiled_partition(const Parent &parent) {
+    return {parent.thread_rank() / count, (parent.size() + count - 1) / count};
+}
 inline coalesced_group coalesced_threads(LABKIT_HERE) { return coalesced_group(labkit::warp_converged(file, line)); }
 
 template <class Group> inline void sync(const Group &group, LABKIT_HERE) { group.sync(file, line); }
