@@ -10,7 +10,7 @@ JOBS   ?= 2
 
 PIP    := -m pip --disable-pip-version-check --quiet
 
-.PHONY: help report test lint lab doctor bench venv gpu lock clean distclean
+.PHONY: help report test lint lab doctor bench pictures venv gpu lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## List these targets
@@ -72,6 +72,9 @@ define compile
 	    --fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --quiet \
 	    --upgrade --custom-compile-command 'make lock' -o $(2)
 endef
+
+pictures: $(STAMP)  ## Draw docs/images/ again from the recorded results
+	@$(BIN)/python scripts/make_pictures.py
 
 clean:  ## Remove the reports and every cache in the checkout
 	@rm -rf reports build .pytest_cache .ruff_cache .hypothesis .lab *.egg-info

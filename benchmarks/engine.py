@@ -1,7 +1,7 @@
 """Measure the CPU engine: the ladder's kernels against a plain C++ loop nest, compile times, launch latency.
 
-    python benchmarks/engine.py                     print the tables
-    python benchmarks/engine.py --write README.md   also write them between the file's markers
+    python benchmarks/engine.py                                          print the tables
+    python benchmarks/engine.py | python scripts/readme.py engine        write them into the README
 
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
 that whatever else the machine does meets all of them alike. One worker and the loop nest are compared by the
@@ -29,9 +29,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from labkit import files  # noqa: E402
 from labkit.checker import tolerance  # noqa: E402
-from labkit.errors import LabError  # noqa: E402
 from labkit.ladder import LADDER, Variant, variant  # noqa: E402
 from labkit.layers import LENET86, Layer  # noqa: E402
 from labkit.reference import conv_float64, error_scale  # noqa: E402
@@ -40,7 +38,6 @@ BATCH = 4
 FLAGS = (  # those of a kernel: labkit/cpu/compiler.py
     "-std=gnu++17", "-O3", "-march=native", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",
 )  # fmt: skip
-MARKERS = "<!-- engine benchmark: begin -->", "<!-- engine benchmark: end -->"
 WALL, PROCESSOR = 0, 1  # the two clocks
 EMPTY = 'extern "C" __global__ void empty() {}'
 
@@ -277,24 +274,8 @@ def compiler_name() -> str:
     return toolchain.run([*toolchain.find(), "--version"])[1].splitlines()[0]
 
 
-def write(path: Path, text: str) -> None:
-    """Replace what stands between the markers of `path`."""
-    content = path.read_text()
-    begin, end = (content.find(marker) for marker in MARKERS)
-    if begin < 0 or end < begin:
-        raise LabError(f"{path} has no place for the table; add these lines where it belongs:\n" + "\n".join(MARKERS))
-    files.write(path, f"{content[: begin + len(MARKERS[0])]}\n{text}\n{content[end:]}")
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rounds", type=int, default=15, help="how often everything is timed (15)")
-    parser.add_argument("--write", type=Path, metavar="FILE", help="write the tables between this file's markers")
     chosen = parser.parse_args()
-    table = measure(chosen.rounds)
-    print(table)
-    if chosen.write:
-        try:
-            write(chosen.write, table)
-        except (LabError, OSError) as error:
-            raise SystemExit(str(error)) from None
+    print(measure(chosen.rounds))

@@ -37,7 +37,7 @@ LEAD = (
     "One real thing, the convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. "
     "Every page predicts, checks, measures, and says whether the idea worked and why."
 )
-OVERVIEW = PACKAGE.parent / "docs" / "overview.png"  # on the first page, if it is there
+OVERVIEW = PACKAGE.parent / "docs" / "images" / "ladder.png"  # on the first page, if it is there
 _SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg", "text/plain")
 
 

@@ -9,6 +9,8 @@ import time
 
 import pandas as pd
 
+from labkit.devices import device
+
 COLUMNS = ("kind", "name", "start", "duration", "bytes", "stream")
 
 
@@ -69,6 +71,7 @@ class Trace:
         by_side = table.groupby("side")["total_ms"]
         table["share"] = table["total_ms"] / by_side.transform("sum")
         table["cumulative"] = table.groupby("side")["share"].cumsum()
+        table.attrs["note"] = device().note
         return table
 
     def top(self, side: str, share: float = 0.9) -> pd.DataFrame:
