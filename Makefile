@@ -33,8 +33,8 @@ lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab
 doctor: $(STAMP)  ## Say what this machine has, what it lacks, and the remedy for each
 	@$(BIN)/labkit doctor
 
-bench: $(STAMP)  ## Measure the CPU engine against a plain C++ loop nest (benchmarks/)
-	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+bench: $(STAMP)  ## Measure the CPU engine against a plain C++ loop nest
+	@$(BIN)/python benchmarks/engine.py
 
 venv: $(STAMP)  ## Install the locked environment into .venv
 
