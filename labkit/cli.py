@@ -186,13 +186,14 @@ class _Bar:
         self.bar = Progress(
             TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn(), TextColumn("cells"),
             TimeElapsedColumn(), console=self.console, transient=True,
-            disable=not self.console.is_terminal,
         )
-        self.bar.start()
+        if self.console.is_terminal:
+            self.bar.start()
         return self
 
     def __exit__(self, *error):
-        self.bar.stop()
+        if self.console.is_terminal:
+            self.bar.stop()
 
     def start(self, notebook):
         self.task = self.bar.add_task(notebook.name, total=None)
