@@ -139,6 +139,7 @@ struct Block {
 
     // The worker's own stack, and why the block came back to it.
     Context home, nowhere;
+    sigset_t signals;                          // blocked in this worker, but for a handler it came back from
     const Launch *launch;
     const volatile bool *cancelled;
     volatile bool running = false;
@@ -508,6 +509,7 @@ Block *new_block() {
     guard(shared + shared_limit, guard_bytes);
     b->shared_end = shared + shared_limit;
     for (Warp &w : b->warps) w.meetings = nullptr;
+    pthread_sigmask(SIG_SETMASK, nullptr, &b->signals);
     block = b;
     return b;
 }
@@ -566,6 +568,7 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
     b.running = false;
     if (LIKELY(!b.failed)) return true;
 
+    pthread_sigmask(SIG_SETMASK, &b.signals, nullptr);
     if (b.signal) {
         b.error = format("kernel %s, block %s, thread %s: %s", b.launch->kernel, triple(blockIdx).c_str(),
                          triple(threadIdx).c_str(), describe_fault(b).c_str());

@@ -347,7 +347,7 @@ void install_handlers() {
         handed_on[i] = 0;
         struct sigaction ours = {};
         ours.sa_sigaction = on_fault;
-        ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
         sigaction(fault_signals[i], &ours, nullptr);
     }
 }
@@ -490,7 +490,7 @@ EXPORT int lk_start(int count) {
     install_handlers();
     struct sigaction kick = {};
     kick.sa_sigaction = on_kick;
-    kick.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+    kick.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     sigaction(kick_signal(), &kick, nullptr);
     // Workers take no signal meant for the program, Ctrl-C for example.
     sigset_t others, before;
