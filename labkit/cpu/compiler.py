@@ -15,7 +15,7 @@ from pathlib import Path
 
 from labkit.cpu import cache, elf, native, toolchain
 from labkit.cpu.device import MAX_CONSTANT, MAX_SHARED
-from labkit.cpu.errors import CompileError
+from labkit.cpu.errors import CompileError, LogicError
 from labkit.cpu.kernels import Module
 from labkit.cpu.source import rewrite
 
@@ -450,7 +450,14 @@ class SourceModule:
         path = _build(build, keep, cache_dir)
         native.library()
         declarations = {kernel.name: kernel.parameters for kernel in rewrite(build.source).kernels}
-        self.module = Module(_own_copy(path), declarations)
+        try:
+            self.module = Module(_own_copy(path), declarations)
+        except LogicError as error:
+            missing = re.search(r"undefined symbol: (\S+)", str(error))
+            if missing:
+                name = toolchain.demangled(missing[1])
+                raise CompileError(f"{name} is declared and used, but nowhere defined in the source", []) from None
+            raise
         self._check_sizes()
         self.get_global = self.module.get_global
 

@@ -6,12 +6,14 @@ on the text, without moving a line:
 - ``extern __shared__ T name[];`` becomes a pointer to the block's dynamic shared memory;
 - after the body of a ``__global__`` function ``LABKIT_KERNEL(name)`` registers it with the runtime, so that it can be
   found by name and its parameters are known;
-- ``#pragma unroll`` in front of a loop becomes GCC's pragma;
 - includes that the caller resolves (the user's own headers) point to their rewritten copies.
 
+``#pragma unroll`` stays, and host compilers pass over it: g++ fills its vector registers from the loops of a register
+tile by itself, twice as fast (GEMM, 8 by 8 a thread: 4.6 against 2.1 GMAC/s) as when it must unroll them first.
+
 The scan knows comments, strings, raw strings, preprocessor directives with continuation lines, and conditionals
-whose branches each open a brace. It is not a parser: a kernel that only a macro spells out stays unseen, and is
-registered on demand (`Rewritten.hidden_kernels` says whether there may be any).
+whose branches each open a brace. It is not a parser: a kernel that only a macro spells out stays unseen;
+`Rewritten.hidden_kernels` says whether there may be any, so that the compiler looks at the preprocessed text as well.
 """
 
 import re
@@ -385,25 +387,6 @@ def _skip_statement_head(code, at):
 # ---------------------------------------------------------------------------------------------------------------------
 # Directives
 
-_UNROLL = re.compile(r"\s+(?:GCC\s+)?unroll\b\s*(?P<count>.*)$", re.DOTALL)
-_FULL_UNROLL = 64  # what `#pragma unroll` without a number asks of GCC
-
-
-def _unroll_edits(scan):
-    """``#pragma unroll [n]`` before a loop -> GCC's pragma, which refuses to stand before anything else."""
-    for directive in scan.directives:
-        match = _UNROLL.match(directive.rest) if directive.word == "pragma" else None
-        if not match:
-            continue
-        count = match["count"].strip().strip("()").strip() or str(_FULL_UNROLL)
-        following = re.compile(r"\s*(\w*)").match(scan.code, directive.end)[1]
-        if following in ("for", "while", "do") and re.fullmatch(r"\d+|\w+", count):
-            new = f"#pragma GCC unroll {count}"
-        else:
-            new = ""
-        yield directive.start, directive.end, new + "\n" * directive.rest.count("\n")
-
-
 _INCLUDE = re.compile(r'\s*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
 
 
@@ -480,7 +463,7 @@ def rewrite(text, resolve=None, extern_c=False):
     """
     scan = _Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     markers, hidden = _markers(scan)
-    edits = [*_dynamic_shared_edits(scan), *_unroll_edits(scan), *_include_edits(scan, resolve, extern_c)]
+    edits = [*_dynamic_shared_edits(scan), *_include_edits(scan, resolve, extern_c)]
     found = list(_find_kernels(scan, markers))
     variants = {(k.name, k.scope, k.parameters) for k, position in found if position is not None}
     variants = Counter((name, scope) for name, scope, _ in variants)

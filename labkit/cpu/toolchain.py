@@ -110,6 +110,12 @@ def run(command, cwd=None):
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
 
+def demangled(symbol):
+    """A C++ symbol as written in the source, if the tool for that is there."""
+    status, out, _ = run(["c++filt", symbol]) if shutil.which("c++filt") else (1, "", "")
+    return out.strip() if status == 0 else symbol
+
+
 _LOCATED = re.compile(
     r"^(?P<place>(?P<file>[^\s:][^:\n]*):\d+(?::\d+)?):\s+(?P<what>.*)|^(?P<head>[^\s:][^:\n]*): (?:In|At) "
 )

@@ -163,6 +163,10 @@ def test_a_template_inside_extern_c_brings_the_remedy():
     assert "no_extern_c=True" in message("template <int N> __global__ void f() {}").msg
 
 
+def test_a_function_without_a_body():
+    assert message("__device__ int g(int); __global__ void f(int *y) { y[0] = g(1); }").msg.startswith("g")
+
+
 def test_many_errors_end():
     assert message("\n".join(f"int a{i} = b{i};" for i in range(200))).stderr.count("error:") <= 21
 
