@@ -54,6 +54,7 @@ class FakePlan:
         self.inputs = tuple(np.asarray(each, self.variant.io_dtype) for each in (x, k))
 
     def run(self, stream=None):
+        driver.Context.synchronize()  # this op runs on the host: an event before it has to have its stamp first
         time.sleep(self.variant.takes_s)
         y = self.variant.compute(*self.inputs, self.state)
         if y is not None:
