@@ -563,6 +563,14 @@ def test_atomics_return_the_old_value_and_count():
             do seen = *(volatile unsigned short *)y;
             while (atomicCAS(y, seen, (unsigned short)(seen + 1)) != seen);
         }
+        __global__ void pile(float *f, double *d, int *i)    // long enough for blocks to get in each other's way
+        {
+            for (int n = 0; n < 400; n++) {
+                atomicAdd(f, 1.0f);
+                atomicAdd(d, 1.0);
+                atomicMax(i + 1, atomicAdd(i, 1));
+            }
+        }
         __global__ void vectors(float2 *a, float4 *b)
         {
             atomicAdd(a, make_float2(1, 2));
@@ -593,6 +601,10 @@ def test_atomics_return_the_old_value_and_count():
     short = np.zeros(2, np.uint16)
     run("shorts", cuda.InOut(short))
     assert short.tolist() == [96 * 16, 0]
+
+    f, d, i = np.zeros(1, np.float32), np.zeros(1), np.zeros(2, np.int32)
+    run("pile", cuda.InOut(f), cuda.InOut(d), cuda.InOut(i), block=32, grid=64)
+    assert f[0] == d[0] == i[0] == 400 * 32 * 64 and i[1] == i[0] - 1
 
     two, four = np.zeros(2, np.float32), np.zeros(4, np.float32)
     run("vectors", cuda.InOut(two), cuda.InOut(four))
