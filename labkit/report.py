@@ -194,11 +194,8 @@ class Exporter(HTMLExporter):
 
     def series(self) -> str:
         """The first page: the series with what each notebook teaches."""
-        overview = ""
-        if OVERVIEW.is_file():
-            overview = _picture(base64.b64encode(OVERVIEW.read_bytes()).decode(), "image/png", _described(OVERVIEW))
         return self.environment.get_template("series.html.j2").render(
-            pages=self.pages, lead=LEAD, overview=overview, today=datetime.date.today().isoformat(),
+            pages=self.pages, lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
             version=labkit.__version__, **self.common,
         )
 
@@ -313,12 +310,15 @@ def _picture(data: str, kind: str, alt: str, width: int | None = None, height: i
     return f'<img src="data:{kind};base64,{data}" alt="{html.escape(alt)}"{size}>'
 
 
-def _described(picture: Path) -> str:
-    """A PNG's own description, as Matplotlib writes it from `metadata={"Description": ...}`."""
-    from PIL import Image
-
-    with Image.open(picture) as image:
-        return image.info.get("Description", "The ladder's results at a glance")
+def _overview() -> str:
+    """The README's first picture with its description, for the first page; empty where there is none."""
+    readme = PACKAGE.parent / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    match = re.search(r"!\[([^\]]*)\]\(([\w/.-]+\.png)\)", text)
+    if not match or not (readme.parent / match[2]).is_file():
+        return ""
+    data = base64.b64encode((readme.parent / match[2]).read_bytes()).decode()
+    return _picture(data, "image/png", match[1])
 
 
 def _without_style(text: str) -> str:

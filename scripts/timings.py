@@ -64,8 +64,8 @@ def main() -> None:
     today, processor = f"{datetime.date.today():%-d %B %Y}", f"{os.cpu_count()} cores ({here.name})"
     lines += [
         "",
-        f"{today}, {processor}, Python {platform.python_version()}, no GPU. Cold is a fresh clone with nothing installed: "
-        "its first command also downloads and installs the environment. Warm is the same once more.",
+        f"{today}, {processor}, Python {platform.python_version()}, no GPU. Cold is a fresh clone with nothing "
+        "installed: its first command also downloads and installs the environment. Warm is the same once more.",
     ]
     table = "\n".join(lines)
     print(table)

@@ -222,6 +222,18 @@ def test_the_first_page_lists_the_series(made):
     assert page.count("Did not run to its end") == 2
 
 
+def test_the_first_page_shows_the_readmes_picture(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "PACKAGE", tmp_path / "labkit")
+    assert report._overview() == ""
+    (tmp_path / "README.md").write_text("# Lab\n\n![What it <is>](docs/lab.png)\n![Another](docs/other.png)\n")
+    assert report._overview() == ""  # not there yet
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "lab.png").write_bytes(b"stands for a picture")
+    (image,) = tags(report._overview(), "img")
+    assert image["alt"] == "What it <is>"
+    assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")) == b"stands for a picture"
+
+
 def test_the_badge_says_where_the_outputs_come_from(made):
     from labkit.devices import device
 
