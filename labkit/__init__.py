@@ -38,6 +38,8 @@ _HOME = {
     "LeNet86": "network",
     "course_table": "network",
     "trace": "tracing",
+    "profile": "profiling",
+    "sanitize": "sanitizing",
     "setup": "page",
     "table": "page",
     "predict": "page",

@@ -165,6 +165,66 @@ def bench(
         print(labkit.record(table))
 
 
+Program = Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python program that uses labkit.cuda.")]
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="[ARGS]...", help="Its arguments.")]
+Engine = Annotated[
+    str | None, typer.Option("--engine", metavar="cpu|gpu", help="Where to run it; the engine in use by default.")
+]
+Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")]
+_PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # what follows SCRIPT is the program's
+
+
+@app.command(context_settings=_PROGRAM)
+def profile(
+    script: Program,
+    args: Arguments = None,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row a launch there.")] = None,
+    engine: Engine = None,
+    timeout: Timeout = None,
+) -> None:
+    """Run a program and count what each of its kernel launches asks of the memory, under Nsight Compute's names."""
+    from labkit import files
+    from labkit.profiling import profile_script
+
+    found = profile_script(script, args or (), engine, timeout)
+    if csv:
+        files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))
+        print(csv)
+    print(found)
+    _after(found.ended, script)
+
+
+@app.command(context_settings=_PROGRAM)
+def sanitize(
+    script: Program,
+    args: Arguments = None,
+    tool: Annotated[
+        str, typer.Option("--tool", metavar="NAME", help="memcheck, racecheck, initcheck, synccheck or all.")
+    ] = "all",
+    engine: Engine = None,
+    timeout: Timeout = None,
+) -> None:
+    """Run a program and report its kernels' bad addresses, races, unset memory and divided barriers.
+
+    Exit status 1 if anything was found, 0 if not.
+    """
+    from labkit.sanitizing import sanitize_script
+
+    found = sanitize_script(script, args or (), tool, engine, timeout)
+    print(found)
+    if not found.clean:
+        raise typer.Exit(1)
+    _after(found.ended, script)
+
+
+def _after(ended, script: str) -> None:
+    """Pass on that the program failed: its own exit status, as a shell gives it."""
+    if ended.problem:
+        print(f"labkit: {script} {ended.problem}; above is what was seen until then", file=sys.stderr)
+        status = 124 if ended.status is None else ended.status if ended.status > 0 else 128 - ended.status
+        raise typer.Exit(status)
+
+
 def _layer(name: str):
     presets = {"lenet86": labkit.LENET86, "lenet72": labkit.LENET72, "lenet28": labkit.LENET28}
     network, _, number = name.partition("-")

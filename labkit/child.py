@@ -1,0 +1,151 @@
+"""A program in a process of its own: what it does to that process is not done to this one.
+
+`run` starts it and always says how it ended. The module itself, as ``python -m labkit.child``, is the program that
+runs variants for `labkit.profile` and `labkit.sanitize`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from labkit.errors import LabError
+from labkit.paths import PACKAGE
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended.
+
+    Attributes
+    ----------
+    status : int or None
+        Its exit status, negative for a signal; None if it was stopped at the time limit.
+    seconds : float
+    output : str
+        What it printed, where that was captured.
+    """
+
+    status: int | None
+    seconds: float
+    output: str = ""
+
+    @property
+    def problem(self) -> str:
+        """What went wrong in words, or the empty string."""
+        if self.status is None:
+            return f"did not end within {self.seconds:.0f} s and was stopped"
+        if self.status < 0:
+            with contextlib.suppress(ValueError):
+                return f"was ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s"
+        return f"failed with exit status {self.status}" if self.status else ""
+
+
+def python(script: str, arguments: Sequence[str]) -> list[str]:
+    """The command that runs a Python program.
+
+    Raises
+    ------
+    LabError
+        There is no such file, or it is no Python program.
+    """
+    path = Path(script).expanduser()
+    if not path.is_file():
+        raise LabError(f"there is no program {script}: give the path of a Python script that uses labkit.cuda")
+    if path.suffix in (".cu", ".ipynb"):
+        what = "a kernel file" if path.suffix == ".cu" else "a notebook"
+        raise LabError(f"{script} is {what}, not a program: give a Python script that launches the kernels")
+    return [sys.executable, str(path), *arguments]
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], timeout: float | None = None,
+        capture: bool = False) -> Ended:  # fmt: skip
+    """Run a program to its end, or to the time limit.
+
+    Parameters
+    ----------
+    command : sequence of str
+    environment : mapping
+        Added to this process's own.
+    timeout : float, optional
+        Seconds after which it is stopped, all that it started too.
+    capture : bool
+        Keep what it prints, in place of letting it through.
+    """
+    path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": path, **environment}, start_new_session=True,
+        stdin=subprocess.DEVNULL if capture else None, **(pipe if capture else {}),
+    )  # fmt: skip
+    try:
+        output, _ = process.communicate(timeout=timeout)
+        status = process.returncode
+    except subprocess.TimeoutExpired:
+        _stop(process)
+        output, status = process.communicate()[0], None
+    except BaseException:
+        _stop(process)
+        process.wait()
+        raise
+    return Ended(status, time.monotonic() - began, output or "")
+
+
+def _stop(process: subprocess.Popen) -> None:
+    """End the program and whatever it started: they are a process group of their own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def plans(folder: Path, variants: Sequence, layer, batch: int) -> list[str]:
+    """The command that runs each variant once on random images; it writes a line a variant to `folder`/ran."""
+    (folder / "job").write_bytes(pickle.dumps((tuple(variants), layer, int(batch))))
+    return [sys.executable, "-m", "labkit.child", str(folder)]
+
+
+def ran(folder: Path) -> list[dict]:
+    """Of each variant that ran: label, rung, launches."""
+    return lines(folder / "ran")
+
+
+def lines(path: Path) -> list[dict]:
+    """The records of a file of JSON lines; a last line that was cut off is left out."""
+    records = []
+    if path.is_file():
+        for line in path.read_text(errors="replace").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                records.append(json.loads(line))
+    return records
+
+
+def _main(folder: Path) -> None:
+    import numpy as np
+
+    from labkit.cuda import driver
+
+    variants, layer, batch = pickle.loads((folder / "job").read_bytes())
+    rng = np.random.default_rng(2)
+    x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
+    with open(folder / "ran", "w", buffering=1) as log:
+        for variant in variants:
+            with variant.plan(layer, batch) as plan:
+                plan.load(x, k)
+                driver.Context.synchronize()
+                record = {"label": variant.label, "rung": variant.rung.number, "launches": len(plan.launches)}
+                log.write(json.dumps(record) + "\n")  # before it runs: a fault belongs to this variant
+                plan.run()
+                driver.Context.synchronize()
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]))

@@ -1,0 +1,119 @@
+"""What can be said of a program's launches without counters: event times, and what the compiler decided.
+
+``python -m labkit.events FILE SCRIPT [ARGS]`` runs a program that uses `labkit.cuda` on a GPU and writes a JSON line a
+launch to FILE: kernel, grid, block, time between two events, registers, shared and local memory, occupancy. It needs
+no permission.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import runpy
+import sys
+from collections.abc import Mapping
+
+REGISTERS_A_WARP_STEP = 256  # registers are given to warps in steps of so many, on every GPU since 3.0
+SHARED_STEP = 1024  # bytes; from 8.0 on the driver also takes this much of a block for itself
+
+
+def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, int]) -> float:
+    """The share of a multiprocessor's warps that can be resident, 0 to 1, after CUDA's occupancy calculator.
+
+    Parameters
+    ----------
+    threads : int
+        Of a block.
+    registers : int
+        Of a thread.
+    shared : int
+        Bytes of a block, static and dynamic.
+    limits : mapping
+        Of a multiprocessor: ``warps``, ``blocks``, ``registers``, ``shared`` [bytes].
+    """
+    warps = math.ceil(threads / 32)
+    a_warp = math.ceil(registers * 32 / REGISTERS_A_WARP_STEP) * REGISTERS_A_WARP_STEP
+    a_block = math.ceil((shared + SHARED_STEP) / SHARED_STEP) * SHARED_STEP
+    blocks = min(
+        limits["blocks"],
+        limits["warps"] // warps,
+        limits["registers"] // a_warp // warps if registers else limits["blocks"],
+        limits["shared"] // a_block,
+    )
+    return blocks * warps / limits["warps"]
+
+
+def limits(device) -> dict[str, int]:
+    """A multiprocessor's limits, from PyCUDA's device."""
+    from pycuda.driver import device_attribute as a
+
+    major = device.compute_capability()[0]
+    return {
+        "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // 32,
+        "blocks": 32 if major in (7, 8, 9, 10) else 16,
+        "registers": device.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
+        "shared": device.get_attribute(a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+    }
+
+
+def watch(path: str) -> None:
+    """From now on write every launch through PyCUDA to a file."""
+    import pycuda.driver as driver
+
+    pending: list = []
+    log = open(path, "w", buffering=1)  # noqa: SIM115 - it lives as long as the process
+    find, launch = driver.Module.get_function, driver.Function._launch_kernel
+
+    def named(module, name):
+        function = find(module, name)
+        function._labkit_name = name
+        return function
+
+    def timed(function, grid, block, arguments, shared, stream):
+        start, end = driver.Event(), driver.Event()
+        start.record(stream)
+        launch(function, grid, block, arguments, shared, stream)
+        end.record(stream)
+        pending.append((function, grid, block, shared, start, end))
+        if len(pending) >= 256:
+            flush()
+
+    def flush():
+        while pending:
+            function, grid, block, shared, start, end = pending.pop(0)
+            end.synchronize()
+            total = function.shared_size_bytes + shared
+            row = {
+                "kernel": getattr(function, "_labkit_name", "kernel"),
+                "grid": [*grid, 1, 1][:3],
+                "block": [*block, 1, 1][:3],
+                "time_ns": round(1e6 * start.time_till(end)),
+                "registers": function.num_regs,
+                "shared_bytes": total,
+                "local_bytes": function.local_size_bytes,
+            }
+            share = occupancy(math.prod(block), function.num_regs, total, limits(driver.Context.get_device()))
+            log.write(json.dumps({**row, "occupancy_pct": round(100 * share, 1)}) + "\n")
+
+    def finish():
+        try:
+            flush()
+        except driver.Error:  # the context died: what was written stays
+            pending.clear()
+
+    driver.Module.get_function, driver.Function._launch_kernel = named, timed
+    atexit.register(finish)
+
+
+if __name__ == "__main__":
+    import labkit.cuda
+
+    labkit.cuda.ensure_context()
+    watch(sys.argv[1])
+    sys.argv = sys.argv[2:]
+    if sys.argv[0] == "-m":
+        sys.argv = sys.argv[1:]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,0 +1,345 @@
+"""Counters: what each kernel launch asks of the memory, with or without a GPU, under the same names.
+
+On the CPU engine every access is counted; on a GPU Nsight Compute counts. The program runs in a process of its own.
+Where a GPU's counters are not to be had, event times and what the compiler decided stand in, and the rows say so.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from labkit import child, nsight
+from labkit.errors import LabError
+
+COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
+
+# Friendly name -> column. The lab__ ones are the CPU engine's own: Nsight Compute has no single metric for them.
+NAMES = {
+    **nsight.COUNTED,
+    "constant_requests": "lab__constant_requests.sum",
+    "constant_serialized": "lab__constant_serialized.sum",
+    "barriers": "lab__barriers.sum",
+    "local_requests": "lab__local_requests.sum",
+    "unique_bytes": "lab__unique_bytes_global.sum",
+    **nsight.MEASURED,
+}
+# Sums over loads and stores.
+_SUMS = {
+    "global_requests": ("global_load_requests", "global_store_requests", "atomic_requests", "reduction_requests"),
+    "global_sectors": ("global_load_sectors", "global_store_sectors", "atomic_sectors", "reduction_sectors"),
+    "shared_instructions": ("shared_load_instructions", "shared_store_instructions"),
+    "shared_wavefronts": ("shared_load_wavefronts", "shared_store_wavefronts"),
+    "shared_conflicts": ("shared_load_conflicts", "shared_store_conflicts"),
+}
+# Quotients, of sums over the launches.
+_QUOTIENTS = {
+    "sectors_a_request": ("global_sectors", "global_requests"),
+    "sectors_a_load": ("global_load_sectors", "global_load_requests"),
+    "sectors_a_store": ("global_store_sectors", "global_store_requests"),
+    "wavefronts_a_shared_load": ("shared_load_wavefronts", "shared_load_instructions"),
+    "wavefronts_a_shared_store": ("shared_store_wavefronts", "shared_store_instructions"),
+}
+_NOT_ADDITIVE = ("l1_hit_pct", "registers", "shared_bytes", "local_bytes", "occupancy_pct", "unique_bytes")
+_FIRST = ("variant", "rung", "launch", "kernel", "grid", "block")
+_LAST = ("blocks", "blocks_counted", "source")
+
+
+@dataclass(repr=False)
+class Profile:
+    """The counters of a program's launches.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row a launch: ``launch`` (its number), ``kernel``, ``grid``, ``block``, the counters under Nsight Compute's
+        names, ``blocks`` and ``blocks_counted`` (fewer where some were sampled), ``source``; of `labkit.profile` also
+        ``variant`` and ``rung``. A counter that the source does not have is NaN.
+    sites : DataFrame
+        Of the CPU engine, a row a launch and source line that touches memory: ``launch``, ``kernel``, file, line,
+        space, op and its counts.
+    note : str
+        What a reader has to know: where the counters come from, what is missing and why.
+    ended : Ended
+        How the program ended.
+    """
+
+    table: pd.DataFrame
+    sites: pd.DataFrame
+    note: str
+    ended: child.Ended = field(default_factory=lambda: child.Ended(0, 0.0))
+
+    @property
+    def counts(self) -> pd.DataFrame:
+        """Friendly names, a row a variant (or a kernel, of a script): sums over its launches and quotients of
+        these; of what does not add up (registers, hit rates) the mean over its launches."""
+        by = "variant" if "variant" in self.table else "kernel"
+        rows = []
+        for name, launches in self.table.groupby(by, sort=False):
+            row = {by: name, **({"rung": launches["rung"].iloc[0]} if "rung" in launches else {})}
+            row["launches"] = len(launches)
+            for friendly, column in {**NAMES, "local_bytes": "local_bytes"}.items():
+                if column in launches and launches[column].notna().any():
+                    values = launches[column]
+                    row[friendly] = values.mean() if friendly in _NOT_ADDITIVE else values.sum()
+            for friendly, parts in _SUMS.items():
+                there = [row[part] for part in parts if part in row]
+                if there:
+                    row[friendly] = sum(there)
+            for friendly, (over, under) in _QUOTIENTS.items():
+                if over in row and under in row:
+                    row[friendly] = row[over] / row[under] if row[under] else np.nan
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def value(self, name: str, which: int | str | None = None) -> float:
+        """One figure: ``value("global_sectors", 3)`` is rung 03's, summed over its launches.
+
+        Parameters
+        ----------
+        name : str
+            A column of `counts`, or Nsight Compute's name.
+        which : int or str, optional
+            A rung's number, a variant's label or a kernel's name; may be left out where there is but one.
+
+        Raises
+        ------
+        LabError
+            If there is no such counter or no such row, or more than one; the message says what there is.
+        """
+        counts = self.counts
+        name = next((friendly for friendly, column in NAMES.items() if column == name), name)
+        if name not in counts or name in ("variant", "kernel", "rung"):
+            raise LabError(f"no counter {name!r} in this profile; it has {', '.join(map(str, counts.columns[1:]))}. "
+                           f"{self.note}")  # fmt: skip
+        by = counts.columns[0]
+        rows = counts
+        if which is not None:
+            rows = counts[counts["rung"] == which] if isinstance(which, int) and "rung" in counts else (
+                counts[counts[by] == which])  # fmt: skip
+        if len(rows) != 1:
+            known = ", ".join(f"{each}" for each in counts[by])
+            raise LabError(f"{len(rows)} rows of this profile are {which!r}; it has {known}")
+        return float(rows[name].iloc[0])
+
+    def ratio(self, name: str, a: int | str, b: int | str) -> float:
+        """The counter of a over that of b: ``ratio("global_sectors", 3, 4) >= 8`` says that 03 asks for at least
+        8 times as many sectors as 04. Infinite where b has none."""
+        over, under = self.value(name, a), self.value(name, b)
+        if under == 0:
+            return float("inf") if over else float("nan")
+        return over / under
+
+    def traffic(self):
+        """The traffic of each variant or kernel, level by level, as a page shows it."""
+        from labkit.page import table
+
+        return table(self.summary(), "Traffic", {name: heading for name, heading in _TRAFFIC.items()
+                                                 if name in self.summary()})  # fmt: skip
+
+    def summary(self) -> pd.DataFrame:
+        """The columns of `counts` that `traffic` shows."""
+        counts = self.counts
+        if len(counts):
+            counts = counts[[name for name in _TRAFFIC if name in counts]].copy()
+        counts.attrs["note"] = self.note
+        return counts
+
+    def __repr__(self) -> str:
+        return repr(self.traffic()) if len(self.table) else self.note
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return self.traffic()._repr_html_() if len(self.table) else f"<p>{escape(self.note)}</p>"
+
+
+_TRAFFIC = {
+    "variant": "variant",
+    "kernel": "kernel",
+    "launches": "launches",
+    "global_load_requests": "load requests",
+    "sectors_a_load": "sectors a load",
+    "global_store_requests": "store requests",
+    "sectors_a_store": "sectors a store",
+    "global_sectors": "global sectors",
+    "atomic_requests": "atomics",
+    "shared_wavefronts": "shared wavefronts",
+    "shared_conflicts": "of these conflicts",
+    "constant_requests": "constant requests",
+    "local_requests": "local requests",
+    "time_ns": "time (ns)",
+    "registers": "registers",
+    "shared_bytes": "shared bytes",
+    "local_bytes": "local bytes",
+    "occupancy_pct": "occupancy (%)",
+}
+
+
+def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout: float | None = 600) -> Profile:
+    """Count what variants ask of the memory, on one layer, in a process of their own.
+
+    Parameters
+    ----------
+    variants : Variant, rung number, or iterable of these
+    layer : Layer
+    batch : int
+        Images. Requests and sectors are proportional to it, so one image is enough to compare kernels.
+    engine : {"cpu", "gpu"}, optional
+        The engine in use by default; "cpu" counts on the CPU engine although there is a GPU.
+    timeout : float, optional
+        Seconds.
+
+    Raises
+    ------
+    LabError
+        If a variant does not support the layer, or the process failed; the message holds what it said.
+    """
+    chosen = as_variants(variants)
+    for each in chosen:
+        each.supports(layer)
+    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+        folder = Path(name)
+        found = watch(child.plans(folder, chosen, layer, batch), engine, timeout, capture=True)
+        ran = child.ran(folder)
+    if found.ended.problem:
+        raise LabError(f"profiling {found.ended.problem}.\n{last_lines(found.ended.output)}")
+    owners = [each for each in ran for _ in range(each["launches"])]
+    if len(owners) != len(found.table):
+        raise LabError(
+            f"{len(owners)} launches were made and {len(found.table)} counted: they cannot be told apart. {found.note}"
+        )
+    found.table.insert(0, "variant", [each["label"] for each in owners])
+    found.table.insert(1, "rung", [each["rung"] for each in owners])
+    if len(found.sites):
+        found.sites.insert(0, "variant", [owners[launch]["label"] for launch in found.sites["launch"]])
+    return found
+
+
+def profile_script(script: str, arguments: Sequence[str] = (), engine: str | None = None,
+                   timeout: float | None = None, capture: bool = False) -> Profile:  # fmt: skip
+    """Count the launches of any Python program that uses `labkit.cuda`.
+
+    Parameters
+    ----------
+    script : str
+        Path.
+    arguments : sequence of str
+    engine, timeout
+        As for `profile`.
+    capture : bool
+        Keep what the program prints in `Profile.ended`, in place of letting it through.
+
+    Returns
+    -------
+    Profile
+        Of all launches up to its end, however it ended: see `Profile.ended`.
+    """
+    return watch(child.python(script, arguments), engine, timeout, capture)
+
+
+def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None,
+          capture: bool = False) -> Profile:  # fmt: skip
+    """Run a command that starts Python and give the counters of its launches."""
+    engine = chosen_engine(engine)
+    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+        if engine == "cpu":
+            return _count(command, Path(name) / "launches", timeout, capture)
+        return _measure(command, Path(name), timeout, capture)
+
+
+def _count(command, out: Path, timeout, capture) -> Profile:
+    """On the CPU engine."""
+    environment = {"LABKIT_ENGINE": "cpu", "LABKIT_CHECK": "profile", "LABKIT_CHECK_OUT": str(out)}
+    ended = child.run(command, environment, timeout, capture)
+    return counted(child.lines(out), ended)
+
+
+def counted(records: Sequence[dict], ended: child.Ended) -> Profile:
+    """The profile in the CPU engine's records, a dict a launch."""
+    rows, sites = [], []
+    for number, record in enumerate(records):
+        rows.append({
+            "launch": number, "kernel": record["kernel"], "grid": tuple(record["grid"]),
+            "block": tuple(record["block"]), **record["counts"], "blocks": record["blocks"],
+            "blocks_counted": record["blocks_watched"], "source": COUNTED,
+        })  # fmt: skip
+        sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
+    note = f"Source: {COUNTED}."
+    sampled = sum(row["blocks_counted"] < row["blocks"] for row in rows)
+    if sampled:
+        note += f" Of {sampled} launches some blocks were counted and stand for all, see blocks_counted."
+    return Profile(_frame(rows), pd.DataFrame(sites), _with_launches(note, rows), ended)
+
+
+def _measure(command, folder: Path, timeout, capture) -> Profile:
+    """On a GPU, with ncu; where that has no counters, with events."""
+    why, log = "", folder / "ncu.csv"
+    environment = {"LABKIT_ENGINE": "gpu"}
+    try:
+        ended = child.run(nsight.ncu_command(command, log), environment, timeout, capture)
+        text = log.read_text(errors="replace") if log.is_file() else ""
+        launches = nsight.read_ncu(text, nsight.METRICS)
+        rows = [
+            {"launch": row.pop("index"), **row, "blocks": int(np.prod(row["grid"])),
+             "blocks_counted": int(np.prod(row["grid"])), "source": NCU}
+            for row in launches
+        ]  # fmt: skip
+        return Profile(_frame(rows), pd.DataFrame(), _with_launches(f"Source: {NCU}.", rows), ended)
+    except LabError as error:
+        why = str(error)
+    print(f"labkit: no counters, event times instead: {why}", file=sys.stderr)
+    out = folder / "launches"
+    program = [command[0], "-m", "labkit.events", str(out), *command[1:]]
+    ended = child.run(program, environment, timeout, capture)
+    rows = []
+    for number, record in enumerate(child.lines(out)):
+        row = {NAMES.get(name, name): value for name, value in record.items()}
+        rows.append({"launch": number, **row, "grid": tuple(row["grid"]), "block": tuple(row["block"]),
+                     "blocks": int(np.prod(row["grid"])), "blocks_counted": 0, "source": EVENTS})  # fmt: skip
+    note = f"Source: {EVENTS}. There are none because {why}; engine=\"cpu\" counts without a GPU."
+    return Profile(_frame(rows), pd.DataFrame(), _with_launches(note, rows), ended)
+
+
+def _with_launches(note: str, rows: list) -> str:
+    return note if rows else f"{note} No kernel was launched."
+
+
+def _frame(rows: list[dict]) -> pd.DataFrame:
+    """The rows with their columns in a fixed order: what, the counters as `NAMES` has them, where from."""
+    frame = pd.DataFrame(rows)
+    known = [*_FIRST, *NAMES.values(), "local_bytes"]
+    more = [name for name in frame if name not in known and name not in _LAST]
+    return frame[[name for name in (*known, *more, *_LAST) if name in frame]]
+
+
+def chosen_engine(engine: str | None) -> str:
+    """The engine asked for, or the one that `labkit.cuda` takes."""
+    if engine not in (None, "cpu", "gpu"):
+        raise LabError(f"engine = {engine!r}: it is cpu or gpu")
+    if engine is None:
+        import labkit.cuda
+
+        return labkit.cuda.engine()
+    return engine
+
+
+def as_variants(variants) -> list:
+    """Variants, from one or several, given as themselves or as rung numbers."""
+    from labkit.ladder import variant
+
+    several = list(variants) if isinstance(variants, Iterable) else [variants]
+    if not several:
+        raise LabError("no variant was given")
+    return [variant(each) if isinstance(each, int) else each for each in several]
+
+
+def last_lines(text: str, count: int = 12) -> str:
+    """The end of what a program printed."""
+    return "\n".join(text.strip().splitlines()[-count:])

@@ -1,0 +1,210 @@
+"""Errors that a kernel commits without saying so: bad addresses, races, unset memory, divided barriers.
+
+On the CPU engine its check mode finds them, on a GPU compute-sanitizer; a finding reads the same. The program runs in a
+process of its own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from labkit import child, nsight
+from labkit.errors import LabError
+from labkit.profiling import as_variants, chosen_engine, last_lines
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
+           "message")  # fmt: skip
+
+
+@dataclass(repr=False)
+class Findings:
+    """What the tools found.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row a finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's source, ``block`` and
+        ``thread`` (x, y, z), ``other`` (the other access of a race: file, line, thread), ``address``, ``size`` of the
+        access [bytes], ``buffer`` (the nearest: base, bytes, missed_by), ``count`` (accesses that this finding stands
+        for), ``message``, ``source``.
+    launches : int or None
+        Kernels that were watched; None where the tool does not say.
+    tools : tuple of str
+    ended : Ended
+        How the program ended, of the tool that ran last.
+    """
+
+    table: pd.DataFrame
+    launches: int | None
+    tools: tuple[str, ...]
+    ended: child.Ended
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found."""
+        return self.table.empty
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.lines(), self.verdict()])
+
+    def lines(self) -> list[str]:
+        """Each finding in a few lines: what, where, by whom, which address."""
+        return [_words(row) for row in self.table.to_dict("records")]
+
+    def verdict(self) -> str:
+        """The last line."""
+        tools = ", ".join(self.tools)
+        seen = "" if self.launches is None else f" in {self.launches:,} launch{'es' * (self.launches != 1)}"
+        if self.launches == 0:
+            return f"{tools}: no kernel was launched, so nothing was checked"
+        n = len(self.table)
+        return f"{tools}: {f'{n} finding' + 's' * (n != 1) if n else 'nothing found'}{seen}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from labkit.page import table
+
+        if self.clean:
+            return f"<p>{escape(self.verdict())}</p>"
+        shown = self.table.assign(
+            where=[_where(row) for row in self.table.to_dict("records")],
+            thread=[_thread(row) for row in self.table.to_dict("records")],
+        )
+        columns = {"kind": "what", "kernel": "kernel", "where": "where", "thread": "by", "message": "in words",
+                   "count": "times"}  # fmt: skip
+        return table(shown, self.verdict(), columns)._repr_html_()
+
+
+def sanitize(variants, layer, batch: int = 1, tool: str = "all", engine: str | None = None,
+             timeout: float | None = 600) -> Findings:  # fmt: skip
+    """Look for errors in variants at work on one layer, in a process of their own.
+
+    Parameters
+    ----------
+    variants : Variant, rung number, or iterable of these
+    layer : Layer
+    batch : int
+    tool : {"all", "memcheck", "racecheck", "initcheck", "synccheck"}
+    engine : {"cpu", "gpu"}, optional
+        The engine in use by default.
+    timeout : float, optional
+        Seconds, for each run.
+
+    Raises
+    ------
+    LabError
+        If a variant does not support the layer, or the process failed without a finding.
+    """
+    chosen = as_variants(variants)
+    for each in chosen:
+        each.supports(layer)
+    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+        found = watch(child.plans(Path(name), chosen, layer, batch), tool, engine, timeout, capture=True)
+    if found.ended.problem and found.clean:
+        raise LabError(f"sanitizing {found.ended.problem}.\n{last_lines(found.ended.output)}")
+    return found
+
+
+def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all", engine: str | None = None,
+                    timeout: float | None = None, capture: bool = False) -> Findings:  # fmt: skip
+    """Look for errors in the launches of any Python program that uses `labkit.cuda`.
+
+    Parameters
+    ----------
+    script : str
+        Path.
+    arguments : sequence of str
+    tool, engine, timeout
+        As for `sanitize`.
+    capture : bool
+        Keep what the program prints in `Findings.ended`, in place of letting it through.
+    """
+    return watch(child.python(script, arguments), tool, engine, timeout, capture)
+
+
+def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, timeout: float | None = None,
+          capture: bool = False) -> Findings:  # fmt: skip
+    """Run a command that starts Python and give the findings of its launches."""
+    tools = _tools(tool)
+    engine = chosen_engine(engine)
+    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+        if engine == "cpu":
+            return _check(command, tools, Path(name) / "launches", timeout, capture)
+        return _compute_sanitizer(command, tools, Path(name), timeout, capture)
+
+
+def _tools(tool: str) -> tuple[str, ...]:
+    if tool != "all" and tool not in TOOLS:
+        raise LabError(f"there is no tool {tool!r}; there are {', '.join(TOOLS)} and all")
+    return TOOLS if tool == "all" else (tool,)
+
+
+def _check(command, tools, out: Path, timeout, capture) -> Findings:
+    """On the CPU engine."""
+    environment = {"LABKIT_ENGINE": "cpu", "LABKIT_CHECK": ",".join(tools), "LABKIT_CHECK_OUT": str(out)}
+    ended = child.run(command, environment, timeout, capture)
+    return checked(child.lines(out), tools, ended)
+
+
+def checked(records: Sequence[dict], tools: Sequence[str], ended: child.Ended) -> Findings:
+    """The findings in the CPU engine's records, a dict a launch."""
+    rows = [{**finding, "source": "CPU engine"} for record in records for finding in record["findings"]]
+    return Findings(_frame(rows), len(records), tuple(tools), ended)
+
+
+def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findings:
+    """On a GPU: one run a tool. PyCUDA compiles with line numbers."""
+    import os
+
+    flags = f"{os.environ.get('PYCUDA_DEFAULT_NVCC_FLAGS', '')} -lineinfo".strip()
+    environment = {"LABKIT_ENGINE": "gpu", "PYCUDA_DEFAULT_NVCC_FLAGS": flags}
+    rows = []
+    for tool in tools:
+        log = folder / tool
+        ended = child.run(nsight.sanitizer_command(command, tool, log), environment, timeout, capture)
+        text = log.read_text(errors="replace") if log.is_file() else ""
+        rows += [{**finding, "source": "compute-sanitizer"} for finding in nsight.read_sanitizer(text, tool)]
+        if ended.status is None:
+            break
+    return Findings(_frame(rows), None, tuple(tools), ended)
+
+
+def _frame(rows: list[dict]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=[*COLUMNS, "source"]).astype({"line": int, "count": int})
+
+
+def _where(row: dict) -> str:
+    return f"{row['file']}:{row['line']}" if row["file"] else "(no source line)"
+
+
+def _thread(row: dict) -> str:
+    if row["thread"] is None or row["thread"] != row["thread"]:  # None, or NaN where pandas put one
+        return ""
+    block, thread = (",".join(map(str, row[name])) for name in ("block", "thread"))
+    return f"thread ({thread}) of block ({block})"
+
+
+def _words(row: dict) -> str:
+    lines = [f"{row['kind']} in {row['kernel'] or 'a kernel'} at {_where(row)}: {row['message']}"]
+    who = _thread(row)
+    if who:
+        lines.append(f"  by {who}")
+    if isinstance(row["other"], dict):
+        other = row["other"]
+        also = f", thread ({','.join(map(str, other['thread']))})" if other.get("thread") else ""
+        lines.append(f"  and {other['file']}:{other['line']}{also}")
+    if isinstance(row["buffer"], dict):
+        buffer = row["buffer"]
+        side = f" {buffer['side']}" if buffer.get("side") else ""
+        lines.append(f"  address {int(row['address']):#x}, {buffer['missed_by']:,} bytes{side or ' from'} the "
+                     f"{buffer['bytes']:,} bytes at {buffer['base']:#x}")  # fmt: skip
+    if row["count"] > 1:
+        lines.append(f"  {row['count']:,} such accesses")
+    return "\n".join(lines)
