@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from labkit.cpu import cache, elf, native, toolchain
+from labkit.cpu import cache, checkmode, elf, native, toolchain
 from labkit.cpu.device import MAX_CONSTANT, MAX_SHARED
 from labkit.cpu.errors import CompileError, LogicError
 from labkit.cpu.kernels import Module
@@ -52,7 +52,10 @@ class _Settings:
             "-fno-trapping-math",
             "-w",
         ]
-        flags += ["-O1", "-g"] if self.debug else ["-O3"]
+        if checkmode.TOOLS:
+            flags += checkmode.FLAGS
+        else:
+            flags += ["-O1", "-g"] if self.debug else ["-O3"]
         if self.fast_math:  # what -ffast-math does, but NaN and infinity stay what they are
             flags += ["-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-D__USE_FAST_MATH__"]
         return flags
@@ -220,7 +223,7 @@ class _Build:
         command = [
             *self.command,
             *flags,
-            "-shared",
+            "-S" if checkmode.TOOLS else "-shared",
             "-fmax-errors=20",
             "-include",
             _prelude(self.command, flags),
@@ -230,7 +233,7 @@ class _Build:
             "-MF",
             "kernel.d",
             "-o",
-            "kernel.so",
+            "kernel.s" if checkmode.TOOLS else "kernel.so",
             "kernel.cpp",
         ]
         if toolchain.is_clang(self.command):
@@ -238,6 +241,8 @@ class _Build:
         else:
             command.insert(-1, "-fno-gnu-unique")  # else a module's template variables outlive it
         status, out, err = toolchain.run(command, cwd=folder)
+        if not status and checkmode.TOOLS:
+            status, out, err = checkmode.link(self.command, folder)
         if status:
             _refuse(
                 command,

@@ -15,7 +15,7 @@ from ctypes import POINTER, byref, c_char, c_char_p, c_double, c_int, c_size_t, 
 
 import numpy as np
 
-from labkit.cpu import cache, toolchain
+from labkit.cpu import cache, checkmode, toolchain
 from labkit.cpu.errors import CompileError, LaunchError, LogicError, MemoryError, RuntimeError
 
 OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
@@ -104,6 +104,7 @@ def build():
         "-shared",
         "-pthread",
         "-fno-strict-aliasing",
+        *(["-DLABKIT_CHECK"] if checkmode.TOOLS else []),
         f"-I{toolchain.RUNTIME}",
         f"-I{toolchain.INCLUDE}",
     ]
@@ -155,6 +156,9 @@ def _load():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
     workers = os.environ.get("LABKIT_WORKERS", "0")
+    if checkmode.TOOLS:
+        checkmode.attach(lib)
+        workers = "1"
     if not workers.isdigit():
         raise LogicError(
             f"LABKIT_WORKERS={workers!r} is not a number: give the number of worker threads of the CPU "
@@ -173,6 +177,7 @@ def _finish():
     if not _finished:
         _library.lk_abort()
         _show_printf()
+        checkmode.take()
         _finished = True
         _library.lk_stop()
 
@@ -214,12 +219,13 @@ def _wait(call, function, *arguments):
     """Call ``function(*arguments, timeout)`` until it has an answer. Ctrl-C abandons what the device is doing."""
     try:
         while (status := function(*arguments, _POLL_S)) == NOT_READY:
-            pass
+            checkmode.take()
     except KeyboardInterrupt:
         _library.lk_abort()
         raise
     finally:
         _show_printf()
+        checkmode.take()
     if _deferred:
         raise LaunchError(f"{call} failed: {_deferred.pop(0)}")
     check(status, call)

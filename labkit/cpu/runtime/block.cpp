@@ -15,6 +15,7 @@
 // A launch that fails (deadlock, divergent barrier, assertion, bad address) is left by switching to the worker's own
 // stack; the stacks of the fibers are simply begun anew.
 #undef _FORTIFY_SOURCE
+#include "check.h"
 #include "runtime.h"
 #include <errno.h>
 #include <exception>
@@ -110,6 +111,9 @@ struct Warp {
     unsigned live;             // lanes that have not ended
     Meeting *meetings;
     Queue converged;
+#ifdef LABKIT_CHECK
+    Queue parked;              // their logs are full
+#endif
 };
 
 }  // namespace
@@ -248,10 +252,39 @@ static Fiber *take_fiber(Block &b) {
         fail_at(b, "", format("no memory for the stacks of %u waiting threads (%s)", b.started, strerror(errno)));
     Fiber *fiber = b.free;
     b.free = fiber->next;
+#ifdef LABKIT_CHECK
+    fiber->thread = ~0u;
+#endif
     return fiber;
 }
 
 static void resolve_converged(Block &b);
+
+#ifdef LABKIT_CHECK
+static void resume_parked(Block &b, Warp &w) {
+    if (!w.parked.head) return;
+    unsigned count = 0;
+    for (Fiber *f = w.parked.head; f; f = f->next) count++;
+    watch_resumed(&w - b.warps, count);
+    b.ready.take_all(w.parked);
+}
+
+// A thread waits, or has ended: tell check mode, and let the lanes go on that waited for their warp's logs.
+static void stopped(Block &b, unsigned thread, bool waits) {
+    Warp &w = b.warps[thread / warp_size];
+    if (watch_stop(thread, w.live, waits)) resume_parked(b, w);
+}
+
+// Nothing else can run: lanes with full logs go on without the rest of their warps.
+static bool resume_all_parked(Block &b) {
+    for (Warp &w : b.warps) {
+        if (!w.parked.head) continue;
+        watch_match(&w - b.warps);
+        resume_parked(b, w);
+    }
+    return b.ready.head != nullptr;
+}
+#endif
 
 // Who runs when nobody is ready; null if all threads have ended.
 static __attribute__((noinline)) Fiber *find_work(Block &b) {
@@ -261,6 +294,9 @@ static __attribute__((noinline)) Fiber *find_work(Block &b) {
         return b.ready.pop();
     }
     if (b.live == 0) return nullptr;
+#ifdef LABKIT_CHECK
+    if (resume_all_parked(b)) return b.ready.pop();
+#endif
     fail_at(b, "", "deadlock, all " + std::to_string(b.live) + " threads wait: " + who_waits(b));
 }
 
@@ -269,6 +305,9 @@ static inline __attribute__((always_inline)) Switch change(Block &b, Fiber *me, 
     me->index = threadIdx;
     b.current = next;
     threadIdx = next->index;
+#ifdef LABKIT_CHECK
+    if (next->thread != ~0u) watch_thread(next->thread);
+#endif
     return {&me->context, &next->context};
 }
 
@@ -304,10 +343,16 @@ static void fiber_main() {
                     }
                 }
                 labkit_spins = 0;
+#ifdef LABKIT_CHECK
+                watch_thread(me->thread);
+#endif
                 b.call(b.arguments);
                 --b.live;
                 Warp &w = b.warps[me->thread / warp_size];
                 w.live &= ~(1u << me->thread % warp_size);
+#ifdef LABKIT_CHECK
+                stopped(b, me->thread, false);
+#endif
                 if (UNLIKELY(b.arrived || w.meetings)) release_waiting(b, w);
             } while (b.started < b.threads && !b.ready.head && !b.converged);
         } catch (const std::exception &e) {
@@ -338,6 +383,9 @@ static void release_barrier(Block &b) {
     labkit_votes = b.votes;
     labkit_voters = b.arrived;
     b.votes = b.arrived = 0;
+#ifdef LABKIT_CHECK
+    watch_barrier_released();
+#endif
     b.ready.take_all(b.barrier);
 }
 
@@ -357,6 +405,9 @@ EXPORT Switch arrive(int predicate, const char *what, const char *file, int line
         b.mixed = true;
     }
     b.barrier.push(me);
+#ifdef LABKIT_CHECK
+    stopped(b, me->thread, true);
+#endif
     if (b.arrived == b.live) release_barrier(b);
     return suspend(b, me);
 }
@@ -368,6 +419,9 @@ static void end_meeting(Block &b, Warp &w, Meeting *meeting) {
     Meeting **link = &w.meetings;
     while (*link != meeting) link = &(*link)->next;
     *link = meeting->next;
+#ifdef LABKIT_CHECK
+    watch_meeting(&w - b.warps, meeting->arrived);
+#endif
     if (meeting->combine && meeting->arrived) meeting->combine(meeting->lanes, meeting->arrived);
     b.ready.take_all(meeting->waiting);
 }
@@ -524,6 +578,10 @@ void begin_launch(Block &b, const Launch &launch) {
         size_t place[2] = {launch.tls_number, launch.tls_initialized};
         memset(__tls_get_addr(place), 0xff, launch.tls_bytes - launch.tls_initialized);
     }
+#ifdef LABKIT_CHECK
+    size_t segment[2] = {launch.tls_number, 0};
+    watch_launch(launch, (char *)labkit_dynamic_shared, launch.tls_bytes ? (char *)__tls_get_addr(segment) : nullptr);
+#endif
     blockDim = launch.block;
     gridDim = launch.grid;
     b.launch = &launch;
@@ -548,6 +606,9 @@ static std::string describe_fault(Block &b) {
 
 bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &error) {
     blockIdx = at;
+#ifdef LABKIT_CHECK
+    watch_block(at, b.threads);
+#endif
     b.cancelled = cancelled;
     b.started = 0;
     b.live = b.threads;
@@ -580,6 +641,9 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
     for (Warp &w : b.warps) {
         w.meetings = nullptr;
         w.converged.clear();
+#ifdef LABKIT_CHECK
+        w.parked.clear();
+#endif
     }
     b.free = nullptr;
     for (size_t i = b.fibers.size(); i-- > 0;) {
@@ -589,6 +653,34 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
     }
     return false;
 }
+
+#ifdef LABKIT_CHECK
+[[noreturn]] void leave_launch(const std::string &sentence) { fail_here(*block, sentence); }
+
+Switch park_lane() {
+    Block &b = *block;
+    Fiber *me = b.current;
+    me->what = "check mode's log";
+    me->file = "";
+    me->line = 0;
+    if (UNLIKELY(*b.cancelled)) leave(b);
+    b.warps[me->thread / warp_size].parked.push(me);
+    stopped(b, me->thread, true);
+    return suspend(b, me);
+}
+
+// The stacks of the fibers made together, if the address lies there.
+bool in_stacks(uintptr_t address, Range &stacks) {
+    for (size_t i = 0; i < block->fibers.size(); i += slab_fibers) {
+        uintptr_t low = ((uintptr_t)block->fibers[i]->top - stack_pitch + page - 1) / page * page;
+        if (address - low >= slab_fibers * stack_pitch) continue;
+        stacks.low = low;
+        stacks.bytes = slab_fibers * stack_pitch;
+        return true;
+    }
+    return false;
+}
+#endif
 
 // Give back what lies deeper than a few pages of each stack.
 void trim_stacks(Block &b) {

@@ -3,6 +3,7 @@
 // An allocation lies between two red zones, and is filled with 0xFF bytes: NaN as float, -1 as int. The red zones are
 // checked when it is freed. Up to 16 MB the fill is written. Larger allocations are mapped, page by page, to one 16 MB
 // file of 0xFF bytes, copy on write: they read as 0xFF everywhere, too, but take memory only where they are written.
+#include "check.h"
 #include "runtime.h"
 #include <deque>
 #include <errno.h>
@@ -17,7 +18,13 @@
 
 namespace {
 
-constexpr size_t red_zone = 256, alignment = 256, page = 4096, filled_limit = 16 << 20, huge_page = 2 << 20;
+#ifdef LABKIT_CHECK
+constexpr size_t red_zone = 1 << 20;   // mapped, but touched only next to the allocation: far overruns show, too
+#else
+constexpr size_t red_zone = 256;
+#endif
+constexpr size_t marked = 256;         // so much of a red zone is filled, and checked
+constexpr size_t alignment = 256, page = 4096, filled_limit = 16 << 20, huge_page = 2 << 20;
 constexpr unsigned char red = 0xa5, poison = 0xff;
 
 struct Allocation {
@@ -154,9 +161,10 @@ EXPORT int lk_mem_alloc(size_t bytes, void **address) {
         used -= bytes;
         return set_error(LK_OUT_OF_MEMORY, format("the system has no %zu bytes left: %s", bytes, reason.c_str()));
     }
-    fill_with_poison(mapping, mapped);
-    memset(mapping, red, red_zone);
-    memset(mapping + red_zone + bytes, red, red_zone);
+    constexpr size_t untouched = red_zone / page * page;
+    fill_with_poison(mapping + untouched, mapped - 2 * untouched);
+    memset(mapping + red_zone - marked, red, marked);
+    memset(mapping + red_zone + bytes, red, marked);
 
     lock.lock();
     allocations[mapping + red_zone] = {bytes, mapping, mapped, nullptr};
@@ -172,8 +180,8 @@ static std::string check_red_zones(const char *begin, ptrdiff_t bytes) {
         if (from == to) return "";
         return format("something wrote %s an allocation of %td bytes, to bytes %td to %td", where, bytes, from, to - 1);
     };
-    std::string behind = damage(bytes, bytes + (ptrdiff_t)red_zone, "past the end of");
-    return behind.empty() ? damage(-(ptrdiff_t)red_zone, 0, "in front of") : behind;
+    std::string behind = damage(bytes, bytes + (ptrdiff_t)marked, "past the end of");
+    return behind.empty() ? damage(-(ptrdiff_t)marked, 0, "in front of") : behind;
 }
 
 EXPORT int lk_mem_free(void *address) {
@@ -194,7 +202,12 @@ EXPORT int lk_mem_free(void *address) {
     if (freed.size() > 256) freed.pop_front();
     lock.unlock();
     std::string damage = check_red_zones((const char *)address, allocation.bytes);
+#ifdef LABKIT_CHECK
+    // The addresses stay taken, so that a later use of them is seen.
+    mmap(allocation.mapping, allocation.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+#else
     munmap(allocation.mapping, allocation.mapping_bytes);
+#endif
     return damage.empty() ? LK_OK : set_error(LK_INVALID, damage);
 }
 
@@ -264,3 +277,22 @@ std::string describe_address(const void *address) {
     }
     return nearest;
 }
+
+#ifdef LABKIT_CHECK
+void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context), void *context) {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto &[base, allocation] : allocations)
+        if (allocation.mapping) visit(base, allocation.bytes, nullptr, context);
+}
+
+bool was_freed(const void *address, uintptr_t &base, size_t &bytes) {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto gone = freed.rbegin(); gone != freed.rend(); ++gone) {
+        if ((const char *)address < gone->first || (const char *)address >= gone->first + gone->second) continue;
+        base = (uintptr_t)gone->first;
+        bytes = gone->second;
+        return true;
+    }
+    return false;
+}
+#endif

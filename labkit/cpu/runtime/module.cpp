@@ -2,6 +2,7 @@
 //
 // A module is a shared library. While it is being loaded, its LABKIT_KERNEL()s call labkit::add_kernel. Everything else is
 // read from the file's own symbol table, which names hidden and static symbols, too, with their sizes.
+#include "check.h"
 #include "runtime.h"
 #include <dlfcn.h>
 #include <elf.h>
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <map>
+#include <set>
 #include <mutex>
 #include <string.h>
 #include <sys/mman.h>
@@ -52,9 +54,41 @@ struct lk_module {
     size_t constant_bytes = 0;
     uintptr_t text_begin = UINTPTR_MAX, text_end = 0;
     size_t tls_number = 0, tls_initialized = 0, tls_bytes = 0;
+#ifdef LABKIT_CHECK
+    WatchedModule watched;
+#endif
 };
 
 namespace {
+
+#ifdef LABKIT_CHECK
+// A mangled name's last part: _ZZ4convE4tile -> tile.
+const char *plain_name(const char *symbol) {
+    std::string text = symbol;
+    static std::set<std::string> names;
+    for (size_t at = 0; at < text.size(); at++) {
+        if (text[at] < '1' || text[at] > '9') continue;
+        size_t digits = text.find_first_not_of("0123456789", at), length = strtoul(&text[at], nullptr, 10);
+        if (!strncmp(symbol, "_Z", 2) && digits + length == text.size()) return names.insert(text.substr(digits)).first->c_str();
+        if (digits + length < text.size() && !strncmp(symbol, "_Z", 2)) at = digits + length - 1;
+    }
+    return names.insert(text).first->c_str();
+}
+
+// Note a variable; true: a constant.
+bool watch_symbol(WatchedModule &module, uintptr_t base, const ElfW(Sym) &symbol, const ElfW(Shdr) *sections, const char *names,
+                  const char *name) {
+    int type = ELF64_ST_TYPE(symbol.st_info);
+    if (symbol.st_shndx >= SHN_LORESERVE || !symbol.st_size) return false;
+    const ElfW(Shdr) &section = sections[symbol.st_shndx];
+    if (type == STT_TLS) module.shared.push_back({plain_name(name), symbol.st_value, symbol.st_size});
+    if (type != STT_OBJECT || !(section.sh_flags & SHF_WRITE)) return false;
+    bool constant = !strncmp(names + section.sh_name, "lk_constant", 11);
+    module.variables.push_back({base + symbol.st_value, symbol.st_size, constant ? constant_space : global_space,
+                                plain_name(name), nullptr, nullptr});
+    return constant;
+}
+#endif
 
 // Read what the loaded library does not tell: symbols with sizes, the constants' sections, the segments.
 bool read_file(const char *path, uintptr_t base, lk_module &module, std::string &error) {
@@ -84,13 +118,19 @@ bool read_file(const char *path, uintptr_t base, lk_module &module, std::string 
             module.tls_initialized = segment.p_filesz;
             module.tls_bytes = segment.p_memsz;
         }
+#ifdef LABKIT_CHECK
+        if (segment.p_type == PT_LOAD && !(segment.p_flags & (PF_W | PF_X)))
+            module.watched.variables.push_back({base + segment.p_vaddr, segment.p_memsz, unwatched_space, nullptr, nullptr, nullptr});
+#endif
     }
     auto sections = (const ElfW(Shdr) *)(image + header->e_shoff);
     const char *names = image + sections[header->e_shstrndx].sh_offset;
     std::map<uintptr_t, std::string> functions;
     for (int i = 0; i < header->e_shnum; i++) {
         const ElfW(Shdr) &section = sections[i];
+#ifndef LABKIT_CHECK   // there the sections hold red zones, too
         if (!strncmp(names + section.sh_name, "lk_constant", 11)) module.constant_bytes += section.sh_size;
+#endif
         if (section.sh_type != SHT_SYMTAB) continue;
         const char *strings = image + sections[section.sh_link].sh_offset;
         auto symbols = (const ElfW(Sym) *)(image + section.sh_offset);
@@ -98,10 +138,18 @@ bool read_file(const char *path, uintptr_t base, lk_module &module, std::string 
             const ElfW(Sym) &symbol = symbols[n];
             int type = ELF64_ST_TYPE(symbol.st_info);
             if (symbol.st_shndx == SHN_UNDEF) continue;
+#ifdef LABKIT_CHECK
+            if (watch_symbol(module.watched, base, symbol, sections, names, strings + symbol.st_name))
+                module.constant_bytes += symbol.st_size;
+#endif
             if (type == STT_OBJECT) module.symbols[strings + symbol.st_name] = {(char *)base + symbol.st_value, symbol.st_size};
             if (type == STT_FUNC) functions[base + symbol.st_value] = strings + symbol.st_name;
         }
     }
+#ifdef LABKIT_CHECK
+    module.watched.path = path;
+    module.watched.base = base;
+#endif
     munmap(image, size);
     for (lk_kernel *kernel : module.kernels) {
         auto it = functions.find((uintptr_t)kernel->kernel->function);
@@ -234,5 +282,9 @@ int describe_launch(lk_kernel *kernel, Launch &launch) {
     launch.tls_initialized = module.tls_initialized;
     launch.tls_bytes = module.tls_bytes;
     launch.block_seconds = &kernel->block_seconds;
+#ifdef LABKIT_CHECK
+    launch.module = &kernel->module->watched;
+    launch.arguments_bytes = kernel->kernel->packed_bytes;
+#endif
     return kernel->kernel->packed_bytes;
 }

@@ -8,6 +8,7 @@
 // One mutex guards all of it; it is held for a few hundred instructions at a time and never while kernels run. Waiting
 // threads look for a few dozen microseconds before they sleep: waking a sleeping thread takes longer than a small kernel.
 #undef _FORTIFY_SOURCE
+#include "check.h"
 #include "runtime.h"
 #include <atomic>
 #include <chrono>
@@ -279,6 +280,9 @@ void work(Worker &me) {
         uint64_t first = op->taken, left = op->pieces - first;
         uint64_t fair = left / (2 * pool.workers.size()) + 1;
         uint64_t count = op->chunk < fair ? op->chunk : fair;
+#ifdef LABKIT_CHECK
+        if (op->kind == kernel) count = left;
+#endif
         op->taken += count;
         op->workers++;
         me.operation = op;
@@ -295,6 +299,9 @@ void work(Worker &me) {
         std::string error;
         bool fine = run_pieces(&block, *op, first, count, error);
         double seconds = now() - begin;
+#ifdef LABKIT_CHECK
+        if (op->kind == kernel) watch_end(fine && !op->cancelled, error);
+#endif
 
         lock.lock();
         me.operation = nullptr;

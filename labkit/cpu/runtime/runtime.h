@@ -4,6 +4,7 @@
 //   pool.cpp    streams, events, the workers that run what is ready, faults
 //   memory.cpp  device memory: red zones, poison, limit, whose address is it
 //   module.cpp  loading compiled kernels, finding kernels and symbols
+//   check.cpp   check mode: watches every access of a kernel (compiled in by LABKIT_CHECK alone)
 //
 // A worker is a thread of the operating system. It takes blocks of ready kernels and runs the threads of a block one
 // after the other: a kernel without barriers is a plain loop. A thread that has to wait keeps its stack, and the worker
@@ -39,6 +40,10 @@ struct Launch {
     // Its thread-local segment, the static shared memory: which one, and how much of it the file fills.
     size_t tls_number, tls_initialized, tls_bytes;
     double *block_seconds;                 // what a block took when last measured; 0 at first
+#ifdef LABKIT_CHECK
+    struct WatchedModule *module;
+    size_t arguments_bytes;
+#endif
 };
 
 constexpr size_t shared_limit = 256 << 10;   // of dynamic shared memory

@@ -1,0 +1,294 @@
+"""Check mode: every access of every kernel watched, counted, and refused where it is wrong.
+
+``LABKIT_CHECK`` in the environment turns it on for the life of a process: a list of tools, separated by commas, of
+``profile``, ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``. Kernels are then compiled so that each load and
+store calls the runtime with its address (``runtime/check.cpp``), and `launches` tells what was seen. A wrong address
+ends its launch with an error whichever tools are on; the findings name the tools that were asked for.
+
+``LABKIT_CHECK_OUT`` names a file that gets the same records as JSON lines, one a launch, as they come.
+
+The counts bear Nsight Compute's names where it has one, and mean the same as long as the GPU's compiler keeps the
+accesses as written. It may merge neighbouring loads into one wide load, and cannot tell an atomic whose result is
+unused (``red``) from one whose result is used (``atom``): here both are ``atom``.
+"""
+
+import ctypes
+import json
+import os
+import re
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from labkit.cpu import toolchain
+
+__all__ = ["FLAGS", "TOOLS", "Finding", "LaunchRecord", "launches"]
+
+KNOWN = ("profile", "memcheck", "racecheck", "initcheck", "synccheck")
+TOOLS = tuple(word.strip() for word in os.environ.get("LABKIT_CHECK", "").split(",") if word.strip())
+for _tool in TOOLS:
+    if _tool not in KNOWN:
+        raise ValueError(f"LABKIT_CHECK={os.environ['LABKIT_CHECK']!r}: {_tool!r} is not one of {', '.join(KNOWN)}")
+
+# The sanitizer's calls are put in after most of the optimizer has run, so that what it keeps in registers stays there,
+# and before loops are vectorized. A struct is not split into its members: a float4 is one access.
+FLAGS = [
+    "-O2",
+    "-g",
+    "-gdwarf-4",  # older addr2line misread DWARF 5's file names
+    "-fsanitize=thread",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+    "-fno-tree-sra",
+    "-fno-ipa-sra",
+    "-fno-common",
+]
+
+
+@dataclass
+class Finding:
+    """One mistake of a kernel.
+
+    Attributes
+    ----------
+    tool, kind : str
+        E.g. "memcheck", "out of bounds".
+    kernel, file, line
+        Where the access stands; `file` and `line` are None where that is unknown.
+    block, thread : tuple of int
+        Who did it (x, y, z).
+    other : dict or None
+        The other side of a race: ``file``, ``line``, ``thread``.
+    address, size : int
+        Of the access, in bytes.
+    buffer : dict or None
+        What it missed: ``base``, ``bytes``, ``offset`` of the access in it, and ``missed_by``: bytes beyond its end, or
+        before its start if negative.
+    count : int
+        Accesses that were folded into this finding.
+    message : str
+        One sentence.
+    """
+
+    tool: str
+    kind: str
+    kernel: str
+    file: str | None
+    line: int | None
+    block: tuple
+    thread: tuple
+    other: dict | None
+    address: int
+    size: int
+    buffer: dict | None
+    count: int
+    message: str
+
+
+@dataclass
+class LaunchRecord:
+    """What one launch did.
+
+    Attributes
+    ----------
+    index : int
+        Number of the launch in its process, from 0.
+    kernel : str
+    grid, block : tuple of int
+    shared : int
+        Bytes of dynamic shared memory a block.
+    blocks_watched, blocks : int
+        Fewer were watched than the grid has if the launch was abandoned.
+    counts : dict
+        Metric name -> number.
+    sites : list of dict
+        One for each access of the source and kind of memory: ``file``, ``line``, ``space`` ("global", "shared",
+        "constant", "local"), ``op`` ("ld", "st", "atom"), ``size`` in bytes a lane, ``requests``, ``bytes``, and
+        ``sectors`` (global) or ``wavefronts`` and ``conflicts`` (shared, constant).
+    findings : list of Finding
+    error : str
+        Why the launch was abandoned; empty if it was not.
+    """
+
+    index: int
+    kernel: str
+    grid: tuple
+    block: tuple
+    shared: int
+    blocks_watched: int
+    blocks: int
+    counts: dict
+    sites: list = field(default_factory=list)
+    findings: list = field(default_factory=list)
+    error: str = ""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Building
+
+
+_RED_ZONE = 256  # bytes; a multiple of the 128 that a pass over the banks covers, so that banks stay as they are
+_OBJECT = re.compile(
+    r"(?m)^(\s*\.section\s+\.t(?:bss|data)\b.*|\s*\.section\s+lk_constant\b.*|\s*\.section\s+\.[a-z]\S*.*|"
+    r"\s*\.(?:text|data|bss)\s*$)|^(\s*\.zero\s+\d+)$"
+)
+
+
+def with_red_zones(assembly):
+    """The assembler text with unused bytes behind each shared and each constant array, so that an overrun shows."""
+    guarded = False
+
+    def visit(match):
+        nonlocal guarded
+        if match[1]:
+            guarded = ".tbss" in match[1] or "lk_constant" in match[1]
+            return match[0]
+        return f"{match[0]}\n\t.zero\t{_RED_ZONE}" if guarded else match[0]
+
+    return _OBJECT.sub(visit, assembly)
+
+
+def link(command, folder):
+    """Make ``kernel.so`` of ``kernel.s``, without the sanitizer's own library: the runtime stands in for it."""
+    path = folder / "kernel.s"
+    path.write_text(with_red_zones(path.read_text()))
+    return toolchain.run(
+        [*command, "-shared", "-fPIC", "-o", "kernel.so", "kernel.s"], cwd=folder
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Records
+
+
+_take = None
+_records = []
+_lines = {}  # (module, return address) -> (file, line)
+
+
+def attach(library):
+    """Use this runtime library."""
+    global _take
+    _take = library.lk_check_take
+    _take.restype, _take.argtypes = ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]
+
+
+def take():
+    """Take over the records of the launches that have ended since."""
+    if _take is None:
+        return
+    buffer, text = ctypes.create_string_buffer(1 << 16), b""
+    while count := _take(buffer, len(buffer)):
+        text += buffer.raw[:count]
+    for line in text.splitlines():
+        record = _record(json.loads(line))
+        _records.append(record)
+        if os.environ.get("LABKIT_CHECK_OUT"):
+            with open(os.environ["LABKIT_CHECK_OUT"], "a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(record)) + "\n")
+
+
+def launches():
+    """The launches that have ended, as a list of `LaunchRecord`, in order. Synchronize first to have all."""
+    take()
+    return list(_records)
+
+
+def _locate(module, addresses):
+    """Fill `_lines` for return addresses in a module."""
+    wanted = sorted({a for a in addresses if (module, a) not in _lines})
+    if not wanted:
+        return
+    out = ""
+    if shutil.which("addr2line"):
+        # One less: the call itself, which may be the last instruction of its line.
+        command = ["addr2line", "-a", "-i", "-e", module, *(hex(a - 1) for a in wanted)]
+        out = toolchain.run(command)[1]
+    places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[1:]
+    for address, text in zip(wanted, places or [""] * len(wanted), strict=True):
+        _lines[module, address] = _place(text)
+
+
+def _place(text):
+    """The innermost (file, line) that is not the engine's own, else (None, None)."""
+    for line in text.splitlines():
+        file, _, number = line.split(" (discriminator")[0].rpartition(":")
+        path = Path(file)
+        if number.isdigit() and int(number) and toolchain.INCLUDE not in path.parents and path.name != "kernel.cpp":
+            return _shown(path), int(number)
+    return None, None
+
+
+def _shown(path):
+    """A file's name as the source gave it: the compiler puts the build folder in front of a relative one."""
+    return str(path) if path.is_file() else path.name
+
+
+_METRICS = {
+    "global ld": ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"),
+    "global st": ("l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"),
+    "global atom": (
+        "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
+    ),
+    "shared ld": ("smsp__inst_executed_op_shared_ld.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
+    "shared st": ("smsp__inst_executed_op_shared_st.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"),
+    "shared atom": (
+        "smsp__inst_executed_op_shared_atom.sum",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
+    ),
+}
+_CONFLICTS = {
+    "shared ld": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "shared st": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+}
+
+
+def _record(raw):
+    _locate(raw["module"], [s["pc"] for s in raw["sites"]] + [f[k] for f in raw["findings"] for k in ("pc", "other_pc") if k in f])
+    counts = dict.fromkeys([*(name for pair in _METRICS.values() for name in pair), *_CONFLICTS.values()], 0)
+    counts |= {"lab__constant_requests.sum": 0, "lab__constant_serialized.sum": 0, "lab__local_requests.sum": 0}
+    counts["lab__barriers.sum"] = raw["barriers"]
+    counts["lab__unique_bytes_global.sum"] = raw["unique_bytes"]
+    sites = {}
+    for raw_site in raw["sites"]:
+        file, line = _lines[raw["module"], raw_site["pc"]]
+        space, op = raw_site["space"], raw_site["op"]
+        kind, requests, units = f"{space} {op}", raw_site["requests"], raw_site["units"]
+        extra = units - raw_site["ideal"]
+        if space == "local":
+            if file is None:  # the engine's own exchange of values between lanes
+                continue
+            counts["lab__local_requests.sum"] += requests
+            measured = {}
+        elif space == "constant":
+            counts["lab__constant_requests.sum"] += requests
+            counts["lab__constant_serialized.sum"] += extra
+            measured = {"wavefronts": units, "conflicts": extra}
+        else:
+            counts[_METRICS[kind][0]] += requests
+            counts[_METRICS[kind][1]] += units
+            if kind in _CONFLICTS:
+                counts[_CONFLICTS[kind]] += extra
+            measured = {"sectors": units} if space == "global" else {"wavefronts": units, "conflicts": extra}
+        key = (file, line, space, op, raw_site["size"])
+        site = sites.setdefault(key, dict(zip(("file", "line", "space", "op", "size"), key, strict=True)))
+        for name, value in {"requests": requests, **measured, "bytes": raw_site["bytes"]}.items():
+            site[name] = site.get(name, 0) + value
+    order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
+    return LaunchRecord(
+        raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
+        raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], raw["error"],
+    )  # fmt: skip
+
+
+def _finding(raw, f):
+    file, line = _lines[raw["module"], f["pc"]]
+    other = None
+    if "other_pc" in f:
+        other_file, other_line = _lines[raw["module"], f["other_pc"]]
+        other = {"file": other_file, "line": other_line, "thread": tuple(f["other_thread"])}
+    return Finding(
+        f["tool"], f["kind"], raw["kernel"], file, line, tuple(f["block"]), tuple(f["thread"]), other,
+        f["address"], f["size"], f.get("buffer"), f["count"], f["message"],
+    )  # fmt: skip

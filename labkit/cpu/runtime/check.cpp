@@ -1,0 +1,679 @@
+// Check mode: every load and store of a kernel, seen.
+//
+// Kernels are compiled with -fsanitize=thread and linked against the functions below instead of that tool's own: each
+// access calls one with its address, and the return address tells which access of the code it is (a site).
+//
+// Before the access, the hook looks up what the address belongs to and refuses what belongs to nothing. Then it appends
+// the access to the log of its lane. When all lanes of a warp have stopped at a barrier or ended, their logs are matched:
+// the n-th execution of a site by each lane is one instruction of the warp. That is what a GPU does where all lanes take
+// the same way; where lanes of a warp run a loop different numbers of times, it stands for lanes that meet again at each
+// iteration.
+//
+// A warp instruction then becomes a request as the hardware would make it: distinct 32-byte sectors of global memory,
+// passes over 32 banks of shared memory, distinct addresses of constant memory.
+//
+// A load from where the same thread's latest store went, no barrier between, is checked but not counted: a GPU's
+// compiler keeps that value in a register, also where the host's does not.
+#ifdef LABKIT_CHECK
+#include "check.h"
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+// Words of the runtime that kernels use (block.cpp).
+#define WORD __thread __attribute__((tls_model("initial-exec")))
+extern "C" {
+extern WORD Index threadIdx, blockIdx, blockDim, gridDim;
+extern WORD void *labkit_dynamic_shared;
+extern WORD unsigned labkit_spins;
+extern WORD int labkit_votes, labkit_voters;
+}
+
+namespace {
+
+constexpr unsigned warp_size = 32, most_warps = 32;
+constexpr size_t log_entries = 1 << 14;              // a lane's log
+constexpr size_t log_pitch = log_entries + 24;       // not a power of two: 32 logs are read side by side
+constexpr unsigned site_bits = 16, most_sites = 1 << site_bits;
+
+enum Operation { load, store, atomic };
+
+// One place in the code that accesses one kind of memory.
+struct Site {
+    uintptr_t low = 0;                               // the last address lay in [low, low + span]
+    size_t span = 0;
+    Range *range = nullptr;
+    uint32_t pc = 0;                                 // return address, from the module's base
+    unsigned next = 0;                               // the same place with another kind of memory
+    Space space = unwatched_space;
+    Operation operation = load;
+    unsigned size = 0;
+    uint64_t requests = 0, units = 0, ideal = 0, bytes = 0;   // units: sectors, passes over the banks, addresses
+};
+
+struct Lane {
+    uint64_t *next = nullptr, *end = nullptr;        // entries: address << site_bits | site
+    uint64_t *begin = nullptr;
+    uintptr_t last_store = 0;
+    unsigned thread = 0;
+};
+
+struct Finding {
+    const char *tool;
+    std::string kind, message;
+    uint32_t pc, other_pc;
+    Index block, thread, other_thread;
+    bool has_other;
+    uintptr_t address;
+    size_t size;
+    bool has_buffer;
+    uintptr_t base;
+    size_t bytes;
+    long offset, missed_by;
+    uint64_t count;
+};
+
+struct State {
+    const Launch *launch = nullptr;
+    WatchedModule *module = nullptr;
+    uintptr_t text_begin = 0, text_bytes = 0;
+    std::map<WatchedModule *, std::vector<Site>> sites_of;
+    std::vector<Site> *all_sites = nullptr;
+    Site *sites = nullptr;
+    unsigned *site_at = nullptr;
+
+    std::vector<Range> ranges;                       // sorted by address
+    Range stacks{0, 0, local_space, nullptr, nullptr, nullptr};
+
+    Lane lanes[most_warps * warp_size];
+    uint64_t *logs = nullptr;
+    unsigned waiting[most_warps];                    // lanes at a barrier, or with a full log
+    int buffer_of[most_warps];
+    std::vector<int> free_buffers;
+    unsigned threads = 0;
+    Index block{};
+
+    uint64_t launches = 0, blocks = 0, barriers = 0;
+    std::vector<Finding> findings;
+};
+
+State state;
+Lane *lane = &state.lanes[0];
+
+std::mutex taking;
+std::string finished;                                // records as JSON lines, until Python takes them
+
+bool wanted(const char *tool) {
+    static const std::string tools = getenv("LABKIT_CHECK") ? getenv("LABKIT_CHECK") : "";
+    return tools.find(tool) != std::string::npos;
+}
+
+Index index_of(unsigned thread) {
+    const Index &size = state.launch->block;
+    return {thread % size.x, thread / size.x % size.y, thread / size.x / size.y};
+}
+
+// ---- Addresses ----------------------------------------------------------------------------------------------------------
+
+Range *find(uintptr_t address) {
+    auto after = std::upper_bound(state.ranges.begin(), state.ranges.end(), address,
+                                  [](uintptr_t a, const Range &r) { return a < r.low; });
+    if (after == state.ranges.begin()) return nullptr;
+    Range *range = &*std::prev(after);
+    return address - range->low < range->bytes ? range : nullptr;
+}
+
+const char *word(Operation operation) {
+    return operation == load ? "read" : operation == store ? "write" : "atomic update";
+}
+
+// Nothing holds [address, address + size): say what it missed, and end the launch.
+[[noreturn]] void refuse(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned) {
+    Finding f{};
+    f.tool = "memcheck";
+    f.pc = pc;
+    f.block = state.block;
+    f.thread = index_of(lane->thread);
+    f.address = address;
+    f.size = size;
+    f.count = 1;
+    std::string what = format("%s of %zu bytes", word(operation), size);
+    const Range *best = nullptr;
+    size_t distance = (size_t)1 << 40;
+    for (const Range &r : state.ranges) {
+        if (r.space == unwatched_space || r.space == local_space || !r.bytes) continue;
+        size_t away = address + size <= r.low ? r.low - address : address >= r.low + r.bytes ? address + size - r.low - r.bytes : 0;
+        if (away < distance) distance = away, best = &r;
+    }
+    if (misaligned) {
+        f.kind = "misaligned";
+        f.message = format("misaligned %s at %p, which is not a multiple of %zu", what.c_str(), (void *)address, size);
+    } else if (address < 4096) {
+        f.kind = "null pointer";
+        f.message = format("%s at address %zu: a null pointer", what.c_str(), (size_t)address);
+        best = nullptr;
+    } else if (was_freed((void *)address, f.base, f.bytes)) {
+        f.kind = "freed memory";
+        f.has_buffer = true;
+        f.offset = (long)(address - f.base);
+        f.message = format("%s at byte %ld of an allocation of %zu bytes that has been freed", what.c_str(), f.offset, f.bytes);
+        best = nullptr;
+    } else {
+        f.kind = "out of bounds";
+    }
+    if (best && (misaligned || distance < (size_t)1 << 36)) {
+        f.has_buffer = true;
+        f.base = best->low;
+        f.bytes = best->bytes;
+        f.offset = (long)(address - best->low);
+        f.missed_by = misaligned ? 0 : f.offset < 0 ? f.offset : f.offset + (long)size - (long)f.bytes;
+        std::string buffer = best->space == shared_space
+                                 ? best->name ? format("the __shared__ array %s of %zu bytes", best->name, best->bytes)
+                                              : format("the %zu bytes of dynamic shared memory", best->bytes)
+                             : best->name ? format("%s %s of %zu bytes", best->space == constant_space ? "the __constant__" : "the variable",
+                                                   best->name, best->bytes)
+                                          : format("an allocation of %zu bytes", best->bytes);
+        if (!misaligned && f.missed_by < 0)
+            f.message = format("%s %ld bytes before %s", what.c_str(), -f.missed_by, buffer.c_str());
+        else if (!misaligned)
+            f.message = format("%s at byte %ld of %s: %ld bytes beyond its end", what.c_str(), f.offset, buffer.c_str(), f.missed_by);
+    } else if (f.message.empty()) {
+        f.message = format("%s at %p, far from every allocation", what.c_str(), (void *)address);
+    }
+    std::string sentence = f.message;
+    if (wanted("memcheck")) state.findings.push_back(f);
+    leave_launch(sentence);
+}
+
+unsigned new_site(uintptr_t at, Operation operation, unsigned size, Space space) {
+    std::vector<Site> &sites = *state.all_sites;
+    if (sites.size() == most_sites) leave_launch("check mode handles at most 65535 places that access memory in a module");
+    Site site;
+    site.pc = (uint32_t)(state.text_begin + at - state.module->base);
+    site.operation = operation;
+    site.size = size;
+    site.space = space;
+    site.next = state.site_at[at];
+    sites.push_back(site);
+    state.sites = sites.data();
+    return state.site_at[at] = sites.size() - 1;
+}
+
+// Off the fast path: the first access of a site, or the first to another range.
+__attribute__((noinline)) unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operation) {
+    Range *range = find(address);
+    if (!range && in_stacks(address, state.stacks)) range = &state.stacks;
+    uint32_t pc = (uint32_t)(state.text_begin + at - state.module->base);
+    if (!range || address - range->low + size > range->bytes) refuse(pc, operation, address, size, false);
+    unsigned index = state.site_at[at];
+    while (index && state.sites[index].space != range->space) index = state.sites[index].next;
+    if (!index) {
+        index = new_site(at, operation, size, range->space);
+    } else if (index != state.site_at[at]) {         // to the front of its list
+        unsigned *link = &state.site_at[at];
+        while (*link != index) link = &state.sites[*link].next;
+        *link = state.sites[index].next;
+        state.sites[index].next = state.site_at[at];
+        state.site_at[at] = index;
+    }
+    Site &site = state.sites[index];
+    site.low = range->low;
+    site.span = range->bytes - size;
+    site.range = range;
+    return index;
+}
+
+// ---- Requests -----------------------------------------------------------------------------------------------------------
+
+void touch(Range &range, uintptr_t address, unsigned size) {
+    if (!range.touched) range.touched = (uint64_t *)calloc(range.bytes / 64 + 2, 8);
+    size_t offset = address - range.low;
+    unsigned __int128 bits = (((unsigned __int128)1 << size) - 1) << offset % 64;
+    range.touched[offset / 64] |= (uint64_t)bits;
+    if (uint64_t rest = (uint64_t)(bits >> 64)) range.touched[offset / 64 + 1] |= rest;
+}
+
+unsigned distinct(uint64_t *values, unsigned count) {
+    std::sort(values, values + count);
+    return (unsigned)(std::unique(values, values + count) - values);
+}
+
+// Sectors of 32 bytes. Accesses are aligned and at most 16 bytes long: each lies in one.
+void count_global(Site &site, const uintptr_t *address, uint32_t mask) {
+    uint64_t sector[warp_size], least = ~0ull, most = 0;
+    unsigned count = 0;
+    Range *range = site.range;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        uintptr_t a = address[__builtin_ctz(left)];
+        if (UNLIKELY(a - range->low >= range->bytes)) range = find(a);
+        touch(*range, a, site.size);
+        uint64_t s = a / 32;
+        sector[count++] = s;
+        least = s < least ? s : least;
+        most = s > most ? s : most;
+    }
+    site.requests++;
+    if (most - least < 64) {
+        uint64_t set = 0;
+        for (unsigned i = 0; i < count; i++) set |= 1ull << (sector[i] - least);
+        site.units += __builtin_popcountll(set);
+    } else {
+        site.units += distinct(sector, count);
+    }
+    site.bytes += (uint64_t)count * site.size;
+}
+
+// 32 banks of 4 bytes: a bank serves one word at a time, to any number of lanes. Lanes that move 8 or 16 bytes each are
+// served half a warp or a quarter at a time.
+void count_shared(Site &site, const uintptr_t *address, uint32_t mask) {
+    unsigned group = site.size <= 4 ? 32 : site.size == 8 ? 16 : 8, words = site.size <= 4 ? 1 : site.size / 4;
+    site.requests++;
+    site.bytes += (uint64_t)__builtin_popcount(mask) * site.size;
+    for (unsigned first = 0; first < warp_size; first += group) {
+        uint32_t left = group == 32 ? mask : mask >> first & ((1u << group) - 1);
+        if (!left) continue;
+        uint64_t held[32][32];
+        uint8_t depth[32] = {};
+        unsigned deepest = 0;
+        for (; left; left &= left - 1) {
+            uint64_t w = address[first + __builtin_ctz(left)] / 4;
+            for (unsigned i = 0; i < words; i++, w++) {
+                unsigned bank = w % 32, d = 0;
+                while (d < depth[bank] && held[bank][d] != w) d++;
+                if (d == depth[bank]) {
+                    held[bank][d] = w;
+                    depth[bank] = d + 1;
+                    if (d + 1 > deepest) deepest = d + 1;
+                }
+            }
+        }
+        site.units += deepest;
+        site.ideal++;
+    }
+}
+
+void count_constant(Site &site, const uintptr_t *address, uint32_t mask) {
+    uint64_t values[warp_size];
+    unsigned count = 0;
+    bool same = true;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        values[count] = address[__builtin_ctz(left)];
+        same &= values[count] == values[0];
+        count++;
+    }
+    site.requests++;
+    site.ideal++;
+    site.units += same ? 1 : distinct(values, count);
+    site.bytes += (uint64_t)count * site.size;
+}
+
+void count(Site &site, const uintptr_t *address, uint32_t mask) {
+    switch (site.space) {
+        case global_space: return count_global(site, address, mask);
+        case shared_space: return count_shared(site, address, mask);
+        case constant_space: return count_constant(site, address, mask);
+        default: site.requests++;
+    }
+}
+
+// ---- A warp's logs --------------------------------------------------------------------------------------------------------
+
+struct Instruction {
+    uint32_t mask;
+    unsigned site;
+    uintptr_t address[warp_size];
+};
+
+// Match the logs of lanes that took different ways: the n-th entry of a site in each.
+void match_diverged(Lane *lanes) {
+    static std::vector<unsigned> most(most_sites), executed(most_sites), first(most_sites), met, touched;
+    static std::vector<Instruction> instructions;
+    met.clear();
+    for (unsigned l = 0; l < warp_size; l++) {
+        touched.clear();
+        for (uint64_t *e = lanes[l].begin; e < lanes[l].next; e++) {
+            unsigned site = *e % most_sites;
+            if (executed[site]++ == 0) touched.push_back(site);
+        }
+        for (unsigned site : touched) {
+            if (!most[site]) met.push_back(site);
+            if (executed[site] > most[site]) most[site] = executed[site];
+            executed[site] = 0;
+        }
+    }
+    unsigned total = 0;
+    for (unsigned site : met) {
+        first[site] = total;
+        total += most[site];
+        most[site] = 0;
+    }
+    instructions.resize(total);
+    for (Instruction &i : instructions) i.mask = 0;
+    for (unsigned l = 0; l < warp_size; l++) {
+        for (uint64_t *e = lanes[l].begin; e < lanes[l].next; e++) {
+            unsigned site = *e % most_sites;
+            Instruction &i = instructions[first[site] + executed[site]++];
+            i.mask |= 1u << l;
+            i.site = site;
+            i.address[l] = *e >> site_bits;
+        }
+        for (unsigned site : met) executed[site] = 0;
+    }
+    for (const Instruction &i : instructions) count(state.sites[i.site], i.address, i.mask);
+}
+
+void match(unsigned warp) {
+    Lane *lanes = &state.lanes[warp * warp_size];
+    uint32_t mask = 0;
+    size_t length = 0;
+    unsigned leader = 0;
+    bool together = true;
+    for (unsigned l = 0; l < warp_size; l++) {
+        size_t n = lanes[l].next - lanes[l].begin;
+        if (!n) continue;
+        if (!mask) length = n, leader = l;
+        together &= n == length;
+        mask |= 1u << l;
+    }
+    if (!mask) return;
+    const uint64_t *reference = lanes[leader].begin;
+    for (unsigned l = leader + 1; l < warp_size && together; l++) {
+        if (!(mask >> l & 1)) continue;
+        const uint64_t *own = lanes[l].begin;
+        uint64_t difference = 0;
+        for (size_t i = 0; i < length; i++) difference |= (own[i] ^ reference[i]) % most_sites;
+        together = difference == 0;
+    }
+    if (together) {
+        uintptr_t address[warp_size];
+        for (size_t i = 0; i < length; i++) {
+            for (uint32_t left = mask; left; left &= left - 1) {
+                unsigned l = __builtin_ctz(left);
+                address[l] = lanes[l].begin[i] >> site_bits;
+            }
+            count(state.sites[reference[i] % most_sites], address, mask);
+        }
+    } else {
+        match_diverged(lanes);
+    }
+    for (unsigned l = 0; l < warp_size; l++) lanes[l].next = lanes[l].begin;
+}
+
+void give_buffer(unsigned warp) {
+    if (state.free_buffers.empty()) leave_launch("check mode ran out of logs");
+    int buffer = state.buffer_of[warp] = state.free_buffers.back();
+    state.free_buffers.pop_back();
+    for (unsigned l = 0; l < warp_size; l++) {
+        Lane &mine = state.lanes[warp * warp_size + l];
+        mine.begin = mine.next = state.logs + (buffer * warp_size + l) * log_pitch;
+        mine.end = mine.begin + log_entries;
+        mine.last_store = 0;
+        mine.thread = warp * warp_size + l;
+    }
+}
+
+// ---- The hooks ------------------------------------------------------------------------------------------------------------
+
+template <Operation operation, bool keep = false>
+inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from) {
+    uintptr_t at = (uintptr_t)from - state.text_begin, address = (uintptr_t)pointer;
+    if (UNLIKELY(at >= state.text_bytes)) return;
+    unsigned index = state.site_at[at];
+    const Site *site = &state.sites[index];
+    if (UNLIKELY(address - site->low > site->span || !index)) {
+        index = locate(at, address, size, operation);
+        site = &state.sites[index];
+    }
+    if (UNLIKELY(address & (size - 1)) && !(size & (size - 1)))
+        refuse(site->pc, operation, address, size, true);
+    if (site->space == unwatched_space) return;
+    if (operation == load && !keep) {
+        if (address == lane->last_store) return;
+    } else {
+        lane->last_store = keep || operation == atomic ? 0 : address;
+    }
+    *lane->next++ = (uint64_t)address << site_bits | index;
+    if (UNLIKELY(lane->next == lane->end)) labkit::follow(park_lane());
+}
+
+// Longer than a register: what a GPU's compiler would make of it, 16 bytes at a time and the rest in smaller ones.
+template <Operation operation> void access_range(char *address, size_t bytes, void *from) {
+    size_t step = 16;
+    while ((uintptr_t)address % step || bytes % step) step /= 2;
+    for (size_t at = 0; at < bytes; at += step) access<operation, true>(address + at, step, from);
+}
+
+}  // namespace
+
+extern "C" {
+#define FROM __builtin_return_address(0)
+#define HOOKS(size)                                                                                              \
+    EXPORT void __tsan_read##size(void *p) { access<load>(p, size, FROM); }                                      \
+    EXPORT void __tsan_write##size(void *p) { access<store>(p, size, FROM); }                                    \
+    EXPORT void __tsan_volatile_read##size(void *p) { access<load, true>(p, size, FROM); }                       \
+    EXPORT void __tsan_volatile_write##size(void *p) { access<store, true>(p, size, FROM); }                     \
+    EXPORT void __tsan_unaligned_read##size(void *p) { access_range<load>((char *)p, size, FROM); }              \
+    EXPORT void __tsan_unaligned_write##size(void *p) { access_range<store>((char *)p, size, FROM); }            \
+    EXPORT void __tsan_unaligned_volatile_read##size(void *p) { access_range<load>((char *)p, size, FROM); }     \
+    EXPORT void __tsan_unaligned_volatile_write##size(void *p) { access_range<store>((char *)p, size, FROM); }
+HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
+EXPORT void __tsan_read_range(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
+EXPORT void __tsan_write_range(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
+EXPORT void __tsan_init() {}
+EXPORT void __tsan_func_entry(void *) {}
+EXPORT void __tsan_func_exit() {}
+EXPORT void __tsan_vptr_update(void **, void *) {}
+EXPORT void __tsan_vptr_read(void **) {}
+EXPORT void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+EXPORT void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+
+// The load before a compare-and-swap loop is part of it and not counted; of the swaps, the one that succeeds is.
+#define FETCH(bits, T, name, builtin)                                                                            \
+    EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T value, int) {                                         \
+        access<atomic>((void *)p, sizeof(T), FROM);                                                              \
+        return builtin(p, value, __ATOMIC_SEQ_CST);                                                              \
+    }
+#define EXCHANGE(bits, T, name)                                                                                  \
+    EXPORT int __tsan_atomic##bits##_compare_exchange_##name(volatile T *p, T *expected, T value, int, int) {    \
+        access<atomic>((void *)p, sizeof(T), FROM);                                                              \
+        return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
+    }
+#define ATOMICS(bits, T)                                                                                         \
+    EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int) {                                              \
+        check_only((void *)p, sizeof(T), FROM);                                                                  \
+        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                             \
+    }                                                                                                            \
+    EXPORT void __tsan_atomic##bits##_store(volatile T *p, T value, int) {                                       \
+        access<atomic>((void *)p, sizeof(T), FROM);                                                              \
+        __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                                            \
+    }                                                                                                            \
+    FETCH(bits, T, exchange, __atomic_exchange_n)                                                                \
+    FETCH(bits, T, fetch_add, __atomic_fetch_add)                                                                \
+    FETCH(bits, T, fetch_sub, __atomic_fetch_sub)                                                                \
+    FETCH(bits, T, fetch_and, __atomic_fetch_and)                                                                \
+    FETCH(bits, T, fetch_or, __atomic_fetch_or)                                                                  \
+    FETCH(bits, T, fetch_xor, __atomic_fetch_xor)                                                                \
+    FETCH(bits, T, fetch_nand, __atomic_fetch_nand)                                                              \
+    EXCHANGE(bits, T, strong) EXCHANGE(bits, T, weak)                                                            \
+    EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T expected, T value, int, int) {          \
+        access<atomic>((void *)p, sizeof(T), FROM);                                                              \
+        __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);             \
+        return expected;                                                                                         \
+    }
+
+static void check_only(void *pointer, unsigned size, void *from) {
+    uintptr_t at = (uintptr_t)from - state.text_begin;
+    if (at < state.text_bytes) locate(at, (uintptr_t)pointer, size, atomic);
+}
+
+ATOMICS(8, uint8_t) ATOMICS(16, uint16_t) ATOMICS(32, uint32_t) ATOMICS(64, uint64_t)
+}
+
+// ---- What the runtime calls -------------------------------------------------------------------------------------------------
+
+void watch_launch(const Launch &launch, char *dynamic_shared, char *static_shared) {
+    state.launch = &launch;
+    state.module = launch.module;
+    state.text_begin = launch.text_begin;
+    state.text_bytes = launch.text_end - launch.text_begin;
+    if (state.module->site_at.empty()) {
+        state.module->site_at.assign(state.text_bytes, 0);
+        state.sites_of[state.module].assign(1, Site());
+    }
+    state.all_sites = &state.sites_of[state.module];
+    state.sites = state.all_sites->data();
+    state.site_at = state.module->site_at.data();
+    for (Site &site : *state.all_sites) {
+        site.low = site.span = 0;
+        site.requests = site.units = site.ideal = site.bytes = 0;
+    }
+    state.ranges.clear();
+    visit_allocations([](const char *base, size_t bytes, uint8_t *written, void *) {
+        state.ranges.push_back({(uintptr_t)base, bytes, global_space, nullptr, nullptr, written});
+    }, nullptr);
+    for (const Range &variable : state.module->variables) state.ranges.push_back(variable);
+    for (const WatchedModule::Shared &s : state.module->shared)
+        state.ranges.push_back({(uintptr_t)static_shared + s.offset, s.bytes, shared_space, s.name.c_str(), nullptr, nullptr});
+    if (launch.dynamic_shared)
+        state.ranges.push_back({(uintptr_t)dynamic_shared, launch.dynamic_shared, shared_space, nullptr, nullptr, nullptr});
+    auto unwatched = [](const void *address, size_t bytes) {
+        state.ranges.push_back({(uintptr_t)address, bytes, unwatched_space, nullptr, nullptr, nullptr});
+    };
+    unwatched(launch.arguments, launch.arguments_bytes);
+    for (const Index *index : {&threadIdx, &blockIdx, &blockDim, &gridDim}) unwatched(index, sizeof *index);
+    unwatched(&labkit_dynamic_shared, sizeof labkit_dynamic_shared);
+    unwatched(&labkit_spins, sizeof labkit_spins);
+    unwatched(&labkit_votes, sizeof labkit_votes);
+    unwatched(&labkit_voters, sizeof labkit_voters);
+    std::sort(state.ranges.begin(), state.ranges.end(), [](const Range &a, const Range &b) { return a.low < b.low; });
+    state.stacks.bytes = 0;
+    state.findings.clear();
+    state.blocks = state.barriers = 0;
+    if (!state.logs) {
+        state.logs = (uint64_t *)mmap(nullptr, most_warps * warp_size * log_pitch * 8, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (state.logs == MAP_FAILED) {
+            perror("labkit: no memory for check mode's logs");
+            abort();
+        }
+    }
+    for (int &buffer : state.buffer_of) buffer = -1;
+    state.free_buffers.clear();
+    for (int i = most_warps; i-- > 0;) state.free_buffers.push_back(i);
+}
+
+void watch_block(Index at, unsigned threads) {
+    state.block = at;
+    state.threads = threads;
+    state.blocks++;
+    memset(state.waiting, 0, sizeof state.waiting);
+}
+
+void watch_thread(unsigned thread) {
+    if (UNLIKELY(state.buffer_of[thread / warp_size] < 0)) give_buffer(thread / warp_size);
+    lane = &state.lanes[thread];
+}
+
+bool watch_stop(unsigned thread, unsigned live, bool barrier) {
+    unsigned warp = thread / warp_size;
+    if (barrier) {
+        state.waiting[warp]++;
+        state.lanes[thread].last_store = 0;
+    }
+    if (state.waiting[warp] != (unsigned)__builtin_popcount(live)) return false;
+    watch_match(warp);
+    return true;
+}
+
+void watch_match(unsigned warp) {
+    if (state.buffer_of[warp] < 0) return;
+    match(warp);
+    state.free_buffers.push_back(state.buffer_of[warp]);
+    state.buffer_of[warp] = -1;
+}
+
+void watch_resumed(unsigned warp, unsigned lanes) { state.waiting[warp] -= lanes; }
+
+void watch_meeting(unsigned, unsigned) {}
+
+void watch_barrier_released() {
+    for (unsigned &count : state.waiting) {
+        state.barriers += count != 0;
+        count = 0;
+    }
+}
+
+// ---- Records ----------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string quoted(const std::string &text) {
+    std::string result = "\"";
+    for (char c : text) {
+        if (c == '"' || c == '\\') result += '\\';
+        if ((unsigned char)c < 32) result += format("\\u%04x", c);
+        else result += c;
+    }
+    return result + "\"";
+}
+
+std::string triple(Index i) { return format("[%u,%u,%u]", i.x, i.y, i.z); }
+
+std::string text_of(const Finding &f) {
+    std::string text = format("{\"tool\":\"%s\",\"kind\":%s,\"pc\":%u,\"block\":%s,\"thread\":%s,\"address\":%zu,\"size\":%zu,"
+                              "\"count\":%zu,\"message\":%s", f.tool, quoted(f.kind).c_str(), f.pc, triple(f.block).c_str(),
+                              triple(f.thread).c_str(), (size_t)f.address, f.size, (size_t)f.count, quoted(f.message).c_str());
+    if (f.has_other) text += format(",\"other_pc\":%u,\"other_thread\":%s", f.other_pc, triple(f.other_thread).c_str());
+    if (f.has_buffer)
+        text += format(",\"buffer\":{\"base\":%zu,\"bytes\":%zu,\"offset\":%ld,\"missed_by\":%ld}", (size_t)f.base, f.bytes,
+                       f.offset, f.missed_by);
+    return text + "}";
+}
+
+}  // namespace
+
+void watch_end(bool whole, const std::string &error) {
+    size_t unique = 0;
+    for (Range &range : state.ranges) {
+        if (!range.touched) continue;
+        for (size_t i = 0; i < range.bytes / 64 + 2; i++) unique += __builtin_popcountll(range.touched[i]);
+        free(range.touched);
+        range.touched = nullptr;
+    }
+    const Launch &launch = *state.launch;
+    uint64_t blocks = (uint64_t)launch.grid.x * launch.grid.y * launch.grid.z;
+    std::string text = format("{\"index\":%zu,\"kernel\":%s,\"module\":%s,\"grid\":%s,\"block\":%s,\"shared\":%zu,"
+                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"unique_bytes\":%zu",
+                              (size_t)state.launches++, quoted(launch.kernel).c_str(), quoted(state.module->path).c_str(),
+                              triple(launch.grid).c_str(), triple(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
+                              (size_t)state.blocks, whole ? "true" : "false", (size_t)state.barriers, unique);
+    text += ",\"error\":" + quoted(error) + ",\"sites\":[";
+    static const char *const spaces[] = {"global", "shared", "constant", "local"}, *const operations[] = {"ld", "st", "atom"};
+    bool first = true;
+    for (const Site &s : *state.all_sites) {
+        if (!s.requests) continue;
+        text += format("%s{\"pc\":%u,\"space\":\"%s\",\"op\":\"%s\",\"size\":%u,\"requests\":%zu,\"units\":%zu,\"ideal\":%zu,\"bytes\":%zu}",
+                       first ? "" : ",", s.pc, spaces[s.space], operations[s.operation], s.size, (size_t)s.requests,
+                       (size_t)s.units, (size_t)s.ideal, (size_t)s.bytes);
+        first = false;
+    }
+    text += "],\"findings\":[";
+    for (const Finding &f : state.findings) text += (&f == &state.findings[0] ? "" : ",") + text_of(f);
+    text += "]}\n";
+    state.text_bytes = 0;
+    std::lock_guard<std::mutex> lock(taking);
+    finished += text;
+}
+
+extern "C" EXPORT size_t lk_check_take(char *text, size_t bytes) {
+    std::lock_guard<std::mutex> lock(taking);
+    size_t count = finished.size() < bytes ? finished.size() : bytes;
+    memcpy(text, finished.data(), count);
+    finished.erase(0, count);
+    return count;
+}
+#endif
