@@ -33,10 +33,15 @@ for _tool in TOOLS:
 # The sanitizer's calls are put in after most of the optimizer has run, so that what it keeps in registers stays there,
 # and before loops are vectorized. A struct is not split into its members: a float4 is one access.
 FLAGS = [
+    "-DLABKIT_CHECK",
     "-O2",
     "-g",
     "-gdwarf-4",  # older addr2line misread DWARF 5's file names
     "-fsanitize=thread",
+    "-fsanitize-coverage=trace-pc",  # where lanes of a warp go different ways
+    "-fno-reorder-blocks",  # the code stands in the order in which it runs, on which the matching of lanes relies
+    "-fno-jump-tables",
+    "-fno-thread-jumps",
     "--param=tsan-instrument-func-entry-exit=0",
     "--param=tsan-distinguish-volatile=1",
     "-fno-tree-sra",
@@ -163,7 +168,7 @@ def link(command, folder):
 
 _take = None
 _records = []
-_lines = {}  # (module, return address) -> (file, line)
+_lines = {}  # (module, return address) -> (file, line, whether the engine's own headers do it there)
 
 
 def attach(library):
@@ -210,13 +215,16 @@ def _locate(module, addresses):
 
 
 def _place(text):
-    """The innermost (file, line) that is not the engine's own, else (None, None)."""
+    """The innermost file and line that are not the engine's own, and whether there are some of its own further in."""
+    inside = False
     for line in text.splitlines():
         file, _, number = line.split(" (discriminator")[0].rpartition(":")
         path = Path(file)
-        if number.isdigit() and int(number) and toolchain.INCLUDE not in path.parents and path.name != "kernel.cpp":
-            return _shown(path), int(number)
-    return None, None
+        if toolchain.INCLUDE in path.parents or path.name == "kernel.cpp":
+            inside = True
+        elif number.isdigit() and int(number):
+            return _shown(path), int(number), inside
+    return None, None, True
 
 
 def _shown(path):
@@ -252,12 +260,12 @@ def _record(raw):
     counts["lab__unique_bytes_global.sum"] = raw["unique_bytes"]
     sites = {}
     for raw_site in raw["sites"]:
-        file, line = _lines[raw["module"], raw_site["pc"]]
+        file, line, inside = _lines[raw["module"], raw_site["pc"]]
         space, op = raw_site["space"], raw_site["op"]
         kind, requests, units = f"{space} {op}", raw_site["requests"], raw_site["units"]
         extra = units - raw_site["ideal"]
         if space == "local":
-            if file is None:  # the engine's own exchange of values between lanes
+            if inside:  # the engine's own exchange of values between lanes
                 continue
             counts["lab__local_requests.sum"] += requests
             measured = {}
@@ -283,10 +291,10 @@ def _record(raw):
 
 
 def _finding(raw, f):
-    file, line = _lines[raw["module"], f["pc"]]
+    file, line, _ = _lines[raw["module"], f["pc"]]
     other = None
     if "other_pc" in f:
-        other_file, other_line = _lines[raw["module"], f["other_pc"]]
+        other_file, other_line, _ = _lines[raw["module"], f["other_pc"]]
         other = {"file": other_file, "line": other_line, "thread": tuple(f["other_thread"])}
     return Finding(
         f["tool"], f["kind"], raw["kernel"], file, line, tuple(f["block"]), tuple(f["thread"]), other,

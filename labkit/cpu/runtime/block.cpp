@@ -316,14 +316,14 @@ static inline __attribute__((always_inline)) Switch suspend(Block &b, Fiber *me)
 }
 
 static void release_barrier(Block &b);
-static void end_meeting(Block &b, Warp &w, Meeting *meeting);
+static void end_meeting(Block &b, Warp &w, Meeting *meeting, void *from);
 
 // A thread has ended: those who waited only for it may go on.
 static __attribute__((noinline)) void release_waiting(Block &b, Warp &w) {
     if (b.arrived && b.arrived == b.live) release_barrier(b);
     for (Meeting *m = w.meetings, *next; m; m = next) {
         next = m->next;
-        if (m->arrived == (m->mask & w.live)) end_meeting(b, w, m);
+        if (m->arrived == (m->mask & w.live)) end_meeting(b, w, m, nullptr);
     }
 }
 
@@ -415,14 +415,17 @@ EXPORT Switch arrive(int predicate, const char *what, const char *file, int line
 
 // ---- What kernels call: warps -------------------------------------------------------------------------------------------
 
-static void end_meeting(Block &b, Warp &w, Meeting *meeting) {
+static void end_meeting(Block &b, Warp &w, Meeting *meeting, [[maybe_unused]] void *from) {
     Meeting **link = &w.meetings;
     while (*link != meeting) link = &(*link)->next;
     *link = meeting->next;
 #ifdef LABKIT_CHECK
-    watch_meeting(&w - b.warps, meeting->arrived);
+    watch_meeting(&w - b.warps, meeting->arrived, from);
 #endif
     if (meeting->combine && meeting->arrived) meeting->combine(meeting->lanes, meeting->arrived);
+#ifdef LABKIT_CHECK
+    watch_met();
+#endif
     b.ready.take_all(meeting->waiting);
 }
 
@@ -454,7 +457,7 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     meeting->lanes[lane] = mine;
     meeting->arrived |= 1u << lane;
     if (meeting->arrived == (mask & w.live)) {
-        end_meeting(b, w, meeting);
+        end_meeting(b, w, meeting, __builtin_return_address(0));
         return {&me->context, &me->context};
     }
     me->what = what;
@@ -669,13 +672,17 @@ Switch park_lane() {
     return suspend(b, me);
 }
 
-// The stacks of the fibers made together, if the address lies there.
-bool in_stacks(uintptr_t address, Range &stacks) {
+// The stacks of the fibers made together if the address lies there, or the fibers themselves, where lanes meet.
+bool in_stacks(uintptr_t address, Range &range) {
     for (size_t i = 0; i < block->fibers.size(); i += slab_fibers) {
-        uintptr_t low = ((uintptr_t)block->fibers[i]->top - stack_pitch + page - 1) / page * page;
-        if (address - low >= slab_fibers * stack_pitch) continue;
-        stacks.low = low;
-        stacks.bytes = slab_fibers * stack_pitch;
+        uintptr_t fibers = (uintptr_t)block->fibers[i];
+        uintptr_t stacks = ((uintptr_t)block->fibers[i]->top - stack_pitch + page - 1) / page * page;
+        if (address - stacks < slab_fibers * stack_pitch)
+            range = {stacks, slab_fibers * stack_pitch, local_space, nullptr, nullptr, nullptr};
+        else if (address - fibers < slab_fibers * sizeof(Fiber))
+            range = {fibers, slab_fibers * sizeof(Fiber), unwatched_space, nullptr, nullptr, nullptr};
+        else
+            continue;
         return true;
     }
     return false;

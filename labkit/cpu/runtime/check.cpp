@@ -4,10 +4,9 @@
 // access calls one with its address, and the return address tells which access of the code it is (a site).
 //
 // Before the access, the hook looks up what the address belongs to and refuses what belongs to nothing. Then it appends
-// the access to the log of its lane. When all lanes of a warp have stopped at a barrier or ended, their logs are matched:
-// the n-th execution of a site by each lane is one instruction of the warp. That is what a GPU does where all lanes take
-// the same way; where lanes of a warp run a loop different numbers of times, it stands for lanes that meet again at each
-// iteration.
+// the access to the log of its lane, where another hook notes each step from one stretch of straight code to the next.
+// When all lanes of a warp have stopped at a barrier or ended, their logs are matched: lanes that stand at the same place
+// go on together, as one instruction of the warp, and of several places the first one in the code goes first.
 //
 // A warp instruction then becomes a request as the hardware would make it: distinct 32-byte sectors of global memory,
 // passes over 32 banks of shared memory, distinct addresses of constant memory.
@@ -77,6 +76,16 @@ struct Finding {
     uint64_t count;
 };
 
+// Who touched a byte of shared memory last: a write, and reads by up to two threads since.
+struct Touch {
+    uint32_t epoch = 0, clock = 0;
+    uint16_t thread = 0, site = 0;
+};
+struct Cell {
+    Touch write, read[2];
+    bool atomic = false;
+};
+
 struct State {
     const Launch *launch = nullptr;
     WatchedModule *module = nullptr;
@@ -99,6 +108,17 @@ struct State {
 
     uint64_t launches = 0, blocks = 0, barriers = 0;
     std::vector<Finding> findings;
+
+    // What the last lane to arrive does for all lanes that have met: its accesses, and for whom.
+    uintptr_t together = 0;
+    unsigned together_lanes = 0, together_warp = 0;
+    std::vector<uint64_t> together_log;
+
+    bool racecheck = false, initcheck = false, examines = false;
+    uintptr_t shared_low[2] = {}, shared_bytes[2] = {};   // static, dynamic
+    std::vector<Cell> cells[2];                      // one a byte of shared memory
+    uint32_t epoch = 0, block_epoch = 0;             // a barrier, and a block, begins a new one
+    uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the other's time, as far as lane knows
 };
 
 State state;
@@ -106,11 +126,6 @@ Lane *lane = &state.lanes[0];
 
 std::mutex taking;
 std::string finished;                                // records as JSON lines, until Python takes them
-
-bool wanted(const char *tool) {
-    static const std::string tools = getenv("LABKIT_CHECK") ? getenv("LABKIT_CHECK") : "";
-    return tools.find(tool) != std::string::npos;
-}
 
 Index index_of(unsigned thread) {
     const Index &size = state.launch->block;
@@ -185,7 +200,7 @@ const char *word(Operation operation) {
         f.message = format("%s at %p, far from every allocation", what.c_str(), (void *)address);
     }
     std::string sentence = f.message;
-    if (wanted("memcheck")) state.findings.push_back(f);
+    if (watches("memcheck")) state.findings.push_back(f);
     leave_launch(sentence);
 }
 
@@ -210,7 +225,8 @@ __attribute__((noinline)) unsigned locate(uintptr_t at, uintptr_t address, unsig
     uint32_t pc = (uint32_t)(state.text_begin + at - state.module->base);
     if (!range || address - range->low + size > range->bytes) refuse(pc, operation, address, size, false);
     unsigned index = state.site_at[at];
-    while (index && state.sites[index].space != range->space) index = state.sites[index].next;
+    auto fits = [&](const Site &s) { return s.space == range->space && s.operation == operation && s.size == size; };
+    while (index && !fits(state.sites[index])) index = state.sites[index].next;
     if (!index) {
         index = new_site(at, operation, size, range->space);
     } else if (index != state.site_at[at]) {         // to the front of its list
@@ -316,54 +332,41 @@ void count(Site &site, const uintptr_t *address, uint32_t mask) {
         case global_space: return count_global(site, address, mask);
         case shared_space: return count_shared(site, address, mask);
         case constant_space: return count_constant(site, address, mask);
-        default: site.requests++;
+        case local_space: site.requests++; return;
+        default: return;
     }
 }
 
 // ---- A warp's logs --------------------------------------------------------------------------------------------------------
 
-struct Instruction {
-    uint32_t mask;
-    unsigned site;
-    uintptr_t address[warp_size];
-};
-
-// Match the logs of lanes that took different ways: the n-th entry of a site in each.
+// Match the logs of lanes that took different ways. Of the places where the lanes stand, the first one in the code goes
+// on, with all lanes that stand there: lanes still in a loop finish it before those behind it continue, and both sides of
+// a branch meet again behind it.
 void match_diverged(Lane *lanes) {
-    static std::vector<unsigned> most(most_sites), executed(most_sites), first(most_sites), met, touched;
-    static std::vector<Instruction> instructions;
-    met.clear();
+    const uint64_t *at[warp_size];
+    uintptr_t address[warp_size];
+    uint32_t left = 0;
     for (unsigned l = 0; l < warp_size; l++) {
-        touched.clear();
-        for (uint64_t *e = lanes[l].begin; e < lanes[l].next; e++) {
-            unsigned site = *e % most_sites;
-            if (executed[site]++ == 0) touched.push_back(site);
-        }
-        for (unsigned site : touched) {
-            if (!most[site]) met.push_back(site);
-            if (executed[site] > most[site]) most[site] = executed[site];
-            executed[site] = 0;
-        }
+        at[l] = lanes[l].begin;
+        if (at[l] != lanes[l].next) left |= 1u << l;
     }
-    unsigned total = 0;
-    for (unsigned site : met) {
-        first[site] = total;
-        total += most[site];
-        most[site] = 0;
-    }
-    instructions.resize(total);
-    for (Instruction &i : instructions) i.mask = 0;
-    for (unsigned l = 0; l < warp_size; l++) {
-        for (uint64_t *e = lanes[l].begin; e < lanes[l].next; e++) {
-            unsigned site = *e % most_sites;
-            Instruction &i = instructions[first[site] + executed[site]++];
-            i.mask |= 1u << l;
-            i.site = site;
-            i.address[l] = *e >> site_bits;
+    while (left) {
+        uint32_t mask = 0, first = UINT32_MAX;
+        unsigned chosen = 0;
+        for (uint32_t rest = left; rest; rest &= rest - 1) {
+            unsigned l = __builtin_ctz(rest), site = *at[l] % most_sites;
+            uint32_t pc = state.sites[site].pc;
+            if (pc > first || (pc == first && site != chosen)) continue;
+            if (pc < first) mask = 0, first = pc, chosen = site;
+            mask |= 1u << l;
         }
-        for (unsigned site : met) executed[site] = 0;
+        for (uint32_t rest = mask; rest; rest &= rest - 1) {
+            unsigned l = __builtin_ctz(rest);
+            address[l] = *at[l]++ >> site_bits;
+            if (at[l] == lanes[l].next) left &= ~(1u << l);
+        }
+        count(state.sites[chosen], address, mask);
     }
-    for (const Instruction &i : instructions) count(state.sites[i.site], i.address, i.mask);
 }
 
 void match(unsigned warp) {
@@ -416,12 +419,128 @@ void give_buffer(unsigned warp) {
     }
 }
 
+// ---- Shared memory: races, and memory that nobody wrote ---------------------------------------------------------------------
+
+void report(const char *tool, const char *kind, uint32_t pc, unsigned thread, const Touch *other, uintptr_t address, size_t size,
+            const std::string &message) {
+    uint32_t other_pc = other ? state.sites[other->site].pc : 0;
+    for (Finding &f : state.findings)
+        if (f.pc == pc && f.other_pc == other_pc && f.kind == kind) {
+            f.count++;
+            return;
+        }
+    Finding f{};
+    f.tool = tool;
+    f.kind = kind;
+    f.message = message;
+    f.pc = pc;
+    f.block = state.block;
+    f.thread = index_of(thread);
+    f.address = address;
+    f.size = size;
+    f.count = 1;
+    if (other) {
+        f.has_other = true;
+        f.other_pc = other_pc;
+        f.other_thread = index_of(other->thread);
+    }
+    if (const Range *range = find(address)) {
+        f.has_buffer = true;
+        f.base = range->low;
+        f.bytes = range->bytes;
+        f.offset = (long)(address - range->low);
+    }
+    state.findings.push_back(f);
+}
+
+// Did the other access come before this one for sure, or is it this thread's own?
+bool ordered(const Touch &other, unsigned thread) {
+    if (other.epoch != state.epoch || other.thread == thread) return true;
+    unsigned warp = thread / warp_size;
+    return other.thread / warp_size == warp && state.clocks[warp][thread % warp_size][other.thread % warp_size] >= other.clock;
+}
+
+void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address, size_t size, const char *both) {
+    Index a = index_of(thread), b = index_of(other.thread);
+    const Range *range = find(address);
+    report("racecheck", "race", state.sites[site].pc, thread, &other, address, size,
+           format("threads (%u,%u,%u) and (%u,%u,%u) of a block %s byte %zu of %s without a barrier between", b.x, b.y, b.z, a.x,
+                  a.y, a.z, both, range ? (size_t)(address - range->low) : 0,
+                  range && range->name ? format("the __shared__ array %s", range->name).c_str() : "dynamic shared memory"));
+}
+
+__attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread) {
+    const Site &site = state.sites[index];
+    Operation operation = site.operation;
+    if (site.space == global_space) {
+        if (!state.initcheck) return;
+        Range *range = site.range;
+        if (!range->written) return;
+        uint8_t *written = range->written + (address - range->low);
+        if (operation != load) memset(written, 1, size);
+        else if (memchr(written, 0, size))
+            report("initcheck", "uninitialized", site.pc, thread, nullptr, address, size,
+                   format("read of %u bytes of global memory that nobody has written, at byte %zu of an allocation of %zu bytes",
+                          size, (size_t)(address - range->low), range->bytes));
+        return;
+    }
+    if (site.space != shared_space) return;
+    unsigned part = address - state.shared_low[0] < state.shared_bytes[0] ? 0 : 1;
+    Cell *cells = &state.cells[part][address - state.shared_low[part]];
+    Touch now;
+    now.epoch = state.epoch;
+    now.thread = thread;
+    now.site = index;
+    if (state.racecheck) now.clock = state.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
+    for (unsigned i = 0; i < size; i++) {
+        Cell &cell = cells[i];
+        bool unwritten = cell.write.epoch < state.block_epoch;
+        if (state.initcheck && operation == load && unwritten) {
+            report("initcheck", "uninitialized", site.pc, thread, nullptr, address + i, size,
+                   format("read of %u bytes of shared memory that no thread of this block has written", size));
+            return;
+        }
+        if (state.racecheck) {
+            bool both_atomic = operation == atomic && cell.atomic;
+            if (!unwritten && !both_atomic && !ordered(cell.write, thread))
+                return race(index, thread, cell.write, address + i, size, operation == load ? "write and read" : "both write");
+            if (operation != load)
+                for (const Touch &read : cell.read)
+                    if (read.epoch && !ordered(read, thread))
+                        return race(index, thread, read, address + i, size, "read and write");
+        }
+        if (operation != load) {
+            cell.write = now;
+            cell.atomic = operation == atomic;
+        } else {
+            // Keep readers of two warps, or else of two threads: what a later write has to come after.
+            Touch &first = cell.read[0];
+            bool same = first.epoch == state.epoch && first.thread / warp_size == thread / warp_size;
+            if (first.epoch != state.epoch) cell.read[0] = now, cell.read[1] = Touch();
+            else if (first.thread == thread) first = now;
+            else if (!same || cell.read[1].epoch != state.epoch
+                     || cell.read[1].thread / warp_size == thread / warp_size) cell.read[1] = now;
+        }
+    }
+}
+
+// An access that one lane makes for all: whose it is, is not known.
+__attribute__((noinline)) void access_together(uintptr_t address, unsigned size, Operation operation) {
+    if (state.together == 1) return;
+    unsigned index = locate(state.together - state.text_begin, address, size, operation);
+    const Site &site = state.sites[index];
+    if (site.space == unwatched_space || site.space == local_space) return;
+    if (state.examines) examine(index, address, size, state.together_warp * warp_size + __builtin_ctz(state.together_lanes));
+    state.together_log.push_back((uint64_t)address << site_bits | index);
+}
+
 // ---- The hooks ------------------------------------------------------------------------------------------------------------
 
 template <Operation operation, bool keep = false>
 inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from) {
     uintptr_t at = (uintptr_t)from - state.text_begin, address = (uintptr_t)pointer;
     if (UNLIKELY(at >= state.text_bytes)) return;
+    if (UNLIKELY(state.together)) return access_together(address, size, operation);
     unsigned index = state.site_at[at];
     const Site *site = &state.sites[index];
     if (UNLIKELY(address - site->low > site->span || !index)) {
@@ -431,6 +550,7 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
     if (UNLIKELY(address & (size - 1)) && !(size & (size - 1)))
         refuse(site->pc, operation, address, size, true);
     if (site->space == unwatched_space) return;
+    if (UNLIKELY(state.examines)) examine(index, address, size, lane->thread);
     if (operation == load && !keep) {
         if (address == lane->last_store) return;
     } else {
@@ -463,6 +583,16 @@ extern "C" {
 HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
 EXPORT void __tsan_read_range(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
 EXPORT void __tsan_write_range(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
+EXPORT void labkit_reads(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
+EXPORT void labkit_writes(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
+EXPORT void __sanitizer_cov_trace_pc() {
+    uintptr_t at = (uintptr_t)FROM - state.text_begin;
+    if (UNLIKELY(at >= state.text_bytes) || state.together) return;
+    unsigned index = state.site_at[at];
+    if (UNLIKELY(!index)) index = new_site(at, load, 0, step_space);
+    *lane->next++ = index;
+    if (UNLIKELY(lane->next == lane->end)) labkit::follow(park_lane());
+}
 EXPORT void __tsan_init() {}
 EXPORT void __tsan_func_entry(void *) {}
 EXPORT void __tsan_func_exit() {}
@@ -507,13 +637,18 @@ EXPORT void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ
 
 static void check_only(void *pointer, unsigned size, void *from) {
     uintptr_t at = (uintptr_t)from - state.text_begin;
-    if (at < state.text_bytes) locate(at, (uintptr_t)pointer, size, atomic);
+    if (at < state.text_bytes) locate(at, (uintptr_t)pointer, size, load);
 }
 
 ATOMICS(8, uint8_t) ATOMICS(16, uint16_t) ATOMICS(32, uint32_t) ATOMICS(64, uint64_t)
 }
 
 // ---- What the runtime calls -------------------------------------------------------------------------------------------------
+
+bool watches(const char *tool) {
+    static const std::string tools = getenv("LABKIT_CHECK") ? getenv("LABKIT_CHECK") : "";
+    return tools.find(tool) != std::string::npos;
+}
 
 void watch_launch(const Launch &launch, char *dynamic_shared, char *static_shared) {
     state.launch = &launch;
@@ -537,7 +672,8 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     }, nullptr);
     for (const Range &variable : state.module->variables) state.ranges.push_back(variable);
     for (const WatchedModule::Shared &s : state.module->shared)
-        state.ranges.push_back({(uintptr_t)static_shared + s.offset, s.bytes, shared_space, s.name.c_str(), nullptr, nullptr});
+        state.ranges.push_back({(uintptr_t)static_shared + s.offset, s.bytes, s.guard ? unwatched_space : shared_space,
+                                s.name.c_str(), nullptr, nullptr});
     if (launch.dynamic_shared)
         state.ranges.push_back({(uintptr_t)dynamic_shared, launch.dynamic_shared, shared_space, nullptr, nullptr, nullptr});
     auto unwatched = [](const void *address, size_t bytes) {
@@ -551,6 +687,18 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     unwatched(&labkit_voters, sizeof labkit_voters);
     std::sort(state.ranges.begin(), state.ranges.end(), [](const Range &a, const Range &b) { return a.low < b.low; });
     state.stacks.bytes = 0;
+    state.together = 0;
+    state.together_log.clear();
+    state.racecheck = watches("racecheck");
+    state.initcheck = watches("initcheck");
+    state.examines = state.racecheck || state.initcheck;
+    state.shared_low[0] = (uintptr_t)static_shared;
+    state.shared_bytes[0] = launch.tls_bytes;
+    state.shared_low[1] = (uintptr_t)dynamic_shared;
+    state.shared_bytes[1] = launch.dynamic_shared;
+    if (state.examines)
+        for (int part : {0, 1}) state.cells[part].assign(state.shared_bytes[part], Cell());
+    state.epoch = 0;
     state.findings.clear();
     state.blocks = state.barriers = 0;
     if (!state.logs) {
@@ -566,10 +714,18 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     for (int i = most_warps; i-- > 0;) state.free_buffers.push_back(i);
 }
 
+static void reset_clocks() {
+    memset(state.clocks, 0, sizeof state.clocks);
+    for (auto &warp : state.clocks)
+        for (unsigned l = 0; l < warp_size; l++) warp[l][l] = 1;
+}
+
 void watch_block(Index at, unsigned threads) {
     state.block = at;
     state.threads = threads;
     state.blocks++;
+    state.block_epoch = ++state.epoch;
+    if (state.racecheck) reset_clocks();
     memset(state.waiting, 0, sizeof state.waiting);
 }
 
@@ -598,9 +754,48 @@ void watch_match(unsigned warp) {
 
 void watch_resumed(unsigned warp, unsigned lanes) { state.waiting[warp] -= lanes; }
 
-void watch_meeting(unsigned, unsigned) {}
+void watch_meeting(unsigned warp, unsigned lanes, void *from) {
+    state.together = from ? (uintptr_t)from : 1;
+    state.together_lanes = lanes;
+    state.together_warp = warp;
+    if (!state.racecheck) return;
+    // What happened before in one of them comes before what happens after in any of them.
+    uint32_t joined[warp_size] = {};
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        const uint32_t *known = state.clocks[warp][__builtin_ctz(left)];
+        for (unsigned l = 0; l < warp_size; l++) joined[l] = known[l] > joined[l] ? known[l] : joined[l];
+    }
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        unsigned lane = __builtin_ctz(left);
+        memcpy(state.clocks[warp][lane], joined, sizeof joined);
+        state.clocks[warp][lane][lane]++;
+    }
+}
+
+// The accesses made for all: an equal share of each site's is each lane's, in the order of the lanes.
+void watch_met() {
+    std::vector<uint64_t> &log = state.together_log;
+    state.together = 0;
+    if (log.empty()) return;
+    std::stable_sort(log.begin(), log.end(), [](uint64_t a, uint64_t b) { return a % most_sites < b % most_sites; });
+    unsigned lanes = __builtin_popcount(state.together_lanes);
+    for (size_t begin = 0, end; begin < log.size(); begin = end) {
+        unsigned site = log[begin] % most_sites;
+        for (end = begin; end < log.size() && log[end] % most_sites == site; end++) {}
+        size_t share = (end - begin) / lanes;
+        for (size_t n = 0; n < share; n++) {
+            uintptr_t address[warp_size];
+            size_t at = begin + n;
+            for (uint32_t left = state.together_lanes; left; left &= left - 1, at += share)
+                address[__builtin_ctz(left)] = log[at] >> site_bits;
+            count(state.sites[site], address, state.together_lanes);
+        }
+    }
+    log.clear();
+}
 
 void watch_barrier_released() {
+    state.epoch++;
     for (unsigned &count : state.waiting) {
         state.barriers += count != 0;
         count = 0;
@@ -655,7 +850,7 @@ void watch_end(bool whole, const std::string &error) {
     static const char *const spaces[] = {"global", "shared", "constant", "local"}, *const operations[] = {"ld", "st", "atom"};
     bool first = true;
     for (const Site &s : *state.all_sites) {
-        if (!s.requests) continue;
+        if (!s.requests) continue;   // such as steps
         text += format("%s{\"pc\":%u,\"space\":\"%s\",\"op\":\"%s\",\"size\":%u,\"requests\":%zu,\"units\":%zu,\"ideal\":%zu,\"bytes\":%zu}",
                        first ? "" : ",", s.pc, spaces[s.space], operations[s.operation], s.size, (size_t)s.requests,
                        (size_t)s.units, (size_t)s.ideal, (size_t)s.bytes);

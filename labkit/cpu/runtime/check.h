@@ -6,7 +6,7 @@
 #include <vector>
 #include "runtime.h"
 
-enum Space { global_space, shared_space, constant_space, local_space, unwatched_space };
+enum Space { global_space, shared_space, constant_space, local_space, unwatched_space, step_space };
 
 // Addresses that belong together: an allocation, a variable, the stacks.
 struct Range {
@@ -23,7 +23,7 @@ struct WatchedModule {
     std::string path;
     uintptr_t base = 0, text_begin = 0, text_end = 0;
     std::vector<Range> variables;                   // constants and __device__ variables
-    struct Shared { std::string name; size_t offset, bytes; };
+    struct Shared { std::string name; size_t offset, bytes; bool guard; };   // guard: notes that a constructor ran
     std::vector<Shared> shared;                     // static shared arrays, in the thread-local segment
     std::vector<unsigned> site_at;                  // offset of a return address in the code -> site, 0: none yet
 };
@@ -36,7 +36,10 @@ bool watch_stop(unsigned thread, unsigned live, bool barrier);  // it waits (or 
 void watch_match(unsigned warp);                                // its logs, whoever else still runs
 void watch_resumed(unsigned warp, unsigned lanes);              // lanes that waited for that go on
 void watch_barrier_released();
-void watch_meeting(unsigned warp, unsigned lanes);              // these lanes of a warp have met
+// These lanes of a warp have met; what runs until watch_met() is done for all of them together, on behalf of the place
+// in the code with that return address.
+void watch_meeting(unsigned warp, unsigned lanes, void *from);
+void watch_met();
 void watch_end(bool whole, const std::string &error);           // of the launch
 
 // Offered by block.cpp and memory.cpp.
@@ -45,5 +48,6 @@ labkit::Switch park_lane();                                     // the lane's lo
 bool in_stacks(uintptr_t address, Range &stacks);
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context), void *context);
 void note_written(const void *address, size_t bytes);           // by the host
+bool watches(const char *tool);                                 // it was asked for
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes);
 #endif

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,6 +33,9 @@ struct Allocation {
     char *mapping;           // null: belongs to somebody else (a module's symbol)
     size_t mapping_bytes;
     const void *owner;
+#ifdef LABKIT_CHECK
+    uint8_t *written;        // one byte a byte: somebody wrote it; null if nobody wants to know
+#endif
 };
 
 std::mutex mutex;
@@ -167,7 +171,12 @@ EXPORT int lk_mem_alloc(size_t bytes, void **address) {
     memset(mapping + red_zone + bytes, red, marked);
 
     lock.lock();
+#ifdef LABKIT_CHECK
+    allocations[mapping + red_zone] = {bytes, mapping, mapped, nullptr,
+                                       watches("initcheck") ? (uint8_t *)calloc(bytes, 1) : nullptr};
+#else
     allocations[mapping + red_zone] = {bytes, mapping, mapped, nullptr};
+#endif
     *address = mapping + red_zone;
     return LK_OK;
 }
@@ -203,6 +212,7 @@ EXPORT int lk_mem_free(void *address) {
     lock.unlock();
     std::string damage = check_red_zones((const char *)address, allocation.bytes);
 #ifdef LABKIT_CHECK
+    free(allocation.written);
     // The addresses stay taken, so that a later use of them is seen.
     mmap(allocation.mapping, allocation.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 #else
@@ -222,7 +232,10 @@ EXPORT int lk_mem_range(const void *address, void **base, size_t *bytes) {
 
 void add_symbol_range(const void *address, size_t bytes, const void *owner) {
     std::lock_guard<std::mutex> lock(mutex);
-    allocations[(const char *)address] = {bytes, nullptr, 0, owner};
+    Allocation symbol{};
+    symbol.bytes = bytes;
+    symbol.owner = owner;
+    allocations[(const char *)address] = symbol;
 }
 
 void remove_symbol_ranges(const void *owner) {
@@ -282,7 +295,15 @@ std::string describe_address(const void *address) {
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context), void *context) {
     std::lock_guard<std::mutex> lock(mutex);
     for (auto &[base, allocation] : allocations)
-        if (allocation.mapping) visit(base, allocation.bytes, nullptr, context);
+        if (allocation.mapping) visit(base, allocation.bytes, allocation.written, context);
+}
+
+void note_written(const void *address, size_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex);
+    auto it = holder((const char *)address);
+    if (it == allocations.end() || !it->second.written) return;
+    size_t offset = (const char *)address - it->first, left = it->second.bytes - offset;
+    memset(it->second.written + offset, 1, bytes < left ? bytes : left);
 }
 
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes) {

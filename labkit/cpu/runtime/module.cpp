@@ -81,7 +81,7 @@ bool watch_symbol(WatchedModule &module, uintptr_t base, const ElfW(Sym) &symbol
     int type = ELF64_ST_TYPE(symbol.st_info);
     if (symbol.st_shndx >= SHN_LORESERVE || !symbol.st_size) return false;
     const ElfW(Shdr) &section = sections[symbol.st_shndx];
-    if (type == STT_TLS) module.shared.push_back({plain_name(name), symbol.st_value, symbol.st_size});
+    if (type == STT_TLS) module.shared.push_back({plain_name(name), symbol.st_value, symbol.st_size, !strncmp(name, "_ZGV", 4)});
     if (type != STT_OBJECT || !(section.sh_flags & SHF_WRITE)) return false;
     bool constant = !strncmp(names + section.sh_name, "lk_constant", 11);
     module.variables.push_back({base + symbol.st_value, symbol.st_size, constant ? constant_space : global_space,

@@ -214,6 +214,9 @@ void wake_a_worker() {
 void run_copy(const Operation &op, uint64_t first, uint64_t count) {
     size_t begin = first * copy_piece, end = (first + count) * copy_piece;
     if (end > op.bytes) end = op.bytes;
+#ifdef LABKIT_CHECK
+    note_written(op.to + begin, end - begin);
+#endif
     if (op.kind == copy) {
         if (op.pieces == 1) memmove(op.to + begin, op.from + begin, end - begin);   // it may overlap
         else memcpy(op.to + begin, op.from + begin, end - begin);

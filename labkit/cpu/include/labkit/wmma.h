@@ -15,6 +15,17 @@
 #include "half.h"
 #include "sync.h"
 
+// Check mode does not see into memcpy.
+#ifdef LABKIT_CHECK
+extern "C" LABKIT_API void labkit_reads(const void *from, size_t bytes);
+extern "C" LABKIT_API void labkit_writes(void *to, size_t bytes);
+#define LABKIT_READS(from, bytes) labkit_reads(from, bytes)
+#define LABKIT_WRITES(to, bytes) labkit_writes(to, bytes)
+#else
+#define LABKIT_READS(from, bytes)
+#define LABKIT_WRITES(to, bytes)
+#endif
+
 namespace nvcuda {
 namespace wmma {
 
@@ -87,6 +98,7 @@ inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool
     auto combine = [](void *const *lanes, unsigned arrived) {
         visit_pieces<Slot>(lanes, arrived, [](auto *x, const T *from, size_t step) {
             constexpr int count = Fragment::num_elements;
+            LABKIT_READS(from, step == 1 ? count * sizeof *x : 0);
             if (step == 1) memcpy((void *)x, (const void *)from, count * sizeof *x);
             else for (int i = 0; i < count; i++) x[i] = from[i * step];
         });
@@ -101,6 +113,7 @@ inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, boo
     auto combine = [](void *const *lanes, unsigned arrived) {
         visit_pieces<Slot>(lanes, arrived, [](auto *x, T *to, size_t step) {
             constexpr int count = Fragment::num_elements;
+            LABKIT_WRITES(to, step == 1 ? count * sizeof *x : 0);
             if (step == 1) memcpy((void *)to, (const void *)x, count * sizeof *x);
             else for (int i = 0; i < count; i++) to[i * step] = x[i];
         });
