@@ -161,26 +161,29 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
     sanitizer = find("compute-sanitizer")
     if sanitizer is None:
         raise LabError("compute-sanitizer is not on this machine (it comes with the CUDA toolkit)")
-    more = ["--racecheck-report", "all"] if tool == "racecheck" else []
+    more = ["--racecheck-report", "hazard"] if tool == "racecheck" else []  # each with both of its threads
     return [sanitizer, "--tool", tool, *more, "--print-limit", "1000", "--show-backtrace", "no",
             "--target-processes", "all", "--log-file", str(log), *program]  # fmt: skip
 
 
 _MARK = re.compile(r"^=========\s?(.*)$")
-_AT = re.compile(r"at (?P<where>.*?)(?: in (?P<place>[^:\s]+):(?P<line>\d+))?(?::(?P<after>.+))?$")
-_THREAD = re.compile(r"thread \((\d+),(\d+),(\d+)\) in block \((\d+),(\d+),(\d+)\)")
-_ADDRESS = re.compile(r"Address (0x[0-9a-f]+)")
+_AT = re.compile(
+    r"\bat (?P<where>\S+?)(?:\+0x[0-9a-f]+)?(?: in (?P<place>[^:\s]+):(?P<line>\d+))?(?::(?P<name>[\w~].*))?$"
+)
+_THREAD = re.compile(r"[tT]hread \((\d+),(\d+),(\d+)\)")
+_BLOCK = re.compile(r"in block \((\d+),(\d+),(\d+)\)")
+_ADDRESS = re.compile(r"(?:Address|Access to|__shared__|__global__) (0x[0-9a-f]+)")
 _BUFFER = re.compile(
-    r"(?P<bytes>[\d,]+) bytes (?P<side>before|after|inside) the nearest allocation at (?P<base>0x[0-9a-f]+) "
+    r"(?P<missed>[\d,]+) bytes (?P<side>before|after) the nearest allocation at (?P<base>0x[0-9a-f]+) "
     r"of size (?P<size>[\d,]+) bytes"
 )
 _KINDS = (
-    (r"Race reported|hazard", "race"),
+    (r"hazard|Race reported", "race"),
     (r"Uninitialized", "uninitialized"),
-    (r"[Dd]ivergent|Barrier error|not all threads", "divergent barrier"),
-    (r"misaligned", "misaligned"),
-    (r"Invalid", "out of bounds"),
+    (r"Barrier error", "divergent barrier"),
+    (r"^Invalid", "out of bounds"),
 )
+_NULL = 4096  # addresses below this come from a null pointer
 
 
 def read_sanitizer(text: str, tool: str) -> list[dict]:
@@ -194,8 +197,8 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
     Returns
     -------
     list of dict
-        tool, kind, kernel, file, line, block, thread, other (of a race: file, line), address, size, buffer
-        (base, bytes, missed_by, side), count, message. A report of the same error by another thread is folded
+        tool, kind, kernel, file, line, block, thread, other (of a race: file, line, thread), address, size, buffer
+        (base, bytes, missed_by), count, message. A report of the same error by another thread is folded
         into the first, which counts them.
     """
     blocks, current = [], None
@@ -214,7 +217,8 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
         finding = _finding(block, tool)
         if finding is None:
             continue
-        key = (finding["kind"], finding["file"], finding["line"], str(finding["other"]), finding["kernel"])
+        other = finding["other"] or {"file": "", "line": 0}
+        key = (finding["kernel"], finding["kind"], finding["file"], finding["line"], other["file"], other["line"])
         if key in findings:
             findings[key]["count"] += finding["count"]
         else:
@@ -225,30 +229,37 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
 def _finding(block: list[str], tool: str) -> dict | None:
     head, text = block[0], " ".join(block)
     kind = next((name for pattern, name in _KINDS if re.search(pattern, head)), None)
-    if kind is None or head.startswith(("RACECHECK SUMMARY", "ERROR SUMMARY")):
+    if kind is None or "SUMMARY" in head:
         return None
+    address = int(found[1], 16) if (found := _ADDRESS.search(text)) else None
     if kind == "out of bounds" and "misaligned" in text:
         kind = "misaligned"
-    places = [_place(line) for line in block if re.match(r"(and )?(Write|Read|Atomic|at |.* access at)", line)
-              or " access at " in line]  # fmt: skip
-    first = places[0] if places else {"kernel": "", "file": "", "line": 0}
-    thread = _THREAD.search(text)
-    numbers = [int(each) for each in thread.groups()] if thread else None
+    elif kind == "out of bounds" and "__global__" in head and address is not None and address < _NULL:
+        kind = "null pointer"
+    sides = [(_place(line), _three(_THREAD, line)) for line in block[1:] if re.search(r"\bat \S", line)]
+    place, thread = sides[0] if sides else ({"kernel": "", "file": "", "line": 0}, None)
+    other = None
+    if kind == "race" and len(sides) > 1:
+        other = {"file": sides[1][0]["file"], "line": sides[1][0]["line"], "thread": sides[1][1]}
     size = re.search(r"of size (\d+)", head)
-    address = _ADDRESS.search(text)
     return {
         "tool": tool,
         "kind": kind,
-        **first,
-        "block": tuple(numbers[3:]) if numbers else None,
-        "thread": tuple(numbers[:3]) if numbers else None,
-        "other": {"file": places[1]["file"], "line": places[1]["line"]} if len(places) > 1 else None,
-        "address": int(address[1], 16) if address else None,
+        **place,
+        "block": _three(_BLOCK, text),
+        "thread": thread or _three(_THREAD, text),
+        "other": other,
+        "address": address,
         "size": int(size[1]) if size else None,
-        "buffer": _buffer(text),
-        "count": int(found[1]) if (found := re.search(r"\[(\d+) hazards?\]", text)) else 1,
-        "message": re.sub(r"^(Error|Warning): ", "", head) if kind != "race" else re.sub(r"^\w+: ", "", text),
+        "buffer": None if kind == "null pointer" else _buffer(text, int(size[1]) if size else 1),
+        "count": 1,
+        "message": re.sub(r"^(Error|Warning): | in block \(.*$", "", head),
     }
+
+
+def _three(pattern: re.Pattern, text: str) -> tuple[int, ...] | None:
+    found = pattern.search(text)
+    return tuple(map(int, found.groups())) if found else None
 
 
 def _place(line: str) -> dict:
@@ -256,8 +267,7 @@ def _place(line: str) -> dict:
     found = _AT.search(line)
     if not found:
         return {"kernel": "", "file": "", "line": 0}
-    name = found["after"] or found["where"]
-    name = re.sub(r"\+0x[0-9a-f]+.*$|\(.*$", "", name).strip()
+    name = (found["name"] or found["where"]).partition("(")[0]
     return {
         "kernel": "" if name.startswith("0x") else name,
         "file": found["place"] or "",
@@ -265,13 +275,17 @@ def _place(line: str) -> dict:
     }
 
 
-def _buffer(text: str) -> dict | None:
+def _buffer(text: str, size: int) -> dict | None:
+    """What an access of `size` bytes missed, and by how much: bytes beyond its end, or, negative, before its start.
+
+    The tool counts to the first byte of the access, "1 bytes after" being the first one that is not the buffer's.
+    """
     found = _BUFFER.search(text)
     if not found:
         return None
+    missed = int(found["missed"].replace(",", ""))
     return {
         "base": int(found["base"], 16),
         "bytes": int(found["size"].replace(",", "")),
-        "missed_by": int(found["bytes"].replace(",", "")),
-        "side": found["side"],
+        "missed_by": missed - 1 + size if found["side"] == "after" else -missed,
     }

@@ -160,11 +160,8 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: child.Ended) -
 
 
 def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findings:
-    """On a GPU: one run a tool. PyCUDA compiles with line numbers."""
-    import os
-
-    flags = f"{os.environ.get('PYCUDA_DEFAULT_NVCC_FLAGS', '')} -lineinfo".strip()
-    environment = {"LABKIT_ENGINE": "gpu", "PYCUDA_DEFAULT_NVCC_FLAGS": flags}
+    """On a GPU: one run a tool. nvcc adds line numbers, and PyCUDA keeps what it compiles so apart."""
+    environment = {"LABKIT_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(folder / "cache")}
     rows = []
     for tool in tools:
         log = folder / tool
@@ -177,11 +174,18 @@ def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findin
 
 
 def _frame(rows: list[dict]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=[*COLUMNS, "source"]).astype({"line": int, "count": int})
+    frame = pd.DataFrame([{**row, "file": row["file"] or "", "line": row["line"] or 0} for row in rows],
+                         columns=[*COLUMNS, "source"])  # fmt: skip
+    return frame.astype({"line": int, "count": int})
 
 
 def _where(row: dict) -> str:
-    return f"{row['file']}:{row['line']}" if row["file"] else "(no source line)"
+    """file:line; the file's path from here where it is below, else its name alone (the table has all of it)."""
+    if not row["file"]:
+        return "(no source line)"
+    path, here = Path(row["file"]), Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path.name
+    return f"{shown}:{row['line']}"
 
 
 def _thread(row: dict) -> str:
@@ -199,12 +203,13 @@ def _words(row: dict) -> str:
     if isinstance(row["other"], dict):
         other = row["other"]
         also = f", thread ({','.join(map(str, other['thread']))})" if other.get("thread") else ""
-        lines.append(f"  and {other['file']}:{other['line']}{also}")
+        lines.append(f"  and {_where(other)}{also}")
     if isinstance(row["buffer"], dict):
         buffer = row["buffer"]
-        side = f" {buffer['side']}" if buffer.get("side") else ""
-        lines.append(f"  address {int(row['address']):#x}, {buffer['missed_by']:,} bytes{side or ' from'} the "
-                     f"{buffer['bytes']:,} bytes at {buffer['base']:#x}")  # fmt: skip
+        missed = buffer["missed_by"]
+        side = f"{missed:,} bytes beyond the end of" if missed > 0 else f"{-missed:,} bytes before" if missed else "in"
+        whole = f"the {buffer['bytes']:,} bytes at {buffer['base']:#x}"
+        lines.append(f"  address {int(row['address']):#x}, {side} {whole}")
     if row["count"] > 1:
         lines.append(f"  {row['count']:,} such accesses")
     return "\n".join(lines)

@@ -9,9 +9,8 @@ Needs `ncu` on the path and the permission to read counters. Clocks are left alo
 
 import argparse
 import datetime
-import io
-import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -20,24 +19,17 @@ import numpy as np
 import pandas as pd
 
 import labkit
+from labkit import child, nsight
 from labkit.errors import LabError
 from labkit.files import write
 from labkit.paths import data_dir
 
 BATCH = 1000
 METRICS = (
-    "gpu__time_duration.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    "l1tex__t_sector_hit_rate.pct",
+    *nsight.COUNTED.values(),
+    *nsight.MEASURED.values(),
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-    "lts__t_sectors_op_read.sum",
-    "lts__t_sectors_op_write.sum",
     "lts__throughput.avg.pct_of_peak_sustained_elapsed",
-    "dram__bytes.sum",
-    "smsp__inst_executed.sum",
     "smsp__issue_active.avg.pct_of_peak_sustained_active",
 )
 
@@ -55,21 +47,21 @@ def launch(number: int) -> None:
 
 def profile(number: int) -> pd.DataFrame:
     """A row a layer and kernel of one rung."""
-    command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base",
-               "--metrics", ",".join(METRICS), sys.executable, __file__, "--launch", str(number)]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True)
-    text = "".join(line + "\n" for line in done.stdout.splitlines() if line.startswith('"'))
-    if done.returncode or not text:
-        raise LabError(f"ncu could not profile rung {number}: {(done.stdout + done.stderr).strip()[-600:]}")
-    table = pd.read_csv(io.StringIO(text), thousands=",").iloc[1:]  # the second line holds the units
+    program = [sys.executable, __file__, "--launch", str(number)]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "ncu.csv"
+        ended = child.run(nsight.ncu_command(program, log, METRICS), {}, capture=True)
+        text = log.read_text() if log.is_file() else ""
+    if ended.problem:
+        raise LabError(f"ncu could not profile rung {number}: {(text + ended.output).strip()[-600:]}")
+    table = nsight.read_ncu(text, METRICS)
     steps = len(labkit.rung(number).steps)
     per_layer = len(table) // len(labkit.LENET86)
     rows = []
     for index, layer in enumerate(labkit.LENET86):
-        last = table.iloc[(index + 1) * per_layer - steps : (index + 1) * per_layer]
-        for _, row in last.iterrows():
-            rows.append({"rung": number, "layer": layer.name, "batch": BATCH, "kernel": row["Kernel Name"],
-                         **{metric: float(str(row[metric]).replace(",", "")) for metric in METRICS}})  # fmt: skip
+        for row in table[(index + 1) * per_layer - steps : (index + 1) * per_layer]:
+            rows.append({"rung": number, "layer": layer.name, "batch": BATCH, "kernel": row["kernel"],
+                         **{metric: row[metric] for metric in METRICS if metric in row}})  # fmt: skip
     return pd.DataFrame(rows)
 
 

@@ -63,7 +63,7 @@ def _shape(text: str) -> tuple[int, ...]:
 
 def launch(bugs: list[Bug], fixed: bool) -> None:
     """Launch each once. An error of the engine is printed and ends that launch, not the program."""
-    import labkit.cuda.autoinit
+    import labkit.cuda.autoinit  # noqa: F401 - it makes the context
     import labkit.cuda.driver as cuda
     from labkit.cuda.compiler import SourceModule
 

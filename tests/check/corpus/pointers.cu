@@ -38,7 +38,7 @@ extern "C" __global__ void float4_from_one_float_on(const float *in, float *out)
 //: kind="misaligned" grid=1 block=7 args=f70,f70,7
 extern "C" __global__ void float2_rows_of_odd_width(const float *in, float *out, int w) {
   int row = threadIdx.x;
-  const float *first = in + row * PLANTED(w, w + 1);
+  const float *first = in + row * PLANTED(w, (w + 1));
   float2 v = *(const float2 *)first;  // BUG
   out[row] = v.x + v.y;
 }

@@ -1,0 +1,173 @@
+"""Counters: held against Nsight Compute's, through every way a program can end."""
+
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import labkit
+from labkit import nsight, profiling
+from labkit.errors import LabError
+from labkit.events import occupancy
+from labkit.paths import data_dir
+
+PROGRAM = """
+import sys, time
+import numpy as np
+import labkit.cuda.autoinit
+import labkit.cuda.driver as cuda
+from labkit.cuda.compiler import SourceModule
+twice = SourceModule("__global__ void twice(float *x) { x[blockIdx.x * 32 + threadIdx.x] *= 2; }").get_function("twice")
+x = cuda.mem_alloc(4 * 128)
+cuda.memset_d8(x, 0, 4 * 128)
+def launch(count=1):
+    for _ in range(count):
+        twice(x, grid=(4, 1), block=(32, 1, 1))
+    cuda.Context.synchronize()
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(rest):
+        path = tmp_path / "program.py"
+        path.write_text(PROGRAM + rest)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def command(program):
+    """`labkit profile` on a program: exit status, stdout, stderr."""
+
+    def run(rest, *options):
+        done = subprocess.run([sys.executable, "-m", "labkit", "profile", "--engine", "cpu", *options, program(rest)],
+                              capture_output=True, text=True)  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def first_rungs():
+    return labkit.profile([1, 2, 3, 4], labkit.LENET86[0], batch=2, engine="cpu")
+
+
+@pytest.mark.parametrize("rung", [1, 2, 3, 4])
+def test_global_traffic_is_what_ncu_counts(first_rungs, rung):
+    theirs = pd.read_csv(data_dir() / "counters" / "exact" / "nvidia-h200.csv")
+    theirs = theirs.set_index(["program", "shape"]).loc[labkit.rung(rung).label, labkit.LENET86[0].name]
+    for name in ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors"):
+        assert first_rungs.value(name, rung) == pytest.approx(theirs[name], rel=0.01), name
+
+
+def test_a_ratio_of_two_rungs(first_rungs):
+    assert first_rungs.ratio("global_sectors", 1, 4) == pytest.approx(846_400 / 25_100, rel=0.01)
+    assert first_rungs.ratio(nsight.COUNTED["global_store_requests"], 1, 3) == 50
+    assert first_rungs.ratio("shared_wavefronts", 4, 1) == float("inf")
+
+
+def test_every_row_says_where_it_comes_from(first_rungs):
+    table = first_rungs.table
+    assert set(table["source"]) == {profiling.COUNTED}
+    assert (table["blocks_counted"] <= table["blocks"]).all() and (table["blocks_counted"] > 0).all()
+    assert table["grid"].iloc[0] == (25, 4, 2) and table["block"].iloc[0] == (16, 16, 1)
+    assert profiling.COUNTED in first_rungs.note
+
+
+def test_traffic_reads_as_text_and_as_a_page(first_rungs):
+    assert "04 tiling" in repr(first_rungs) and "sectors a load" in repr(first_rungs)
+    assert "<table" in first_rungs._repr_html_()
+
+
+def test_an_unknown_counter_or_rung_is_named(first_rungs):
+    with pytest.raises(LabError, match=r"no counter 'sectorz'.*global_sectors"):
+        first_rungs.value("sectorz", 1)
+    with pytest.raises(LabError, match="01 baseline"):
+        first_rungs.value("global_sectors", 9)
+    with pytest.raises(LabError, match="4 rows"):
+        first_rungs.value("global_sectors")
+
+
+def test_counts_are_proportional_to_the_batch(first_rungs):
+    one = labkit.profile(1, labkit.LENET86[0], engine="cpu")
+    assert 2 * one.value("global_sectors") == first_rungs.value("global_sectors", 1)
+
+
+def test_the_command_prints_and_writes_csv(command, tmp_path):
+    status, out, _ = command("launch(3)\nprint('the program speaks')", "--csv", str(tmp_path / "out.csv"))
+    assert status == 0 and "the program speaks" in out and "twice" in out
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert len(table) == 3 and (table[nsight.COUNTED["global_load_requests"]] == 4).all()
+    assert (table[nsight.COUNTED["global_load_sectors"]] == 16).all()
+
+
+def test_a_crash_keeps_what_was_counted(command):
+    status, out, said = command("launch()\nimport os; os._exit(7)")
+    assert status == 7 and "twice" in out and "exit status 7" in said
+
+
+def test_a_signal_is_named(command):
+    status, out, said = command("launch()\nimport os; os.kill(os.getpid(), 9)")
+    assert status == 137 and "twice" in out and "SIGKILL" in said
+
+
+def test_a_program_that_hangs_is_stopped(command):
+    status, out, said = command("launch()\nprint('waiting', flush=True)\ntime.sleep(600)", "--timeout", "6")
+    assert status == 124 and "twice" in out and "waiting" in out and "was stopped" in said
+
+
+def test_a_program_that_launches_nothing(command):
+    status, out, _ = command("")
+    assert status == 0 and "No kernel was launched" in out
+
+
+def test_ten_thousand_launches(program):
+    found = profiling.profile_script(program("launch(10_000)"), engine="cpu", capture=True)
+    assert found.ended.status == 0 and len(found.table) == 10_000
+    assert found.value("global_load_requests", "twice") == 40_000
+    assert len(repr(found).splitlines()) < 10
+
+
+@pytest.mark.parametrize(("script", "said"), [
+    ("nowhere.py", "no program"), ("a.cu", "a kernel file"), ("a.ipynb", "a notebook"),
+])  # fmt: skip
+def test_what_is_no_program_is_refused(script, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.cu", "a.ipynb"):
+        (tmp_path / name).touch()
+    with pytest.raises(LabError, match=said):
+        profiling.profile_script(script)
+
+
+def test_without_ncu_events_stand_in(monkeypatch, tmp_path):
+    """The rows of a GPU without counters: event times and resources, and a line that says why."""
+    monkeypatch.setattr(nsight, "find", lambda tool: None)
+    row = ('{"kernel": "conv", "grid": [2, 1, 1], "block": [64, 1, 1], "time_ns": 1500, "registers": 30, '
+           '"shared_bytes": 0, "local_bytes": 0, "occupancy_pct": 100.0}')  # fmt: skip
+    fake = tmp_path / "python"  # in the place of `python -m labkit.events FILE SCRIPT`
+    fake.write_text(f"#!/bin/sh\nprintf '%s\\n' '{row}' > $3\n")
+    fake.chmod(0o755)
+    found = profiling.watch([str(fake), "script.py"], engine="gpu", capture=True)
+    assert found.table["source"].tolist() == [profiling.EVENTS]
+    assert found.value("time_ns", "conv") == 1500 and found.value("registers", "conv") == 30
+    assert "ncu is not on this machine" in found.note
+    with pytest.raises(LabError, match="no counter 'global_sectors'"):
+        found.value("global_sectors", "conv")
+
+
+H200 = {"warps": 64, "blocks": 32, "registers": 65536, "shared": 233472}
+
+
+@pytest.mark.parametrize(("threads", "registers", "shared", "share"), [
+    (256, 32, 0, 1.0),
+    (256, 30, 1024, 1.0),
+    (256, 40, 0, 0.75),  # 5 * 256 registers a warp: 51 warps, 6 blocks of 8
+    (1024, 64, 0, 0.5),  # one block only: two need 131072 registers
+    (32, 32, 0, 0.5),  # 32 blocks of one warp
+    (256, 32, 100_000, 0.25),  # two blocks fit into shared memory
+])  # fmt: skip
+def test_occupancy(threads, registers, shared, share):
+    assert occupancy(threads, registers, shared, H200) == share
