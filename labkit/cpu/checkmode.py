@@ -38,6 +38,7 @@ FLAGS = [
     "-g",
     "-gdwarf-4",  # older addr2line misread DWARF 5's file names
     "-fsanitize=thread",
+    "-fsanitize=alignment",  # a float4 that is put together member by member is no longer one access
     "-fsanitize-coverage=trace-pc",  # where lanes of a warp go different ways
     "-fno-reorder-blocks",  # the code stands in the order in which it runs, on which the matching of lanes relies
     "-fno-jump-tables",
@@ -291,7 +292,7 @@ def _record(raw):
 
 
 def _finding(raw, f):
-    file, line, _ = _lines[raw["module"], f["pc"]]
+    file, line = (_shown(Path(f["file"])), f["line"]) if "file" in f else _lines[raw["module"], f["pc"]][:2]
     other = None
     if "other_pc" in f:
         other_file, other_line, _ = _lines[raw["module"], f["other_pc"]]

@@ -216,6 +216,15 @@ static std::string who_waits(Block &b) {
     return text;
 }
 
+// The threads wait for each other at different places; `at` is one of them.
+[[noreturn]] static void fail_diverged(Block &b, [[maybe_unused]] Fiber *at, const std::string &how) {
+    std::string sentence = how + who_waits(b);
+#ifdef LABKIT_CHECK
+    if (at) watch_divergence(at->file, at->line, at->index, sentence);
+#endif
+    fail_at(b, "", sentence);
+}
+
 // ---- Fibers -----------------------------------------------------------------------------------------------------------
 
 static void fiber_main();
@@ -297,7 +306,10 @@ static __attribute__((noinline)) Fiber *find_work(Block &b) {
 #ifdef LABKIT_CHECK
     if (resume_all_parked(b)) return b.ready.pop();
 #endif
-    fail_at(b, "", "deadlock, all " + std::to_string(b.live) + " threads wait: " + who_waits(b));
+    Fiber *first = b.barrier.head;
+    for (Warp &w : b.warps)
+        if (!first && w.meetings) first = w.meetings->waiting.head;
+    fail_diverged(b, first, "deadlock, all " + std::to_string(b.live) + " threads wait: ");
 }
 
 // The current fiber is put aside (whoever calls has noted it in some queue): name the one that goes on.
@@ -377,7 +389,7 @@ static void release_barrier(Block &b) {
         Fiber *first = b.barrier.head;
         for (Fiber *f = first; f; f = f->next)
             if (f->line != first->line || strcmp(f->file, first->file))
-                fail_at(b, "", "divergent barrier, the threads of the block wait at different ones: " + who_waits(b));
+                fail_diverged(b, f, "divergent barrier, the threads of the block wait at different ones: ");
     }
     if (UNLIKELY(*b.cancelled)) leave(b);
     labkit_votes = b.votes;
@@ -420,6 +432,12 @@ static void end_meeting(Block &b, Warp &w, Meeting *meeting, [[maybe_unused]] vo
     while (*link != meeting) link = &(*link)->next;
     *link = meeting->next;
 #ifdef LABKIT_CHECK
+    unsigned before = (&w - b.warps) * warp_size, lanes = b.threads - before;
+    unsigned absent = meeting->mask & ~meeting->arrived & (lanes < warp_size ? (1u << lanes) - 1 : ~0u);
+    if (absent) {
+        Fiber *someone = meeting->waiting.head ? meeting->waiting.head : b.current;
+        watch_absent(someone->what, someone->file, someone->line, meeting->waiting.head ? someone->index : threadIdx, absent);
+    }
     watch_meeting(&w - b.warps, meeting->arrived, from);
 #endif
     if (meeting->combine && meeting->arrived) meeting->combine(meeting->lanes, meeting->arrived);
@@ -456,6 +474,11 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     }
     meeting->lanes[lane] = mine;
     meeting->arrived |= 1u << lane;
+#ifdef LABKIT_CHECK
+    me->what = what;
+    me->file = file;
+    me->line = line;
+#endif
     if (meeting->arrived == (mask & w.live)) {
         end_meeting(b, w, meeting, __builtin_return_address(0));
         return {&me->context, &me->context};

@@ -74,6 +74,8 @@ struct Finding {
     size_t bytes;
     long offset, missed_by;
     uint64_t count;
+    const char *file;                                // the place if `pc` is 0
+    int line;
 };
 
 // Who touched a byte of shared memory last: a write, and reads by up to two threads since.
@@ -524,6 +526,13 @@ __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsign
     }
 }
 
+void missing_lane(unsigned reader, int source) {
+    if (!watches("synccheck") || state.together < 2) return;
+    unsigned thread = state.together_warp * warp_size + reader;
+    report("synccheck", "absent lane", (uint32_t)(state.together - state.module->base), thread, nullptr, 0, 0,
+           format("a shuffle reads from lane %d, which takes no part in it: its value is undefined", source));
+}
+
 // An access that one lane makes for all: whose it is, is not known.
 __attribute__((noinline)) void access_together(uintptr_t address, unsigned size, Operation operation) {
     if (state.together == 1) return;
@@ -533,6 +542,14 @@ __attribute__((noinline)) void access_together(uintptr_t address, unsigned size,
     if (state.examines) examine(index, address, size, state.together_warp * warp_size + __builtin_ctz(state.together_lanes));
     state.together_log.push_back((uint64_t)address << site_bits | index);
 }
+
+}  // namespace
+
+namespace labkit {
+EXPORT void missing_source(int lane, int source) { missing_lane(lane, source); }
+}  // namespace labkit
+
+namespace {
 
 // ---- The hooks ------------------------------------------------------------------------------------------------------------
 
@@ -583,6 +600,19 @@ extern "C" {
 HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
 EXPORT void __tsan_read_range(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
 EXPORT void __tsan_write_range(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
+// -fsanitize=alignment: a pointer whose type asks for more than its address has. It is called before the access.
+struct Mismatch {
+    const char *file;
+    uint32_t line, column;
+    const void *type;
+    uint8_t log_alignment, kind;                     // kind 1: a store
+};
+EXPORT void __ubsan_handle_type_mismatch_v1(Mismatch *what, uintptr_t address) {
+    uintptr_t at = (uintptr_t)FROM - state.text_begin;
+    if (at >= state.text_bytes || !address) return;  // null: the access itself says so
+    refuse((uint32_t)(state.text_begin + at - state.module->base), what->kind == 1 ? store : load, address,
+           (size_t)1 << what->log_alignment, true);
+}
 EXPORT void labkit_reads(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
 EXPORT void labkit_writes(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
 EXPORT void __sanitizer_cov_trace_pc() {
@@ -794,6 +824,35 @@ void watch_met() {
     log.clear();
 }
 
+static void report_place(const char *kind, const char *file, int line, Index thread, const std::string &sentence) {
+    if (!watches("synccheck")) return;
+    for (Finding &f : state.findings)
+        if (f.file == file && f.line == line && f.kind == kind) {
+            f.count++;
+            return;
+        }
+    Finding f{};
+    f.tool = "synccheck";
+    f.kind = kind;
+    f.message = sentence;
+    f.file = file;
+    f.line = line;
+    f.block = state.block;
+    f.thread = thread;
+    f.count = 1;
+    state.findings.push_back(f);
+}
+
+void watch_divergence(const char *file, int line, Index thread, const std::string &sentence) {
+    report_place("divergent barrier", file, line, thread, sentence);
+}
+
+void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes) {
+    if (strncmp(what, "__shfl", 6)) return;
+    report_place("exited lanes", file, line, thread,
+                 format("%s names lanes in its mask that have ended: 0x%08x", what, lanes));
+}
+
 void watch_barrier_released() {
     state.epoch++;
     for (unsigned &count : state.waiting) {
@@ -822,6 +881,7 @@ std::string text_of(const Finding &f) {
     std::string text = format("{\"tool\":\"%s\",\"kind\":%s,\"pc\":%u,\"block\":%s,\"thread\":%s,\"address\":%zu,\"size\":%zu,"
                               "\"count\":%zu,\"message\":%s", f.tool, quoted(f.kind).c_str(), f.pc, triple(f.block).c_str(),
                               triple(f.thread).c_str(), (size_t)f.address, f.size, (size_t)f.count, quoted(f.message).c_str());
+    if (f.file) text += format(",\"file\":%s,\"line\":%d", quoted(f.file).c_str(), f.line);
     if (f.has_other) text += format(",\"other_pc\":%u,\"other_thread\":%s", f.other_pc, triple(f.other_thread).c_str());
     if (f.has_buffer)
         text += format(",\"buffer\":{\"base\":%zu,\"bytes\":%zu,\"offset\":%ld,\"missed_by\":%ld}", (size_t)f.base, f.bytes,

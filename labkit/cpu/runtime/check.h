@@ -42,6 +42,9 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from);
 void watch_met();
 void watch_end(bool whole, const std::string &error);           // of the launch
 
+void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes);    // named in the mask, and ended
+void watch_divergence(const char *file, int line, Index thread, const std::string &sentence);   // of barriers
+
 // Offered by block.cpp and memory.cpp.
 [[noreturn]] void leave_launch(const std::string &sentence);
 labkit::Switch park_lane();                                     // the lane's log is full: let the others catch up

@@ -17,12 +17,19 @@ struct shuffle_slot {
     int source;                       // the lane to read from
 };
 
+#ifdef LABKIT_CHECK
+LABKIT_API void missing_source(int lane, int source);   // tells check mode
+#endif
+
 // A lane that reads from one that takes no part keeps its own value (CUDA leaves that undefined).
 inline void shuffle_combine(void *const *lanes, unsigned arrived) {
     for (int i = 0; i < 32; i++) {
         if (!(arrived >> i & 1)) continue;
         auto *slot = (shuffle_slot *)lanes[i];
         auto *source = (const shuffle_slot *)lanes[slot->source];
+#ifdef LABKIT_CHECK
+        if (!source) missing_source(i, slot->source);
+#endif
         slot->result = source ? source->value : slot->value;
     }
 }
