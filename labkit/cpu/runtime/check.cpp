@@ -471,7 +471,7 @@ void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address,
                   range && range->name ? format("the __shared__ array %s", range->name).c_str() : "dynamic shared memory"));
 }
 
-__attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread) {
+__attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, bool reads) {
     const Site &site = state.sites[index];
     Operation operation = site.operation;
     if (site.space == global_space) {
@@ -479,11 +479,11 @@ __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsign
         Range *range = site.range;
         if (!range->written) return;
         uint8_t *written = range->written + (address - range->low);
-        if (operation != load) memset(written, 1, size);
-        else if (memchr(written, 0, size))
+        if (reads && memchr(written, 0, size))
             report("initcheck", "uninitialized", site.pc, thread, nullptr, address, size,
                    format("read of %u bytes of global memory that nobody has written, at byte %zu of an allocation of %zu bytes",
                           size, (size_t)(address - range->low), range->bytes));
+        if (operation != load) memset(written, 1, size);
         return;
     }
     if (site.space != shared_space) return;
@@ -494,13 +494,14 @@ __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsign
     now.thread = thread;
     now.site = index;
     if (state.racecheck) now.clock = state.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
+    bool reported = false;
     for (unsigned i = 0; i < size; i++) {
         Cell &cell = cells[i];
         bool unwritten = cell.write.epoch < state.block_epoch;
-        if (state.initcheck && operation == load && unwritten) {
+        if (state.initcheck && reads && unwritten && !reported) {
             report("initcheck", "uninitialized", site.pc, thread, nullptr, address + i, size,
                    format("read of %u bytes of shared memory that no thread of this block has written", size));
-            return;
+            reported = true;
         }
         if (state.racecheck) {
             bool both_atomic = operation == atomic && cell.atomic;
@@ -534,12 +535,12 @@ void missing_lane(unsigned reader, int source) {
 }
 
 // An access that one lane makes for all: whose it is, is not known.
-__attribute__((noinline)) void access_together(uintptr_t address, unsigned size, Operation operation) {
+__attribute__((noinline)) void access_together(uintptr_t address, unsigned size, Operation operation, bool reads) {
     if (state.together == 1) return;
     unsigned index = locate(state.together - state.text_begin, address, size, operation);
     const Site &site = state.sites[index];
     if (site.space == unwatched_space || site.space == local_space) return;
-    if (state.examines) examine(index, address, size, state.together_warp * warp_size + __builtin_ctz(state.together_lanes));
+    if (state.examines) examine(index, address, size, state.together_warp * warp_size + __builtin_ctz(state.together_lanes), reads);
     state.together_log.push_back((uint64_t)address << site_bits | index);
 }
 
@@ -553,11 +554,11 @@ namespace {
 
 // ---- The hooks ------------------------------------------------------------------------------------------------------------
 
-template <Operation operation, bool keep = false>
+template <Operation operation, bool keep = false, bool reads = operation != store>
 inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from) {
     uintptr_t at = (uintptr_t)from - state.text_begin, address = (uintptr_t)pointer;
     if (UNLIKELY(at >= state.text_bytes)) return;
-    if (UNLIKELY(state.together)) return access_together(address, size, operation);
+    if (UNLIKELY(state.together)) return access_together(address, size, operation, reads);
     unsigned index = state.site_at[at];
     const Site *site = &state.sites[index];
     if (UNLIKELY(address - site->low > site->span || !index)) {
@@ -567,7 +568,7 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
     if (UNLIKELY(address & (size - 1)) && !(size & (size - 1)))
         refuse(site->pc, operation, address, size, true);
     if (site->space == unwatched_space) return;
-    if (UNLIKELY(state.examines)) examine(index, address, size, lane->thread);
+    if (UNLIKELY(state.examines)) examine(index, address, size, lane->thread, reads);
     if (operation == load && !keep) {
         if (address == lane->last_store) return;
     } else {
@@ -632,9 +633,9 @@ EXPORT void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ
 EXPORT void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
 // The load before a compare-and-swap loop is part of it and not counted; of the swaps, the one that succeeds is.
-#define FETCH(bits, T, name, builtin)                                                                            \
+#define FETCH(bits, T, name, builtin, reads)                                                                     \
     EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T value, int) {                                         \
-        access<atomic>((void *)p, sizeof(T), FROM);                                                              \
+        access<atomic, false, reads>((void *)p, sizeof(T), FROM);                                                \
         return builtin(p, value, __ATOMIC_SEQ_CST);                                                              \
     }
 #define EXCHANGE(bits, T, name)                                                                                  \
@@ -648,16 +649,16 @@ EXPORT void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ
         return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                             \
     }                                                                                                            \
     EXPORT void __tsan_atomic##bits##_store(volatile T *p, T value, int) {                                       \
-        access<atomic>((void *)p, sizeof(T), FROM);                                                              \
+        access<atomic, false, false>((void *)p, sizeof(T), FROM);                                                \
         __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                                            \
     }                                                                                                            \
-    FETCH(bits, T, exchange, __atomic_exchange_n)                                                                \
-    FETCH(bits, T, fetch_add, __atomic_fetch_add)                                                                \
-    FETCH(bits, T, fetch_sub, __atomic_fetch_sub)                                                                \
-    FETCH(bits, T, fetch_and, __atomic_fetch_and)                                                                \
-    FETCH(bits, T, fetch_or, __atomic_fetch_or)                                                                  \
-    FETCH(bits, T, fetch_xor, __atomic_fetch_xor)                                                                \
-    FETCH(bits, T, fetch_nand, __atomic_fetch_nand)                                                              \
+    FETCH(bits, T, exchange, __atomic_exchange_n, false)                                                         \
+    FETCH(bits, T, fetch_add, __atomic_fetch_add, true)                                                          \
+    FETCH(bits, T, fetch_sub, __atomic_fetch_sub, true)                                                          \
+    FETCH(bits, T, fetch_and, __atomic_fetch_and, true)                                                          \
+    FETCH(bits, T, fetch_or, __atomic_fetch_or, true)                                                            \
+    FETCH(bits, T, fetch_xor, __atomic_fetch_xor, true)                                                          \
+    FETCH(bits, T, fetch_nand, __atomic_fetch_nand, true)                                                        \
     EXCHANGE(bits, T, strong) EXCHANGE(bits, T, weak)                                                            \
     EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T expected, T value, int, int) {          \
         access<atomic>((void *)p, sizeof(T), FROM);                                                              \
