@@ -38,7 +38,6 @@ FLAGS = [
     "-g",
     "-gdwarf-4",  # older addr2line misread DWARF 5's file names
     "-fsanitize=thread",
-    "-fsanitize=alignment",  # a float4 that is put together member by member is no longer one access
     "-fsanitize-coverage=trace-pc",  # where lanes of a warp go different ways
     "-fno-reorder-blocks",  # the code stands in the order in which it runs, on which the matching of lanes relies
     "-fno-jump-tables",
@@ -49,6 +48,8 @@ FLAGS = [
     "-fno-ipa-sra",
     "-fno-common",
 ]
+if "memcheck" in TOOLS:  # a float4 that is put together member by member is no longer one access
+    FLAGS.append("-fsanitize=alignment")
 
 
 @dataclass

@@ -247,12 +247,19 @@ __attribute__((noinline)) unsigned locate(uintptr_t at, uintptr_t address, unsig
 
 // ---- Requests -----------------------------------------------------------------------------------------------------------
 
-void touch(Range &range, uintptr_t address, unsigned size) {
-    if (!range.touched) range.touched = (uint64_t *)calloc(range.bytes / 64 + 2, 8);
-    size_t offset = address - range.low;
-    unsigned __int128 bits = (((unsigned __int128)1 << size) - 1) << offset % 64;
-    range.touched[offset / 64] |= (uint64_t)bits;
-    if (uint64_t rest = (uint64_t)(bits >> 64)) range.touched[offset / 64 + 1] |= rest;
+// Note which bytes the lanes touch: neighbours mostly touch the same 64 bytes.
+void touch(Site &site, const uintptr_t *address, unsigned count) {
+    const uint64_t ones = site.size < 64 ? (1ull << site.size) - 1 : ~0ull;
+    Range *range = site.range;
+    for (unsigned i = 0; i < count;) {
+        if (UNLIKELY(address[i] - range->low >= range->bytes)) range = find(address[i]);
+        if (UNLIKELY(!range->touched)) range->touched = (uint64_t *)calloc(range->bytes / 64 + 2, 8);
+        uintptr_t line = address[i] / 64;
+        uint64_t bits = 0;
+        do bits |= ones << address[i] % 64;
+        while (++i < count && address[i] / 64 == line && address[i] - range->low < range->bytes);
+        range->touched[line - range->low / 64] |= bits;
+    }
 }
 
 unsigned distinct(uint64_t *values, unsigned count) {
@@ -262,27 +269,31 @@ unsigned distinct(uint64_t *values, unsigned count) {
 
 // Sectors of 32 bytes. Accesses are aligned and at most 16 bytes long: each lies in one.
 void count_global(Site &site, const uintptr_t *address, uint32_t mask) {
-    uint64_t sector[warp_size], least = ~0ull, most = 0;
-    unsigned count = 0;
-    Range *range = site.range;
-    for (uint32_t left = mask; left; left &= left - 1) {
-        uintptr_t a = address[__builtin_ctz(left)];
-        if (UNLIKELY(a - range->low >= range->bytes)) range = find(a);
-        touch(*range, a, site.size);
-        uint64_t s = a / 32;
-        sector[count++] = s;
-        least = s < least ? s : least;
-        most = s > most ? s : most;
+    uintptr_t together[warp_size];
+    unsigned count = warp_size;
+    if (mask != ~0u) {
+        count = 0;
+        for (uint32_t left = mask; left; left &= left - 1) together[count++] = address[__builtin_ctz(left)];
+        address = together;
     }
+    touch(site, address, count);
     site.requests++;
-    if (most - least < 64) {
+    site.bytes += count * site.size;
+    uintptr_t least = address[0], most = address[0];
+    for (unsigned i = 1; i < count; i++) {
+        least = address[i] < least ? address[i] : least;
+        most = address[i] > most ? address[i] : most;
+    }
+    least /= 32;
+    if (most / 32 - least < 64) {
         uint64_t set = 0;
-        for (unsigned i = 0; i < count; i++) set |= 1ull << (sector[i] - least);
+        for (unsigned i = 0; i < count; i++) set |= 1ull << (address[i] / 32 - least);
         site.units += __builtin_popcountll(set);
     } else {
-        site.units += distinct(sector, count);
+        uint64_t sectors[warp_size];
+        for (unsigned i = 0; i < count; i++) sectors[i] = address[i] / 32;
+        site.units += distinct(sectors, count);
     }
-    site.bytes += (uint64_t)count * site.size;
 }
 
 // 32 banks of 4 bytes: a bank serves one word at a time, to any number of lanes. Lanes that move 8 or 16 bytes each are
@@ -317,16 +328,15 @@ void count_shared(Site &site, const uintptr_t *address, uint32_t mask) {
 void count_constant(Site &site, const uintptr_t *address, uint32_t mask) {
     uint64_t values[warp_size];
     unsigned count = 0;
-    bool same = true;
+    uint64_t difference = 0;
     for (uint32_t left = mask; left; left &= left - 1) {
         values[count] = address[__builtin_ctz(left)];
-        same &= values[count] == values[0];
-        count++;
+        difference |= values[count++] ^ values[0];
     }
     site.requests++;
     site.ideal++;
-    site.units += same ? 1 : distinct(values, count);
-    site.bytes += (uint64_t)count * site.size;
+    site.units += difference ? distinct(values, count) : 1;
+    site.bytes += count * site.size;
 }
 
 void count(Site &site, const uintptr_t *address, uint32_t mask) {
@@ -395,12 +405,13 @@ void match(unsigned warp) {
     }
     if (together) {
         uintptr_t address[warp_size];
+        const uint64_t *logs[warp_size];
+        for (unsigned l = 0; l < warp_size; l++) logs[l] = mask >> l & 1 ? lanes[l].begin : reference;
         for (size_t i = 0; i < length; i++) {
-            for (uint32_t left = mask; left; left &= left - 1) {
-                unsigned l = __builtin_ctz(left);
-                address[l] = lanes[l].begin[i] >> site_bits;
-            }
-            count(state.sites[reference[i] % most_sites], address, mask);
+            Site &site = state.sites[reference[i] % most_sites];
+            if (site.space == step_space) continue;
+            for (unsigned l = 0; l < warp_size; l++) address[l] = logs[l][i] >> site_bits;
+            count(site, address, mask);
         }
     } else {
         match_diverged(lanes);
