@@ -161,7 +161,9 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: child.Ended) -
 
 def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findings:
     """On a GPU: one run a tool. nvcc adds line numbers, and PyCUDA keeps what it compiles so apart."""
-    environment = {"LABKIT_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(folder / "cache")}
+    cache = folder / "cache"
+    cache.mkdir()
+    environment = {"LABKIT_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
     rows = []
     for tool in tools:
         log = folder / tool

@@ -2,11 +2,14 @@
 
 from labkit.draw.access import coalescing, sectors
 from labkit.draw.charts import op_times, time
+from labkit.draw.evidence import bank_conflicts, banks, traffic
 from labkit.draw.ideas import convolution, grid, images, network, tile
 from labkit.draw.roof import roofline
 from labkit.draw.rungs import ladder
 
 __all__ = [
+    "bank_conflicts",
+    "banks",
     "coalescing",
     "convolution",
     "grid",
@@ -18,4 +21,5 @@ __all__ = [
     "sectors",
     "tile",
     "time",
+    "traffic",
 ]

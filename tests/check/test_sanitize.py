@@ -57,7 +57,7 @@ def test_a_clean_program_ends_with_status_0(program):
 
 
 def test_a_kernel_that_never_ends_is_stopped(program):
-    done = command("--tool", "memcheck", "--timeout", "6", program("forever", 0))
+    done = command("--tool", "memcheck", "--timeout", "3", program("forever", 0))
     assert done.returncode == 124 and "was stopped" in done.stderr
 
 
@@ -71,7 +71,7 @@ def test_the_ladder_is_clean_and_a_broken_variant_is_not(tmp_path):
     clean = labkit.sanitize([1, 4], layer, tool="memcheck", engine="cpu")
     assert clean.clean and clean.launches == 2 and "nothing found" in repr(clean)
     source = labkit.variant(1).source
-    broken = source.replace("w < Wo", "w <= Wo")
+    broken = source.replace("w >= Wo", "w > Wo")
     assert broken != source
     found = labkit.sanitize(labkit.variant(1, source=broken), layer, tool="memcheck", engine="cpu")
     assert not found.clean and set(found.table["kind"]) == {"out of bounds"}
