@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""What the CPU engine and compute-sanitizer find of the planted bugs in tests/check/corpus; writes docs/findings.md.
+
+    python scripts/compare_sanitizers.py             checks here, compares with data/findings/, writes the table
+    python scripts/compare_sanitizers.py --record    on a GPU with compute-sanitizer: records data/findings/DEVICE.csv
+"""
+
+import argparse
+import datetime
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "check" / "corpus"))
+
+import pandas as pd
+import planted
+
+import labkit
+from labkit.errors import LabError
+from labkit.files import write
+from labkit.paths import data_dir
+from labkit.sanitizing import sanitize_script
+
+RECORDED = data_dir() / "findings"
+REPORT = data_dir().parent / "docs" / "findings.md"
+
+
+def find(engine: str) -> pd.DataFrame:
+    """A row a bug: kernel, found (at a line that belongs to it), false_alarm (something was found on its repair)."""
+
+    def one(job):  # on a GPU a fault ends the process, so that each kernel needs one of its own
+        bug, fixed = job
+        arguments = [bug.kernel, *["--fixed"] * fixed]
+        return sanitize_script(planted.__file__, arguments, bug.tool, engine, timeout=300, capture=True).table
+
+    bugs = planted.corpus()
+    with ThreadPoolExecutor(8 if engine == "gpu" else 1) as pool:
+        found, repaired = (list(pool.map(one, [(bug, fixed) for bug in bugs])) for fixed in (False, True))
+    return pd.DataFrame([
+        {"kernel": bug.kernel, "found": any(rows["line"].isin(bug.lines)), "false_alarm": not others.empty}
+        for bug, rows, others in zip(bugs, found, repaired, strict=True)
+    ])  # fmt: skip
+
+
+def report(ours: pd.DataFrame, theirs: pd.DataFrame, device: str, date: str) -> str:
+    """The comparison in Markdown."""
+    ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
+    bugs = planted.corpus()
+    kinds = len({bug.kind for bug in bugs})
+    text = (
+        f"# Planted bugs: what is found\n\n{len(bugs)} bugs of {kinds} kinds, each beside its repair, in "
+        f"`tests/check/corpus`. A bug counts as found if it is reported at its line. compute-sanitizer ran on "
+        f"{device}, {date}. Made by `python scripts/compare_sanitizers.py`.\n\n"
+        f"| | found | findings on repairs |\n|---|---:|---:|\n"
+        f"| CPU engine | {ours['found'].sum()} of {len(bugs)} | {ours['false_alarm'].sum()} |\n"
+        f"| compute-sanitizer | {theirs['found'].sum()} of {len(bugs)} | {theirs['false_alarm'].sum()} |\n\n"
+        "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
+    )
+    words = {True: "found", False: "**missed**"}
+    for bug in bugs:
+        mine, other = (words[bool(table.loc[bug.kernel, "found"])] for table in (ours, theirs))
+        text += f"| {bug.kind} | {bug.kernel.replace('_', ' ')} | {bug.tool} | {mine} | {other} |\n"
+    return text
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--record", action="store_true", help="record what compute-sanitizer finds on this GPU")
+    parser.add_argument("--device", default="nvidia-h200", help="whose recorded findings to compare with")
+    chosen = parser.parse_args()
+    if chosen.record:
+        here = labkit.device()
+        table = find("gpu")
+        table.insert(0, "date", datetime.date.today().isoformat())
+        table.insert(1, "device", here.name)
+        print(write(RECORDED / f"{here.slug}.csv", table.to_csv(index=False, lineterminator="\n")))
+        return 0
+    path = RECORDED / f"{chosen.device}.csv"
+    if not path.is_file():
+        raise LabError(f"there is no {path.name} in {RECORDED}: record it on that GPU with --record")
+    theirs = pd.read_csv(path)
+    bugs = {bug.kernel for bug in planted.corpus()}
+    if set(theirs["kernel"]) != bugs:
+        raise LabError(f"{path} is of another corpus: record it again with --record")
+    ours = find("cpu")
+    print(write(REPORT, report(ours, theirs, theirs["device"].iloc[0], theirs["date"].iloc[0])))
+    print(f"CPU engine {ours['found'].sum()}, compute-sanitizer {theirs['found'].sum()} of {len(ours)}")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except LabError as error:
+        sys.exit(f"compare_sanitizers: {error}")
