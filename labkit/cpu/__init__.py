@@ -14,5 +14,6 @@ memory         allocations, copies, fills, page-locked arrays
 streams        Stream and Event
 kernels        Module and Function: limits, arguments, launches
 elf            reads the sizes of shared arrays out of a compiled kernel
+checkmode      every access watched, counted and checked, if LABKIT_CHECK says so
 =============  ======================================================================================
 """

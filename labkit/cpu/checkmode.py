@@ -40,6 +40,7 @@ FLAGS = [
     "-fsanitize=thread",
     "-fsanitize-coverage=trace-pc",  # where lanes of a warp go different ways
     "-fno-reorder-blocks",  # the code stands in the order in which it runs, on which the matching of lanes relies
+    "-fno-optimize-sibling-calls",  # a call at a function's end must still tell where it stood
     "-fno-jump-tables",
     "-fno-thread-jumps",
     "--param=tsan-instrument-func-entry-exit=0",
@@ -159,9 +160,7 @@ def link(command, folder):
     """Make ``kernel.so`` of ``kernel.s``, without the sanitizer's own library: the runtime stands in for it."""
     path = folder / "kernel.s"
     path.write_text(with_red_zones(path.read_text()))
-    return toolchain.run(
-        [*command, "-shared", "-fPIC", "-o", "kernel.so", "kernel.s"], cwd=folder
-    )
+    return toolchain.run([*command, "-shared", "-fPIC", "-o", "kernel.so", "kernel.s"], cwd=folder)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -255,7 +254,8 @@ _CONFLICTS = {
 
 
 def _record(raw):
-    _locate(raw["module"], [s["pc"] for s in raw["sites"]] + [f[k] for f in raw["findings"] for k in ("pc", "other_pc") if k in f])
+    places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc") if key in finding]
+    _locate(raw["module"], places + [site["pc"] for site in raw["sites"]])
     counts = dict.fromkeys([*(name for pair in _METRICS.values() for name in pair), *_CONFLICTS.values()], 0)
     counts |= {"lab__constant_requests.sum": 0, "lab__constant_serialized.sum": 0, "lab__local_requests.sum": 0}
     counts["lab__barriers.sum"] = raw["barriers"]

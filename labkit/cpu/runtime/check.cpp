@@ -88,6 +88,17 @@ struct Cell {
     bool atomic = false;
 };
 
+}  // namespace
+
+// The same for two bytes of global memory. Only threads of one block are compared: blocks may order themselves by fences.
+struct GlobalCell {
+    uint32_t write_block, read_block;                // its number + 1; 0: nobody yet
+    Touch write, read;
+    bool atomic;
+};
+
+namespace {
+
 struct State {
     const Launch *launch = nullptr;
     WatchedModule *module = nullptr;
@@ -119,6 +130,7 @@ struct State {
     bool racecheck = false, initcheck = false, examines = false;
     uintptr_t shared_low[2] = {}, shared_bytes[2] = {};   // static, dynamic
     std::vector<Cell> cells[2];                      // one a byte of shared memory
+    uint32_t locking[most_warps * warp_size] = {};   // the epoch in which a thread used an atomic on global memory
     uint32_t epoch = 0, block_epoch = 0;             // a barrier, and a block, begins a new one
     uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the other's time, as far as lane knows
 };
@@ -438,7 +450,7 @@ void report(const char *tool, const char *kind, uint32_t pc, unsigned thread, co
             const std::string &message) {
     uint32_t other_pc = other ? state.sites[other->site].pc : 0;
     for (Finding &f : state.findings)
-        if (f.pc == pc && f.other_pc == other_pc && f.kind == kind) {
+        if (f.kind == kind && ((f.pc == pc && f.other_pc == other_pc) || (f.pc == other_pc && f.other_pc == pc))) {
             f.count++;
             return;
         }
@@ -482,10 +494,49 @@ void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address,
                   range && range->name ? format("the __shared__ array %s", range->name).c_str() : "dynamic shared memory"));
 }
 
+// A thread that uses atomics may be holding a lock: until the next barrier it is not judged.
+void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread) {
+    Range &range = *site.range;
+    if (!range.cells) range.cells = (GlobalCell *)calloc(range.bytes / 2 + 1, sizeof(GlobalCell));
+    if (!range.cells) return;
+    uint32_t block = (uint32_t)state.blocks;
+    if (site.operation == atomic) state.locking[thread] = state.epoch;
+    bool judged = state.locking[thread] != state.epoch;
+    Touch now;
+    now.epoch = state.epoch;
+    now.clock = state.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
+    now.thread = thread;
+    now.site = index;
+    for (size_t at = (address - range.low) / 2, end = at + size / 2; at < end; at++) {
+        GlobalCell &cell = range.cells[at];
+        const Touch *other = nullptr;
+        if (cell.write_block == block && !(cell.atomic && site.operation == atomic) && !ordered(cell.write, thread))
+            other = &cell.write;
+        else if (site.operation != load && cell.read_block == block && !ordered(cell.read, thread))
+            other = &cell.read;
+        if (other && judged && state.locking[other->thread] != state.epoch) {
+            Index a = index_of(other->thread), b = index_of(thread);
+            report("racecheck", "race", site.pc, thread, other, address, size,
+                   format("threads (%u,%u,%u) and (%u,%u,%u) of a block use byte %zu of an allocation of %zu bytes without a "
+                          "barrier between, and at least one writes", a.x, a.y, a.z, b.x, b.y, b.z, 2 * at, range.bytes));
+            return;
+        }
+        if (site.operation == load) {
+            cell.read_block = block;
+            cell.read = now;
+        } else {
+            cell.write_block = block;
+            cell.write = now;
+            cell.atomic = site.operation == atomic;
+        }
+    }
+}
+
 __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, bool reads) {
     const Site &site = state.sites[index];
     Operation operation = site.operation;
     if (site.space == global_space) {
+        if (state.racecheck && size > 1) examine_global(site, index, address, size, thread);
         if (!state.initcheck) return;
         Range *range = site.range;
         if (!range->written) return;
@@ -741,6 +792,7 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     if (state.examines)
         for (int part : {0, 1}) state.cells[part].assign(state.shared_bytes[part], Cell());
     state.epoch = 0;
+    memset(state.locking, 0, sizeof state.locking);
     state.findings.clear();
     state.blocks = state.barriers = 0;
     if (!state.logs) {
@@ -906,6 +958,8 @@ std::string text_of(const Finding &f) {
 void watch_end(bool whole, const std::string &error) {
     size_t unique = 0;
     for (Range &range : state.ranges) {
+        free(range.cells);
+        range.cells = nullptr;
         if (!range.touched) continue;
         for (size_t i = 0; i < range.bytes / 64 + 2; i++) unique += __builtin_popcountll(range.touched[i]);
         free(range.touched);

@@ -16,6 +16,7 @@ struct Range {
     const char *name;          // a variable's, or null
     uint64_t *touched;         // one bit a byte, of global ranges, once a launch has touched them
     uint8_t *written;          // one byte a byte: somebody wrote it; null: unknown, nothing is said
+    struct GlobalCell *cells = nullptr;   // who touched it last in this launch; null until racecheck needs it
 };
 
 // What check.cpp has to know of a module; it lives as long as the module.

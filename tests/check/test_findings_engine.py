@@ -1,0 +1,130 @@
+"""What check mode says of a wrong access: which tool, where, who, and what it missed."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+TOOLS = "memcheck,racecheck,initcheck,synccheck"
+SCRIPT = r"""
+import dataclasses, json
+import numpy as np
+import labkit.cuda.autoinit
+import labkit.cuda.driver as cuda
+from labkit.cuda.compiler import SourceModule
+from labkit.cpu import checkmode
+
+SOURCE = '''#line 1 "wrong.cu"
+__constant__ float first[16], second[16];
+extern "C" __global__ void past_the_end(float *a, float *u) {
+    a[threadIdx.x + 1] = 1;
+}
+extern "C" __global__ void far_past_the_end(float *a, float *u) { a[5000 + threadIdx.x] = 1; }
+extern "C" __global__ void shared_overrun(float *a, float *u) {
+    __shared__ float s[64], t[64];
+    t[threadIdx.x] = 2;
+    s[threadIdx.x + 1] = t[threadIdx.x];
+    __syncthreads();
+    a[threadIdx.x] = s[threadIdx.x];
+}
+extern "C" __global__ void constant_overrun(float *a, float *u) { a[threadIdx.x] = first[threadIdx.x] + second[0]; }
+extern "C" __global__ void misaligned(float *a, float *u) { *(float4 *)(a + 2 * (threadIdx.x % 4)) = float4{}; }
+extern "C" __global__ void missing_barrier(float *a, float *u) {
+    __shared__ float s[64];
+    s[threadIdx.x] = a[threadIdx.x];
+    a[threadIdx.x] = s[63 - threadIdx.x];
+}
+extern "C" __global__ void unset(float *a, float *u) { a[threadIdx.x] = u[threadIdx.x]; }
+extern "C" __global__ void divergent(float *a, float *u) {
+    if (threadIdx.x < 32)
+        __syncthreads();
+    else
+        __syncthreads();
+}
+extern "C" __global__ void exited(float *a, float *u) {
+    if (threadIdx.x % 32 >= 16) return;
+    a[threadIdx.x] = __shfl_down_sync(0xffffffffu, a[threadIdx.x], 8);
+}
+extern "C" __global__ void right(float *a, float *u) {
+    __shared__ float s[64], total;
+    const int i = threadIdx.x;
+    if (i == 0) total = 0;
+    s[i] = a[i];
+    __syncthreads();
+    atomicAdd(&total, s[63 - i]);
+    float v = __shfl_xor_sync(0xffffffffu, a[i], 1);
+    __syncthreads();
+    s[i] = v;
+    __syncwarp();
+    a[i] = s[i ^ 1] + total;
+}
+'''
+module = SourceModule(SOURCE, no_extern_c=True)
+names = [l.split("void ")[1].split("(")[0] for l in SOURCE.splitlines() if "__global__" in l]
+found = {}
+for name in names:
+    a, u = cuda.to_device(np.zeros(64, np.float32)), cuda.mem_alloc(256)
+    before = len(checkmode.launches())
+    try:
+        module.get_function(name)(a, u, block=(64, 1, 1))
+        cuda.Context.synchronize()
+        error = ""
+    except cuda.Error as problem:
+        error = str(problem)
+    (record,) = checkmode.launches()[before:]
+    found[name] = [error, [dataclasses.asdict(f) for f in record.findings]]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found():
+    environment = {**os.environ, "LABKIT_ENGINE": "cpu", "LABKIT_CHECK": TOOLS}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "tool", "kind", "line", "thread"),
+    [
+        ("past_the_end", "memcheck", "out of bounds", 3, 63),
+        ("far_past_the_end", "memcheck", "out of bounds", 5, 0),
+        ("shared_overrun", "memcheck", "out of bounds", 9, 63),
+        ("constant_overrun", "memcheck", "out of bounds", 13, 16),
+        ("misaligned", "memcheck", "misaligned", 14, 1),
+        ("missing_barrier", "racecheck", "race", None, None),
+        ("unset", "initcheck", "uninitialized", 20, 0),
+        ("divergent", "synccheck", "divergent barrier", None, None),
+        ("exited", "synccheck", "exited lanes", 29, None),
+    ],
+)
+def test_each_mistake_is_found_at_its_line(found, kernel, tool, kind, line, thread):
+    matching = [f for f in found[kernel][1] if (f["tool"], f["kind"]) == (tool, kind)]
+    assert matching, found[kernel]
+    finding = matching[0]
+    assert finding["file"] == "wrong.cu"
+    assert finding["kernel"] == kernel
+    assert line is None or finding["line"] == line
+    assert thread is None or finding["thread"] == [thread, 0, 0]
+
+
+def test_an_overrun_names_the_buffer_and_the_distance(found):
+    error, (finding,) = found["past_the_end"]
+    assert finding["buffer"] == {"base": finding["address"] - 256, "bytes": 256, "offset": 256, "missed_by": 4}
+    assert "4 bytes beyond its end" in finding["message"]
+    assert finding["message"] in error
+    assert found["far_past_the_end"][1][0]["buffer"]["missed_by"] == 5000 * 4 + 4 - 256
+
+
+def test_a_race_names_both_threads_and_both_lines(found):
+    (race,) = [f for f in found["missing_barrier"][1] if f["tool"] == "racecheck"]
+    assert {race["line"], race["other"]["line"]} == {17, 18}
+    assert race["thread"] != race["other"]["thread"]
+    assert found["missing_barrier"][0] == ""  # a race does not end the launch
+
+
+def test_nothing_is_found_in_a_right_kernel(found):
+    assert found["right"] == ["", []]
