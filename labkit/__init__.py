@@ -40,6 +40,7 @@ _HOME = {
     "trace": "tracing",
     "profile": "profiling",
     "sanitize": "sanitizing",
+    "resources": "compiled",
     "setup": "page",
     "table": "page",
     "predict": "page",
