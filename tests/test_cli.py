@@ -44,11 +44,11 @@ def test_version(command):
 def test_help_lists_the_commands(command):
     status, out, _ = command("--help")
     assert status == 0
-    for name in ("doctor", "report", "store", "device", "check", "bench"):
+    for name in ("doctor", "report", "store", "device", "check", "bench", "profile", "sanitize"):
         assert f" {name} " in out
 
 
-@pytest.mark.parametrize("name", ["doctor", "report", "store", "device", "check", "bench"])
+@pytest.mark.parametrize("name", ["doctor", "report", "store", "device", "check", "bench", "profile", "sanitize"])
 def test_every_command_explains_itself(command, name):
     status, out, _ = command(name, "--help")
     assert status == 0
