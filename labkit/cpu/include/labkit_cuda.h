@@ -11,6 +11,9 @@
 #include "labkit/print.h"
 
 #include "labkit/math.h"
-#include "labkit/atomic.h"
 #include "labkit/half.h"
+#include "labkit/bfloat16.h"
+#include "labkit/atomic.h"
 #include "labkit/warp.h"
+#include "labkit/wmma.h"
+#include "labkit/groups.h"

@@ -1,4 +1,7 @@
-// Cooperative groups: what cooperative_groups.h brings.
+// Cooperative groups (cooperative_groups.h): thread blocks, tiles of a warp, coalesced threads, and reduce over them.
+//
+// A tile's or a coalesced group's operations are the warp functions of warp.h with the group's lanes as mask. Groups
+// that span blocks (grid_group, cluster_group) have no meaning for blocks that run one after another.
 #pragma once
 #include <type_traits>
 #include "sync.h"

@@ -16,7 +16,7 @@
 
 #define LABKIT_INLINE inline __attribute__((always_inline))
 
-// ---- Conversion ------------------------------------------------------------------------------------------------------
+// ---- Conversion ---------------------------------------------------------------------------------------------------
 
 namespace labkit {
 
@@ -165,7 +165,7 @@ LABKIT_INLINE float_x4 fma_pair(float_x4 a, float_x4 b, float_x4 c) {
 
 }  // namespace labkit
 
-// ---- The types -------------------------------------------------------------------------------------------------------
+// ---- The types ----------------------------------------------------------------------------------------------------
 
 struct __half_raw { unsigned short x; };
 struct __half2_raw { unsigned short x, y; };
@@ -218,7 +218,7 @@ typedef __half2 __nv_half2;
 typedef __half_raw __nv_half_raw;
 typedef __half2_raw __nv_half2_raw;
 
-// ---- Conversions and packing -------------------------------------------------------------------------------------------
+// ---- Conversions and packing --------------------------------------------------------------------------------------
 
 constexpr unsigned short __half_as_ushort(__half a) { return __half_raw(a).x; }
 constexpr short __half_as_short(__half a) { return (short)__half_raw(a).x; }
@@ -295,7 +295,7 @@ LABKIT_INLINE __half2 __lows2half2(__half2 a, __half2 b) { return __half2(a.x, b
 LABKIT_INLINE __half2 __highs2half2(__half2 a, __half2 b) { return __half2(a.y, b.y); }
 LABKIT_INLINE __half2 __lowhigh2highlow(__half2 a) { return __half2(a.y, a.x); }
 
-// ---- Arithmetic ----------------------------------------------------------------------------------------------------------
+// ---- Arithmetic ---------------------------------------------------------------------------------------------------
 
 #define LABKIT_HALF_ARITHMETIC(name, operation)                                                       \
     LABKIT_INLINE __half __h##name(__half a, __half b) { return __half((float)a operation (float)b); } \
@@ -362,20 +362,23 @@ inline __half2 &operator--(__half2 &a) { return a -= __half2half2(1.0f); }
 inline __half2 operator++(__half2 &a, int) { __half2 old = a; ++a; return old; }
 inline __half2 operator--(__half2 &a, int) { __half2 old = a; --a; return old; }
 
-// ---- Comparison ------------------------------------------------------------------------------------------------------------
+// ---- Comparison ---------------------------------------------------------------------------------------------------
 
 // NaN by its bits, which holds under -ffast-math too.
 constexpr bool __hisnan(__half a) { return (__half_as_ushort(a) & 0x7fff) > 0x7c00; }
 constexpr int __hisinf(__half a) {
     return __half_as_ushort(a) == 0x7c00 ? 1 : __half_as_ushort(a) == 0xfc00 ? -1 : 0;
 }
-inline __half2 __hisnan2(__half2 a) { return __half2(__half(__hisnan(a.x) ? 1.0f : 0.0f), __half(__hisnan(a.y) ? 1.0f : 0.0f)); }
 
 namespace labkit {
+
 LABKIT_INLINE bool unordered(__half a, __half b) { return __hisnan(a) || __hisnan(b); }
 inline __half2 as_half2(bool x, bool y) { return __half2(__half(x ? 1.0f : 0.0f), __half(y ? 1.0f : 0.0f)); }
 inline unsigned int as_mask(bool x, bool y) { return (x ? 0xffffu : 0u) | (y ? 0xffff0000u : 0u); }
-}
+
+}  // namespace labkit
+
+inline __half2 __hisnan2(__half2 a) { return labkit::as_half2(__hisnan(a.x), __hisnan(a.y)); }
 
 // Each relation is false for a NaN; with a u ("unordered") it is true.
 #define LABKIT_HALF_RELATION(name, relation)                                                          \
@@ -440,7 +443,7 @@ inline __half2 __hfma2_relu(__half2 a, __half2 b, __half2 c) {
     return __hmax2_nan(__hfma2(a, b, c), __half2half2(__half(0.0f)));
 }
 
-// ---- Functions -------------------------------------------------------------------------------------------------------------
+// ---- Functions ----------------------------------------------------------------------------------------------------
 
 #define LABKIT_HALF_FUNCTION(name, expression)                                                        \
     inline __half h##name(__half a) { float x = (float)a; return __half(expression); }                \

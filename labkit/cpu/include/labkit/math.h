@@ -5,8 +5,8 @@
 // __sinf, ...) are the accurate functions here; intrinsics with a rounding suffix (_rn, _rz, _ru, _rd) round that way,
 // and are never fused with a neighbouring operation. Conversions to integers saturate and map NaN as the hardware does.
 //
-// glibc declares some of the names itself (its headers have __expf and __sinf; recent ones rsqrtf and sinpif). Those are
-// `extern "C"` and `noexcept` here, so that our definition agrees with such a declaration.
+// glibc declares some of the names itself (its headers have __expf and __sinf; recent ones rsqrtf and sinpif). Those
+// are `extern "C"` and `noexcept` here, so that our definition agrees with such a declaration.
 #pragma once
 #include <fenv.h>
 #include <float.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include "vector_types.h"
 
-// ---- min, max, abs: CUDA's overloads ----------------------------------------------------------------------------
+// ---- min, max, abs: CUDA's overloads ------------------------------------------------------------------------------
 
 #define LABKIT_MIN_MAX(R, A, B)                                                                       \
     constexpr R min(A a, B b) { return (R)a < (R)b ? (R)a : (R)b; }                                   \
@@ -58,7 +58,7 @@ inline double fmin(double a, double b) noexcept { return b != b || a < b ? a : b
 inline double fmax(double a, double b) noexcept { return b != b || a > b ? a : b; }
 }
 
-// ---- Functions that C++ lacks -----------------------------------------------------------------------------------
+// ---- Functions that C++ lacks -------------------------------------------------------------------------------------
 
 namespace labkit {
 
@@ -214,7 +214,7 @@ inline float erfcx(float x) { return erfcxf(x); }
 inline float normcdf(float x) { return normcdff(x); }
 inline float normcdfinv(float x) { return normcdfinvf(x); }
 
-// ---- Fast float intrinsics --------------------------------------------------------------------------------------
+// ---- Fast float intrinsics ----------------------------------------------------------------------------------------
 
 extern "C" {
 inline float __expf(float x) noexcept { return expf(x); }
@@ -232,7 +232,7 @@ inline void __sincosf(float x, float *s, float *c) noexcept { sincosf(x, s, c); 
 inline float __fdividef(float x, float y) { return x / y; }
 inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }   // NaN becomes 0
 
-// ---- Arithmetic with a stated rounding ---------------------------------------------------------------------------
+// ---- Arithmetic with a stated rounding ----------------------------------------------------------------------------
 
 namespace labkit {
 
@@ -347,7 +347,7 @@ LABKIT_TO_INTEGER(double, double, long long, ll)
 LABKIT_TO_INTEGER(double, double, unsigned long long, ull)
 #undef LABKIT_TO_INTEGER
 
-// ---- Bits --------------------------------------------------------------------------------------------------------
+// ---- Bits ---------------------------------------------------------------------------------------------------------
 
 constexpr int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
 constexpr unsigned int __float_as_uint(float x) { return __builtin_bit_cast(unsigned int, x); }
@@ -396,7 +396,7 @@ constexpr unsigned int __funnelshift_rc(unsigned int low, unsigned int high, uns
     return shift >= 32 ? high : __funnelshift_r(low, high, shift);
 }
 
-// ---- Integer arithmetic --------------------------------------------------------------------------------------------
+// ---- Integer arithmetic -------------------------------------------------------------------------------------------
 
 constexpr int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
 constexpr unsigned int __umulhi(unsigned int a, unsigned int b) {
@@ -409,7 +409,8 @@ constexpr unsigned long long __umul64hi(unsigned long long a, unsigned long long
 // The low 32 bits of the product of the low 24 bits.
 constexpr unsigned int __umul24(unsigned int a, unsigned int b) { return (a & 0xffffffu) * (b & 0xffffffu); }
 constexpr int __mul24(int a, int b) {
-    return (int)(((unsigned int)((int)((unsigned int)a << 8) >> 8)) * ((unsigned int)((int)((unsigned int)b << 8) >> 8)));
+    int low_a = (int)((unsigned int)a << 8) >> 8, low_b = (int)((unsigned int)b << 8) >> 8;
+    return (int)((unsigned int)low_a * (unsigned int)low_b);
 }
 constexpr unsigned int __sad(int a, int b, unsigned int c) {
     return c + (a > b ? (unsigned int)a - (unsigned int)b : (unsigned int)b - (unsigned int)a);
@@ -418,13 +419,17 @@ constexpr unsigned int __usad(unsigned int a, unsigned int b, unsigned int c) { 
 // Averages without overflow; the ones with r round up.
 constexpr int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); }
 constexpr int __rhadd(int a, int b) { return (int)(((long long)a + b + 1) >> 1); }
-constexpr unsigned int __uhadd(unsigned int a, unsigned int b) { return (unsigned int)(((unsigned long long)a + b) >> 1); }
+constexpr unsigned int __uhadd(unsigned int a, unsigned int b) {
+    return (unsigned int)(((unsigned long long)a + b) >> 1);
+}
 constexpr unsigned int __urhadd(unsigned int a, unsigned int b) {
     return (unsigned int)(((unsigned long long)a + b + 1) >> 1);
 }
 
 // Dot products of four bytes, or of two shorts with two of four bytes, added to c.
-constexpr int __dp4a(char4 a, char4 b, int c) { return c + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
+constexpr int __dp4a(char4 a, char4 b, int c) {
+    return (int)((unsigned int)c + (unsigned int)(a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w));
+}
 constexpr unsigned int __dp4a(uchar4 a, uchar4 b, unsigned int c) {
     return c + (unsigned int)(a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w);
 }
@@ -436,10 +441,14 @@ constexpr unsigned int __dp4a(unsigned int a, unsigned int b, unsigned int c) {
 }
 constexpr int __dp2a_lo(short2 a, char4 b, int c) { return c + a.x * b.x + a.y * b.y; }
 constexpr int __dp2a_hi(short2 a, char4 b, int c) { return c + a.x * b.z + a.y * b.w; }
-constexpr unsigned int __dp2a_lo(ushort2 a, uchar4 b, unsigned int c) { return c + (unsigned int)(a.x * b.x + a.y * b.y); }
-constexpr unsigned int __dp2a_hi(ushort2 a, uchar4 b, unsigned int c) { return c + (unsigned int)(a.x * b.z + a.y * b.w); }
+constexpr unsigned int __dp2a_lo(ushort2 a, uchar4 b, unsigned int c) {
+    return c + (unsigned int)a.x * b.x + (unsigned int)a.y * b.y;
+}
+constexpr unsigned int __dp2a_hi(ushort2 a, uchar4 b, unsigned int c) {
+    return c + (unsigned int)a.x * b.z + (unsigned int)a.y * b.w;
+}
 
-// ---- Video instructions: four bytes or two shorts in a word ----------------------------------------------------------
+// ---- Video instructions: four bytes or two shorts in a word -------------------------------------------------------
 
 namespace labkit {
 typedef signed char s8x4 __attribute__((vector_size(4)));
@@ -453,10 +462,9 @@ typedef unsigned short u16x2 __attribute__((vector_size(4)));
         auto a = (labkit::V)x, b = (labkit::V)y;                                                      \
         return (unsigned int)(expression);                                                            \
     }
-#define LABKIT_VIDEO_BOTH(name, expression2, S2, U2, S4, U4)                                          \
-    LABKIT_VIDEO(name##s2, S2, expression2) LABKIT_VIDEO(name##u2, U2, expression2)                   \
-    LABKIT_VIDEO(name##s4, S4, expression2) LABKIT_VIDEO(name##u4, U4, expression2)
-#define LABKIT_VIDEO_SIGNS(name, expression) LABKIT_VIDEO_BOTH(name, expression, s16x2, u16x2, s8x4, u8x4)
+#define LABKIT_VIDEO_SIGNS(name, expression)                                                          \
+    LABKIT_VIDEO(name##s2, s16x2, expression) LABKIT_VIDEO(name##u2, u16x2, expression)               \
+    LABKIT_VIDEO(name##s4, s8x4, expression) LABKIT_VIDEO(name##u4, u8x4, expression)
 LABKIT_VIDEO(__vadd2, u16x2, a + b)
 LABKIT_VIDEO(__vadd4, u8x4, a + b)
 LABKIT_VIDEO(__vsub2, u16x2, a - b)
@@ -475,14 +483,13 @@ LABKIT_VIDEO_SIGNS(__vcmplt, a < b)
 LABKIT_VIDEO(__vavgu2, u16x2, (a | b) - ((a ^ b) >> 1))
 LABKIT_VIDEO(__vavgu4, u8x4, (a | b) - ((a ^ b) >> 1))
 #undef LABKIT_VIDEO
-#undef LABKIT_VIDEO_BOTH
 #undef LABKIT_VIDEO_SIGNS
 inline unsigned int __vsadu4(unsigned int x, unsigned int y) {
     auto d = (labkit::u8x4)__vabsdiffu4(x, y);
     return (unsigned int)d[0] + d[1] + d[2] + d[3];
 }
 
-// ---- Loads and stores with a cache hint: plain ones here -------------------------------------------------------------
+// ---- Loads and stores with a cache hint: plain ones here ----------------------------------------------------------
 
 namespace labkit {
 template <class T> struct same { typedef T type; };   // keeps a parameter out of template argument deduction
@@ -504,7 +511,7 @@ LABKIT_STORE(__stwt)
 #undef LABKIT_LOAD
 #undef LABKIT_STORE
 
-// ---- Hints and clocks ------------------------------------------------------------------------------------------------
+// ---- Hints and clocks ---------------------------------------------------------------------------------------------
 
 #ifndef __clang__
 #define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())

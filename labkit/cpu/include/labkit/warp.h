@@ -54,7 +54,7 @@ inline T shuffle(shuffle_kind kind, unsigned mask, T value, unsigned operand, in
     return value;
 }
 
-// ---- Votes, match, reduce: every lane gets a word made from all ------------------------------------------------------
+// ---- Votes, match, reduce: every lane gets a word made from all ---------------------------------------------------
 
 template <class T> struct word_slot {
     T value;
@@ -120,8 +120,8 @@ template <class Operation> struct combine_reduce {
         return labkit::shuffle(labkit::kind, mask, value, (unsigned)operand, width, #name "_sync", file, line); \
     }                                                                                                 \
     inline T name(T value, Operand operand, int width = 32, LABKIT_HERE) {                            \
-        return labkit::shuffle(labkit::kind, labkit::warp_converged(file, line), value, (unsigned)operand, width, \
-                               #name, file, line);                                                    \
+        unsigned mask = labkit::warp_converged(file, line);                                           \
+        return labkit::shuffle(labkit::kind, mask, value, (unsigned)operand, width, #name, file, line); \
     }
 
 LABKIT_SHUFFLES(int)

@@ -1,9 +1,9 @@
 // nvcuda::wmma: a warp's matrix multiply-accumulate on tensor cores (mma.h).
 //
 // A fragment holds 1/32 of a matrix tile in each lane. CUDA leaves open which; here lane l has the l-th piece of the
-// tile in storage order (row after row, or column after column for col_major operands), so that a piece lies together in
-// memory. Loads, stores and products are meetings of the warp (sync.h): the last lane to arrive does the work of all 32,
-// which is what "sync" promises, and lets the product run as one loop over vectors.
+// tile in storage order (row after row, or column after column for col_major operands), so that a piece lies together
+// in memory. Loads, stores and products are meetings of the warp (sync.h): the last lane to arrive does the work of
+// all 32, which is what "sync" promises, and lets the product run as one loop over vectors.
 //
 // Numbers as on the hardware: products of 16-bit inputs are exact, sums are float, and a half accumulator is rounded
 // once, at the end. (Tensor cores add in another order and truncate some intermediate sums: the last bits differ.)
@@ -81,7 +81,8 @@ template <class Slot, class Visit> inline void visit_pieces(void *const *lanes, 
 }
 
 template <class Fragment, class T>
-inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool by_column, const char *file, int line) {
+inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool by_column, const char *file,
+                      int line) {
     typedef tile_slot<Fragment, const T *> Slot;
     Slot slot{&fragment, memory, stride, by_column};
     auto combine = [](void *const *lanes, unsigned arrived) {
@@ -95,7 +96,8 @@ inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool
 }
 
 template <class Fragment, class T>
-inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, bool by_column, const char *file, int line) {
+inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, bool by_column, const char *file,
+                       int line) {
     typedef tile_slot<const Fragment, T *> Slot;
     Slot slot{&fragment, memory, stride, by_column};
     auto combine = [](void *const *lanes, unsigned arrived) {
@@ -108,7 +110,7 @@ inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, boo
     warp_collective(0xffffffffu, &slot, combine, "store_matrix_sync", file, line);
 }
 
-// ---- The product -----------------------------------------------------------------------------------------------------
+// ---- The product --------------------------------------------------------------------------------------------------
 
 // Sums are float, but double for double, and for bytes integers that wrap around.
 template <class T> struct sum_type { typedef float type; };
