@@ -77,7 +77,7 @@ _passed_over = set()
 
 def _settings(options, include_dirs, arch):
     """Read nvcc's options."""
-    settings = _Settings(include_dirs=[Path(d) for d in include_dirs])
+    settings = _Settings(include_dirs=[Path(d).absolute() for d in include_dirs])
     words = iter(options)
     for word in words:
         name, equals, value = word.partition("=") if word.startswith("-") else (word, "", "")
@@ -98,9 +98,9 @@ def _settings(options, include_dirs, arch):
             macro = word[2:] if word.startswith("-U") and len(word) > 2 else argument()
             settings.prologue.append(f"#undef {macro}")
         elif name in ("--include-path", "-isystem", "--system-include") or word == "-I":
-            settings.include_dirs.append(Path(argument()))
+            settings.include_dirs.append(Path(argument()).absolute())
         elif word.startswith("-I"):
-            settings.include_dirs.append(Path(word[2:].removeprefix("=")))
+            settings.include_dirs.append(Path(word[2:].removeprefix("=")).absolute())
         elif name in ("-include", "--pre-include"):
             settings.prologue.append(f'#include "{argument()}"')
         elif name in ("-std", "--std"):
@@ -191,6 +191,7 @@ class _Build:
             *self.settings.include_dirs,
             "flags",
             *self.settings.flags(),
+            *toolchain.module_flags(self.command),
             toolchain.fingerprint(self.command),
         )
 
@@ -217,26 +218,10 @@ class _Build:
         )  # for the messages
         (folder / "kernel.cpp").write_text(self.text(folder), encoding="utf-8", errors="surrogateescape")
         flags = self.settings.flags()
-        command = [
-            *self.command,
-            *flags,
-            "-shared",
-            "-fmax-errors=20",
-            "-include",
-            _prelude(self.command, flags),
-            f"-I{toolchain.INCLUDE}",
-            *(f"-I{d}" for d in self.settings.include_dirs),
-            "-MMD",
-            "-MF",
-            "kernel.d",
-            "-o",
-            "kernel.so",
-            "kernel.cpp",
-        ]
-        if toolchain.is_clang(self.command):
-            command = [word.replace("-fmax-errors", "-ferror-limit") for word in command]
-        else:
-            command.insert(-1, "-fno-gnu-unique")  # else a module's template variables outlive it
+        includes = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
+        command = [*self.command, *flags, *toolchain.module_flags(self.command)]
+        command += ["-shared", "-include", _prelude(self.command, flags), *includes]
+        command += ["-MMD", "-MF", "kernel.d", "-o", "kernel.so", "kernel.cpp"]
         status, out, err = toolchain.run(command, cwd=folder)
         if status:
             _refuse(
@@ -270,7 +255,7 @@ def _refuse(command, out, err):
     message = f"compilation of {_NAME} failed"
     if first:
         message += f": {first[0]}"
-    if "template with C linkage" in err:
+    if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
         message += (
             '\nTemplates need SourceModule(..., no_extern_c=True), and then extern "C" in front of each kernel that is '
             "to be found by its plain name."

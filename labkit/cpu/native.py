@@ -5,8 +5,10 @@ look for Ctrl-C while they wait. ``runtime/abi.h`` is the library's contract.
 """
 
 import atexit
+import codecs
 import ctypes
 import os
+import signal
 import sys
 import threading
 import time
@@ -221,17 +223,35 @@ def _wait(call, function, *arguments):
     finally:
         _show_printf()
     if _deferred:
+        if status != OK:
+            _deferred.append(_library.lk_error().decode("utf-8", "replace"))
         raise LaunchError(f"{call} failed: {_deferred.pop(0)}")
     check(status, call)
 
 
+def _settle():
+    """Wait for the device in a destructor, from which nothing can be raised: what comes up is raised elsewhere."""
+    try:
+        while (status := _library.lk_synchronize(_POLL_S)) == NOT_READY:
+            pass
+        if status != OK:
+            _deferred.append(_library.lk_error().decode("utf-8", "replace"))
+    except KeyboardInterrupt:
+        _library.lk_abort()
+        again = signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
+        threading.Timer(0.05, *again).start()  # behind the destructor, where it can be caught
+
+
 _printf_buffer = ctypes.create_string_buffer(1 << 16)
+_printf_text = codecs.getincrementaldecoder("utf-8")("replace")
+_printing = threading.Lock()
 
 
 def _show_printf():
     """Hand what kernels have printed to Python's own stdout, so that notebooks show it."""
-    while count := _library.lk_printf_take(_printf_buffer, len(_printf_buffer)):
-        sys.stdout.write(_printf_buffer.raw[:count].decode("utf-8", "replace"))
+    with _printing:
+        while count := _library.lk_printf_take(_printf_buffer, len(_printf_buffer)):
+            sys.stdout.write(_printf_text.decode(_printf_buffer.raw[:count]))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -312,7 +332,10 @@ def mem_free(address):
 
 def mem_release(address):
     """`mem_free` for destructors: a fault is kept for the next call that waits."""
-    if not _finished and _library.lk_mem_free(address) != OK:
+    if _finished:
+        return
+    _settle()
+    if _library.lk_mem_free(address) != OK:
         _deferred.append(_library.lk_error().decode("utf-8", "replace"))
 
 
@@ -442,6 +465,7 @@ def module_load(path):
 def module_unload(handle):
     """Unload a module, after its kernels are done."""
     if not _finished:
+        _settle()
         _library.lk_module_unload(handle)
 
 

@@ -125,9 +125,7 @@ def test_include_options(tmp_path):
 def test_an_error_in_a_header_names_the_header(tmp_path):
     (tmp_path / "bad.cuh").write_text("\n\n__device__ int f() { return nothing; }\n")
     error = message('#include "bad.cuh"\n', include_dirs=[str(tmp_path)])
-    assert f"{tmp_path}/bad.cuh:3:29: error: 'nothing' was not declared" in error.msg.replace(
-        "use of undeclared", "was not declared"
-    )
+    assert f"{tmp_path}/bad.cuh:3:29: error: " in error.msg and "'nothing'" in error.msg
 
 
 def test_system_headers_inside_extern_c():

@@ -421,6 +421,18 @@ def test_ctrl_c_ends_an_endless_kernel(module):
     assert time.monotonic() - start < 10
 
 
+def test_ctrl_c_reaches_a_buffer_that_waits_for_an_endless_kernel(module):
+    y = cuda.to_device(np.zeros(1, np.int32))
+    module.get_function("endless")(y, block=(1, 1, 1))
+    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    buffers = [y]
+    del y
+    with pytest.raises(KeyboardInterrupt):
+        buffers.clear() or time.sleep(10)
+    timer.join()
+
+
 def test_a_program_ends_though_its_kernel_does_not():
     code = """
         import numpy as np
