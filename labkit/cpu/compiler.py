@@ -40,7 +40,7 @@ class _Settings:
     debug: bool = False
 
     def flags(self):
-        """The part of the command line that a precompiled header depends on."""
+        """What the options say, for any compiler."""
         flags = [
             f"-std=gnu++{self.standard}",
             "-march=native",
@@ -190,10 +190,14 @@ class _Build:
             "dirs",
             *self.settings.include_dirs,
             "flags",
-            *self.settings.flags(),
-            *toolchain.module_flags(self.command),
+            *self.flags,
             toolchain.fingerprint(self.command),
         )
+
+    @property
+    def flags(self):
+        """The flags, of which the precompiled header must have the same."""
+        return [*self.settings.flags(), *toolchain.module_flags(self.command)]
 
     def text(self, folder):
         """The text for the host compiler; the user's headers go to `folder`."""
@@ -217,10 +221,8 @@ class _Build:
             self.source, encoding="utf-8", errors="surrogateescape"
         )  # for the messages
         (folder / "kernel.cpp").write_text(self.text(folder), encoding="utf-8", errors="surrogateescape")
-        flags = self.settings.flags()
         includes = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
-        command = [*self.command, *flags, *toolchain.module_flags(self.command)]
-        command += ["-shared", "-include", _prelude(self.command, flags), *includes]
+        command = [*self.command, *self.flags, "-shared", "-include", _prelude(self.command, self.flags), *includes]
         command += ["-MMD", "-MF", "kernel.d", "-o", "kernel.so", "kernel.cpp"]
         status, out, err = toolchain.run(command, cwd=folder)
         if status:

@@ -207,6 +207,23 @@ def test_a_second_compile_comes_from_the_cache(fresh_cache, monkeypatch):
     assert compiled_files(fresh_cache) == files
 
 
+def test_the_precompiled_header_is_used(monkeypatch):
+    if toolchain.is_clang(toolchain.find()):
+        pytest.skip("-H of g++ tells which headers it took precompiled")
+    said, run = [], toolchain.run
+
+    def run_and_tell(command, cwd=None):
+        done = run([*command, "-H"] if "-shared" in command else command, cwd)
+        said.append(done[2])
+        return done
+
+    monkeypatch.setattr(toolchain, "run", run_and_tell)
+    for options in ([], ["--use_fast_math"]):
+        said.clear()
+        compile(WRITE % time.time_ns(), options=options, cache_dir=False)
+        assert "! " in said[-1] and "labkit_cuda.h.gch" in said[-1]
+
+
 def test_modules_of_one_source_have_their_own_variables():
     source = "__device__ int n; __global__ void f(int *y) { y[0] = ++n; }"
     first, second = (SourceModule(source).get_function("f") for _ in range(2))
