@@ -163,9 +163,7 @@ def _hidden_kernels(command, text, prologue, known):
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         path = Path(folder) / "macros.cpp"
         path.write_text("\n".join([*prologue, *lines, ""]), encoding="utf-8", errors="surrogateescape")
-        status, out, _ = toolchain.run(
-            [*command, "-E", "-P", "-D__CUDACC__", "-D__CUDA_ARCH__=900", str(path)]
-        )
+        status, out, _ = toolchain.run([*command, "-E", "-P", "-D__CUDACC__", "-D__CUDA_ARCH__=900", str(path)])
     found = rewrite(out).kernels if status == 0 else ()
     return [k.name for k in found if k.scope == "" and not k.template and k.name not in known]
 
@@ -217,37 +215,27 @@ class _Build:
 
     def compile(self, folder):
         """Compile in `folder`; return the path of the shared library and those of the headers read."""
-        (folder / _NAME).write_text(
-            self.source, encoding="utf-8", errors="surrogateescape"
-        )  # for the messages
+        (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
         (folder / "kernel.cpp").write_text(self.text(folder), encoding="utf-8", errors="surrogateescape")
         includes = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
         command = [*self.command, *self.flags, "-shared", "-include", _prelude(self.command, self.flags), *includes]
         command += ["-MMD", "-MF", "kernel.d", "-o", "kernel.so", "kernel.cpp"]
         status, out, err = toolchain.run(command, cwd=folder)
         if status:
-            _refuse(
-                command,
-                toolchain.tidy(out, folder, "kernel.cpp"),
-                toolchain.tidy(err, folder, "kernel.cpp") or err,
-            )
+            _refuse(command, out, toolchain.tidy(err, folder, "kernel.cpp") or err)
         return folder / "kernel.so", self._headers_read(folder)
 
     def _headers_read(self, folder):
         """The user's headers among the files that the compiler read: originals, not copies."""
-        text = (
-            (folder / "kernel.d").read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
-        )
-        paths = [
-            Path(word.replace("\\ ", " ")) for word in re.split(r"(?<!\\)\s+", text.partition(":")[2].strip())
-        ]
+        text = (folder / "kernel.d").read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
+        paths = [Path(word.replace("\\ ", " ")) for word in re.split(r"(?<!\\)\s+", text.partition(":")[2].strip())]
         read = set()
         for path in paths:
             path = folder / path
             if path.name.startswith("header-") and path.parent == folder:
                 first = path.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")[0]
                 read.add(Path(first.removeprefix('#line 1 "').removesuffix('"')))
-            elif path.parent != folder and toolchain.INCLUDE not in path.parents:
+            elif path.parent != folder and toolchain.INCLUDE not in path.parents and "labkit_cuda.h" not in path.name:
                 read.add(path)
         return sorted(read)
 
@@ -269,29 +257,22 @@ def _prelude(command, flags):
     """The engine's header, precompiled for these flags if that works; what to ``-include``."""
     header = toolchain.INCLUDE / "labkit_cuda.h"
     folder = cache.directory() / f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
-    target = folder / ("labkit_cuda.h.pch" if toolchain.is_clang(command) else "labkit_cuda.h.gch")
-    if not target.exists():
-        with cache.locked(folder):
-            if not target.exists():
-                cache.publish(f'#include "{header}"\n'.encode(), folder / "labkit_cuda.h")
-                built = cache.scratch() / f"{folder.name}.gch"
-                status, _, _ = toolchain.run(
-                    [
-                        *command,
-                        *flags,
-                        f"-I{toolchain.INCLUDE}",
-                        "-x",
-                        "c++-header",
-                        "-o",
-                        str(built),
-                        str(folder / "labkit_cuda.h"),
-                    ]
-                )
-                if status:  # the compile itself will say what is wrong
-                    return str(header)
-                cache.publish(built, target)
-                built.unlink()
-    return str(folder / "labkit_cuda.h")
+    stub = folder / "labkit_cuda.h"
+
+    def precompile(path):
+        cache.trim("prelude-*")
+        cache.publish(f'#include "{header}"\n'.encode(), stub)
+        line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header", "-o", str(path), str(stub)]
+        status, out, err = toolchain.run(line)
+        if status:
+            raise CompileError("the engine's header does not compile", line, out, err)
+
+    try:
+        cache.obtain(folder / f"labkit_cuda.h.{'pch' if toolchain.is_clang(command) else 'gch'}", precompile)
+    except CompileError:  # the kernel's own compile will say what is wrong
+        return str(header)
+    cache.touch(folder)
+    return str(stub)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -367,9 +348,7 @@ def _own_copy(path):
 
 
 def _prepare(source, options, no_extern_c, arch, include_dirs):
-    options = (
-        [options] if isinstance(options, str) else list(DEFAULT_NVCC_FLAGS if options is None else options)
-    )
+    options = [options] if isinstance(options, str) else list(DEFAULT_NVCC_FLAGS if options is None else options)
     settings = _settings([str(option) for option in options], include_dirs or [], arch)
     return _Build(str(source), settings, not no_extern_c)
 
@@ -457,8 +436,7 @@ class SourceModule:
         constants = self.module.constant_bytes()
         if constants > MAX_CONSTANT:
             raise CompileError(
-                f"the source uses too much global constant data: {constants} bytes, and "
-                f"{MAX_CONSTANT} are the most",
+                f"the source uses too much global constant data: {constants} bytes, and {MAX_CONSTANT} are the most",
                 [],
             )
         sizes = self.module.shared_sizes()

@@ -97,43 +97,23 @@ _finished = False
 def build():
     """The path of the runtime library, compiled if the cache does not hold it."""
     command = toolchain.find()
-    sources = sorted(p for p in toolchain.RUNTIME.iterdir() if p.suffix in (".cpp", ".S"))
-    flags = [
-        "-std=gnu++17",
-        "-O2",
-        "-march=native",
-        "-fPIC",
-        "-shared",
-        "-pthread",
-        "-fno-strict-aliasing",
-        f"-I{toolchain.RUNTIME}",
-        f"-I{toolchain.INCLUDE}",
-    ]
+    flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-shared", "-pthread", "-fno-strict-aliasing"]
     key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
-    target = cache.directory() / f"runtime-{key[:24]}.so"
-    if not target.exists():
-        with cache.locked(target):
-            if not target.exists():
-                built = cache.scratch() / target.name
-                full = [
-                    *command,
-                    *flags,
-                    "-o",
-                    str(built),
-                    *map(str, sources),
-                    *(["-ldl"] if sys.platform == "linux" else []),
-                ]
-                status, out, err = toolchain.run(full)
-                if status:
-                    raise CompileError(
-                        "the CPU engine's own runtime library does not compile with this compiler; "
-                        "another one can be named in CXX",
-                        full,
-                        out,
-                        err,
-                    )
-                cache.publish(built, target)
-    return target
+
+    def compile_runtime(path):
+        cache.trim("runtime-*.so")
+        sources = sorted(str(p) for p in toolchain.RUNTIME.iterdir() if p.suffix in (".cpp", ".S"))
+        includes = [f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
+        libraries = ["-ldl"] if sys.platform == "linux" else []
+        line = [*command, *flags, *includes, "-o", str(path), *sources, *libraries]
+        status, out, err = toolchain.run(line)
+        if status:
+            reason = "the CPU engine's own runtime library does not compile; another compiler can be named in CXX"
+            raise CompileError(reason, line, out, err)
+
+    path = cache.obtain(cache.directory() / f"runtime-{key[:24]}.so", compile_runtime)
+    cache.touch(path)
+    return path
 
 
 def library():

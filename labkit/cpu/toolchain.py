@@ -114,9 +114,7 @@ def module_flags(command):
 def run(command, cwd=None):
     """Run a command; return (exit status, stdout, stderr). Its messages are in English, without colours."""
     environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
-    done = subprocess.run(
-        command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+    done = subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -137,9 +138,7 @@ def test_system_headers_inside_extern_c():
 
 
 def test_errors_have_the_users_line():
-    error = message(
-        "__global__ void f(float *x)\n{\n  extern __shared__\n    float s[];\n  x[0] = s[0] + missing;\n}"
-    )
+    error = message("__global__ void f(float *x)\n{\n  extern __shared__\n    float s[];\n  x[0] = s[0] + missing;\n}")
     assert error.msg.startswith("compilation of kernel.cu failed: kernel.cu:5:17: error:")
     assert "missing" in error.msg
     assert "labkit" not in error.stderr and "kernel.cpp" not in error.stderr
@@ -188,9 +187,7 @@ def test_static_shared_memory_is_counted_by_kernel():
 
 
 def test_too_much_constant_memory():
-    source = (
-        "__constant__ float a[16000], b[1000]; __global__ void f(float *y) { y[0] = a[threadIdx.x] + b[0]; }"
-    )
+    source = "__constant__ float a[16000], b[1000]; __global__ void f(float *y) { y[0] = a[threadIdx.x] + b[0]; }"
     assert "too much global constant data: 68000 bytes" in message(source).msg
 
 
@@ -269,9 +266,7 @@ def test_two_processes_compile_the_same_kernel_at_once(fresh_cache):
     code = f"from labkit.cpu.compiler import compile; print(len(compile({WRITE % 46!r})))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = [
-        subprocess.Popen(
-            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(3)
     ]
     outputs = [process.communicate(timeout=60) for process in started]
@@ -298,7 +293,19 @@ def test_one_of_many_builds(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["entry"]
 
 
-def test_keep(capsys):
+def test_old_entries_are_trimmed(fresh_cache):
+    day = 24 * 3600
+    for age in range(12):
+        folder = fresh_cache / f"entry-{age:02}"
+        folder.mkdir()
+        (folder / "file").write_text("")
+        os.utime(folder, times=(time.time() - (age - 8.5) * day,) * 2)
+    cache.trim("entry-*", keep=5)
+    assert [p.name for p in sorted(fresh_cache.glob("entry-*"))] == [f"entry-{age:02}" for age in range(10)]
+
+
+def test_keep(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert value(WRITE % "47", keep=True) == 47
     folder = Path(capsys.readouterr().out.removeprefix("*** compiler output in ").strip())
     assert (folder / "kernel.cu").read_text() == WRITE % "47"

@@ -59,8 +59,7 @@ def fake_pycuda(tmp_path):
         (package / "driver.py").write_text(FAKE_DRIVER + driver)
         (package / "compiler.py").write_text("class SourceModule: pass\n")
         (package / "tools.py").write_text(
-            "def clear_context_caches():\n    import pycuda.driver\n"
-            "    print('cleared after', pycuda.driver.log)\n"
+            "def clear_context_caches():\n    import pycuda.driver\n    print('cleared after', pycuda.driver.log)\n"
         )
         return tmp_path
 
@@ -78,9 +77,7 @@ IMPORTS = """
 
 
 def test_cpu_on_request(fake_pycuda):
-    status, out, _ = python(
-        IMPORTS + "    assert 'pycuda' not in sys.modules", [fake_pycuda()], LABKIT_ENGINE="cpu"
-    )
+    status, out, _ = python(IMPORTS + "    assert 'pycuda' not in sys.modules", [fake_pycuda()], LABKIT_ENGINE="cpu")
     assert (status, out) == (0, "cpu labkit.cpu.driver labkit.cpu.compiler")
 
 
@@ -135,9 +132,7 @@ def test_what_is_missing_for_the_gpu(fake_pycuda, choose, driver, missing):
 
 
 def test_gpu_without_pycuda(tmp_path, choose):
-    (tmp_path / "pycuda.py").write_text(
-        "raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')"
-    )
+    (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')")
     assert choose("auto", tmp_path) == "cpu"
     with pytest.raises(LabError, match="PyCUDA is not installed: pip install pycuda"):
         choose("gpu", tmp_path)

@@ -90,9 +90,7 @@ def test_overloads_are_told_by_their_types():
 
 
 def test_namespaces_and_extern_c_blocks():
-    text = (
-        'namespace a { inline namespace b { __global__ void f() {} } } extern "C" { __global__ void g() {} }'
-    )
+    text = 'namespace a { inline namespace b { __global__ void f() {} } } extern "C" { __global__ void g() {} }'
     assert [(k.name, k.scope) for k in rewrite(text).kernels] == [("f", "a::b"), ("g", "")]
     assert registered(text) == [
         'LABKIT_KERNEL(f) } } extern "C" { __global__ void g() {}',
@@ -163,9 +161,7 @@ def test_dynamic_shared_at_namespace_scope():
 
 def test_dynamic_shared_in_a_macro():
     text = "#define SHARED(T) extern __shared__ \\\n    T s[]\n__global__ void f() { SHARED(int); }"
-    assert rewrite(text).text.startswith(
-        "#define SHARED(T) T *s = (T *)labkit::dynamic_shared()\\\n\n__global__"
-    )
+    assert rewrite(text).text.startswith("#define SHARED(T) T *s = (T *)labkit::dynamic_shared()\\\n\n__global__")
 
 
 def test_includes_are_resolved():
@@ -186,9 +182,7 @@ def test_headers_leave_an_extern_c_block():
     text += 'void f() {\n#include "body.inc"\n}\n'
     new = rewrite(text, extern_c=True).text
     assert 'extern "C++" {\n#line 2\n#include <math.h>\n}\n#line 3\nint b;' in new
-    assert (
-        'extern "C++" {\n#line 71\n#include <stdio.h>\n}\n#line 72\nvoid f() {\n#include "body.inc"\n}' in new
-    )
+    assert 'extern "C++" {\n#line 71\n#include <stdio.h>\n}\n#line 72\nvoid f() {\n#include "body.inc"\n}' in new
 
 
 def test_no_line_moves():
