@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 import time
 import warnings
@@ -32,8 +31,7 @@ def _wanted():
         return Path(os.environ["LABKIT_CACHE_DIR"]).expanduser()
     if os.environ.get("XDG_CACHE_HOME"):
         return Path(os.environ["XDG_CACHE_HOME"]) / "labkit"
-    home = Path.home()
-    return home / "Library/Caches/labkit" if sys.platform == "darwin" else home / ".cache/labkit"
+    return Path.home() / ".cache/labkit"
 
 
 def directory(wanted=None):

@@ -104,8 +104,7 @@ def build():
         cache.trim("runtime-*.so")
         sources = sorted(str(p) for p in toolchain.RUNTIME.iterdir() if p.suffix in (".cpp", ".S"))
         includes = [f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
-        libraries = ["-ldl"] if sys.platform == "linux" else []
-        line = [*command, *flags, *includes, "-o", str(path), *sources, *libraries]
+        line = [*command, *flags, *includes, "-o", str(path), *sources, "-ldl"]
         status, out, err = toolchain.run(line)
         if status:
             reason = "the CPU engine's own runtime library does not compile; another compiler can be named in CXX"

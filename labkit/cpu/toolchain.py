@@ -22,7 +22,6 @@ RUNTIME = _HERE / "runtime"  # the runtime library's source
 _REMEDY = """Install one:
   Debian, Ubuntu:  sudo apt install g++
   Fedora, RHEL:    sudo dnf install gcc-c++
-  macOS:           xcode-select --install
   conda:           conda install -c conda-forge cxx-compiler
 or name one in the environment variable CXX."""
 
@@ -33,8 +32,14 @@ def find():
     Raises
     ------
     CompileError
-        There is none; the message says how to get one.
+        There is none, and the message says how to get one; or this is no Linux.
     """
+    if sys.platform != "linux":
+        raise CompileError(
+            f"the CPU engine reads Linux's ELF files, and this is {sys.platform}: run the lab in a Linux container "
+            "(Docker, Podman) or, on Windows, in WSL 2",
+            [],
+        )
     chosen = os.environ.get("CXX")
     if chosen:
         command = shlex.split(chosen)
@@ -106,7 +111,7 @@ def module_flags(command):
     if is_clang(command):
         return ["-ferror-limit=20", "-ffp-contract=fast"]
     flags = ["-fmax-errors=20", "-fno-gnu-unique"]  # unique symbols would keep a module's variables beyond its end
-    if sys.platform == "linux" and platform.machine() == "x86_64":
+    if platform.machine() == "x86_64":
         flags.append("-mtls-dialect=gnu2")  # a shared variable's address without a call: 5 to 8 % of a tiled kernel
     return flags
 
