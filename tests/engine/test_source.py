@@ -1,6 +1,8 @@
 """The rewriter: what it must find, what it must leave alone, and that no line moves."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from labkit.cpu.source import rewrite
 
@@ -227,3 +229,21 @@ int marker;
 )
 def test_broken_sources_are_left_to_the_compiler(text):
     assert rewrite(text).text == text
+
+
+WORDS = """__global__ void f g ( ) { } ; , < > [ ] = & * template extern __shared__ __align__(8) float s[]
+    "C" " ' // /* */ R"( )" # __launch_bounds__(9) 1'0"""
+LINES = ["namespace n", "\n", "\\\n", "\n#if A", "\n#else\n", "\n#endif\n", "\n#define M ", "\n#include <x>\n"]
+
+
+@given(st.lists(st.sampled_from(WORDS.split() + LINES), max_size=40), st.booleans())
+@settings(deadline=None, max_examples=400)
+def test_no_text_is_too_strange(tokens, extern_c):
+    """Whatever the text, no line of it moves, and without dynamic shared memory words are only added."""
+    text = " ".join(tokens)
+    new = rewrite(text, extern_c=extern_c).text
+    if not extern_c:
+        assert new.count("\n") == text.count("\n")
+    if "extern" not in tokens:
+        remaining = iter(new)
+        assert all(character in remaining for character in text)
