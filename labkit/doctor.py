@@ -128,8 +128,8 @@ def _install(**by_manager: str) -> str:
     """
     sudo = "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "sudo "
     commands = {
-        "conda": ("conda install -c conda-forge ", bool(os.environ.get("CONDA_PREFIX"))),
         "macos": ("", sys.platform == "darwin"),
+        "conda": ("conda install -c conda-forge ", bool(os.environ.get("CONDA_PREFIX"))),
         "brew": ("brew install ", shutil.which("brew")),
         "apt": (f"{sudo}apt-get install ", shutil.which("apt-get")),
         "dnf": (f"{sudo}dnf install ", shutil.which("dnf")),
@@ -167,8 +167,8 @@ def _compiler() -> Finding:
 
     what = "C++ compiler"
     remedy = _install(
-        conda="cxx-compiler", macos="xcode-select --install", apt="g++", dnf="gcc-c++", pacman="gcc",
-        zypper="gcc-c++", apk="g++", otherwise="conda install -c conda-forge cxx-compiler",
+        macos="docker run -it --rm -v \"$PWD\":/lab -w /lab python:3.13 make report", conda="cxx-compiler", apt="g++",
+        dnf="gcc-c++", pacman="gcc", zypper="gcc-c++", apk="g++", otherwise="conda install -c conda-forge cxx-compiler",
     )
     try:
         command = toolchain.find()
