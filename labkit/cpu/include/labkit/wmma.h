@@ -60,8 +60,21 @@ template <class Use, int m, int n, int k, class T, class Layout = void> struct f
 
 namespace labkit {
 
+// Where a lane met the others.
+struct call_site {
+    const char *what, *file;
+    int line;
+};
+
+inline void require_whole_warp(unsigned arrived, const call_site &site) {
+    if (arrived == 0xffffffffu) return;
+    fail("%s at %s:%d needs the 32 threads of a warp, but %d take part: use blocks of a multiple of 32 threads, and "
+         "let none leave or branch off before", site.what, site.file, site.line, __popc(arrived));
+}
+
 // What a lane brings to a load or a store.
 template <class Fragment, class Pointer> struct tile_slot {
+    call_site site;
     Fragment *fragment;
     Pointer memory;
     unsigned stride;
@@ -70,8 +83,8 @@ template <class Fragment, class Pointer> struct tile_slot {
 
 // Runs visit(x, memory, step) for each lane's piece, whose element i belongs at memory[i * step].
 template <class Slot, class Visit> inline void visit_pieces(void *const *lanes, unsigned arrived, Visit visit) {
+    require_whole_warp(arrived, ((Slot *)lanes[__builtin_ctz(arrived)])->site);
     for (int lane = 0; lane < 32; lane++) {
-        if (!(arrived >> lane & 1)) continue;
         auto *slot = (Slot *)lanes[lane];
         typedef std::remove_const_t<std::remove_pointer_t<decltype(slot->fragment)>> Fragment;
         size_t row = Fragment::first_row(lane), column = Fragment::first_column(lane), stride = slot->stride;
@@ -84,7 +97,7 @@ template <class Fragment, class T>
 inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool by_column, const char *file,
                       int line) {
     typedef tile_slot<Fragment, const T *> Slot;
-    Slot slot{&fragment, memory, stride, by_column};
+    Slot slot{{"load_matrix_sync", file, line}, &fragment, memory, stride, by_column};
     auto combine = [](void *const *lanes, unsigned arrived) {
         visit_pieces<Slot>(lanes, arrived, [](auto *x, const T *from, size_t step) {
             constexpr int count = Fragment::num_elements;
@@ -92,14 +105,14 @@ inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool
             else for (int i = 0; i < count; i++) x[i] = from[i * step];
         });
     };
-    warp_collective(0xffffffffu, &slot, combine, "load_matrix_sync", file, line);
+    warp_collective(0xffffffffu, &slot, combine, slot.site.what, file, line);
 }
 
 template <class Fragment, class T>
 inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, bool by_column, const char *file,
                        int line) {
     typedef tile_slot<const Fragment, T *> Slot;
-    Slot slot{&fragment, memory, stride, by_column};
+    Slot slot{{"store_matrix_sync", file, line}, &fragment, memory, stride, by_column};
     auto combine = [](void *const *lanes, unsigned arrived) {
         visit_pieces<Slot>(lanes, arrived, [](auto *x, T *to, size_t step) {
             constexpr int count = Fragment::num_elements;
@@ -107,7 +120,7 @@ inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, boo
             else for (int i = 0; i < count; i++) to[i * step] = x[i];
         });
     };
-    warp_collective(0xffffffffu, &slot, combine, "store_matrix_sync", file, line);
+    warp_collective(0xffffffffu, &slot, combine, slot.site.what, file, line);
 }
 
 // ---- The product --------------------------------------------------------------------------------------------------
@@ -142,17 +155,13 @@ template <> inline void widen_piece<__half, __half, float>(float *to, const __ha
 }
 #endif
 
-// The whole tile, row by row, from the pieces in the lanes' fragments; a lane that is missing counts as zeros.
+// The whole tile, row by row, from the pieces in the lanes' fragments.
 template <class Fragment, class Sum, class Piece>
-inline void gather_tile(Sum (&tile)[Fragment::rows][Fragment::columns], unsigned arrived, Piece piece) {
+inline void gather_tile(Sum (&tile)[Fragment::rows][Fragment::columns], Piece piece) {
     constexpr int count = Fragment::num_elements;
     Sum flat[32 * count];
-    for (int lane = 0; lane < 32; lane++) {
-        if (arrived >> lane & 1)
-            widen_piece<typename Fragment::element_type>(flat + lane * count, piece(lane), count);
-        else
-            memset((void *)(flat + lane * count), 0, count * sizeof(Sum));
-    }
+    for (int lane = 0; lane < 32; lane++)
+        widen_piece<typename Fragment::element_type>(flat + lane * count, piece(lane), count);
     for (int i = 0; i < Fragment::rows; i++)
         for (int j = 0; j < Fragment::columns; j++)
             tile[i][j] = flat[Fragment::by_column ? j * Fragment::rows + i : i * Fragment::columns + j];
@@ -165,6 +174,7 @@ inline int saturated_sum(unsigned wrapped, int c) {
 }
 
 template <class A, class B, class C, class D> struct product_slot {
+    call_site site;
     const A *a;
     const B *b;
     const C *c;
@@ -177,11 +187,12 @@ template <class A, class B, class C, class D> inline void product_combine(void *
     typedef typename sum_type<typename A::element_type>::type Sum;
     constexpr int m = A::rows, n = B::columns, k = A::columns, count = D::num_elements;
     auto slot = [&](int lane) { return (const Slot *)lanes[lane]; };
+    require_whole_warp(arrived, slot(__builtin_ctz(arrived))->site);
 
     alignas(64) Sum a[m][k], b[k][n], sums[m][n];
-    gather_tile<A>(a, arrived, [&](int lane) { return slot(lane)->a->x; });
-    gather_tile<B>(b, arrived, [&](int lane) { return slot(lane)->b->x; });
-    gather_tile<C>(sums, arrived, [&](int lane) { return slot(lane)->c->x; });
+    gather_tile<A>(a, [&](int lane) { return slot(lane)->a->x; });
+    gather_tile<B>(b, [&](int lane) { return slot(lane)->b->x; });
+    gather_tile<C>(sums, [&](int lane) { return slot(lane)->c->x; });
 
     // Four rows at a time: enough independent sums in flight to hide the latency of a multiply-add, and few enough to
     // stay in registers.
@@ -200,7 +211,6 @@ template <class A, class B, class C, class D> inline void product_combine(void *
 
     const Sum *flat = &sums[0][0];
     for (int lane = 0; lane < 32; lane++) {
-        if (!(arrived >> lane & 1)) continue;
         auto *x = slot(lane)->d->x;
         for (int i = 0; i < count; i++) {
             auto sum = flat[lane * count + i];
@@ -214,8 +224,8 @@ template <class A, class B, class C, class D> inline void product_combine(void *
 
 template <class A, class B, class C, class D>
 inline void product(D &d, const A &a, const B &b, const C &c, bool saturate, const char *file, int line) {
-    product_slot<A, B, C, D> slot{&a, &b, &c, &d, saturate};
-    warp_collective(0xffffffffu, &slot, product_combine<A, B, C, D>, "mma_sync", file, line);
+    product_slot<A, B, C, D> slot{{"mma_sync", file, line}, &a, &b, &c, &d, saturate};
+    warp_collective(0xffffffffu, &slot, product_combine<A, B, C, D>, slot.site.what, file, line);
 }
 
 }  // namespace labkit
