@@ -1,12 +1,14 @@
 // nvcuda::wmma: a warp's matrix multiply-accumulate on tensor cores (mma.h).
 //
-// A fragment holds 1/32 of a matrix tile in each lane. CUDA leaves open which; here lane l has the l-th piece of the
-// tile in storage order (row after row, or column after column for col_major operands), so that a piece lies together
-// in memory. Loads, stores and products are meetings of the warp (sync.h): the last lane to arrive does the work of
-// all 32, which is what "sync" promises, and lets the product run as one loop over vectors.
+// A fragment holds 1/32 of a matrix tile in each lane. CUDA leaves open which; here lane l has the l-th piece
+// of the tile in storage order (row after row, or column after column for col_major operands), so that a
+// piece lies together in memory. Loads, stores and products are meetings of the warp (sync.h): the last lane
+// to arrive does the work of all 32, which is what "sync" promises, and lets the product run as one loop over
+// vectors.
 //
-// Numbers as on the hardware: products of 16-bit inputs are exact, sums are float, and a half accumulator is rounded
-// once, at the end. (Tensor cores add in another order and truncate some intermediate sums: the last bits differ.)
+// Numbers as on the hardware: products of 16-bit inputs are exact, sums are float, and a half accumulator is
+// rounded once, at the end. (Tensor cores add in another order and truncate some intermediate sums: the last
+// bits differ.)
 #pragma once
 #include <limits.h>
 #include <string.h>
@@ -33,7 +35,7 @@ template <class Use, int m, int n, int k, class T, class Layout = void> struct f
     static constexpr bool by_column = std::is_same_v<Layout, col_major>;
     static_assert(is_a || is_b || is_accumulator, "a fragment is a matrix_a, a matrix_b or an accumulator");
     static_assert(is_accumulator == std::is_same_v<Layout, void>,
-                  "matrix_a and matrix_b fragments have a layout, row_major or col_major; accumulators have none");
+                  "matrix_a and matrix_b have a layout, row_major or col_major; accumulators have none");
     static_assert((m == 16 && n == 16 && (k == 16 || k == 8)) || (m == 32 && n == 8 && k == 16)
                   || (m == 8 && n == 32 && k == 16) || (m == 8 && n == 8 && k == 4),
                   "wmma shapes: 16x16x16, 32x8x16, 8x32x16 (16x16x8 for tf32, 8x8x4 for double)");
@@ -68,8 +70,9 @@ struct call_site {
 
 inline void require_whole_warp(unsigned arrived, const call_site &site) {
     if (arrived == 0xffffffffu) return;
-    fail("%s at %s:%d needs the 32 threads of a warp, but %d take part: use blocks of a multiple of 32 threads, and "
-         "let none leave or branch off before", site.what, site.file, site.line, __popc(arrived));
+    fail("%s at %s:%d needs the 32 threads of a warp, but %d take part: "
+         "use blocks of a multiple of 32 threads, and let none leave or branch off before",
+         site.what, site.file, site.line, __popc(arrived));
 }
 
 // What a lane brings to a load or a store.
@@ -82,7 +85,8 @@ template <class Fragment, class Pointer> struct tile_slot {
 };
 
 // Runs visit(x, memory, step) for each lane's piece, whose element i belongs at memory[i * step].
-template <class Slot, class Visit> inline void visit_pieces(void *const *lanes, unsigned arrived, Visit visit) {
+template <class Slot, class Visit>
+inline void visit_pieces(void *const *lanes, unsigned arrived, Visit visit) {
     require_whole_warp(arrived, ((Slot *)lanes[__builtin_ctz(arrived)])->site);
     for (int lane = 0; lane < 32; lane++) {
         auto *slot = (Slot *)lanes[lane];
@@ -123,7 +127,7 @@ inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, boo
     warp_collective(0xffffffffu, &slot, combine, slot.site.what, file, line);
 }
 
-// ---- The product --------------------------------------------------------------------------------------------------
+// ---- The product ------------------------------------------------------------------------------------------
 
 // Sums are float, but double for double, and for bytes integers that wrap around.
 template <class T> struct sum_type { typedef float type; };
@@ -132,7 +136,8 @@ template <> struct sum_type<signed char> { typedef unsigned type; };
 template <> struct sum_type<unsigned char> { typedef unsigned type; };
 
 // Copies `count` elements into the type of the sums. Tensor cores take the upper 19 bits of a tf32 operand.
-template <class T, class Element, class Sum> inline void widen_piece(Sum *to, const Element *from, int count) {
+template <class T, class Element, class Sum>
+inline void widen_piece(Sum *to, const Element *from, int count) {
     for (int i = 0; i < count; i++) {
         if constexpr (std::is_same_v<T, nvcuda::wmma::precision::tf32>)
             to[i] = __uint_as_float(__float_as_uint(from[i]) & 0xffffe000u);
@@ -182,7 +187,8 @@ template <class A, class B, class C, class D> struct product_slot {
     bool saturate;
 };
 
-template <class A, class B, class C, class D> inline void product_combine(void *const *lanes, unsigned arrived) {
+template <class A, class B, class C, class D>
+inline void product_combine(void *const *lanes, unsigned arrived) {
     typedef product_slot<A, B, C, D> Slot;
     typedef typename sum_type<typename A::element_type>::type Sum;
     constexpr int m = A::rows, n = B::columns, k = A::columns, count = D::num_elements;
@@ -194,8 +200,8 @@ template <class A, class B, class C, class D> inline void product_combine(void *
     gather_tile<B>(b, [&](int lane) { return slot(lane)->b->x; });
     gather_tile<C>(sums, [&](int lane) { return slot(lane)->c->x; });
 
-    // Four rows at a time: enough independent sums in flight to hide the latency of a multiply-add, and few enough to
-    // stay in registers.
+    // Four rows at a time: enough independent sums in flight to hide the latency of a multiply-add, and few
+    // enough to stay in registers.
     typedef Sum vector __attribute__((vector_size(32)));
     constexpr int width = 32 / sizeof(Sum), vectors = n / width;
     for (int i = 0; i < m; i += 4) {
@@ -242,35 +248,36 @@ inline void fill_fragment(fragment<Use, m, n, k, T, Layout> &f,
 // ldm: the distance of two rows (of two columns, in column order), in elements.
 template <class Use, int m, int n, int k, class T, class Layout>
 inline void load_matrix_sync(fragment<Use, m, n, k, T, Layout> &f,
-                             const typename fragment<Use, m, n, k, T, Layout>::storage_element_type *p, unsigned ldm,
-                             LABKIT_HERE) {
-    static_assert(!std::is_same_v<Use, accumulator>, "load an accumulator with its layout as fourth argument");
+                             const typename fragment<Use, m, n, k, T, Layout>::storage_element_type *p,
+                             unsigned ldm, LABKIT_HERE) {
+    static_assert(!std::is_same_v<Use, accumulator>, "load an accumulator with its layout as 4th argument");
     labkit::load_tile(f, p, ldm, f.by_column, file, line);
 }
 template <int m, int n, int k, class T>
 inline void load_matrix_sync(fragment<accumulator, m, n, k, T> &f,
-                             const typename fragment<accumulator, m, n, k, T>::storage_element_type *p, unsigned ldm,
-                             layout_t layout, LABKIT_HERE) {
+                             const typename fragment<accumulator, m, n, k, T>::storage_element_type *p,
+                             unsigned ldm, layout_t layout, LABKIT_HERE) {
     labkit::load_tile(f, p, ldm, layout == mem_col_major, file, line);
 }
 template <int m, int n, int k, class T>
 inline void store_matrix_sync(typename fragment<accumulator, m, n, k, T>::storage_element_type *p,
-                              const fragment<accumulator, m, n, k, T> &f, unsigned ldm, layout_t layout, LABKIT_HERE) {
+                              const fragment<accumulator, m, n, k, T> &f, unsigned ldm, layout_t layout,
+                              LABKIT_HERE) {
     labkit::store_tile(f, p, ldm, layout == mem_col_major, file, line);
 }
 
 // d = a b + c.
 template <int m, int n, int k, class T, class LayoutA, class LayoutB, class C, class D>
 inline void mma_sync(fragment<accumulator, m, n, k, D> &d, const fragment<matrix_a, m, n, k, T, LayoutA> &a,
-                     const fragment<matrix_b, m, n, k, T, LayoutB> &b, const fragment<accumulator, m, n, k, C> &c,
-                     LABKIT_HERE) {
+                     const fragment<matrix_b, m, n, k, T, LayoutB> &b,
+                     const fragment<accumulator, m, n, k, C> &c, LABKIT_HERE) {
     labkit::product(d, a, b, c, false, file, line);
 }
 // The same for bytes; with satf, sums beyond an int stay at its limits.
 template <int m, int n, int k, class T, class LayoutA, class LayoutB>
 inline void mma_sync(fragment<accumulator, m, n, k, int> &d, const fragment<matrix_a, m, n, k, T, LayoutA> &a,
-                     const fragment<matrix_b, m, n, k, T, LayoutB> &b, const fragment<accumulator, m, n, k, int> &c,
-                     bool satf, LABKIT_HERE) {
+                     const fragment<matrix_b, m, n, k, T, LayoutB> &b,
+                     const fragment<accumulator, m, n, k, int> &c, bool satf, LABKIT_HERE) {
     labkit::product(d, a, b, c, satf, file, line);
 }
 
