@@ -924,3 +924,22 @@ def test_complex_numbers():
     y = np.empty_like(a)
     module.get_function("ratio")(cuda.In(a), cuda.In(b), cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
     np.testing.assert_allclose(y, a / b - (a.real - 1j * b.imag), rtol=1e-13)
+
+
+@pytest.mark.skipif(engine() != "cpu", reason="CUDA dropped these with compute capability 7.0")
+def test_warp_functions_without_a_mask():
+    """The forms of older textbooks take the lanes that arrive together."""
+    module = SourceModule("""
+        __global__ void old(int *y)
+        {
+            int t = threadIdx.x, v = t;
+            for (int i = warpSize / 2; i >= 1; i /= 2) v += __shfl_down(v, i);
+            y[t] = __shfl(v, 0) + 1000 * __shfl_up(t, 1) + 100000 * __shfl_xor(t, 1, 8);
+            if (t < 12) y[32 + t] = __ballot(t % 2) + (__any(t == 3) << 20) + (__all(t < 12) << 21);
+            else y[32 + t] = __any(t == 3);
+        }
+    """)
+    y = np.zeros(64, np.int32)
+    module.get_function("old")(cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
+    assert y[:32].tolist() == [sum(range(32)) + 1000 * max(t - 1, 0) + 100000 * (t ^ 1) for t in range(32)]
+    assert y[32:].tolist() == [0b101010101010 + (1 << 20) + (1 << 21)] * 12 + [0] * 20
