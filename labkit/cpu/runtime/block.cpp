@@ -283,6 +283,7 @@ static __attribute__((noinline)) Fiber *find_work(Block &b) {
 
 // The current fiber is put aside (whoever calls has noted it in some queue): name the one that goes on.
 static inline __attribute__((always_inline)) Switch change(Block &b, Fiber *me, Fiber *next) {
+    if (next->next) labkit::prefetch(next->next->context);   // its stack has got cold since its last turn
     me->index = threadIdx;
     b.current = next;
     threadIdx = next->index;

@@ -83,6 +83,11 @@ static inline void make_context(Context &context, char *top, size_t, void (*entr
     context = {top, nullptr, (void *)entry};
 }
 
+// Have the top of its stack fetched into the cache.
+static inline void prefetch(const Context &context) {
+    for (int bytes = 0; bytes < 192; bytes += 64) __builtin_prefetch((const char *)context.stack + bytes);
+}
+
 }  // namespace labkit
 
 #else
@@ -103,6 +108,8 @@ static inline void make_context(Context &context, char *top, size_t bytes, void 
     context.place.uc_stack.ss_size = bytes;
     makecontext(&context.place, entry, 0);
 }
+
+static inline void prefetch(const Context &) {}
 
 }  // namespace labkit
 
