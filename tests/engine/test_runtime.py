@@ -453,7 +453,7 @@ def test_kernels_of_one_block_run_side_by_side(streams):
     flags = on_device(np.zeros(2, np.int32))
     first, second = driver.Stream(), driver.Stream()
     wait_for, set_ = streams.get_function("wait_for"), streams.get_function("set")
-    for turn in range(1, 20):
+    for turn in range(1, 200):
         wait_for(flags, np.int32(turn), block=(1, 1, 1), stream=first)
         set_(np.uintp(int(flags) + 4), np.int32(turn), block=(1, 1, 1), stream=first)
         set_(flags, np.int32(turn), block=(1, 1, 1), stream=second)

@@ -5,6 +5,9 @@
 // aside with it and another fiber goes on: one whose thread may continue, or else a fresh one with the next
 // thread. So a kernel without barriers uses a single fiber, and a barrier costs one switch a thread.
 //
+// A thread keeps its turn until it waits, ends, or repeats an atomic operation (labkit::maybe_yield). A loop
+// that only reads memory until another thread of its block writes there ends on a GPU, but not here.
+//
 // Nothing here needs a lock or an atomic operation: all threads of a block live on one worker. Which fiber
 // comes next:
 //

@@ -130,6 +130,11 @@ void look_at(Lock &lock, std::atomic<unsigned> &counter, double until) {
             sched_yield();
         }
     }
+    // Whoever changed it is about to give the lock back: sleeping for it would cost more.
+    for (int i = 0; i < 100; i++) {
+        if (lock.try_lock()) return;
+        relax();
+    }
     lock.lock();
 }
 
@@ -175,7 +180,6 @@ void advance() {
             while (!stream->queue.empty()) {
                 Operation *op = stream->queue.front();
                 if (op->active || !may_start(*op)) break;
-                op->started = now();
                 if (op->kind == record || op->kind == wait_event) {
                     finish(op);
                     again = true;
@@ -212,6 +216,7 @@ Operation *choose() {
     return best;
 }
 
+// For work that has become active. Workers that look see it by themselves, and wake others if it is much.
 void wake_a_worker() {
     if (pool.sleeping && !pool.looking) pool.work.notify_one();
 }
@@ -282,6 +287,7 @@ void work(Worker &me) {
             rest(lock, block, used);
             continue;
         }
+        if (op->taken == 0) op->started = now();
         uint64_t first = op->taken, left = op->pieces - first;
         uint64_t fair = left / (2 * pool.workers.size()) + 1;
         uint64_t count = op->chunk < fair ? op->chunk : fair;
@@ -289,7 +295,8 @@ void work(Worker &me) {
         op->workers++;
         me.operation = op;
         double *estimate = op->launch.block_seconds;
-        if (choose() && !(estimate && *estimate > 0 && *estimate * left < worth_waking_s)) wake_a_worker();
+        bool soon_done = estimate && *estimate > 0 && *estimate * left < worth_waking_s;
+        if (Operation *more = choose(); more && (more != op || !soon_done)) wake_a_worker();
         lock.unlock();
 
         double begin = now();
@@ -431,6 +438,19 @@ int synchronize(lk_stream *stream, double timeout) {
     return take_error(stream);
 }
 
+// How many processors this process may use: its affinity mask, and its control group's share of the time.
+int count_processors() {
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    if (FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r")) {
+        long quota, period;   // "max 100000" if there is no limit
+        if (fscanf(file, "%ld %ld", &quota, &period) == 2 && quota < count * period)
+            count = (int)((quota + period - 1) / period);
+        fclose(file);
+    }
+    return count;
+}
+
 lk_stream *stream_or_default(lk_stream *stream) { return stream ? stream : &pool.default_stream; }
 
 int not_usable() {
@@ -455,12 +475,10 @@ int enqueue(std::unique_ptr<Operation> owned, lk_stream *stream) {
         run_copy(*op, 0, 1);
         lock.lock();
         complete(op);
-        return LK_OK;
+    } else {
+        advance();
     }
-    advance();
-    bool wake = pool.sleeping && !pool.looking && choose();
-    lock.unlock();
-    if (wake) pool.work.notify_one();
+    if (choose()) wake_a_worker();
     return LK_OK;
 }
 
@@ -485,8 +503,7 @@ EXPORT int lk_start(int count) {
     Lock lock(pool.mutex);
     if (pool.forked) return not_usable();
     if (!pool.workers.empty()) return LK_OK;
-    cpu_set_t set;
-    int processors = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    int processors = count_processors();
     if (count <= 0) count = processors;
     pool.most_looking = processors - 1 < 4 ? processors - 1 : 4;
     pool.stopping = false;
