@@ -329,6 +329,7 @@ def test_device_variables(module):
 # -- streams and events
 
 
+@pytest.mark.usefixtures("no_collection")
 def test_streams_run_side_by_side(module):
     """Two kernels that wait for each other's answer end only if both run."""
     flags = cuda.to_device(np.int32([0, 0]))

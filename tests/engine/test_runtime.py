@@ -449,6 +449,7 @@ def streams():
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor, one worker")
+@pytest.mark.usefixtures("no_collection")
 def test_kernels_of_one_block_run_side_by_side(streams):
     flags = on_device(np.zeros(2, np.int32))
     first, second = driver.Stream(), driver.Stream()

@@ -402,6 +402,7 @@ def test_streams_overlap_and_keep_their_order():
     assert (y == x * x).all()
 
 
+@pytest.mark.usefixtures("no_collection")
 def test_two_kernels_that_wait_for_each_other():
     """Independent streams run side by side: each of these kernels ends only if the other one runs."""
     meet = kernel("""
