@@ -13,7 +13,7 @@ os.environ.setdefault("LABKIT_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"la
 
 @pytest.fixture
 def no_collection():
-    """For kernels that wait for a kernel not yet launched: memory collected meanwhile is freed, which waits for both."""
+    """For kernels that wait for one not yet launched: memory collected meanwhile would be freed, after both."""
     gc.collect()
     gc.disable()
     yield
