@@ -217,8 +217,9 @@ extern "C" __global__ void load(const half *x)
     x = np.zeros((16, 16), np.float16)
     for threads, taking_part in ((16, 16), (32, 31)):
         message = rf"load_matrix_sync at .*:8 needs the 32 .* but {taking_part} take"
+        load(cuda.In(x), block=(threads, 1, 1), grid=(1, 1))
         with pytest.raises(cuda.LaunchError, match=message):
-            load(cuda.In(x), block=(threads, 1, 1), grid=(1, 1))  # cuda.In copies, and so waits
+            cuda.Context.synchronize()
 
 
 def test_other_element_types():
