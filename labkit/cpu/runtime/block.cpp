@@ -22,6 +22,7 @@
 #include "runtime.h"
 #include <errno.h>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <sched.h>
 #include <stdarg.h>
@@ -118,6 +119,12 @@ Fiber *Queue::pop() {
 
 enum class Access { unknown, read, write, impossible };   // what a fault was about
 
+// Fibers are made by the dozen, their stacks in one mapping.
+struct Slab {
+    char *stacks;
+    std::unique_ptr<Fiber[]> fibers;
+};
+
 struct Warp {
     unsigned live;             // lanes that have not ended
     Meeting *meetings;
@@ -146,7 +153,7 @@ struct Block {
 
     Warp warps[max_threads / warp_size];
     Fiber *free = nullptr;
-    std::vector<Fiber *> fibers;
+    std::vector<Slab> slabs;                   // all fibers
     char *shared_end;                          // dynamic shared memory ends here, in front of a guard page
 
     // The worker's own stack, and why the block came back to it.
@@ -242,24 +249,28 @@ static void guard(char *address, size_t bytes) {
     if (madvise(address, bytes, madv_guard_install) != 0) (void)!mprotect(address, bytes, PROT_NONE);
 }
 
+static void begin_anew(Block &b, Fiber &fiber) {
+    labkit::make_context(fiber.context, fiber.top, stack_bytes, fiber_main);
+    fiber.next = b.free;
+    b.free = &fiber;
+}
+
 static bool add_fibers(Block &b) {
     size_t bytes = slab_fibers * stack_pitch;
     char *slab = map_memory(bytes);
     if (!slab) return false;
     madvise(slab, bytes, MADV_NOHUGEPAGE);
-    Fiber *fibers = new Fiber[slab_fibers]();
+    std::unique_ptr<Fiber[]> fibers(new Fiber[slab_fibers]());
     for (unsigned i = slab_fibers; i-- > 0;) {
         char *low = slab + i * stack_pitch;
         guard(low, guard_bytes);
         // Stacks that begin at the same place of a page fight for the same cache lines: begin at 64 different
         // ones.
-        unsigned colour = (b.fibers.size() + i) * 5 % 64;
+        unsigned colour = (b.slabs.size() * slab_fibers + i) * 5 % 64;
         fibers[i].top = low + stack_pitch - colour * 64;
-        labkit::make_context(fibers[i].context, fibers[i].top, stack_bytes, fiber_main);
-        fibers[i].next = b.free;
-        b.free = &fibers[i];
+        begin_anew(b, fibers[i]);
     }
-    for (unsigned i = 0; i < slab_fibers; i++) b.fibers.push_back(&fibers[i]);
+    b.slabs.push_back({slab, std::move(fibers)});
     return true;
 }
 
@@ -528,6 +539,13 @@ Block *new_block() {
     return b;
 }
 
+void delete_block(Block *b) {
+    for (Slab &slab : b->slabs) munmap(slab.stacks, slab_fibers * stack_pitch);
+    munmap(b->shared_end - shared_limit, shared_limit + guard_bytes);
+    block = nullptr;
+    delete b;
+}
+
 // Shared memory is not initialized on a GPU: here each launch finds it full of NaN. The module's thread-local
 // segment is touched now, because its first use allocates, which must not be interrupted.
 void begin_launch(Block &b, const Launch &launch) {
@@ -596,22 +614,19 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
         w.converged.clear();
     }
     b.free = nullptr;
-    for (size_t i = b.fibers.size(); i-- > 0;) {
-        labkit::make_context(b.fibers[i]->context, b.fibers[i]->top, stack_bytes, fiber_main);
-        b.fibers[i]->next = b.free;
-        b.free = b.fibers[i];
-    }
+    for (Slab &slab : b.slabs)
+        for (unsigned i = slab_fibers; i-- > 0;) begin_anew(b, slab.fibers[i]);
     return false;
 }
 
 // Give back what lies deeper than a few pages of each stack.
 void trim_stacks(Block &b) {
     constexpr size_t keep = 4 * page;
-    for (Fiber *f : b.fibers) {
-        char *high = (char *)((uintptr_t)f->top / page * page) - keep;
-        char *low = high - (stack_bytes - keep);
-        madvise(low, high - low, MADV_DONTNEED);
-    }
+    for (Slab &slab : b.slabs)
+        for (unsigned i = 0; i < slab_fibers; i++) {
+            char *low = slab.stacks + i * stack_pitch + guard_bytes;
+            madvise(low, stack_bytes - keep, MADV_DONTNEED);
+        }
 }
 
 // ---- Signals (run on the worker's alternate stack) --------------------------------------------------------

@@ -276,8 +276,7 @@ void rest(Lock &lock, Block &block, bool &used) {
     pool.sleeping--;
 }
 
-void work(Worker &me) {
-    Block &block = *new_block();
+void work(Worker &me, Block &block) {
     uint64_t launch_number = 0;   // the launch this worker is prepared for
     bool used = false;
     Lock lock(pool.mutex);
@@ -381,10 +380,15 @@ bool kick_cancelled() {
 void *worker_main(void *self) {
     constexpr size_t alternate = 64 << 10;
     stack_t stack = {};
-    stack.ss_sp = mmap(nullptr, alternate, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack.ss_sp = map_memory(alternate);
     stack.ss_size = alternate;
     sigaltstack(&stack, nullptr);
-    work(*(Worker *)self);
+    Block *block = new_block();
+    work(*(Worker *)self, *block);
+    delete_block(block);
+    stack.ss_flags = SS_DISABLE;
+    sigaltstack(&stack, nullptr);
+    munmap(stack.ss_sp, alternate);
     return nullptr;
 }
 

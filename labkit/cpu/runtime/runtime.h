@@ -47,6 +47,7 @@ constexpr size_t shared_limit = 256 << 10;   // of dynamic shared memory
 
 struct Block;
 Block *new_block();                                        // a worker's room for one block at a time
+void delete_block(Block *);
 void begin_launch(Block &, const Launch &);                // prepare this worker for blocks of that launch
 // False: the launch failed, and why, or it was cancelled meanwhile.
 bool run_block(Block &, Index at, const volatile bool *cancelled, std::string &error);
