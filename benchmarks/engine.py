@@ -39,6 +39,7 @@ FLAGS = (  # those of a kernel: labkit/cpu/compiler.py
     "-std=gnu++17", "-O3", "-march=native", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",
 )  # fmt: skip
 WALL, PROCESSOR = 0, 1  # the two clocks
+LAUNCHES = (1, 1), (200, 1), (1, 1000)  # rounds, launches in each
 EMPTY = 'extern "C" __global__ void empty() {}'
 
 
@@ -175,14 +176,15 @@ class _Engine:
         self.driver.Context.synchronize()
         return since(start)
 
-    def latency(self, launches):
-        """Seconds a launch, `launches` of them before one synchronization."""
+    def latency(self, times, launches):
+        """Seconds a launch: `times` times over, `launches` of them and a synchronization."""
         one = (1, 1), (1, 1, 1)
         start = time.perf_counter()
-        for _ in range(launches):
-            self.empty.prepared_call(*one)
-        self.driver.Context.synchronize()
-        return (time.perf_counter() - start) / launches
+        for _ in range(times):
+            for _ in range(launches):
+                self.empty.prepared_call(*one)
+            self.driver.Context.synchronize()
+        return (time.perf_counter() - start) / (times * launches)
 
 
 # ------------------------------------------------------------------------------------------------------------- tables
@@ -212,8 +214,8 @@ def measure(rounds: int) -> str:
                         seconds = engine("time", rung.number, index)
                         times.setdefault((rung.number, index, workers), []).append(seconds)
             for workers, engine in engines.items():
-                for launches in (1, 1000):
-                    latencies.setdefault((launches, workers), []).append(engine("latency", launches))
+                for how in LAUNCHES:  # the first finds a worker that has slept since the last round
+                    latencies.setdefault((how, workers), []).append(engine("latency", *how))
         for engine in engines.values():
             engine.stop()
 
@@ -237,10 +239,11 @@ def measure(rounds: int) -> str:
             row.append(f"{rate(layer, one):.0f}, {ratio(times['nest', index], one, PROCESSOR)}")
             row.append(f"× {ratio(one, two, WALL)}")
         text.append("| " + " | ".join([*row, f"{compiled[rung.number]:.2f}"]) + " |")
-    alone, queued = (1e6 * statistics.median(latencies[launches, 2]) for launches in (1, 1000))
+    rested, alone, queued = (1e6 * statistics.median(latencies[how, 2]) for how in LAUNCHES)
     text += [
         "",
-        f"Launch of an empty kernel: {alone:.1f} µs with its synchronization, {queued:.1f} µs in a queue of 1000. "
+        f"Launch of an empty kernel: {alone:.1f} µs with its synchronization, {rested:.1f} µs after a pause, "
+        f"{queued:.1f} µs in a queue of 1000. "
         f"The first kernel on a fresh machine compiles the engine's runtime, too: {first:.1f} s, once.",
     ]
     if load > processors / 4:

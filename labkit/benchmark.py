@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -80,7 +81,9 @@ def bench(
             )
     cases = [(each, B) for each in _list(layer) for B in batches]
     rows = []
-    with tqdm(total=len(cases) * len(variants), desc="measuring", delay=2, leave=False) as progress:
+    # On standard output: notebooks show the other one in red.
+    length = len(cases) * len(variants)
+    with tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout) as progress:
         for case in cases:
             rows += _bench_case(variants, *case, repeat, progress)
     table = pd.DataFrame(rows)

@@ -64,7 +64,7 @@ class Report:
     @property
     def ready(self) -> bool:
         """Whether the lab can run: on either engine, with the data that the repository ships."""
-        return self.engine is not None and self["digits"].state == OK and self["Python"].state == OK
+        return self.engine is not None and self["data"].state == OK and self["Python"].state == OK
 
     def __getitem__(self, what: str) -> Finding:
         return next(finding for finding in self.findings if finding.what == what)
@@ -92,7 +92,7 @@ def examine() -> Report:
         _nvcc(for_gpu),
         _pycuda(for_gpu),
         _cupti(for_gpu),
-        _digits(),
+        _shipped(),
         *(_fetched(name) for name in ("fashion-mnist", "mnist")),
         _cache(),
     ]
@@ -128,8 +128,8 @@ def _install(**by_manager: str) -> str:
     """
     sudo = "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "sudo "
     commands = {
-        "conda": ("conda install -c conda-forge ", bool(os.environ.get("CONDA_PREFIX"))),
         "macos": ("", sys.platform == "darwin"),
+        "conda": ("conda install -c conda-forge ", bool(os.environ.get("CONDA_PREFIX"))),
         "brew": ("brew install ", shutil.which("brew")),
         "apt": (f"{sudo}apt-get install ", shutil.which("apt-get")),
         "dnf": (f"{sudo}dnf install ", shutil.which("dnf")),
@@ -167,8 +167,8 @@ def _compiler() -> Finding:
 
     what = "C++ compiler"
     remedy = _install(
-        conda="cxx-compiler", macos="xcode-select --install", apt="g++", dnf="gcc-c++", pacman="gcc",
-        zypper="gcc-c++", apk="g++", otherwise="conda install -c conda-forge cxx-compiler",
+        macos="docker run -it --rm -v \"$PWD\":/lab -w /lab python:3.13 make report", conda="cxx-compiler", apt="g++",
+        dnf="gcc-c++", pacman="gcc", zypper="gcc-c++", apk="g++", otherwise="conda install -c conda-forge cxx-compiler",
     )
     try:
         command = toolchain.find()
@@ -238,7 +238,7 @@ def _driver(gpu: list, for_gpu: bool) -> Finding:
     if gpu:
         return Finding("NVIDIA driver", OK, gpu[0][1])
     if Path("/.dockerenv").exists():
-        remedy = "docker run --gpus all …"  # the driver is the host's; a container only has to be given it
+        remedy = "docker run --gpus all IMAGE"  # the driver is the host's; a container only has to be given it
     elif shutil.which("ubuntu-drivers"):
         remedy = "sudo ubuntu-drivers install"
     else:
@@ -293,14 +293,17 @@ def _cupti(for_gpu: bool) -> Finding:
     return _absent("CUPTI", for_gpu, f"does not import: {said}", _pip("cupti-python>=12.6,<14"))
 
 
-def _digits() -> Finding:
+def _shipped() -> Finding:
+    """The data of the repository itself: the images and the weights that the notebooks begin with."""
     from labkit.data import dataset
+    from labkit.network import load_weights
 
     try:
         count = sum(len(dataset("digits", split)) for split in ("train", "test"))
+        load_weights("digits")
     except LabError as error:
-        return Finding("digits", MISSING, str(error), f'git -C "{paths.PACKAGE.parent}" checkout -- data')
-    return Finding("digits", OK, f"{count} images, checksums as recorded, {paths.data_dir()}")
+        return Finding("data", MISSING, str(error), f'git -C "{paths.PACKAGE.parent}" checkout -- data')
+    return Finding("data", OK, f"{count} digits and the network's weights, checksums as recorded, {paths.data_dir()}")
 
 
 def _fetched(name: str) -> Finding:
@@ -337,7 +340,7 @@ def _engine(findings: list[Finding]) -> tuple[str | None, str]:
         "    sys.exit(' '.join(str(error).split()))\n"
     )
     if status or said not in ("gpu", "cpu"):
-        return None, said
+        return None, said.rstrip(".")
     by_name = {finding.what: finding for finding in findings}
     if said == "cpu" and by_name["C++ compiler"].state != OK:
         return None, "there is neither a GPU that PyCUDA can use nor a C++ compiler for the CPU engine"

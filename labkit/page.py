@@ -92,11 +92,11 @@ def table(frame: pd.DataFrame, caption: str = "", columns: Mapping[str, str] | N
         raise LabError(f"no column {missing[0]!r} in this table; it has {', '.join(map(str, frame.columns))}")
     shown = pd.DataFrame({heading: [_cell(name, v) for v in frame[name]] for name, heading in chosen.items()})
     note = frame.attrs.get("note", "")
-    full = html.escape(caption) + (f' <span class="lab-note">{html.escape(note)}</span>' if note else "")
+    full = html.escape(caption) + (f'<div class="lab-note">{html.escape(note)}</div>' if note else "")
     figures = [pd.api.types.is_numeric_dtype(frame[name]) for name in chosen]
     rows = "".join(_row(cells, figures, "td") for cells in shown.itertuples(index=False, name=None))
     page = (
-        f'<table class="lab-table"><caption>{full}</caption>'
+        f'<table class="lab-table"><caption style="text-align:left">{full}</caption>'
         f"<thead>{_row(shown.columns, figures, 'th')}</thead><tbody>{rows}</tbody></table>"
     )
     lines = [line for line in (caption, note, shown.to_string(index=False)) if line]
@@ -104,8 +104,8 @@ def table(frame: pd.DataFrame, caption: str = "", columns: Mapping[str, str] | N
 
 
 def _row(cells, figures, tag: str) -> str:
-    marks = (' class="figure"' if figure else "" for figure in figures)
-    filled = (f"<{tag}{m}>{html.escape(str(c))}</{tag}>" for m, c in zip(marks, cells, strict=True))
+    sides = (' class="figure"' if figure else ' style="text-align:left"' for figure in figures)  # JupyterLab: right
+    filled = (f"<{tag}{m}>{html.escape(str(c))}</{tag}>" for m, c in zip(sides, cells, strict=True))
     return "<tr>" + "".join(filled) + "</tr>"
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from labkit.cuda import driver
+from labkit.cuda import driver, ensure_context
 from labkit.errors import LabError
 from labkit.ladder import Rounding
 from labkit.reference import conv_float64
@@ -43,6 +43,7 @@ class FakeVariant:
 
 class FakePlan:
     def __init__(self, variant, layer, batch, y):
+        ensure_context()
         self.variant, self.shape = variant, layer.y_shape(batch)
         self.size = int(np.prod(self.shape)) * variant.io_dtype.itemsize
         self.own = y is None

@@ -175,4 +175,4 @@ def test_doctor_as_json(command):
     status, out, _ = command("doctor", "--json")
     told = json.loads(out)
     assert status == (0 if told["ready"] else 1)
-    assert {"Python", "C++ compiler", "digits"} <= {finding["what"] for finding in told["findings"]}
+    assert {"Python", "C++ compiler", "data"} <= {finding["what"] for finding in told["findings"]}

@@ -10,8 +10,8 @@ import contextlib
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
+import time
 import warnings
 from pathlib import Path
 
@@ -20,7 +20,7 @@ try:
 except ImportError:  # no advisory locks: two processes may then both compile, and the last one wins
     fcntl = None
 
-__all__ = ["digest", "directory", "locked", "publish", "scratch"]
+__all__ = ["digest", "directory", "locked", "obtain", "publish", "scratch", "touch", "trim"]
 
 _usable = {}  # wanted folder -> the folder that serves
 _scratch = None
@@ -31,8 +31,7 @@ def _wanted():
         return Path(os.environ["LABKIT_CACHE_DIR"]).expanduser()
     if os.environ.get("XDG_CACHE_HOME"):
         return Path(os.environ["XDG_CACHE_HOME"]) / "labkit"
-    home = Path.home()
-    return home / "Library/Caches/labkit" if sys.platform == "darwin" else home / ".cache/labkit"
+    return Path.home() / ".cache/labkit"
 
 
 def directory(wanted=None):
@@ -106,6 +105,33 @@ def locked(target):
         finally:
             with contextlib.suppress(OSError):  # whoever waits on the unlinked file finds the work done
                 path.unlink()
+
+
+def obtain(target, make):
+    """The path `target`; ``make(path)`` builds it at a scratch path if the cache does not hold it yet."""
+    if not target.exists():
+        with locked(target):
+            if not target.exists():
+                built = scratch() / target.name
+                make(built)
+                publish(built, target)
+                built.unlink()
+    return target
+
+
+def trim(pattern, keep=8, idle_s=24 * 3600):
+    """Remove what earlier compilers and engines left: all but the `keep` last used, nothing used within `idle_s`."""
+    with contextlib.suppress(OSError):
+        entries = sorted((-path.stat().st_mtime, path) for path in directory().glob(pattern))
+        for used, path in entries[keep:]:
+            if -used < time.time() - idle_s:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def touch(path):
+    """Note that an entry is in use (see `trim`)."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
 
 
 def digest(*parts):

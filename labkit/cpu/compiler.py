@@ -40,7 +40,7 @@ class _Settings:
     debug: bool = False
 
     def flags(self):
-        """The part of the command line that a precompiled header depends on."""
+        """What the options say, for any compiler."""
         flags = [
             f"-std=gnu++{self.standard}",
             "-march=native",
@@ -80,7 +80,7 @@ _passed_over = set()
 
 def _settings(options, include_dirs, arch):
     """Read nvcc's options."""
-    settings = _Settings(include_dirs=[Path(d) for d in include_dirs])
+    settings = _Settings(include_dirs=[Path(d).absolute() for d in include_dirs])
     words = iter(options)
     for word in words:
         name, equals, value = word.partition("=") if word.startswith("-") else (word, "", "")
@@ -101,9 +101,9 @@ def _settings(options, include_dirs, arch):
             macro = word[2:] if word.startswith("-U") and len(word) > 2 else argument()
             settings.prologue.append(f"#undef {macro}")
         elif name in ("--include-path", "-isystem", "--system-include") or word == "-I":
-            settings.include_dirs.append(Path(argument()))
+            settings.include_dirs.append(Path(argument()).absolute())
         elif word.startswith("-I"):
-            settings.include_dirs.append(Path(word[2:].removeprefix("=")))
+            settings.include_dirs.append(Path(word[2:].removeprefix("=")).absolute())
         elif name in ("-include", "--pre-include"):
             settings.prologue.append(f'#include "{argument()}"')
         elif name in ("-std", "--std"):
@@ -166,9 +166,7 @@ def _hidden_kernels(command, text, prologue, known):
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         path = Path(folder) / "macros.cpp"
         path.write_text("\n".join([*prologue, *lines, ""]), encoding="utf-8", errors="surrogateescape")
-        status, out, _ = toolchain.run(
-            [*command, "-E", "-P", "-D__CUDACC__", "-D__CUDA_ARCH__=900", str(path)]
-        )
+        status, out, _ = toolchain.run([*command, "-E", "-P", "-D__CUDACC__", "-D__CUDA_ARCH__=900", str(path)])
     found = rewrite(out).kernels if status == 0 else ()
     return [k.name for k in found if k.scope == "" and not k.template and k.name not in known]
 
@@ -193,9 +191,14 @@ class _Build:
             "dirs",
             *self.settings.include_dirs,
             "flags",
-            *self.settings.flags(),
+            *self.flags,
             toolchain.fingerprint(self.command),
         )
+
+    @property
+    def flags(self):
+        """The flags, of which the precompiled header must have the same."""
+        return [*self.settings.flags(), *toolchain.module_flags(self.command)]
 
     def text(self, folder):
         """The text for the host compiler; the user's headers go to `folder`."""
@@ -215,57 +218,30 @@ class _Build:
 
     def compile(self, folder):
         """Compile in `folder`; return the path of the shared library and those of the headers read."""
-        (folder / _NAME).write_text(
-            self.source, encoding="utf-8", errors="surrogateescape"
-        )  # for the messages
+        (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
         (folder / "kernel.cpp").write_text(self.text(folder), encoding="utf-8", errors="surrogateescape")
-        flags = self.settings.flags()
-        command = [
-            *self.command,
-            *flags,
-            "-S" if checkmode.TOOLS else "-shared",
-            "-fmax-errors=20",
-            "-include",
-            _prelude(self.command, flags),
-            f"-I{toolchain.INCLUDE}",
-            *(f"-I{d}" for d in self.settings.include_dirs),
-            "-MMD",
-            "-MF",
-            "kernel.d",
-            "-o",
-            "kernel.s" if checkmode.TOOLS else "kernel.so",
-            "kernel.cpp",
-        ]
-        if toolchain.is_clang(self.command):
-            command = [word.replace("-fmax-errors", "-ferror-limit") for word in command]
-        else:
-            command.insert(-1, "-fno-gnu-unique")  # else a module's template variables outlive it
+        includes = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
+        command = [*self.command, *self.flags, "-S" if checkmode.TOOLS else "-shared"]
+        command += ["-include", _prelude(self.command, self.flags), *includes]
+        command += ["-MMD", "-MF", "kernel.d", "-o", "kernel.s" if checkmode.TOOLS else "kernel.so", "kernel.cpp"]
         status, out, err = toolchain.run(command, cwd=folder)
         if not status and checkmode.TOOLS:
             status, out, err = checkmode.link(self.command, folder)
         if status:
-            _refuse(
-                command,
-                toolchain.tidy(out, folder, "kernel.cpp"),
-                toolchain.tidy(err, folder, "kernel.cpp") or err,
-            )
+            _refuse(command, out, toolchain.tidy(err, folder, "kernel.cpp") or err)
         return folder / "kernel.so", self._headers_read(folder)
 
     def _headers_read(self, folder):
         """The user's headers among the files that the compiler read: originals, not copies."""
-        text = (
-            (folder / "kernel.d").read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
-        )
-        paths = [
-            Path(word.replace("\\ ", " ")) for word in re.split(r"(?<!\\)\s+", text.partition(":")[2].strip())
-        ]
+        text = (folder / "kernel.d").read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
+        paths = [Path(word.replace("\\ ", " ")) for word in re.split(r"(?<!\\)\s+", text.partition(":")[2].strip())]
         read = set()
         for path in paths:
             path = folder / path
             if path.name.startswith("header-") and path.parent == folder:
                 first = path.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")[0]
                 read.add(Path(first.removeprefix('#line 1 "').removesuffix('"')))
-            elif path.parent != folder and toolchain.INCLUDE not in path.parents:
+            elif path.parent != folder and toolchain.INCLUDE not in path.parents and "labkit_cuda.h" not in path.name:
                 read.add(path)
         return sorted(read)
 
@@ -275,7 +251,7 @@ def _refuse(command, out, err):
     message = f"compilation of {_NAME} failed"
     if first:
         message += f": {first[0]}"
-    if "template with C linkage" in err:
+    if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
         message += (
             '\nTemplates need SourceModule(..., no_extern_c=True), and then extern "C" in front of each kernel that is '
             "to be found by its plain name."
@@ -287,29 +263,22 @@ def _prelude(command, flags):
     """The engine's header, precompiled for these flags if that works; what to ``-include``."""
     header = toolchain.INCLUDE / "labkit_cuda.h"
     folder = cache.directory() / f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
-    target = folder / ("labkit_cuda.h.pch" if toolchain.is_clang(command) else "labkit_cuda.h.gch")
-    if not target.exists():
-        with cache.locked(folder):
-            if not target.exists():
-                cache.publish(f'#include "{header}"\n'.encode(), folder / "labkit_cuda.h")
-                built = cache.scratch() / f"{folder.name}.gch"
-                status, _, _ = toolchain.run(
-                    [
-                        *command,
-                        *flags,
-                        f"-I{toolchain.INCLUDE}",
-                        "-x",
-                        "c++-header",
-                        "-o",
-                        str(built),
-                        str(folder / "labkit_cuda.h"),
-                    ]
-                )
-                if status:  # the compile itself will say what is wrong
-                    return str(header)
-                cache.publish(built, target)
-                built.unlink()
-    return str(folder / "labkit_cuda.h")
+    stub = folder / "labkit_cuda.h"
+
+    def precompile(path):
+        cache.trim("prelude-*")
+        cache.publish(f'#include "{header}"\n'.encode(), stub)
+        line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header", "-o", str(path), str(stub)]
+        status, out, err = toolchain.run(line)
+        if status:
+            raise CompileError("the engine's header does not compile", line, out, err)
+
+    try:
+        cache.obtain(folder / f"labkit_cuda.h.{'pch' if toolchain.is_clang(command) else 'gch'}", precompile)
+    except CompileError:  # the kernel's own compile will say what is wrong
+        return str(header)
+    cache.touch(folder)
+    return str(stub)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -385,9 +354,7 @@ def _own_copy(path):
 
 
 def _prepare(source, options, no_extern_c, arch, include_dirs):
-    options = (
-        [options] if isinstance(options, str) else list(DEFAULT_NVCC_FLAGS if options is None else options)
-    )
+    options = [options] if isinstance(options, str) else list(DEFAULT_NVCC_FLAGS if options is None else options)
     settings = _settings([str(option) for option in options], include_dirs or [], arch)
     return _Build(str(source), settings, not no_extern_c)
 
@@ -475,8 +442,7 @@ class SourceModule:
         constants = self.module.constant_bytes()
         if constants > MAX_CONSTANT:
             raise CompileError(
-                f"the source uses too much global constant data: {constants} bytes, and "
-                f"{MAX_CONSTANT} are the most",
+                f"the source uses too much global constant data: {constants} bytes, and {MAX_CONSTANT} are the most",
                 [],
             )
         sizes = self.module.shared_sizes()

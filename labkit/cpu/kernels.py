@@ -177,9 +177,7 @@ class _Parameter:
     def refuse(self, argument):
         """The error for an argument of another type."""
         words = _WORDS[self.kind] + ("" if self.kind == "P" else f" of {self.size} bytes")
-        return TypeError(
-            f"{self}: the kernel takes {words}, not {_describe(argument)}; {self.remedy(argument)}"
-        )
+        return TypeError(f"{self}: the kernel takes {words}, not {_describe(argument)}; {self.remedy(argument)}")
 
     def remedy(self, argument):
         """What to write instead."""
@@ -212,9 +210,7 @@ class _Parameter:
             if self.kind == "P" or argument.nbytes != self.size:
                 raise self.refuse(argument)
             return None
-        if self.kind == "P" and (
-            hasattr(argument, "__cuda_array_interface__") or hasattr(argument, "gpudata")
-        ):
+        if self.kind == "P" and (hasattr(argument, "__cuda_array_interface__") or hasattr(argument, "gpudata")):
             return None
         raise self.refuse(argument)
 
@@ -268,9 +264,7 @@ class Function:
         declarations = module._declarations.get(self._name, ())
         if len(declarations) != info.parameter_count:
             declarations = [""] * info.parameter_count
-        self._parameters = [
-            _Parameter(i, info.parameters[i], declarations[i]) for i in range(info.parameter_count)
-        ]
+        self._parameters = [_Parameter(i, info.parameters[i], declarations[i]) for i in range(info.parameter_count)]
         self._packed_bytes = info.packed_bytes
         own, common = elf.static_shared(module.shared_sizes(), self._symbol)
         self._static_shared = own + common
@@ -290,9 +284,7 @@ class Function:
 
     # -- launching
 
-    def __call__(
-        self, *args, grid=(1, 1), block=None, shared=0, stream=None, texrefs=(), time_kernel=False, **extra
-    ):
+    def __call__(self, *args, grid=(1, 1), block=None, shared=0, stream=None, texrefs=(), time_kernel=False, **extra):
         """Launch the kernel.
 
         Parameters
@@ -428,9 +420,7 @@ class Function:
         parameters = self._parameters
         if len(args) != len(parameters):
             shown = ", ".join(p.declaration or p.kind for p in parameters)
-            raise TypeError(
-                f"{self._name}({shown}) takes {len(parameters)} arguments, and {len(args)} were given"
-            )
+            raise TypeError(f"{self._name}({shown}) takes {len(parameters)} arguments, and {len(args)} were given")
         try:
             codes = [parameter.code(argument) for parameter, argument in zip(parameters, args, strict=True)]
         except TypeError as error:
@@ -502,16 +492,13 @@ class Function:
 
     def _explain_prepared(self, args, error):
         if len(args) != len(self._parameters):
-            raise TypeError(
-                f"{self._name}: prepared for {len(self._parameters)} arguments, and {len(args)} were given"
-            )
+            raise TypeError(f"{self._name}: prepared for {len(self._parameters)} arguments, and {len(args)} were given")
         for parameter, code, argument in zip(self._parameters, self._prepared_codes, args, strict=True):
             try:
                 struct.pack("<" + code, argument)
             except (struct.error, TypeError) as reason:
                 raise TypeError(
-                    f"{self._name}: {parameter}: {_describe(argument)} cannot be passed as {code!r} "
-                    f"({reason})"
+                    f"{self._name}: {parameter}: {_describe(argument)} cannot be passed as {code!r} ({reason})"
                 ) from None
         raise error
 

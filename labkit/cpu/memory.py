@@ -77,9 +77,7 @@ class DeviceAllocation:
 
     def __index__(self):
         if self._address is None:
-            raise LogicError(
-                "the device memory is used after it was freed: allocate it again, or free() it later"
-            )
+            raise LogicError("the device memory is used after it was freed: allocate it again, or free() it later")
         return self._address
 
     __int__ = __index__
@@ -161,8 +159,7 @@ def _device_span(pointer, size, call, other=None):
             found = _symbols[at]
     if found is None:
         raise LogicError(
-            f"{call} failed: invalid argument: {address:#x} is no device memory (it was never allocated, "
-            "or is freed)"
+            f"{call} failed: invalid argument: {address:#x} is no device memory (it was never allocated, or is freed)"
         )
     base, total = found
     left = base + total - address
@@ -192,8 +189,7 @@ def _host_span(obj, call, writable=False):
         except (TypeError, ValueError, BufferError, AttributeError):
             hint = ": the arguments may be in the wrong order" if hasattr(obj, "__index__") else ""
             raise TypeError(
-                f"{call}: the host side is a {type(obj).__name__}; a NumPy array or another buffer is "
-                f"needed{hint}"
+                f"{call}: the host side is a {type(obj).__name__}; a NumPy array or another buffer is needed{hint}"
             ) from None
     flags = array.flags
     if not flags.forc:
@@ -324,8 +320,7 @@ def _order(array):
     if array.flags.f_contiguous:
         return "F"
     raise ValueError(
-        f"the array is not contiguous (shape {array.shape}, strides {array.strides}), so it has no order "
-        "to copy"
+        f"the array is not contiguous (shape {array.shape}, strides {array.strides}), so it has no order to copy"
     )
 
 
@@ -343,9 +338,7 @@ def pagelocked_empty(shape, dtype, order="C", mem_flags=0):
     """An uninitialized page-locked host array, for copies in the background."""
     del mem_flags
     storage = aligned_empty(shape, dtype, order)
-    return np.asarray(
-        PagelockedHostAllocation(storage, storage.ctypes.data, storage.nbytes, storage.shape, storage)
-    )
+    return np.asarray(PagelockedHostAllocation(storage, storage.ctypes.data, storage.nbytes, storage.shape, storage))
 
 
 def pagelocked_zeros(shape, dtype, order="C", mem_flags=0):

@@ -5,8 +5,10 @@ look for Ctrl-C while they wait. ``runtime/abi.h`` is the library's contract.
 """
 
 import atexit
+import codecs
 import ctypes
 import os
+import signal
 import sys
 import threading
 import time
@@ -95,44 +97,24 @@ _finished = False
 def build():
     """The path of the runtime library, compiled if the cache does not hold it."""
     command = toolchain.find()
-    sources = sorted(p for p in toolchain.RUNTIME.iterdir() if p.suffix in (".cpp", ".S"))
-    flags = [
-        "-std=gnu++17",
-        "-O2",
-        "-march=native",
-        "-fPIC",
-        "-shared",
-        "-pthread",
-        "-fno-strict-aliasing",
-        *(["-DLABKIT_CHECK"] if checkmode.TOOLS else []),
-        f"-I{toolchain.RUNTIME}",
-        f"-I{toolchain.INCLUDE}",
-    ]
+    flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-shared", "-pthread", "-fno-strict-aliasing"]
+    if checkmode.TOOLS:
+        flags.append("-DLABKIT_CHECK")
     key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
-    target = cache.directory() / f"runtime-{key[:24]}.so"
-    if not target.exists():
-        with cache.locked(target):
-            if not target.exists():
-                built = cache.scratch() / target.name
-                full = [
-                    *command,
-                    *flags,
-                    "-o",
-                    str(built),
-                    *map(str, sources),
-                    *(["-ldl"] if sys.platform == "linux" else []),
-                ]
-                status, out, err = toolchain.run(full)
-                if status:
-                    raise CompileError(
-                        "the CPU engine's own runtime library does not compile with this compiler; "
-                        "another one can be named in CXX",
-                        full,
-                        out,
-                        err,
-                    )
-                cache.publish(built, target)
-    return target
+
+    def compile_runtime(path):
+        cache.trim("runtime-*.so")
+        sources = sorted(str(p) for p in toolchain.RUNTIME.iterdir() if p.suffix in (".cpp", ".S"))
+        includes = [f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
+        line = [*command, *flags, *includes, "-o", str(path), *sources, "-ldl"]
+        status, out, err = toolchain.run(line)
+        if status:
+            reason = "the CPU engine's own runtime library does not compile; another compiler can be named in CXX"
+            raise CompileError(reason, line, out, err)
+
+    path = cache.obtain(cache.directory() / f"runtime-{key[:24]}.so", compile_runtime)
+    cache.touch(path)
+    return path
 
 
 def library():
@@ -227,17 +209,35 @@ def _wait(call, function, *arguments):
         _show_printf()
         checkmode.take()
     if _deferred:
+        if status != OK:
+            _deferred.append(_library.lk_error().decode("utf-8", "replace"))
         raise LaunchError(f"{call} failed: {_deferred.pop(0)}")
     check(status, call)
 
 
+def _settle():
+    """Wait for the device in a destructor, from which nothing can be raised: what comes up is raised elsewhere."""
+    try:
+        while (status := _library.lk_synchronize(_POLL_S)) == NOT_READY:
+            pass
+        if status != OK:
+            _deferred.append(_library.lk_error().decode("utf-8", "replace"))
+    except KeyboardInterrupt:
+        _library.lk_abort()
+        again = signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
+        threading.Timer(0.05, *again).start()  # behind the destructor, where it can be caught
+
+
 _printf_buffer = ctypes.create_string_buffer(1 << 16)
+_printf_text = codecs.getincrementaldecoder("utf-8")("replace")
+_printing = threading.Lock()
 
 
 def _show_printf():
     """Hand what kernels have printed to Python's own stdout, so that notebooks show it."""
-    while count := _library.lk_printf_take(_printf_buffer, len(_printf_buffer)):
-        sys.stdout.write(_printf_buffer.raw[:count].decode("utf-8", "replace"))
+    with _printing:
+        while count := _library.lk_printf_take(_printf_buffer, len(_printf_buffer)):
+            sys.stdout.write(_printf_text.decode(_printf_buffer.raw[:count]))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -318,7 +318,10 @@ def mem_free(address):
 
 def mem_release(address):
     """`mem_free` for destructors: a fault is kept for the next call that waits."""
-    if not _finished and _library.lk_mem_free(address) != OK:
+    if _finished:
+        return
+    _settle()
+    if _library.lk_mem_free(address) != OK:
         _deferred.append(_library.lk_error().decode("utf-8", "replace"))
 
 
@@ -448,6 +451,7 @@ def module_load(path):
 def module_unload(handle):
     """Unload a module, after its kernels are done."""
     if not _finished:
+        _settle()
         _library.lk_module_unload(handle)
 
 

@@ -130,9 +130,7 @@ class _Scan:
     def __init__(self, text):
         self.text = text
         self.masked = _mask(text)
-        self.directives = [
-            _Directive(*m.span(), m["word"], m["rest"]) for m in _DIRECTIVE.finditer(self.masked)
-        ]
+        self.directives = [_Directive(*m.span(), m["word"], m["rest"]) for m in _DIRECTIVE.finditer(self.masked)]
         self.code = _DIRECTIVE.sub(lambda match: _blank(match.group()), self.masked)
         self.closing = {}
         self._starts = [0]  # where a declaration may start
@@ -190,9 +188,7 @@ def _scope_of(head):
 # ---------------------------------------------------------------------------------------------------------------------
 # Kernels
 
-_SPELT_LIKE_CALLS = re.compile(
-    r"(__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$"
-)
+_SPELT_LIKE_CALLS = re.compile(r"(__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$")
 _TEMPLATE_HEAD = re.compile(r"\s*(?:extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?")
 
 
@@ -370,9 +366,7 @@ def _dynamic_shared_edits(scan):
 
 
 _SHARED_IN_MACRO = re.compile(r"\b(?:extern\b[^;{}]*?\b__shared__|__shared__\s+extern)\b[^;{}]*")
-_STATEMENT_HEAD = re.compile(
-    r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(?=\()|(?:else|do)\b|\w+\s*:(?!:))?\s*"
-)
+_STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(?=\()|(?:else|do)\b|\w+\s*:(?!:))?\s*")
 
 
 def _skip_statement_head(code, at):
@@ -430,11 +424,7 @@ def _markers(scan):
     while grew:
         grew = False
         for directive in scan.directives:
-            match = (
-                re.match(r"\s+(\w+)(\()?(.*)", directive.rest, re.DOTALL)
-                if directive.word == "define"
-                else None
-            )
+            match = re.match(r"\s+(\w+)(\()?(.*)", directive.rest, re.DOTALL) if directive.word == "define" else None
             if match and match[1] not in markers and set(markers) & set(re.findall(r"\w+", match[3])):
                 if match[2] or "{" in match[3]:
                     hidden = True

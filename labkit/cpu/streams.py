@@ -24,8 +24,7 @@ def handle_of(stream):
     if isinstance(stream, Stream):
         return stream.handle
     raise TypeError(
-        f"stream is a {type(stream).__name__}: pass a labkit.cuda.driver.Stream, or None for the default "
-        "stream"
+        f"stream is a {type(stream).__name__}: pass a labkit.cuda.driver.Stream, or None for the default stream"
     )
 
 

@@ -1,6 +1,5 @@
 """Findings: what they say, and how the command ends."""
 
-import subprocess
 import sys
 
 import pytest
@@ -37,33 +36,33 @@ def program(tmp_path):
     return write
 
 
-def command(*arguments):
-    return subprocess.run([sys.executable, "-m", "labkit", "sanitize", "--engine", "cpu", *arguments],
-                          capture_output=True, text=True)  # fmt: skip
+@pytest.fixture
+def command(labkit_command):
+    return lambda *arguments: labkit_command("sanitize", "--engine", "cpu", *arguments)
 
 
-def test_a_finding_ends_with_status_1(program):
-    done = command("--tool", "memcheck", program("fill", 101))
-    assert done.returncode == 1
-    assert "out of bounds in fill" in done.stdout and ":3:" in done.stdout, "its third line, of a source without a file"
-    assert "thread (36,0,0) of block (1,0,0)" in done.stdout
-    assert "4 bytes beyond the end of the 400 bytes" in done.stdout
-    assert "memcheck: 1 finding in 1 launch" in done.stdout
+def test_a_finding_ends_with_status_1(command, program):
+    status, out, _ = command("--tool", "memcheck", program("fill", 101))
+    assert status == 1
+    assert "out of bounds in fill" in out and ":3:" in out, "its third line, of a source without a file"
+    assert "thread (36,0,0) of block (1,0,0)" in out
+    assert "4 bytes beyond the end of the 400 bytes" in out
+    assert "memcheck: 1 finding in 1 launch" in out
 
 
-def test_a_clean_program_ends_with_status_0(program):
-    done = command("--tool", "memcheck", program("fill", 100))
-    assert done.returncode == 0 and "nothing found in 1 launch" in done.stdout
+def test_a_clean_program_ends_with_status_0(command, program):
+    status, out, _ = command("--tool", "memcheck", program("fill", 100))
+    assert status == 0 and "nothing found in 1 launch" in out
 
 
-def test_a_kernel_that_never_ends_is_stopped(program):
-    done = command("--tool", "memcheck", "--timeout", "3", program("forever", 0))
-    assert done.returncode == 124 and "was stopped" in done.stderr
+def test_a_kernel_that_never_ends_is_stopped(command, program):
+    status, _, said = command("--tool", "memcheck", "--timeout", "2", program("forever", 0))
+    assert status == 124 and "was stopped" in said
 
 
-def test_an_unknown_tool_is_refused(program):
-    done = command("--tool", "leakcheck", program("fill", 100))
-    assert done.returncode == 1 and "memcheck, racecheck" in done.stderr and "Traceback" not in done.stderr
+def test_an_unknown_tool_is_refused(command, program):
+    status, _, said = command("--tool", "leakcheck", program("fill", 100))
+    assert status == 1 and "memcheck, racecheck" in said and "Traceback" not in said
 
 
 def test_the_ladder_is_clean_and_a_broken_variant_is_not(tmp_path):

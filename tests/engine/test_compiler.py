@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
@@ -125,9 +126,7 @@ def test_include_options(tmp_path):
 def test_an_error_in_a_header_names_the_header(tmp_path):
     (tmp_path / "bad.cuh").write_text("\n\n__device__ int f() { return nothing; }\n")
     error = message('#include "bad.cuh"\n', include_dirs=[str(tmp_path)])
-    assert f"{tmp_path}/bad.cuh:3:29: error: 'nothing' was not declared" in error.msg.replace(
-        "use of undeclared", "was not declared"
-    )
+    assert f"{tmp_path}/bad.cuh:3:29: error: " in error.msg and "'nothing'" in error.msg
 
 
 def test_system_headers_inside_extern_c():
@@ -139,9 +138,7 @@ def test_system_headers_inside_extern_c():
 
 
 def test_errors_have_the_users_line():
-    error = message(
-        "__global__ void f(float *x)\n{\n  extern __shared__\n    float s[];\n  x[0] = s[0] + missing;\n}"
-    )
+    error = message("__global__ void f(float *x)\n{\n  extern __shared__\n    float s[];\n  x[0] = s[0] + missing;\n}")
     assert error.msg.startswith("compilation of kernel.cu failed: kernel.cu:5:17: error:")
     assert "missing" in error.msg
     assert "labkit" not in error.stderr and "kernel.cpp" not in error.stderr
@@ -190,9 +187,7 @@ def test_static_shared_memory_is_counted_by_kernel():
 
 
 def test_too_much_constant_memory():
-    source = (
-        "__constant__ float a[16000], b[1000]; __global__ void f(float *y) { y[0] = a[threadIdx.x] + b[0]; }"
-    )
+    source = "__constant__ float a[16000], b[1000]; __global__ void f(float *y) { y[0] = a[threadIdx.x] + b[0]; }"
     assert "too much global constant data: 68000 bytes" in message(source).msg
 
 
@@ -207,6 +202,23 @@ def test_a_second_compile_comes_from_the_cache(fresh_cache, monkeypatch):
     monkeypatch.setattr(toolchain, "run", lambda *_, **__: pytest.fail("the compiler ran"))
     assert value(source) == 41
     assert compiled_files(fresh_cache) == files
+
+
+def test_the_precompiled_header_is_used(monkeypatch):
+    if toolchain.is_clang(toolchain.find()):
+        pytest.skip("-H of g++ tells which headers it took precompiled")
+    said, run = [], toolchain.run
+
+    def run_and_tell(command, cwd=None):
+        done = run([*command, "-H"] if "-shared" in command else command, cwd)
+        said.append(done[2])
+        return done
+
+    monkeypatch.setattr(toolchain, "run", run_and_tell)
+    for options in ([], ["--use_fast_math"]):
+        said.clear()
+        compile(WRITE % time.time_ns(), options=options, cache_dir=False)
+        assert "! " in said[-1] and "labkit_cuda.h.gch" in said[-1]
 
 
 def test_modules_of_one_source_have_their_own_variables():
@@ -254,9 +266,7 @@ def test_two_processes_compile_the_same_kernel_at_once(fresh_cache):
     code = f"from labkit.cpu.compiler import compile; print(len(compile({WRITE % 46!r})))"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = [
-        subprocess.Popen(
-            [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(3)
     ]
     outputs = [process.communicate(timeout=60) for process in started]
@@ -283,7 +293,19 @@ def test_one_of_many_builds(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["entry"]
 
 
-def test_keep(capsys):
+def test_old_entries_are_trimmed(fresh_cache):
+    day = 24 * 3600
+    for age in range(12):
+        folder = fresh_cache / f"entry-{age:02}"
+        folder.mkdir()
+        (folder / "file").write_text("")
+        os.utime(folder, times=(time.time() - (age - 8.5) * day,) * 2)
+    cache.trim("entry-*", keep=5)
+    assert [p.name for p in sorted(fresh_cache.glob("entry-*"))] == [f"entry-{age:02}" for age in range(10)]
+
+
+def test_keep(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     assert value(WRITE % "47", keep=True) == 47
     folder = Path(capsys.readouterr().out.removeprefix("*** compiler output in ").strip())
     assert (folder / "kernel.cu").read_text() == WRITE % "47"
@@ -297,7 +319,12 @@ def test_no_compiler_on_the_path(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     error = message(WRITE % "48")
     assert "none of g++, clang++, c++ is on the path" in error.msg
-    assert "sudo apt install g++" in error.msg and "xcode-select --install" in error.msg
+    assert "sudo apt install g++" in error.msg
+
+
+def test_systems_without_elf_files(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert "run the lab in a Linux container" in message(WRITE % "48").msg
 
 
 def test_cxx_names_nothing(monkeypatch):

@@ -767,7 +767,7 @@ def test_every_header_inside_extern_c():
     """PyCUDA wraps a source in extern "C" as it stands, includes and all."""
     headers = ["cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "mma.h", "math_constants.h", "vector_types.h"]
     headers += ["device_launch_parameters.h", "vector_functions.h", "cuda_runtime_api.h", "cooperative_groups.h"]
-    headers += ["stdio.h", "math.h", "stdint.h", "assert.h"]
+    headers += ["cooperative_groups/reduce.h", "stdio.h", "math.h", "stdint.h", "assert.h"]
     kernel = "__global__ void one(float *y) { y[threadIdx.x] = fmaf(1, 2, 3); }"
     module = SourceModule("".join(f"#include <{h}>\n" for h in headers) + kernel)
     y = np.zeros(3, np.float32)
@@ -890,3 +890,56 @@ extern "C" __global__ void groups(int *y)
         want += [(t % 32 // 4 + 800 + 1000 * (warp[0] + 5)) if t % 4 == 1 else -1]
         want += [t - 2 if t % 32 >= 2 else t, 128 + t // 64, 2]
         assert y[t].tolist() == want, t
+
+
+def test_complex_numbers():
+    module = SourceModule("""
+        #include <cuComplex.h>
+        extern "C" __global__ void mandelbrot(int *count, int n)    // the textbooks' first picture
+        {
+            int i = threadIdx.x, j = blockIdx.x;
+            cuFloatComplex c = make_cuFloatComplex(-2.0f + 3.0f * i / n, -1.5f + 3.0f * j / n), z = c;
+            int steps = 0;
+            while (steps < 50 && cuCabsf(z) <= 2.0f) { z = cuCaddf(cuCmulf(z, z), c); steps++; }
+            count[j * n + i] = steps;
+        }
+        extern "C" __global__ void ratio(const cuDoubleComplex *a, const cuDoubleComplex *b, cuDoubleComplex *y)
+        {
+            int i = threadIdx.x;
+            y[i] = cuCsub(cuCdiv(a[i], b[i]), cuConj(make_cuDoubleComplex(cuCreal(a[i]), cuCimag(b[i]))));
+        }
+    """, no_extern_c=True)  # fmt: skip
+    count = np.zeros((64, 64), np.int32)
+    module.get_function("mandelbrot")(cuda.Out(count), np.int32(64), block=(64, 1, 1), grid=(64, 1))
+    x, y = np.meshgrid(-2 + 3 * np.arange(64) / 64, -1.5 + 3 * np.arange(64) / 64)
+    c = x + 1j * y
+    z, want = c.copy(), np.zeros((64, 64), np.int32)
+    for _ in range(50):
+        inside = abs(z) <= 2
+        want += inside
+        z = np.where(inside, z * z + c, z)
+    assert (count == want).mean() > 0.99  # chaos: the last bit decides some points at the edge
+
+    a, b = RNG.normal(size=(2, 32, 2)) @ [1, 1j]
+    y = np.empty_like(a)
+    module.get_function("ratio")(cuda.In(a), cuda.In(b), cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
+    np.testing.assert_allclose(y, a / b - (a.real - 1j * b.imag), rtol=1e-13)
+
+
+@pytest.mark.skipif(engine() != "cpu", reason="CUDA dropped these with compute capability 7.0")
+def test_warp_functions_without_a_mask():
+    """The forms of older textbooks take the lanes that arrive together."""
+    module = SourceModule("""
+        __global__ void old(int *y)
+        {
+            int t = threadIdx.x, v = t;
+            for (int i = warpSize / 2; i >= 1; i /= 2) v += __shfl_down(v, i);
+            y[t] = __shfl(v, 0) + 1000 * __shfl_up(t, 1) + 100000 * __shfl_xor(t, 1, 8);
+            if (t < 12) y[32 + t] = __ballot(t % 2) + (__any(t == 3) << 20) + (__all(t < 12) << 21);
+            else y[32 + t] = __any(t == 3);
+        }
+    """)
+    y = np.zeros(64, np.int32)
+    module.get_function("old")(cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
+    assert y[:32].tolist() == [sum(range(32)) + 1000 * max(t - 1, 0) + 100000 * (t ^ 1) for t in range(32)]
+    assert y[32:].tolist() == [0b101010101010 + (1 << 20) + (1 << 21)] * 12 + [0] * 20

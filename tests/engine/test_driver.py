@@ -112,9 +112,7 @@ def test_copies_and_pointer_arithmetic():
 
 def test_orders():
     x = np.asfortranarray(np.arange(6, dtype=np.int32).reshape(2, 3))
-    assert (
-        cuda.from_device_like(cuda.to_device(np.ascontiguousarray(x)), x) == x.T.reshape(2, 3, order="F")
-    ).all()
+    assert (cuda.from_device_like(cuda.to_device(np.ascontiguousarray(x)), x) == x.T.reshape(2, 3, order="F")).all()
     d = cuda.mem_alloc_like(x)
     cuda.memcpy_htod(d, x)  # as it lies in memory
     assert (cuda.from_device(d, (2, 3), np.int32, order="F") == x).all()
@@ -331,6 +329,7 @@ def test_device_variables(module):
 # -- streams and events
 
 
+@pytest.mark.usefixtures("no_collection")
 def test_streams_run_side_by_side(module):
     """Two kernels that wait for each other's answer end only if both run."""
     flags = cuda.to_device(np.int32([0, 0]))

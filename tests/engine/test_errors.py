@@ -73,9 +73,7 @@ def test_exceptions_are_pycudas():
 
 
 def test_unknown_kernel(module):
-    with pytest.raises(
-        cuda.LogicError, match=r"named symbol not found: there is no kernel 'ad'; did you mean 'add'\?"
-    ):
+    with pytest.raises(cuda.LogicError, match=r"named symbol not found: there is no kernel 'ad'; did you mean 'add'\?"):
         module.get_function("ad")
     with pytest.raises(cuda.LogicError, match="the module's kernels are add, pairs, write"):
         module.get_function("convolution")
@@ -137,9 +135,7 @@ def test_wrong_struct_argument(module, d):
         pairs(np.float32(1), np.uint8(1), d, block=(1, 1, 1))
     with pytest.raises(TypeError, match="a struct of 8 bytes"):
         pairs(np.zeros(3, np.float32), np.uint8(1), d, block=(1, 1, 1))
-    with pytest.raises(
-        TypeError, match=r"`unsigned char flag`: .*unsigned integer of 1 bytes.*np.uint8\(value\)"
-    ):
+    with pytest.raises(TypeError, match=r"`unsigned char flag`: .*unsigned integer of 1 bytes.*np.uint8\(value\)"):
         pairs(np.zeros(2, np.float32), np.int32(1), d, block=(1, 1, 1))
 
 
@@ -173,9 +169,7 @@ def test_prepared_calls(add, d):
         add.prepared_call((1, 1), (4, 1, 1), d, d, 1.0, 4)
     with pytest.raises(TypeError, match="given 3 types for 4 parameters"):
         add.prepare("PPf")
-    with pytest.raises(
-        TypeError, match=r"argument 3 .*signed integer of 4 bytes, and prepare said 'q', of 8"
-    ):
+    with pytest.raises(TypeError, match=r"argument 3 .*signed integer of 4 bytes, and prepare said 'q', of 8"):
         add.prepare(["P", "P", np.float32, np.int64])
     with pytest.raises(TypeError, match=r"argument 2 .*a float of 4 bytes, and prepare said 'i'"):
         add.prepare("PPii")
@@ -257,9 +251,7 @@ def test_stream_of_another_type(add, d):
 
 def test_out_of_memory():
     free, _ = cuda.mem_get_info()
-    with pytest.raises(
-        cuda.MemoryError, match=r"out of memory: .* GiB asked for, .* of .* free\. Use a smaller batch"
-    ):
+    with pytest.raises(cuda.MemoryError, match=r"out of memory: .* GiB asked for, .* of .* free\. Use a smaller batch"):
         cuda.mem_alloc(free * 4)
     assert cuda.mem_get_info()[0] == free
 
@@ -284,9 +276,7 @@ def test_copies_that_do_not_fit():
         match=r"128 bytes do not fit in the 64 .*float64 .*did you mean .astype\(np.float32\)",
     ):
         cuda.memcpy_htod(d, np.zeros(16))
-    with pytest.raises(
-        cuda.LogicError, match="cuMemcpyDtoH failed: invalid argument: 68 bytes do not fit in the 64"
-    ):
+    with pytest.raises(cuda.LogicError, match="cuMemcpyDtoH failed: invalid argument: 68 bytes do not fit in the 64"):
         cuda.memcpy_dtoh(np.zeros(17, np.float32), d)
     with pytest.raises(cuda.LogicError, match=r"do not fit in the 60 .* from offset 4"):
         cuda.memcpy_htod(int(d) + 4, np.zeros(16, np.float32))
@@ -300,9 +290,7 @@ def test_copies_that_do_not_fit():
 
 def test_copies_of_the_wrong_kind():
     d = cuda.mem_alloc(64)
-    with pytest.raises(
-        ValueError, match=r"not contiguous \(shape \(4, 2\), strides \(16, 8\)\).*np.ascontiguousarray"
-    ):
+    with pytest.raises(ValueError, match=r"not contiguous \(shape \(4, 2\), strides \(16, 8\)\).*np.ascontiguousarray"):
         cuda.memcpy_htod(d, np.zeros((4, 4), np.float32)[:, ::2])
     with pytest.raises(ValueError, match="not contiguous"):
         cuda.memcpy_dtoh(np.zeros((4, 4), np.float32)[:, ::2], d)
@@ -421,6 +409,18 @@ def test_ctrl_c_ends_an_endless_kernel(module):
     assert time.monotonic() - start < 10
 
 
+def test_ctrl_c_reaches_a_buffer_that_waits_for_an_endless_kernel(module):
+    y = cuda.to_device(np.zeros(1, np.int32))
+    module.get_function("endless")(y, block=(1, 1, 1))
+    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    buffers = [y]
+    del y
+    with pytest.raises(KeyboardInterrupt):
+        buffers.clear() or time.sleep(10)
+    timer.join()
+
+
 def test_a_program_ends_though_its_kernel_does_not():
     code = """
         import numpy as np
@@ -442,6 +442,7 @@ def test_a_program_ends_though_its_kernel_does_not():
     assert (done.returncode, done.stdout, done.stderr) == (0, "queued\n", "")
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_child_is_told(module):
     cuda.Context.synchronize()
     read, write = os.pipe()

@@ -154,18 +154,14 @@ def test_convolution(module, B, C, M, K, extra, block, seed):
         grid=(ceil_div(y.shape[3], block[0]), ceil_div(y.shape[2], block[1]), B * M),
     )
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (K, K), axis=(2, 3))
-    np.testing.assert_allclose(
-        y, np.einsum("bchwpq,mcpq->bmhw", windows, k), rtol=1e-4, atol=1e-4 * C * K * K
-    )
+    np.testing.assert_allclose(y, np.einsum("bchwpq,mcpq->bmhw", windows, k), rtol=1e-4, atol=1e-4 * C * K * K)
 
 
 @quick
 @given(
     sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=5),
     steps=st.lists(
-        st.tuples(
-            st.integers(0, 4), st.integers(-3, 3), st.integers(-5, 5), st.integers(1, 4), st.integers(1, 300)
-        ),
+        st.tuples(st.integers(0, 4), st.integers(-3, 3), st.integers(-5, 5), st.integers(1, 4), st.integers(1, 300)),
         max_size=25,
     ),
 )

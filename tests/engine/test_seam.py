@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import labkit.cuda
+from labkit.errors import LabError
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -56,8 +59,7 @@ def fake_pycuda(tmp_path):
         (package / "driver.py").write_text(FAKE_DRIVER + driver)
         (package / "compiler.py").write_text("class SourceModule: pass\n")
         (package / "tools.py").write_text(
-            "def clear_context_caches():\n    import pycuda.driver\n"
-            "    print('cleared after', pycuda.driver.log)\n"
+            "def clear_context_caches():\n    import pycuda.driver\n    print('cleared after', pycuda.driver.log)\n"
         )
         return tmp_path
 
@@ -75,16 +77,38 @@ IMPORTS = """
 
 
 def test_cpu_on_request(fake_pycuda):
-    status, out, _ = python(
-        IMPORTS + "    assert 'pycuda' not in sys.modules", [fake_pycuda()], LABKIT_ENGINE="cpu"
-    )
+    status, out, _ = python(IMPORTS + "    assert 'pycuda' not in sys.modules", [fake_pycuda()], LABKIT_ENGINE="cpu")
     assert (status, out) == (0, "cpu labkit.cpu.driver labkit.cpu.compiler")
 
 
-@pytest.mark.parametrize("engine", ["gpu", "auto", "", "GPU"])
-def test_gpu_where_pycuda_answers(fake_pycuda, engine):
-    status, out, _ = python(IMPORTS, [fake_pycuda()], LABKIT_ENGINE=engine)
+def test_gpu_where_pycuda_answers(fake_pycuda):
+    status, out, _ = python(IMPORTS, [fake_pycuda()], LABKIT_ENGINE="gpu")
     assert (status, out) == (0, "gpu pycuda.driver pycuda.compiler")
+
+
+@pytest.fixture
+def choose(monkeypatch):
+    """What a fresh import would choose, given LABKIT_ENGINE and a folder in front of the path."""
+
+    def choose(engine, folder):
+        for name in [name for name in sys.modules if name.partition(".")[0] == "pycuda"]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.setenv("LABKIT_ENGINE", engine)
+        try:
+            return labkit.cuda._choose()
+        finally:
+            for name in [name for name in sys.modules if name.partition(".")[0] == "pycuda"]:
+                del sys.modules[name]
+
+    return choose
+
+
+@pytest.mark.parametrize(
+    ("engine", "chosen"), [("gpu", "gpu"), ("auto", "gpu"), ("", "gpu"), (" GPU", "gpu"), ("cpu", "cpu")]
+)
+def test_choice_where_pycuda_answers(fake_pycuda, choose, engine, chosen):
+    assert choose(engine, fake_pycuda()) == chosen
 
 
 @pytest.mark.parametrize(
@@ -100,28 +124,29 @@ def test_gpu_where_pycuda_answers(fake_pycuda, engine):
         ("import pytools_of_another_name", "lacks the package 'pytools_of_another_name'"),
     ],
 )
-def test_what_is_missing_for_the_gpu(fake_pycuda, driver, missing):
+def test_what_is_missing_for_the_gpu(fake_pycuda, choose, driver, missing):
     folder = fake_pycuda(driver)
-    status, out, _ = python(IMPORTS, [folder], LABKIT_ENGINE="auto")
-    assert (status, out.split()[0]) == (0, "cpu")
-    status, _, err = python("import labkit.cuda", [folder], LABKIT_ENGINE="gpu")
-    assert status == 1
-    assert "LabError: LABKIT_ENGINE=gpu" in err and missing in err
+    assert choose("auto", folder) == "cpu"
+    with pytest.raises(LabError, match=rf"LABKIT_ENGINE=gpu, but .*{missing}.*LABKIT_ENGINE=cpu"):
+        choose("gpu", folder)
 
 
-def test_gpu_without_pycuda(tmp_path):
-    (tmp_path / "pycuda.py").write_text(
-        "raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')"
-    )
-    status, _, err = python("import labkit.cuda", [tmp_path], LABKIT_ENGINE="gpu")
-    assert status == 1
-    assert "PyCUDA is not installed: pip install pycuda" in err
+def test_gpu_without_pycuda(tmp_path, choose):
+    (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')")
+    assert choose("auto", tmp_path) == "cpu"
+    with pytest.raises(LabError, match="PyCUDA is not installed: pip install pycuda"):
+        choose("gpu", tmp_path)
 
 
-def test_unknown_engine():
+def test_unknown_engine(tmp_path, choose):
+    with pytest.raises(LabError, match="LABKIT_ENGINE='tpu' is none of auto, gpu, cpu"):
+        choose("tpu", tmp_path)
+
+
+def test_an_error_of_choice_ends_the_import():
     status, _, err = python("import labkit.cuda", LABKIT_ENGINE="tpu")
     assert status == 1
-    assert "LabError: LABKIT_ENGINE='tpu' is none of auto, gpu, cpu" in err
+    assert "LabError: LABKIT_ENGINE='tpu'" in err
 
 
 def test_the_primary_context_is_retained_and_released(fake_pycuda):

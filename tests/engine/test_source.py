@@ -1,6 +1,8 @@
 """The rewriter: what it must find, what it must leave alone, and that no line moves."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from labkit.cpu.source import rewrite
 
@@ -90,9 +92,7 @@ def test_overloads_are_told_by_their_types():
 
 
 def test_namespaces_and_extern_c_blocks():
-    text = (
-        'namespace a { inline namespace b { __global__ void f() {} } } extern "C" { __global__ void g() {} }'
-    )
+    text = 'namespace a { inline namespace b { __global__ void f() {} } } extern "C" { __global__ void g() {} }'
     assert [(k.name, k.scope) for k in rewrite(text).kernels] == [("f", "a::b"), ("g", "")]
     assert registered(text) == [
         'LABKIT_KERNEL(f) } } extern "C" { __global__ void g() {}',
@@ -163,9 +163,7 @@ def test_dynamic_shared_at_namespace_scope():
 
 def test_dynamic_shared_in_a_macro():
     text = "#define SHARED(T) extern __shared__ \\\n    T s[]\n__global__ void f() { SHARED(int); }"
-    assert rewrite(text).text.startswith(
-        "#define SHARED(T) T *s = (T *)labkit::dynamic_shared()\\\n\n__global__"
-    )
+    assert rewrite(text).text.startswith("#define SHARED(T) T *s = (T *)labkit::dynamic_shared()\\\n\n__global__")
 
 
 def test_includes_are_resolved():
@@ -186,9 +184,7 @@ def test_headers_leave_an_extern_c_block():
     text += 'void f() {\n#include "body.inc"\n}\n'
     new = rewrite(text, extern_c=True).text
     assert 'extern "C++" {\n#line 2\n#include <math.h>\n}\n#line 3\nint b;' in new
-    assert (
-        'extern "C++" {\n#line 71\n#include <stdio.h>\n}\n#line 72\nvoid f() {\n#include "body.inc"\n}' in new
-    )
+    assert 'extern "C++" {\n#line 71\n#include <stdio.h>\n}\n#line 72\nvoid f() {\n#include "body.inc"\n}' in new
 
 
 def test_no_line_moves():
@@ -233,3 +229,21 @@ int marker;
 )
 def test_broken_sources_are_left_to_the_compiler(text):
     assert rewrite(text).text == text
+
+
+WORDS = """__global__ void f g ( ) { } ; , < > [ ] = & * template extern __shared__ __align__(8) float s[]
+    "C" " ' // /* */ R"( )" # __launch_bounds__(9) 1'0"""
+LINES = ["namespace n", "\n", "\\\n", "\n#if A", "\n#else\n", "\n#endif\n", "\n#define M ", "\n#include <x>\n"]
+
+
+@given(st.lists(st.sampled_from(WORDS.split() + LINES), max_size=40), st.booleans())
+@settings(deadline=None, max_examples=400)
+def test_no_text_is_too_strange(tokens, extern_c):
+    """Whatever the text, no line of it moves, and without dynamic shared memory words are only added."""
+    text = " ".join(tokens)
+    new = rewrite(text, extern_c=extern_c).text
+    if not extern_c:
+        assert new.count("\n") == text.count("\n")
+    if "extern" not in tokens:
+        remaining = iter(new)
+        assert all(character in remaining for character in text)

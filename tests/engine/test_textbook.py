@@ -238,9 +238,7 @@ def test_constant_memory_of_several_kernels():
     d_x, d_y = cuda.to_device(x), cuda.mem_alloc(x.nbytes)
     module.get_function("smooth")(d_x, d_y, np.int32(x.size), grid=(4, 1), block=(32, 1, 1))
     module.get_function("shift")(d_y, np.int32(x.size), grid=(4, 1), block=(32, 1, 1))
-    np.testing.assert_allclose(
-        cuda.from_device_like(d_y, x), np.correlate(x, weights, "same") + 0.5, rtol=1e-5
-    )
+    np.testing.assert_allclose(cuda.from_device_like(d_y, x), np.correlate(x, weights, "same") + 0.5, rtol=1e-5)
 
 
 def test_structs_and_lambdas():
@@ -404,6 +402,7 @@ def test_streams_overlap_and_keep_their_order():
     assert (y == x * x).all()
 
 
+@pytest.mark.usefixtures("no_collection")
 def test_two_kernels_that_wait_for_each_other():
     """Independent streams run side by side: each of these kernels ends only if the other one runs."""
     meet = kernel("""
@@ -422,9 +421,7 @@ def test_two_kernels_that_wait_for_each_other():
 
 
 def test_events_order_streams():
-    step = kernel(
-        "__global__ void step(int *x, int n) { for (int i = 0; i < n; i++) *x = *x * 3 + i; }", "step"
-    )
+    step = kernel("__global__ void step(int *x, int n) { for (int i = 0; i < n; i++) *x = *x * 3 + i; }", "step")
     x = cuda.to_device(np.ones(1, np.int32))
     first, second = cuda.Stream(), cuda.Stream()
     start, end = cuda.Event(), cuda.Event()

@@ -11,6 +11,7 @@ import pytest
 
 import labkit.cuda.autoinit  # noqa: F401
 import labkit.cuda.driver as cuda
+from labkit.cuda import engine
 from labkit.cuda.compiler import SourceModule
 
 RNG = np.random.default_rng(161616)
@@ -198,6 +199,27 @@ extern "C" __global__ void transpose_sum(const half *x, float *y)
     x, y = RNG.normal(size=(16, 16)).astype(np.float16), np.empty((16, 16), np.float32)
     module.get_function("transpose_sum")(cuda.In(x), cuda.Out(y), block=(32, 1, 1), grid=(1, 1))
     assert (y == 2 * x.astype(np.float32).T.ravel()[::-1].reshape(16, 16)).all()
+
+
+@pytest.mark.skipif(engine() != "cpu", reason="undefined on a GPU, which says nothing")
+def test_a_warp_that_is_not_whole_is_refused():
+    source = """
+#include <mma.h>
+using namespace nvcuda;
+extern "C" __global__ void load(const half *x)
+{
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> a;
+    if (threadIdx.x == 20) return;
+    wmma::load_matrix_sync(a, x, 16);
+}
+"""
+    load = SourceModule(source, no_extern_c=True).get_function("load")
+    x = np.zeros((16, 16), np.float16)
+    for threads, taking_part in ((16, 16), (32, 31)):
+        message = rf"load_matrix_sync at .*:8 needs the 32 .* but {taking_part} take"
+        load(cuda.In(x), block=(threads, 1, 1), grid=(1, 1))
+        with pytest.raises(cuda.LaunchError, match=message):
+            cuda.Context.synchronize()
 
 
 def test_other_element_types():

@@ -1,4 +1,4 @@
-// CUDA's driver header. Its contents are in labkit_cuda.h, which is included in front of every kernel source.
+// CUDA's driver API. All in labkit_cuda.h, in front of every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

@@ -1,8 +1,5 @@
-// __nv_bfloat16 and __nv_bfloat162. A whole source may stand in an extern "C" block, which cannot hold overloads.
+// __nv_bfloat16 and __nv_bfloat162. All in labkit_cuda.h, in front of every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"
 #endif
-extern "C++" {
-#include "labkit/bfloat16.h"
-}

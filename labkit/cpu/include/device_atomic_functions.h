@@ -1,4 +1,4 @@
-// CUDA's atomic functions. Its contents are in labkit_cuda.h, which is included in front of every kernel source.
+// Atomic functions. All in labkit_cuda.h, in front of every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

@@ -1,4 +1,4 @@
-// CUDA's intrinsics (the name of older toolkits). Its contents are in labkit_cuda.h, which is included in front of every kernel source.
+// Intrinsics, by the name of older toolkits. All in labkit_cuda.h, in front of every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

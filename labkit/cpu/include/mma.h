@@ -1,8 +1,5 @@
-// Tensor cores: nvcuda::wmma. A whole source may stand in an extern "C" block, where templates need to be let out.
+// nvcuda::wmma, tensor cores. All in labkit_cuda.h, in front of every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"
 #endif
-extern "C++" {
-#include "labkit/wmma.h"
-}

@@ -1,4 +1,4 @@
-// Warp shuffles and votes. Its contents are in labkit_cuda.h, which is included in front of every kernel source.
+// Warp shuffles. All in labkit_cuda.h, in front of every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

@@ -2,7 +2,7 @@
 //
 // Every function that can fail returns a status; lk_error() then holds one readable sentence (per calling thread).
 // A fault inside a kernel (bad address, divergent barrier, deadlock, division by zero, stack overflow) abandons that
-// launch only: the next synchronizing call on its stream, or on the device, returns LK_LAUNCH_FAILED once.
+// launch only: the next synchronizing call on its stream, its events, or the device returns LK_LAUNCH_FAILED once.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -74,7 +74,7 @@ typedef struct lk_kernel_info {
     int packed_bytes;
     int max_threads;                  // from __launch_bounds__ if the word can tell, else 1024
 } lk_kernel_info;
-int lk_module_load(const char *path, lk_module **module);
+int lk_module_load(const char *path, lk_module **module);                  // twice the same file: two modules
 int lk_module_unload(lk_module *module);                                     // waits for its kernels
 int lk_module_kernel(lk_module *module, const char *name_or_symbol, lk_kernel **kernel);
 int lk_module_kernel_at(lk_module *module, int index, lk_kernel **kernel);   // LK_NOT_FOUND past the last

@@ -1,24 +1,29 @@
 // A block of threads on one worker.
 //
-// The threads of a block take turns on fibers (stacks). One fiber runs thread 0, 1, 2, ... to their ends in a plain loop.
-// When a thread has to wait, at a barrier or for the other lanes of its warp, its fiber is put aside with it and another
-// fiber goes on: one whose thread may continue, or else a fresh one with the next thread. So a kernel without barriers
-// uses a single fiber, and a barrier costs one switch a thread.
+// The threads of a block take turns on fibers (stacks). One fiber runs thread 0, 1, 2, ... to their ends in a
+// plain loop. When a thread has to wait, at a barrier or for the other lanes of its warp, its fiber is put
+// aside with it and another fiber goes on: one whose thread may continue, or else a fresh one with the next
+// thread. So a kernel without barriers uses a single fiber, and a barrier costs one switch a thread.
 //
-// Nothing here needs a lock or an atomic operation: all threads of a block live on one worker. Which fiber comes next:
+// A thread keeps its turn until it waits, ends, or repeats an atomic operation (labkit::maybe_yield). A loop
+// that only reads memory until another thread of its block writes there ends on a GPU, but not here.
+//
+// Nothing here needs a lock or an atomic operation: all threads of a block live on one worker. Which fiber
+// comes next:
 //
 //   ready      fibers whose threads may continue, first come first served
 //   unstarted  threads that have not begun
 //   converged  lanes that wait for "whoever gets here": set free when their warps can do nothing else
-//   (nothing)  every thread waits for another: a deadlock, which ends the launch with a sentence about who waits where
+//   (nothing)  every thread waits for another: a deadlock, which ends the launch
 //
-// A launch that fails (deadlock, divergent barrier, assertion, bad address) is left by switching to the worker's own
-// stack; the stacks of the fibers are simply begun anew.
+// A launch that fails (deadlock, divergent barrier, assertion, bad address) is left by switching to the
+// worker's own stack; the stacks of the fibers are simply begun anew.
 #undef _FORTIFY_SOURCE
 #include "check.h"
 #include "runtime.h"
 #include <errno.h>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <sched.h>
 #include <stdarg.h>
@@ -48,7 +53,8 @@ namespace {
 
 constexpr unsigned warp_size = 32, max_threads = 1024;
 constexpr size_t page = 4096;
-constexpr size_t stack_bytes = 512 << 10, guard_bytes = 512 << 10;   // CUDA gives a thread at most 512 KB, too
+constexpr size_t stack_bytes = 512 << 10;   // CUDA gives a thread at most 512 KB, too
+constexpr size_t guard_bytes = 512 << 10;   // so that even a large array does not reach over it
 // The colours need one more page, and an odd number of pages keeps stacks apart in the caches and the TLB.
 constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;
 constexpr unsigned slab_fibers = 32;
@@ -91,8 +97,13 @@ struct alignas(64) Fiber {
     const char *what;          // what its thread waits for
     char *top;                 // of its stack
     Meeting meeting;           // if its thread is the first to come
+
+    void waits_at(const char *what, const char *file, int line) {
+        this->what = what;
+        this->file = file;
+        this->line = line;
+    }
 };
-static_assert(offsetof(Fiber, what) == 64 || sizeof(Context) > 24, "");
 
 void Queue::push(Fiber *fiber) {
     fiber->next = nullptr;
@@ -106,6 +117,14 @@ Fiber *Queue::pop() {
     if (!head) tail = &head;
     return fiber;
 }
+
+enum class Access { unknown, read, write, impossible };   // what a fault was about
+
+// Fibers are made by the dozen, their stacks in one mapping.
+struct Slab {
+    char *stacks;
+    std::unique_ptr<Fiber[]> fibers;
+};
 
 struct Warp {
     unsigned live;             // lanes that have not ended
@@ -138,7 +157,7 @@ struct Block {
 
     Warp warps[max_threads / warp_size];
     Fiber *free = nullptr;
-    std::vector<Fiber *> fibers;
+    std::vector<Slab> slabs;                   // all fibers
     char *shared_end;                          // dynamic shared memory ends here, in front of a guard page
 
     // The worker's own stack, and why the block came back to it.
@@ -150,7 +169,7 @@ struct Block {
     bool failed;
     int signal;
     const char *fault_address;
-    int fault_access;                          // 0 unknown, 1 read, 2 write
+    Access access;
     std::string error;
 };
 
@@ -158,7 +177,7 @@ static __thread Block *block __attribute__((tls_model("initial-exec")));
 
 static std::string triple(Index i) { return format("(%u,%u,%u)", i.x, i.y, i.z); }
 
-// ---- Leaving a launch -------------------------------------------------------------------------------------------------
+// ---- Leaving a launch -------------------------------------------------------------------------------------
 
 [[noreturn]] static void leave(Block &b) {
     b.failed = true;
@@ -166,14 +185,20 @@ static std::string triple(Index i) { return format("(%u,%u,%u)", i.x, i.y, i.z);
     __builtin_unreachable();
 }
 
-[[noreturn]] static void fail_at(Block &b, const std::string &place, const std::string &sentence) {
-    b.error = format("kernel %s, block %s%s: %s", b.launch->kernel, triple(blockIdx).c_str(), place.c_str(),
-                     sentence.c_str());
+// "kernel f, block (0,0,0)", and the thread if it is the thread's own doing
+static std::string place(Block &b, bool with_thread) {
+    std::string text = std::string("kernel ") + b.launch->kernel + ", block " + triple(blockIdx);
+    return with_thread ? text + ", thread " + triple(threadIdx) : text;
+}
+
+[[noreturn]] static void fail_block(Block &b, const std::string &sentence) {
+    b.error = place(b, false) + ": " + sentence;
     leave(b);
 }
 
-[[noreturn]] static void fail_here(Block &b, const std::string &sentence) {
-    fail_at(b, ", thread " + triple(threadIdx), sentence);
+[[noreturn]] static void fail_thread(Block &b, const std::string &sentence) {
+    b.error = place(b, true) + ": " + sentence;
+    leave(b);
 }
 
 namespace labkit {
@@ -183,7 +208,7 @@ namespace labkit {
     va_start(values, pattern);
     vsnprintf(text, sizeof text, pattern, values);
     va_end(values);
-    if (block && block->running) fail_here(*block, text);
+    if (block && block->running) fail_thread(*block, text);
     fprintf(stderr, "%s (outside a kernel)\n", text);
     abort();
 }
@@ -211,7 +236,8 @@ static std::string who_waits(Block &b) {
         text += "thread " + triple(s.first);
         if (s.count > 1) text += format(" and %u more", s.count - 1);
         text += format(" at %s (%s:%d)", s.what, s.file, s.line);
-        if (&s - &sites[0] == 3 && sites.size() > 5) return text + format("; %zu more places", sites.size() - 4);
+        if (&s == &sites[3] && sites.size() > 5)
+            return text + format("; %zu more places", sites.size() - 4);
     }
     return text;
 }
@@ -222,43 +248,48 @@ static std::string who_waits(Block &b) {
 #ifdef LABKIT_CHECK
     if (at) watch_divergence(at->file, at->line, at->index, sentence);
 #endif
-    fail_at(b, "", sentence);
+    fail_block(b, sentence);
 }
 
-// ---- Fibers -----------------------------------------------------------------------------------------------------------
+// ---- Fibers -----------------------------------------------------------------------------------------------
 
 static void fiber_main();
 
-// Make the stack's lowest part fault. MADV_GUARD_INSTALL (Linux 6.13) does not split the mapping; a process may have only
-// 65530 of them. Where neither works, an overflow goes unnoticed.
+// Make the stack's lowest part fault. MADV_GUARD_INSTALL (Linux 6.13) does not split the mapping; a process
+// may have only 65530 of them. Where neither works, an overflow goes unnoticed.
 static void guard(char *address, size_t bytes) {
     constexpr int madv_guard_install = 102;
     if (madvise(address, bytes, madv_guard_install) != 0) (void)!mprotect(address, bytes, PROT_NONE);
 }
 
+static void begin_anew(Block &b, Fiber &fiber) {
+    labkit::make_context(fiber.context, fiber.top, stack_bytes, fiber_main);
+    fiber.next = b.free;
+    b.free = &fiber;
+}
+
 static bool add_fibers(Block &b) {
     size_t bytes = slab_fibers * stack_pitch;
-    char *slab = (char *)mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (slab == MAP_FAILED) return false;
+    char *slab = map_memory(bytes);
+    if (!slab) return false;
     madvise(slab, bytes, MADV_NOHUGEPAGE);
-    Fiber *fibers = new Fiber[slab_fibers]();
+    std::unique_ptr<Fiber[]> fibers(new Fiber[slab_fibers]());
     for (unsigned i = slab_fibers; i-- > 0;) {
         char *low = slab + i * stack_pitch;
         guard(low, guard_bytes);
-        // Stacks that begin at the same place of a page fight for the same cache lines: begin at 64 different ones.
-        unsigned colour = (b.fibers.size() + i) * 5 % 64;
+        // Stacks that begin at the same place of a page fight for the same cache lines: begin at 64 different
+        // ones.
+        unsigned colour = (b.slabs.size() * slab_fibers + i) * 5 % 64;
         fibers[i].top = low + stack_pitch - colour * 64;
-        labkit::make_context(fibers[i].context, fibers[i].top, stack_bytes, fiber_main);
-        fibers[i].next = b.free;
-        b.free = &fibers[i];
+        begin_anew(b, fibers[i]);
     }
-    for (unsigned i = 0; i < slab_fibers; i++) b.fibers.push_back(&fibers[i]);
+    b.slabs.push_back({slab, std::move(fibers)});
     return true;
 }
 
 static Fiber *take_fiber(Block &b) {
     if (UNLIKELY(!b.free) && !add_fibers(b))
-        fail_at(b, "", format("no memory for the stacks of %u waiting threads (%s)", b.started, strerror(errno)));
+        fail_block(b, format("no memory for the stacks of %u waiting threads: %s", b.started, strerror(errno)));
     Fiber *fiber = b.free;
     b.free = fiber->next;
 #ifdef LABKIT_CHECK
@@ -303,17 +334,18 @@ static __attribute__((noinline)) Fiber *find_work(Block &b) {
         return b.ready.pop();
     }
     if (b.live == 0) return nullptr;
+    Fiber *first = b.barrier.head;
 #ifdef LABKIT_CHECK
     if (resume_all_parked(b)) return b.ready.pop();
-#endif
-    Fiber *first = b.barrier.head;
     for (Warp &w : b.warps)
         if (!first && w.meetings) first = w.meetings->waiting.head;
+#endif
     fail_diverged(b, first, "deadlock, all " + std::to_string(b.live) + " threads wait: ");
 }
 
 // The current fiber is put aside (whoever calls has noted it in some queue): name the one that goes on.
 static inline __attribute__((always_inline)) Switch change(Block &b, Fiber *me, Fiber *next) {
+    if (next->next) labkit::prefetch(next->next->context);   // its stack has got cold since its last turn
     me->index = threadIdx;
     b.current = next;
     threadIdx = next->index;
@@ -368,9 +400,9 @@ static void fiber_main() {
                 if (UNLIKELY(b.arrived || w.meetings)) release_waiting(b, w);
             } while (b.started < b.threads && !b.ready.head && !b.converged);
         } catch (const std::exception &e) {
-            fail_here(b, format("an exception left the kernel: %s", e.what()));
+            fail_thread(b, format("an exception left the kernel: %s", e.what()));
         } catch (...) {
-            fail_here(b, "an exception left the kernel");
+            fail_thread(b, "an exception left the kernel");
         }
         me->next = b.free;
         b.free = me;
@@ -382,14 +414,14 @@ static void fiber_main() {
     }
 }
 
-// ---- What kernels call: barriers ----------------------------------------------------------------------------------------
+// ---- What kernels call: barriers --------------------------------------------------------------------------
 
 static void release_barrier(Block &b) {
     if (UNLIKELY(b.mixed)) {
         Fiber *first = b.barrier.head;
         for (Fiber *f = first; f; f = f->next)
             if (f->line != first->line || strcmp(f->file, first->file))
-                fail_diverged(b, f, "divergent barrier, the threads of the block wait at different ones: ");
+                fail_diverged(b, f, "divergent barrier, its threads wait at different ones: ");
     }
     if (UNLIKELY(*b.cancelled)) leave(b);
     labkit_votes = b.votes;
@@ -405,9 +437,7 @@ namespace labkit {
 EXPORT Switch arrive(int predicate, const char *what, const char *file, int line) {
     Block &b = *block;
     Fiber *me = b.current;
-    me->what = what;
-    me->file = file;
-    me->line = line;
+    me->waits_at(what, file, line);
     b.votes += predicate != 0;
     if (b.arrived++ == 0) {
         b.barrier_file = file;
@@ -425,7 +455,7 @@ EXPORT Switch arrive(int predicate, const char *what, const char *file, int line
 }
 }  // namespace labkit
 
-// ---- What kernels call: warps -------------------------------------------------------------------------------------------
+// ---- What kernels call: warps -----------------------------------------------------------------------------
 
 static void end_meeting(Block &b, Warp &w, Meeting *meeting, [[maybe_unused]] void *from) {
     Meeting **link = &w.meetings;
@@ -436,7 +466,8 @@ static void end_meeting(Block &b, Warp &w, Meeting *meeting, [[maybe_unused]] vo
     unsigned absent = meeting->mask & ~meeting->arrived & (lanes < warp_size ? (1u << lanes) - 1 : ~0u);
     if (absent) {
         Fiber *someone = meeting->waiting.head ? meeting->waiting.head : b.current;
-        watch_absent(someone->what, someone->file, someone->line, meeting->waiting.head ? someone->index : threadIdx, absent);
+        Index who = meeting->waiting.head ? someone->index : threadIdx;
+        watch_absent(someone->what, someone->file, someone->line, who, absent);
     }
     watch_meeting(&w - b.warps, meeting->arrived, from);
 #endif
@@ -458,8 +489,8 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     Warp &w = b.warps[me->thread / warp_size];
     unsigned lane = me->thread % warp_size;
     if (UNLIKELY(!(mask >> lane & 1)))
-        fail_here(b, format("%s at %s:%d with mask 0x%08x, which does not name the calling lane %u", what, file, line,
-                            mask, lane));
+        fail_thread(b, format("%s at %s:%d with mask 0x%08x, which does not name the calling lane %u", what,
+                              file, line, mask, lane));
     Meeting *meeting = w.meetings;
     while (meeting && (meeting->mask != mask || meeting->combine != combine)) meeting = meeting->next;
     if (!meeting) {
@@ -475,17 +506,13 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     meeting->lanes[lane] = mine;
     meeting->arrived |= 1u << lane;
 #ifdef LABKIT_CHECK
-    me->what = what;
-    me->file = file;
-    me->line = line;
+    me->waits_at(what, file, line);
 #endif
     if (meeting->arrived == (mask & w.live)) {
         end_meeting(b, w, meeting, __builtin_return_address(0));
         return {&me->context, &me->context};
     }
-    me->what = what;
-    me->file = file;
-    me->line = line;
+    me->waits_at(what, file, line);
     meeting->waiting.push(me);
     return suspend(b, me);
 }
@@ -493,9 +520,7 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
 EXPORT Switch gather(const char *file, int line) {
     Block &b = *block;
     Fiber *me = b.current;
-    me->what = "a warp function without mask";
-    me->file = file;
-    me->line = line;
+    me->waits_at("a warp function without mask", file, line);
     b.warps[me->thread / warp_size].converged.push(me);
     b.converged++;
     return suspend(b, me);
@@ -543,7 +568,7 @@ EXPORT void __nanosleep(unsigned nanoseconds) {
     if (alone) usleep(nanoseconds < 1000000 ? nanoseconds / 1000 : 1000);
 }
 
-// ---- What kernels call: printf --------------------------------------------------------------------------------------------
+// ---- What kernels call: printf ----------------------------------------------------------------------------
 
 static std::mutex print_mutex;
 static std::string printed;
@@ -576,13 +601,12 @@ EXPORT size_t lk_printf_take(char *text, size_t bytes) {
     return count;
 }
 
-// ---- What workers call ------------------------------------------------------------------------------------------------------
+// ---- What workers call ------------------------------------------------------------------------------------
 
 Block *new_block() {
     Block *b = new Block();
-    char *shared = (char *)mmap(nullptr, shared_limit + guard_bytes, PROT_READ | PROT_WRITE,
-                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (shared == MAP_FAILED || !add_fibers(*b)) {
+    char *shared = map_memory(shared_limit + guard_bytes);
+    if (!shared || !add_fibers(*b)) {
         fprintf(stderr, "labkit: no memory for a worker: %s\n", strerror(errno));
         abort();
     }
@@ -594,8 +618,15 @@ Block *new_block() {
     return b;
 }
 
-// Shared memory is not initialized on a GPU: here each launch finds it full of NaN. The module's thread-local segment is
-// touched now, because its first use allocates, which must not be interrupted.
+void delete_block(Block *b) {
+    for (Slab &slab : b->slabs) munmap(slab.stacks, slab_fibers * stack_pitch);
+    munmap(b->shared_end - shared_limit, shared_limit + guard_bytes);
+    block = nullptr;
+    delete b;
+}
+
+// Shared memory is not initialized on a GPU: here each launch finds it full of NaN. The module's thread-local
+// segment is touched now, because its first use allocates, which must not be interrupted.
 void begin_launch(Block &b, const Launch &launch) {
     size_t size = (launch.dynamic_shared + 255) / 256 * 256;
     labkit_dynamic_shared = b.shared_end - size;
@@ -606,7 +637,8 @@ void begin_launch(Block &b, const Launch &launch) {
     }
 #ifdef LABKIT_CHECK
     size_t segment[2] = {launch.tls_number, 0};
-    watch_launch(launch, (char *)labkit_dynamic_shared, launch.tls_bytes ? (char *)__tls_get_addr(segment) : nullptr);
+    char *static_shared = launch.tls_bytes ? (char *)__tls_get_addr(segment) : nullptr;
+    watch_launch(launch, (char *)labkit_dynamic_shared, static_shared);
 #endif
     blockDim = launch.block;
     gridDim = launch.grid;
@@ -622,11 +654,14 @@ static std::string describe_fault(Block &b) {
     const char *address = b.fault_address, *low = b.current->top - stack_bytes - page;
     if (address >= low - guard_bytes && address < low + page)
         return format("stack overflow: its local arrays and calls need more than %zu KB", stack_bytes >> 10);
-    const char *doing = b.fault_access == 1 ? "a read of" : b.fault_access == 2 ? "a write to" : "an access to";
+    if (b.access == Access::impossible || b.signal == SIGBUS)
+        return "a misaligned address (a float4 has to lie at a multiple of 16 bytes), or one that does not exist";
+    const char *doing = b.access == Access::read    ? "a read of"
+                        : b.access == Access::write ? "a write to"
+                                                    : "an access to";
     if (address >= b.shared_end && address < b.shared_end + guard_bytes)
         return format("%s dynamic shared memory %zu bytes past its end (the launch gave it %zu bytes)", doing,
                       (size_t)(address - b.shared_end), b.launch->dynamic_shared);
-    if (b.signal == SIGBUS && !address) return "a misaligned or impossible address";
     return format("%s %p, %s", doing, (const void *)address, describe_address(address).c_str());
 }
 
@@ -656,10 +691,7 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
     if (LIKELY(!b.failed)) return true;
 
     pthread_sigmask(SIG_SETMASK, &b.signals, nullptr);
-    if (b.signal) {
-        b.error = format("kernel %s, block %s, thread %s: %s", b.launch->kernel, triple(blockIdx).c_str(),
-                         triple(threadIdx).c_str(), describe_fault(b).c_str());
-    }
+    if (b.signal) b.error = place(b, true) + ": " + describe_fault(b);
     error = b.error;
     b.ready.clear();
     b.barrier.clear();
@@ -672,34 +704,29 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
 #endif
     }
     b.free = nullptr;
-    for (size_t i = b.fibers.size(); i-- > 0;) {
-        labkit::make_context(b.fibers[i]->context, b.fibers[i]->top, stack_bytes, fiber_main);
-        b.fibers[i]->next = b.free;
-        b.free = b.fibers[i];
-    }
+    for (Slab &slab : b.slabs)
+        for (unsigned i = slab_fibers; i-- > 0;) begin_anew(b, slab.fibers[i]);
     return false;
 }
 
 #ifdef LABKIT_CHECK
-[[noreturn]] void leave_launch(const std::string &sentence) { fail_here(*block, sentence); }
+[[noreturn]] void leave_launch(const std::string &sentence) { fail_thread(*block, sentence); }
 
 Switch park_lane() {
     Block &b = *block;
     Fiber *me = b.current;
-    me->what = "check mode's log";
-    me->file = "";
-    me->line = 0;
+    me->waits_at("check mode's log", "", 0);
     if (UNLIKELY(*b.cancelled)) leave(b);
     b.warps[me->thread / warp_size].parked.push(me);
     stopped(b, me->thread, true);
     return suspend(b, me);
 }
 
-// The stacks of the fibers made together if the address lies there, or the fibers themselves, where lanes meet.
+// The stacks of the fibers made together if the address lies there, or the fibers themselves, where lanes
+// meet.
 bool in_stacks(uintptr_t address, Range &range) {
-    for (size_t i = 0; i < block->fibers.size(); i += slab_fibers) {
-        uintptr_t fibers = (uintptr_t)block->fibers[i];
-        uintptr_t stacks = ((uintptr_t)block->fibers[i]->top - stack_pitch + page - 1) / page * page;
+    for (Slab &slab : block->slabs) {
+        uintptr_t stacks = (uintptr_t)slab.stacks, fibers = (uintptr_t)slab.fibers.get();
         if (address - stacks < slab_fibers * stack_pitch)
             range = {stacks, slab_fibers * stack_pitch, local_space, nullptr, nullptr, nullptr};
         else if (address - fibers < slab_fibers * sizeof(Fiber))
@@ -715,14 +742,16 @@ bool in_stacks(uintptr_t address, Range &range) {
 // Give back what lies deeper than a few pages of each stack.
 void trim_stacks(Block &b) {
     constexpr size_t keep = 4 * page;
-    for (Fiber *f : b.fibers) {
-        char *high = (char *)((uintptr_t)f->top / page * page) - keep;
-        char *low = high - (stack_bytes - keep);
-        madvise(low, high - low, MADV_DONTNEED);
-    }
+    for (Slab &slab : b.slabs)
+        for (unsigned i = 0; i < slab_fibers; i++) {
+            char *low = slab.stacks + i * stack_pitch + guard_bytes;
+            madvise(low, stack_bytes - keep, MADV_DONTNEED);
+        }
 }
 
-// ---- Signals (run on the worker's alternate stack) ----------------------------------------------------------------------------
+// ---- Signals (run on the worker's alternate stack) --------------------------------------------------------
+
+constexpr int protection_fault = 13, page_fault = 14;   // as x86 counts its exceptions
 
 static uintptr_t program_counter(void *context) {
 #if defined(__x86_64__)
@@ -747,13 +776,12 @@ void leave_after_signal(int signal, siginfo_t *info, void *context) {
     if (!b || !b->running) return;
     b->signal = signal;
     b->fault_address = (const char *)info->si_addr;
-    b->fault_access = 0;
+    b->access = Access::unknown;
 #if defined(__x86_64__)
-    if (signal == SIGSEGV) {
-        long error = ((ucontext_t *)context)->uc_mcontext.gregs[REG_ERR];
-        // A general protection fault (an address that no process can have) does not say which address it was.
-        if (((ucontext_t *)context)->uc_mcontext.gregs[REG_TRAPNO] == 14) b->fault_access = error & 2 ? 2 : 1;
-    }
+    auto &registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+    if (registers[REG_TRAPNO] == page_fault)
+        b->access = registers[REG_ERR] & 2 ? Access::write : Access::read;
+    if (registers[REG_TRAPNO] == protection_fault) b->access = Access::impossible;
 #endif
     leave(*b);
 }

@@ -43,7 +43,8 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from);
 void watch_met();
 void watch_end(bool whole, const std::string &error);           // of the launch
 
-void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes);    // named in the mask, and ended
+// Lanes that are named in the mask and have ended.
+void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes);
 void watch_divergence(const char *file, int line, Index thread, const std::string &sentence);   // of barriers
 
 // Offered by block.cpp and memory.cpp.

@@ -1,8 +1,9 @@
 // Device memory: ordinary memory, dressed so that mistakes show.
 //
-// An allocation lies between two red zones, and is filled with 0xFF bytes: NaN as float, -1 as int. The red zones are
-// checked when it is freed. Up to 16 MB the fill is written. Larger allocations are mapped, page by page, to one 16 MB
-// file of 0xFF bytes, copy on write: they read as 0xFF everywhere, too, but take memory only where they are written.
+// An allocation lies between two red zones, and is filled with 0xFF bytes: NaN as float, -1 as int. The red
+// zones are checked when it is freed. Up to 16 MB the fill is written. Larger allocations are mapped, page by
+// page, to one 16 MB file of 0xFF bytes, copy on write: they read as 0xFF everywhere, too, but take memory
+// only where they are written.
 #include "check.h"
 #include "runtime.h"
 #include <deque>
@@ -20,7 +21,7 @@
 namespace {
 
 #ifdef LABKIT_CHECK
-constexpr size_t red_zone = 1 << 20;   // mapped, but touched only next to the allocation: far overruns show, too
+constexpr size_t red_zone = 1 << 20;   // mapped, but touched only next to the allocation: shows far overruns
 #else
 constexpr size_t red_zone = 256;
 #endif
@@ -122,13 +123,24 @@ std::string format(const char *pattern, ...) {
     return text;
 }
 
-static thread_local std::string last_error;
+static thread_local std::string last_error;   // the runtime's thread-local block has to be small: see words.h
 
 EXPORT const char *lk_error(void) { return last_error.c_str(); }
 
-int set_error(int status, const std::string &sentence) {
-    last_error = sentence;
+int set_error(int status, const char *pattern, ...) {
+    char text[2000];
+    va_list values;
+    va_start(values, pattern);
+    vsnprintf(text, sizeof text, pattern, values);
+    va_end(values);
+    last_error = text;
     return status;
+}
+
+char *map_memory(size_t bytes) {
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    void *mapping = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+    return mapping == MAP_FAILED ? nullptr : (char *)mapping;
 }
 
 EXPORT int lk_mem_limit(size_t bytes) {
@@ -150,20 +162,18 @@ EXPORT int lk_mem_alloc(size_t bytes, void **address) {
     std::unique_lock<std::mutex> lock(mutex);
     size_t total = current_limit();
     if (bytes > total || used > total - bytes)
-        return set_error(LK_OUT_OF_MEMORY,
-                         format("out of device memory: asked for %zu bytes (%.1f MB), %zu bytes (%.1f MB) of %zu are free",
-                                bytes, bytes / 1048576.0, total > used ? total - used : 0,
-                                (total > used ? total - used : 0) / 1048576.0, total));
+        return set_error(LK_OUT_OF_MEMORY, "out of device memory: asked for %zu bytes, %zu of %zu bytes are free",
+                         bytes, total > used ? total - used : 0, total);
     used += bytes;
     lock.unlock();
 
     size_t mapped = round_up(red_zone + bytes + red_zone, page);
-    char *mapping = (char *)mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (mapping == MAP_FAILED) {
-        std::string reason = strerror(errno);
+    char *mapping = map_memory(mapped);
+    if (!mapping) {
+        int reason = errno;
         lock.lock();
         used -= bytes;
-        return set_error(LK_OUT_OF_MEMORY, format("the system has no %zu bytes left: %s", bytes, reason.c_str()));
+        return set_error(LK_OUT_OF_MEMORY, "the system has no %zu bytes left: %s", bytes, strerror(reason));
     }
     constexpr size_t untouched = red_zone / page * page;
     fill_with_poison(mapping + untouched, mapped - 2 * untouched);
@@ -187,7 +197,8 @@ static std::string check_red_zones(const char *begin, ptrdiff_t bytes) {
         while (from < to && (unsigned char)begin[from] == red) from++;
         while (from < to && (unsigned char)begin[to - 1] == red) to--;
         if (from == to) return "";
-        return format("something wrote %s an allocation of %td bytes, to bytes %td to %td", where, bytes, from, to - 1);
+        return format("something wrote %s an allocation of %td bytes, to bytes %td to %td", where, bytes, from,
+                      to - 1);
     };
     std::string behind = damage(bytes, bytes + (ptrdiff_t)marked, "past the end of");
     return behind.empty() ? damage(-(ptrdiff_t)marked, 0, "in front of") : behind;
@@ -201,8 +212,8 @@ EXPORT int lk_mem_free(void *address) {
     if (it == allocations.end() || !it->second.mapping) {
         for (auto &gone : freed)
             if (gone.first == address)
-                return set_error(LK_INVALID, format("%p was freed before (an allocation of %zu bytes)", address, gone.second));
-        return set_error(LK_INVALID, format("%p is not the start of an allocation", address));
+                return set_error(LK_INVALID, "%p was freed before (an allocation of %zu bytes)", address, gone.second);
+        return set_error(LK_INVALID, "%p is not the start of an allocation", address);
     }
     Allocation allocation = it->second;
     allocations.erase(it);
@@ -214,17 +225,18 @@ EXPORT int lk_mem_free(void *address) {
 #ifdef LABKIT_CHECK
     free(allocation.written);
     // The addresses stay taken, so that a later use of them is seen.
-    mmap(allocation.mapping, allocation.mapping_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    mmap(allocation.mapping, allocation.mapping_bytes, PROT_NONE, flags, -1, 0);
 #else
     munmap(allocation.mapping, allocation.mapping_bytes);
 #endif
-    return damage.empty() ? LK_OK : set_error(LK_INVALID, damage);
+    return damage.empty() ? (int)LK_OK : set_error(LK_INVALID, "%s", damage.c_str());
 }
 
 EXPORT int lk_mem_range(const void *address, void **base, size_t *bytes) {
     std::lock_guard<std::mutex> lock(mutex);
     auto it = holder((const char *)address);
-    if (it == allocations.end()) return set_error(LK_NOT_FOUND, format("%p is not in device memory", address));
+    if (it == allocations.end()) return set_error(LK_NOT_FOUND, "%p is not in device memory", address);
     *base = (void *)it->first;
     *bytes = it->second.bytes;
     return LK_OK;
@@ -266,11 +278,11 @@ std::string describe_address(const void *address) {
     std::lock_guard<std::mutex> lock(mutex);
     auto it = holder(at);
     if (it != allocations.end())
-        return format("byte %zu of the allocation of %zu bytes at %p", (size_t)(at - it->first), it->second.bytes,
+        return format("byte %td of the allocation of %zu bytes at %p", at - it->first, it->second.bytes,
                       (const void *)it->first);
     for (auto gone = freed.rbegin(); gone != freed.rend(); ++gone)
         if (at >= gone->first && at < gone->first + gone->second)
-            return format("byte %zu of an allocation of %zu bytes that has been freed", (size_t)(at - gone->first),
+            return format("byte %td of an allocation of %zu bytes that has been freed", at - gone->first,
                           gone->second);
     constexpr size_t near = 1 << 30;
     auto after = allocations.lower_bound(at);
@@ -285,14 +297,15 @@ std::string describe_address(const void *address) {
         auto before = std::prev(after);
         const char *end = before->first + before->second.bytes;
         if ((size_t)(at - end) < distance)
-            nearest = format("%zu bytes past the end of the allocation of %zu bytes at %p", (size_t)(at - end),
+            nearest = format("%td bytes past the end of the allocation of %zu bytes at %p", at - end,
                              before->second.bytes, (const void *)before->first);
     }
     return nearest;
 }
 
 #ifdef LABKIT_CHECK
-void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context), void *context) {
+void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context),
+                       void *context) {
     std::lock_guard<std::mutex> lock(mutex);
     for (auto &[base, allocation] : allocations)
         if (allocation.mapping) visit(base, allocation.bytes, allocation.written, context);

@@ -1,7 +1,8 @@
 // Compiled kernels: loading a module, finding its kernels and symbols.
 //
-// A module is a shared library. While it is being loaded, its LABKIT_KERNEL()s call labkit::add_kernel. Everything else is
-// read from the file's own symbol table, which names hidden and static symbols, too, with their sizes.
+// A module is a shared library. While it is being loaded, its LABKIT_KERNEL()s call labkit::add_kernel.
+// Everything else is read from the file's own symbol table, which names hidden and static symbols, too, with
+// their sizes.
 #include "check.h"
 #include "runtime.h"
 #include <dlfcn.h>
@@ -69,19 +70,21 @@ const char *plain_name(const char *symbol) {
     for (size_t at = 0; at < text.size(); at++) {
         if (text[at] < '1' || text[at] > '9') continue;
         size_t digits = text.find_first_not_of("0123456789", at), length = strtoul(&text[at], nullptr, 10);
-        if (!strncmp(symbol, "_Z", 2) && digits + length == text.size()) return names.insert(text.substr(digits)).first->c_str();
+        if (!strncmp(symbol, "_Z", 2) && digits + length == text.size())
+            return names.insert(text.substr(digits)).first->c_str();
         if (digits + length < text.size() && !strncmp(symbol, "_Z", 2)) at = digits + length - 1;
     }
     return names.insert(text).first->c_str();
 }
 
 // Note a variable; true: a constant.
-bool watch_symbol(WatchedModule &module, uintptr_t base, const ElfW(Sym) &symbol, const ElfW(Shdr) *sections, const char *names,
-                  const char *name) {
+bool watch_symbol(WatchedModule &module, uintptr_t base, const ElfW(Sym) &symbol, const ElfW(Shdr) *sections,
+                  const char *names, const char *name) {
     int type = ELF64_ST_TYPE(symbol.st_info);
     if (symbol.st_shndx >= SHN_LORESERVE || !symbol.st_size) return false;
     const ElfW(Shdr) &section = sections[symbol.st_shndx];
-    if (type == STT_TLS) module.shared.push_back({plain_name(name), symbol.st_value, symbol.st_size, !strncmp(name, "_ZGV", 4)});
+    bool guard = !strncmp(name, "_ZGV", 4);
+    if (type == STT_TLS) module.shared.push_back({plain_name(name), symbol.st_value, symbol.st_size, guard});
     if (type != STT_OBJECT || !(section.sh_flags & SHF_WRITE)) return false;
     bool constant = !strncmp(names + section.sh_name, "lk_constant", 11);
     module.variables.push_back({base + symbol.st_value, symbol.st_size, constant ? constant_space : global_space,
@@ -120,7 +123,8 @@ bool read_file(const char *path, uintptr_t base, lk_module &module, std::string 
         }
 #ifdef LABKIT_CHECK
         if (segment.p_type == PT_LOAD && !(segment.p_flags & (PF_W | PF_X)))
-            module.watched.variables.push_back({base + segment.p_vaddr, segment.p_memsz, unwatched_space, nullptr, nullptr, nullptr});
+            module.watched.variables.push_back(
+                {base + segment.p_vaddr, segment.p_memsz, unwatched_space, nullptr, nullptr, nullptr});
 #endif
     }
     auto sections = (const ElfW(Shdr) *)(image + header->e_shoff);
@@ -138,12 +142,13 @@ bool read_file(const char *path, uintptr_t base, lk_module &module, std::string 
             const ElfW(Sym) &symbol = symbols[n];
             int type = ELF64_ST_TYPE(symbol.st_info);
             if (symbol.st_shndx == SHN_UNDEF) continue;
+            const char *name = strings + symbol.st_name;
 #ifdef LABKIT_CHECK
-            if (watch_symbol(module.watched, base, symbol, sections, names, strings + symbol.st_name))
+            if (watch_symbol(module.watched, base, symbol, sections, names, name))
                 module.constant_bytes += symbol.st_size;
 #endif
-            if (type == STT_OBJECT) module.symbols[strings + symbol.st_name] = {(char *)base + symbol.st_value, symbol.st_size};
-            if (type == STT_FUNC) functions[base + symbol.st_value] = strings + symbol.st_name;
+            if (type == STT_OBJECT) module.symbols[name] = {(char *)base + symbol.st_value, symbol.st_size};
+            if (type == STT_FUNC) functions[base + symbol.st_value] = name;
         }
     }
 #ifdef LABKIT_CHECK
@@ -194,11 +199,13 @@ EXPORT int lk_module_load(const char *path, lk_module **result) {
     // Modules find the runtime's functions only among the global symbols, however Python has loaded it.
     static void *self = [] {
         Dl_info info;
-        return dladdr((void *)lk_module_load, &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) : nullptr;
+        bool known = dladdr((void *)lk_module_load, &info);
+        return known ? dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) : nullptr;
     }();
     (void)self;
     lk_module *module = new lk_module;
-    // The same file again is another module, with variables of its own: the loader needs another file for that.
+    // The same file again is another module, with variables of its own: the loader needs another file for
+    // that.
     std::string file = path;
     if (void *loaded = dlopen(path, RTLD_NOW | RTLD_NOLOAD)) {
         dlclose(loaded);
@@ -212,15 +219,16 @@ EXPORT int lk_module_load(const char *path, lk_module **result) {
     if (!module->library) {
         std::string why = dlerror();
         discard(module);
-        return set_error(LK_INVALID, format("cannot load %s: %s", path, why.c_str()));
+        return set_error(LK_INVALID, "cannot load %s: %s", path, why.c_str());
     }
-    for (const labkit::Kernel *kernel : found) module->kernels.push_back(new lk_kernel{kernel, module, kernel->name});
+    for (const labkit::Kernel *kernel : found)
+        module->kernels.push_back(new lk_kernel{kernel, module, kernel->name});
     link_map *map = nullptr;
     dlinfo(module->library, RTLD_DI_LINKMAP, &map);
     std::string error = "no link map";
     if (!map || !read_file(path, map->l_addr, *module, error)) {
         discard(module);
-        return set_error(LK_INVALID, format("cannot read %s: %s", path, error.c_str()));
+        return set_error(LK_INVALID, "cannot read %s: %s", path, error.c_str());
     }
     dlinfo(module->library, RTLD_DI_TLS_MODID, &module->tls_number);
     *result = module;
@@ -242,13 +250,14 @@ EXPORT int lk_module_kernel(lk_module *module, const char *name_or_symbol, lk_ke
             return LK_OK;
         }
     std::string known;
-    for (lk_kernel *candidate : module->kernels) known += (known.empty() ? "" : ", ") + std::string(candidate->kernel->name);
-    return set_error(LK_NOT_FOUND, format("no kernel %s in this module, which has: %s", name_or_symbol,
-                                          known.empty() ? "none" : known.c_str()));
+    for (lk_kernel *candidate : module->kernels) known += std::string(" ") + candidate->kernel->name;
+    return set_error(LK_NOT_FOUND, "no kernel %s in this module, which has:%s", name_or_symbol,
+                     known.empty() ? " none" : known.c_str());
 }
 
 EXPORT int lk_module_kernel_at(lk_module *module, int index, lk_kernel **kernel) {
-    if (index < 0 || (size_t)index >= module->kernels.size()) return set_error(LK_NOT_FOUND, "no more kernels");
+    if (index < 0 || (size_t)index >= module->kernels.size())
+        return set_error(LK_NOT_FOUND, "the module has %zu kernels", module->kernels.size());
     *kernel = module->kernels[index];
     return LK_OK;
 }
@@ -263,7 +272,7 @@ EXPORT int lk_kernel_describe(lk_kernel *kernel, lk_kernel_info *info) {
 EXPORT int lk_module_symbol(lk_module *module, const char *name, void **address, size_t *bytes) {
     auto it = module->symbols.find(name);
     if (it == module->symbols.end()) it = module->symbols.find(format("_ZL%zu%s", strlen(name), name));
-    if (it == module->symbols.end()) return set_error(LK_NOT_FOUND, format("no variable %s in this module", name));
+    if (it == module->symbols.end()) return set_error(LK_NOT_FOUND, "no variable %s in this module", name);
     *address = it->second.address;
     *bytes = it->second.bytes;
     add_symbol_range(*address, *bytes, module);

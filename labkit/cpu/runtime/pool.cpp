@@ -1,12 +1,14 @@
 // Streams, events, and the workers that run what is ready.
 //
-// An operation (kernel, copy, fill, event record, event wait) stands in the queue of its stream until it is done. When it
-// is first there, and CUDA's rules about the default stream allow it, it becomes active. Workers choose among the active
-// operations the one with the fewest workers, take a chunk of its pieces (blocks of a kernel, megabytes of a copy), and
-// come back to choose again: so independent streams run side by side, and a long kernel does not keep others waiting.
+// An operation (kernel, copy, fill, event record, event wait) stands in the queue of its stream until it is
+// done. When it is first there, and CUDA's rules about the default stream allow it, it becomes active.
+// Workers choose among the active operations the one with the fewest workers, take a chunk of its pieces
+// (blocks of a kernel, megabytes of a copy), and come back to choose again: so independent streams run side
+// by side, and a long kernel does not keep others waiting.
 //
-// One mutex guards all of it; it is held for a few hundred instructions at a time and never while kernels run. Waiting
-// threads look for a few dozen microseconds before they sleep: waking a sleeping thread takes longer than a small kernel.
+// One mutex guards all of it; it is held for a few hundred instructions at a time and never while kernels
+// run. Waiting threads look for a few dozen microseconds before they sleep: waking a sleeping thread takes
+// longer than a small kernel.
 #undef _FORTIFY_SOURCE
 #include "check.h"
 #include "runtime.h"
@@ -81,7 +83,8 @@ struct lk_stream {
 };
 
 struct lk_event {
-    std::shared_ptr<Record> latest;
+    std::shared_ptr<Record> latest{};
+    lk_stream *stream = nullptr;          // where that was
 };
 
 namespace {
@@ -107,6 +110,7 @@ struct Pool {
 Pool &pool = *new Pool;                   // never destroyed: workers may run while the process exits
 
 using Lock = std::unique_lock<std::mutex>;
+using Seconds = std::chrono::duration<double>;
 
 void relax() {
 #if defined(__x86_64__)
@@ -127,12 +131,18 @@ void look_at(Lock &lock, std::atomic<unsigned> &counter, double until) {
             sched_yield();
         }
     }
+    // Whoever changed it is about to give the lock back: sleeping for it would cost more.
+    for (int i = 0; i < 100; i++) {
+        if (lock.try_lock()) return;
+        relax();
+    }
     lock.lock();
 }
 
-// ---- Which operation may run ------------------------------------------------------------------------------------------
+// ---- Which operation may run ------------------------------------------------------------------------------
 
-// CUDA's legacy default stream waits for everything issued before it in other (blocking) streams, and they for it.
+// CUDA's legacy default stream waits for everything issued before it in other (blocking) streams, and they
+// for it.
 bool may_start(const Operation &op) {
     if (op.kind == wait_event && !op.event->done) return false;
     if (op.stream->non_blocking) return true;
@@ -140,9 +150,10 @@ bool may_start(const Operation &op) {
         auto &queue = pool.default_stream.queue;
         return queue.empty() || queue.front()->number > op.number;
     }
-    for (lk_stream *other : pool.streams)
-        if (other != op.stream && !other->non_blocking && !other->queue.empty() && other->queue.front()->number < op.number)
-            return false;
+    for (lk_stream *other : pool.streams) {
+        bool counts = other != op.stream && !other->non_blocking && !other->queue.empty();
+        if (counts && other->queue.front()->number < op.number) return false;
+    }
     return true;
 }
 
@@ -170,7 +181,6 @@ void advance() {
             while (!stream->queue.empty()) {
                 Operation *op = stream->queue.front();
                 if (op->active || !may_start(*op)) break;
-                op->started = now();
                 if (op->kind == record || op->kind == wait_event) {
                     finish(op);
                     again = true;
@@ -198,7 +208,7 @@ void complete(Operation *op) {
     if (pool.waiting) pool.done.notify_all();
 }
 
-// ---- Workers ------------------------------------------------------------------------------------------------------------
+// ---- Workers ----------------------------------------------------------------------------------------------
 
 Operation *choose() {
     Operation *best = nullptr;
@@ -207,6 +217,7 @@ Operation *choose() {
     return best;
 }
 
+// For work that has become active. Workers that look see it by themselves, and wake others if it is much.
 void wake_a_worker() {
     if (pool.sleeping && !pool.looking) pool.work.notify_one();
 }
@@ -260,17 +271,16 @@ void rest(Lock &lock, Block &block, bool &used) {
         if (pool.activations != before || pool.stopping) return;
     }
     pool.sleeping++;
-    if (used && pool.work.wait_for(lock, std::chrono::duration<double>(trim_after_s)) == std::cv_status::timeout) {
+    if (!used) {
+        pool.work.wait(lock);
+    } else if (pool.work.wait_for(lock, Seconds(trim_after_s)) == std::cv_status::timeout) {
         trim_stacks(block);
         used = false;
-    } else if (!used) {
-        pool.work.wait(lock);
     }
     pool.sleeping--;
 }
 
-void work(Worker &me) {
-    Block &block = *new_block();
+void work(Worker &me, Block &block) {
     uint64_t launch_number = 0;   // the launch this worker is prepared for
     bool used = false;
     Lock lock(pool.mutex);
@@ -280,6 +290,7 @@ void work(Worker &me) {
             rest(lock, block, used);
             continue;
         }
+        if (op->taken == 0) op->started = now();
         uint64_t first = op->taken, left = op->pieces - first;
         uint64_t fair = left / (2 * pool.workers.size()) + 1;
         uint64_t count = op->chunk < fair ? op->chunk : fair;
@@ -290,7 +301,8 @@ void work(Worker &me) {
         op->workers++;
         me.operation = op;
         double *estimate = op->launch.block_seconds;
-        if (choose() && !(estimate && *estimate > 0 && *estimate * left < worth_waking_s)) wake_a_worker();
+        bool soon_done = estimate && *estimate > 0 && *estimate * left < worth_waking_s;
+        if (Operation *more = choose(); more && (more != op || !soon_done)) wake_a_worker();
         lock.unlock();
 
         double begin = now();
@@ -316,11 +328,12 @@ void work(Worker &me) {
         if (op->cancelled) op->taken = op->pieces;
         if (estimate) *estimate = seconds / count;
         if (seconds < chunk_s) op->chunk = 2 * count;
+        else if (seconds > 4 * chunk_s) op->chunk = count / 2 + 1;
         if (op->taken == op->pieces && op->workers == 0) complete(op);
     }
 }
 
-// ---- Signals -----------------------------------------------------------------------------------------------------------
+// ---- Signals ----------------------------------------------------------------------------------------------
 
 const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 struct sigaction previous[4];
@@ -332,7 +345,7 @@ void on_fault(int signal, siginfo_t *info, void *context) {
     for (int i = 0; i < 4; i++) {
         if (fault_signals[i] != signal) continue;
         struct sigaction &before = previous[i];
-        bool callable = (before.sa_flags & SA_SIGINFO) || (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN);
+        bool callable = before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN;
         if (callable && !handed_on[i]++) {
             if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(signal, info, context);
             else before.sa_handler(signal);
@@ -362,8 +375,8 @@ void install_handlers() {
     }
 }
 
-// Interrupt the workers whose operation is cancelled. The signal takes effect only where it meets the kernel's own code,
-// so this is repeated by whoever waits.
+// Interrupt the workers whose operation is cancelled. The signal takes effect only where it meets the
+// kernel's own code, so this is repeated by whoever waits.
 bool kick_cancelled() {
     bool any = false;
     for (Worker *w : pool.workers)
@@ -377,14 +390,19 @@ bool kick_cancelled() {
 void *worker_main(void *self) {
     constexpr size_t alternate = 64 << 10;
     stack_t stack = {};
-    stack.ss_sp = mmap(nullptr, alternate, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack.ss_sp = map_memory(alternate);
     stack.ss_size = alternate;
     sigaltstack(&stack, nullptr);
-    work(*(Worker *)self);
+    Block *block = new_block();
+    work(*(Worker *)self, *block);
+    delete_block(block);
+    stack.ss_flags = SS_DISABLE;
+    sigaltstack(&stack, nullptr);
+    munmap(stack.ss_sp, alternate);
     return nullptr;
 }
 
-// ---- Waiting -----------------------------------------------------------------------------------------------------------
+// ---- Waiting ----------------------------------------------------------------------------------------------
 
 // Wait until done(); false: the timeout (< 0: none) passed first.
 template <class Done> bool wait_until(Lock &lock, double timeout, Done done) {
@@ -399,13 +417,14 @@ template <class Done> bool wait_until(Lock &lock, double timeout, Done done) {
         double nap = timeout < 0 || timeout - waited > 1 ? 1 : timeout - waited;
         if (kick_cancelled()) nap = 1e-3;
         pool.waiting++;
-        pool.done.wait_for(lock, std::chrono::duration<double>(nap));
+        pool.done.wait_for(lock, Seconds(nap));
         pool.waiting--;
     }
     return true;
 }
 
-// Everything issued up to `number` that a null operation in that stream would wait for is done (null: in any stream).
+// Everything issued up to `number` that a null operation in that stream would wait for is done (null: in any
+// stream).
 bool passed(lk_stream *stream, uint64_t number) {
     for (lk_stream *s : pool.streams) {
         bool counts = !stream || s == stream || (stream == &pool.default_stream && !s->non_blocking);
@@ -422,7 +441,7 @@ int take_error(lk_stream *stream) {
         if (text.empty()) text = s->error;
         s->error.clear();
     }
-    return text.empty() ? LK_OK : set_error(LK_LAUNCH_FAILED, text);
+    return text.empty() ? (int)LK_OK : set_error(LK_LAUNCH_FAILED, "%s", text.c_str());
 }
 
 int synchronize(lk_stream *stream, double timeout) {
@@ -433,11 +452,24 @@ int synchronize(lk_stream *stream, double timeout) {
     return take_error(stream);
 }
 
+// How many processors this process may use: its affinity mask, and its control group's share of the time.
+int count_processors() {
+    cpu_set_t set;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    if (FILE *file = fopen("/sys/fs/cgroup/cpu.max", "r")) {
+        long quota, period;   // "max 100000" if there is no limit
+        if (fscanf(file, "%ld %ld", &quota, &period) == 2 && quota < count * period)
+            count = (int)((quota + period - 1) / period);
+        fclose(file);
+    }
+    return count;
+}
+
 lk_stream *stream_or_default(lk_stream *stream) { return stream ? stream : &pool.default_stream; }
 
 int not_usable() {
-    return set_error(LK_INVALID, "the engine's workers did not follow into this forked process: use a fresh process "
-                                 "(multiprocessing's spawn method)");
+    return set_error(LK_INVALID, "the engine's workers did not follow into this forked process: "
+                                 "use a fresh process (multiprocessing's spawn method)");
 }
 
 // Queue an operation. Small copies with nothing before them are done here and now.
@@ -457,12 +489,10 @@ int enqueue(std::unique_ptr<Operation> owned, lk_stream *stream) {
         run_copy(*op, 0, 1);
         lock.lock();
         complete(op);
-        return LK_OK;
+    } else {
+        advance();
     }
-    advance();
-    bool wake = pool.sleeping && !pool.looking && choose();
-    lock.unlock();
-    if (wake) pool.work.notify_one();
+    if (choose()) wake_a_worker();
     return LK_OK;
 }
 
@@ -481,14 +511,13 @@ int wait_for_device() {
     return LK_OK;
 }
 
-// ---- The ABI -------------------------------------------------------------------------------------------------------------
+// ---- The ABI ----------------------------------------------------------------------------------------------
 
 EXPORT int lk_start(int count) {
     Lock lock(pool.mutex);
     if (pool.forked) return not_usable();
     if (!pool.workers.empty()) return LK_OK;
-    cpu_set_t set;
-    int processors = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    int processors = count_processors();
     if (count <= 0) count = processors;
     pool.most_looking = processors - 1 < 4 ? processors - 1 : 4;
     pool.stopping = false;
@@ -541,14 +570,14 @@ EXPORT void lk_stop(void) {
     }
 }
 
-EXPORT int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned block[3], size_t dynamic_shared,
-                     const void *packed, size_t packed_bytes, lk_stream *stream) {
+EXPORT int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned block[3],
+                     size_t dynamic_shared, const void *packed, size_t packed_bytes, lk_stream *stream) {
     std::unique_ptr<Operation> op(new Operation);
     op->kind = ::kernel;
     int expected = describe_launch(kernel, op->launch);
     if ((size_t)expected != packed_bytes)
-        return set_error(LK_INVALID, format("kernel %s takes %d bytes of arguments, not %zu", op->launch.kernel, expected,
-                                            packed_bytes));
+        return set_error(LK_INVALID, "kernel %s takes %d bytes of arguments, not %zu", op->launch.kernel,
+                         expected, packed_bytes);
     uint64_t threads = 1;
     op->pieces = 1;
     for (int i = 0; i < 3; i++) {
@@ -556,9 +585,9 @@ EXPORT int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned b
         op->pieces *= grid[i];
     }
     if (threads == 0 || threads > 1024 || op->pieces == 0 || dynamic_shared > shared_limit)
-        return set_error(LK_INVALID, format("kernel %s cannot be launched with grid (%u,%u,%u), block (%u,%u,%u) and %zu "
-                                            "bytes of dynamic shared memory", op->launch.kernel, grid[0], grid[1], grid[2],
-                                            block[0], block[1], block[2], dynamic_shared));
+        return set_error(LK_INVALID, "kernel %s cannot be launched with grid (%u,%u,%u), block (%u,%u,%u) "
+                         "and %zu bytes of dynamic shared memory", op->launch.kernel, grid[0], grid[1], grid[2],
+                         block[0], block[1], block[2], dynamic_shared);
     op->launch.grid = {grid[0], grid[1], grid[2]};
     op->launch.block = {block[0], block[1], block[2]};
     op->launch.dynamic_shared = dynamic_shared;
@@ -567,12 +596,13 @@ EXPORT int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned b
     return enqueue(std::move(op), stream);
 }
 
-EXPORT int lk_memcpy(void *to, const void *from, size_t bytes, lk_stream *stream, int wait, const char *what) {
+EXPORT int lk_memcpy(void *to, const void *from, size_t bytes, lk_stream *stream, int wait,
+                     const char *what) {
     std::string why;
     if (bytes && what[3] == 'D' && !in_device_memory(to, bytes, why))
-        return set_error(LK_INVALID, format("%s copy to %s", what, why.c_str()));
+        return set_error(LK_INVALID, "%s copy to %s", what, why.c_str());
     if (bytes && what[0] == 'D' && !in_device_memory(from, bytes, why))
-        return set_error(LK_INVALID, format("%s copy from %s", what, why.c_str()));
+        return set_error(LK_INVALID, "%s copy from %s", what, why.c_str());
     std::unique_ptr<Operation> op(new Operation);
     op->kind = copy;
     op->to = (char *)to;
@@ -587,9 +617,11 @@ EXPORT int lk_memcpy(void *to, const void *from, size_t bytes, lk_stream *stream
 
 EXPORT int lk_memset(void *to, uint32_t value, int width, size_t count, lk_stream *stream, int wait) {
     std::string why;
-    if (width != 1 && width != 2 && width != 4) return set_error(LK_INVALID, "memset fills elements of 1, 2 or 4 bytes");
-    if ((uintptr_t)to % width) return set_error(LK_INVALID, format("memset of %d-byte elements at %p, which is not aligned", width, to));
-    if (count && !in_device_memory(to, count * width, why)) return set_error(LK_INVALID, "memset of " + why);
+    if (width != 1 && width != 2 && width != 4)
+        return set_error(LK_INVALID, "memset fills elements of 1, 2 or 4 bytes, not %d", width);
+    if ((uintptr_t)to % width)
+        return set_error(LK_INVALID, "memset of %d-byte elements at %p, which is not aligned", width, to);
+    if (count && !in_device_memory(to, count * width, why)) return set_error(LK_INVALID, "memset of %s", why.c_str());
     std::unique_ptr<Operation> op(new Operation);
     op->kind = fill;
     op->to = (char *)to;
@@ -612,7 +644,8 @@ EXPORT int lk_stream_create(int non_blocking, lk_stream **stream) {
 EXPORT int lk_stream_destroy(lk_stream *stream) {
     Lock lock(pool.mutex);
     stream->destroyed = true;
-    if (pool.default_stream.error.empty()) pool.default_stream.error = stream->error;   // nobody can ask for it otherwise
+    // Nobody can ask this stream for it any more.
+    if (pool.default_stream.error.empty()) pool.default_stream.error = stream->error;
     advance();
     return LK_OK;
 }
@@ -642,6 +675,7 @@ EXPORT int lk_event_record(lk_event *event, lk_stream *stream) {
     {
         Lock lock(pool.mutex);
         event->latest = op->event;
+        event->stream = stream_or_default(stream);
     }
     return enqueue(std::move(op), stream);
 }
@@ -662,15 +696,17 @@ EXPORT int lk_event_synchronize(lk_event *event, double timeout_s) {
     std::shared_ptr<Record> record = event->latest;
     if (record && !wait_until(lock, timeout_s, [&] { return record->done; }))
         return set_error(LK_NOT_READY, "the event has not come yet");
-    return LK_OK;
+    return record ? take_error(event->stream) : LK_OK;
 }
 
 EXPORT int lk_event_query(lk_event *event) { return lk_event_synchronize(event, 0); }
 
 EXPORT int lk_event_elapsed_ms(lk_event *start, lk_event *end, double *milliseconds) {
     Lock lock(pool.mutex);
-    if (!start->latest || !end->latest) return set_error(LK_INVALID, "an event that was never recorded has no time");
-    if (!start->latest->done || !end->latest->done) return set_error(LK_NOT_READY, "the event has not come yet");
+    if (!start->latest || !end->latest)
+        return set_error(LK_INVALID, "an event that was never recorded has no time");
+    if (!start->latest->done || !end->latest->done)
+        return set_error(LK_NOT_READY, "the event has not come yet");
     *milliseconds = (end->latest->time - start->latest->time) * 1e3;
     return LK_OK;
 }

@@ -1,3 +1,5 @@
-// cooperative_groups::reduce and its operators, with the groups themselves.
+// Cooperative groups: reduce. All in labkit_cuda.h, in front of every kernel source.
 #pragma once
-#include "../cooperative_groups.h"
+#ifndef LABKIT_CPU
+#include "../labkit_cuda.h"
+#endif

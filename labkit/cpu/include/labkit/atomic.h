@@ -1,9 +1,10 @@
 // CUDA's atomic functions, on global and shared memory, for every type that CUDA has them for.
 //
-// Blocks run on several worker threads at once, so these are the processor's atomics; where it has no such operation
-// (float additions, saturating counters), a compare-and-swap loop. As in CUDA they order nothing but themselves; the
-// _block and _system forms are the same here. A loop around atomicCAS or atomicExch usually waits for another thread,
-// and the threads of a block share a worker: these two let the others run now and then, or a spin lock would hang.
+// Blocks run on several worker threads at once, so these are the processor's atomics; where it has no such
+// operation (float additions, saturating counters), a compare-and-swap loop. As in CUDA they order nothing
+// but themselves; the _block and _system forms are the same here. A loop around atomicCAS or atomicExch
+// usually waits for another thread, and the threads of a block share a worker: these two let the others run
+// now and then, or a spin lock would hang.
 #pragma once
 #include <string.h>
 #include "half.h"
@@ -12,7 +13,8 @@
 
 namespace labkit {
 
-// Replaces *address by update(old) in one step and returns the old value. Word: the unsigned integer of T's size.
+// Replaces *address by update(old) in one step and returns the old value. Word: the unsigned integer of T's
+// size.
 template <class Word, class T, class Update> inline T atomic_update(T *address, Update update) {
     static_assert(sizeof(Word) == sizeof(T), "a word must hold the value");
     Word *word = (Word *)address;
@@ -35,7 +37,8 @@ template <class Word, class T, class Update> inline T atomic_update(T *address, 
     inline T name##_system parameters { __VA_ARGS__ }
 
 #define LABKIT_ATOMIC_FETCH(T, name, operation)                                                       \
-    LABKIT_ATOMIC(T, name, (T *address, T value), return __atomic_fetch_##operation(address, value, __ATOMIC_RELAXED);)
+    LABKIT_ATOMIC(T, name, (T *address, T value),                                                     \
+                  return __atomic_fetch_##operation(address, value, __ATOMIC_RELAXED);)
 #define LABKIT_ATOMIC_UPDATE(T, Word, name, expression)                                               \
     LABKIT_ATOMIC(T, name, (T *address, T value),                                                     \
                   return labkit::atomic_update<Word>(address, [=](T old) -> T { return expression; });)

@@ -1,7 +1,7 @@
 // __nv_bfloat16 and __nv_bfloat162 (cuda_bf16.h): the upper half of a float.
 //
-// As with half, every operation computes in float and rounds once, to nearest even; the fused multiply-add goes through
-// double and rounds once too.
+// As with half, every operation computes in float and rounds once, to nearest even; the fused multiply-add
+// goes through double and rounds once too.
 #pragma once
 #include <stdint.h>
 #include "half.h"
@@ -54,12 +54,16 @@ inline int __bfloat162int_rz(__nv_bfloat16 a) { return __float2int_rz((float)a);
 inline int __bfloat162int_rn(__nv_bfloat16 a) { return __float2int_rn((float)a); }
 constexpr unsigned short __bfloat16_as_ushort(__nv_bfloat16 a) { return a.storage; }
 constexpr short __bfloat16_as_short(__nv_bfloat16 a) { return (short)a.storage; }
-constexpr __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) { return __nv_bfloat16(__nv_bfloat16_raw{bits}); }
+constexpr __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) {
+    return __nv_bfloat16(__nv_bfloat16_raw{bits});
+}
 constexpr __nv_bfloat16 __short_as_bfloat16(short bits) { return __ushort_as_bfloat16((unsigned short)bits); }
 constexpr __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 low, __nv_bfloat16 high) { return {low, high}; }
 constexpr __nv_bfloat162 make_bfloat162(__nv_bfloat16 low, __nv_bfloat16 high) { return {low, high}; }
 constexpr __nv_bfloat162 __bfloat162bfloat162(__nv_bfloat16 a) { return {a, a}; }
-constexpr __nv_bfloat162 __floats2bfloat162_rn(float low, float high) { return {__nv_bfloat16(low), __nv_bfloat16(high)}; }
+constexpr __nv_bfloat162 __floats2bfloat162_rn(float low, float high) {
+    return {__nv_bfloat16(low), __nv_bfloat16(high)};
+}
 constexpr __nv_bfloat162 __float2bfloat162_rn(float x) { return __floats2bfloat162_rn(x, x); }
 constexpr __nv_bfloat162 __float22bfloat162_rn(float2 x) { return __floats2bfloat162_rn(x.x, x.y); }
 constexpr float2 __bfloat1622float2(__nv_bfloat162 a) { return {(float)a.x, (float)a.y}; }
@@ -72,16 +76,20 @@ constexpr __nv_bfloat16 __high2bfloat16(__nv_bfloat162 a) { return a.y; }
     inline __nv_bfloat16 name(__nv_bfloat16 a, __nv_bfloat16 b) {                                     \
         return __nv_bfloat16((float)a operation (float)b);                                            \
     }                                                                                                 \
-    inline __nv_bfloat162 name2(__nv_bfloat162 a, __nv_bfloat162 b) { return {name(a.x, b.x), name(a.y, b.y)}; } \
-    inline __nv_bfloat16 operator operation(const __nv_bfloat16 &a, const __nv_bfloat16 &b) { return name(a, b); } \
-    inline __nv_bfloat162 operator operation(const __nv_bfloat162 &a, const __nv_bfloat162 &b) { return name2(a, b); } \
-    inline __nv_bfloat16 &operator operation##=(__nv_bfloat16 &a, const __nv_bfloat16 &b) { return a = name(a, b); } \
-    inline __nv_bfloat162 &operator operation##=(__nv_bfloat162 &a, const __nv_bfloat162 &b) { return a = name2(a, b); }
+    inline __nv_bfloat162 name2(__nv_bfloat162 a, __nv_bfloat162 b) {                                 \
+        return {name(a.x, b.x), name(a.y, b.y)};                                                      \
+    }                                                                                                 \
+    LABKIT_BFLOAT16_OPERATORS(__nv_bfloat16, name, operation)                                         \
+    LABKIT_BFLOAT16_OPERATORS(__nv_bfloat162, name2, operation)
+#define LABKIT_BFLOAT16_OPERATORS(T, name, operation)                                                 \
+    inline T operator operation(const T &a, const T &b) { return name(a, b); }                        \
+    inline T &operator operation##=(T &a, const T &b) { return a = name(a, b); }
 LABKIT_BFLOAT16_ARITHMETIC(__hadd, __hadd2, +)
 LABKIT_BFLOAT16_ARITHMETIC(__hsub, __hsub2, -)
 LABKIT_BFLOAT16_ARITHMETIC(__hmul, __hmul2, *)
 LABKIT_BFLOAT16_ARITHMETIC(__hdiv, __h2div, /)
 #undef LABKIT_BFLOAT16_ARITHMETIC
+#undef LABKIT_BFLOAT16_OPERATORS
 
 inline __nv_bfloat16 __hfma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) {
     return __nv_bfloat16((double)(float)a * (double)(float)b + (double)(float)c);
@@ -97,7 +105,7 @@ constexpr bool __hisnan(__nv_bfloat16 a) { return (a.storage & 0x7fff) > 0x7f80;
 
 #define LABKIT_BFLOAT16_RELATION(name, relation)                                                      \
     inline bool name(__nv_bfloat16 a, __nv_bfloat16 b) { return (float)a relation (float)b; }         \
-    inline bool operator relation(const __nv_bfloat16 &a, const __nv_bfloat16 &b) { return (float)a relation (float)b; }
+    inline bool operator relation(const __nv_bfloat16 &a, const __nv_bfloat16 &b) { return name(a, b); }
 LABKIT_BFLOAT16_RELATION(__heq, ==)
 LABKIT_BFLOAT16_RELATION(__hneu, !=)
 LABKIT_BFLOAT16_RELATION(__hlt, <)
@@ -106,5 +114,9 @@ LABKIT_BFLOAT16_RELATION(__hgt, >)
 LABKIT_BFLOAT16_RELATION(__hge, >=)
 #undef LABKIT_BFLOAT16_RELATION
 
-inline __nv_bfloat16 __hmax(__nv_bfloat16 a, __nv_bfloat16 b) { return __nv_bfloat16(fmaxf((float)a, (float)b)); }
-inline __nv_bfloat16 __hmin(__nv_bfloat16 a, __nv_bfloat16 b) { return __nv_bfloat16(fminf((float)a, (float)b)); }
+inline __nv_bfloat16 __hmax(__nv_bfloat16 a, __nv_bfloat16 b) {
+    return __nv_bfloat16(fmaxf((float)a, (float)b));
+}
+inline __nv_bfloat16 __hmin(__nv_bfloat16 a, __nv_bfloat16 b) {
+    return __nv_bfloat16(fminf((float)a, (float)b));
+}

@@ -1,11 +1,13 @@
 // Switching stacks.
 //
-// A Context is where a fiber stopped: stack pointer, frame pointer, address to go on at. Everything else is saved by the
-// compiler, because the assembler below declares every other register as overwritten; so only what is live gets saved.
+// A Context is where a fiber stopped: stack pointer, frame pointer, address to go on at. Everything else is
+// saved by the compiler, because the assembler below declares every other register as overwritten; so only
+// what is live gets saved.
 //
-// The switch is inlined into the kernel. If it stood in a function, that function's return would go to where another
-// thread had called it, which the processor predicts wrongly (with two barriers in a loop: always). Inlined, each barrier
-// has its own jump, whose target nearly always is the one before: a barrier costs a few nanoseconds a thread.
+// The switch is inlined into the kernel. If it stood in a function, that function's return would go to where
+// another thread had called it, which the processor predicts wrongly (with two barriers in a loop: always).
+// Inlined, each barrier has its own jump, whose target nearly always is the one before: a barrier costs a few
+// nanoseconds a thread.
 //
 // x86-64 and aarch64 are done by hand, other processors by the C library's ucontext.
 #pragma once
@@ -35,11 +37,13 @@ static inline __attribute__((always_inline)) void switch_context(Context &from, 
         "1:"
         : "+D"(save), "+S"(load)
         :
-        : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0", "xmm1", "xmm2",
-          "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15",
+        : "rax", "rbx", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "xmm0",
+          "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+          "xmm12", "xmm13", "xmm14", "xmm15",
 #ifdef __AVX512F__
-          "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25", "xmm26", "xmm27",
-          "xmm28", "xmm29", "xmm30", "xmm31", "k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7",
+          "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25",
+          "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k0", "k1", "k2", "k3", "k4", "k5",
+          "k6", "k7",
 #endif
           "st", "st(1)", "st(2)", "st(3)", "st(4)", "st(5)", "st(6)", "st(7)", "memory", "cc");
 #else
@@ -57,10 +61,15 @@ static inline __attribute__((always_inline)) void switch_context(Context &from, 
         "1:"
         : "+r"(save), "+r"(load)
         :
-        : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x19",
-          "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30", "v0", "v1", "v2", "v3", "v4", "v5", "v6",
-          "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",
-          "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31", "memory", "cc");
+        : "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14", "x15",
+          "x16", "x17", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "x30",
+          "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14",
+          "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27",
+          "v28", "v29", "v30", "v31",
+#ifdef __ARM_FEATURE_SVE
+          "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11", "p12", "p13", "p14", "p15",
+#endif
+          "memory", "cc");
 #endif
 }
 
@@ -72,6 +81,11 @@ static inline void make_context(Context &context, char *top, size_t, void (*entr
     *(void **)top = nullptr;
 #endif
     context = {top, nullptr, (void *)entry};
+}
+
+// Have the top of its stack fetched into the cache.
+static inline void prefetch(const Context &context) {
+    for (int bytes = 0; bytes < 192; bytes += 64) __builtin_prefetch((const char *)context.stack + bytes);
 }
 
 }  // namespace labkit
@@ -94,6 +108,8 @@ static inline void make_context(Context &context, char *top, size_t bytes, void 
     context.place.uc_stack.ss_size = bytes;
     makecontext(&context.place, entry, 0);
 }
+
+static inline void prefetch(const Context &) {}
 
 }  // namespace labkit
 

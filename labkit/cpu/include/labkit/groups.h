@@ -1,4 +1,8 @@
-// Cooperative groups: what cooperative_groups.h brings.
+// Cooperative groups (cooperative_groups.h): thread blocks, tiles of a warp, coalesced threads, and reduce
+// over them.
+//
+// A tile's or a coalesced group's operations are the warp functions of warp.h with the group's lanes as mask.
+// Groups that span blocks (grid_group, cluster_group) have no meaning for blocks that run one after another.
 #pragma once
 #include <type_traits>
 #include "sync.h"
@@ -70,7 +74,8 @@ class lanes {
     // The group's bits of a warp's word, moved together: bit i is rank i's.
     unsigned packed(unsigned word) const {
         unsigned result = 0, rank = 0;
-        for (unsigned left = mask; left != 0; left &= left - 1) result |= (word >> __builtin_ctz(left) & 1) << rank++;
+        for (unsigned left = mask; left != 0; left &= left - 1)
+            result |= (word >> __builtin_ctz(left) & 1) << rank++;
         return result;
     }
     template <class T> T exchange(T value, unsigned rank, const char *file, int line) const {
@@ -82,11 +87,13 @@ class lanes {
 
 // `count` neighbouring lanes (a power of two up to 32); Parent is the type of the group that was divided.
 template <unsigned count, class Parent = void> class thread_block_tile : public details::lanes {
-    static_assert(count != 0 && count <= 32 && (count & (count - 1)) == 0, "a tile has 1, 2, 4, 8, 16 or 32 threads");
+    static_assert(count != 0 && count <= 32 && (count & (count - 1)) == 0,
+                  "a tile has 1, 2, 4, 8, 16 or 32 threads");
 
   public:
     thread_block_tile(unsigned rank, unsigned groups)
-        : lanes((0xffffffffu >> (32 - count)) << (labkit::lane_id() & ~(count - 1))), rank(rank), groups(groups) {}
+        : lanes((0xffffffffu >> (32 - count)) << (labkit::lane_id() & ~(count - 1))), rank(rank),
+          groups(groups) {}
     template <class Other>
     thread_block_tile(const thread_block_tile<count, Other> &other)
         : lanes(other), rank(other.meta_group_rank()), groups(other.meta_group_size()) {}
@@ -110,10 +117,13 @@ class coalesced_group : public details::lanes {
     using lanes::lanes;
 };
 
-template <unsigned count, class Parent> inline thread_block_tile<count, Parent> tiled_partition(const Parent &parent) {
+template <unsigned count, class Parent>
+inline thread_block_tile<count, Parent> tiled_partition(const Parent &parent) {
     return {parent.thread_rank() / count, (parent.size() + count - 1) / count};
 }
-inline coalesced_group coalesced_threads(LABKIT_HERE) { return coalesced_group(labkit::warp_converged(file, line)); }
+inline coalesced_group coalesced_threads(LABKIT_HERE) {
+    return coalesced_group(labkit::warp_converged(file, line));
+}
 
 template <class Group> inline void sync(const Group &group, LABKIT_HERE) { group.sync(file, line); }
 template <class Group> inline unsigned thread_rank(const Group &group) { return group.thread_rank(); }
@@ -131,7 +141,8 @@ template <class T> struct bit_xor { T operator()(T a, T b) const { return a ^ b;
 template <class Group, class T, class Operation>
 inline T reduce(const Group &group, T value, Operation operation, LABKIT_HERE) {
     T total = group.shfl(value, 0, file, line);
-    for (unsigned rank = 1; rank < group.size(); rank++) total = operation(total, group.shfl(value, rank, file, line));
+    for (unsigned rank = 1; rank < group.size(); rank++)
+        total = operation(total, group.shfl(value, rank, file, line));
     return total;
 }
 

@@ -1,8 +1,9 @@
 // What makes a function launchable: LABKIT_KERNEL(f), written after the definition of the kernel f.
 //
-// It registers with the runtime how f's arguments lie in memory (like a struct of the parameters) and one function that
-// calls f for the current thread with the arguments found there. The runtime's loop over the threads of a block calls
-// that function through a pointer: the compiler never sees two threads at once, on which words.h relies.
+// It registers with the runtime how f's arguments lie in memory (like a struct of the parameters) and one
+// function that calls f for the current thread with the arguments found there. The runtime's loop over the
+// threads of a block calls that function through a pointer: the compiler never sees two threads at once, on
+// which words.h relies.
 #pragma once
 #include <stddef.h>
 #include <type_traits>
@@ -32,7 +33,7 @@ LABKIT_API void add_kernel(const Kernel *kernel);
 
 template <class T> constexpr int parameter_kind() {
     using plain = std::remove_cv_t<T>;
-    static_assert(!std::is_reference_v<T>, "a __global__ function cannot take a reference: pass a pointer or a value");
+    static_assert(!std::is_reference_v<T>, "a __global__ function takes no references: pass a pointer or a value");
     static_assert(std::is_trivially_copyable_v<T> || std::is_same_v<plain, __half>,
                   "a kernel argument is copied byte by byte: its type must be trivially copyable");
     if (std::is_pointer_v<T> || std::is_same_v<plain, decltype(nullptr)>) return 'P';
@@ -49,7 +50,8 @@ template <class... P> struct Parameters {
     Parameter of[sizeof...(P) + 1];
     int packed_bytes;
 
-    constexpr Parameters() : of{Parameter{parameter_kind<P>(), (int)sizeof(P), (int)alignof(P), 0}..., Parameter{}}, packed_bytes(0) {
+    constexpr Parameters()
+        : of{Parameter{parameter_kind<P>(), (int)sizeof(P), (int)alignof(P), 0}..., Parameter{}}, packed_bytes(0) {
         int widest = 1;
         for (size_t i = 0; i < sizeof...(P); i++) {
             int align = of[i].align;
@@ -76,7 +78,8 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
     const Kernel kernel;
 
     Launchable(const char *name, int max_threads)
-        : kernel{name, (const void *)function, call, parameters.of, (int)sizeof...(P), parameters.packed_bytes, max_threads} {
+        : kernel{name,          (const void *)function,  call,       parameters.of,
+                 sizeof...(P), parameters.packed_bytes, max_threads} {
         add_kernel(&kernel);
     }
 };
@@ -86,11 +89,13 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
 #define LABKIT_JOIN_(a, b) a##b
 #define LABKIT_JOIN(a, b) LABKIT_JOIN_(a, b)
 
-// LABKIT_KERNEL(f), LABKIT_KERNEL(f<16, float>), LABKIT_KERNEL_BOUNDS(256, f): also inside extern "C" and namespaces.
+// LABKIT_KERNEL(f), LABKIT_KERNEL(f<16, float>), LABKIT_KERNEL_BOUNDS(256, f): also inside extern "C" and
+// namespaces.
 #define LABKIT_KERNEL(...) LABKIT_KERNEL_BOUNDS(1024, __VA_ARGS__)
 #define LABKIT_KERNEL_BOUNDS(max_threads, ...)                                                        \
     extern "C++" {                                                                                    \
     namespace {                                                                                       \
-    const ::labkit::Launchable<&__VA_ARGS__> LABKIT_JOIN(labkit_kernel_, __COUNTER__)(#__VA_ARGS__, max_threads); \
+    const ::labkit::Launchable<&__VA_ARGS__>                                                          \
+        LABKIT_JOIN(labkit_kernel_, __COUNTER__)(#__VA_ARGS__, max_threads);                          \
     }                                                                                                 \
     }

@@ -1,12 +1,13 @@
 // CUDA's math functions and arithmetic intrinsics.
 //
-// Most come from the C++ library, under the same names. Here is the rest: functions that only CUDA has (rsqrtf, sinpif,
-// erfcinvf, ...), min and max over mixed types, and the intrinsics with two leading underscores. The fast ones (__expf,
-// __sinf, ...) are the accurate functions here; intrinsics with a rounding suffix (_rn, _rz, _ru, _rd) round that way,
-// and are never fused with a neighbouring operation. Conversions to integers saturate and map NaN as the hardware does.
+// Most come from the C++ library, under the same names. Here is the rest: functions that only CUDA has
+// (rsqrtf, sinpif, erfcinvf, ...), min and max over mixed types, and the intrinsics with two leading
+// underscores. The fast ones (__expf, __sinf, ...) are the accurate functions here; intrinsics with a
+// rounding suffix (_rn, _rz, _ru, _rd) round that way, and are never fused with a neighbouring operation.
+// Conversions to integers saturate and map NaN as the hardware does.
 //
-// glibc declares some of the names itself (its headers have __expf and __sinf; recent ones rsqrtf and sinpif). Those are
-// `extern "C"` and `noexcept` here, so that our definition agrees with such a declaration.
+// glibc declares some of the names itself (its headers have __expf and __sinf; recent ones rsqrtf and
+// sinpif). Those are `extern "C"` and `noexcept` here, so that our definition agrees with such a declaration.
 #pragma once
 #include <fenv.h>
 #include <float.h>
@@ -18,7 +19,7 @@
 #include <time.h>
 #include "vector_types.h"
 
-// ---- min, max, abs: CUDA's overloads ----------------------------------------------------------------------------
+// ---- min, max, abs: CUDA's overloads ----------------------------------------------------------------------
 
 #define LABKIT_MIN_MAX(R, A, B)                                                                       \
     constexpr R min(A a, B b) { return (R)a < (R)b ? (R)a : (R)b; }                                   \
@@ -58,7 +59,7 @@ inline double fmin(double a, double b) noexcept { return b != b || a < b ? a : b
 inline double fmax(double a, double b) noexcept { return b != b || a > b ? a : b; }
 }
 
-// ---- Functions that C++ lacks -----------------------------------------------------------------------------------
+// ---- Functions that C++ lacks -----------------------------------------------------------------------------
 
 namespace labkit {
 
@@ -66,7 +67,8 @@ constexpr double pi = 3.14159265358979323846;
 constexpr double sqrt_half = 0.70710678118654752440;
 constexpr double inv_sqrt_pi = 0.56418958354775628695;
 
-// sin(pi x) and cos(pi x). x = n/2 + t with |t| <= 1/4, all exact, so that multiples of 1/2 give exact results.
+// sin(pi x) and cos(pi x). x = n/2 + t with |t| <= 1/4, all exact, so that multiples of 1/2 give exact
+// results.
 inline void sincos_pi(double x, double *sine, double *cosine) {
     double reduced = fmod(x, 2.0);
     double n = rint(2.0 * reduced);
@@ -90,8 +92,7 @@ inline double inverse_erfc(double x) {
     if (tail > 0.5) {
         y = (1.0 - tail) / (2.0 * inv_sqrt_pi);
     } else {
-        double l = -2.0 * log(0.5 * tail);  // Hastings' rational approximation of the normal quantile (error 4.5e-4)
-        double t = sqrt(l);
+        double t = sqrt(-2.0 * log(0.5 * tail));   // Hastings' normal quantile, to 4.5e-4
         y = sqrt_half * (t - ((0.010328 * t + 0.802853) * t + 2.515517)
                              / (((0.001308 * t + 0.189269) * t + 1.432788) * t + 1.0));
     }
@@ -114,7 +115,8 @@ inline double inverse_erf(double x) {
     return y;
 }
 
-// exp(x^2) erfc(x): the definition with x^2 to double length; from 10 on, where erfc gets small, its asymptotic series.
+// exp(x^2) erfc(x): the definition with x^2 to double length; from 10 on, where erfc gets small, its
+// asymptotic series.
 inline double scaled_erfc(double x) {
     if (x < 10.0) {
         double square = x * x;
@@ -164,7 +166,10 @@ inline double rcbrt(double x) { return 1.0 / cbrt(x); }
 inline double rhypot(double x, double y) { return 1.0 / hypot(x, y); }
 inline double norm(int dimensions, const double *p) { return labkit::length(dimensions, p); }
 inline double norm3d(double a, double b, double c) { double p[] = {a, b, c}; return labkit::length(3, p); }
-inline double norm4d(double a, double b, double c, double d) { double p[] = {a, b, c, d}; return labkit::length(4, p); }
+inline double norm4d(double a, double b, double c, double d) {
+    double p[] = {a, b, c, d};
+    return labkit::length(4, p);
+}
 inline double rnorm(int dimensions, const double *p) { return 1.0 / norm(dimensions, p); }
 inline double rnorm3d(double a, double b, double c) { return 1.0 / norm3d(a, b, c); }
 inline double rnorm4d(double a, double b, double c, double d) { return 1.0 / norm4d(a, b, c, d); }
@@ -214,7 +219,7 @@ inline float erfcx(float x) { return erfcxf(x); }
 inline float normcdf(float x) { return normcdff(x); }
 inline float normcdfinv(float x) { return normcdfinvf(x); }
 
-// ---- Fast float intrinsics --------------------------------------------------------------------------------------
+// ---- Fast float intrinsics --------------------------------------------------------------------------------
 
 extern "C" {
 inline float __expf(float x) noexcept { return expf(x); }
@@ -232,14 +237,16 @@ inline void __sincosf(float x, float *s, float *c) noexcept { sincosf(x, s, c); 
 inline float __fdividef(float x, float y) { return x / y; }
 inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }   // NaN becomes 0
 
-// ---- Arithmetic with a stated rounding ---------------------------------------------------------------------------
+// ---- Arithmetic with a stated rounding --------------------------------------------------------------------
 
 namespace labkit {
 
-// Hides a value from the optimizer, in memory: what is computed from it is computed after, and in the mode set before.
+// Hides a value from the optimizer, in memory: what is computed from it is computed after, and in the mode
+// set before.
 template <class T> inline void opaque(T &value) { asm volatile("" : "+m"(value) : : "memory"); }
 
-// The result of a single operation, kept from being fused into the next one (a*b+c would round once, not twice).
+// The result of a single operation, kept from being fused into the next one (a*b+c would round once, not
+// twice).
 inline float unfused(float value) {
 #if defined(__x86_64__)
     asm("" : "+x"(value));
@@ -314,11 +321,12 @@ inline double __uint2double_rn(unsigned int a) { return a; }
 #undef LABKIT_DIRECTED
 #undef LABKIT_UNWRAP
 
-// ---- Float to integer: saturating ---------------------------------------------------------------------------------
+// ---- Float to integer: saturating -------------------------------------------------------------------------
 
 namespace labkit {
 
-// The nearest value of integer type I to an integral x. NaN gives 0 from float to 32 bits, else the top bit alone.
+// The nearest value of integer type I to an integral x. NaN gives 0 from float to 32 bits, else the top bit
+// alone.
 template <class I, class F> inline I saturate_to(F x) {
     constexpr bool is_signed = (I)-1 < (I)0;
     constexpr int bits = 8 * sizeof(I);
@@ -347,7 +355,7 @@ LABKIT_TO_INTEGER(double, double, long long, ll)
 LABKIT_TO_INTEGER(double, double, unsigned long long, ull)
 #undef LABKIT_TO_INTEGER
 
-// ---- Bits --------------------------------------------------------------------------------------------------------
+// ---- Bits -------------------------------------------------------------------------------------------------
 
 constexpr int __float_as_int(float x) { return __builtin_bit_cast(int, x); }
 constexpr unsigned int __float_as_uint(float x) { return __builtin_bit_cast(unsigned int, x); }
@@ -358,7 +366,8 @@ constexpr double __longlong_as_double(long long x) { return __builtin_bit_cast(d
 constexpr int __double2hiint(double x) { return (int)(__double_as_longlong(x) >> 32); }
 constexpr int __double2loint(double x) { return (int)__double_as_longlong(x); }
 constexpr double __hiloint2double(int high, int low) {
-    return __longlong_as_double((long long)((unsigned long long)(unsigned int)high << 32 | (unsigned int)low));
+    unsigned long long bits = (unsigned long long)(unsigned int)high << 32 | (unsigned int)low;
+    return __longlong_as_double((long long)bits);
 }
 
 constexpr int __popc(unsigned int x) { return __builtin_popcount(x); }
@@ -380,7 +389,8 @@ constexpr unsigned long long __brevll(unsigned long long x) {
 constexpr unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector) {
     unsigned long long bytes = (unsigned long long)y << 32 | x;
     unsigned int result = 0;
-    for (int i = 0; i < 4; i++) result |= (unsigned int)(bytes >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+    for (int i = 0; i < 4; i++)
+        result |= (unsigned int)(bytes >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
     return result;
 }
 constexpr unsigned int __funnelshift_l(unsigned int low, unsigned int high, unsigned int shift) {
@@ -396,7 +406,7 @@ constexpr unsigned int __funnelshift_rc(unsigned int low, unsigned int high, uns
     return shift >= 32 ? high : __funnelshift_r(low, high, shift);
 }
 
-// ---- Integer arithmetic --------------------------------------------------------------------------------------------
+// ---- Integer arithmetic -----------------------------------------------------------------------------------
 
 constexpr int __mulhi(int a, int b) { return (int)((long long)a * b >> 32); }
 constexpr unsigned int __umulhi(unsigned int a, unsigned int b) {
@@ -409,22 +419,29 @@ constexpr unsigned long long __umul64hi(unsigned long long a, unsigned long long
 // The low 32 bits of the product of the low 24 bits.
 constexpr unsigned int __umul24(unsigned int a, unsigned int b) { return (a & 0xffffffu) * (b & 0xffffffu); }
 constexpr int __mul24(int a, int b) {
-    return (int)(((unsigned int)((int)((unsigned int)a << 8) >> 8)) * ((unsigned int)((int)((unsigned int)b << 8) >> 8)));
+    int low_a = (int)((unsigned int)a << 8) >> 8, low_b = (int)((unsigned int)b << 8) >> 8;
+    return (int)((unsigned int)low_a * (unsigned int)low_b);
 }
 constexpr unsigned int __sad(int a, int b, unsigned int c) {
     return c + (a > b ? (unsigned int)a - (unsigned int)b : (unsigned int)b - (unsigned int)a);
 }
-constexpr unsigned int __usad(unsigned int a, unsigned int b, unsigned int c) { return c + (a > b ? a - b : b - a); }
+constexpr unsigned int __usad(unsigned int a, unsigned int b, unsigned int c) {
+    return c + (a > b ? a - b : b - a);
+}
 // Averages without overflow; the ones with r round up.
 constexpr int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); }
 constexpr int __rhadd(int a, int b) { return (int)(((long long)a + b + 1) >> 1); }
-constexpr unsigned int __uhadd(unsigned int a, unsigned int b) { return (unsigned int)(((unsigned long long)a + b) >> 1); }
+constexpr unsigned int __uhadd(unsigned int a, unsigned int b) {
+    return (unsigned int)(((unsigned long long)a + b) >> 1);
+}
 constexpr unsigned int __urhadd(unsigned int a, unsigned int b) {
     return (unsigned int)(((unsigned long long)a + b + 1) >> 1);
 }
 
 // Dot products of four bytes, or of two shorts with two of four bytes, added to c.
-constexpr int __dp4a(char4 a, char4 b, int c) { return c + a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
+constexpr int __dp4a(char4 a, char4 b, int c) {
+    return (int)((unsigned int)c + (unsigned int)(a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w));
+}
 constexpr unsigned int __dp4a(uchar4 a, uchar4 b, unsigned int c) {
     return c + (unsigned int)(a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w);
 }
@@ -436,10 +453,14 @@ constexpr unsigned int __dp4a(unsigned int a, unsigned int b, unsigned int c) {
 }
 constexpr int __dp2a_lo(short2 a, char4 b, int c) { return c + a.x * b.x + a.y * b.y; }
 constexpr int __dp2a_hi(short2 a, char4 b, int c) { return c + a.x * b.z + a.y * b.w; }
-constexpr unsigned int __dp2a_lo(ushort2 a, uchar4 b, unsigned int c) { return c + (unsigned int)(a.x * b.x + a.y * b.y); }
-constexpr unsigned int __dp2a_hi(ushort2 a, uchar4 b, unsigned int c) { return c + (unsigned int)(a.x * b.z + a.y * b.w); }
+constexpr unsigned int __dp2a_lo(ushort2 a, uchar4 b, unsigned int c) {
+    return c + (unsigned int)a.x * b.x + (unsigned int)a.y * b.y;
+}
+constexpr unsigned int __dp2a_hi(ushort2 a, uchar4 b, unsigned int c) {
+    return c + (unsigned int)a.x * b.z + (unsigned int)a.y * b.w;
+}
 
-// ---- Video instructions: four bytes or two shorts in a word ----------------------------------------------------------
+// ---- Video instructions: four bytes or two shorts in a word -----------------------------------------------
 
 namespace labkit {
 typedef signed char s8x4 __attribute__((vector_size(4)));
@@ -453,10 +474,9 @@ typedef unsigned short u16x2 __attribute__((vector_size(4)));
         auto a = (labkit::V)x, b = (labkit::V)y;                                                      \
         return (unsigned int)(expression);                                                            \
     }
-#define LABKIT_VIDEO_BOTH(name, expression2, S2, U2, S4, U4)                                          \
-    LABKIT_VIDEO(name##s2, S2, expression2) LABKIT_VIDEO(name##u2, U2, expression2)                   \
-    LABKIT_VIDEO(name##s4, S4, expression2) LABKIT_VIDEO(name##u4, U4, expression2)
-#define LABKIT_VIDEO_SIGNS(name, expression) LABKIT_VIDEO_BOTH(name, expression, s16x2, u16x2, s8x4, u8x4)
+#define LABKIT_VIDEO_SIGNS(name, expression)                                                          \
+    LABKIT_VIDEO(name##s2, s16x2, expression) LABKIT_VIDEO(name##u2, u16x2, expression)               \
+    LABKIT_VIDEO(name##s4, s8x4, expression) LABKIT_VIDEO(name##u4, u8x4, expression)
 LABKIT_VIDEO(__vadd2, u16x2, a + b)
 LABKIT_VIDEO(__vadd4, u8x4, a + b)
 LABKIT_VIDEO(__vsub2, u16x2, a - b)
@@ -475,22 +495,23 @@ LABKIT_VIDEO_SIGNS(__vcmplt, a < b)
 LABKIT_VIDEO(__vavgu2, u16x2, (a | b) - ((a ^ b) >> 1))
 LABKIT_VIDEO(__vavgu4, u8x4, (a | b) - ((a ^ b) >> 1))
 #undef LABKIT_VIDEO
-#undef LABKIT_VIDEO_BOTH
 #undef LABKIT_VIDEO_SIGNS
 inline unsigned int __vsadu4(unsigned int x, unsigned int y) {
     auto d = (labkit::u8x4)__vabsdiffu4(x, y);
     return (unsigned int)d[0] + d[1] + d[2] + d[3];
 }
 
-// ---- Loads and stores with a cache hint: plain ones here -------------------------------------------------------------
+// ---- Loads and stores with a cache hint: plain ones here --------------------------------------------------
 
 namespace labkit {
 template <class T> struct same { typedef T type; };   // keeps a parameter out of template argument deduction
 }
 
 #define LABKIT_LOAD(name) template <class T> inline T name(const T *address) { return *address; }
-#define LABKIT_STORE(name) \
-    template <class T> inline void name(T *address, typename labkit::same<T>::type value) { *address = value; }
+#define LABKIT_STORE(name)                                                                            \
+    template <class T> inline void name(T *address, typename labkit::same<T>::type value) {           \
+        *address = value;                                                                             \
+    }
 LABKIT_LOAD(__ldg)
 LABKIT_LOAD(__ldcg)
 LABKIT_LOAD(__ldca)
@@ -504,7 +525,7 @@ LABKIT_STORE(__stwt)
 #undef LABKIT_LOAD
 #undef LABKIT_STORE
 
-// ---- Hints and clocks ------------------------------------------------------------------------------------------------
+// ---- Hints and clocks -------------------------------------------------------------------------------------
 
 #ifndef __clang__
 #define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())

@@ -1,8 +1,8 @@
 // Barriers, fences, and the meeting of a warp's lanes.
 //
-// Where a thread has to wait, the runtime (runtime/block.cpp) notes that, chooses who runs next, and the switch is made
-// here, in the kernel (context.h says why). Each call brings the place in the source where it stands, so that the runtime
-// can say which threads wait where.
+// Where a thread has to wait, the runtime (runtime/block.cpp) notes that, chooses who runs next, and the
+// switch is made here, in the kernel (context.h says why). Each call brings the place in the source where it
+// stands, so that the runtime can say which threads wait where.
 #pragma once
 #include "context.h"
 #include "words.h"
@@ -10,19 +10,20 @@
 #define LABKIT_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
 LABKIT_WORD unsigned labkit_spins;            // how often this thread has called maybe_yield
-LABKIT_WORD int labkit_votes, labkit_voters;  // what the threads said at the last barrier: how many yes, how many in all
+LABKIT_WORD int labkit_votes, labkit_voters;  // at the last barrier: how many threads said yes, how many came
 
 namespace labkit {
 
 LABKIT_API Switch arrive(int predicate, const char *what, const char *file, int line);
-LABKIT_API Switch meet(unsigned mask, void *mine, void (*combine)(void *const *lanes, unsigned arrived), const char *what,
-                       const char *file, int line);
+LABKIT_API Switch meet(unsigned mask, void *mine, void (*combine)(void *const *lanes, unsigned arrived),
+                       const char *what, const char *file, int line);
 LABKIT_API Switch gather(const char *file, int line);
 LABKIT_API unsigned gathered();
 LABKIT_API Switch let_others_run();
 
-// The lanes in `mask` meet. `mine` points to this lane's slot, readable by all. When the last live lane of `mask` has
-// arrived, it runs combine(lanes, arrived) once (lanes[i] is null unless bit i of arrived), then all continue.
+// The lanes in `mask` meet. `mine` points to this lane's slot, readable by all. When the last live lane of
+// `mask` has arrived, it runs combine(lanes, arrived) once (lanes[i] is null unless bit i of arrived), then
+// all continue.
 inline void warp_collective(unsigned mask, void *mine, void (*combine)(void *const *lanes, unsigned arrived),
                             const char *what, LABKIT_HERE) {
     follow(meet(mask, mine, combine, what, file, line));

@@ -1,8 +1,10 @@
-// CUDA's built-in vector types: char1 to ulonglong4, float1 to float4, double1 to double4, and their make_ functions.
+// CUDA's built-in vector types: char1 to ulonglong4, float1 to float4, double1 to double4, and their make_
+// functions.
 //
-// Sizes and alignments are CUDA's (CUDA C++ Programming Guide, "Built-in Vector Types"), so that a float4 load needs
-// a 16-byte aligned address here too. The types are plain aggregates without operators, as in CUDA: programs bring
-// their own. They have trivial default constructors, which a __shared__ array of them needs.
+// Sizes and alignments are CUDA's (CUDA C++ Programming Guide, "Built-in Vector Types"), so that a float4
+// load needs a 16-byte aligned address here too. The types are plain aggregates without operators, as in
+// CUDA: programs bring their own. They have trivial default constructors, which a __shared__ array of them
+// needs.
 #pragma once
 
 // Members x, y, z, w of type T; a2 and a4 are the alignments of the types with two and four members.

@@ -1,8 +1,8 @@
 // Warp functions: shuffles, votes, match, reduce, active mask.
 //
-// All stand on one primitive (sync.h): the lanes of a mask meet, and the last one to arrive combines what the lanes
-// brought. Each lane brings a slot on its own stack, which the combining lane reads and writes. The forms without a
-// mask, which CUDA dropped with compute capability 7.0, take the lanes that arrive together.
+// All stand on one primitive (sync.h): the lanes of a mask meet, and the last one to arrive combines what the
+// lanes brought. Each lane brings a slot on its own stack, which the combining lane reads and writes. The
+// forms without a mask, which CUDA dropped with compute capability 7.0, take the lanes that arrive together.
 #pragma once
 #include <string.h>
 #include "half.h"
@@ -10,7 +10,7 @@
 
 namespace labkit {
 
-// ---- Shuffles -----------------------------------------------------------------------------------------------------
+// ---- Shuffles ---------------------------------------------------------------------------------------------
 
 struct shuffle_slot {
     unsigned long long value, result;
@@ -36,8 +36,9 @@ inline void shuffle_combine(void *const *lanes, unsigned arrived) {
 
 enum shuffle_kind { shuffle_index, shuffle_up, shuffle_down, shuffle_xor };
 
-// The lane that `lane` reads from. The warp falls into segments of `width` lanes (a power of two up to 32); index wraps
-// around within the segment; up and down stop at its ends, and xor may reach an earlier segment but not a later one.
+// The lane that `lane` reads from. The warp falls into segments of `width` lanes (a power of two up to 32);
+// index wraps around within the segment; up and down stop at its ends, and xor may reach an earlier segment
+// but not a later one.
 inline int shuffle_source(shuffle_kind kind, int lane, unsigned operand, int width) {
     int first = lane & ~(width - 1), last = first + width - 1;
     long long source = lane;
@@ -61,7 +62,7 @@ inline T shuffle(shuffle_kind kind, unsigned mask, T value, unsigned operand, in
     return value;
 }
 
-// ---- Votes, match, reduce: every lane gets a word made from all ------------------------------------------------------
+// ---- Votes, match, reduce: every lane gets a word made from all -------------------------------------------
 
 template <class T> struct word_slot {
     T value;
@@ -124,11 +125,12 @@ template <class Operation> struct combine_reduce {
     LABKIT_SHUFFLE(T, __shfl_xor, shuffle_xor, int)
 #define LABKIT_SHUFFLE(T, name, kind, Operand)                                                        \
     inline T name##_sync(unsigned mask, T value, Operand operand, int width = 32, LABKIT_HERE) {      \
-        return labkit::shuffle(labkit::kind, mask, value, (unsigned)operand, width, #name "_sync", file, line); \
+        return labkit::shuffle(labkit::kind, mask, value, (unsigned)operand, width, #name "_sync",    \
+                               file, line);                                                           \
     }                                                                                                 \
     inline T name(T value, Operand operand, int width = 32, LABKIT_HERE) {                            \
-        return labkit::shuffle(labkit::kind, labkit::warp_converged(file, line), value, (unsigned)operand, width, \
-                               #name, file, line);                                                    \
+        unsigned mask = labkit::warp_converged(file, line);                                           \
+        return labkit::shuffle(labkit::kind, mask, value, (unsigned)operand, width, #name, file, line); \
     }
 
 LABKIT_SHUFFLES(int)
@@ -167,7 +169,8 @@ inline int __all(int predicate, LABKIT_HERE) {
 
 #define LABKIT_MATCH(T)                                                                               \
     inline unsigned int __match_any_sync(unsigned mask, T value, LABKIT_HERE) {                       \
-        return labkit::warp_word(mask, value, labkit::combine_match(), "__match_any_sync", file, line).result; \
+        auto slot = labkit::warp_word(mask, value, labkit::combine_match(), "__match_any_sync", file, line); \
+        return slot.result;                                                                           \
     }                                                                                                 \
     inline unsigned int __match_all_sync(unsigned mask, T value, int *predicate, LABKIT_HERE) {       \
         auto slot = labkit::warp_word(mask, value, labkit::combine_match(), "__match_all_sync", file, line); \
@@ -187,7 +190,8 @@ LABKIT_MATCH(double)
 #define LABKIT_REDUCE(T, name, expression)                                                            \
     inline T name(unsigned mask, T value, LABKIT_HERE) {                                              \
         struct operation { T operator()(T a, T b) const { return expression; } };                     \
-        return (T)labkit::warp_word(mask, value, labkit::combine_reduce<operation>(), #name, file, line).result; \
+        auto slot = labkit::warp_word(mask, value, labkit::combine_reduce<operation>(), #name, file, line); \
+        return (T)slot.result;                                                                        \
     }
 LABKIT_REDUCE(unsigned int, __reduce_add_sync, a + b)
 LABKIT_REDUCE(unsigned int, __reduce_min_sync, a < b ? a : b)

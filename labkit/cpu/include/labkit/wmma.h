@@ -1,12 +1,14 @@
 // nvcuda::wmma: a warp's matrix multiply-accumulate on tensor cores (mma.h).
 //
-// A fragment holds 1/32 of a matrix tile in each lane. CUDA leaves open which; here lane l has the l-th piece of the
-// tile in storage order (row after row, or column after column for col_major operands), so that a piece lies together in
-// memory. Loads, stores and products are meetings of the warp (sync.h): the last lane to arrive does the work of all 32,
-// which is what "sync" promises, and lets the product run as one loop over vectors.
+// A fragment holds 1/32 of a matrix tile in each lane. CUDA leaves open which; here lane l has the l-th piece
+// of the tile in storage order (row after row, or column after column for col_major operands), so that a
+// piece lies together in memory. Loads, stores and products are meetings of the warp (sync.h): the last lane
+// to arrive does the work of all 32, which is what "sync" promises, and lets the product run as one loop over
+// vectors.
 //
-// Numbers as on the hardware: products of 16-bit inputs are exact, sums are float, and a half accumulator is rounded
-// once, at the end. (Tensor cores add in another order and truncate some intermediate sums: the last bits differ.)
+// Numbers as on the hardware: products of 16-bit inputs are exact, sums are float, and a half accumulator is
+// rounded once, at the end. (Tensor cores add in another order and truncate some intermediate sums: the last
+// bits differ.)
 #pragma once
 #include <limits.h>
 #include <string.h>
@@ -44,7 +46,7 @@ template <class Use, int m, int n, int k, class T, class Layout = void> struct f
     static constexpr bool by_column = std::is_same_v<Layout, col_major>;
     static_assert(is_a || is_b || is_accumulator, "a fragment is a matrix_a, a matrix_b or an accumulator");
     static_assert(is_accumulator == std::is_same_v<Layout, void>,
-                  "matrix_a and matrix_b fragments have a layout, row_major or col_major; accumulators have none");
+                  "matrix_a and matrix_b have a layout, row_major or col_major; accumulators have none");
     static_assert((m == 16 && n == 16 && (k == 16 || k == 8)) || (m == 32 && n == 8 && k == 16)
                   || (m == 8 && n == 32 && k == 16) || (m == 8 && n == 8 && k == 4),
                   "wmma shapes: 16x16x16, 32x8x16, 8x32x16 (16x16x8 for tf32, 8x8x4 for double)");
@@ -71,8 +73,22 @@ template <class Use, int m, int n, int k, class T, class Layout = void> struct f
 
 namespace labkit {
 
+// Where a lane met the others.
+struct call_site {
+    const char *what, *file;
+    int line;
+};
+
+inline void require_whole_warp(unsigned arrived, const call_site &site) {
+    if (arrived == 0xffffffffu) return;
+    fail("%s at %s:%d needs the 32 threads of a warp, but %d take part: "
+         "use blocks of a multiple of 32 threads, and let none leave or branch off before",
+         site.what, site.file, site.line, __popc(arrived));
+}
+
 // What a lane brings to a load or a store.
 template <class Fragment, class Pointer> struct tile_slot {
+    call_site site;
     Fragment *fragment;
     Pointer memory;
     unsigned stride;
@@ -80,9 +96,10 @@ template <class Fragment, class Pointer> struct tile_slot {
 };
 
 // Runs visit(x, memory, step) for each lane's piece, whose element i belongs at memory[i * step].
-template <class Slot, class Visit> inline void visit_pieces(void *const *lanes, unsigned arrived, Visit visit) {
+template <class Slot, class Visit>
+inline void visit_pieces(void *const *lanes, unsigned arrived, Visit visit) {
+    require_whole_warp(arrived, ((Slot *)lanes[__builtin_ctz(arrived)])->site);
     for (int lane = 0; lane < 32; lane++) {
-        if (!(arrived >> lane & 1)) continue;
         auto *slot = (Slot *)lanes[lane];
         typedef std::remove_const_t<std::remove_pointer_t<decltype(slot->fragment)>> Fragment;
         size_t row = Fragment::first_row(lane), column = Fragment::first_column(lane), stride = slot->stride;
@@ -92,9 +109,10 @@ template <class Slot, class Visit> inline void visit_pieces(void *const *lanes, 
 }
 
 template <class Fragment, class T>
-inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool by_column, const char *file, int line) {
+inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool by_column, const char *file,
+                      int line) {
     typedef tile_slot<Fragment, const T *> Slot;
-    Slot slot{&fragment, memory, stride, by_column};
+    Slot slot{{"load_matrix_sync", file, line}, &fragment, memory, stride, by_column};
     auto combine = [](void *const *lanes, unsigned arrived) {
         visit_pieces<Slot>(lanes, arrived, [](auto *x, const T *from, size_t step) {
             constexpr int count = Fragment::num_elements;
@@ -103,13 +121,14 @@ inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool
             else for (int i = 0; i < count; i++) x[i] = from[i * step];
         });
     };
-    warp_collective(0xffffffffu, &slot, combine, "load_matrix_sync", file, line);
+    warp_collective(0xffffffffu, &slot, combine, slot.site.what, file, line);
 }
 
 template <class Fragment, class T>
-inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, bool by_column, const char *file, int line) {
+inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, bool by_column, const char *file,
+                       int line) {
     typedef tile_slot<const Fragment, T *> Slot;
-    Slot slot{&fragment, memory, stride, by_column};
+    Slot slot{{"store_matrix_sync", file, line}, &fragment, memory, stride, by_column};
     auto combine = [](void *const *lanes, unsigned arrived) {
         visit_pieces<Slot>(lanes, arrived, [](auto *x, T *to, size_t step) {
             constexpr int count = Fragment::num_elements;
@@ -118,10 +137,10 @@ inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, boo
             else for (int i = 0; i < count; i++) to[i * step] = x[i];
         });
     };
-    warp_collective(0xffffffffu, &slot, combine, "store_matrix_sync", file, line);
+    warp_collective(0xffffffffu, &slot, combine, slot.site.what, file, line);
 }
 
-// ---- The product -----------------------------------------------------------------------------------------------------
+// ---- The product ------------------------------------------------------------------------------------------
 
 // Sums are float, but double for double, and for bytes integers that wrap around.
 template <class T> struct sum_type { typedef float type; };
@@ -130,7 +149,8 @@ template <> struct sum_type<signed char> { typedef unsigned type; };
 template <> struct sum_type<unsigned char> { typedef unsigned type; };
 
 // Copies `count` elements into the type of the sums. Tensor cores take the upper 19 bits of a tf32 operand.
-template <class T, class Element, class Sum> inline void widen_piece(Sum *to, const Element *from, int count) {
+template <class T, class Element, class Sum>
+inline void widen_piece(Sum *to, const Element *from, int count) {
     for (int i = 0; i < count; i++) {
         if constexpr (std::is_same_v<T, nvcuda::wmma::precision::tf32>)
             to[i] = __uint_as_float(__float_as_uint(from[i]) & 0xffffe000u);
@@ -153,17 +173,13 @@ template <> inline void widen_piece<__half, __half, float>(float *to, const __ha
 }
 #endif
 
-// The whole tile, row by row, from the pieces in the lanes' fragments; a lane that is missing counts as zeros.
+// The whole tile, row by row, from the pieces in the lanes' fragments.
 template <class Fragment, class Sum, class Piece>
-inline void gather_tile(Sum (&tile)[Fragment::rows][Fragment::columns], unsigned arrived, Piece piece) {
+inline void gather_tile(Sum (&tile)[Fragment::rows][Fragment::columns], Piece piece) {
     constexpr int count = Fragment::num_elements;
     Sum flat[32 * count];
-    for (int lane = 0; lane < 32; lane++) {
-        if (arrived >> lane & 1)
-            widen_piece<typename Fragment::element_type>(flat + lane * count, piece(lane), count);
-        else
-            memset((void *)(flat + lane * count), 0, count * sizeof(Sum));
-    }
+    for (int lane = 0; lane < 32; lane++)
+        widen_piece<typename Fragment::element_type>(flat + lane * count, piece(lane), count);
     for (int i = 0; i < Fragment::rows; i++)
         for (int j = 0; j < Fragment::columns; j++)
             tile[i][j] = flat[Fragment::by_column ? j * Fragment::rows + i : i * Fragment::columns + j];
@@ -176,6 +192,7 @@ inline int saturated_sum(unsigned wrapped, int c) {
 }
 
 template <class A, class B, class C, class D> struct product_slot {
+    call_site site;
     const A *a;
     const B *b;
     const C *c;
@@ -183,19 +200,21 @@ template <class A, class B, class C, class D> struct product_slot {
     bool saturate;
 };
 
-template <class A, class B, class C, class D> inline void product_combine(void *const *lanes, unsigned arrived) {
+template <class A, class B, class C, class D>
+inline void product_combine(void *const *lanes, unsigned arrived) {
     typedef product_slot<A, B, C, D> Slot;
     typedef typename sum_type<typename A::element_type>::type Sum;
     constexpr int m = A::rows, n = B::columns, k = A::columns, count = D::num_elements;
     auto slot = [&](int lane) { return (const Slot *)lanes[lane]; };
+    require_whole_warp(arrived, slot(__builtin_ctz(arrived))->site);
 
     alignas(64) Sum a[m][k], b[k][n], sums[m][n];
-    gather_tile<A>(a, arrived, [&](int lane) { return slot(lane)->a->x; });
-    gather_tile<B>(b, arrived, [&](int lane) { return slot(lane)->b->x; });
-    gather_tile<C>(sums, arrived, [&](int lane) { return slot(lane)->c->x; });
+    gather_tile<A>(a, [&](int lane) { return slot(lane)->a->x; });
+    gather_tile<B>(b, [&](int lane) { return slot(lane)->b->x; });
+    gather_tile<C>(sums, [&](int lane) { return slot(lane)->c->x; });
 
-    // Four rows at a time: enough independent sums in flight to hide the latency of a multiply-add, and few enough to
-    // stay in registers.
+    // Four rows at a time: enough independent sums in flight to hide the latency of a multiply-add, and few
+    // enough to stay in registers.
     typedef Sum vector __attribute__((vector_size(32)));
     constexpr int width = 32 / sizeof(Sum), vectors = n / width;
     for (int i = 0; i < m; i += 4) {
@@ -211,7 +230,6 @@ template <class A, class B, class C, class D> inline void product_combine(void *
 
     const Sum *flat = &sums[0][0];
     for (int lane = 0; lane < 32; lane++) {
-        if (!(arrived >> lane & 1)) continue;
         auto *x = slot(lane)->d->x;
         for (int i = 0; i < count; i++) {
             auto sum = flat[lane * count + i];
@@ -225,8 +243,8 @@ template <class A, class B, class C, class D> inline void product_combine(void *
 
 template <class A, class B, class C, class D>
 inline void product(D &d, const A &a, const B &b, const C &c, bool saturate, const char *file, int line) {
-    product_slot<A, B, C, D> slot{&a, &b, &c, &d, saturate};
-    warp_collective(0xffffffffu, &slot, product_combine<A, B, C, D>, "mma_sync", file, line);
+    product_slot<A, B, C, D> slot{{"mma_sync", file, line}, &a, &b, &c, &d, saturate};
+    warp_collective(0xffffffffu, &slot, product_combine<A, B, C, D>, slot.site.what, file, line);
 }
 
 }  // namespace labkit
@@ -243,35 +261,36 @@ inline void fill_fragment(fragment<Use, m, n, k, T, Layout> &f,
 // ldm: the distance of two rows (of two columns, in column order), in elements.
 template <class Use, int m, int n, int k, class T, class Layout>
 inline void load_matrix_sync(fragment<Use, m, n, k, T, Layout> &f,
-                             const typename fragment<Use, m, n, k, T, Layout>::storage_element_type *p, unsigned ldm,
-                             LABKIT_HERE) {
-    static_assert(!std::is_same_v<Use, accumulator>, "load an accumulator with its layout as fourth argument");
+                             const typename fragment<Use, m, n, k, T, Layout>::storage_element_type *p,
+                             unsigned ldm, LABKIT_HERE) {
+    static_assert(!std::is_same_v<Use, accumulator>, "load an accumulator with its layout as 4th argument");
     labkit::load_tile(f, p, ldm, f.by_column, file, line);
 }
 template <int m, int n, int k, class T>
 inline void load_matrix_sync(fragment<accumulator, m, n, k, T> &f,
-                             const typename fragment<accumulator, m, n, k, T>::storage_element_type *p, unsigned ldm,
-                             layout_t layout, LABKIT_HERE) {
+                             const typename fragment<accumulator, m, n, k, T>::storage_element_type *p,
+                             unsigned ldm, layout_t layout, LABKIT_HERE) {
     labkit::load_tile(f, p, ldm, layout == mem_col_major, file, line);
 }
 template <int m, int n, int k, class T>
 inline void store_matrix_sync(typename fragment<accumulator, m, n, k, T>::storage_element_type *p,
-                              const fragment<accumulator, m, n, k, T> &f, unsigned ldm, layout_t layout, LABKIT_HERE) {
+                              const fragment<accumulator, m, n, k, T> &f, unsigned ldm, layout_t layout,
+                              LABKIT_HERE) {
     labkit::store_tile(f, p, ldm, layout == mem_col_major, file, line);
 }
 
 // d = a b + c.
 template <int m, int n, int k, class T, class LayoutA, class LayoutB, class C, class D>
 inline void mma_sync(fragment<accumulator, m, n, k, D> &d, const fragment<matrix_a, m, n, k, T, LayoutA> &a,
-                     const fragment<matrix_b, m, n, k, T, LayoutB> &b, const fragment<accumulator, m, n, k, C> &c,
-                     LABKIT_HERE) {
+                     const fragment<matrix_b, m, n, k, T, LayoutB> &b,
+                     const fragment<accumulator, m, n, k, C> &c, LABKIT_HERE) {
     labkit::product(d, a, b, c, false, file, line);
 }
 // The same for bytes; with satf, sums beyond an int stay at its limits.
 template <int m, int n, int k, class T, class LayoutA, class LayoutB>
 inline void mma_sync(fragment<accumulator, m, n, k, int> &d, const fragment<matrix_a, m, n, k, T, LayoutA> &a,
-                     const fragment<matrix_b, m, n, k, T, LayoutB> &b, const fragment<accumulator, m, n, k, int> &c,
-                     bool satf, LABKIT_HERE) {
+                     const fragment<matrix_b, m, n, k, T, LayoutB> &b,
+                     const fragment<accumulator, m, n, k, int> &c, bool satf, LABKIT_HERE) {
     labkit::product(d, a, b, c, satf, file, line);
 }
 

@@ -1,15 +1,16 @@
 // CUDA's qualifiers and built-in variables as C++.
 //
-// A block's threads run on one worker of the engine, one at a time. So a variable of the block is a variable of the
-// worker: __shared__ is thread_local, and threadIdx & co are thread-local words in the runtime, which it sets before
-// it lets a thread run. They are const here although the runtime changes them: no thread ever sees its own change, so
-// that the compiler may keep them in registers across barriers and stores.
+// A block's threads run on one worker of the engine, one at a time. So a variable of the block is a variable
+// of the worker: __shared__ is thread_local, and threadIdx & co are thread-local words in the runtime, which
+// it sets before it lets a thread run. They are const here although the runtime changes them: no thread ever
+// sees its own change, so that the compiler may keep them in registers across barriers and stores.
 #pragma once
 #include <stddef.h>
 #include "vector_types.h"
 
 #define LABKIT_API __attribute__((visibility("default")))
-// A variable of the runtime that costs one load from a fixed place in the thread's block.
+// A variable of the runtime that costs one load from a fixed place in the thread's own block. The loader keeps little
+// room there for libraries that come later: there is place for words, not for arrays.
 #define LABKIT_WORD extern "C" LABKIT_API __thread __attribute__((tls_model("initial-exec")))
 
 #define LABKIT_CPU 1
@@ -35,8 +36,9 @@
 
 #define __shared__ thread_local
 
-// Each constant has a section of its own, because one section cannot hold both const and other variables; the runtime
-// finds them by the common start of the names. `used`: the host writes it, whatever the compiler may conclude.
+// Each constant has a section of its own, because one section cannot hold both const and other variables; the
+// runtime finds them by the common start of the names. `used`: the host writes it, whatever the compiler may
+// conclude.
 #define LABKIT_TEXT_(x) #x
 #define LABKIT_TEXT(x) LABKIT_TEXT_(x)
 #define __constant__ __attribute__((used, section("lk_constant." LABKIT_TEXT(__COUNTER__))))

@@ -1,0 +1,93 @@
+"""What a page says: tables, predictions, claims; and the names that the package offers it."""
+
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+import labkit
+from labkit import page
+from labkit.errors import LabError
+
+
+def test_every_public_name_is_there():
+    for name in labkit.__all__:
+        assert getattr(labkit, name) is not None
+    assert set(labkit.__all__) <= set(dir(labkit))
+    with pytest.raises(AttributeError, match="no name 'convolve'"):
+        _ = labkit.convolve
+
+
+def test_no_module_hides_a_public_function():
+    assert not set(labkit._HOME) & set(labkit._HOME.values())
+
+
+def test_import_is_light():
+    heavy = ["numpy", "pandas", "matplotlib", "labkit.cuda", "tqdm", "typer", "nbconvert"]
+    code = f"import sys, labkit; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_setup_says_which_engine_and_what_its_times_mean():
+    said = page.setup()
+    assert labkit.device().name in said.page
+    assert repr(said).startswith("CPU engine" if labkit.device().engine == "cpu" else "GPU")
+    if labkit.device().engine == "cpu":
+        assert "<b>not a GPU's</b>" in said.page
+    assert "<" not in repr(said)
+
+
+def test_table_rounds_for_reading_and_keeps_the_units():
+    frame = pd.DataFrame({
+        "label": ["01 <baseline>", "02"], "op_ms": [12345.678, 0.01234], "share": [0.5, None],
+        "batch": [10000, 100], "x_floor": [29.51, 1.0], "gb_s": [4321.0, 3.14159],
+    })  # fmt: skip
+    frame.attrs["note"] = "Not GPU times."
+    told = page.table(frame, "A caption")
+    for text in ("01 &lt;baseline&gt;", "12,346", "0.0123", "50.0%", "–", "10,000", "29.5 ×", "4,321", "3.14",
+                 "op time (ms)", "time over floor", "GB/s", "A caption", "Not GPU times."):  # fmt: skip
+        assert text in told.page
+    assert "A caption" in repr(told)
+    assert "<td>" not in repr(told)
+
+
+def test_table_takes_the_columns_asked_for_in_their_order():
+    frame = pd.DataFrame({"a": [1], "b": [2.5]})
+    told = page.table(frame, columns={"b": "second", "a": "first"})
+    assert told.page.index("second") < told.page.index("first")
+    with pytest.raises(LabError, match=r"no column 'c' in this table; it has a, b"):
+        page.table(frame, columns={"c": "third"})
+
+
+def test_prediction_is_held_against_the_measurement():
+    guess = page.predict(op_time_ratio=2.0, share=0.5)
+    told = guess.against(op_time_ratio=3.0)
+    assert "op time ratio" in told.page
+    assert "1.5" in told.page
+    assert "share" not in repr(told).split("\n", 1)[1]
+    with pytest.raises(LabError, match="'bytes' was not predicted"):
+        guess.against(bytes=1)
+
+
+def test_claim(capsys, monkeypatch):
+    page.claim("the sky is up", True)
+    assert capsys.readouterr().out == "✓ the sky is up\n"
+    with pytest.raises(page.ClaimFailed, match="not so: the sky is down"):
+        page.claim("the sky is down", False)
+    with pytest.raises(AssertionError):
+        page.claim("a NaN is no evidence", float("nan") > 0)
+
+
+@pytest.mark.parametrize(("engine", "here", "said"), [
+    ("gpu", True, "agrees"), ("gpu", False, "does not agree"), ("gpu", None, ""), ("cpu", True, ""),
+])  # fmt: skip
+def test_only_a_gpu_agrees_or_not(capsys, monkeypatch, engine, here, said):
+    import types
+
+    device = types.SimpleNamespace(engine=engine, name="Some GPU")
+    monkeypatch.setattr("labkit.devices.device", lambda: device)
+    page.claim("so", True, here=here)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["✓ so", *([f"  Some GPU, measured here: {said}"] if said else [])]

@@ -1,0 +1,70 @@
+"""Where the time goes: what a trace holds after some work, and how it is summed up."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labkit
+from labkit.tracing import Trace
+
+
+@pytest.fixture(scope="module")
+def traced():
+    layer = labkit.LENET86[1]
+    with labkit.variant(1).plan(layer, 2) as plan:
+        plan.load(np.ones(layer.x_shape(2)), np.ones(layer.k_shape))
+        plan.run()
+        plan.result()
+        with labkit.trace() as trace:
+            plan.load(np.ones(layer.x_shape(2)))
+            plan.run()
+            plan.run()
+            plan.result()
+    return trace, layer
+
+
+def test_kernels_copies_and_calls_are_seen(traced):
+    trace, layer = traced
+    records = trace.records
+    kernels = records[records["kind"] == "kernel"]
+    assert list(kernels["name"]) == ["conv", "conv"]
+    assert (kernels["duration_ms"] > 0).all()
+    copies = records[records["kind"] == "copy"].set_index("name")["bytes"]
+    assert copies["HtoD"] == 4 * np.prod(layer.x_shape(2))
+    assert copies["DtoH"] == 4 * np.prod(layer.y_shape(2))
+    calls = records[records["kind"] == "api"]["name"]
+    assert (calls == "cuLaunchKernel").sum() == 2
+    assert calls.isin(["cuMemcpyHtoD", "cuMemcpyDtoH"]).sum() == 2
+
+
+def test_kernels_of_a_stream_do_not_overlap_and_fit_into_the_wall_time(traced):
+    trace, _ = traced
+    first, second = trace.records[trace.records["kind"] == "kernel"].to_dict("records")
+    assert second["start_ms"] >= first["start_ms"] + first["duration_ms"]
+    assert first["duration_ms"] + second["duration_ms"] <= trace.wall_ms
+    assert trace.records["start_ms"].is_monotonic_increasing
+
+
+def test_nothing_is_recorded_outside_of_the_block(traced):
+    with labkit.trace() as trace:
+        pass
+    assert set(trace.records["kind"]) <= {"api"}
+
+
+def test_summary_adds_each_side_up_by_itself():
+    trace = Trace()
+    trace.records = pd.DataFrame(
+        [("kernel", "conv", 0.0, 6.0), ("kernel", "conv", 6.0, 2.0), ("copy", "HtoD", 8.0, 1.5),
+         ("kernel", "fc", 9.5, 0.5), ("api", "cuLaunchKernel", 0.0, 1.0), ("api", "cuMemcpyHtoD", 1.0, 3.0)],
+        columns=["kind", "name", "start_ms", "duration_ms"],
+    )  # fmt: skip
+    table = trace.summary()
+    device = table[table["side"] == "device"]
+    assert list(device["name"]) == ["conv", "HtoD", "fc"]
+    assert list(device["calls"]) == [2, 1, 1]
+    assert list(device["share"]) == pytest.approx([0.8, 0.15, 0.05])
+    assert list(device["cumulative"]) == pytest.approx([0.8, 0.95, 1.0])
+    assert table.groupby("side")["share"].sum().to_list() == pytest.approx([1, 1])
+    assert list(trace.top("device")["name"]) == ["conv", "HtoD"]
+    assert list(trace.top("device", 0.8)["name"]) == ["conv"]
+    assert list(trace.top("api")["name"]) == ["cuMemcpyHtoD", "cuLaunchKernel"]
