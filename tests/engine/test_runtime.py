@@ -4,6 +4,7 @@ import itertools
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -585,3 +586,19 @@ def test_a_long_print_keeps_its_end(capsys):
     assert lines[-1] == "line 99999 of many" and len(lines) < 100_000
     numbers = [int(line.split()[1]) for line in lines]
     assert all(b == a + 1 for a, b in itertools.pairwise(numbers))
+
+
+def test_a_fault_signal_that_somebody_sends_ends_the_program():
+    code = """
+        import os, signal
+        import numpy as np
+        import labkit.cuda.autoinit
+        from labkit.cuda.compiler import SourceModule
+        kernel = SourceModule("__global__ void one(int *x) { *x = 1; }").get_function("one")
+        kernel(labkit.cuda.driver.Out(np.zeros(1, np.int32)), block=(1, 1, 1))
+        os.kill(os.getpid(), signal.SIGSEGV)
+        print("still here")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == -signal.SIGSEGV, done.stderr
+    assert "still here" not in done.stdout

@@ -351,6 +351,7 @@ void on_fault(int signal, siginfo_t *info, void *context) {
             else before.sa_handler(signal);
         } else {
             ::signal(signal, SIG_DFL);           // on return the fault happens again, and ends the process
+            if (info->si_code <= 0) raise(signal);   // sent by somebody: it will not happen again by itself
         }
     }
 }
