@@ -29,7 +29,7 @@ class Trace:
     --------
     >>> with labkit.trace() as trace:
     ...     network.forward(images)
-    >>> trace.top("kernel")
+    >>> trace.top("device")
     """
 
     def __enter__(self) -> Trace:
