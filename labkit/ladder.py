@@ -1,9 +1,8 @@
 """The ladder: one convolution, one idea a rung, and everything that is needed to run each of them.
 
-`LADDER` is data. A `Rung` names its kernel file, its kernels with their launch geometry, its options and its
-limits; the kernel files hold no host code. A `Variant` is a rung with chosen options, or with a reader's own
-source in place of the rung's. A `Plan` is a variant made ready for one layer and one batch: compiled, with
-its buffers.
+The rungs are data, see `labkit.rungs`. A `Variant` is a rung with chosen options, one of its sub-steps, or a
+reader's own source in its place. A `Plan` is a variant made ready for one layer and one batch: compiled, with its
+buffers.
 
     tiled = variant(4, tile=32)
     with tiled.plan(LENET86[1], batch=100) as plan:
@@ -20,341 +19,43 @@ import inspect
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 
 import numpy as np
 
 from labkit.errors import LabError
 from labkit.layers import Layer
 from labkit.paths import cuda_src
-
-# A CUDA device's limits, which the CPU engine keeps: CUDA C++ Programming Guide, "Compute Capabilities".
-MAX_THREADS = 1024  # a block
-MAX_GRID = (2**31 - 1, 65535, 65535)
-MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integers
-CONSTANT_BYTES = 64 * 1024
-SHARED_BYTES = 48 * 1024  # static
+from labkit.rungs import (
+    CONSTANT_BYTES,
+    LADDER,
+    MAX_GRID,
+    MAX_OFFSET,
+    MAX_THREADS,
+    SHARED_BYTES,
+    Rounding,
+    Rung,
+    rung,
+    scope,
+)
 
 MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images than fit are computed in chunks
 
 SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
 NVCC_OPTIONS = ("-std=c++17", "-O3")
 
-_FP16 = np.dtype(np.float16)
-_FP32 = np.dtype(np.float32)
-
-
-# --------------------------------------------------------------------------------------------------- geometry
-def _tiles(length: int, tile: int) -> int:
-    """How many tiles cover `length`: the last one may stick out."""
-    return -(-length // tile)
-
-
-def _scope(layer: Layer, images: int, options) -> SimpleNamespace:
-    """What a step's geometry may depend on: the layer's dimensions, B images, the variant's options."""
-    dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
-    return SimpleNamespace(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
-
-
-@dataclass(frozen=True)
-class Step:
-    """One kernel of a rung, and how to launch it.
-
-    Attributes
-    ----------
-    kernel : str
-        Its name in the rung's file.
-    buffers : tuple of str
-        What it gets for its three pointers: "x", "k", "y", or "u", the rung's scratch.
-    grid, block, shared : callable
-        Of the scope `s`: C, H, W, M, K, Ho, Wo, B (images of this launch), pixels = Ho Wo, depth = C K K, and
-        the variant's options by name. `shared` is the block's shared memory in bytes.
-    """
-
-    kernel: str
-    buffers: tuple[str, str, str]
-    grid: Callable
-    block: Callable
-    shared: Callable = lambda s: 0
-
-
-@dataclass(frozen=True)
-class Rounding:
-    """How a kernel rounds, for the checker's error bound.
-
-    Attributes
-    ----------
-    storage : dtype
-        Of x, k and y: the inputs are rounded to it before the kernel runs, the output after.
-    accumulate : dtype
-        Of the running sum.
-    part : dtype, optional
-        Of the partial sums of `part_terms` products each, where a kernel sums in two levels.
-    part_terms : int
-    """
-
-    storage: np.dtype = _FP32
-    accumulate: np.dtype = _FP32
-    part: np.dtype | None = None
-    part_terms: int = 0
-
-
-# ---------------------------------------------------------------------------------------------------- options
-def _positive(value) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
-
-
-def _block_option(name, value):
-    """A block of threads (x, y)."""
-    if not (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_positive, value))):
-        raise LabError(f"{name}={value!r}: a block is a pair of positive integers (x, y), such as (32, 8)")
-    value = tuple(map(int, value))
-    if value[0] * value[1] > MAX_THREADS:
-        raise LabError(f"{name}={value} has {value[0] * value[1]} threads; a block has at most {MAX_THREADS}")
-    return value
-
-
-def _threads_option(name, value):
-    """A number of threads."""
-    if not _positive(value) or value > MAX_THREADS:
-        raise LabError(f"{name}={value!r}: the threads of a block, an integer from 1 to {MAX_THREADS}")
-    return int(value)
-
-
-def _tile_option(name, value):
-    """The side of a square tile, a thread an element."""
-    if not _positive(value):
-        raise LabError(f"{name}={value!r}: the side of a tile is a positive integer, for example 16")
-    if value * value > MAX_THREADS:
-        raise LabError(
-            f"{name}={value} makes a block of {value}x{value} = {value * value} threads; a block has at most "
-            f"{MAX_THREADS}: take {name} <= 32"
-        )
-    return int(value)
-
-
-def _warps_option(name, value):
-    if not _positive(value) or value > MAX_THREADS // 32:
-        raise LabError(f"{name}={value!r}: the warps of a block, an integer from 1 to {MAX_THREADS // 32}")
-    return int(value)
-
-
-WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
-
-
-def _wmma_option(name, value):
-    if not isinstance(value, (tuple, list)) or tuple(value) not in WMMA_SHAPES:
-        raise LabError(f"{name}={value!r}: a WMMA in half is one of {', '.join(map(str, WMMA_SHAPES))}")
-    return tuple(value)
-
-
-@dataclass(frozen=True)
-class Option:
-    """A choice the reader has: its default, what it means, and the function that validates a value."""
-
-    default: object
-    about: str
-    validate: Callable
-
-
-# ------------------------------------------------------------------------------------------------------ rungs
-@dataclass(frozen=True)
-class Rung:
-    """One rung of the ladder.
-
-    Attributes
-    ----------
-    number, name : int, str
-        Shared by the kernel file `NN_name.cu`, the notebook, the table row and the plot label.
-    title, idea : str
-        For headings; the idea is one sentence.
-    steps : tuple of Step
-        The kernels, in the order of their launches.
-    options : mapping of str to Option
-    defines : callable
-        Of the scope: the compile-time parameters, handed to the compiler as -DNAME=value.
-    rounding : callable
-        Of the options: the `Rounding` of a variant.
-    constant : str or None
-        The __constant__ array that holds the mask.
-    scratch : callable
-        Of the scope: bytes of the buffer "u" for one image.
-    """
-
-    number: int
-    name: str
-    title: str
-    idea: str
-    steps: tuple[Step, ...]
-    options: dict[str, Option] = field(default_factory=dict)
-    defines: Callable = lambda s: {}
-    rounding: Callable = lambda options: Rounding()
-    constant: str | None = None
-    scratch: Callable = lambda s: 0
-
-    @property
-    def label(self) -> str:
-        """As tables and plots write it: "01 baseline"."""
-        return f"{self.number:02d} {self.name.replace('_', ' ')}"
-
-    @property
-    def file(self) -> Path:
-        """The kernel file."""
-        return cuda_src() / f"{self.number:02d}_{self.name}.cu"
-
-    @property
-    def source(self) -> str:
-        """The text of the kernel file."""
-        return self.file.read_text()
-
-    def __repr__(self) -> str:
-        return f"{self.label}: {self.idea}"
-
-
-_BLOCK = Option((16, 16), "threads of a block (x, y): the outputs of a tile", _block_option)
-_TILE = Option(16, "side of a square tile; a block has tile x tile threads", _tile_option)
-
-# 01 to 04: a block computes a tile of one output map, the grid is (tiles of a map, M, B).
-_DIRECT = Step(
-    kernel="conv",
-    buffers=("x", "k", "y"),
-    grid=lambda s: (_tiles(s.Wo, s.block[0]) * _tiles(s.Ho, s.block[1]), s.M, s.B),
-    block=lambda s: (*s.block, 1),
-)
-
-LADDER = (
-    Rung(
-        1, "baseline", "Baseline: one thread an output",
-        "The loops over images, maps, rows and columns become the grid: one thread computes one output.",
-        steps=(_DIRECT,),
-        options={"block": _BLOCK},
-    ),
-    Rung(
-        2, "constant", "Constant memory: the mask beside the cores",
-        "All threads of a warp read the same mask element at a time: constant memory serves that at once.",
-        steps=(_DIRECT,),
-        options={"block": _BLOCK},
-        constant="mask",
-    ),
-    Rung(
-        3, "registers", "Registers and unrolling: let the compiler see the loops",
-        "The sum stays in a register, and with K known at compile time the inner loops unroll.",
-        steps=(_DIRECT,),
-        options={"block": _BLOCK},
-        defines=lambda s: {"FIXED_K": s.K},
-        constant="mask",
-    ),
-    Rung(
-        4, "tiling", "Tiling: share what the neighbours need",
-        "A block loads its inputs once, tile and halo, and reads them up to K*K times from shared memory.",
-        steps=(
-            Step(
-                kernel="conv",
-                buffers=("x", "k", "y"),
-                grid=lambda s: (_tiles(s.Wo, s.tile) * _tiles(s.Ho, s.tile), s.M, s.B),
-                block=lambda s: (s.tile, s.tile, 1),
-                shared=lambda s: 4 * (s.tile + s.K - 1) ** 2,
-            ),
-        ),
-        options={"tile": _TILE},
-        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
-        constant="mask",
-    ),
-    Rung(
-        5, "unroll_gemm", "Unroll and GEMM: a convolution is a matrix product",
-        "im2col copies each output pixel's inputs into a column of a matrix; a matrix product does the rest.",
-        steps=(
-            Step(
-                kernel="im2col",
-                buffers=("x", "k", "u"),
-                grid=lambda s: (_tiles(s.pixels, s.block), s.C, s.B),
-                block=lambda s: (s.block, 1, 1),
-            ),
-            Step(
-                kernel="gemm",
-                buffers=("u", "k", "y"),
-                grid=lambda s: (_tiles(s.pixels, s.tile), _tiles(s.M, s.tile), s.B),
-                block=lambda s: (s.tile, s.tile, 1),
-                shared=lambda s: 8 * s.tile**2,
-            ),
-        ),
-        options={"tile": _TILE, "block": Option(256, "threads of a block of im2col", _threads_option)},
-        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
-        scratch=lambda s: 4 * s.depth * s.pixels,
-    ),
-    Rung(
-        6, "fusion", "Fusion: the matrix that is never written",
-        "The matrix product computes im2col's indices while it fills its tile, and reads x itself.",
-        steps=(
-            Step(
-                kernel="conv",
-                buffers=("x", "k", "y"),
-                grid=lambda s: (_tiles(s.pixels, s.tile), _tiles(s.M, s.tile), s.B),
-                block=lambda s: (s.tile, s.tile, 1),
-                shared=lambda s: 8 * s.tile**2,
-            ),
-        ),
-        options={"tile": _TILE},
-        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
-    ),
-    Rung(
-        7, "fp16", "FP16: half the bytes, two products an instruction",
-        "x, k and y are stored as half, and one half2 instruction multiplies and adds for two pixels.",
-        steps=(
-            Step(
-                kernel="conv",
-                buffers=("x", "k", "y"),
-                grid=lambda s: (_tiles(s.pixels, 2 * s.tile), _tiles(s.M, s.tile), s.B),
-                block=lambda s: (s.tile, s.tile, 1),
-                shared=lambda s: 6 * s.tile**2,
-            ),
-        ),
-        options={"tile": _TILE},
-        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
-        rounding=lambda options: Rounding(_FP16, _FP32, part=_FP16, part_terms=options["tile"]),
-    ),
-    Rung(
-        8, "tensor_cores", "Tensor cores: a warp multiplies whole tiles",
-        "WMMA multiplies 16x16 tiles of halves in one warp-wide operation and sums them in float.",
-        steps=(
-            Step(
-                kernel="conv",
-                buffers=("x", "k", "y"),
-                grid=lambda s: (_tiles(s.pixels, s.warps * s.wmma[1]), _tiles(s.M, s.wmma[0]), s.B),
-                block=lambda s: (32, s.warps, 1),
-                shared=lambda s: 32 * s.wmma[0] + s.warps * (32 * s.wmma[1] + 4 * s.wmma[0] * s.wmma[1]),
-            ),
-        ),
-        options={
-            "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _wmma_option),
-            "warps": Option(4, "warps of a block", _warps_option),
-        },
-        defines=lambda s: {"FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps},
-        rounding=lambda options: Rounding(_FP16, _FP32),
-    ),
-)  # fmt: skip
-
-
-def rung(number: int) -> Rung:
-    """The rung with this number.
-
-    Raises
-    ------
-    LabError
-        If there is none; the message lists those there are.
-    """
-    for each in LADDER:
-        if each.number == number and not isinstance(number, bool):
-            return each
-    raise LabError(f"there is no rung {number!r}; the ladder has {', '.join(each.label for each in LADDER)}")
+__all__ = [
+    "LADDER", "Launch", "Plan", "Rounding", "Rung", "Variant",
+    "diff", "rung", "show", "solution", "variant", "variants",
+]  # fmt: skip
 
 
 # --------------------------------------------------------------------------------------------------- variants
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch of a plan: the step's geometry with the numbers filled in."""
+    """One kernel launch of a plan: the call's geometry with the numbers filled in."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -382,7 +83,7 @@ class Variant:
     own : bool
         Whether the source is a reader's own.
     label : str
-        For tables and plots: "01 baseline", "04 tiling, tile=32".
+        For tables and plots: "01 baseline", "03 registers, sum", "04 tiling, tile=32".
     """
 
     def __init__(self, rung: Rung, options: dict, source: str, path: Path | None, own: bool):
@@ -393,15 +94,21 @@ class Variant:
         self.own = own
         code = _code_only(source)
         self.kernels = _kernel_names(code, rung, self.file_name)
-        self.constant = _constant_symbol(code, rung, own)
+        self.constant = _constant_symbol(code, rung, own or bool(self.step))
         self._dynamic_shared = bool(re.search(r"\bextern\b[^;]*\b__shared__\b", code))
 
     @property
     def label(self) -> str:
         chosen = [f"{name}={_short(value)}" for name, value in self.options.items()
-                  if value != self.rung.options[name].default]  # fmt: skip
+                  if name != "step" and value != self.rung.options[name].default]  # fmt: skip
+        step = [self.step] if self.step else []
         own = [self.path.name if self.path else "own source"] if self.own else []
-        return ", ".join([self.rung.label, *own, *chosen])
+        return ", ".join([self.rung.label, *step, *own, *chosen])
+
+    @property
+    def step(self) -> str | None:
+        """The sub-step in the rung's place, if one was chosen."""
+        return self.options.get("step")
 
     @property
     def file_name(self) -> str:
@@ -448,15 +155,15 @@ class Variant:
         return self._launches(layer, images)
 
     def _launches(self, layer, images):
-        s = _scope(layer, images, self.options)
+        s = scope(layer, images, self.options)
         return tuple(
             Launch(kernel, step.grid(s), step.block(s), step.shared(s))
-            for kernel, step in zip(self.kernels, self.rung.steps, strict=True)
+            for kernel, step in zip(self.kernels, self.rung.calls, strict=True)
         )
 
     def defines(self, layer: Layer) -> dict[str, int]:
         """The compile-time parameters for `layer`."""
-        return self.rung.defines(_scope(layer, 1, self.options))
+        return self.rung.defines(scope(layer, 1, self.options))
 
     def supports(self, layer: Layer) -> None:
         """Check that this variant can compute `layer`.
@@ -474,7 +181,7 @@ class Variant:
                     f"{self.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; the mask of "
                     f"{layer} has {size:,}: take a rung that does not, such as 1 or 6"
                 )
-        s = _scope(layer, 1, self.options)
+        s = scope(layer, 1, self.options)
         for what, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
                            ("mask", layer.M * s.depth), ("unrolled", self.rung.scratch(s) // 4)):  # fmt: skip
             if size > MAX_OFFSET:
@@ -541,7 +248,7 @@ def variant(number: int, source: str | Path | None = None, **options) -> Variant
         arguments and launch geometry. A single kernel may have any name; if it declares one `__constant__`
         array, that gets the mask; if it declares `extern __shared__`, it gets the rung's shared memory.
     **options
-        Of the rung, such as `block=(32, 8)` for 01 or `tile=32` for 04.
+        Of the rung, such as `block=(32, 8)` for 01 or `tile=32` for 04; `step="sum"` for a sub-step of 03.
 
     Raises
     ------
@@ -556,9 +263,31 @@ def variant(number: int, source: str | Path | None = None, **options) -> Variant
             raise LabError(f"{chosen.label} has no option {name!r}; it has {known}")
         values[name] = chosen.options[name].validate(name, value)
     if source is None:
-        return Variant(chosen, values, chosen.source, chosen.file, own=False)
+        file = chosen.step_file(values["step"]) if values.get("step") else chosen.file
+        return Variant(chosen, values, file.read_text(), file, own=False)
     path = _as_path(source)
     return Variant(chosen, values, path.read_text() if path else str(source), path, own=True)
+
+
+def variants(number: int) -> list[Variant]:
+    """All that a rung's page compares: the rung itself, its sub-steps in order, and its options `compared`."""
+    chosen = rung(number)
+    several = [{}, *({"step": step} for step in chosen.steps), *chosen.compared]
+    return [variant(number, **options) for options in several]
+
+
+def solution(exercise: str) -> Path:
+    """The kernel file that solves an exercise: ``variant(4, source=solution("04a"))``.
+
+    Raises
+    ------
+    LabError
+        If there is none; the message lists those there are.
+    """
+    files = {path.name.split("_")[0]: path for path in sorted((cuda_src() / "solutions").glob("*.cu"))}
+    if exercise not in files:
+        raise LabError(f"no kernel solves an exercise {exercise!r}; there are solutions of {', '.join(files)}")
+    return files[exercise]
 
 
 def _as_path(source) -> Path | None:
@@ -591,7 +320,7 @@ def _code_only(source: str) -> str:
 
 def _kernel_names(code, rung, file_name) -> tuple[str, ...]:
     """The kernel of each step: the rung's names; or, for a rung of one step, the only kernel there is."""
-    wanted = tuple(step.kernel for step in rung.steps)
+    wanted = tuple(step.kernel for step in rung.calls)
     found = tuple(dict.fromkeys(_KERNEL.findall(code)))
     if len(wanted) == 1 and len(found) == 1:
         return found
@@ -684,7 +413,7 @@ class Plan:
         self._constant = self._constant_address(module)
         self._mask = None  # digest of the mask it was loaded with
 
-        scratch = variant.rung.scratch(_scope(layer, 1, variant.options))
+        scratch = variant.rung.scratch(scope(layer, 1, variant.options))
         self.images = self._images_a_launch(scratch)
         self.scratch_bytes = scratch * self.images
         scratch_buffer = self._allocate(self.scratch_bytes) if scratch else None
@@ -703,7 +432,7 @@ class Plan:
                 "u": int(scratch_buffer) if scratch else 0,
             }
             sizes = (images, layer.C, layer.H, layer.W, layer.M, layer.K)
-            for launch, step in zip(variant._launches(layer, images), variant.rung.steps, strict=True):
+            for launch, step in zip(variant._launches(layer, images), variant.rung.calls, strict=True):
                 pointers = (where[name] for name in step.buffers)
                 dynamic = launch.shared if variant._dynamic_shared else 0
                 launches.append(launch)

@@ -123,7 +123,7 @@ def record_course(table: pd.DataFrame, network, folder: Path | str | None = None
 
 def options_text(variant) -> str:
     """A variant's options as results name them: "block=16x16"."""
-    return " ".join(f"{name}={_option(value)}" for name, value in variant.options.items())
+    return " ".join(f"{name}={_option(value)}" for name, value in variant.options.items() if value is not None)
 
 
 def _option(value) -> str:
@@ -210,6 +210,17 @@ class Recorded:
             raise LabError(f"{self} has nothing for {_words(wanted)}. It has {there}")
         return rows
 
+    def ladder(self, rung: int, network: str = "lenet86", batch: int = 10_000) -> pd.DataFrame:
+        """The ladder up to a rung: the rungs' own kernels with their default options, a row a rung and layer.
+
+        Raises
+        ------
+        LabError
+            If nothing was recorded for that network and batch.
+        """
+        rows = self.select(network=network, batch=batch)
+        return rows[(rows["rung"] <= rung) & (rows["layer"] != "") & ~rows["label"].str.contains(",")]
+
     def value(self, column: str, rung: int | None = None, layer=None, batch: int | None = None, **more) -> float:
         """One figure, for example `value("op_ms", rung=4, layer=LENET86[1], batch=1000)`.
 
@@ -253,7 +264,7 @@ class Recorded:
         return f"{self.device}, recorded {self.date}"
 
 
-def counters(name: str, rung: int | None = None) -> pd.DataFrame:
+def counters(name: str, rung: int | None = None, label: str | None = None) -> pd.DataFrame:
     """Nsight Compute's counters of the ladder's kernels, recorded on a device by scripts/record_counters.py.
 
     Parameters
@@ -261,12 +272,15 @@ def counters(name: str, rung: int | None = None) -> pd.DataFrame:
     name : str
         Of the device, or a part of it: "H200".
     rung : int, optional
+        The rung's own kernel with its default options; `label` selects any other.
+    label : str, optional
+        Of a variant: "03 registers, sum".
 
     Returns
     -------
     DataFrame
-        A row a layer and kernel: date, device, rung, layer, batch, kernel, and a column a metric under Nsight
-        Compute's name.
+        A row a layer and kernel: date, device, rung, label, layer, batch (images of the launch), kernel, and a
+        column a metric under Nsight Compute's name.
 
     Raises
     ------
@@ -277,9 +291,13 @@ def counters(name: str, rung: int | None = None) -> pd.DataFrame:
     path = _one_of(folder, name)
     table = pd.read_csv(path)
     rows = table if rung is None else table[table["rung"] == rung]
+    if label is not None:
+        rows = rows[rows["label"] == label]
+    elif rung is not None:
+        rows = rows[~rows["label"].str.contains(",")]
     if rows.empty:
-        known = ", ".join(map(str, table["rung"].unique()))
-        raise LabError(f"{path.name} has no counters of rung {rung}; it has those of {known}")
+        known = "; ".join(table["label"].unique())
+        raise LabError(f"{path.name} has no counters of {label or f'rung {rung}'}; it has those of {known}")
     return rows.reset_index(drop=True)
 
 

@@ -68,7 +68,7 @@ def programs():
     """What is launched, in order: (program, shape, launches)."""
     for rung in labkit.LADDER:
         for layer in labkit.LENET86:
-            yield labkit.variant(rung.number).label, layer.name, len(rung.steps)
+            yield labkit.variant(rung.number).label, layer.name, len(rung.calls)
     for name, *_ in TEXTBOOK:
         yield "textbook", name, 1
 

@@ -27,9 +27,6 @@ from labkit.results import record_course
 BATCHES = {"gpu": (100, 1000, 10000), "cpu": (10,)}
 PRESETS = (*labkit.LENET86, *labkit.LENET72, *labkit.LENET28)
 
-# What a page measures besides the rungs themselves: 01 compares the shapes of a block.
-PAGES = [labkit.variant(1, block=block) for block in ((32, 8), (256, 1), (1, 256))]
-
 
 def check(variants) -> list[str]:
     """Check all variants on the test shapes and on the presets; the labels of those that failed."""
@@ -90,8 +87,9 @@ def main() -> int:
     start = time.perf_counter()
     here = labkit.device()
     print(here.name, f"({here.engine} engine)")
-    pages = [each for each in PAGES if each.rung.number in chosen.rungs]
-    variants = [*(labkit.variant(number) for number in chosen.rungs), *pages]
+    rungs = [labkit.variant(number) for number in chosen.rungs]
+    beside = [each for number in chosen.rungs for each in labkit.variants(number)[1:]]  # what its page compares
+    variants = [*rungs, *beside]
     layers = (*PRESETS, *(shape for shape, _ in TEST_SHAPES))
     jobs = {(each, *each.defines(layer).items()): layer for each in variants for layer in layers}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # a source that does not compile will say so when it is checked
@@ -101,12 +99,16 @@ def main() -> int:
     failed = check(variants)
     print(f"checked, {time.perf_counter() - start:.1f} s since the start", flush=True)
     if not chosen.check:
-        right = [variant for variant in variants if variant.label not in failed]
+        rungs = [variant for variant in rungs if variant.label not in failed]
+        beside = [variant for variant in beside if variant.label not in failed]
         batches = chosen.batches or BATCHES[here.engine]
-        table = measure(right, batches, chosen.repeat)
+        tables = [measure(rungs, batches, chosen.repeat)]
+        if beside:  # at the largest batch alone: device time is dear
+            tables.append(measure(beside, [max(batches)], chosen.repeat))
+        table = pd.concat(tables, ignore_index=True)
         if not chosen.dry:
             print("recorded in", labkit.record(table))
-        run_network([each for each in right if each not in pages], batches, keep=not chosen.dry)
+        run_network(rungs, batches, keep=not chosen.dry)
         print(f"{time.perf_counter() - start:.1f} s in all\n\n{summary(table)}")
     if failed:
         print("\nFAILED: " + ", ".join(failed))

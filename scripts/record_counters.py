@@ -35,14 +35,19 @@ METRICS = (
 
 
 def launch(number: int) -> None:
-    """What ncu watches: each layer's kernels twice, the first time to warm up."""
+    """What ncu watches: each layer's kernels twice, the first time to warm up, of all that the rung's page compares."""
     rng = np.random.default_rng(0)
-    for layer in labkit.LENET86:
-        with labkit.variant(number).plan(layer, BATCH) as plan:
+    for variant, layer in cases(number):
+        with variant.plan(layer, BATCH) as plan:
             plan.load(rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
             plan.run()
             plan.run()
             plan.result()
+
+
+def cases(number: int) -> list[tuple]:
+    """The variants of a rung and the layers, in the order of `launch`."""
+    return [(variant, layer) for variant in labkit.variants(number) for layer in labkit.LENET86]
 
 
 def profile(number: int) -> pd.DataFrame:
@@ -54,15 +59,14 @@ def profile(number: int) -> pd.DataFrame:
         text = log.read_text() if log.is_file() else ""
     if ended.problem:
         raise LabError(f"ncu could not profile rung {number}: {(text + ended.output).strip()[-600:]}")
-    table = nsight.read_ncu(text, METRICS)
-    steps = len(labkit.rung(number).steps)
-    per_layer = len(table) // len(labkit.LENET86)
-    rows = []
-    for index, layer in enumerate(labkit.LENET86):
-        with labkit.variant(number).plan(layer, BATCH) as plan:
-            images = plan.images  # of a launch: 05 computes in chunks where its scratch buffer would be too large
-        for row in table[(index + 1) * per_layer - steps : (index + 1) * per_layer]:
-            rows.append({"rung": number, "layer": layer.name, "batch": images, "kernel": row["kernel"],
+    launches, rows = iter(nsight.read_ncu(text, METRICS)), []
+    for variant, layer in cases(number):
+        with variant.plan(layer, BATCH) as plan:
+            images, count = plan.images, len(plan.launches)  # 05 computes in chunks: its scratch buffer is bounded
+        _warm_up, run = ([next(launches) for _ in range(count)] for _ in range(2))
+        for row in run[: len(variant.kernels)]:
+            rows.append({"rung": number, "label": variant.label, "layer": layer.name, "batch": images,
+                         "kernel": row["kernel"],
                          **{metric: row[metric] for metric in METRICS if metric in row}})  # fmt: skip
     return pd.DataFrame(rows)
 

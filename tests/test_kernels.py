@@ -5,9 +5,12 @@ import pytest
 
 import labkit
 from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, ladder, variant
+from labkit.checker import random_shapes
 from labkit.ladder import LADDER, rung
 
 NUMBERS = [each.number for each in LADDER]
+KERNELS = [variant(each.number, **({"step": step} if step else {})) for each in LADDER for step in (None, *each.steps)]
+SOLUTIONS = sorted((rung(1).file.parent / "solutions").glob("*.cu"))
 ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are
 
 
@@ -19,16 +22,30 @@ def run(chosen, layer, batch, x, k):
         return plan.result().astype(np.float64)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-def test_rung_on_the_test_shapes(number, capsys):
-    report = check(variant(number))
+@pytest.mark.parametrize("chosen", KERNELS, ids=str)
+def test_kernel_on_the_test_shapes(chosen, capsys):
+    report = check(chosen)
     assert not report.refused
-    assert capsys.readouterr().out.startswith(f"PASS {rung(number).label}")
+    assert capsys.readouterr().out.startswith(f"PASS {chosen.label}")
+
+
+@pytest.mark.parametrize("chosen", KERNELS, ids=str)
+def test_kernel_on_the_presets(chosen):
+    check(chosen, [(layer, 1) for layer in (*LENET86, *LENET72, *LENET28)])
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_rung_on_the_presets(number):
-    check(variant(number), [(layer, 1) for layer in (*LENET86, *LENET72, *LENET28)])
+def test_random_odd_shapes(number):
+    """B, C, M, H and W drawn apart from each other, K from 1 to 7."""
+    report = check(variant(number), random_shapes(40, seed=number))
+    assert set(report.table["K"]) == set(range(1, 8))
+    assert 0 < report.worst <= 1
+
+
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
+def test_solution(path):
+    """A kernel that solves an exercise is right; tests/solutions/ hold it against the exercise's goal."""
+    check(variant(int(path.name[:2]), source=path))
 
 
 @pytest.mark.parametrize(
@@ -53,14 +70,7 @@ def test_options(number, options):
 
 def test_a_thousand_random_shapes_through_the_baseline():
     """Notebook 01's kernel: B, C, M, H, W drawn apart from each other, K from 1 to 7."""
-    rng = np.random.default_rng(1000)
-    shapes = []
-    for _ in range(1000):
-        K = int(rng.integers(1, 8))
-        H, W = (int(K + extra) for extra in rng.integers(0, 20, 2))
-        B, C, M = (int(size) for size in rng.integers(1, (5, 6, 8)))
-        shapes.append((Layer("drawn", C, H, W, M, K), B))
-    report = check(variant(1), shapes)
+    report = check(variant(1), random_shapes(1000, seed=1000))
     assert len(report.table) == 1000
     assert 0 < report.worst <= 1
 
@@ -72,7 +82,7 @@ def test_a_batch_beyond_the_grid_is_computed_in_chunks(number, monkeypatch):
     layer = Layer("small", 2, 9, 11, 3, 7)
     with variant(number).plan(layer, 8) as plan:
         assert plan.images == 3
-        assert [launch.grid[2] for launch in plan.launches[:: len(rung(number).steps)]] == [3, 3, 2]
+        assert [launch.grid[2] for launch in plan.launches[:: len(rung(number).calls)]] == [3, 3, 2]
     check(variant(number), [(layer, 8)])
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import labkit
-from labkit import LENET72, LENET86, LabError, Layer, diff, show, variant
+from labkit import LENET72, LENET86, LabError, Layer, diff, show, solution, variant, variants
 from labkit.ladder import LADDER, MAX_GRID, MAX_THREADS, rung
 from labkit.listing import without_contract
 
@@ -17,17 +17,25 @@ NUMBERS = [each.number for each in LADDER]
 
 
 # ------------------------------------------------------------------------------------------------------- the files
-def test_numbers_count_up_and_every_rung_has_its_file():
-    assert list(range(1, 9)) == NUMBERS
-    found = sorted(path.name for path in rung(1).file.parent.glob("0[1-9]_*.cu"))
-    assert found == [each.file.name for each in LADDER]
+KERNELS = [variant(each.number, **({"step": step} if step else {})) for each in LADDER for step in (None, *each.steps)]
+SOLUTIONS = sorted((rung(1).file.parent / "solutions").glob("*.cu"))
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-def test_file_opens_with_its_contract(number):
-    lines = rung(number).source.split("\n")
-    assert lines[0].startswith(f"// {number:02d} ")
-    skipped, code = without_contract(rung(number).source)
+def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
+    assert list(range(1, len(LADDER) + 1)) == NUMBERS
+    folder = rung(1).file.parent
+    found = {*folder.glob("0[1-9]_*.cu"), *folder.glob("steps/*")}
+    assert found == {each.path for each in KERNELS}
+    assert all(re.fullmatch(r"\d\d[a-z]_\w+\.cu", path.name) for path in (folder / "solutions").iterdir())
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_file_opens_with_its_contract(kernel):
+    lines = kernel.source.split("\n")
+    opening = f"// {kernel.rung.number:02d} "
+    assert lines[0].startswith(opening)
+    assert kernel.step is None or kernel.step.replace("_", " ") in lines[0]
+    skipped, code = without_contract(kernel.source)
     contract = "\n".join(lines[:skipped])
     for part in ("Idea ", "Delta ", "Shapes ", "Launch ", "Requires "):
         assert contract.count(f"\n// {part}") == 1, part
@@ -36,32 +44,54 @@ def test_file_opens_with_its_contract(number):
     assert max(map(len, lines)) <= 110
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-def test_signature_is_frozen(number):
+@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
+def test_solution_opens_with_its_exercise(path):
+    lines = path.read_text().split("\n")
+    assert lines[0].startswith(f"// {path.stem.split('_')[0]} ")
+    assert max(map(len, lines)) <= 110
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_signature_is_frozen(kernel):
     """Three pointers and B, C, H, W, M, K in this order, in every kernel; a compile-time K leaves its place empty."""
-    signatures = re.findall(r"__global__\s+void (\w+)\(([^)]*)\)", rung(number).source)
-    assert [name for name, _ in signatures] == [step.kernel for step in rung(number).steps]
-    for (_, parameters), step in zip(signatures, rung(number).steps, strict=True):
+    signatures = re.findall(r"__global__\s+(?:__launch_bounds__\([^)]*\)\s*)?void (\w+)\(([^)]*)\)", kernel.source)
+    assert [name for name, _ in signatures] == [call.kernel for call in kernel.rung.calls]
+    for (_, parameters), call in zip(signatures, kernel.rung.calls, strict=True):
         words = [re.sub(r"\b(const|float|half|int|__restrict__)\b|[*\s]", "", each) for each in parameters.split(",")]
-        assert words[:3] == list(step.buffers)
+        assert words[:3] == list(call.buffers)
         assert "".join(words[3:]) in ("BCHWMK", "BCHWM")
 
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_defines_are_those_the_source_uses(number):
     """A macro that nobody defines, or a definition that nobody uses, is a mistake in the table."""
-    used = set(re.findall(r"\b(FIXED_K|TILE|WM|WN|WARPS)\b", "\n".join(without_contract(rung(number).source)[1])))
-    assert set(variant(number).defines(LENET86[0])) == used
+    used = set(re.findall(r"\b[A-Z][A-Z_]+\b", "\n".join(without_contract(rung(number).source)[1])))
+    assert set(variant(number).defines(LENET86[0])) <= used
+
+
+def test_solution_is_found_by_its_exercise():
+    for path in SOLUTIONS:
+        assert solution(path.name.split("_")[0]) == path
+    with pytest.raises(LabError, match="no kernel solves an exercise '99z'; there are solutions of "):
+        solution("99z")
+
+
+def test_variants_of_a_page_are_the_rung_its_steps_and_what_it_compares():
+    assert [each.label for each in variants(1)] == [
+        "01 baseline", "01 baseline, block=32x8", "01 baseline, block=256x1", "01 baseline, block=1x256",
+    ]  # fmt: skip
+    for each in LADDER:
+        assert [one.step for one in variants(each.number)][1 : 1 + len(each.steps)] == list(each.steps)
 
 
 # ------------------------------------------------------------------------------------------------------- the diffs
-BUDGET = {(1, 2): 4, (2, 3): 9, (3, 4): 17, (4, 5): 50, (5, 6): 31, (6, 7): 22, (7, 8): 38}
+BUDGET = {2: 4, 3: 9, 4: 17, 5: 50, 6: 31, 7: 22, 8: 38}
 
 
-@pytest.mark.parametrize(("a", "b"), BUDGET)
-def test_diff_from_rung_to_rung_stays_readable(a, b):
-    changed = diff(a, b).changed_lines
-    assert 0 < changed <= BUDGET[a, b]
+@pytest.mark.parametrize("number", NUMBERS[1:])
+def test_diff_from_rung_to_rung_stays_readable(number):
+    changed = diff(rung(number).base, number).changed_lines
+    assert 0 < changed <= BUDGET[number]
 
 
 def test_diff_leaves_the_contract_out_and_keeps_line_numbers():
@@ -109,7 +139,7 @@ def test_show_colours_the_source():
 
 
 # ------------------------------------------------------------------------------------------------- rungs, variants
-@pytest.mark.parametrize("number", [0, 9, -1, "1", None, 1.5, True])
+@pytest.mark.parametrize("number", [0, 99, -1, "1", None, 1.5, True])
 def test_unknown_rung(number):
     with pytest.raises(LabError, match=r"no rung .*01 baseline, .*08 tensor cores"):
         variant(number)

@@ -1,0 +1,361 @@
+"""The ladder as data: each rung's kernel file, its kernels with their launch geometry, its options and its limits.
+
+The kernel files hold no host code; what the host has to know about them is here. `labkit.ladder` makes variants and
+plans of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+from labkit.errors import LabError
+from labkit.layers import Layer
+from labkit.paths import cuda_src
+
+# A CUDA device's limits, which the CPU engine keeps: CUDA C++ Programming Guide, "Compute Capabilities".
+MAX_THREADS = 1024  # a block
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integers
+CONSTANT_BYTES = 64 * 1024
+SHARED_BYTES = 48 * 1024  # static
+
+
+_FP16 = np.dtype(np.float16)
+_FP32 = np.dtype(np.float32)
+
+
+# --------------------------------------------------------------------------------------------------- geometry
+def tiles(length: int, tile: int) -> int:
+    """How many tiles cover `length`: the last one may stick out."""
+    return -(-length // tile)
+
+
+def scope(layer: Layer, images: int, options) -> SimpleNamespace:
+    """What a call's geometry may depend on: the layer's dimensions, B images, the variant's options."""
+    dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
+    return SimpleNamespace(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel of a rung, and how to launch it.
+
+    Attributes
+    ----------
+    kernel : str
+        Its name in the rung's file.
+    buffers : tuple of str
+        What it gets for its three pointers: "x", "k", "y", or "u", the rung's scratch.
+    grid, block, shared : callable
+        Of the scope `s`: C, H, W, M, K, Ho, Wo, B (images of this launch), pixels = Ho Wo, depth = C K K, and
+        the variant's options by name. `shared` is the block's shared memory in bytes.
+    """
+
+    kernel: str
+    buffers: tuple[str, str, str]
+    grid: Callable
+    block: Callable
+    shared: Callable = lambda s: 0
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """How a kernel rounds, for the checker's error bound.
+
+    Attributes
+    ----------
+    storage : dtype
+        Of x, k and y: the inputs are rounded to it before the kernel runs, the output after.
+    accumulate : dtype
+        Of the running sum.
+    part : dtype, optional
+        Of the partial sums of `part_terms` products each, where a kernel sums in two levels.
+    part_terms : int
+    """
+
+    storage: np.dtype = _FP32
+    accumulate: np.dtype = _FP32
+    part: np.dtype | None = None
+    part_terms: int = 0
+
+
+# ---------------------------------------------------------------------------------------------------- options
+def _positive(value) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
+
+
+def _block_option(name, value):
+    """A block of threads (x, y)."""
+    if not (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_positive, value))):
+        raise LabError(f"{name}={value!r}: a block is a pair of positive integers (x, y), such as (32, 8)")
+    value = tuple(map(int, value))
+    if value[0] * value[1] > MAX_THREADS:
+        raise LabError(f"{name}={value} has {value[0] * value[1]} threads; a block has at most {MAX_THREADS}")
+    return value
+
+
+def _threads_option(name, value):
+    """A number of threads."""
+    if not _positive(value) or value > MAX_THREADS:
+        raise LabError(f"{name}={value!r}: the threads of a block, an integer from 1 to {MAX_THREADS}")
+    return int(value)
+
+
+def _tile_option(name, value):
+    """The side of a square tile, a thread an element."""
+    if not _positive(value):
+        raise LabError(f"{name}={value!r}: the side of a tile is a positive integer, for example 16")
+    if value * value > MAX_THREADS:
+        raise LabError(
+            f"{name}={value} makes a block of {value}x{value} = {value * value} threads; a block has at most "
+            f"{MAX_THREADS}: take {name} <= 32"
+        )
+    return int(value)
+
+
+def _warps_option(name, value):
+    if not _positive(value) or value > MAX_THREADS // 32:
+        raise LabError(f"{name}={value!r}: the warps of a block, an integer from 1 to {MAX_THREADS // 32}")
+    return int(value)
+
+
+WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
+
+
+def _wmma_option(name, value):
+    if not isinstance(value, (tuple, list)) or tuple(value) not in WMMA_SHAPES:
+        raise LabError(f"{name}={value!r}: a WMMA in half is one of {', '.join(map(str, WMMA_SHAPES))}")
+    return tuple(value)
+
+
+@dataclass(frozen=True)
+class Option:
+    """A choice the reader has: its default, what it means, and the function that validates a value."""
+
+    default: object
+    about: str
+    validate: Callable
+
+
+# ------------------------------------------------------------------------------------------------------ rungs
+@dataclass(frozen=True)
+class Rung:
+    """One rung of the ladder.
+
+    Attributes
+    ----------
+    number, name : int, str
+        Shared by the kernel file `NN_name.cu`, the notebook, the table row and the plot label.
+    title, idea : str
+        For headings; the idea is one sentence.
+    calls : tuple of Call
+        The kernels, in the order of their launches.
+    options : mapping of str to Option
+    defines : callable
+        Of the scope: the compile-time parameters, handed to the compiler as -DNAME=value.
+    rounding : callable
+        Of the options: the `Rounding` of a variant.
+    constant : str or None
+        The __constant__ array that holds the mask.
+    scratch : callable
+        Of the scope: bytes of the buffer "u" for one image.
+    steps : mapping of str to str
+        The sub-steps on the way to this rung, or beside it: a name and a sentence. Each is a kernel file of its own,
+        `steps/NN_name.cu`, and is chosen by the option `step`; the scope has it as `s.step`, None for the rung itself.
+    base : int, optional
+        The rung that the diff begins from; by default the one before.
+    compared : tuple of dict
+        Options that the rung's page compares, besides the defaults and the steps: their times are recorded, too.
+    """
+
+    number: int
+    name: str
+    title: str
+    idea: str
+    calls: tuple[Call, ...]
+    options: dict[str, Option] = field(default_factory=dict)
+    defines: Callable = lambda s: {}
+    rounding: Callable = lambda options: Rounding()
+    constant: str | None = None
+    scratch: Callable = lambda s: 0
+    steps: dict[str, str] = field(default_factory=dict)
+    base: int | None = None
+    compared: tuple[dict, ...] = ()
+
+    def __post_init__(self):
+        if self.base is None:
+            object.__setattr__(self, "base", self.number - 1)
+        if self.steps:
+            about = "a sub-step in the rung's place: " + ", ".join(self.steps)
+            object.__setattr__(self, "options", {**self.options, "step": Option(None, about, self._step_option)})
+
+    def _step_option(self, name, value):
+        if value is not None and value not in self.steps:
+            raise LabError(f"{name}={value!r}: {self.label} has the steps {', '.join(self.steps)}")
+        return value
+
+    @property
+    def label(self) -> str:
+        """As tables and plots write it: "01 baseline"."""
+        return f"{self.number:02d} {self.name.replace('_', ' ')}"
+
+    @property
+    def file(self) -> Path:
+        """The kernel file."""
+        return cuda_src() / f"{self.number:02d}_{self.name}.cu"
+
+    def step_file(self, step: str) -> Path:
+        """The kernel file of a sub-step."""
+        return cuda_src() / "steps" / f"{self.number:02d}_{step}.cu"
+
+    @property
+    def source(self) -> str:
+        """The text of the kernel file."""
+        return self.file.read_text()
+
+    def __repr__(self) -> str:
+        return f"{self.label}: {self.idea}"
+
+
+_BLOCK = Option((16, 16), "threads of a block (x, y): the outputs of a tile", _block_option)
+_TILE = Option(16, "side of a square tile; a block has tile x tile threads", _tile_option)
+
+# 01 to 04: a block computes a tile of one output map, the grid is (tiles of a map, M, B).
+_DIRECT = Call(
+    kernel="conv",
+    buffers=("x", "k", "y"),
+    grid=lambda s: (tiles(s.Wo, s.block[0]) * tiles(s.Ho, s.block[1]), s.M, s.B),
+    block=lambda s: (*s.block, 1),
+)
+
+LADDER = (
+    Rung(
+        1, "baseline", "Baseline: one thread an output",
+        "The loops over images, maps, rows and columns become the grid: one thread computes one output.",
+        calls=(_DIRECT,),
+        options={"block": _BLOCK},
+        compared=({"block": (32, 8)}, {"block": (256, 1)}, {"block": (1, 256)}),
+    ),
+    Rung(
+        2, "constant", "Constant memory: the mask beside the cores",
+        "All threads of a warp read the same mask element at a time: constant memory serves that at once.",
+        calls=(_DIRECT,),
+        options={"block": _BLOCK},
+        constant="mask",
+    ),
+    Rung(
+        3, "registers", "Registers and unrolling: let the compiler see the loops",
+        "The sum stays in a register, and with K known at compile time the inner loops unroll.",
+        calls=(_DIRECT,),
+        options={"block": _BLOCK},
+        defines=lambda s: {"FIXED_K": s.K},
+        constant="mask",
+    ),
+    Rung(
+        4, "tiling", "Tiling: share what the neighbours need",
+        "A block loads its inputs once, tile and halo, and reads them up to K*K times from shared memory.",
+        calls=(
+            Call(
+                kernel="conv",
+                buffers=("x", "k", "y"),
+                grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), s.M, s.B),
+                block=lambda s: (s.tile, s.tile, 1),
+                shared=lambda s: 4 * (s.tile + s.K - 1) ** 2,
+            ),
+        ),
+        options={"tile": _TILE},
+        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
+        constant="mask",
+    ),
+    Rung(
+        5, "unroll_gemm", "Unroll and GEMM: a convolution is a matrix product",
+        "im2col copies each output pixel's inputs into a column of a matrix; a matrix product does the rest.",
+        calls=(
+            Call(
+                kernel="im2col",
+                buffers=("x", "k", "u"),
+                grid=lambda s: (tiles(s.pixels, s.block), s.C, s.B),
+                block=lambda s: (s.block, 1, 1),
+            ),
+            Call(
+                kernel="gemm",
+                buffers=("u", "k", "y"),
+                grid=lambda s: (tiles(s.pixels, s.tile), tiles(s.M, s.tile), s.B),
+                block=lambda s: (s.tile, s.tile, 1),
+                shared=lambda s: 8 * s.tile**2,
+            ),
+        ),
+        options={"tile": _TILE, "block": Option(256, "threads of a block of im2col", _threads_option)},
+        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
+        scratch=lambda s: 4 * s.depth * s.pixels,
+    ),
+    Rung(
+        6, "fusion", "Fusion: the matrix that is never written",
+        "The matrix product computes im2col's indices while it fills its tile, and reads x itself.",
+        calls=(
+            Call(
+                kernel="conv",
+                buffers=("x", "k", "y"),
+                grid=lambda s: (tiles(s.pixels, s.tile), tiles(s.M, s.tile), s.B),
+                block=lambda s: (s.tile, s.tile, 1),
+                shared=lambda s: 8 * s.tile**2,
+            ),
+        ),
+        options={"tile": _TILE},
+        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
+    ),
+    Rung(
+        7, "fp16", "FP16: half the bytes, two products an instruction",
+        "x, k and y are stored as half, and one half2 instruction multiplies and adds for two pixels.",
+        calls=(
+            Call(
+                kernel="conv",
+                buffers=("x", "k", "y"),
+                grid=lambda s: (tiles(s.pixels, 2 * s.tile), tiles(s.M, s.tile), s.B),
+                block=lambda s: (s.tile, s.tile, 1),
+                shared=lambda s: 6 * s.tile**2,
+            ),
+        ),
+        options={"tile": _TILE},
+        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
+        rounding=lambda options: Rounding(_FP16, _FP32, part=_FP16, part_terms=options["tile"]),
+    ),
+    Rung(
+        8, "tensor_cores", "Tensor cores: a warp multiplies whole tiles",
+        "WMMA multiplies 16x16 tiles of halves in one warp-wide operation and sums them in float.",
+        calls=(
+            Call(
+                kernel="conv",
+                buffers=("x", "k", "y"),
+                grid=lambda s: (tiles(s.pixels, s.warps * s.wmma[1]), tiles(s.M, s.wmma[0]), s.B),
+                block=lambda s: (32, s.warps, 1),
+                shared=lambda s: 32 * s.wmma[0] + s.warps * (32 * s.wmma[1] + 4 * s.wmma[0] * s.wmma[1]),
+            ),
+        ),
+        options={
+            "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _wmma_option),
+            "warps": Option(4, "warps of a block", _warps_option),
+        },
+        defines=lambda s: {"FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps},
+        rounding=lambda options: Rounding(_FP16, _FP32),
+    ),
+)  # fmt: skip
+
+
+def rung(number: int) -> Rung:
+    """The rung with this number.
+
+    Raises
+    ------
+    LabError
+        If there is none; the message lists those there are.
+    """
+    for each in LADDER:
+        if each.number == number and not isinstance(number, bool):
+            return each
+    raise LabError(f"there is no rung {number!r}; the ladder has {', '.join(each.label for each in LADDER)}")
