@@ -26,18 +26,19 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 
 import labkit
-from labkit import notebooks
+from labkit import notebooks, overview
 from labkit.errors import LabError
 from labkit.files import require_writable, write
 from labkit.notebooks import Failure, Notebook, Progress
 from labkit.paths import PACKAGE
+from labkit.results import recorded
 
 TITLE = "The CUDA convolution lab"
 LEAD = (
     "One real thing, the convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. "
     "Every page predicts, checks, measures, and says whether the idea worked and why."
 )
-OVERVIEW = PACKAGE.parent / "docs" / "images" / "ladder.png"  # on the first page, if it is there
+RECORDED = "H200"  # the device of the first page's ladder
 _SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg", "text/plain")
 
 
@@ -310,15 +311,23 @@ def _picture(data: str, kind: str, alt: str, width: int | None = None, height: i
     return f'<img src="data:{kind};base64,{data}" alt="{html.escape(alt)}"{size}>'
 
 
-def _overview() -> str:
-    """The README's first picture with its description, for the first page; empty where there is none."""
+def _overview() -> dict[str, str]:
+    """What the first page shows of the whole series: the README's pictures, and the ladder as a table.
+
+    Each is HTML; empty where the pictures or the recorded results are missing.
+    """
     readme = PACKAGE.parent / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
-    match = re.search(r"!\[([^\]]*)\]\(([\w/.-]+\.png)\)", text)
-    if not match or not (readme.parent / match[2]).is_file():
-        return ""
-    data = base64.b64encode((readme.parent / match[2]).read_bytes()).decode()
-    return _picture(data, "image/png", match[1])
+    pictures = {}
+    for alt, name in re.findall(r"!\[([^\]]*)\]\(([\w/.-]+\.png)\)", text):
+        if (readme.parent / name).is_file():
+            data = base64.b64encode((readme.parent / name).read_bytes()).decode()
+            pictures[Path(name).stem] = _picture(data, "image/png", alt)
+    try:
+        table = overview.html(recorded(RECORDED))
+    except LabError:
+        table = ""
+    return {"first": pictures.get("lab", ""), "ladder": pictures.get("ladder", ""), "table": table}
 
 
 def _without_style(text: str) -> str:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Make docs/images/: the README's picture and the ladder at a glance, from the kernels and the recorded results.
+"""Make docs/images/ and the README's table of the ladder, from the kernels and the recorded results.
 
     python scripts/make_pictures.py [FOLDER]
 
 lab.png     one kernel's source, the two engines that run it, and what each rung of the ladder takes.
-ladder.png  time over floor for every rung, all layers (also the first page of the report).
+ladder.png  time over floor for every rung, all layers; the README has the same as a table.
 
 Everything in them is read: the code from labkit/cuda_src, the times from data/results/nvidia-h200.csv. Run it again
 after recording.
@@ -13,17 +13,16 @@ after recording.
 import sys
 from pathlib import Path
 
-import pandas as pd
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # works before labkit is installed, too
 
-from labkit.draw import ladder
+from labkit import overview
 from labkit.draw.style import BLUE, FAINT, GREEN, INK, MUTED, PALE, PAPER, SMALL, TINT, arrow, canvas, rect
 from labkit.draw.words import ms
-from labkit.layers import LENET86, PRESETS
+from labkit.layers import LENET86
 from labkit.paths import PACKAGE, cuda_src
-from labkit.results import library, recorded
+from labkit.results import recorded
 
+IMAGES = PACKAGE.parent / "docs" / "images"
 DEVICE = "H200"
 LAYER = LENET86[1]
 SHOWN = ("__global__", "void conv(", "int B,", "{", "const int h =", "const int w =", "h * Wo + w]", "for (", "}")
@@ -145,22 +144,16 @@ def _code(page, ax, card, name, lines, step):
             column += len(text)
 
 
-def overview(results, path):
-    """The whole ladder: every rung, every layer that was recorded."""
-    order = {layer.name: i for i, layer in enumerate(layer for preset in PRESETS.values() for layer in preset)}
-    rows = own(results.table).sort_values("layer", key=lambda names: names.map(order), kind="stable")
-    title = "The ladder: how far each step is from what the machine can do"
-    batch = int(rows["batch"].max())
-    best = [library(network, batch, dtype) for network in ("lenet86", "lenet72") for dtype in ("float32", "float16")]
-    ladder(rows, date=results.date, library=pd.concat(best), title=title, path=path)
-
-
 def main(folder=None):
-    folder = Path(folder or PACKAGE.parent / "docs" / "images")
+    folder = Path(folder or IMAGES)
     results = recorded(DEVICE)
-    for name, draw in (("lab.png", lab), ("ladder.png", overview)):
+    for name, draw in (("lab.png", lab), ("ladder.png", overview.chart)):
         draw(results, folder / name)
         print(f"{name}  {(folder / name).stat().st_size:,} bytes")
+    if folder == IMAGES:
+        from readme import put
+
+        put("ladder", overview.markdown(results))
 
 
 if __name__ == "__main__":

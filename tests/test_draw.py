@@ -15,6 +15,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 import labkit.draw as draw
+from labkit import overview
 from labkit.draw import style, words
 from labkit.errors import LabError
 from labkit.layers import LENET28, LENET72, LENET86, PRESETS, Layer
@@ -494,7 +495,7 @@ IMAGES = PACKAGE.parent / "docs" / "images"
 def test_the_readme_shows_what_was_recorded(drawn, monkeypatch, name):
     """The pictures in the repository say what the recorded results say now."""
     script = runpy.run_path(PACKAGE.parent / "scripts" / "make_pictures.py")
-    make = {"lab.png": script["lab"], "ladder.png": script["overview"]}[name]
+    make = {"lab.png": script["lab"], "ladder.png": overview.chart}[name]
     page = drawn(lambda path: make(recorded("H200"), path))
     assert not collisions(page)
     assert page.file.stat().st_size < 100_000

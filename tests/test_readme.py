@@ -1,11 +1,13 @@
 """The markers in README.md between which scripts write."""
 
+import re
 import runpy
 from pathlib import Path
 
 import pytest
 
 import labkit
+from labkit import overview
 from labkit.errors import LabError
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
@@ -32,3 +34,13 @@ def test_markers_that_do_not_pair_are_refused(tmp_path, page):
     with pytest.raises(LabError, match="a:begin"):
         put("a", "new", path)
     assert path.read_text() == page
+
+
+def test_the_ladders_table_is_what_was_recorded():
+    """The README's table says what the recorded results say now: else run `make pictures`."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = re.search("<!-- ladder:begin -->\n(.*?)\n<!-- ladder:end -->", text, re.DOTALL)[1]
+    assert table == overview.markdown(labkit.recorded("H200"))
+    for each in labkit.LADDER:
+        assert len(re.findall(rf"^\| {each.label}", table, re.MULTILINE)) == 1
+    assert table.count("**") == 2 * 8  # the best of four layers in either precision

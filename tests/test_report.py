@@ -222,16 +222,27 @@ def test_the_first_page_lists_the_series(made):
     assert page.count("Did not run to its end") == 2
 
 
-def test_the_first_page_shows_the_readmes_picture(tmp_path, monkeypatch):
+def test_the_first_page_shows_the_readmes_pictures(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "PACKAGE", tmp_path / "labkit")
-    assert report._overview() == ""
-    (tmp_path / "README.md").write_text("# Lab\n\n![What it <is>](docs/lab.png)\n![Another](docs/other.png)\n")
-    assert report._overview() == ""  # not there yet
+    assert report._overview()["first"] == ""
+    (tmp_path / "README.md").write_text("# Lab\n\n![What it <is>](docs/lab.png)\n![All](docs/ladder.png)\n")
+    assert report._overview()["first"] == ""  # not there yet
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "lab.png").write_bytes(b"stands for a picture")
-    (image,) = tags(report._overview(), "img")
+    (image,) = tags(report._overview()["first"], "img")
     assert image["alt"] == "What it <is>"
     assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")) == b"stands for a picture"
+    assert report._overview()["ladder"] == ""
+
+
+def test_the_first_page_shows_the_whole_ladder(made):
+    from labkit.ladder import LADDER
+
+    page = text_of(made, "index")
+    section = page[page.index('<section class="ladder">'):]
+    assert len(tags(section[: section.index("</section>")], "img")) == 1
+    assert all(f">{each.label}" in section for each in LADDER)
+    assert section.count("lenet") >= 4
 
 
 def test_the_badge_says_where_the_outputs_come_from(made):

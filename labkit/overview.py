@@ -1,0 +1,85 @@
+"""The whole ladder at a glance: time over floor for every rung, layer and network, as rows, table and chart."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from labkit.layers import PRESETS
+from labkit.results import Recorded, library
+
+NETWORKS = ("lenet86", "lenet72")
+
+
+def rows(results: Recorded) -> pd.DataFrame:
+    """The ladder as it was recorded at its largest batch, cuDNN's best below it.
+
+    Parameters
+    ----------
+    results : Recorded
+        Of the device that cuDNN was measured on, an H200.
+
+    Returns
+    -------
+    DataFrame
+        A row a rung or library and layer, in the ladder's order: rung (none for the library), label, ``shown`` (the
+        label with its precision), layer, batch, dtype, op_ms, x_floor, device.
+    """
+    batch = int(results.table["batch"].max())
+    order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
+    ladder = pd.concat([results.ladder(99, network, batch) for network in NETWORKS])
+    best = [library(network, batch, dtype) for dtype in ("float32", "float16") for network in NETWORKS]
+    every = pd.concat([ladder, *best], ignore_index=True)
+    every = every[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_floor", "device"]]
+    every["order"] = every["layer"].map(order)
+    half = every["dtype"].eq("float16") & every["rung"].notna()  # the library's label says it already
+    every["shown"] = every["label"] + half.map({True: ", FP16", False: ""})
+    return every.sort_values(["rung", "dtype", "order"], ascending=[True, False, True], ignore_index=True)
+
+
+def cells(results: Recorded) -> pd.DataFrame:
+    """The table as it is read: a row a rung or library, a column a layer, "3.71 ms · 8.87×"; indexed by label."""
+    from labkit.draw.words import ms, times
+
+    every = rows(results)
+    every["cell"] = [f"{ms(row.op_ms)} · {times(row.x_floor)}" for row in every.itertuples()]
+    table = every.pivot_table(index="shown", columns="layer", values="cell", aggfunc="first")
+    return table.reindex(index=every["shown"].unique(), columns=every["layer"].unique()).fillna("–")
+
+
+def caption(results: Recorded) -> str:
+    """What the table shows, measured where and when."""
+    batch = int(results.table["batch"].max())
+    return (
+        f"Op time and op time over floor, {batch:,} images, {results.device}, {results.date}. The floor is the time "
+        "that the layer must take there, of the same precision."
+    )
+
+
+def markdown(results: Recorded) -> str:
+    """The table for the README; the best of each column and precision is bold."""
+    table, every = cells(results), rows(results)
+    fastest = every.loc[every.groupby(["layer", "dtype"])["op_ms"].idxmin()]
+    best = set(zip(fastest["shown"], fastest["layer"], strict=True))
+    lines = [f"| | {' | '.join(table.columns)} |", "|---|" + "---:|" * len(table.columns)]
+    for label, line in table.iterrows():
+        shown = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
+        lines.append(f"| {label} | {' | '.join(shown)} |")
+    return "\n".join([caption(results), "", *lines])
+
+
+def html(results: Recorded) -> str:
+    """The table for the report's first page."""
+    from labkit.page import table
+
+    shown = cells(results).rename_axis("").reset_index()
+    return table(shown, caption(results), {name: name for name in shown})._repr_html_()
+
+
+def chart(results: Recorded, path=None, title: str | None = None) -> None:
+    """The chart: `labkit.draw.ladder` of every layer, with the library below."""
+    from labkit.draw import ladder
+
+    every = rows(results)
+    title = title or "The ladder: how far each step is from what the machine can do"
+    own, best = every[every["rung"].notna()], every[every["rung"].isna()]
+    ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
