@@ -233,6 +233,12 @@ _DIRECT = Call(
     block=lambda s: (*s.block, 1),
 )
 
+
+def _maps(s) -> int:
+    """Output maps of a block of 04."""
+    return 4 if s.step == "maps" else 1
+
+
 LADDER = (
     Rung(
         1, "baseline", "Baseline: one thread an output",
@@ -263,14 +269,20 @@ LADDER = (
             Call(
                 kernel="conv",
                 buffers=("x", "k", "y"),
-                grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), s.M, s.B),
+                grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), tiles(s.M, _maps(s)), s.B),
                 block=lambda s: (s.tile, s.tile, 1),
                 shared=lambda s: 4 * (s.tile + s.K - 1) ** 2,
             ),
         ),
         options={"tile": _TILE},
-        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
+        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile, **({"MAPS": _maps(s)} if s.step == "maps" else {})},
         constant="mask",
+        steps={
+            "columns": "The tile is loaded in column order: what the load order is worth.",
+            "skip": "Threads without an output leave the sum out.",
+            "maps": "A block computes four output maps from each tile that it has loaded.",
+        },
+        compared=({"tile": 8}, {"tile": 27}, {"tile": 32}),
     ),
     Rung(
         5, "unroll_gemm", "Unroll and GEMM: a convolution is a matrix product",

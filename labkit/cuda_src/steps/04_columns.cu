@@ -1,0 +1,52 @@
+// 04 columns: the tile is loaded in column order, threadIdx.x walks down its rows.
+//
+// Idea      What the load order is worth. The same inputs go to the same places of the same tile; only which
+//           thread carries which has changed. A warp's lanes now lie a row of the image apart, and each of them
+//           touches a sector of its own.
+// Delta     from 04: the two load loops have swapped threadIdx.x and threadIdx.y.
+// Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
+// Launch    grid (tiles of an output map, M, B), block (TILE, TILE). Shared memory: 4 (TILE+K-1)^2 bytes.
+// Requires  M*C*K*K <= 16384: a device has 64 KB of constant memory. M and B <= 65535. Compiled once for each
+//           K and TILE.
+
+__constant__ float mask[16384];    // [M,C,K,K], 64 KB: all there is
+
+extern "C" __global__
+void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
+          int B, int C, int H, int W, int M, int)
+{
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
+    constexpr int SIDE = TILE + K - 1;                      // the tile with its halo
+    __shared__ float tile[SIDE][SIDE];
+    const int Ho = H - K + 1, Wo = W - K + 1;
+
+    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
+    const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
+    const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
+    const int m = blockIdx.y;
+    const int b = blockIdx.z;
+
+    // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
+    x += (size_t)b * C * H * W;
+    y += ((size_t)b * M + m) * Ho * Wo;
+
+    float sum = 0;
+    for (int c = 0; c < C; ++c) {
+        // The halo is wider than the block: each thread loads its own input and those TILE further on.
+        for (int i = threadIdx.x; i < SIDE; i += TILE)
+            for (int j = threadIdx.y; j < SIDE; j += TILE) {
+                const int row = h - threadIdx.y + i, column = w - threadIdx.x + j;
+                tile[i][j] = row < H && column < W ? x[(c * H + row) * W + column] : 0;
+            }
+        __syncthreads();                                    // the tile is complete
+        #pragma unroll
+        for (int p = 0; p < K; ++p)
+            #pragma unroll
+            for (int q = 0; q < K; ++q)
+                sum += tile[threadIdx.y + p][threadIdx.x + q] * mask[((m * C + c) * K + p) * K + q];
+        __syncthreads();                                    // nobody reads it any more: next channel
+    }
+    if (h < Ho && w < Wo)                                   // the last tiles stick out of the map
+        y[h * Wo + w] = sum;
+}
