@@ -140,8 +140,9 @@ class Profile:
         """The traffic of each variant or kernel, level by level, as a page shows it."""
         from labkit.page import table
 
-        return table(self.summary(), "Traffic", {name: heading for name, heading in _TRAFFIC.items()
-                                                 if name in self.summary()})  # fmt: skip
+        shown = self.summary()
+        silent = [name for name in shown.columns[1:] if (shown[name] == 0).all()]  # nobody uses that memory at all
+        return table(shown, "Traffic", {name: _TRAFFIC[name] for name in shown if name not in silent})
 
     def summary(self) -> pd.DataFrame:
         """The columns of `counts` that `traffic` shows."""
