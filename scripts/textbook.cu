@@ -93,7 +93,7 @@ extern "C" __global__ void gemm(const float *a, float *c, int n) {
 // A warp a tile: a and b from shared memory, c straight to global memory.
 extern "C" __global__ void wmma(const float *a, float *c, int n) {
   using namespace nvcuda::wmma;
-  __shared__ half tile[256];
+  __shared__ __align__(32) half tile[256];  // where WMMA may load from
   fragment<matrix_a, 16, 16, 16, half, row_major> fa;
   fragment<matrix_b, 16, 16, 16, half, row_major> fb;
   fragment<accumulator, 16, 16, 16, float> sum;

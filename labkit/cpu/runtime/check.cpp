@@ -678,6 +678,10 @@ EXPORT void __ubsan_handle_type_mismatch_v1(Mismatch *what, uintptr_t address) {
 }
 EXPORT void labkit_reads(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
 EXPORT void labkit_writes(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
+EXPORT bool labkit_in_shared(const void *p) {
+    const Range *range = find((uintptr_t)p);
+    return range && range->space == shared_space;
+}
 EXPORT void __sanitizer_cov_trace_pc() {
     uintptr_t at = (uintptr_t)FROM - state.text_begin;
     if (UNLIKELY(at >= state.text_bytes) || state.together) return;

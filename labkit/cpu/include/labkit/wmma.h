@@ -6,6 +6,8 @@
 // to arrive does the work of all 32, which is what "sync" promises, and lets the product run as one loop over
 // vectors.
 //
+// Check mode sees the accesses that nvcc has the hardware make for the same tile, not those of this layout.
+//
 // Numbers as on the hardware: products of 16-bit inputs are exact, sums are float, and a half accumulator is
 // rounded once, at the end. (Tensor cores add in another order and truncate some intermediate sums: the last
 // bits differ.)
@@ -17,15 +19,13 @@
 #include "half.h"
 #include "sync.h"
 
-// Check mode does not see into memcpy.
 #ifdef LABKIT_CHECK
 extern "C" LABKIT_API void labkit_reads(const void *from, size_t bytes);
 extern "C" LABKIT_API void labkit_writes(void *to, size_t bytes);
-#define LABKIT_READS(from, bytes) labkit_reads(from, bytes)
-#define LABKIT_WRITES(to, bytes) labkit_writes(to, bytes)
+extern "C" LABKIT_API bool labkit_in_shared(const void *memory);
+#define LABKIT_UNSEEN __attribute__((noinline, no_sanitize("thread")))
 #else
-#define LABKIT_READS(from, bytes)
-#define LABKIT_WRITES(to, bytes)
+#define LABKIT_UNSEEN
 #endif
 
 namespace nvcuda {
@@ -97,8 +97,7 @@ template <class Fragment, class Pointer> struct tile_slot {
 
 // Runs visit(x, memory, step) for each lane's piece, whose element i belongs at memory[i * step].
 template <class Slot, class Visit>
-inline void visit_pieces(void *const *lanes, unsigned arrived, Visit visit) {
-    require_whole_warp(arrived, ((Slot *)lanes[__builtin_ctz(arrived)])->site);
+LABKIT_UNSEEN inline void visit_pieces(void *const *lanes, Visit visit) {
     for (int lane = 0; lane < 32; lane++) {
         auto *slot = (Slot *)lanes[lane];
         typedef std::remove_const_t<std::remove_pointer_t<decltype(slot->fragment)>> Fragment;
@@ -108,15 +107,60 @@ inline void visit_pieces(void *const *lanes, unsigned arrived, Visit visit) {
     }
 }
 
+#ifdef LABKIT_CHECK
+// Runs visit(memory, bytes) for what each lane reads or writes on the hardware, lane by lane, one call an instruction,
+// as nvcc 13 compiles it for sm_90.
+//
+// A tile consists of parts of 8 lines. Lane l holds `run` elements of line l / 4, from element l % 4 * run on; a
+// line lies across an operand's depth, or along a row of the sums (a column, for 8x32x16). Where a run lies together in
+// memory it is one access, else one an element; but 16-bit parts are turned on their way (MOVM, LDSM.T), so that they
+// are always read as they lie. From shared memory LDSM reads the parts of an operand, up to four at a time, 16 bytes of
+// a line from each of 8 lanes; here the same bytes are shared out among all lanes.
+template <class Slot, class Visit> inline void visit_accesses(void *const *lanes, Visit visit) {
+    typedef decltype(((Slot *)nullptr)->fragment) Pointer;
+    typedef std::remove_const_t<std::remove_pointer_t<Pointer>> Fragment;
+    typedef typename Fragment::storage_element_type Element;
+    typedef typename Fragment::element_type T;
+    constexpr int size = sizeof(Element), run = Fragment::is_accumulator ? 2 : size < 4 ? 4 / size : 1;
+    constexpr bool turned = Fragment::is_b || (Fragment::is_accumulator && Fragment::columns == 32);
+    constexpr bool matrix_loads = !Fragment::is_accumulator && (std::is_same_v<T, __half> || size == 1);
+    for (int lane = 0; lane < 32; lane++) {
+        auto *slot = (Slot *)lanes[lane];
+        const bool together = size == 2 || slot->by_column == turned;     // is a run together in memory?
+        const bool by_column = size == 2 ? slot->by_column : turned;      // are the lines columns?
+        const int lines = by_column ? Fragment::columns : Fragment::rows;
+        const int across = (by_column ? Fragment::rows : Fragment::columns) / (4 * run), parts = lines / 8 * across;
+        auto at = [&](int part, int line, int element) {
+            size_t i = part / across * 8 + line, j = part % across * (4 * run) + element;
+            return slot->memory + (by_column == slot->by_column ? i * slot->stride + j : j * slot->stride + i);
+        };
+        if (matrix_loads && together && labkit_in_shared(slot->memory)) {
+            const int most = size == 1 ? 2 : 4, each = parts < most ? parts : most, bytes = 4 * each;
+            for (int part = 0; part < parts; part += each) {
+                const int mine = lane % (32 / each) * bytes;              // of the 128 bytes of a part
+                visit(at(part + lane / (32 / each), mine / 16, mine % 16 / size), bytes);
+            }
+            continue;
+        }
+        for (int part = 0; part < parts; part++)
+            for (int i = 0; i < (together ? 1 : run); i++)
+                visit(at(part, lane / 4, lane % 4 * run + i), together ? run * size : size);
+    }
+}
+#endif
+
 template <class Fragment, class T>
 inline void load_tile(Fragment &fragment, const T *memory, unsigned stride, bool by_column, const char *file,
                       int line) {
     typedef tile_slot<Fragment, const T *> Slot;
     Slot slot{{"load_matrix_sync", file, line}, &fragment, memory, stride, by_column};
     auto combine = [](void *const *lanes, unsigned arrived) {
-        visit_pieces<Slot>(lanes, arrived, [](auto *x, const T *from, size_t step) {
+        require_whole_warp(arrived, ((Slot *)lanes[__builtin_ctz(arrived)])->site);
+#ifdef LABKIT_CHECK
+        visit_accesses<Slot>(lanes, [](const T *from, size_t bytes) { labkit_reads(from, bytes); });
+#endif
+        visit_pieces<Slot>(lanes, [](auto *x, const T *from, size_t step) LABKIT_UNSEEN {
             constexpr int count = Fragment::num_elements;
-            LABKIT_READS(from, step == 1 ? count * sizeof *x : 0);
             if (step == 1) memcpy((void *)x, (const void *)from, count * sizeof *x);
             else for (int i = 0; i < count; i++) x[i] = from[i * step];
         });
@@ -130,9 +174,12 @@ inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, boo
     typedef tile_slot<const Fragment, T *> Slot;
     Slot slot{{"store_matrix_sync", file, line}, &fragment, memory, stride, by_column};
     auto combine = [](void *const *lanes, unsigned arrived) {
-        visit_pieces<Slot>(lanes, arrived, [](auto *x, T *to, size_t step) {
+        require_whole_warp(arrived, ((Slot *)lanes[__builtin_ctz(arrived)])->site);
+#ifdef LABKIT_CHECK
+        visit_accesses<Slot>(lanes, [](T *to, size_t bytes) { labkit_writes(to, bytes); });
+#endif
+        visit_pieces<Slot>(lanes, [](auto *x, T *to, size_t step) LABKIT_UNSEEN {
             constexpr int count = Fragment::num_elements;
-            LABKIT_WRITES(to, step == 1 ? count * sizeof *x : 0);
             if (step == 1) memcpy((void *)to, (const void *)x, count * sizeof *x);
             else for (int i = 0; i < count; i++) to[i * step] = x[i];
         });
