@@ -227,9 +227,9 @@ class Variant:
         arch = "sm_{}{}".format(*capability) if capability else None
         compiler.compile(**_compiler_arguments(self, self.defines(layer)), arch=arch)
 
-    def plan(self, layer: Layer, batch: int, x=None, y=None) -> Plan:
+    def plan(self, layer: Layer, batch: int, x=None, y=None, k=None) -> Plan:
         """Make it ready for `batch` images of `layer`; see `Plan`."""
-        return Plan(self, layer, batch, x, y)
+        return Plan(self, layer, batch, x, y, k)
 
 
 def _restored(number, options, source, path, own) -> Variant:
@@ -374,8 +374,9 @@ class Plan:
     layer : Layer
     batch : int
         Images, at least 1.
-    x, y : device pointer, optional
-        Buffers of the caller to read from and write to, in `variant.io_dtype`; else the plan has its own.
+    x, y, k : device pointer, optional
+        Buffers of the caller to read from and write to, in `variant.io_dtype`; else the plan has its own. Plans
+        that share `k` share the mask: one of them loads it.
 
     Attributes
     ----------
@@ -396,7 +397,7 @@ class Plan:
         If the device's memory does not suffice.
     """
 
-    def __init__(self, variant: Variant, layer: Layer, batch: int, x=None, y=None):
+    def __init__(self, variant: Variant, layer: Layer, batch: int, x=None, y=None, k=None):
         variant.supports(layer)
         x_shape, y_shape = layer.x_shape(batch), layer.y_shape(batch)  # refuses a batch that is none
         from labkit.cuda import driver
@@ -408,7 +409,7 @@ class Plan:
         size = variant.io_dtype.itemsize
         self._owned = []
         self.x = self._allocate(size * int(np.prod(x_shape, dtype=np.int64))) if x is None else x
-        self.k = self._allocate(size * int(np.prod(layer.k_shape)))
+        self.k = self._allocate(size * int(np.prod(layer.k_shape))) if k is None else k
         self.y = self._allocate(size * int(np.prod(y_shape, dtype=np.int64))) if y is None else y
         self._constant = self._constant_address(module)
         self._mask = None  # digest of the mask it was loaded with
