@@ -76,6 +76,8 @@ class Device:
         Where the numbers come from.
     software : str
         Driver and bindings, or operating system: what else a recorded time depends on.
+    peak_link : float
+        Theoretical rate of the link to the host, each way [B/s]; infinite where it is not known.
     """
 
     engine: str
@@ -91,6 +93,7 @@ class Device:
     measured: Mapping[str, float] | None = field(default=None, compare=False, hash=False)
     source: str = ""
     software: str = ""
+    peak_link: float = math.inf
 
     @property
     def slug(self) -> str:
@@ -142,6 +145,28 @@ class Device:
         """
         moved = read + max(0.0, written - self.l2_bytes)
         return max(moved / self.peak_bandwidth, flops / (self.peak_half_flops if half else self.peak_flops))
+
+    def link(self, pinned: bool = True) -> tuple[float, float]:
+        """Measured rates of the link between host and device: (to the device, back) [B/s].
+
+        Parameters
+        ----------
+        pinned : bool
+            Whether the host's memory is page-locked.
+
+        Raises
+        ------
+        LabError
+            If they were not measured on this device.
+        """
+        kind = "pinned" if pinned else "pageable"
+        rates = [(self.measured or {}).get(f"{way}_device_{kind}") for way in ("to", "from")]
+        if None in rates:
+            raise LabError(
+                f"the link between {self.name} and its host was not measured: data/devices.toml has no "
+                f"to_device_{kind}_gb_s and from_device_{kind}_gb_s for it; give a device that has, such as \"H200\""
+            )
+        return tuple(rates)
 
     def _lines(self) -> list[tuple[str, str]]:
         gpu = self.engine == "gpu"
@@ -303,6 +328,7 @@ def _gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, 
         peak_half_flops=multiprocessors * tensor * clock_hz,
         peak_bandwidth=2 * memory_hz * bus_bits / 8 or math.inf,  # some boards with shared memory tell no clock
         measured=measured,
+        peak_link=_listed().get(facts["name"], {}).get("link_gb_s", math.inf) * GIGA,
         source=source,
         **facts,
     )

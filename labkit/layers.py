@@ -127,6 +127,36 @@ class Layer:
 
         return 1e3 * find(device).floor_s(self.bytes(B, dtype), self.flops(B), dtype)
 
+    def link_ms(self, B: int, dtype=np.float32, device: Device | str | None = None, pinned: bool = True):
+        """How long the link between host and device takes for x and k on the way in, and for y back [ms, ms].
+
+        At the rates that were measured for large copies from and to page-locked (`pinned`) or ordinary memory.
+
+        Raises
+        ------
+        LabError
+            If the link of `device` was not measured.
+        """
+        from labkit.devices import find
+
+        elements = [int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))]
+        rates = find(device).link(pinned)
+        sizes = (elements[0] + elements[1], elements[2])
+        return tuple(1e3 * n * np.dtype(dtype).itemsize / rate for n, rate in zip(sizes, rates, strict=True))
+
+    def link_floor_ms(self, B: int, dtype=np.float32, device: Device | str | None = None) -> float:
+        """The floor of a layer time: the busier direction of the link [ms].
+
+        The link carries both directions at once, so that x can come in while y goes back; nobody gets y sooner
+        than all of it has gone through. The rates are those of page-locked memory, as measured.
+
+        Raises
+        ------
+        LabError
+            If the link of `device` was not measured.
+        """
+        return max(self.link_ms(B, dtype, device))
+
     @property
     def network(self) -> str:
         """The network's name, if the layer belongs to a preset: "lenet86" of "lenet86 layer 1"; else ""."""
