@@ -43,9 +43,12 @@ class Trace:
     def __exit__(self, *exception) -> None:
         from labkit.cuda import driver
 
-        driver.Context.synchronize()
-        self.wall_ms = (time.perf_counter() - self._entered) * 1e3
-        records = pd.DataFrame(self._activity.stop(), columns=COLUMNS).sort_values("start", ignore_index=True)
+        try:
+            driver.Context.synchronize()
+        finally:  # a kernel of the block may have failed: the recording ends all the same
+            self.wall_ms = (time.perf_counter() - self._entered) * 1e3
+            recorded = self._activity.stop()
+        records = pd.DataFrame(recorded, columns=COLUMNS).sort_values("start", ignore_index=True)
         first = records["start"].min() if len(records) else 0.0
         records["start_ms"] = (records.pop("start") - first) * 1e3
         records["duration_ms"] = records.pop("duration") * 1e3

@@ -51,6 +51,21 @@ def test_nothing_is_recorded_outside_of_the_block(traced):
     assert set(trace.records["kind"]) <= {"api"}
 
 
+def test_recording_ends_even_if_a_kernel_of_the_block_failed(monkeypatch):
+    from labkit.cuda import driver
+
+    def fails():
+        raise driver.LaunchError("a kernel failed")
+
+    with pytest.raises(driver.LaunchError), monkeypatch.context() as patch, labkit.trace() as trace:
+        patch.setattr(driver.Context, "synchronize", fails)
+    assert trace.wall_ms > 0
+    driver.mem_alloc(64).free()  # not recorded
+    with labkit.trace() as after:
+        pass
+    assert "cuMemAlloc" not in set(after.records["name"])
+
+
 def test_summary_adds_each_side_up_by_itself():
     trace = Trace()
     trace.records = pd.DataFrame(
