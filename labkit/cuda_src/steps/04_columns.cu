@@ -1,8 +1,7 @@
 // 04 columns: the tile is loaded in column order, threadIdx.x walks down its rows.
 //
 // Idea      What the load order is worth. The same inputs go to the same places of the same tile; only which
-//           thread carries which has changed. A warp's lanes now lie a row of the image apart, and each of them
-//           touches a sector of its own.
+//           thread carries which has changed. A warp's lanes now lie a row of the image apart.
 // Delta     from 04: the two load loops have swapped threadIdx.x and threadIdx.y.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (tiles of an output map, M, B), block (TILE, TILE). Shared memory: 4 (TILE+K-1)^2 bytes.

@@ -1,9 +1,9 @@
 // 04 maps: the block computes MAPS output maps from each tile that it has loaded.
 //
-// Idea      In 04 the M blocks of a place load the same tile M times. Here a block keeps MAPS sums a thread and
-//           loads it once for all of them. And an input read from shared memory now serves MAPS products.
-// Delta     from 04: blockIdx.y counts groups of MAPS maps; sum is an array. Maps beyond M repeat the last one's
-//           mask, and are not stored.
+// Idea      In 04 the M blocks of a place load the same tile M times. Here a block keeps MAPS sums a thread
+//           and loads it once for all of them. And an input read from shared memory serves MAPS products.
+// Delta     from 04: blockIdx.y counts groups of MAPS maps; sum is an array. Maps beyond M repeat the last
+//           one's mask, and are not stored.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (tiles of an output map, groups of MAPS maps, B), block (TILE, TILE). Shared memory:
 //           4 (TILE+K-1)^2 bytes.

@@ -1,7 +1,7 @@
 // 04 skip: a thread without an output loads for the others, but sums nothing.
 //
-// Idea      03 left at the top when it had no output; 04 may not, because of its barriers, and so computes sums
-//           that nobody stores. Where a whole warp lies outside of the map, leaving the sum out saves all of it.
+// Idea      A thread of 03 without an output left at the top. In 04 all must reach the barriers, so it stays, and
+//           computes a sum that nobody stores. Where a whole warp lies outside of the map, that work can go.
 // Delta     from 04: the guard stands before the sum, too. The barriers stay outside of it.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (tiles of an output map, M, B), block (TILE, TILE). Shared memory: 4 (TILE+K-1)^2 bytes.
