@@ -239,6 +239,15 @@ def _maps(s) -> int:
     return 4 if s.step == "maps" else 1
 
 
+# Of 02, to part the lanes of a warp: neighbours in x work on different maps.
+_DIVERGENT = ("divergent", "divergent_global")
+_MAPS_ACROSS = Call(
+    kernel="conv",
+    buffers=("x", "k", "y"),
+    grid=lambda s: (tiles(s.pixels, s.block[1]), tiles(s.M, s.block[0]), s.B),
+    block=lambda s: (*s.block, 1),
+)
+
 LADDER = (
     Rung(
         1, "baseline", "Baseline: one thread an output",
@@ -250,9 +259,24 @@ LADDER = (
     Rung(
         2, "constant", "Constant memory: the mask beside the cores",
         "All threads of a warp read the same mask element at a time: constant memory serves that at once.",
-        calls=(_DIRECT,),
+        calls=(
+            Call(
+                kernel="conv",
+                buffers=("x", "k", "y"),
+                grid=lambda s: (_MAPS_ACROSS if s.step in _DIVERGENT else _DIRECT).grid(s),
+                block=_DIRECT.block,
+            ),
+        ),
         options={"block": _BLOCK},
         constant="mask",
+        steps={
+            "global": "The sum in a register, the mask in global memory: what 02 gains when no store hides it.",
+            "divergent": "The lanes of a warp work on different maps, and each asks for a mask element of its own.",
+            "divergent_global": "The same lanes, the mask in global memory.",
+        },
+        compared=tuple(
+            {"step": step, "block": (maps, 256 // maps)} for step in _DIVERGENT for maps in (1, 2, 4, 8)
+        ),
     ),
     Rung(
         3, "registers", "Registers and unrolling: let the compiler see the loops",
@@ -261,6 +285,12 @@ LADDER = (
         options={"block": _BLOCK},
         defines=lambda s: {"FIXED_K": s.K},
         constant="mask",
+        steps={
+            "sum": "The sum in a register, stored once.",
+            "restrict": "And the compiler may assume that the arrays do not overlap.",
+            "fixed_k": "And K known at compile time, the unrolling left to the compiler.",
+            "rolled": "The rung with its loops kept: what unrolling is worth.",
+        },
     ),
     Rung(
         4, "tiling", "Tiling: share what the neighbours need",
