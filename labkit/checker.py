@@ -123,7 +123,8 @@ class CheckReport:
         return float(self.table["worst_of_allowed"].max())
 
     def __repr__(self) -> str:
-        line = f"PASS {self.label}: {len(self.table)} shapes, exact on integers, within rounding on reals"
+        shapes = f"{len(self.table)} shape{'s' * (len(self.table) != 1)}"
+        line = f"PASS {self.label}: {shapes}, exact on integers, within rounding on reals"
         return line + (f"; {len(self.refused)} shapes refused" if self.refused else "")
 
     def _ipython_display_(self):

@@ -196,7 +196,8 @@ class Variant:
             if launch.shared > SHARED_BYTES:
                 raise LabError(
                     f"{self.label} needs {launch.shared:,} bytes of shared memory a block for {layer}; the "
-                    f"limit is {SHARED_BYTES:,}: take a smaller {' or '.join(self.rung.options)}"
+                    f"limit is {SHARED_BYTES:,}: take a smaller "
+                    + " or ".join(name for name in self.rung.options if name != "step")
                 )
             for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
                 if size > limit:
