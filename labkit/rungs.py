@@ -124,6 +124,13 @@ def _warps_option(name, value):
     return int(value)
 
 
+def _count_option(name, value):
+    """A number of things; None leaves the choice to the lab."""
+    if value is not None and not _positive(value):
+        raise LabError(f"{name}={value!r}: {name} are a positive integer, or None for the lab's choice")
+    return value if value is None else int(value)
+
+
 WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 
 
@@ -222,6 +229,32 @@ class Rung:
         return f"{self.label}: {self.idea}"
 
 
+# ------------------------------------------------------------------------------------------------ sizes of 09
+def _tuned(s) -> SimpleNamespace:
+    """The sizes of rung 09 for a scope: those chosen; of the others the layer's best on record, or what may do."""
+    chosen = {name: getattr(s, name) for name in ("rows", "maps", "block", "channels")}
+    if None in chosen.values():
+        from labkit.sweeping import best_on_record
+
+        record = best_on_record(s.C, s.H, s.W, s.M, s.K)
+        chosen = {name: record.get(name) if value is None else value for name, value in chosen.items()}
+    rows = min(chosen["rows"] or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho)
+    maps = chosen["maps"] or min(4, s.M)
+    groups = min(4, tiles(s.M, maps))
+    columns = s.Wo * tiles(s.Ho, rows)
+    block = chosen["block"] or (tiles(columns, tiles(columns, 256 // groups)), groups)
+    return SimpleNamespace(rows=rows, maps=maps, block=block, channels=chosen["channels"] or min(4, s.C))
+
+
+def _columns(s) -> int:
+    """Columns of `rows` outputs in a map, one a thread."""
+    return s.Wo * tiles(s.Ho, _tuned(s).rows)
+
+
+def _maps_a_block(s) -> int:
+    return _tuned(s).maps * _tuned(s).block[1]
+
+
 _BLOCK = Option((16, 16), "threads of a block (x, y): the outputs of a tile", _block_option)
 _TILE = Option(16, "side of a square tile; a block has tile x tile threads", _tile_option)
 
@@ -247,6 +280,17 @@ _MAPS_ACROSS = Call(
     grid=lambda s: (tiles(s.pixels, s.block[1]), tiles(s.M, s.block[0]), s.B),
     block=lambda s: (*s.block, 1),
 )
+
+
+def _pixels_a_thread(s) -> int:
+    """Of 07: a half2 holds two."""
+    return 1 if s.step in ("storage", "half_sum") else 2
+
+
+def _rows(s) -> int:
+    """Of u in 08: its depth in whole tiles of a WMMA."""
+    return 16 * tiles(s.depth, 16)
+
 
 LADDER = (
     Rung(
@@ -358,14 +402,24 @@ LADDER = (
             Call(
                 kernel="conv",
                 buffers=("x", "k", "y"),
-                grid=lambda s: (tiles(s.pixels, 2 * s.tile), tiles(s.M, s.tile), s.B),
+                grid=lambda s: (tiles(s.pixels, _pixels_a_thread(s) * s.tile), tiles(s.M, s.tile), s.B),
                 block=lambda s: (s.tile, s.tile, 1),
-                shared=lambda s: 6 * s.tile**2,
+                shared=lambda s: {"storage": 8, "half_sum": 4}.get(s.step, 6) * s.tile**2,
             ),
         ),
         options={"tile": _TILE},
         defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
-        rounding=lambda options: Rounding(_FP16, _FP32, part=_FP16, part_terms=options["tile"]),
+        rounding=lambda options: {
+            "storage": Rounding(_FP16, _FP32),
+            "half_sum": Rounding(_FP16, _FP16),
+            "half2": Rounding(_FP16, _FP16),
+        }.get(options["step"], Rounding(_FP16, _FP32, part=_FP16, part_terms=options["tile"])),
+        steps={
+            "storage": "x, k and y are half, the tiles and the arithmetic stay float",
+            "half_sum": "tiles, products and sums are half, one product an instruction",
+            "half2": "two pixels share a half2: two products an instruction",
+        },
+        compared=({"tile": 8}, {"tile": 32}),
     ),
     Rung(
         8, "tensor_cores", "Tensor cores: a warp multiplies whole tiles",
@@ -376,15 +430,47 @@ LADDER = (
                 buffers=("x", "k", "y"),
                 grid=lambda s: (tiles(s.pixels, s.warps * s.wmma[1]), tiles(s.M, s.wmma[0]), s.B),
                 block=lambda s: (32, s.warps, 1),
-                shared=lambda s: 32 * s.wmma[0] + s.warps * (32 * s.wmma[1] + 4 * s.wmma[0] * s.wmma[1]),
+                shared=lambda s: (0 if s.step else 4 * _rows(s)) + 32 * s.wmma[0]
+                + s.warps * (32 * s.wmma[1] + 4 * s.wmma[0] * s.wmma[1]),
             ),
         ),
         options={
             "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _wmma_option),
             "warps": Option(4, "warps of a block", _warps_option),
         },
-        defines=lambda s: {"FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps},
+        defines=lambda s: {
+            "FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps, "ROWS": _rows(s),
+        },
         rounding=lambda options: Rounding(_FP16, _FP32),
+        steps={
+            "plain": "every element's indices are computed where it is loaded",
+            "pixel": "a lane's pixel is decoded once, before the loop",
+        },
+        compared=({"wmma": (8, 32, 16)}, {"wmma": (32, 8, 16)}, {"warps": 2}, {"warps": 8}),
+    ),
+    Rung(
+        9, "tuning", "Tuning: outputs a thread, and a kernel for each layer",
+        "A thread computes several rows in several maps from registers; how many is swept, layer by layer.",
+        calls=(
+            Call(
+                kernel="conv",
+                buffers=("x", "k", "y"),
+                grid=lambda s: (tiles(_columns(s), _tuned(s).block[0]), tiles(s.M, _maps_a_block(s)), s.B),
+                block=lambda s: (*_tuned(s).block, 1),
+                shared=lambda s: 4 * _tuned(s).channels * s.K**2 * (_maps_a_block(s) + 4),
+            ),
+        ),
+        options={
+            "rows": Option(None, "outputs below each other that a thread computes; at most Ho", _count_option),
+            "maps": Option(None, "output maps that a thread computes", _count_option),
+            "block": Option(None, "threads of a block (x, y): columns of outputs, groups of maps", _block_option),
+            "channels": Option(None, "input channels whose masks are in shared memory at a time", _count_option),
+        },
+        defines=lambda s: {
+            "FIXED_K": s.K, "FIXED_H": s.H, "FIXED_W": s.W, "ROWS": _tuned(s).rows, "MAPS": _tuned(s).maps,
+            "THREADS": _tuned(s).block[0], "GROUPS": _tuned(s).block[1], "CHANNELS": _tuned(s).channels,
+        },
+        base=3,
     ),
 )  # fmt: skip
 

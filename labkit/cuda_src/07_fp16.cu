@@ -1,10 +1,9 @@
 // 07 FP16: half the bytes, and two products an instruction.
 //
-// Idea      Store x, k and y as half. A half2 holds two neighbouring pixels, and __hfma2 multiplies and adds
-//           both at once.
-// Delta     from 06: half for float; a thread computes the pixels n and n+1. A half has 11 significant bits
-//           (2048 + 1 is 2048), so only the TILE products of one step are summed in half; the steps are
-//           summed in float.
+// Idea      A half has 11 significant bits: 2048 + 1 is 2048. So a half2 sums only the TILE products of one
+//           step, which is short enough to lose little, and the steps are summed in float.
+// Delta     from 06: half for float, and a thread computes the pixels n and n+1 with one __hfma2 a product.
+//           (from 07 half2: the sum has two levels.)
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / 2 TILE, M / TILE, B), block (TILE, TILE). Shared memory: 6 TILE^2 bytes.
 // Requires  M/TILE and B <= 65535; |y| < 65504, the largest half. Compiled once for each K and TILE.

@@ -1,15 +1,16 @@
 // 08 tensor cores: a warp multiplies whole tiles.
 //
 // Idea      WMMA multiplies a WM x 16 tile of k by a 16 x WN tile of u in one warp-wide operation: half
-//           inputs, and sums kept in float inside the tensor core.
+//           inputs, and sums kept in float inside the tensor core. What is left to the warp's lanes is to
+//           fill the tiles, so their indices are computed once and used again.
 // Delta     from 07: a warp, not a thread, owns a piece of y: WM maps of WN pixels. The WARPS warps of a
-//           block work on neighbouring pixels and share the tile of k. A lane always fills the same column of
-//           u_tile, so its pixel is decoded once.
+//           block work on neighbouring pixels and share the tile of k. (from 08 pixel: where row (c, p, q) of
+//           u begins does not depend on the pixel, so a block computes it once for each row.)
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / (WARPS WN), M / WM, B), block (32, WARPS).
-//           Shared memory: 32 WM + WARPS (32 WN + 4 WM WN) bytes. WM x WN is 16 x 16, 8 x 32 or 32 x 8.
+//           Shared memory: 4 ROWS + 32 WM + WARPS (32 WN + 4 WM WN) bytes. WM x WN is 16 x 16, 8 x 32 or 32 x 8.
 // Requires  M/WM and B <= 65535; |y| < 65504, the largest half; compute capability 7.0. Compiled once for
-//           each K.
+//           each K and ROWS, depth rounded up to whole tiles.
 
 #include <cuda_fp16.h>
 #include <mma.h>
@@ -24,6 +25,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
     __shared__ __align__(32) half k_tile[WM][DEPTH];        // WMMA loads and stores at 32-byte boundaries
     __shared__ __align__(32) half u_tile[WARPS][DEPTH][WN];
     __shared__ __align__(32) float y_tile[WARPS][WM][WN];
+    __shared__ int offset[ROWS];                            // of row r of u: from a window's first element
     const int Ho = H - K + 1, Wo = W - K + 1;
     const int pixels = Ho * Wo, depth = C * K * K;          // y [M,pixels] = k [M,depth] u [depth,pixels]
     const int lane = threadIdx.x, warp = threadIdx.y;
@@ -35,7 +37,15 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
     x += (size_t)b * C * H * W;
     y += (size_t)b * M * pixels;
 
-    const int h = n / Wo, w = n % Wo;
+    // A pixel beyond the last reads the last one's window, a row beyond depth the first row: what they add is
+    // not stored, or multiplied by the zeros in k_tile.
+    const int last = min(n, pixels - 1);
+    x += last / Wo * W + last % Wo;                         // the first element of my window
+    for (int row = warp * 32 + lane; row < ROWS; row += WARPS * 32) {
+        const int c = row / (K * K), p = row / K % K, q = row % K;
+        offset[row] = row < depth ? (c * H + p) * W + q : 0;
+    }
+    __syncthreads();                                        // all offsets are there
     const half zero = __float2half(0);
     wmma::fragment<wmma::matrix_a, WM, WN, DEPTH, half, wmma::row_major> k_fragment;
     wmma::fragment<wmma::matrix_b, WM, WN, DEPTH, half, wmma::row_major> u_fragment;
@@ -47,11 +57,8 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
             k_tile[i / DEPTH][i % DEPTH] = m < M && column < depth ? k[m * depth + column] : zero;
         }
         #pragma unroll
-        for (int i = lane / WN; i < DEPTH; i += 32 / WN) {
-            const int row = step + i;                       // of u: element (c, p, q) of a window
-            const int c = row / (K * K), p = row / K % K, q = row % K;
-            u_tile[warp][i][lane % WN] = row < depth && n < pixels ? x[(c * H + h + p) * W + w + q] : zero;
-        }
+        for (int i = lane / WN; i < DEPTH; i += 32 / WN)
+            u_tile[warp][i][lane % WN] = x[offset[step + i]];
         __syncthreads();                                    // both tiles are complete
         wmma::load_matrix_sync(k_fragment, &k_tile[0][0], DEPTH);
         wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
