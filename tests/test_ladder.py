@@ -53,13 +53,13 @@ def test_solution_opens_with_its_exercise(path):
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_signature_is_frozen(kernel):
-    """Three pointers and B, C, H, W, M, K in this order, in every kernel; a compile-time K leaves its place empty."""
+    """Three pointers and B, C, H, W, M, K in this order, in every kernel; what is known at compile time has no name."""
     signatures = re.findall(r"__global__\s+(?:__launch_bounds__\([^)]*\)\s*)?void (\w+)\(([^)]*)\)", kernel.source)
     assert [name for name, _ in signatures] == [call.kernel for call in kernel.rung.calls]
     for (_, parameters), call in zip(signatures, kernel.rung.calls, strict=True):
         words = [re.sub(r"\b(const|float|half|int|__restrict__)\b|[*\s]", "", each) for each in parameters.split(",")]
         assert words[:3] == list(call.buffers)
-        assert "".join(words[3:]) in ("BCHWMK", "BCHWM")
+        assert "".join(words[3:]) in ("BCHWMK", "BCHWM", "BCM")
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -85,7 +85,7 @@ def test_variants_of_a_page_are_the_rung_its_steps_and_what_it_compares():
 
 
 # ------------------------------------------------------------------------------------------------------- the diffs
-BUDGET = {2: 4, 3: 9, 4: 17, 5: 50, 6: 31, 7: 22, 8: 38}
+BUDGET = {2: 4, 3: 9, 4: 17, 5: 50, 6: 31, 7: 22, 8: 38, 9: 49}
 
 
 @pytest.mark.parametrize("number", NUMBERS[1:])
@@ -203,7 +203,7 @@ def test_variants_travel_to_other_processes(tmp_path):
 
 
 def test_io_dtypes():
-    assert [variant(n).io_dtype for n in NUMBERS] == [np.float32] * 6 + [np.float16] * 2
+    assert [variant(n).io_dtype for n in NUMBERS] == [np.float16 if n in (7, 8) else np.float32 for n in NUMBERS]
 
 
 # ------------------------------------------------------------------------------------------------------- the limits
@@ -257,6 +257,8 @@ def test_grids_cover_every_output_within_the_limits(layer, images, number):
     chosen = variant(number)
     last = chosen.launches(layer, images)[-1]
     outputs_a_thread = {7: 2, 8: chosen.options["wmma"][0] * chosen.options["wmma"][1] / 32 if number == 8 else 1}
+    if number == 9:
+        outputs_a_thread[9] = chosen.defines(layer)["ROWS"] * chosen.defines(layer)["MAPS"]
     assert last.threads * outputs_a_thread.get(number, 1) >= images * layer.M * layer.Ho * layer.Wo
     for launch in chosen.launches(layer, images):
         assert np.prod(launch.block) <= MAX_THREADS
