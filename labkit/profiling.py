@@ -106,7 +106,8 @@ class Profile:
         name : str
             A column of `counts`, or Nsight Compute's name.
         which : int or str, optional
-            A rung's number, a variant's label or a kernel's name; may be left out where there is but one.
+            A rung's number, of several variants of a rung its own kernel with default options; a variant's label; or a
+            kernel's name. It may be left out where there is but one.
 
         Raises
         ------
@@ -121,8 +122,10 @@ class Profile:
         by = counts.columns[0]
         rows = counts
         if which is not None:
-            rows = counts[counts["rung"] == which] if isinstance(which, int) and "rung" in counts else (
-                counts[counts[by] == which])  # fmt: skip
+            of_rung = isinstance(which, int) and "rung" in counts
+            rows = counts[counts["rung" if of_rung else by] == which]
+            if of_rung and len(rows) > 1:  # beside its sub-steps: the rung's own kernel with its default options
+                rows = rows[~rows[by].str.contains(",")]
         if len(rows) != 1:
             known = ", ".join(f"{each}" for each in counts[by])
             raise LabError(f"{len(rows)} rows of this profile are {which!r}; it has {known}")

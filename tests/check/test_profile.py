@@ -54,6 +54,13 @@ def test_global_traffic_is_what_ncu_counts(first_rungs, rung):
         assert first_rungs.value(name, rung) == pytest.approx(theirs[name], rel=0.01), name
 
 
+def test_a_rungs_number_is_its_own_kernel_beside_its_steps():
+    profile = labkit.profile([3, labkit.variant(3, step="rolled")], labkit.Layer("small", 1, 9, 9, 1, 3), engine="cpu")
+    assert profile.value("global_load_requests", 3) == profile.value("global_load_requests", "03 registers")
+    with pytest.raises(LabError, match="0 rows of this profile are 2"):
+        profile.value("global_load_requests", 2)
+
+
 def test_a_ratio_of_two_rungs(first_rungs):
     assert first_rungs.ratio("global_sectors", 1, 4) == pytest.approx(846_400 / 25_100, rel=0.01)
     assert first_rungs.ratio(nsight.COUNTED["global_store_requests"], 1, 3) == 50
