@@ -1,12 +1,12 @@
 // 04 columns: the tile is loaded in column order, threadIdx.x walks down its rows.
 //
-// Idea      What the load order is worth. The same inputs go to the same places of the same tile; only which
-//           thread carries which has changed. A warp's lanes now lie a row of the image apart.
+// Idea      What the load order is worth. The same inputs go to the same places of the same tile; only
+//           which thread carries which has changed. A warp's lanes now lie a row of the image apart.
 // Delta     from 04: the two load loops have swapped threadIdx.x and threadIdx.y.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (tiles of an output map, M, B), block (TILE, TILE). Shared memory: 4 (TILE+K-1)^2 bytes.
-// Requires  M*C*K*K <= 16384: a device has 64 KB of constant memory. M and B <= 65535. Compiled once for each
-//           K and TILE.
+// Requires  M*C*K*K <= 16384: a device has 64 KB of constant memory. M and B <= 65535. Compiled once for
+//           each K and TILE.
 
 __constant__ float mask[16384];    // [M,C,K,K], 64 KB: all there is
 

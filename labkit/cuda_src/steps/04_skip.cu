@@ -1,12 +1,13 @@
 // 04 skip: a thread without an output loads for the others, but sums nothing.
 //
-// Idea      A thread of 03 without an output left at the top. In 04 all must reach the barriers, so it stays, and
-//           computes a sum that nobody stores. Where a whole warp lies outside of the map, that work can go.
+// Idea      A thread of 03 without an output left at the top. In 04 all have to reach the barriers, so it
+//           stays and computes a sum that nobody stores. Where a whole warp lies outside of the map, that
+//           can go.
 // Delta     from 04: the guard stands before the sum, too. The barriers stay outside of it.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (tiles of an output map, M, B), block (TILE, TILE). Shared memory: 4 (TILE+K-1)^2 bytes.
-// Requires  M*C*K*K <= 16384: a device has 64 KB of constant memory. M and B <= 65535. Compiled once for each
-//           K and TILE.
+// Requires  M*C*K*K <= 16384: a device has 64 KB of constant memory. M and B <= 65535. Compiled once for
+//           each K and TILE.
 
 __constant__ float mask[16384];    // [M,C,K,K], 64 KB: all there is
 
