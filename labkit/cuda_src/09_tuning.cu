@@ -1,7 +1,7 @@
 // 09 tuning: a thread computes ROWS outputs in each of MAPS maps, and the sizes fit the layer.
 //
 // Idea      A thread keeps MAPS x ROWS sums. An input in a register then serves up to K outputs below each
-//           other, in MAPS maps; a mask element serves ROWS outputs. How many of each pays depends on the layer.
+//           other, in MAPS maps; a mask element serves ROWS outputs. What pays depends on the layer.
 // Delta     from 03: MAPS x ROWS sums; a column of ROWS + K - 1 inputs in registers; the block's masks in
 //           shared memory, a thread's MAPS side by side; H and W known to the compiler, too.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
