@@ -46,6 +46,7 @@ def test_solution(path):
         (1, {"block": (32, 8)}),
         (2, {"block": (7, 5)}),
         (3, {"block": (1, 64)}),
+        (4, {"tile": 4}),  # K = 7 is wider than the tile
         (4, {"tile": 8}),
         (4, {"tile": 27}),
         (4, {"tile": 32}),
