@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Measure the layers with chunks and streams on the GPU at hand, for data/streams/.
+
+    python scripts/record_streams.py            data/streams/<device>.csv and <device>-timelines.csv
+    python scripts/record_streams.py --out DIR  keep them somewhere else
+
+Rows replace older ones of the same variant, layer, batch and configuration; the files are written after each layer.
+"""
+
+import argparse
+import datetime
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import pandas as pd
+
+import labkit
+from labkit.checker import TEST_SHAPES
+from labkit.paths import data_dir
+from labkit.streaming import KEY, Pipeline, bench_cases, busy_ms, host_arrays, record_rows
+
+CHUNKS = [100, 200, 500, 1000, 2000, 5000, 10000]
+STREAMS = [1, 2, 3, 4, 8]
+GROWING = (40, 80, 160, 320, 640, 1280, 2560, 4920)
+SMALL = {100: [10, 25, 50, 100], 1000: [50, 100, 250, 500, 1000]}  # chunks at the course's smaller batches
+PRESETS = {"lenet86": labkit.LENET86, "lenet72": labkit.LENET72}
+
+
+def case(chunk, streams, pinned=True, order="depth") -> dict:
+    """A configuration."""
+    return {"chunk": chunk, "streams": streams, "pinned": pinned, "order": order}
+
+
+def sweep(variant, layer, full: bool) -> pd.DataFrame:
+    """All configurations of one layer, at B = 10 000 and below; a few for a variant that stands beside."""
+    if not full:
+        cases = [case(chunk, streams) for chunk in (200, 500, 1000, 10000) for streams in (1, 3)]
+        return bench_cases(variant, layer, 10_000, cases)
+    cases = [case(chunk, streams) for chunk in CHUNKS for streams in STREAMS]
+    cases += [case(chunk, 3, order="breadth") for chunk in (100, 1000)]
+    cases += [case(GROWING, streams) for streams in (2, 3)]
+    cases += [case(1000, streams, False) for streams in STREAMS]
+    cases += [case(chunk, 3, False) for chunk in (100, 500, 5000, 10000)]
+    cases += [case(1000, 3, False, "breadth")]
+    tables = [bench_cases(variant, layer, 10_000, cases)]
+    for batch, chunks in SMALL.items():
+        cases = [case(chunk, streams) for chunk in chunks for streams in (1, 3)] + [case(batch, 1, False)]
+        tables.append(bench_cases(variant, layer, batch, cases))
+    return pd.concat(tables, ignore_index=True)
+
+
+def timelines(variant, layer, batch=10_000, chunk=1000) -> pd.DataFrame:
+    """What a chart of one run shows: one stream, three, and three from ordinary memory."""
+    parts = []
+    for pinned, counts in ((True, (1, 3)), (False, (3,))):
+        host = host_arrays(layer, batch, variant.io_dtype, pinned)
+        host[0].fill(1)
+        k = np.ones(layer.k_shape, np.float32)
+        for streams in counts:
+            with Pipeline(variant, layer, batch, chunk, streams, pinned, host=host) as pipeline:
+                for _ in range(3):
+                    pipeline.run(k=k)
+                about = {"label": variant.label, "layer": layer.name, "batch": batch, "pinned": pinned,
+                         "streams": streams, "order": "depth", "chunk_images": chunk}  # fmt: skip
+                parts.append(pipeline.timeline.assign(**about))
+                if pinned and streams == 3:
+                    compare_with_cupti(pipeline, k)
+    return pd.concat(parts, ignore_index=True)
+
+
+def compare_with_cupti(pipeline, k) -> None:
+    """The events' busy times beside those of NVIDIA's tracing interface, for the same run."""
+    try:
+        with labkit.trace() as trace:
+            pipeline.run(k=k)
+    except labkit.LabError as error:
+        print(f"no comparison with CUPTI: {error}")
+        return
+    events, records = busy_ms(pipeline.timeline), trace.records
+    large = records[(records["kind"] == "kernel") | (records["bytes"] > 1e5)]
+    names = {"HtoD": "copy in", "DtoH": "copy out"}
+    kinds = large["name"].map(names).fillna("kernel").where(large["kind"] != "api")
+    for what, group in large.groupby(kinds):
+        line = pd.DataFrame({"what": what, "start_ms": group["start_ms"],
+                             "end_ms": group["start_ms"] + group["duration_ms"]})  # fmt: skip
+        print(f"  {what}: events {events[what]:.3f} ms, CUPTI {busy_ms(line)[what]:.3f} ms, {len(group)} records")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--out", type=Path, default=data_dir() / "streams", help="folder of the files")
+    parser.add_argument("--rungs", type=int, nargs=2, default=(3, 6), metavar=("ONE", "TWO"),
+                        help="whose kernel computes layers 1 and layers 2")  # fmt: skip
+    parser.add_argument("--beside", type=int, nargs="*", default=(8,), help="rungs measured in few configurations")
+    parser.add_argument("--networks", nargs="+", choices=PRESETS, default=list(PRESETS))
+    chosen = parser.parse_args()
+
+    begin = time.perf_counter()
+    here = labkit.device()
+    if here.engine != "gpu":
+        print(f"{here.name} is no GPU: nothing to record")
+        return 1
+    main_variants = [labkit.variant(number) for number in chosen.rungs]
+    beside = [labkit.variant(number) for number in chosen.beside]
+    variants = list(dict.fromkeys([*main_variants, *beside]))
+    layers = [layer for name in chosen.networks for layer in PRESETS[name]]
+    shapes = {shape for shape, _ in TEST_SHAPES}
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [pool.submit(variant.precompile, each) for variant in variants for each in {*shapes, *layers}]
+        for job in jobs:
+            job.result()
+    for variant in variants:
+        labkit.check(variant)
+    about = {"date": datetime.date.today().isoformat(), "software": here.software}
+    lines = ["label", "layer", "batch", "pinned", "streams", "order", "chunk_images"]
+    for number, layer in enumerate(layers):
+        variant = main_variants[number % 2]
+        start = time.perf_counter()
+        table = pd.concat([sweep(variant, layer, True), *(sweep(each, layer, False) for each in beside)])
+        path = record_rows(chosen.out / f"{here.slug}.csv", table.assign(**about), KEY)
+        record_rows(chosen.out / f"{here.slug}-timelines.csv",
+                    timelines(variant, layer).assign(device=here.name, **about), ["device", *lines])  # fmt: skip
+        print(f"{layer.name}: {time.perf_counter() - start:.1f} s, {time.perf_counter() - begin:.1f} s in all")
+        shown = ["label", "batch", "pinned", "streams", "order", "chunk", "sizes", "layer_ms", "steady_ms",
+                 "in_ms", "kernel_ms", "out_ms", "overlap"]  # fmt: skip
+        print(table[shown].round(3).to_string(index=False), flush=True)
+        print("page-locking, staging [ms]", table[["batch", "pin_ms", "stage_ms"]].drop_duplicates().to_dict("records"))
+    print("recorded in", path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
