@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 
@@ -109,6 +109,11 @@ class Variant:
     def step(self) -> str | None:
         """The sub-step in the rung's place, if one was chosen."""
         return self.options.get("step")
+
+    @property
+    def library(self) -> bool:
+        """Whether cuBLAS computes a part of it: that takes an NVIDIA GPU."""
+        return any(call.library(SimpleNamespace(**self.options)) for call in self.rung.calls)
 
     @property
     def file_name(self) -> str:
@@ -271,10 +276,17 @@ def variant(number: int, source: str | Path | None = None, **options) -> Variant
 
 
 def variants(number: int) -> list[Variant]:
-    """All that a rung's page compares: the rung itself, its sub-steps in order, and its options `compared`."""
+    """All that a rung's page compares and this machine can run: the rung, its sub-steps in order, its options
+    `compared`. What cuBLAS computes is left out where there is none."""
     chosen = rung(number)
     several = [{}, *({"step": step} for step in chosen.steps), *chosen.compared]
-    return [variant(number, **options) for options in several]
+    found = [variant(number, **options) for options in several]
+    if any(each.library for each in found):
+        from labkit.cuda import cublas
+
+        if cublas.missing():
+            return [each for each in found if not each.library]
+    return found
 
 
 def solution(exercise: str) -> Path:
@@ -365,6 +377,13 @@ def _module(variant: Variant, defines: dict[str, int]):
     return _modules[key]
 
 
+def _product():
+    from labkit.cuda import cublas
+
+    cublas.prepare()
+    return cublas.product
+
+
 # ------------------------------------------------------------------------------------------------------ plans
 class Plan:
     """A variant made ready for one layer and one batch: compiled, buffers allocated, launches written down.
@@ -393,7 +412,8 @@ class Plan:
     Raises
     ------
     LabError
-        If the batch is no positive integer, or the variant does not support the layer.
+        If the batch is no positive integer, the variant does not support the layer, or wants cuBLAS where there
+        is none.
     labkit.cuda.driver.MemoryError
         If the device's memory does not suffice.
     """
@@ -422,6 +442,7 @@ class Plan:
 
         functions = {name: module.get_function(name).prepare(SIGNATURE) for name in variant.kernels}
         self.functions = functions
+        options, product = SimpleNamespace(**variant.options), _product() if variant.library else None
         x_step = size * layer.C * layer.H * layer.W  # bytes an image
         y_step = size * layer.M * layer.Ho * layer.Wo
         launches, self._calls = [], []
@@ -438,7 +459,7 @@ class Plan:
                 pointers = (where[name] for name in step.buffers)
                 dynamic = launch.shared if variant._dynamic_shared else 0
                 launches.append(launch)
-                call = functions[launch.kernel].prepared_async_call
+                call = product if step.library(options) else functions[launch.kernel].prepared_async_call
                 self._calls.append((call, launch.grid, launch.block, (*pointers, *sizes), dynamic))
         self.launches = tuple(launches)
 

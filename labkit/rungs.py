@@ -54,6 +54,8 @@ class Call:
     grid, block, shared : callable
         Of the scope `s`: C, H, W, M, K, Ho, Wo, B (images of this launch), pixels = Ho Wo, depth = C K K, and
         the variant's options by name. `shared` is the block's shared memory in bytes.
+    library : callable
+        Of the scope: whether cuBLAS computes this call, a product of u and k, in the kernel's place.
     """
 
     kernel: str
@@ -61,6 +63,7 @@ class Call:
     grid: Callable
     block: Callable
     shared: Callable = lambda s: 0
+    library: Callable = lambda s: False
 
 
 @dataclass(frozen=True)
@@ -374,11 +377,22 @@ LADDER = (
                 grid=lambda s: (tiles(s.pixels, s.tile), tiles(s.M, s.tile), s.B),
                 block=lambda s: (s.tile, s.tile, 1),
                 shared=lambda s: 8 * s.tile**2,
+                library=lambda s: s.gemm == "cublas",
             ),
         ),
-        options={"tile": _TILE, "block": Option(256, "threads of a block of im2col", _threads_option)},
+        options={
+            "tile": _TILE,
+            "block": Option(256, "threads of a block of im2col", _threads_option),
+            "gemm": Option(None, "cublas has NVIDIA's library multiply, on a GPU", _gemm_option),
+        },
         defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
         scratch=lambda s: 4 * s.depth * s.pixels,
+        steps={"skip": "Warps without an output leave the product out: what a tile that is not full costs."},
+        compared=(
+            *({"tile": tile, "block": block} for tile in (16, 32) for block in (64, 128, 256, 512)
+              if (tile, block) != (16, 256)),
+            {"gemm": "cublas"},
+        ),
     ),
     Rung(
         6, "fusion", "Fusion: the matrix that is never written",
@@ -394,6 +408,11 @@ LADDER = (
         ),
         options={"tile": _TILE},
         defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
+        steps={
+            "divide": "K is known at run time alone: what the divisions by it cost.",
+            "skip": "Warps without an output leave the product out.",
+        },
+        compared=({"tile": 8}, {"tile": 32}),
     ),
     Rung(
         7, "fp16", "FP16: half the bytes, two products an instruction",

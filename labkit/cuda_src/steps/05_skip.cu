@@ -1,0 +1,70 @@
+// 05 skip: warps without an output leave the product out.
+//
+// Idea      A tile has TILE rows and y has M. Where M is smaller, whole warps multiply zeros for rows that
+//           do not exist. They still have to load their part of u_tile and to meet the others at the
+//           barriers, but the product they can leave out.
+// Delta     from 05: a condition before gemm's inner loop.
+// Shapes    x [B,C,H,W], k [M,C,K,K], u [B,C*K*K,Ho*Wo], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo
+//           = W-K+1.
+// Launch    im2col: grid (pixels / block, C, B), block (256).   x, k, u
+//           gemm:   grid (pixels / TILE, M / TILE, B), block (TILE, TILE).   u, k, y. Shared memory: 8
+//                   TILE^2 bytes.
+// Requires  C, M/TILE and B <= 65535. The host calls both for as many images at a time as u has room for.
+
+extern "C" __global__
+void im2col(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ u,
+            int B, int C, int H, int W, int M, int)
+{
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
+    const int Ho = H - K + 1, Wo = W - K + 1;
+    const int pixels = Ho * Wo;
+    const int n = blockIdx.x * blockDim.x + threadIdx.x;    // my output pixel, a column of u
+    const int c = blockIdx.y;
+    const int b = blockIdx.z;
+    if (n >= pixels) return;
+
+    // From here on x is channel c of image b and u starts at that channel's first row.
+    x += ((size_t)b * C + c) * H * W;
+    u += ((size_t)b * C + c) * K * K * pixels;
+
+    const int h = n / Wo, w = n % Wo;
+    #pragma unroll
+    for (int p = 0; p < K; ++p)
+        #pragma unroll
+        for (int q = 0; q < K; ++q)
+            u[(p * K + q) * pixels + n] = x[(h + p) * W + w + q];
+}
+
+extern "C" __global__
+void gemm(const float *__restrict__ u, const float *__restrict__ k, float *__restrict__ y,
+          int B, int C, int H, int W, int M, int)
+{
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
+    __shared__ float k_tile[TILE][TILE], u_tile[TILE][TILE];
+    const int Ho = H - K + 1, Wo = W - K + 1;
+    const int pixels = Ho * Wo, depth = C * K * K;          // y [M,pixels] = k [M,depth] u [depth,pixels]
+    const int n = blockIdx.x * TILE + threadIdx.x;
+    const int m = blockIdx.y * TILE + threadIdx.y;
+    const int b = blockIdx.z;
+
+    // From here on u and y are the matrices of image b.
+    u += (size_t)b * depth * pixels;
+    y += (size_t)b * M * pixels;
+
+    float sum = 0;
+    for (int step = 0; step < depth; step += TILE) {
+        const int column = step + threadIdx.x;              // of k
+        k_tile[threadIdx.y][threadIdx.x] = m < M && column < depth ? k[m * depth + column] : 0;
+        const int row = step + threadIdx.y;                 // of u
+        u_tile[threadIdx.y][threadIdx.x] = row < depth && n < pixels ? u[row * pixels + n] : 0;
+        __syncthreads();                                    // both tiles are complete
+        if (m < M) {                                        // else the row is none, and the sum nobody's
+            #pragma unroll
+            for (int i = 0; i < TILE; ++i)
+                sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
+        }
+        __syncthreads();                                    // nobody reads them any more: next step
+    }
+    if (m < M && n < pixels)
+        y[m * pixels + n] = sum;
+}

@@ -1,0 +1,42 @@
+// 06 divide: K is known at run time alone, and the divisions by it are divisions.
+//
+// Idea      What does the index of an element of u cost? A GPU has no instruction that divides integers. By
+//           a constant the compiler divides with a multiplication and a shift. By a variable it needs a
+//           whole sequence of instructions, and here that comes three times a step: by K*K, and twice by K.
+// Delta     from 06: K is the argument again.
+// Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
+// Launch    grid (pixels / TILE, M / TILE, B), block (TILE, TILE). Shared memory: 8 TILE^2 bytes.
+// Requires  M/TILE and B <= 65535. Compiled once for each TILE; K may be any.
+
+extern "C" __global__
+void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
+          int B, int C, int H, int W, int M, int K)
+{
+    __shared__ float k_tile[TILE][TILE], u_tile[TILE][TILE];
+    const int Ho = H - K + 1, Wo = W - K + 1;
+    const int pixels = Ho * Wo, depth = C * K * K;          // y [M,pixels] = k [M,depth] u [depth,pixels]
+    const int n = blockIdx.x * TILE + threadIdx.x;
+    const int m = blockIdx.y * TILE + threadIdx.y;
+    const int b = blockIdx.z;
+
+    // From here on x is image b and y its output.
+    x += (size_t)b * C * H * W;
+    y += (size_t)b * M * pixels;
+
+    const int h = n / Wo, w = n % Wo;
+    float sum = 0;
+    for (int step = 0; step < depth; step += TILE) {
+        const int column = step + threadIdx.x;              // of k
+        k_tile[threadIdx.y][threadIdx.x] = m < M && column < depth ? k[m * depth + column] : 0;
+        const int row = step + threadIdx.y;                 // of u: element (c, p, q) of a window
+        const int c = row / (K * K), p = row / K % K, q = row % K;
+        u_tile[threadIdx.y][threadIdx.x] = row < depth && n < pixels ? x[(c * H + h + p) * W + w + q] : 0;
+        __syncthreads();                                    // both tiles are complete
+        #pragma unroll
+        for (int i = 0; i < TILE; ++i)
+            sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
+        __syncthreads();                                    // nobody reads them any more: next step
+    }
+    if (m < M && n < pixels)
+        y[m * pixels + n] = sum;
+}
