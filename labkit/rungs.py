@@ -134,6 +134,19 @@ def _count_option(name, value):
     return value if value is None else int(value)
 
 
+def _gemm_option(name, value):
+    """Who multiplies."""
+    if value not in (None, "cublas"):
+        raise LabError(f'{name}={value!r}: "cublas" has NVIDIA\'s library multiply; leave it out for the rung\'s kernel')
+    return value
+
+
+def _count_option(name, value):
+    if not _positive(value):
+        raise LabError(f"{name}={value!r}: a positive integer")
+    return int(value)
+
+
 WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 
 
