@@ -460,15 +460,19 @@ LADDER = (
             Call(
                 kernel="conv",
                 buffers=("x", "k", "y"),
-                grid=lambda s: (tiles(s.pixels, s.warps * s.wmma[1]), tiles(s.M, s.wmma[0]), s.B),
+                grid=lambda s: (
+                    tiles(s.pixels, s.warps * s.wmma[1] * (1 if s.step else s.turns)), tiles(s.M, s.wmma[0]), s.B,
+                ),
                 block=lambda s: (32, s.warps, 1),
-                shared=lambda s: (0 if s.step else 4 * _rows(s)) + 32 * s.wmma[0]
+                shared=lambda s: {"plain": 0, "pixel": 0}.get(s.step, 4 * _rows(s))
+                + 2 * s.wmma[0] * (16 if s.step else _rows(s) + 8)
                 + s.warps * (32 * s.wmma[1] + 4 * s.wmma[0] * s.wmma[1]),
             ),
         ),
         options={
             "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _wmma_option),
             "warps": Option(4, "warps of a block", _warps_option),
+            "turns": Option(8, "tiles of pixels that a warp computes one after the other", _count_option),
         },
         defines=lambda s: {
             "FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps, "ROWS": _rows(s),
@@ -477,8 +481,11 @@ LADDER = (
         steps={
             "plain": "every element's indices are computed where it is loaded",
             "pixel": "a lane's pixel is decoded once, before the loop",
+            "table": "where a row of u begins is computed once for a block, and looked up",
         },
-        compared=({"wmma": (8, 32, 16)}, {"wmma": (32, 8, 16)}, {"warps": 2}, {"warps": 8}),
+        compared=(
+            {"wmma": (8, 32, 16)}, {"wmma": (32, 8, 16)}, {"turns": 1}, {"turns": 2}, {"turns": 4}, {"turns": 16},
+        ),
     ),
     Rung(
         9, "tuning", "Tuning: outputs a thread, and a kernel for each layer",

@@ -1,16 +1,16 @@
 // 08 tensor cores: a warp multiplies whole tiles.
 //
 // Idea      WMMA multiplies a WM x 16 tile of k by a 16 x WN tile of u in one warp-wide operation: half
-//           inputs, and sums kept in float inside the tensor core. What is left to the warp's lanes is to
-//           fill the tiles, so their indices are computed once and used again.
-// Delta     from 07: a warp, not a thread, owns a piece of y: WM maps of WN pixels. The WARPS warps of a
-//           block work on neighbouring pixels and share the tile of k. (from 08 pixel: where row (c, p, q) of
-//           u begins does not depend on the pixel, so a block computes it once for each row.)
+//           inputs, and sums kept in float inside the tensor core. What is left to the lanes is to fill the
+//           tiles, so whatever is the same for all pixels is made once and used again.
+// Delta     from 07: a warp, not a thread, owns a piece of y: WM maps of WN pixels. A block prepares its rows
+//           of the mask and the offsets of the rows of u, then its WARPS warps walk over the pixels, each on
+//           its own: no barrier in the loop. (from 08 table: the walk, and the whole mask in k_tile.)
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
-// Launch    grid (pixels / (WARPS WN), M / WM, B), block (32, WARPS).
-//           Shared memory: 4 ROWS + 32 WM + WARPS (32 WN + 4 WM WN) bytes. WM x WN is 16 x 16, 8 x 32 or 32 x 8.
+// Launch    grid (pixels / (turns WARPS WN), M / WM, B), block (32, WARPS); WM x WN is 16 x 16, 8 x 32 or
+//           32 x 8. Shared memory: 4 ROWS + 2 WM (ROWS + 8) + WARPS (32 WN + 4 WM WN) bytes, at most 48 KB.
 // Requires  M/WM and B <= 65535; |y| < 65504, the largest half; compute capability 7.0. Compiled once for
-//           each K and ROWS, depth rounded up to whole tiles.
+//           each K and ROWS, the depth C K K in whole tiles.
 
 #include <cuda_fp16.h>
 #include <mma.h>
@@ -22,14 +22,13 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
 {
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     constexpr int DEPTH = 16;                               // of one WMMA
-    __shared__ __align__(32) half k_tile[WM][DEPTH];        // WMMA loads and stores at 32-byte boundaries
-    __shared__ __align__(32) half u_tile[WARPS][DEPTH][WN];
+    __shared__ __align__(32) half k_tile[WM][ROWS + 8];     // 8 more: the rows begin in different banks
+    __shared__ __align__(32) half u_tile[WARPS][DEPTH][WN]; // WMMA loads and stores at 32-byte boundaries
     __shared__ __align__(32) float y_tile[WARPS][WM][WN];
-    __shared__ int offset[ROWS];                            // of row r of u: from a window's first element
+    __shared__ int offset[ROWS];                            // of a row of u, from a window's first element
     const int Ho = H - K + 1, Wo = W - K + 1;
     const int pixels = Ho * Wo, depth = C * K * K;          // y [M,pixels] = k [M,depth] u [depth,pixels]
     const int lane = threadIdx.x, warp = threadIdx.y;
-    const int n = (blockIdx.x * WARPS + warp) * WN + lane % WN;
     const int m0 = blockIdx.y * WM;
     const int b = blockIdx.z;
 
@@ -37,38 +36,45 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
     x += (size_t)b * C * H * W;
     y += (size_t)b * M * pixels;
 
-    // A pixel beyond the last reads the last one's window, a row beyond depth the first row: what they add is
-    // not stored, or multiplied by the zeros in k_tile.
-    const int last = min(n, pixels - 1);
-    x += last / Wo * W + last % Wo;                         // the first element of my window
+    // Once for all pixels: the mask's rows, filled up with zeros, and the offsets.
+    const half zero = __float2half(0);
+    for (int i = warp * 32 + lane; i < WM * ROWS; i += WARPS * 32) {
+        const int m = m0 + i / ROWS, column = i % ROWS;
+        k_tile[i / ROWS][column] = m < M && column < depth ? k[m * depth + column] : zero;
+    }
     for (int row = warp * 32 + lane; row < ROWS; row += WARPS * 32) {
         const int c = row / (K * K), p = row / K % K, q = row % K;
         offset[row] = row < depth ? (c * H + p) * W + q : 0;
     }
-    __syncthreads();                                        // all offsets are there
-    const half zero = __float2half(0);
+    __syncthreads();
+
     wmma::fragment<wmma::matrix_a, WM, WN, DEPTH, half, wmma::row_major> k_fragment;
     wmma::fragment<wmma::matrix_b, WM, WN, DEPTH, half, wmma::row_major> u_fragment;
     wmma::fragment<wmma::accumulator, WM, WN, DEPTH, float> sum;
-    wmma::fill_fragment(sum, 0.0f);
-    for (int step = 0; step < depth; step += DEPTH) {
-        for (int i = warp * 32 + lane; i < WM * DEPTH; i += WARPS * 32) {
-            const int m = m0 + i / DEPTH, column = step + i % DEPTH;
-            k_tile[i / DEPTH][i % DEPTH] = m < M && column < depth ? k[m * depth + column] : zero;
+    for (int n0 = (blockIdx.x * WARPS + warp) * WN; n0 < pixels; n0 += gridDim.x * WARPS * WN) {
+        const int n = n0 + lane % WN;
+        const int last = min(n, pixels - 1);                // beyond the map: the last pixel's window
+        const int first = last / Wo * W + last % Wo;        // element of the window
+        wmma::fill_fragment(sum, 0.0f);
+        for (int step = 0; step < depth; step += DEPTH) {
+            half column[WN / 2];                            // the lane's share of the tile
+            #pragma unroll
+            for (int i = 0; i < WN / 2; ++i)
+                column[i] = x[first + offset[step + i * 32 / WN + lane / WN]];
+            #pragma unroll
+            for (int i = 0; i < WN / 2; ++i)                // all loads are under way before the first store
+                u_tile[warp][i * 32 / WN + lane / WN][lane % WN] = column[i];
+            __syncwarp();                                   // the warp's tile is complete
+            wmma::load_matrix_sync(k_fragment, &k_tile[0][step], ROWS + 8);
+            wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
+            wmma::mma_sync(sum, k_fragment, u_fragment, sum);
+            __syncwarp();                                   // nobody reads it any more: next step
         }
-        #pragma unroll
-        for (int i = lane / WN; i < DEPTH; i += 32 / WN)
-            u_tile[warp][i][lane % WN] = x[offset[step + i]];
-        __syncthreads();                                    // both tiles are complete
-        wmma::load_matrix_sync(k_fragment, &k_tile[0][0], DEPTH);
-        wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
-        wmma::mma_sync(sum, k_fragment, u_fragment, sum);
-        __syncthreads();                                    // nobody reads them any more: next step
+        // Which lane holds which element of a fragment is not documented: go through shared memory.
+        wmma::store_matrix_sync(&y_tile[warp][0][0], sum, WN, wmma::mem_row_major);
+        __syncwarp();
+        for (int i = lane / WN; i < WM && m0 + i < M; i += 32 / WN)
+            if (n < pixels)
+                y[(m0 + i) * pixels + n] = __float2half(y_tile[warp][i][lane % WN]);
     }
-    // Which lane holds which element of a fragment is not documented: go through shared memory.
-    wmma::store_matrix_sync(&y_tile[warp][0][0], sum, WN, wmma::mem_row_major);
-    __syncwarp();
-    for (int i = lane / WN; i < WM; i += 32 / WN)
-        if (m0 + i < M && n < pixels)
-            y[(m0 + i) * pixels + n] = __float2half(y_tile[warp][i][lane % WN]);
 }

@@ -2,7 +2,8 @@
 //
 // Idea      A lane always fills the same column of u_tile: its pixel and its place in the image do not change
 //           from step to step, so they are computed before the loop.
-// Delta     from 08 plain: lane / WN and lane % WN are a lane's row and column; n, h and w move out of the loop.
+// Delta     from 08 plain: lane / WN and lane % WN are a lane's row and column; n, h and w move out of the
+//           loop.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / (WARPS WN), M / WM, B), block (32, WARPS).
 //           Shared memory: 32 WM + WARPS (32 WN + 4 WM WN) bytes. WM x WN is 16 x 16, 8 x 32 or 32 x 8.
@@ -40,13 +41,15 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
     wmma::fragment<wmma::accumulator, WM, WN, DEPTH, float> sum;
     wmma::fill_fragment(sum, 0.0f);
     for (int step = 0; step < depth; step += DEPTH) {
-        for (int i = warp * 32 + lane; i < WM * DEPTH; i += WARPS * 32) {
-            const int m = m0 + i / DEPTH, column = step + i % DEPTH;
-            k_tile[i / DEPTH][i % DEPTH] = m < M && column < depth ? k[m * depth + column] : zero;
+        #pragma unroll
+        for (int j = 0; j < WM * DEPTH; j += WARPS * 32) {
+            const int i = j + warp * 32 + lane, m = m0 + i / DEPTH, column = step + i % DEPTH;
+            if (i < WM * DEPTH)
+                k_tile[i / DEPTH][i % DEPTH] = m < M && column < depth ? k[m * depth + column] : zero;
         }
         #pragma unroll
-        for (int i = lane / WN; i < DEPTH; i += 32 / WN) {
-            const int row = step + i;                       // of u: element (c, p, q) of a window
+        for (int j = 0; j < DEPTH; j += 32 / WN) {
+            const int i = j + lane / WN, row = step + i;    // of u: element (c, p, q) of a window
             const int c = row / (K * K), p = row / K % K, q = row % K;
             u_tile[warp][i][lane % WN] = row < depth && n < pixels ? x[(c * H + h + p) * W + w + q] : zero;
         }

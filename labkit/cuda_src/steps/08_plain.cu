@@ -40,12 +40,14 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
     wmma::fragment<wmma::accumulator, WM, WN, DEPTH, float> sum;
     wmma::fill_fragment(sum, 0.0f);
     for (int step = 0; step < depth; step += DEPTH) {
-        for (int i = warp * 32 + lane; i < WM * DEPTH; i += WARPS * 32) {
-            const int m = m0 + i / DEPTH, column = step + i % DEPTH;
-            k_tile[i / DEPTH][i % DEPTH] = m < M && column < depth ? k[m * depth + column] : zero;
+        #pragma unroll
+        for (int j = 0; j < WM * DEPTH; j += WARPS * 32) {
+            const int i = j + warp * 32 + lane, m = m0 + i / DEPTH, column = step + i % DEPTH;
+            if (i < WM * DEPTH)
+                k_tile[i / DEPTH][i % DEPTH] = m < M && column < depth ? k[m * depth + column] : zero;
         }
         for (int i = lane; i < DEPTH * WN; i += 32) {
-            const int row = step + i / WN, n = n0 + i % WN; // of u: element (c, p, q) of the window of pixel n
+            const int row = step + i / WN, n = n0 + i % WN; // of u: element (c, p, q) of pixel n's window
             const int c = row / (K * K), p = row / K % K, q = row % K;
             const int h = n / Wo, w = n % Wo;
             u_tile[warp][i / WN][i % WN] = row < depth && n < pixels ? x[(c * H + h + p) * W + w + q] : zero;
