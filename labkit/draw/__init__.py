@@ -2,7 +2,9 @@
 
 from labkit.draw.access import coalescing, sectors
 from labkit.draw.charts import op_times, time
+from labkit.draw.constant import constant_budget, constant_divergence, constant_reads
 from labkit.draw.evidence import bank_conflicts, banks, traffic
+from labkit.draw.gantt import chunk_sizes, gantt
 from labkit.draw.ideas import convolution, grid, images, network, tile
 from labkit.draw.roof import roofline
 from labkit.draw.rungs import ladder
@@ -10,8 +12,13 @@ from labkit.draw.rungs import ladder
 __all__ = [
     "bank_conflicts",
     "banks",
+    "chunk_sizes",
     "coalescing",
+    "constant_budget",
+    "constant_divergence",
+    "constant_reads",
     "convolution",
+    "gantt",
     "grid",
     "images",
     "ladder",
