@@ -1,0 +1,202 @@
+"""Charts of chunks and streams: when which step ran, and what the size of a chunk costs."""
+
+from collections.abc import Mapping
+
+from labkit.draw.charts import _end_labels
+from labkit.draw.style import AMBER, BLUE, CYCLE, HAIR, INK, MUTED, ORANGE, PAPER, SKY, SMALL, canvas, percent
+from labkit.draw.words import ms, need
+from labkit.errors import LabError
+from labkit.streaming import STEPS, busy_ms, overlap, span_ms
+
+COLORS = dict(zip(STEPS, (SKY, ORANGE, BLUE), strict=True))
+NAMES = dict(zip(STEPS, ("copies in", "kernels", "copies out"), strict=True))
+_BAR, _LANE = 11, 38  # pixels: a step's bar; a stream's lane holds three, one under the other
+_LEFT, _RIGHT = 104, 16
+_COLUMNS = ["stream", "what", "chunk", "start_ms", "end_ms"]
+
+
+def gantt(timeline, title=None, subtitle="", floor_ms=None, path=None):
+    """Copies and kernels of each stream over the time, and how busy each kind was.
+
+    Parameters
+    ----------
+    timeline : DataFrame, or mapping of str to DataFrame
+        As `Pipeline.timeline` and `schedule` give it: a row a chunk and step, with ``stream``, ``what``, ``chunk``,
+        ``start_ms`` and ``end_ms``. Several are drawn one under the other over one axis, named by the keys.
+    title : str, optional
+        In place of the message: which kind is the busiest.
+    subtitle : str
+        What was run, and on what.
+    floor_ms : float, optional
+        A time to mark: the link's floor.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
+
+    Raises
+    ------
+    LabError
+        If a column is missing or there is nothing to draw.
+    """
+    several = timeline if isinstance(timeline, Mapping) else {"": timeline}
+    for each in several.values():
+        need(each, _COLUMNS, "draw.gantt")
+    if not several or not all(len(each) for each in several.values()):
+        raise LabError("draw.gantt got no timeline with a step in it: run a pipeline with events first")
+    several = {name: each.assign(**{c: each[c] - each["start_ms"].min() for c in ("end_ms", "start_ms")})
+               for name, each in several.items()}  # fmt: skip
+    note = next((each.attrs["note"] for each in several.values() if each.attrs.get("note")), "")
+    end = max([*(each["end_ms"].max() for each in several.values()), floor_ms or 0])
+    heights = [24 * bool(name) + _LANE * each["stream"].nunique() + 3 * 22 + 34 for name, each in several.items()]
+    with canvas(86 + sum(heights) + 22, path=path) as page:
+        page.heading(title or _message(several), subtitle, note)
+        _legend(page, 66)
+        top, words = 84, []
+        for (name, each), height in zip(several.items(), heights, strict=True):
+            words.append(_panel(page, top, name, each, end, floor_ms, last=name == list(several)[-1]))
+            top += height
+        page.alt = f"Gantt chart of copies and kernels. {' '.join(words)}"
+        if floor_ms:
+            page.alt += f" Marked: the link’s floor, {ms(floor_ms)}."
+        page.plain = "Figure: Gantt chart of the copies and kernels on each stream"
+
+
+def _message(several):
+    each = list(several.values())[-1]
+    busy, span = busy_ms(each), span_ms(each)
+    what = busy.idxmax()
+    who = "the link works" if what != "kernel" else "the multiprocessors work"
+    way = {"copy in": " inwards", "copy out": " backwards"}.get(what, "")
+    return f"For {percent(busy[what] / span)} of the time {who}{way}: {NAMES[what]} set the pace"
+
+
+def _legend(page, y):
+    x = _LEFT
+    for what in STEPS:
+        ax = page.axes(x, y - 9, x + 14, y + 1)
+        ax.axis("off")
+        ax.add_artist(_rectangle(0, 0, 1, 1, COLORS[what]))
+        page.text(x + 20, y, what, size=SMALL, color=MUTED)
+        x += 20 + page.text_width(what, SMALL) + 22
+    page.text(x, y, "a stream’s lane has them one under the other; numbers: the chunk", size=SMALL, color=MUTED)
+
+
+def _rectangle(x, y, w, h, color):
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((x, y), w, h, facecolor=color)
+
+
+def _panel(page, top, name, timeline, end, floor_ms, last):
+    """One timeline; returns it in words."""
+    busy, span, at_once = busy_ms(timeline), span_ms(timeline), overlap(timeline)
+    streams = sorted(timeline["stream"].unique())
+    if name:
+        page.text(12, top + 12, name, weight="bold")
+        said = f"{ms(span)}   ·   overlap {at_once:.2f}"
+        page.text(page.width - _RIGHT, top + 12, said, ha="right", size=SMALL, color=MUTED)
+        top += 24
+    height = _LANE * len(streams) + 3 * 22 + 8
+    ax = page.axes(_LEFT, top, page.width - _RIGHT, top + height)
+    ax.set(xlim=(0, end * 1.005), ylim=(height, 0), yticks=[])
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="x", labelcolor=MUTED)
+    ax.grid(axis="x")
+    if not last:
+        ax.tick_params(axis="x", labelbottom=False)
+    scale = (page.width - _RIGHT - _LEFT) / (end * 1.005)  # pixels a millisecond
+    for lane, stream in enumerate(streams):
+        y = lane * _LANE + 2
+        page.text(_LEFT - 10, top + y + _LANE / 2 + 3, f"stream {stream}", ha="right", size=SMALL)
+        ax.axhline(y + _LANE - 3, color=HAIR, lw=1)
+        for row, what in enumerate(STEPS):
+            mine = timeline[(timeline["stream"] == stream) & (timeline["what"] == what)]
+            _bars(ax, mine, y + row * _BAR, _BAR - 0.5, what)
+            for chunk, start, stop in mine[["chunk", "start_ms", "end_ms"]].itertuples(index=False):
+                if (stop - start) * scale > 7 + 7 * len(str(chunk)):
+                    ax.text((start + stop) / 2, y + (row + 0.5) * _BAR, str(chunk), ha="center", va="center",
+                            size=6.2, color=PAPER if what == "copy out" else INK)  # fmt: skip
+    for row, what in enumerate(STEPS):
+        y = len(streams) * _LANE + 10 + row * 22
+        said = f"{NAMES[what]} {percent(busy[what] / span)}"
+        page.text(_LEFT - 10, top + y + 10, said, ha="right", size=SMALL, color=MUTED)
+        _bars(ax, timeline[timeline["what"] == what], y, 14, what)
+    if floor_ms:
+        ax.axvline(floor_ms, color=INK, lw=1.2, ls=(0, (4, 3)))
+    if last:
+        unit = "milliseconds" + (f"   ·   dashed: the link’s floor, {ms(floor_ms)}" if floor_ms else "")
+        page.text(page.width - _RIGHT, top + height + 34, unit, ha="right", size=SMALL, color=MUTED)
+    shares = ", ".join(f"{NAMES[what]} {ms(busy[what])} ({percent(busy[what] / span)})" for what in STEPS)
+    count = f"{len(streams)} stream{'s' if len(streams) != 1 else ''}, {timeline['chunk'].nunique()} chunks"
+    return f"{name + ': ' if name else ''}{count}, {ms(span)}, busy with {shares}; overlap {at_once:.2f}."
+
+
+def _bars(ax, rows, y, height, what):
+    spans = [(start, stop - start) for start, stop in zip(rows["start_ms"], rows["end_ms"], strict=True)]
+    ax.broken_barh(spans, (y, height), facecolors=COLORS[what], edgecolors=PAPER, linewidths=0.5)
+
+
+def chunk_sizes(table, floor_ms=None, predicted=None, title=None, subtitle="", path=None):
+    """Layer time over the images a chunk, a line for each number of streams.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `bench_streams` returns it, of one layer and batch: ``chunk``, ``streams``, ``steady_ms``.
+    floor_ms : float, optional
+        The link's floor; what is within 15 % of it is shaded.
+    predicted : mapping of int to float, optional
+        Chunk to milliseconds, as arithmetic had it: a thin line.
+    title, subtitle : str
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
+
+    Raises
+    ------
+    LabError
+        If a column is missing or there is nothing to draw.
+    """
+    need(table, ["chunk", "streams", "steady_ms"], "draw.chunk_sizes")
+    if not len(table):
+        raise LabError("draw.chunk_sizes got a table without a row: measure or load something first")
+    best = table.loc[table["steady_ms"].idxmin()]
+    counts = sorted(table["streams"].unique())
+    names = {count: f"{count} stream{'s' if count != 1 else ''}" for count in counts}
+    colors = dict(zip(names.values(), CYCLE * len(counts), strict=False))
+    with canvas(372, path=path) as page:
+        over = f", {best['steady_ms'] / floor_ms:.2f} times the floor" if floor_ms else ""
+        message = f"Best with {int(best['chunk']):,} images a chunk: {ms(best['steady_ms'])}{over}"
+        page.heading(title or message, subtitle, table.attrs.get("note", ""))
+        ax = page.axes(58, 76, page.width - 104, 372 - 48)
+        ax.set_xscale("log")
+        ends, words = [], []
+        for count in counts:
+            rows = table[table["streams"] == count].sort_values("chunk")
+            name, sizes, values = names[count], rows["chunk"].tolist(), rows["steady_ms"].tolist()
+            ax.plot(sizes, values, color=colors[name], marker="o", ms=5.5, mec=PAPER, mew=1, clip_on=False)
+            ends.append((name, sizes[-1], values[-1]))
+            found = ", ".join(f"{ms(v)} at {n:,}" for n, v in zip(sizes, values, strict=True))
+            words.append(f"{name}: {found}.")
+        if predicted:
+            sizes = sorted(predicted)
+            ax.plot(sizes, [predicted[n] for n in sizes], color=MUTED, lw=1.1, ls=(0, (2, 2)))
+            ends.append(("arithmetic", sizes[-1], predicted[sizes[-1]]))
+            colors["arithmetic"] = MUTED
+            words.append("Arithmetic: " + ", ".join(f"{ms(predicted[n])} at {n:,}" for n in sizes) + ".")
+        chunks = sorted(table["chunk"].unique())
+        ax.set(xlim=(chunks[0] / 1.15, chunks[-1] * 1.15), ylim=(0, ax.get_ylim()[1] * 1.05))
+        ax.set_xticks(chunks, [f"{size:,}" for size in chunks])
+        ax.minorticks_off()
+        ax.grid(axis="y")
+        ax.spines["left"].set_visible(False)
+        ax.tick_params(axis="y", labelcolor=MUTED, labelsize=SMALL)
+        ax.set(xlabel="images a chunk (log scale)", ylabel="layer time, buffers kept (ms)")
+        if floor_ms:
+            ax.axhspan(floor_ms, 1.15 * floor_ms, color=ORANGE, alpha=0.16, lw=0)
+            ax.axhline(floor_ms, color=ORANGE, lw=1.6)
+            ax.annotate(f"the link’s floor, {ms(floor_ms)}; shaded: up to 15 % more", (chunks[0], floor_ms), (0, -12),
+                        textcoords="offset points", size=SMALL, color=AMBER)  # fmt: skip
+        _end_labels(ax, ends, colors)
+        page.alt = f"Line chart, layer time over the images a chunk. {' '.join(words)}"
+        if floor_ms:
+            page.alt += f" The link’s floor is {ms(floor_ms)}."
+        page.plain = "Figure: layer time over the images a chunk, a line for each number of streams"
