@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 BATCH = {"gpu": 1000, "cpu": 10}  # images that take milliseconds on either
 SECONDS = 0.5  # spent on the timed runs of a variant, within
 RUNS = (3, 50)  # these limits
+PART_RUNS = 5  # at most, besides: of a variant with several kernels, each of them timed apart
 LAYER_RUNS = 3  # after one to warm up; fewer if one takes long
 WARM_UP_S = 0.05  # a GPU raises its clock in that time
 CHECKED_IMAGES = 8
@@ -59,7 +61,8 @@ def bench(
         A row a layer, batch and variant: rung, label, layer, batch, dtype (of x, k and y), op_ms (median),
         op_min_ms and op_max_ms, layer_ms (median), gflop_s (direct convolution's operations over op time),
         gb_s (bytes moved once over op time), x_floor (op time over `Layer.floor_ms`), images_s (batch over
-        op time), engine, device, options, repeat. `attrs["note"]` says so where these are not GPU times.
+        op time), engine, device, options, repeat, kernels_ms (of a variant with several kernels, the time of each,
+        see `kernel_times`). `attrs["note"]` says so where these are not GPU times.
 
     Raises
     ------
@@ -105,7 +108,7 @@ def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, progress
     inputs = {dtype: (x.astype(dtype), k.astype(dtype)) for dtype in {each.io_dtype for each in variants}}
     spots = _Spots(layer, batch, inputs, rng)
     try:
-        op_ms = _op_times(variants, layer, batch, repeat, inputs, spots, progress)
+        op_ms, parts = _op_times(variants, layer, batch, repeat, inputs, spots, progress)
         layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) for each in variants]
     except driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
@@ -113,11 +116,11 @@ def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, progress
             f"{layer} at B = {batch} takes {size:.2f} GB and more on the device, which does not have it: "
             f"take a smaller batch ({error})"
         ) from error
-    return [_row(*each, layer, batch) for each in zip(variants, op_ms, layer_ms, strict=True)]
+    return [_row(*each, layer, batch) for each in zip(variants, op_ms, parts, layer_ms, strict=True)]
 
 
-def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> list[np.ndarray]:
-    """Of each variant the op times of its runs [ms], checked before and after."""
+def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> tuple[list, list]:
+    """Of each variant the op times of its runs [ms], checked before and after, and the time of each kernel [ms]."""
     with ExitStack() as stack:
         flush = _Flush(device())
         stack.callback(flush.close)
@@ -138,7 +141,7 @@ def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> list[n
             estimates.append(_warm_up(plan))
         runs = [repeat or int(np.clip(SECONDS / (ms / 1e3), *RUNS)) for ms in estimates]
 
-        times = [[] for _ in variants]
+        times, parts = [[] for _ in variants], [[] for _ in variants]
         for run in range(max(runs)):
             for i, (variant, plan) in enumerate(zip(variants, plans, strict=True)):
                 if run >= runs[i]:
@@ -149,7 +152,12 @@ def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> list[n
                 if run == runs[i] - 1:  # the output of the last timed run itself
                     spots.check(plan.result(), variant, "after timing")
                     progress.update()
-    return [np.array(each) for each in times]
+                if run < PART_RUNS and len({launch.kernel for launch in plan.launches}) > 1:
+                    flush()
+                    parts[i].append(_timed_apart(plan))
+    medians = [{kernel: np.median([run[kernel] for run in each]) for kernel in each[0]} if each else {}
+               for each in parts]  # fmt: skip
+    return [np.array(each) for each in times], medians
 
 
 def _timed(plan: Plan) -> float:
@@ -162,6 +170,18 @@ def _timed(plan: Plan) -> float:
     end.record()
     end.synchronize()
     return start.time_till(end)
+
+
+def _timed_apart(plan: Plan) -> dict[str, float]:
+    """One run with an event between any two launches: of each kernel the time of all its launches [ms]."""
+    from labkit.cuda import driver
+
+    events, spent = [], {}
+    plan.run(mark=lambda: events.append(driver.Event().record()))
+    events[-1].synchronize()
+    for launch, (start, end) in zip(plan.launches, pairwise(events), strict=True):
+        spent[launch.kernel] = spent.get(launch.kernel, 0.0) + start.time_till(end)
+    return spent
 
 
 def _warm_up(plan: Plan) -> float:
@@ -232,7 +252,7 @@ class _Flush:
             self.buffer.free()
 
 
-def _row(variant: Variant, op_ms: np.ndarray, layer_ms: float, layer: Layer, batch: int) -> dict:
+def _row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, layer: Layer, batch: int) -> dict:
     here, dtype = device(), variant.io_dtype
     refuse_impossible(variant, layer, batch, op_ms.min(), here)
     median = float(np.median(op_ms))
@@ -254,7 +274,46 @@ def _row(variant: Variant, op_ms: np.ndarray, layer_ms: float, layer: Layer, bat
         "device": here.name,
         "options": options_text(variant),
         "repeat": len(op_ms),
+        "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in parts.items()),
     }
+
+
+def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
+    """The times of each kernel of variants that have several.
+
+    They were timed with an event between any two launches, in runs besides the op time's, so their sum is not the
+    op time to the last digit.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `bench` returns it, or rows of recorded results.
+
+    Returns
+    -------
+    DataFrame
+        A row a kernel: label, layer, batch, kernel, op_ms (of all its launches together), share (of the sum over the
+        variant's kernels), device. `attrs["note"]` as `bench` gives it.
+
+    Raises
+    ------
+    LabError
+        If no row has the times of its kernels.
+    """
+    rows = []
+    for row in table.to_dict("records"):
+        text = row.get("kernels_ms")
+        parts = dict(each.split("=") for each in text.split()) if isinstance(text, str) else {}
+        total = sum(map(float, parts.values()))
+        about = {name: row[name] for name in ("label", "layer", "batch", "device")}
+        rows += [{**about, "kernel": kernel, "op_ms": float(ms), "share": float(ms) / total}
+                 for kernel, ms in parts.items()]  # fmt: skip
+    if not rows:
+        known = ", ".join(dict.fromkeys(table["label"])) or "no variant"
+        raise LabError(f"no times kernel by kernel: the table has {known}, and only rung 05 has several kernels")
+    found = pd.DataFrame(rows)[["label", "layer", "batch", "kernel", "op_ms", "share", "device"]]
+    found.attrs["note"] = table.attrs.get("note", "")
+    return found
 
 
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, on: Device) -> None:

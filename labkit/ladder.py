@@ -520,14 +520,21 @@ class Plan:
             raise LabError(f"{name} has the shape {array.shape}; {self.layer}, batch {self.batch}, needs {shape}")
         return array
 
-    def run(self, stream=None) -> None:
-        """The op: launch the kernels. Returns before they have finished."""
+    def run(self, stream=None, mark: Callable[[], None] | None = None) -> None:
+        """The op: launch the kernels. Returns before they have finished.
+
+        `mark`, if given, is called before each launch and after the last: to time them apart, say.
+        """
         if self._mask is not None and _masks[self._constant] != self._mask:
             size = int(np.prod(self.layer.k_shape)) * self.variant.io_dtype.itemsize
             self._driver.memcpy_dtod_async(self._constant, self.k, size, stream)
             _masks[self._constant] = self._mask
         for call, grid, block, arguments, shared in self._calls:
+            if mark:
+                mark()
             call(grid, block, stream, *arguments, shared_size=shared)
+        if mark:
+            mark()
 
     def result(self) -> np.ndarray:
         """Wait, and copy y back: array [B,M,Ho,Wo] in `variant.io_dtype`."""

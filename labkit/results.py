@@ -22,7 +22,7 @@ from labkit.paths import data_dir
 
 COLUMNS = (
     "date", "device", "engine", "software", "rung", "label", "options", "network", "layer", "batch", "dtype",
-    "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s", "x_floor", "images_s", "repeat",
+    "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s", "x_floor", "images_s", "repeat", "kernels_ms",
     "op1_ms", "op2_ms", "layer1_ms", "layer2_ms", "total_s", "accuracy", "distinct",
 )  # fmt: skip
 KEY = ["device", "engine", "label", "network", "layer", "batch", "dtype"]  # a later measurement of the same replaces
@@ -37,7 +37,7 @@ _COURSE = {
     "accuracy": "accuracy",
     "distinct images": "distinct",
 }
-_TEXT = ("date", "device", "engine", "software", "label", "options", "network", "layer", "dtype")
+_TEXT = ("date", "device", "engine", "software", "label", "options", "network", "layer", "dtype", "kernels_ms")
 
 
 def results_dir() -> Path:

@@ -23,12 +23,14 @@ def correct(x, k, state):
 class FakeVariant:
     """Stands in for a `Variant`: `compute(x, k, state)` gives what the kernel leaves in y; None leaves y alone."""
 
-    def __init__(self, compute=correct, label="99 fake", rounding=None, refuses=lambda layer: False, takes_s=0.0):
-        self.compute, self.label, self.refuses, self.takes_s = compute, label, refuses, takes_s
+    def __init__(self, compute=correct, label="99 fake", rounding=None, refuses=lambda layer: False, takes_s=0.0,
+                 kernels=None):  # fmt: skip
+        self.compute, self.label, self.refuses = compute, label, refuses
         self.rounding = rounding or Rounding()
         self.io_dtype = np.dtype(self.rounding.storage)
         self.rung = SimpleNamespace(number=99)
         self.options = {"block": (16, 16)}
+        self.kernels = kernels or {"fake": takes_s}  # how long each takes [s]
         self.identity = f"fake {next(_numbers)}"
         self.plans = 0
 
@@ -49,17 +51,23 @@ class FakePlan:
         self.own = y is None
         self.y = driver.mem_alloc(self.size) if self.own else y
         self.x = self
+        self.launches = [SimpleNamespace(kernel=name) for name in variant.kernels]
         self.state = {}  # what a kernel could remember from one run to the next
 
     def load(self, x=None, k=None):
         self.inputs = tuple(np.asarray(each, self.variant.io_dtype) for each in (x, k))
 
-    def run(self, stream=None):
-        driver.Context.synchronize()  # this op runs on the host: an event before it has to have its stamp first
-        time.sleep(self.variant.takes_s)
+    def run(self, stream=None, mark=None):
+        for takes_s in self.variant.kernels.values():
+            if mark:
+                mark()
+            driver.Context.synchronize()  # this op runs on the host: an event before it has to have its stamp first
+            time.sleep(takes_s)
         y = self.variant.compute(*self.inputs, self.state)
         if y is not None:
             driver.memcpy_htod(self.y, np.ascontiguousarray(y, self.variant.io_dtype))
+        if mark:
+            mark()
 
     def result(self):
         y = np.empty(self.shape, self.variant.io_dtype)

@@ -7,11 +7,13 @@ import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct
 
 import labkit.benchmark
-from labkit.benchmark import bench, refuse_impossible
+import labkit.cuda
+import labkit.ladder
+from labkit.benchmark import bench, kernel_times, refuse_impossible
 from labkit.checker import CheckFailed, check
 from labkit.devices import device, known
 from labkit.errors import LabError
-from labkit.ladder import Rounding
+from labkit.ladder import Rounding, variant
 from labkit.layers import Layer
 from labkit.reference import conv_numpy
 
@@ -92,6 +94,49 @@ def test_runs_alternate():
     ]
     bench(variants, ODD, 2, 3)
     assert "ababab" in "".join(order)
+
+
+def test_each_kernel_of_several_is_timed_apart():
+    two = verified(label="99 two", kernels={"short": 0.001, "long": 0.006})
+    table = bench([verified(label="98 one", takes_s=0.001), two], ODD, 2, 3)
+    assert table["kernels_ms"][0] == ""
+    parts = kernel_times(table)
+    assert list(parts["kernel"]) == ["short", "long"]
+    assert set(parts["label"]) == {"99 two"}
+    assert parts["op_ms"][0] >= 1
+    assert parts["op_ms"][1] >= 6
+    assert parts["share"].sum() == pytest.approx(1)
+    assert parts["share"][1] == pytest.approx(parts["op_ms"][1] / parts["op_ms"].sum())
+    assert parts.attrs["note"] == device().note
+
+
+def test_launches_of_one_kernel_are_added_up(monkeypatch):
+    """Rung 05 computes a large batch in chunks: im2col, gemm, im2col, gemm, …"""
+    layer, chunk = Layer("small", 2, 9, 11, 3, 7), 2
+    monkeypatch.setattr(labkit.ladder, "MAX_GRID", (2**31 - 1, 65535, chunk))
+    stamps = iter((0, 1, 11, 13, 33))  # ms, at four launches and the end
+
+    class Event:
+        def record(self):
+            self.at = next(stamps)
+            return self
+
+        def synchronize(self):
+            pass
+
+        def time_till(self, other):
+            return other.at - self.at
+
+    with variant(5).plan(layer, 2 * chunk) as plan:
+        plan.load(np.zeros(layer.x_shape(4)), np.zeros(layer.k_shape))
+        monkeypatch.setattr(labkit.cuda.driver, "Event", Event)
+        assert labkit.benchmark._timed_apart(plan) == {"im2col": 1 + 2, "gemm": 10 + 20}
+
+
+def test_no_kernel_times_are_told_from_one_kernel():
+    table = bench(verified(label="98 one"), ODD, 2, 1)
+    with pytest.raises(LabError, match=r"the table has 98 one, and only rung 05 has several kernels"):
+        kernel_times(table)
 
 
 def test_data_types_share_no_buffer():
