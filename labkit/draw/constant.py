@@ -154,18 +154,19 @@ def constant_divergence(series, unit="op time (ms)", title=None, subtitle="", pa
     if not series:
         raise LabError("draw.constant_divergence got no measurement: give each series at least one")
     last = list(series)[-1]
-    with canvas(350, path=path) as page:
+    with canvas(342, path=path) as page:
         first, end = (series[last][key] for key in (min(series[last]), max(series[last])))
-        page.heading(title or f"{last}: {end / first:.2g} times as long with {max(series[last])} elements as with "
-                     f"{min(series[last])}", subtitle)  # fmt: skip
+        span = f"{max(series[last])} elements as with {min(series[last])}"
+        page.heading(title or f"{last}: {end / first:.2g} times as long with {span}", subtitle)
         names = 18 + max(page.text_width(name, weight="bold") for name in series)
         page.text(12, 66, unit, size=SMALL, color=MUTED)
-        ax = page.axes(62, 88, page.width - names - 8, 298)
+        ax = page.axes(62, 80, page.width - names - 8, 290)
         steps = sorted({key for values in series.values() for key in values})
         top = max(value for values in series.values() for value in values.values())
         ax.set(xlim=(0, steps[-1] + 0.4), ylim=(0, top * 1.08))
         ax.set_xlabel("different mask elements that a warp asks for at once")
         ax.set_xticks(steps, [str(step) for step in steps])
+        ax.set_yticks([tick for tick in ax.get_yticks() if tick <= top * 1.08])
         ax.grid(axis="y")
         ax.spines["left"].set_visible(False)
         ends = sorted((values[max(values)], name) for name, values in series.items())
