@@ -85,7 +85,7 @@ def test_variants_of_a_page_are_the_rung_its_steps_and_what_it_compares():
 
 
 # ------------------------------------------------------------------------------------------------------- the diffs
-BUDGET = {2: 4, 3: 9, 4: 17, 5: 50, 6: 31, 7: 22, 8: 38, 9: 49}
+BUDGET = {2: 4, 3: 9, 4: 17, 5: 50, 6: 31, 7: 22, 8: 60, 9: 49}
 
 
 @pytest.mark.parametrize("number", NUMBERS[1:])
@@ -226,7 +226,7 @@ def test_tile_larger_than_shared_memory():
     variant(4, tile=32).supports(Layer("wide mask", 1, 100, 100, 1, 79))
     with pytest.raises(LabError, match=r"49,284 bytes of shared memory .* limit is 49,152: take a smaller tile"):
         variant(4, tile=32).supports(Layer("wider mask", 1, 100, 100, 1, 80))
-    with pytest.raises(LabError, match=r"49,664 bytes of shared memory .* limit is 49,152"):
+    with pytest.raises(LabError, match=r"51,712 bytes of shared memory .* limit is 49,152"):
         variant(8, warps=32).supports(LENET86[0])
 
 
@@ -256,7 +256,10 @@ layers = st.builds(
 def test_grids_cover_every_output_within_the_limits(layer, images, number):
     chosen = variant(number)
     last = chosen.launches(layer, images)[-1]
-    outputs_a_thread = {7: 2, 8: chosen.options["wmma"][0] * chosen.options["wmma"][1] / 32 if number == 8 else 1}
+    outputs_a_thread = {7: 2}
+    if number == 8:
+        maps, pixels, _ = chosen.options["wmma"]
+        outputs_a_thread[8] = maps * pixels / 32 * chosen.options["turns"]
     if number == 9:
         outputs_a_thread[9] = chosen.defines(layer)["ROWS"] * chosen.defines(layer)["MAPS"]
     assert last.threads * outputs_a_thread.get(number, 1) >= images * layer.M * layer.Ho * layer.Wo

@@ -3,9 +3,9 @@
 // Idea      WMMA multiplies a WM x 16 tile of k by a 16 x WN tile of u in one warp-wide operation: half
 //           inputs, and sums kept in float inside the tensor core. What is left to the lanes is to fill the
 //           tiles, so whatever is the same for all pixels is made once and used again.
-// Delta     from 07: a warp, not a thread, owns a piece of y: WM maps of WN pixels. A block prepares its rows
+// Delta     from 07: a warp, not a thread, owns a piece of y: WM maps of WN pixels. A block prepares its maps
 //           of the mask and the offsets of the rows of u, then its WARPS warps walk over the pixels, each on
-//           its own: no barrier in the loop. (from 08 table: the walk, and the whole mask in k_tile.)
+//           its own: no barrier in the loop. (from 08 table: the walk; all columns of the mask in k_tile.)
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / (turns WARPS WN), M / WM, B), block (32, WARPS); WM x WN is 16 x 16, 8 x 32 or
 //           32 x 8. Shared memory: 4 ROWS + 2 WM (ROWS + 8) + WARPS (32 WN + 4 WM WN) bytes, at most 48 KB.
@@ -57,7 +57,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
         const int first = last / Wo * W + last % Wo;        // element of the window
         wmma::fill_fragment(sum, 0.0f);
         for (int step = 0; step < depth; step += DEPTH) {
-            half column[WN / 2];                            // the lane's share of the tile
+            half column[WN / 2];                            // of u_tile, the lane's share
             #pragma unroll
             for (int i = 0; i < WN / 2; ++i)
                 column[i] = x[first + offset[step + i * 32 / WN + lane / WN]];

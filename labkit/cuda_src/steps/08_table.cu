@@ -2,8 +2,8 @@
 //
 // Idea      Row (c, p, q) of u begins at the same distance from a window's first element, whatever the pixel.
 //           So a block computes that distance once for each row and keeps it in shared memory.
-// Delta     from 08 pixel: the array offset; a load is x[first + offset[row]], and needs no guard: a pixel or a
-//           row beyond the last reads another's element, which is not stored, or meets a zero of k_tile.
+// Delta     from 08 pixel: the array offset; a load is x[first + offset[row]] and needs no guard: a pixel
+//           or a row beyond the last reads another's element, which is not stored, or meets a zero of k_tile.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / (WARPS WN), M / WM, B), block (32, WARPS).
 //           Shared memory: 4 ROWS + 32 WM + WARPS (32 WN + 4 WM WN) bytes. WM x WN is 16 x 16, 8 x 32 or
@@ -55,11 +55,13 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
             if (i < WM * DEPTH)
                 k_tile[i / DEPTH][i % DEPTH] = m < M && column < depth ? k[m * depth + column] : zero;
         }
+        half column[WN / 2];                                // of u_tile, the lane's share
         #pragma unroll
-        for (int j = 0; j < DEPTH; j += 32 / WN) {
-            const int i = j + lane / WN;
-            u_tile[warp][i][lane % WN] = x[first + offset[step + i]];
-        }
+        for (int i = 0; i < WN / 2; ++i)
+            column[i] = x[first + offset[step + i * 32 / WN + lane / WN]];
+        #pragma unroll
+        for (int i = 0; i < WN / 2; ++i)                    // all loads are under way before the first store
+            u_tile[warp][i * 32 / WN + lane / WN][lane % WN] = column[i];
         __syncthreads();                                    // both tiles are complete
         wmma::load_matrix_sync(k_fragment, &k_tile[0][0], DEPTH);
         wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
