@@ -8,6 +8,7 @@ from labkit.draw.gantt import chunk_sizes, gantt
 from labkit.draw.ideas import convolution, grid, images, network, tile
 from labkit.draw.roof import roofline
 from labkit.draw.rungs import ladder
+from labkit.draw.tiling import tilings
 
 __all__ = [
     "bank_conflicts",
@@ -27,6 +28,7 @@ __all__ = [
     "roofline",
     "sectors",
     "tile",
+    "tilings",
     "time",
     "traffic",
 ]

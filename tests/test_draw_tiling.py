@@ -1,0 +1,61 @@
+"""The figures of page 04."""
+
+import numpy as np
+import pytest
+from test_draw import collisions, drawn, said  # noqa: F401  fixtures
+
+import labkit
+import labkit.draw as draw
+from labkit.draw.tiling import costs, wavefronts
+from labkit.errors import LabError
+from labkit.layers import LENET72, LENET86, Layer
+
+ODD = Layer("odd", 2, 13, 29, 5, 4)
+
+
+@pytest.mark.parametrize(("layer", "widths"), [
+    (LENET86[1], (8, 16, 27, 32)), (LENET72[1], (27,)), (ODD, (1, 2, 3, 9, 30)),
+])  # fmt: skip
+def test_a_figure_says_what_it_shows_and_nothing_overlaps(drawn, layer, widths):  # noqa: F811
+    page = drawn(draw.tilings, layer, widths)
+    assert not collisions(page)
+    for width in widths:
+        assert f"Tiles of {width}: " in page.alt
+
+
+def test_the_message_names_the_best_width_and_the_worst(said):  # noqa: F811
+    page = said(draw.tilings, LENET86[1])
+    assert page.title == "72 % of the threads idle under tiles of 32, 28 % under tiles of 8"
+    assert "Tiles of 16: 3 down, 3 across; threads without an output 50 %, inputs loaded" in page.alt
+    assert said(draw.tilings, LENET72[1], (27,)).title == "0 % of the threads idle under tiles of 27"
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 16, 27, 32])
+@pytest.mark.parametrize("layer", [LENET86[0], LENET72[1], ODD], ids=str)
+def test_costs_are_those_of_the_loops(layer, width):
+    found, side = costs(layer, width), width + layer.K - 1
+    threads = idle = loaded = 0
+    for top in range(0, layer.Ho, width):
+        for left in range(0, layer.Wo, width):
+            threads += width * width
+            idle += sum(top + y >= layer.Ho or left + x >= layer.Wo for y in range(width) for x in range(width))
+            loaded += sum(top + i < layer.H and left + j < layer.W for i in range(side) for j in range(side))
+    assert found["idle"] == pytest.approx(idle / threads)
+    assert found["loaded"] == pytest.approx(loaded / (layer.H * layer.W))
+    assert found["across"] * found["down"] * width**2 == threads
+    assert found["bytes"] == labkit.variant(4, tile=width).launches(layer)[0].shared
+
+
+def test_wavefronts_are_those_counted():
+    variants = [labkit.variant(4, tile=tile) for tile in (8, 16, 27, 32)]
+    counts = labkit.profile(variants, LENET86[0]).counts["wavefronts_a_shared_load"]
+    assert counts.tolist() == pytest.approx([np.mean(wavefronts(t, t + 6)) for t in (8, 16, 27, 32)], rel=0.03)
+    assert wavefronts(16, 22) == [2] * 8
+    assert wavefronts(16, 48) == [1] * 8
+    assert wavefronts(2, 3) == [1]
+
+
+@pytest.mark.parametrize("widths", [(), (0,), (16, 33)])
+def test_widths_that_make_no_block(widths):
+    with pytest.raises(LabError, match="1 to 32"):
+        draw.tilings(LENET86[0], widths)
