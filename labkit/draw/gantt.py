@@ -11,7 +11,7 @@ from labkit.streaming import STEPS, busy_ms, overlap, span_ms
 COLORS = dict(zip(STEPS, (SKY, ORANGE, BLUE), strict=True))
 NAMES = dict(zip(STEPS, ("copies in", "kernels", "copies out"), strict=True))
 _BAR, _LANE = 11, 38  # pixels: a step's bar; a stream's lane holds three, one under the other
-_LEFT, _RIGHT = 104, 16
+_LEFT, _RIGHT = 120, 16
 _COLUMNS = ["stream", "what", "chunk", "start_ms", "end_ms"]
 
 
@@ -64,9 +64,8 @@ def _message(several):
     each = list(several.values())[-1]
     busy, span = busy_ms(each), span_ms(each)
     what = busy.idxmax()
-    who = "the link works" if what != "kernel" else "the multiprocessors work"
-    way = {"copy in": " inwards", "copy out": " backwards"}.get(what, "")
-    return f"For {percent(busy[what] / span)} of the time {who}{way}: {NAMES[what]} set the pace"
+    where = "the multiprocessors" if what == "kernel" else "the link"
+    return f"{NAMES[what].capitalize()} keep {where} busy for {percent(busy[what] / span)} of the time"
 
 
 def _legend(page, y):
