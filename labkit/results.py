@@ -121,6 +121,38 @@ def record_course(table: pd.DataFrame, network, folder: Path | str | None = None
     return record(rows, folder, date)
 
 
+def record_evidence(table: pd.DataFrame, folder: Path | str) -> Path:
+    """Write what was found out on the GPU at hand, in place of what its file held: counters, findings, instructions.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Any columns; the date and the device's name go in front.
+    folder : path
+        It gets `<device>.csv`, as `data/counters` has it.
+
+    Returns
+    -------
+    Path
+        The file, written whole or not at all.
+
+    Raises
+    ------
+    LabError
+        If the table is empty, or the engine is not a GPU: evidence of one is recorded on it.
+    """
+    here = device()
+    if here.engine != "gpu":
+        raise LabError(f"evidence is recorded on a GPU; the engine here is the CPU's ({here.name})")
+    if table.empty:
+        raise LabError("an empty table: there is nothing to record")
+    stamped = table.copy()
+    stamped.insert(0, "date", datetime.date.today().isoformat())
+    stamped.insert(1, "device", here.name)
+    path = Path(folder) / f"{slug(here.name)}.csv"
+    return files.write(path, stamped.to_csv(index=False, float_format="%.10g", lineterminator="\n"))
+
+
 def options_text(variant) -> str:
     """A variant's options as results name them: "block=16x16"."""
     return " ".join(f"{name}={_option(value)}" for name, value in variant.options.items() if value is not None)

@@ -6,7 +6,6 @@
 """
 
 import argparse
-import datetime
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,10 +16,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "check
 import pandas as pd
 import planted
 
-import labkit
 from labkit.errors import LabError
 from labkit.files import write
 from labkit.paths import data_dir
+from labkit.results import record_evidence
 from labkit.sanitizing import sanitize_script
 
 RECORDED = data_dir() / "findings"
@@ -71,11 +70,7 @@ def main() -> int:
     parser.add_argument("--device", default="nvidia-h200", help="whose recorded findings to compare with")
     chosen = parser.parse_args()
     if chosen.record:
-        here = labkit.device()
-        table = find("gpu")
-        table.insert(0, "date", datetime.date.today().isoformat())
-        table.insert(1, "device", here.name)
-        print(write(RECORDED / f"{here.slug}.csv", table.to_csv(index=False, lineterminator="\n")))
+        print(record_evidence(find("gpu"), RECORDED))
         return 0
     path = RECORDED / f"{chosen.device}.csv"
     if not path.is_file():

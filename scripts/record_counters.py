@@ -8,7 +8,6 @@ Needs `ncu` on the path and the permission to read counters. Clocks are left alo
 """
 
 import argparse
-import datetime
 import sys
 import tempfile
 from pathlib import Path
@@ -21,8 +20,8 @@ import pandas as pd
 import labkit
 from labkit import child, nsight
 from labkit.errors import LabError
-from labkit.files import write
 from labkit.paths import data_dir
+from labkit.results import record_evidence
 
 BATCH = 1000
 METRICS = (
@@ -80,14 +79,10 @@ def main() -> int:
     if chosen.launch is not None:
         launch(chosen.launch)
         return 0
-    here = labkit.device()
-    if here.engine != "gpu":
+    if labkit.device().engine != "gpu":
         raise SystemExit("counters are recorded on a GPU; this machine's engine is the CPU's")
     table = pd.concat([profile(number) for number in chosen.rungs], ignore_index=True)
-    table.insert(0, "date", datetime.date.today().isoformat())
-    table.insert(1, "device", here.name)
-    path = write(data_dir() / "counters" / f"{here.slug}.csv", table.to_csv(index=False, float_format="%.10g"))
-    print(f"recorded in {path}")
+    print(f"recorded in {record_evidence(table, data_dir() / 'counters')}")
     return 0
 
 

@@ -1,5 +1,7 @@
 """The results store: what goes in comes out, and what is not there is said so."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 
@@ -215,3 +217,19 @@ def test_counters_are_found_by_device_and_rung():
         results.counters("H200", rung=99)
     with pytest.raises(LabError, match="nvidia-h200"):
         results.counters("TITAN V")
+
+
+def test_evidence_is_stamped_with_date_and_device(tmp_path, monkeypatch):
+    gpu = SimpleNamespace(engine="gpu", name="NVIDIA H200")
+    monkeypatch.setattr(results, "device", lambda: gpu)
+    counted = pd.DataFrame({"kernel": ["conv"], "sectors": [12345678901]})
+    path = results.record_evidence(counted, tmp_path / "counters")
+    assert path == tmp_path / "counters" / "nvidia-h200.csv"
+    saved = pd.read_csv(path)
+    assert list(saved) == ["date", "device", "kernel", "sectors"] and list(counted) == ["kernel", "sectors"]
+    assert saved.iloc[0].tolist()[1:] == ["NVIDIA H200", "conv", 12345678901]
+    with pytest.raises(LabError, match="nothing to record"):
+        results.record_evidence(counted[:0], tmp_path)
+    gpu.engine = "cpu"
+    with pytest.raises(LabError, match="recorded on a GPU"):
+        results.record_evidence(counted, tmp_path)
