@@ -33,9 +33,11 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
         for (int i = 0; i < TILE; ++i)
             sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
         __syncthreads();                                    // nobody reads them any more: next step
-        c += DC, p += DP, q += DQ;
-        if (q >= K) q -= K, ++p;                            // carry, as on paper
-        if (p >= K) p -= K, ++c;
+        q += DQ;
+        p += DP + (q >= K);                                 // carry, as on paper
+        c += DC + (p >= K);
+        q -= q >= K ? K : 0;
+        p -= p >= K ? K : 0;
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = sum;
