@@ -13,23 +13,15 @@ multiprocessors compute. Only page-locked ("pinned") host memory can be copied i
 from __future__ import annotations
 
 import itertools
-import sys
-import time
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from tqdm import tqdm
 
-from labkit import files
-from labkit.checker import CheckFailed, compare, is_verified, tolerance
-from labkit.devices import Device, device, find, slug
+from labkit.devices import Device, device, find
 from labkit.errors import LabError
 from labkit.layers import Layer
-from labkit.paths import data_dir
-from labkit.reference import conv_float64, error_scale
 
 if TYPE_CHECKING:
     from labkit.ladder import Variant
@@ -38,9 +30,6 @@ STEPS = ("copy in", "kernel", "copy out")  # of a chunk, in this order
 MAX_STREAMS = 32  # a GPU has at most that many hardware queues; further streams share them
 ORDERS = ("depth", "breadth")
 CHUNK = 1000
-SECONDS = 0.3  # spent on the timed runs of a configuration, within
-RUNS = (2, 20)  # these limits
-CHECKED_IMAGES = 4
 
 
 # ---------------------------------------------------------------------------------------------- chunks and their order
@@ -345,10 +334,7 @@ class Pipeline:
         ]
         table = pd.DataFrame(rows)
         if device().engine == "gpu":
-            for _, group in table.groupby("what"):
-                group = group.sort_values("end_ms")
-                before = group["end_ms"].shift(fill_value=-np.inf)
-                table.loc[group.index, "start_ms"] = np.maximum(group["ready_ms"], before)
+            one_at_a_time(table)
         table.attrs["note"] = device().note
         return table
 
@@ -376,6 +362,13 @@ class Pipeline:
 
 
 # --------------------------------------------------------------------------------------------------------- timelines
+def one_at_a_time(timeline: pd.DataFrame) -> None:
+    """Set `start_ms` as on a GPU: not before the step of the same kind that ended before has ended."""
+    for _, group in timeline.groupby("what"):
+        ended = group.sort_values("end_ms")["end_ms"].shift().fillna(-np.inf)
+        timeline.loc[group.index, "start_ms"] = np.maximum(group["ready_ms"], ended.loc[group.index])
+
+
 def busy_ms(timeline: pd.DataFrame) -> pd.Series:
     """For each kind of step the time during which at least one of its kind ran [ms]."""
     return pd.Series({what: _union(timeline[timeline["what"] == what]) for what in STEPS}, name="busy_ms")
@@ -461,247 +454,3 @@ def schedule(
     table.attrs["note"] = ""
     table.attrs["device"] = find(on).name
     return table
-
-
-# ------------------------------------------------------------------------------------------------------- measurement
-def bench_streams(
-    variant: Variant,
-    layer: Layer,
-    batch: int | None = None,
-    chunk=CHUNK,
-    streams: int | Iterable[int] = 3,
-    pinned: bool | Iterable[bool] = True,
-    order: str | Iterable[str] = "depth",
-    repeat: int | None = None,
-) -> pd.DataFrame:
-    """Measure the layer time of pipelines: every combination of the given chunks, streams, memories and orders.
-
-    Two layer times, both on the host's clock. `layer_ms` is the course's: from before the device's buffers and the
-    streams are made to after the copy out. `steady_ms` is what every further batch takes when they are kept. Neither
-    contains making the host's arrays: `pin_ms` tells what page-locking them took, and `stage_ms` what it takes to
-    copy x from ordinary into page-locked memory and y back, for a caller who cannot fill `Pipeline.x` in place.
-
-    Parameters
-    ----------
-    variant : Variant
-        One that `check` has verified.
-    layer : Layer
-    batch : int, optional
-        Images; by default what suits the engine.
-    chunk : int, sequence of int, or list of these
-        A list of integers are several chunk sizes; a tuple is one sequence of sizes.
-    streams, pinned, order
-        One value or several.
-    repeat : int, optional
-        Timed runs of each, after one that is not; by default as many as fit into 0.3 s, from 2 to 20.
-
-    Returns
-    -------
-    DataFrame
-        A row a combination: rung, label, layer, batch, dtype, pinned, streams, order, chunk (images of the largest),
-        chunks (how many), sizes ("equal" or "growing"), layer_ms, steady_ms (medians), steady_min_ms, in_ms,
-        kernel_ms, out_ms (busy times), overlap, pin_ms, stage_ms, engine, device.
-
-    Raises
-    ------
-    LabError
-        If the variant is not verified, memory does not suffice, or a time is under what the link permits.
-    CheckFailed
-        If a result is wrong.
-    """
-    from labkit.benchmark import BATCH
-
-    batch = BATCH[device().engine] if batch is None else batch
-    chunks = chunk if isinstance(chunk, list) else [chunk]
-    others = [list(each) if isinstance(each, Iterable) and not isinstance(each, str) else [each]
-              for each in (streams, pinned, order)]  # fmt: skip
-    names = ("chunk", "streams", "pinned", "order")
-    cases = [dict(zip(names, case, strict=True)) for case in itertools.product(chunks, *others)]
-    return bench_cases(variant, layer, batch, cases, repeat)
-
-
-def bench_cases(
-    variant: Variant, layer: Layer, batch: int, cases: Sequence[dict], repeat: int | None = None
-) -> pd.DataFrame:
-    """`bench_streams` for a list of configurations: mappings with chunk, streams, pinned and order."""
-    if not is_verified(variant):
-        raise LabError(
-            f"{variant.label} is not verified in this session: a wrong kernel's time means nothing. "
-            "Run labkit.check on this very variant first"
-        )
-    if repeat is not None and repeat < 1:
-        raise LabError(f"repeat = {repeat}: at least one run has to be timed")
-    rows = [None] * len(cases)
-    with tqdm(total=len(cases), desc="measuring", delay=2, leave=False, file=sys.stdout) as progress:
-        for memory in dict.fromkeys(case["pinned"] for case in cases):
-            watch = _Watch(variant, layer, batch, memory)
-            for i, case in enumerate(cases):
-                if case["pinned"] == memory:
-                    rows[i] = _bench_case(variant, layer, batch, case, repeat, watch)
-                    progress.update()
-            watch.close()
-    table = pd.DataFrame(rows)
-    table.attrs["note"] = device().note
-    return table
-
-
-class _Watch:
-    """The host's arrays of a measurement, and whether what came back into them is right."""
-
-    def __init__(self, variant, layer, batch, pinned):
-        rng = np.random.default_rng(2)
-        self.variant, self.layer, self.batch = variant, layer, batch
-        dtype = variant.io_dtype
-        start = time.perf_counter()
-        self.host = x, y = host_arrays(layer, batch, dtype, pinned)
-        self.pin_ms = 1e3 * (time.perf_counter() - start) if pinned else 0.0
-        images = rng.random(layer.x_shape(min(batch, 1000)), dtype=np.float32).astype(dtype)
-        for first in range(0, batch, len(images)):  # shifted, so that no two images are alike
-            part = x[first : first + len(images)]
-            np.copyto(part, np.roll(images, first // len(images) + 1, axis=-1)[: len(part)])
-        self.k = (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(dtype)
-        self.stage_ms = self._staging() if pinned else 0.0
-        inner = rng.permutation(np.arange(1, max(1, batch - 1)))[: max(0, CHECKED_IMAGES - 2)]
-        self.images = np.array(sorted({0, batch - 1, *inner.tolist()}))
-        self.inputs = (x[self.images], self.k)
-        self.expected = conv_float64(*self.inputs)
-        self.allowed = tolerance(variant.rounding, error_scale(*self.inputs), layer.terms)
-        self.sample = y.reshape(batch, -1)[:, :: max(1, y[0].size // 16)]  # of every image
-
-    def _staging(self):
-        """The host's own copies: x from ordinary into page-locked memory, y out of it [ms]."""
-        x, y = self.host
-        total = 0.0
-        for target, source in ((x, x.copy()), (_touched(np.empty_like(y)), y)):
-            start = time.perf_counter()
-            np.copyto(target, source)
-            total += time.perf_counter() - start
-        return 1e3 * total
-
-    def poison(self):
-        self.sample[...] = np.nan
-        self.host[1][self.images] = np.nan
-
-    def check(self, when):
-        title = f"{self.variant.label} is wrong {when}, on {self.layer}, B = {self.batch}"
-        y = self.host[1]
-        compare(y[self.images], self.expected, self.allowed, self.variant.io_dtype, title, self.inputs)
-        missing = np.flatnonzero(np.isnan(self.sample).any(axis=1))
-        if len(missing):
-            raise CheckFailed(f"{title}: NaN in {len(missing)} images, {missing[0]} to {missing[-1]}")
-
-    def close(self):
-        self.host = self.sample = None
-
-
-def _bench_case(variant, layer, batch, case, repeat, watch) -> dict:
-    """The row of one configuration."""
-    from labkit.cuda import driver
-
-    fresh, steady = [], []
-    for _ in range(2):  # the first one warms up
-        driver.Context.synchronize()
-        watch.poison()
-        start = time.perf_counter()
-        with Pipeline(variant, layer, batch, **case, host=watch.host) as pipeline:
-            pipeline.run(k=watch.k, events=False)
-            fresh.append(1e3 * (time.perf_counter() - start))
-    watch.check("before timing")
-    runs = repeat or int(np.clip(SECONDS / (fresh[-1] / 1e3), *RUNS))
-    with Pipeline(variant, layer, batch, **case, host=watch.host) as pipeline:
-        pipeline.run(k=watch.k)
-        for run in range(runs):
-            if run == runs - 1:
-                watch.poison()
-            start = time.perf_counter()
-            pipeline.run(k=watch.k, events=False)
-            steady.append(1e3 * (time.perf_counter() - start))
-        watch.check("after timing")
-        pipeline.run(k=watch.k)
-        timeline, sizes = pipeline.timeline, pipeline.chunks
-    refuse_impossible(variant, layer, batch, min(fresh + steady), device())
-    busy = busy_ms(timeline)
-    return {
-        "rung": variant.rung.number,
-        "label": variant.label,
-        "layer": layer.name,
-        "batch": batch,
-        "dtype": variant.io_dtype.name,
-        "pinned": case["pinned"],
-        "streams": case["streams"],
-        "order": case["order"],
-        "chunk": max(sizes),
-        "chunks": len(sizes),
-        "sizes": "equal" if np.ndim(case["chunk"]) == 0 else "growing",
-        "layer_ms": fresh[-1],
-        "steady_ms": float(np.median(steady)),
-        "steady_min_ms": min(steady),
-        "in_ms": busy["copy in"],
-        "kernel_ms": busy["kernel"],
-        "out_ms": busy["copy out"],
-        "overlap": overlap(timeline),
-        "pin_ms": watch.pin_ms,
-        "stage_ms": watch.stage_ms,
-        "engine": device().engine,
-        "device": device().name,
-    }
-
-
-def refuse_impossible(variant: Variant, layer: Layer, batch: int, layer_ms: float, on: Device) -> None:
-    """Refuse a layer time that the link's theoretical rate does not permit.
-
-    Raises
-    ------
-    LabError
-        If `layer_ms` is under the shortest possible time, or no number.
-    """
-    size = variant.io_dtype.itemsize
-    largest = max(int(np.prod(shape, dtype=np.int64)) for shape in (layer.x_shape(batch), layer.y_shape(batch)))
-    shortest = 1e3 * size * largest / on.peak_link
-    if not layer_ms >= shortest or not layer_ms > 0:
-        raise LabError(
-            f"{variant.label} on {layer}, B = {batch}: a layer time of {layer_ms:.4g} ms, but the link of {on.name} "
-            f"takes {shortest:.4g} ms at least. That is a bug in the measurement: is all of y copied back, and does "
-            "the clock stop after it?"
-        )
-
-
-# --------------------------------------------------------------------------------------------------------- recorded
-KEY = ["device", "label", "layer", "batch", "dtype", "pinned", "streams", "order", "chunk", "sizes"]
-
-
-def record_rows(path: Path, table: pd.DataFrame, key: list[str]) -> Path:
-    """Merge rows into a CSV: all older rows with one of the new keys go. Written whole or not at all."""
-    if path.is_file():
-        old = pd.read_csv(path)
-        known = pd.MultiIndex.from_frame(table[key])
-        old = old[~pd.MultiIndex.from_frame(old[key]).isin(known)]
-        table = pd.concat([old, table.reindex(columns=old.columns)], ignore_index=True)
-    return files.write(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
-
-
-def recorded_streams(name: str) -> pd.DataFrame:
-    """What `scripts/record_streams.py` measured on a device: the columns of `bench_streams`, date and software.
-
-    Raises
-    ------
-    LabError
-        If there is nothing of such a device, or several go by that name.
-    """
-    return _stored(name, "")
-
-
-def recorded_timelines(name: str) -> pd.DataFrame:
-    """Timelines recorded on a device: the columns of `Pipeline.timeline`, and what was run, in `label`, `layer`,
-    `batch`, `pinned`, `streams`, `order`, `chunk_images`; raises as `recorded_streams`."""
-    return _stored(name, "-timelines")
-
-
-def _stored(name, ending):
-    known = sorted(path for path in (data_dir() / "streams").glob("*.csv") if not path.stem.endswith("-timelines"))
-    found = [path for path in known if slug(name) in path.stem]
-    path = found[0].with_name(found[0].stem + ending + ".csv") if found else None
-    if len(found) != 1 or not path.is_file():
-        there = ", ".join(path.stem for path in known) or "none"
-        raise LabError(f"{len(found)} devices with recorded streams go by the name {name!r}; there are: {there}")
-    return pd.read_csv(path)

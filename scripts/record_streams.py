@@ -23,7 +23,8 @@ import pandas as pd
 import labkit
 from labkit.checker import TEST_SHAPES
 from labkit.paths import data_dir
-from labkit.streaming import KEY, Pipeline, bench_cases, busy_ms, host_arrays, record_rows
+from labkit.streambench import KEY, bench_cases, record_rows
+from labkit.streaming import Pipeline, busy_ms, host_arrays
 
 CHUNKS = [100, 200, 500, 1000, 2000, 5000, 10000]
 STREAMS = [1, 2, 3, 4, 8]

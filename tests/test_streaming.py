@@ -1,0 +1,349 @@
+"""Pipelines: the same result for every way to cut and issue a batch, honest timelines, refusals that name the limit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import labkit as lab
+from labkit import streambench, streaming
+from labkit.checker import CheckFailed
+from labkit.devices import known
+from labkit.errors import LabError
+from labkit.streaming import STEPS, Pipeline, busy_ms, chunk_sizes, issue_order, overlap, schedule, span_ms
+
+ODD = lab.Layer("odd", C=2, H=13, W=11, M=3, K=5)
+FIRST = lab.LENET86[0]
+
+
+def integers(layer, batch, dtype=np.float32, seed=0):
+    """Inputs whose products and sums are exact in half, too."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-2, 3, layer.x_shape(batch)).astype(dtype)
+    return x, rng.integers(-2, 3, layer.k_shape).astype(dtype)
+
+
+def steps(*rows):
+    """A timeline by hand: (stream, what, chunk, start, end)."""
+    table = pd.DataFrame(rows, columns=["stream", "what", "chunk", "start_ms", "end_ms"])
+    return table.assign(ready_ms=table["start_ms"])
+
+
+# ---------------------------------------------------------------------------------------------------------- results
+@pytest.mark.parametrize("number", range(1, 9))
+@pytest.mark.parametrize(
+    ("batch", "chunk", "streams"),
+    [(1, 1000, 3), (7, 3, 2), (7, 1, 8), (6, (1, 2, 3), 2), (5, 5, 3), (8, 3, 1)],
+)
+def test_every_cut_gives_the_same_result(number, batch, chunk, streams):
+    variant = lab.variant(number)
+    x, k = integers(ODD, batch, variant.io_dtype)
+    expected = lab.conv_float64(x, k)
+    for pinned in (True, False):
+        for order in streaming.ORDERS:
+            with Pipeline(variant, ODD, batch, chunk, streams, pinned, order) as pipeline:
+                pipeline.y.fill(np.nan)
+                y = pipeline.run(x, k)
+                assert y.dtype == variant.io_dtype
+                assert np.array_equal(y, expected), (pinned, order)
+
+
+def test_a_second_run_takes_new_images_and_the_old_mask():
+    x, k = integers(ODD, 5)
+    with Pipeline(lab.variant(2), ODD, 5, chunk=2, streams=2) as pipeline:
+        pipeline.run(x, k)
+        assert np.array_equal(pipeline.run(x + 1), lab.conv_float64(x + 1, k))
+        assert np.array_equal(pipeline.run(k=k + 1), lab.conv_float64(x + 1, k + 1))
+
+
+def test_pipelines_that_share_a_constant_mask_do_not_disturb_each_other():
+    variant = lab.variant(2)
+    x, k = integers(ODD, 6)
+    with Pipeline(variant, ODD, 6, 1, 3) as one, Pipeline(variant, ODD, 6, 2, 3) as other:
+        one.run(x, k)
+        other.run(x, 2 * k)
+        assert np.array_equal(one.run(), lab.conv_float64(x, k))
+        with variant.plan(ODD, 6) as plan:
+            plan.load(x, 3 * k)
+            plan.run()
+            assert np.array_equal(one.run(), lab.conv_float64(x, k))
+            plan.run()
+            assert np.array_equal(plan.result(), lab.conv_float64(x, 3 * k))
+
+
+def test_host_arrays_of_the_caller_are_used_in_place():
+    x, k = integers(ODD, 4)
+    host = streaming.host_arrays(ODD, 4)
+    host[0][...] = x
+    with Pipeline(lab.variant(1), ODD, 4, 2, host=host) as pipeline:
+        assert pipeline.run(k=k) is host[1]
+    assert np.array_equal(host[1], lab.conv_float64(x, k))
+
+
+def test_the_device_holds_a_chunk_a_stream_not_the_batch():
+    an_image = 4 * (2 * 13 * 11 + 3 * 9 * 7)
+    with Pipeline(lab.variant(1), ODD, 100, chunk=7, streams=2) as pipeline:
+        assert pipeline.device_bytes == 2 * 7 * an_image
+        assert pipeline.chunks == (7,) * 14 + (2,)
+    with Pipeline(lab.variant(1), ODD, 3, chunk=7, streams=8) as pipeline:
+        assert (pipeline.streams, pipeline.chunks) == (1, (3,))
+
+
+def test_closing_frees_the_device_memory():
+    from labkit.cuda import driver
+
+    before = driver.mem_get_info()[0]
+    pipeline = Pipeline(lab.variant(5), FIRST, 60, chunk=20, streams=3)
+    assert driver.mem_get_info()[0] < before
+    pipeline.close()
+    pipeline.close()
+    assert driver.mem_get_info()[0] == before
+    with pytest.raises(LabError, match="closed"):
+        pipeline.run(k=np.ones(FIRST.k_shape))
+
+
+# --------------------------------------------------------------------------------------------------------- refusals
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": 0}, "batch of 0"),
+        ({"chunk": 0}, "chunk of 0 images"),
+        ({"chunk": -3}, "chunk of -3"),
+        ({"chunk": 2.5}, "chunk of 2.5"),
+        ({"chunk": True}, "chunk of True"),
+        ({"chunk": ()}, "chunk of 0"),
+        ({"chunk": (3, 0)}, "chunk of 0"),
+        ({"chunk": (3, 3)}, "2 chunks have 6 images in all; the batch has 4"),
+        ({"streams": 0}, "streams=0: an integer from 1 to 32"),
+        ({"streams": 33}, "streams=33: an integer from 1 to 32"),
+        ({"streams": True}, "streams=True"),
+        ({"order": "random"}, "depth or breadth"),
+        ({"host": (np.zeros((4, 2, 13, 11)), np.zeros((4, 3, 9, 7)))}, "host's x is float64"),
+    ],
+)
+def test_what_is_none_is_refused(options, message):
+    with pytest.raises(LabError, match=message):
+        Pipeline(lab.variant(1), ODD, **{"batch": 4, **options})
+
+
+def test_a_mask_beyond_constant_memory_is_refused():
+    with pytest.raises(LabError, match=r"constant memory, 65,536 bytes.*has 75,264"):
+        Pipeline(lab.variant(2), lab.Layer("many maps", 16, 20, 20, 24, 7), 4)
+
+
+def test_inputs_of_another_shape_are_refused():
+    with Pipeline(lab.variant(1), ODD, 4) as pipeline:
+        with pytest.raises(LabError, match="no mask yet"):
+            pipeline.run()
+        with pytest.raises(LabError, match="x has the shape"):
+            pipeline.run(np.zeros(ODD.x_shape(3)), np.zeros(ODD.k_shape))
+        with pytest.raises(LabError, match="k has the shape"):
+            pipeline.run(k=np.zeros((1, 1)))
+        with pytest.raises(LabError, match="no events"):
+            pipeline.timeline  # noqa: B018 (a property)
+
+
+def test_a_device_that_is_too_small_is_named(monkeypatch):
+    from labkit.cuda import driver
+    from labkit.ladder import Variant
+
+    plan, freed = Variant.plan, []
+
+    def few(self, layer, images, *buffers, k=None):
+        if freed:
+            raise driver.MemoryError("cuMemAlloc failed: out of memory")
+        made = plan(self, layer, images, *buffers, k=k)
+        close = made.close
+        made.close = lambda: (freed.append("closed"), close())
+        freed.append("made")
+        return made
+
+    monkeypatch.setattr(Variant, "plan", few)
+    with pytest.raises(LabError, match=r"3 streams of 2 images take .* take a smaller chunk or fewer streams"):
+        Pipeline(lab.variant(1), ODD, 6, 2, 3)
+    assert freed == ["made", "closed"]
+
+
+# -------------------------------------------------------------------------------------------------- chunks and order
+def test_the_last_chunk_takes_what_is_left():
+    assert chunk_sizes(10, 4) == (4, 4, 2)
+    assert chunk_sizes(10, 10) == chunk_sizes(10, 99) == (10,)
+    assert chunk_sizes(10, [1, 9]) == (1, 9)
+
+
+@pytest.mark.parametrize("order", streaming.ORDERS)
+@pytest.mark.parametrize(("chunks", "streams"), [(1, 1), (7, 3), (6, 3), (5, 8)])
+def test_an_order_has_every_step_once_and_no_step_before_its_own(order, chunks, streams):
+    issued = issue_order(chunks, streams, order)
+    assert sorted(issued) == sorted((i, step) for i in range(chunks) for step in STEPS)
+    for i in range(chunks):
+        assert [step for chunk, step in issued if chunk == i] == list(STEPS)
+        if i >= streams:  # a stream's next chunk comes after the one before
+            assert issued.index((i, "copy in")) > issued.index((i - streams, "copy out"))
+
+
+def test_breadth_first_issues_a_copy_on_each_stream_first():
+    assert issue_order(5, 3, "breadth")[:4] == [(0, "copy in"), (1, "copy in"), (2, "copy in"), (0, "kernel")]
+    assert issue_order(5, 3, "depth")[:4] == [(0, "copy in"), (0, "kernel"), (0, "copy out"), (1, "copy in")]
+
+
+# --------------------------------------------------------------------------------------------------------- timelines
+def test_the_timeline_has_every_step_in_the_order_of_its_stream():
+    x, k = integers(FIRST, 9)
+    with Pipeline(lab.variant(3), FIRST, 9, 2, 3) as pipeline:
+        pipeline.run(x, k)
+        timeline = pipeline.timeline
+        assert pipeline.overlap == overlap(timeline)
+    assert len(timeline) == 3 * 5
+    assert (timeline["stream"] == timeline["chunk"] % 3).all()
+    assert timeline.groupby("what")["images"].sum().eq(9).all()
+    assert (timeline["end_ms"] >= timeline["start_ms"]).all()
+    assert (timeline["start_ms"] >= 0).all()
+    for _, mine in timeline.groupby("stream"):
+        assert (mine["start_ms"].to_numpy()[1:] >= mine["end_ms"].to_numpy()[:-1]).all()
+    assert "Not GPU times" in timeline.attrs["note"]
+
+
+def test_overlap_counts_the_engines_at_work():
+    serial = steps((0, "copy in", 0, 0, 1), (0, "kernel", 0, 1, 3), (0, "copy out", 0, 5, 6))
+    assert overlap(serial) == 1
+    assert span_ms(serial) == 6
+    both = steps((0, "copy in", 0, 0, 2), (1, "kernel", 1, 0, 2), (2, "copy out", 2, 0, 2))
+    assert overlap(both) == 3
+    twice = steps((0, "copy in", 0, 0, 4), (1, "copy in", 1, 1, 2), (2, "kernel", 2, 3, 5))
+    assert busy_ms(twice).tolist() == [4, 2, 0]
+    assert overlap(twice) == pytest.approx(6 / 5)
+
+
+def test_on_a_gpu_a_step_begins_when_the_one_before_of_its_kind_has_ended(monkeypatch):
+    table = steps((0, "copy in", 0, 0, 2), (1, "copy in", 1, 0, 4), (0, "kernel", 0, 2, 3), (1, "kernel", 1, 4, 9),
+                  (2, "copy in", 2, 0, 6), (0, "copy out", 0, 3, 5))  # fmt: skip
+    streaming.one_at_a_time(table)
+    assert table["start_ms"].tolist() == [0, 2, 2, 4, 4, 3]
+
+
+# ---------------------------------------------------------------------------------------------------------- schedule
+def test_one_stream_adds_everything_up():
+    into, back = FIRST.link_ms(10_000, device="H200")
+    for chunk in (100, 10_000):
+        table = schedule(FIRST, 10_000, 3.7, chunk, 1, on="H200")
+        assert span_ms(table) == pytest.approx(into + 3.7 + back)
+        assert overlap(table) == pytest.approx(1)
+
+
+def test_streams_hide_all_but_the_first_chunk_behind_the_busiest():
+    into, back = FIRST.link_ms(10_000, device="H200")
+    for chunk in (100, 500, 2000):
+        table = schedule(FIRST, 10_000, 3.7, chunk, 3, on="H200")
+        assert span_ms(table) == pytest.approx(back + (into + 3.7) * chunk / 10_000)
+    assert busy_ms(table).tolist() == pytest.approx([into, 3.7, back])
+
+
+def test_ordinary_memory_keeps_the_host_waiting():
+    into, back = FIRST.link_ms(10_000, device="H200", pinned=False)
+    deep = schedule(FIRST, 10_000, 3.7, 1000, 3, pinned=False, on="H200")
+    assert span_ms(deep) == pytest.approx(into + 3.7 + back)
+    broad = schedule(FIRST, 10_000, 3.7, 1000, 3, pinned=False, order="breadth", on="H200")
+    assert into + back < span_ms(broad) < span_ms(deep)  # kernels run while another chunk is copied
+
+
+@pytest.mark.parametrize("streams", [1, 2, 3, 8])
+def test_a_schedule_is_possible(streams):
+    for order in streaming.ORDERS:
+        table = schedule(lab.LENET72[1], 1000, 3.3, (100, 200, 700), streams, order=order, on="H200")
+        for _, mine in [*table.groupby("what"), *table.groupby("stream")]:
+            mine = mine.sort_values("start_ms")
+            assert (mine["start_ms"].to_numpy()[1:] >= mine["end_ms"].to_numpy()[:-1] - 1e-9).all()
+        assert span_ms(table) >= lab.LENET72[1].link_floor_ms(1000, device="H200")
+
+
+# ------------------------------------------------------------------------------------------------------------- floor
+def test_the_links_floor_is_its_busier_direction():
+    assert FIRST.link_floor_ms(10_000, device="H200") == pytest.approx(1.024e9 / 55.4e9 * 1e3)
+    assert FIRST.link_floor_ms(10_000, np.float16, "H200") == pytest.approx(0.512e9 / 55.4e9 * 1e3)
+    into, back = FIRST.link_ms(10_000, device="H200", pinned=False)
+    assert into == pytest.approx((10_000 * 86 * 86 + 4 * 49) * 4 / 8.9e9 * 1e3)
+    assert back == pytest.approx(1.024e9 / 19.1e9 * 1e3)
+
+
+def test_a_link_that_was_not_measured_is_named():
+    with pytest.raises(LabError, match=r"to_device_pinned_gb_s.*H200"):
+        FIRST.link_floor_ms(10)
+
+
+def test_a_layer_time_that_the_link_does_not_permit_is_refused():
+    h200, variant = known("H200"), lab.variant(3)
+    streambench.refuse_impossible(variant, FIRST, 10_000, 18.5, h200)
+    for impossible in (16.2, float("nan")):
+        with pytest.raises(LabError, match=r"takes 16.25 ms at least"):
+            streambench.refuse_impossible(variant, FIRST, 10_000, impossible, h200)
+
+
+# ------------------------------------------------------------------------------------------------------- measurement
+@pytest.fixture(scope="module")
+def verified():
+    variant = lab.variant(3)
+    lab.check(variant, [(ODD, 2)])
+    return variant
+
+
+def test_bench_has_a_row_a_combination(verified):
+    table = lab.bench_streams(verified, ODD, 12, [3, (2, 4, 6)], [1, 2], [True, False], repeat=1)
+    assert len(table) == 8
+    assert set(zip(table["sizes"], table["streams"], table["pinned"], strict=True)) == {
+        (sizes, streams, pinned) for sizes in ("equal", "growing") for streams in (1, 2) for pinned in (True, False)
+    }
+    assert (table[["layer_ms", "steady_ms", "in_ms", "kernel_ms", "out_ms"]] > 0).all(axis=None)
+    assert table["overlap"].between(1, 3).all()
+    assert (table["pin_ms"] > 0).equals(table["pinned"])
+    assert table.loc[table["sizes"] == "equal", "chunks"].eq(4).all()
+    assert "Not GPU times" in table.attrs["note"]
+
+
+def test_bench_refuses_what_was_not_checked():
+    with pytest.raises(LabError, match="not verified"):
+        lab.bench_streams(lab.variant(1, block=(8, 4)), ODD, 4)
+
+
+def test_bench_refuses_no_run_at_all(verified):
+    with pytest.raises(LabError, match="repeat = 0"):
+        lab.bench_streams(verified, ODD, 4, repeat=0)
+
+
+def test_bench_sees_a_chunk_that_did_not_come_back(verified, monkeypatch):
+    monkeypatch.setattr(streaming, "issue_order", lambda *a: [pair for pair in issue_order(*a) if pair[0] != 2])
+    with pytest.raises(CheckFailed, match="wrong before timing"):
+        lab.bench_streams(verified, ODD, 40, 5, 2, repeat=1)
+
+
+def test_bench_sees_a_chunk_in_the_wrong_place(verified, monkeypatch):
+    run = Pipeline.run
+
+    def swapped(self, *args, **options):
+        y = run(self, *args, **options)
+        y[...] = y[::-1].copy()
+        return y
+
+    monkeypatch.setattr(Pipeline, "run", swapped)
+    with pytest.raises(CheckFailed, match="wrong before timing"):
+        lab.bench_streams(verified, ODD, 6, 2, 2, repeat=1)
+
+
+# ---------------------------------------------------------------------------------------------------------- recorded
+def test_recorded_rows_replace_those_of_the_same_key(tmp_path):
+    path = tmp_path / "some-gpu.csv"
+    row = {"device": "X", "chunk": 100, "streams": 1, "steady_ms": 2.0}
+    streambench.record_rows(path, pd.DataFrame([row, {**row, "chunk": 200}]), ["device", "chunk", "streams"])
+    streambench.record_rows(path, pd.DataFrame([{**row, "steady_ms": 1.5}]), ["device", "chunk", "streams"])
+    table = pd.read_csv(path).sort_values("chunk")
+    assert table["steady_ms"].tolist() == [1.5, 2.0]
+
+
+def test_a_device_without_recorded_streams_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(streambench, "data_dir", lambda: tmp_path)
+    with pytest.raises(LabError, match="there are: none"):
+        lab.recorded_streams("H200")
+    (tmp_path / "streams").mkdir()
+    (tmp_path / "streams" / "nvidia-h200.csv").write_text("device,steady_ms\nNVIDIA H200,1\n")
+    assert lab.recorded_streams("H200")["steady_ms"].tolist() == [1]
+    with pytest.raises(LabError, match="there are: nvidia-h200"):
+        lab.recorded_timelines("H200")
