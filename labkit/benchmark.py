@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Iterable
@@ -37,6 +38,7 @@ def bench(
     layer: Layer | Iterable[Layer],
     batch: int | Iterable[int] | None = None,
     repeat: int | None = None,
+    layer_time: bool = True,
 ) -> pd.DataFrame:
     """Measure op time and layer time of variants that `check` has verified.
 
@@ -54,6 +56,8 @@ def bench(
         Images; by default what suits the engine, see `BATCH`.
     repeat : int, optional
         Timed runs; by default as many as fit into half a second, from 3 to 50.
+    layer_time : bool
+        Measure it, too; otherwise it is missing from the rows, and a large batch is done sooner.
 
     Returns
     -------
@@ -72,8 +76,8 @@ def bench(
     CheckFailed
         If a result is wrong before or after timing.
     """
-    variants = _list(variants)
-    batches = _list(BATCH[device().engine] if batch is None else batch)
+    variants = as_list(variants)
+    batches = as_list(BATCH[device().engine] if batch is None else batch)
     if repeat is not None and repeat < 1:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
     for variant in variants:
@@ -82,34 +86,32 @@ def bench(
                 f"{variant.label} is not verified in this session: a wrong kernel's time means nothing. "
                 "Run labkit.check on this very variant first"
             )
-    cases = [(each, B) for each in _list(layer) for B in batches]
+    cases = [(each, B) for each in as_list(layer) for B in batches]
     rows = []
     # On standard output: notebooks show the other one in red.
     length = len(cases) * len(variants)
     with tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout) as progress:
         for case in cases:
-            rows += _bench_case(variants, *case, repeat, progress)
+            rows += _bench_case(variants, *case, repeat, layer_time, progress)
     table = pd.DataFrame(rows)
     table.attrs["note"] = device().note
     return table
 
 
-def _list(one_or_many) -> list:
+def as_list(one_or_many) -> list:
+    """The things, of one or of several."""
     return list(one_or_many) if isinstance(one_or_many, Iterable) else [one_or_many]
 
 
-def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, progress: tqdm) -> list[dict]:
+def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, layer_time: bool, progress: tqdm):
     """The rows of one layer and batch."""
     from labkit.cuda import driver
 
-    rng = np.random.default_rng(2)
-    x = rng.random(layer.x_shape(batch), dtype=np.float32)
-    k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
-    inputs = {dtype: (x.astype(dtype), k.astype(dtype)) for dtype in {each.io_dtype for each in variants}}
-    spots = _Spots(layer, batch, inputs, rng)
+    inputs, spots = _inputs(layer, batch, frozenset(each.io_dtype for each in variants))
     try:
         op_ms, parts = _op_times(variants, layer, batch, repeat, inputs, spots, progress)
-        layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) for each in variants]
+        layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) if layer_time else np.nan
+                    for each in variants]  # fmt: skip
     except driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
         raise LabError(
@@ -117,6 +119,16 @@ def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, progress
             f"take a smaller batch ({error})"
         ) from error
     return [_row(*each, layer, batch) for each in zip(variants, op_ms, parts, layer_ms, strict=True)]
+
+
+@functools.lru_cache(maxsize=1)  # a sweep comes back for the same ones, variant after variant
+def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict, _Spots]:
+    """x and k in each data type, and the images to check."""
+    rng = np.random.default_rng(2)
+    x = rng.random(layer.x_shape(batch), dtype=np.float32)
+    k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
+    inputs = {dtype: (x.astype(dtype), k.astype(dtype)) for dtype in dtypes}
+    return inputs, _Spots(layer, batch, inputs, rng)
 
 
 def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> tuple[list, list]:

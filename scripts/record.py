@@ -28,9 +28,8 @@ BATCHES = {"gpu": (100, 1000, 10000), "cpu": (10,)}
 PRESETS = (*labkit.LENET86, *labkit.LENET72, *labkit.LENET28)
 
 
-def check(variants) -> list[str]:
-    """Check all variants on the test shapes and on the presets; the labels of those that failed."""
-    shapes = [*TEST_SHAPES, *((layer, 2) for layer in PRESETS)]
+def check(variants, shapes) -> list[str]:
+    """Check all variants; the labels of those that failed."""
     failed = []
     for variant in variants:
         try:
@@ -41,13 +40,13 @@ def check(variants) -> list[str]:
     return failed
 
 
-def measure(variants, batches, repeat) -> pd.DataFrame:
+def measure(variants, batches, repeat, **more) -> pd.DataFrame:
     """Bench all variants on the layers of lenet86 and lenet72."""
     tables = []
     for layer in (*labkit.LENET86, *labkit.LENET72):
         for batch in batches:
             start = time.perf_counter()
-            tables.append(labkit.bench(variants, layer, batch, repeat))
+            tables.append(labkit.bench(variants, layer, batch, repeat, **more))
             print(f"{layer.name}, batch {batch}: measured in {time.perf_counter() - start:.1f} s", flush=True)
     return pd.concat(tables, ignore_index=True)
 
@@ -89,22 +88,24 @@ def main() -> int:
     print(here.name, f"({here.engine} engine)")
     rungs = [labkit.variant(number) for number in chosen.rungs]
     beside = [each for number in chosen.rungs for each in labkit.variants(number)[1:]]  # what its page compares
-    variants = [*rungs, *beside]
-    layers = (*PRESETS, *(shape for shape, _ in TEST_SHAPES))
-    jobs = {(each, *each.defines(layer).items()): layer for each in variants for layer in layers}
+    presets = [(layer, 2) for layer in PRESETS]
+    every = [*TEST_SHAPES, *presets]  # what a page compares is checked on these by the tests, here on the presets
+    cases = [*((each, layer) for each in rungs for layer, _ in every),
+             *((each, layer) for each in beside for layer in PRESETS)]  # fmt: skip
+    jobs = {(each, *each.defines(layer).items()): layer for each, layer in cases}
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # a source that does not compile will say so when it is checked
         futures = [pool.submit(variant.precompile, layer) for (variant, *_), layer in jobs.items()]
     print(f"{len(futures)} modules compiled in {time.perf_counter() - start:.1f} s", flush=True)
 
-    failed = check(variants)
+    failed = [*check(rungs, every), *check(beside, presets)]
     print(f"checked, {time.perf_counter() - start:.1f} s since the start", flush=True)
     if not chosen.check:
         rungs = [variant for variant in rungs if variant.label not in failed]
         beside = [variant for variant in beside if variant.label not in failed]
         batches = chosen.batches or BATCHES[here.engine]
         tables = [measure(rungs, batches, chosen.repeat)]
-        if beside:  # at the largest batch alone: device time is dear
-            tables.append(measure(beside, [max(batches)], chosen.repeat))
+        if beside:  # the op time at the largest batch alone: device time is dear
+            tables.append(measure(beside, [max(batches)], chosen.repeat or 5, layer_time=False))
         table = pd.concat(tables, ignore_index=True)
         if not chosen.dry:
             print("recorded in", labkit.record(table))
