@@ -131,7 +131,12 @@ class CheckReport:
         """`check` has printed the line already: a cell that ends with it shows it once."""
 
 
-def check(variant: Variant, layers: Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES, seed: int = 1) -> CheckReport:
+def check(
+    variant: Variant,
+    layers: Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
+    seed: int = 1,
+    quiet: bool = False,
+) -> CheckReport:
     """Check a variant, print one PASS line, and remember it as verified, so that `bench` will time it.
 
     On each shape, one plan runs on fresh random inputs, first integers, then reals, then the same reals
@@ -147,6 +152,8 @@ def check(variant: Variant, layers: Iterable[Layer | tuple[Layer, int]] = TEST_S
         refused.
     seed : int
         Of the random inputs.
+    quiet : bool
+        Print nothing.
 
     Returns
     -------
@@ -174,7 +181,8 @@ def check(variant: Variant, layers: Iterable[Layer | tuple[Layer, int]] = TEST_S
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first}")
     report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused))
     _verified.add(_key(variant))
-    print(report)
+    if not quiet:
+        print(report)
     return report
 
 

@@ -171,7 +171,7 @@ def recorded(name: str, folder: Path | str | None = None) -> Recorded:
         If there are none, or several devices go by that name; the message lists those recorded.
     """
     folder = Path(folder) if folder else results_dir()
-    path = _one_of(folder, name)
+    path = one_of(folder, name)
     return Recorded(_read(path), path)
 
 
@@ -320,7 +320,7 @@ def counters(name: str, rung: int | None = None, label: str | None = None) -> pd
         If there are none; the message says what was recorded.
     """
     folder = data_dir() / "counters"
-    path = _one_of(folder, name)
+    path = one_of(folder, name)
     table = pd.read_csv(path)
     rows = table if rung is None else table[table["rung"] == rung]
     if label is not None:
@@ -333,7 +333,7 @@ def counters(name: str, rung: int | None = None, label: str | None = None) -> pd
     return rows.reset_index(drop=True)
 
 
-def _one_of(folder: Path, name: str) -> Path:
+def one_of(folder: Path, name: str) -> Path:
     """The CSV of the one device in `folder` that goes by a name."""
     found = {path: path.stem for path in sorted(folder.glob("*.csv"))}
     chosen = [path for path, stem in found.items() if stem == slug(name)]
