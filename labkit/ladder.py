@@ -425,6 +425,7 @@ class Plan:
 
         self.variant, self.layer, self.batch = variant, layer, int(batch)
         self._driver = driver
+        product = _product() if variant.library else None
         module = variant.module(layer)
 
         size = variant.io_dtype.itemsize
@@ -442,7 +443,7 @@ class Plan:
 
         functions = {name: module.get_function(name).prepare(SIGNATURE) for name in variant.kernels}
         self.functions = functions
-        options, product = SimpleNamespace(**variant.options), _product() if variant.library else None
+        options = SimpleNamespace(**variant.options)
         x_step = size * layer.C * layer.H * layer.W  # bytes an image
         y_step = size * layer.M * layer.Ho * layer.Wo
         launches, self._calls = [], []

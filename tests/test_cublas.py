@@ -1,0 +1,150 @@
+"""The binding of cuBLAS: against the library on a GPU, and anywhere against a stand-in that keeps its conventions."""
+
+import shutil
+import subprocess
+
+import pytest
+
+import labkit
+from labkit import LENET86, LabError, Layer, check, variant, variants
+from labkit.cuda import cublas
+
+GPU = labkit.cuda.engine() == "gpu"
+ODD = [(Layer("odd", 3, 21, 44, 19, 7), 2), (Layer("one map", 1, 9, 7, 1, 2), 3)]
+
+# Column by column, as cuBLAS counts, in memory that the CPU engine's kernels share with it.
+STAND_IN = r"""
+#include <cstring>
+static int mode = -1, made = 0;
+extern "C" {
+int cublasCreate_v2(void **handle) { *handle = &mode; ++made; return 0; }
+int cublasDestroy_v2(void *) { return 0; }
+int cublasSetStream_v2(void *, void *) { return 0; }
+int cublasSetMathMode(void *handle, int chosen) { mode = chosen; return handle == &mode ? 0 : 1; }
+const char *cublasGetStatusString(int) { return "a parameter is wrong"; }
+int handles() { return made; }
+int cublasSgemmStridedBatched(void *handle, int ta, int tb, int m, int n, int k, const float *alpha,
+                              const float *A, int lda, long long a, const float *B, int ldb, long long b,
+                              const float *beta, float *C, int ldc, long long c, int count)
+{
+    if (handle != &mode || mode != 2 || ta || tb || m < 1 || n < 1 || k < 1) return 7;
+    if (lda < m || ldb < k || ldc < m || !A || !B || !C || count < 1) return 7;
+    for (int image = 0; image < count; ++image, A += a, B += b, C += c)
+        for (int j = 0; j < n; ++j)
+            for (int i = 0; i < m; ++i) {
+                float sum = 0;
+                for (int l = 0; l < k; ++l) sum += A[l * lda + i] * B[j * ldb + l];
+                C[j * ldc + i] = *alpha * sum + (*beta ? *beta * C[j * ldc + i] : 0);
+            }
+    return 0;
+}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A toolkit's folder with the stand-in."""
+    home = tmp_path_factory.mktemp("toolkit")
+    (home / "lib64").mkdir()
+    source = home / "cublas.cpp"
+    source.write_text(STAND_IN)
+    compiler = shutil.which("g++") or shutil.which("clang++")
+    library = home / "lib64" / "libcublas.so.13"
+    subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
+    return home
+
+
+@pytest.fixture
+def fresh():
+    """Nothing of cuBLAS is loaded, before and after."""
+    for forget in (cublas._library, cublas._handle, cublas.prepare):
+        forget.cache_clear()
+    yield
+    for forget in (cublas._library, cublas._handle, cublas.prepare):
+        forget.cache_clear()
+
+
+@pytest.fixture
+def stand_in(folder, fresh, monkeypatch):
+    """The binding on the stand-in, with the CPU engine's kernels done before it reads what they wrote."""
+    if GPU:
+        pytest.skip("the stand-in multiplies on the host")
+    monkeypatch.setenv("CUDA_HOME", str(folder))
+    monkeypatch.setattr(cublas, "missing", lambda: None)
+    product = cublas.product
+
+    def waiting(*arguments, **options):
+        labkit.cuda.driver.Context.synchronize()
+        product(*arguments, **options)
+
+    monkeypatch.setattr(cublas, "product", waiting)
+
+
+def test_the_product_is_the_convolution(stand_in, capsys):
+    check(variant(5, gemm="cublas"))
+    assert capsys.readouterr().out.startswith("PASS 05 unroll gemm, gemm=cublas")
+    assert cublas._library().handles() == 1  # one for all plans
+
+
+def test_it_stands_beside_the_rung_in_a_table(stand_in):
+    chosen = [variant(5), variant(5, gemm="cublas")]
+    for each in chosen:
+        check(each, ODD)
+    table = labkit.bench(chosen, ODD[0][0], 2, 1)
+    assert list(table["label"]) == ["05 unroll gemm", "05 unroll gemm, gemm=cublas"]
+    assert list(labkit.kernel_times(table)["kernel"]) == ["im2col", "gemm"] * 2
+
+
+def test_it_is_one_of_the_variants_where_it_can_run(stand_in):
+    assert "05 unroll gemm, gemm=cublas" in [each.label for each in variants(5)]
+
+
+def test_an_error_of_the_library_is_told(stand_in):
+    with pytest.raises(LabError, match="cublasSgemmStridedBatched failed: a parameter is wrong"):
+        cublas.product(None, None, None, 0, 0, 0, 1, 1, 9, 9, 1, 2)  # no memory
+
+
+@pytest.mark.skipif(GPU, reason="there is a GPU")
+def test_without_a_gpu_it_says_so_and_the_page_goes_on():
+    library = variant(5, gemm="cublas")
+    with pytest.raises(LabError, match=r"cuBLAS multiplies on an NVIDIA GPU, and this is the CPU engine: leave"):
+        check(library)
+    assert library not in variants(5)
+    assert len(variants(5)) > 5
+
+
+def test_without_the_library_it_says_where_it_comes_from(fresh, monkeypatch, tmp_path):
+    broken = tmp_path / "lib64" / "libcublas.so"
+    broken.parent.mkdir()
+    broken.write_text("no library")
+    monkeypatch.setattr(labkit.cuda, "engine", lambda: "gpu")
+    monkeypatch.setattr(cublas, "_candidates", lambda: [broken, "libcublas.so.999"])
+    assert "there is no cuBLAS to load: it comes with the CUDA toolkit" in cublas.missing()
+    assert "libcublas.so.999: " in cublas.missing()
+    with pytest.raises(LabError, match="no cuBLAS to load"):
+        cublas.prepare()
+
+
+def test_wheels_and_toolkits_are_searched(monkeypatch, tmp_path):
+    wheel = tmp_path / "site" / "nvidia" / "cu13" / "lib" / "libcublas.so.13"
+    toolkit = tmp_path / "home" / "targets" / "x86_64-linux" / "lib" / "libcublas.so"
+    for path in (wheel, toolkit):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "home"))
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    found = list(cublas._candidates())
+    assert found.index(toolkit) < found.index(wheel) < found.index("libcublas.so")
+
+
+def test_what_is_no_library_is_refused():
+    with pytest.raises(LabError, match="gemm='mkl': \"cublas\" has NVIDIA's library multiply"):
+        variant(5, gemm="mkl")
+    assert variant(5, gemm=None) == variant(5)
+
+
+@pytest.mark.skipif(not GPU or cublas.missing() is not None, reason="takes a GPU and cuBLAS")
+def test_cublas_itself():
+    check(variant(5, gemm="cublas"))
+    check(variant(5, gemm="cublas"), [(layer, 3) for layer in LENET86])
