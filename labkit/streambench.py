@@ -26,7 +26,7 @@ from labkit.streaming import CHUNK, Pipeline, busy_ms, host_arrays, overlap
 if TYPE_CHECKING:
     from labkit.ladder import Variant
 
-SECONDS = 0.3  # spent on the timed runs of a configuration, within
+SECONDS = 0.15  # spent on the timed runs of a configuration, within
 RUNS = (2, 20)  # these limits
 CHECKED_IMAGES = 4
 KEY = ["device", "label", "layer", "batch", "dtype", "pinned", "streams", "order", "chunk", "sizes"]  # of a row
@@ -61,7 +61,7 @@ def bench_streams(
     streams, pinned, order
         One value or several.
     repeat : int, optional
-        Timed runs of each, after one that is not; by default as many as fit into 0.3 s, from 2 to 20.
+        Timed runs of each, after one that is not; by default as many as fit into 0.15 s, from 2 to 20.
 
     Returns
     -------
