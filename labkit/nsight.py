@@ -46,6 +46,9 @@ MEASURED = {
     "occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
 }
 METRICS = (*COUNTED.values(), *MEASURED.values())
+# Why a warp did not issue its next instruction: smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio.
+STALLS = ("long_scoreboard", "short_scoreboard", "mio_throttle", "lg_throttle", "barrier", "imc_miss", "wait",
+          "not_selected", "math_pipe_throttle", "no_instruction", "branch_resolving", "dispatch_stall")  # fmt: skip
 NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 

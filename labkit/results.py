@@ -296,7 +296,7 @@ class Recorded:
         return f"{self.device}, recorded {self.date}"
 
 
-def counters(name: str, rung: int | None = None, label: str | None = None) -> pd.DataFrame:
+def counters(name: str, rung: int | None = None, label: str | None = None, network: str = "lenet86") -> pd.DataFrame:
     """Nsight Compute's counters of the ladder's kernels, recorded on a device by scripts/record_counters.py.
 
     Parameters
@@ -307,6 +307,8 @@ def counters(name: str, rung: int | None = None, label: str | None = None) -> pd
         The rung's own kernel with its default options; `label` selects any other.
     label : str, optional
         Of a variant: "03 registers, sum".
+    network : str
+        Of its layers. Every kernel was watched on lenet86, those of 03 and 04 on lenet72, too.
 
     Returns
     -------
@@ -322,14 +324,16 @@ def counters(name: str, rung: int | None = None, label: str | None = None) -> pd
     folder = data_dir() / "counters"
     path = one_of(folder, name)
     table = pd.read_csv(path)
-    rows = table if rung is None else table[table["rung"] == rung]
+    rows = table[table["layer"].str.startswith(f"{network} ")]
+    rows = rows if rung is None else rows[rows["rung"] == rung]
     if label is not None:
         rows = rows[rows["label"] == label]
     elif rung is not None:
         rows = rows[~rows["label"].str.contains(",")]
     if rows.empty:
         known = "; ".join(table["label"].unique())
-        raise LabError(f"{path.name} has no counters of {label or f'rung {rung}'}; it has those of {known}")
+        wanted = label or f"rung {rung}"
+        raise LabError(f"{path.name} has no counters of {wanted} on {network}; it has those of {known}")
     return rows.reset_index(drop=True)
 
 

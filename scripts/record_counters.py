@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Record Nsight Compute's counters of the ladder's kernels on the GPU at hand, for data/counters/.
 
-    python scripts/record_counters.py            all rungs, lenet86, 1000 images
+    python scripts/record_counters.py            all rungs, 1000 images of lenet86; 03 and 04 also of lenet72
     python scripts/record_counters.py --rungs 1
 
 Needs `ncu` on the path and the permission to read counters. Clocks are left alone.
@@ -30,7 +30,11 @@ METRICS = (
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
     "lts__throughput.avg.pct_of_peak_sustained_elapsed",
     "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "l1tex__data_pipe_lsu_wavefronts.sum",
+    *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in nsight.STALLS),
 )
+BOTH = (3, 4)  # what tiling gains turns round from one network to the other: these rungs are watched on both
 
 
 def launch(number: int) -> None:
@@ -47,7 +51,8 @@ def launch(number: int) -> None:
 def cases(number: int) -> list[tuple]:
     """The variants of a rung and the layers, in the order of `launch`; a library's kernels are its own affair."""
     chosen = [variant for variant in labkit.variants(number) if not variant.library]
-    return [(variant, layer) for variant in chosen for layer in labkit.LENET86]
+    layers = [*labkit.LENET86, *(labkit.LENET72 if number in BOTH else ())]
+    return [(variant, layer) for variant in chosen for layer in layers]
 
 
 def profile(number: int) -> pd.DataFrame:
