@@ -1,4 +1,5 @@
-"""What nvcc gives each kernel: registers, spills, shared memory, and the occupancy that follows. It needs no GPU."""
+"""What nvcc makes of each kernel: registers, spills, shared memory, the occupancy that follows, and the machine code's
+loads and stores. It needs no GPU."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from labkit import nsight
 from labkit.errors import LabError
 from labkit.events import occupancy
 from labkit.ladder import NVCC_OPTIONS
@@ -52,12 +54,9 @@ def resources(variants, layer, arch: str = "sm_90") -> pd.DataFrame:
     """
     if arch not in LIMITS:
         raise LabError(f"arch = {arch!r}: it is one of {', '.join(LIMITS)}")
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        raise LabError("registers and spills come from nvcc, which is not on this machine: install the CUDA toolkit")
     rows = []
     for each in as_variants(variants):
-        used = _compile(nvcc, each, layer, arch)
+        used = read_ptxas(_compile(*_of_variant(each, layer), arch, "-Xptxas", "-v"))
         for launch in each.launches(layer):
             facts = used[launch.kernel]
             threads = launch.block[0] * launch.block[1] * launch.block[2]
@@ -69,19 +68,98 @@ def resources(variants, layer, arch: str = "sm_90") -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _compile(nvcc: str, variant, layer, arch: str) -> dict[str, dict]:
-    """What ptxas says of each kernel."""
+def memory_instructions(variants, layer, arch: str = "sm_90") -> pd.DataFrame:
+    """The loads, stores and atomics in the machine code that nvcc makes of variants.
+
+    Parameters
+    ----------
+    variants, layer, arch
+        As for `resources`.
+
+    Returns
+    -------
+    DataFrame
+        As `disassemble` returns it, with the ``variant`` in front.
+
+    Raises
+    ------
+    LabError
+        As `disassemble` does.
+    """
+    tables = [disassemble(*_of_variant(each, layer), arch).assign(variant=each.label) for each in as_variants(variants)]
+    table = pd.concat(tables, ignore_index=True)
+    return table[["variant", *table.columns.drop("variant")]]
+
+
+def disassemble(source: str, name: str, options=NVCC_OPTIONS, arch: str = "sm_90") -> pd.DataFrame:
+    """The loads, stores and atomics in the machine code of a source.
+
+    Parameters
+    ----------
+    source : str
+        CUDA C++.
+    name : str
+        Its file name.
+    options : sequence of str
+        Of nvcc.
+    arch : str
+
+    Returns
+    -------
+    DataFrame
+        A row a kernel, line of the source and kind of instruction: kernel, line, instruction ("LDS.128"), space
+        ("global", "shared", "local", "generic"), op ("ld", "st", "atom", "red"), bytes (a lane),
+        predicated (behind a condition of its own: lanes, and whole warps, may pass through it without an access), count
+        (in the code; loops that are not unrolled execute each more than once).
+
+    Raises
+    ------
+    LabError
+        If there is no nvcc or no nvdisasm, or nvcc refuses the source; the message holds its words.
+    """
+    nvdisasm = nsight.find("nvdisasm")
+    if nvdisasm is None:
+        raise LabError("machine code is read by nvdisasm, which is not on this machine: install the CUDA toolkit")
     with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
-        source = Path(folder) / "kernel.cu"
-        source.write_text(f'#line 1 "{variant.file_name}"\n{variant.source}')
-        includes = [f"-I{variant.path.parent}"] if variant.path else []
-        defines = [f"-D{name}={value}" for name, value in variant.defines(layer).items()]
-        command = [nvcc, *NVCC_OPTIONS, *includes, *defines, f"-arch={arch}", "-cubin", "-Xptxas", "-v",
-                   "-o", str(source.with_suffix(".cubin")), str(source)]  # fmt: skip
+        cubin = Path(folder) / "kernel.cubin"
+        _compile(source, name, options, arch, "-lineinfo", cubin=cubin)
+        done = subprocess.run([nvdisasm, "-gi", "-c", str(cubin)], capture_output=True, text=True)
+    if done.returncode:
+        raise LabError(f"nvdisasm cannot read {name}: {done.stderr.strip()}")
+    return pd.DataFrame(read_sass(done.stdout, name))
+
+
+def nvcc_version() -> str:
+    """ "nvcc 13.0.88" """
+    said = subprocess.run([_nvcc(), "--version"], capture_output=True, text=True).stdout
+    return f"nvcc {found[1]}" if (found := re.search(r"\bV([\d.]+)", said)) else "nvcc"
+
+
+def _nvcc() -> str:
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        raise LabError("registers and spills come from nvcc, which is not on this machine: install the CUDA toolkit")
+    return nvcc
+
+
+def _of_variant(variant, layer) -> tuple[str, str, list[str]]:
+    """Its source, file name and options."""
+    includes = [f"-I{variant.path.parent}"] if variant.path else []
+    defines = [f"-D{name}={value}" for name, value in variant.defines(layer).items()]
+    return variant.source, variant.file_name, [*NVCC_OPTIONS, *includes, *defines]
+
+
+def _compile(source: str, name: str, options, arch: str, *more: str, cubin: Path | None = None) -> str:
+    """Compile with nvcc, into `cubin` if that is wanted; what it prints."""
+    with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
+        path = Path(folder) / "kernel.cu"
+        path.write_text(f'#line 1 "{name}"\n{source}')
+        command = [_nvcc(), *options, f"-arch={arch}", "-cubin", *more, "-o", str(cubin or path.with_suffix(".cubin")),
+                   str(path)]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise LabError(f"nvcc refuses {variant.label}:\n{done.stderr.strip()}")
-    return read_ptxas(done.stderr)
+        raise LabError(f"nvcc refuses {name}:\n{done.stderr.strip()}")
+    return done.stderr
 
 
 def read_ptxas(text: str) -> dict[str, dict]:
@@ -100,3 +178,45 @@ def read_ptxas(text: str) -> dict[str, dict]:
             shared = _SHARED.search(line)
             facts["shared_bytes"] = int(shared[1]) if shared else 0
     return kernels
+
+
+_SECTION = re.compile(r"^\.text\.(\w+):")
+_PLACE = re.compile(r'//## File "([^"]*)", line (\d+)')
+_MEMORY = re.compile(r"/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?((LDSM|LDS|STS|ATOMS|LDG|STG|ATOMG|ATOM|REDG|RED|LDL|STL|LD|ST)"
+                     r"(?:\.[\w.]+)?)\s")  # fmt: skip
+_SPACES = {"S": "shared", "G": "global", "L": "local", "": "generic"}
+_OPS = {"LD": "ld", "ST": "st", "ATOM": "atom", "RED": "red"}
+
+
+def read_sass(text: str, name: str) -> list[dict]:
+    """The loads, stores and atomics in what ``nvdisasm -gi -c`` prints, as `disassemble` returns them.
+
+    The line is that of the file `name`, also where the instruction is another file's, inlined there.
+    """
+    found: dict[tuple, dict] = {}
+    kernel, places, begun = "", [], True
+    for text_line in text.splitlines():
+        if section := _SECTION.match(text_line):
+            kernel, places = section[1], []
+        elif place := _PLACE.search(text_line):  # several in a row: from the innermost function to the kernel
+            places = [*([] if begun else places), place]
+            begun = False
+        elif kernel and (code := _MEMORY.search(text_line)):
+            begun = True
+            own = [int(each[2]) for each in places if Path(each[1]).name == name]
+            word, opcode = code[2], code[3]
+            row = {"kernel": kernel, "line": own[0] if own else 0, "instruction": word, **_kind(word, opcode),
+                   "predicated": bool(code[1]), "count": 0}  # fmt: skip
+            found.setdefault(tuple(row.values()), row)["count"] += 1
+        elif "/*" in text_line:
+            begun = True
+    return sorted(found.values(), key=lambda row: (row["kernel"], row["line"], row["instruction"], row["predicated"]))
+
+
+def _kind(word: str, opcode: str) -> dict:
+    """Memory space, operation and bytes a lane."""
+    if opcode == "LDSM":  # 8x8 matrices of 16-bit elements: 4 bytes a lane each
+        return {"space": "shared", "op": "ld", "bytes": 4 * int(word[-1]) if word[-2:-1] == "." else 4}
+    op = next(each for each in ("ATOM", "RED", "LD", "ST") if opcode.startswith(each))
+    width = re.search(r"\.[SU]?(8|16|64|128)\b", word)
+    return {"space": _SPACES[opcode.removeprefix(op)], "op": _OPS[op], "bytes": int(width[1]) // 8 if width else 4}

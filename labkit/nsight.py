@@ -41,6 +41,7 @@ MEASURED = {
     "l2_write_sectors": "lts__t_sectors_op_write.sum",
     "dram_bytes": "dram__bytes.sum",
     "instructions": "smsp__inst_executed.sum",
+    "matrix_load_instructions": "smsp__inst_executed_op_ldsm.sum",  # the CPU engine counts them as loads
     "registers": "launch__registers_per_thread",
     "shared_bytes": "launch__shared_mem_per_block",
     "occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Hold the CPU engine's counts against Nsight Compute's, kernel by kernel, and write docs/counters.md.
 
-    python scripts/compare_counters.py             counts here, compares with data/counters/exact/, writes the table
-    python scripts/compare_counters.py --record    on a GPU with ncu: records data/counters/exact/DEVICE.csv
+    python scripts/compare_counters.py                  counts here, compares with what was recorded, writes the table
+    python scripts/compare_counters.py --record         on a GPU with ncu: records data/counters/exact/DEVICE.csv
+    python scripts/compare_counters.py --instructions   with nvcc and nvdisasm: records data/counters/instructions/
 
-The kernels are the ladder's, on both layers of lenet86 with two images, and the textbook's in scripts/textbook.cu.
+The kernels are all of the ladder's, its sub-steps and the exercises' solutions, on both layers of lenet86 with two
+images, and the textbook's in scripts/textbook.cu. The instructions are the loads and stores in nvcc's machine code: it
+joins neighbouring accesses, and so they say which counters of shared memory have to differ, why, and by how much.
 """
 
 import argparse
-import datetime
-import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -19,14 +21,18 @@ import numpy as np
 import pandas as pd
 
 import labkit
-from labkit import nsight, profiling
+from labkit import compiled, nsight, profiling
 from labkit.errors import LabError
 from labkit.files import write
-from labkit.paths import data_dir
+from labkit.paths import cuda_src, data_dir
+from labkit.results import record_evidence
 
 BATCH = 2
 EXACT = data_dir() / "counters" / "exact"
+ARCH = "sm_90"  # of the device whose counters are recorded
+INSTRUCTIONS = data_dir() / "counters" / "instructions" / f"{ARCH}.csv"
 REPORT = data_dir().parent / "docs" / "counters.md"
+TEXTBOOK_SOURCE = Path(__file__).parent / "textbook.cu"
 ALLOWED = 0.01
 N = 1 << 14
 # name, grid, block, n
@@ -46,29 +52,39 @@ TEXTBOOK = (
     ("gemm", (8, 8), (16, 16, 1), 128),
     ("wmma", (16, 1), (32, 1, 1), 16),
 )
-# Why the two differ where they do: program and kernel, counter, reason. The first match counts.
-REASONS = (
-    (r"wmma|tensor cores", "shared|global_store",
-     "WMMA's loads and stores are of whole fragments, in a layout of the hardware's own; the engine's are element by "
-     "element"),
-    (r"histogram", "sectors", "not explained: a reduction counts more sectors than its addresses lie in"),
-    (r"reduction", "instructions", "nvcc predicates the short branch: what no lane of a warp executes is counted too"),
-    (r"reduction", "wavefronts", "g++ keeps in a register the sum that thread 0 reads again"),
-    (r"fp16", "shared_load_(instructions|wavefronts)",
-     "nvcc joins reads of neighbouring words of a row into wider ones"),
-    (r"gemm|fusion", "shared_load_(instructions|wavefronts)",
-     "nvcc reads a row's neighbouring words four at a time (LDS.128): 16 + 4 loads for 16 products in place of 32"),
-    (r"gemm|fusion|fp16|tiling", "shared_store_(instructions|wavefronts|conflicts)",
-     "g++ stores in both branches where a tile's edge is padded with zeros; nvcc selects, then stores once"),
-    (r"tiling|fusion", "conflicts", "ncu counts a few passes more than the addresses need"),
-)  # fmt: skip
+KEYS = ["program", "shape", "kernel"]
+# What the engine does not tell from the first counter is added to it.
+SUMS = {
+    "atomic_requests": "reduction_requests",  # an atomic whose result nobody uses
+    "atomic_sectors": "reduction_sectors",
+    "shared_load_instructions": "matrix_load_instructions",
+}
+
+
+# The least wavefronts of one instruction, by its bytes a lane: as many as if its lanes read the same words.
+LEAST = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}
+GROUPS = {"Global memory": "global", "Atomics": "atomic", "Shared memory": "shared"}
+
+
+# ------------------------------------------------------------------------------------------------ what is launched
+def ladder():
+    """Each kernel of the ladder that is compiled differently from all before it, and the layer: (variant, layer)."""
+    for rung in labkit.LADDER:
+        solutions = sorted((cuda_src() / "solutions").glob(f"{rung.number:02d}?_*.cu"))
+        several = [*labkit.variants(rung.number), *(labkit.variant(rung.number, source=path) for path in solutions)]
+        for layer in labkit.LENET86:
+            seen = set()
+            for variant in several:
+                key = (variant.source, tuple(variant.defines(layer).items()))
+                if key not in seen:
+                    seen.add(key)
+                    yield variant, layer
 
 
 def programs():
     """What is launched, in order: (program, shape, launches)."""
-    for rung in labkit.LADDER:
-        for layer in labkit.LENET86:
-            yield labkit.variant(rung.number).label, layer.name, len(rung.calls)
+    for variant, layer in ladder():
+        yield variant.label, layer.name, len(variant.launches(layer, BATCH))
     for name, *_ in TEXTBOOK:
         yield "textbook", name, 1
 
@@ -81,14 +97,16 @@ def launch() -> None:
 
     ensure_context()
     rng = np.random.default_rng(0)
-    for rung in labkit.LADDER:
-        for layer in labkit.LENET86:
-            with labkit.variant(rung.number).plan(layer, BATCH) as plan:
-                plan.load(rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
-                plan.run()
-                plan.result()
-    source = (Path(__file__).parent / "textbook.cu").read_text()
-    module = SourceModule(f'#line 1 "textbook.cu"\n{source}', options=["-std=c++17"], no_extern_c=True)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda job: job[0].precompile(job[1]), ladder()))
+    for variant, layer in ladder():
+        with variant.plan(layer, BATCH) as plan:
+            plan.load(rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
+            plan.run()
+            plan.result()
+    rng = np.random.default_rng(1)  # the histogram's counts depend on its data
+    module = SourceModule(f'#line 1 "textbook.cu"\n{TEXTBOOK_SOURCE.read_text()}', options=["-std=c++17"],
+                          no_extern_c=True)  # fmt: skip
     x, y = cuda.mem_alloc(4 * N), cuda.mem_alloc(4 * N)
     for name, grid, block, n in TEXTBOOK:
         cuda.memcpy_htod(x, rng.integers(0, 1000, N).astype(np.float32))
@@ -97,76 +115,182 @@ def launch() -> None:
         cuda.Context.synchronize()
 
 
-def count(engine: str) -> pd.DataFrame:
-    """A row a launch: program, shape, kernel and the counters, by their friendly names."""
+def count(engine: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The counters, by their friendly names, a row a launch; and, of the CPU engine, its `Profile.sites`."""
     found = profiling.watch([sys.executable, str(Path(__file__).resolve()), "--launch"], engine)
     if found.ended.problem:
         raise LabError(f"the kernels' program {found.ended.problem}")
     owners = [owner for *owner, launches in programs() for _ in range(launches)]
     if len(owners) != len(found.table):
         raise LabError(f"{len(owners)} launches were expected and {len(found.table)} counted. {found.note}")
-    table = pd.DataFrame(owners, columns=["program", "shape"])
+    table = pd.DataFrame(owners, columns=KEYS[:2])
     table["kernel"] = found.table["kernel"]
-    for name, metric in nsight.COUNTED.items():
-        if metric in found.table:
-            table[name] = found.table[metric]
-    # The engine cannot tell an atomic whose result nobody uses (a reduction, to ncu) from the others.
-    for unit in ("requests", "sectors"):
-        table[f"atomic_{unit}"] += table.pop(f"reduction_{unit}") if f"reduction_{unit}" in table else 0
-    return table
+    for name in (*nsight.COUNTED, *SUMS.values()):
+        if profiling.NAMES[name] in found.table:
+            table[name] = found.table[profiling.NAMES[name]]
+    for name, other in SUMS.items():
+        table[name] += table.pop(other) if other in table else 0
+    return table, found.sites
 
 
+def instructions() -> pd.DataFrame:
+    """The loads and stores of all kernels in nvcc's machine code: `compiled.disassemble`, behind program and shape."""
+    jobs = [(variant.label, layer.name, variant, layer) for variant, layer in ladder()]
+    with ThreadPoolExecutor() as pool:
+        tables = list(pool.map(lambda job: compiled.memory_instructions(job[2], job[3], ARCH), jobs))
+    parts = [table.assign(program=program, shape=shape)
+             for (program, shape, *_), table in zip(jobs, tables, strict=True)]  # fmt: skip
+    textbook = compiled.disassemble(TEXTBOOK_SOURCE.read_text(), "textbook.cu", arch=ARCH)
+    parts.append(textbook.assign(program="textbook", shape=textbook["kernel"]))
+    table = pd.concat(parts, ignore_index=True)
+    rest = ["line", "instruction", "space", "op", "bytes", "predicated", "count"]
+    return table.assign(compiler=f"{compiled.nvcc_version()}, {ARCH}")[["compiler", *KEYS, *rest]]
+
+
+# --------------------------------------------------------------------------------------------------- the comparison
 def compare(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
-    """A row a launch and counter: program, shape, kernel, counter, counted, ncu, error (relative; 0 where both
-    have none, infinite where only one has).
+    """A row a launch and counter: launch (its number), program, shape, kernel, counter, counted, ncu, error (relative;
+    0 where both have none, infinite where only one has).
 
     Raises
     ------
     LabError
         If the two are not of the same launches.
     """
-    keys = ["program", "shape", "kernel"]
-    if ours[keys].to_numpy().tolist() != theirs[keys].to_numpy().tolist():
+    if ours[KEYS].to_numpy().tolist() != theirs[KEYS].to_numpy().tolist():
         raise LabError("the recorded counters are of other launches: record them again with --record")
     rows = []
-    for (_, a), (_, b) in zip(ours.iterrows(), theirs.iterrows(), strict=True):
+    for (number, a), (_, b) in zip(ours.iterrows(), theirs.iterrows(), strict=True):
         for name in nsight.COUNTED:
             if name in ours and name in theirs and (a[name] or b[name]):
                 error = abs(a[name] - b[name]) / b[name] if b[name] else float("inf")
-                rows.append({**a[keys], "counter": name, "counted": a[name], "ncu": b[name], "error": error})
+                rows.append({"launch": number, **a[KEYS], "counter": name, "counted": a[name], "ncu": b[name],
+                             "error": error})  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def report(table: pd.DataFrame, device: str, date: str) -> str:
-    """The comparison in Markdown."""
-    groups = {"Global memory": "global_", "Atomics": "atomic_", "Shared memory": "shared_"}
-    text = [f"# The CPU engine's counts against Nsight Compute's\n\nncu on {device}, {date}; the ladder's kernels on "
-            f"{BATCH} images, and textbook kernels. Made by `python scripts/compare_counters.py`.\n"]  # fmt: skip
-    for title, start in groups.items():
-        rows = table[table["counter"].str.startswith(start)]
-        equal = rows["error"] <= ALLOWED
-        text.append(f"\n## {title}\n\n{equal.sum()} of {len(rows)} counters agree within {ALLOWED:.0%}.")
-        if (~equal).any():
-            text.append(" The others:\n\n| program | shape | kernel | counter | counted | ncu | why |\n"
-                        "|---|---|---|---|---:|---:|---|\n")  # fmt: skip
-            for row in rows[~equal].itertuples():
-                why = next((reason for kernel, counter, reason in REASONS
-                            if re.search(kernel, f"{row.program} {row.kernel}") and re.search(counter, row.counter)),
-                           "not explained")  # fmt: skip
-                text.append(f"| {row.program} | {row.shape} | {row.kernel} | {row.counter.replace('_', ' ')} | "
-                            f"{row.counted:,.0f} | {row.ncu:,.0f} | {why} |\n")  # fmt: skip
+class Code:
+    """What nvcc made of each launch's shared accesses, line by line, beside what the engine counted there.
+
+    It joins a lane's neighbouring accesses into one of 8 or 16 bytes. Where a line's n instructions move b bytes a lane
+    together, each byte that the line moves takes n / b instructions, however often the line runs.
+    """
+
+    def __init__(self, sites: pd.DataFrame, instructions: pd.DataFrame):
+        self.sites = sites[sites["space"] == "shared"]
+        self.code = instructions[instructions["space"] == "shared"]
+
+    def lines(self, launch: int, keys: tuple, op: str) -> list[dict]:
+        """Each line that loads ("ld") or stores ("st"): its number, what the engine counted, nvcc's instructions with
+        how often a warp executes them, and whether they are as written."""
+        mine = self.sites[(self.sites["launch"] == launch) & (self.sites["op"] == op)]
+        code = self.code[(self.code[KEYS] == list(keys)).all(axis=1) & (self.code["op"] == op)]
+        found = []
+        for line, rows in mine.groupby("line"):
+            made = code[code["line"] == line]
+            asked, moved = (rows["size"] * rows["requests"]).sum(), (made["bytes"] * made["count"]).sum()
+            found.append({
+                "line": int(line),
+                "requests": rows["requests"].sum(),
+                "wavefronts": rows["wavefronts"].sum(),
+                "kept": set(made["bytes"]) == set(rows["size"]),
+                "made": made.assign(executed=made["count"] * (asked / moved if moved else np.nan)),
+            })  # fmt: skip
+        return found
+
+    def explain(self, row) -> dict:
+        """Of a row of `compare`: kept (nvcc's accesses are as written), expected (what they make of the count, of
+        wavefronts the least; NaN where nothing follows), why the two differ ("" where that does not explain it)."""
+        _, op, unit = row.counter.split("_")
+        lines = self.lines(row.launch, (row.program, row.shape, row.kernel), op[:2].replace("lo", "ld"))
+        joined = [line for line in lines if not line["kept"]]
+        predicated = [line for line in lines if line["made"]["predicated"].any()]
+        if not joined:
+            why = f"{_instructions(predicated)} run also for warps of which no lane takes part" if (
+                predicated and unit == "instructions") else ""  # fmt: skip
+            return {"kept": not why, "expected": np.nan, "why": why}
+        executed = [(each.bytes, each.executed) for line in joined for each in line["made"].itertuples()]
+        if unit == "instructions":
+            expected = sum(times for _, times in executed) + sum(line["requests"] for line in lines if line["kept"])
+            fits = abs(row.ncu - expected) <= ALLOWED * expected
+        elif unit == "wavefronts":  # at least those of a broadcast, at most those of the accesses one by one
+            expected = sum(LEAST[size] * times for size, times in executed)
+            expected += sum(line["wavefronts"] for line in lines if line["kept"])
+            fits = expected * (1 - ALLOWED) <= row.ncu <= row.counted * (1 + ALLOWED)
         else:
-            text.append("\n")
-    text.append("\n## All\n\n| program | shape | kernel | counter | counted | ncu |\n|---|---|---|---|---:|---:|\n")
-    for row in table.itertuples():
-        text.append(f"| {row.program} | {row.shape} | {row.kernel} | {row.counter.replace('_', ' ')} | "
-                    f"{row.counted:,.0f} | {row.ncu:,.0f} |\n")  # fmt: skip
+            expected, fits = np.nan, True
+        return {"kept": False, "expected": expected, "why": _instructions(joined) if fits else ""}
+
+
+def explained(table: pd.DataFrame, code: Code) -> pd.DataFrame:
+    """The rows of `compare` with the columns of `Code.explain`."""
+    nothing = {"kept": True, "expected": np.nan, "why": ""}
+    found = [code.explain(row) if row.counter.startswith("shared") else nothing for row in table.itertuples()]
+    return table.join(pd.DataFrame(found, index=table.index))
+
+
+def _instructions(lines: list[dict]) -> str:
+    """ "line 64: 16 LDS, 4 LDS.128" """
+    texts = []
+    for line in lines:
+        counts = line["made"].groupby("instruction", sort=False)["count"].sum()
+        texts.append(f"line {line['line']}: " + ", ".join(f"{count} {name}" for name, count in counts.items()))
+    return "; ".join(texts)
+
+
+# ------------------------------------------------------------------------------------------------------- the report
+def report(table: pd.DataFrame, device: str, date: str, compiler: str) -> str:
+    """The comparison, explained, in Markdown."""
+    close = table["error"] <= ALLOWED
+    text = [
+        "# The CPU engine's counts against Nsight Compute's\n\n"
+        f"ncu on {device}, {date}, and the loads and stores in the machine code of {compiler}; all kernels of the "
+        f"ladder, its sub-steps and the exercises' solutions on {BATCH} images, and textbook kernels. Made by "
+        "`python scripts/compare_counters.py`.\n\n"
+        f"| counters | | agree within {ALLOWED:.0%} | others |\n|---|---:|---:|---|\n"
+    ]
+    shared = table["counter"].str.startswith("shared")
+    parts = {
+        "global loads and stores": table["counter"].str.startswith("global"),
+        "atomics": table["counter"].str.startswith("atomic"),
+        "shared memory, accesses as written": shared & table["kept"],
+        "shared memory, accesses joined by nvcc": shared & ~table["kept"],
+    }
+    for name, rows in parts.items():
+        named = (rows & ~close & (table["why"] != "")).sum()
+        left = (rows & ~close).sum()
+        said = f"{named} with a reason in the machine code" if named else ""
+        said += f"{', ' if said else ''}{left - named} not explained" if left > named else ""
+        text.append(f"| {name} | {rows.sum()} | {(rows & close).sum()} | {said} |\n")
+    text.append(
+        "\n## Where they differ\n\nnvcc joins neighbouring accesses of a thread: one LDS.128 in place of four LDS. "
+        "*Expected* is what its instructions, by source line, make of the engine's count; of wavefronts, the least."
+        "\n\n"
+        "| program | shape | kernel | counter | counted | expected | ncu | nvcc's instructions |\n"
+        "|---|---|---|---|---:|---:|---:|---|\n"
+    )
+    for row in table[~close].itertuples():
+        expected = "" if np.isnan(row.expected) else f"{row.expected:,.0f}"
+        cells = (row.program, row.shape, row.kernel, row.counter.replace("_", " "), f"{row.counted:,.0f}", expected,
+                 f"{row.ncu:,.0f}", row.why or "not explained")  # fmt: skip
+        text.append(f"| {' | '.join(cells)} |\n")
+    text.append("\n## All\n\nOne number where both count the same, else the engine's and ncu's.\n")
+    for title, start in GROUPS.items():
+        rows = table[table["counter"].str.startswith(start)]
+        names = [name for name in nsight.COUNTED if name in set(rows["counter"])]
+        heads = " | ".join(name.removeprefix(start).strip("_").replace("_", " ") for name in names)
+        text.append(f"\n### {title}\n\n| program | shape | kernel | {heads} |\n|---|---|---{'|---:' * len(names)}|\n")
+        for _, launch in rows.groupby("launch"):
+            cells = {row.counter: f"{row.counted:,.0f}" + (f" / {row.ncu:,.0f}" if row.error else "")
+                     for row in launch.itertuples()}  # fmt: skip
+            text.append("| " + " | ".join([*launch[KEYS].iloc[0], *(cells.get(name, "0") for name in names)]) + " |\n")
     return "".join(text)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--record", action="store_true", help="record ncu's counters on this GPU")
+    parser.add_argument("--instructions", action="store_true", help="record what nvcc makes of the kernels")
     parser.add_argument("--device", default="nvidia-h200", help="whose recorded counters to compare with")
     parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -174,20 +298,21 @@ def main() -> int:
         launch()
         return 0
     if chosen.record:
-        here = labkit.device()
-        table = count("gpu")
-        table.insert(0, "date", datetime.date.today().isoformat())
-        table.insert(1, "device", here.name)
-        print(write(EXACT / f"{here.slug}.csv", table.to_csv(index=False, lineterminator="\n")))
+        print(record_evidence(count("gpu")[0], EXACT))
+    if chosen.instructions:
+        print(write(INSTRUCTIONS, instructions().to_csv(index=False, lineterminator="\n")))
+    if chosen.record or chosen.instructions:
         return 0
-    path = EXACT / f"{chosen.device}.csv"
-    if not path.is_file():
-        raise LabError(f"there is no {path.name} in {EXACT}: record it on that GPU with --record")
-    theirs = pd.read_csv(path)
-    table = compare(count("cpu"), theirs)
-    print(write(REPORT, report(table, theirs["device"].iloc[0], theirs["date"].iloc[0])))
+    for path, option in ((EXACT / f"{chosen.device}.csv", "--record"), (INSTRUCTIONS, "--instructions")):
+        if not path.is_file():
+            raise LabError(f"there is no {path.name} in {path.parent}: record it with {option}")
+    theirs, code = pd.read_csv(EXACT / f"{chosen.device}.csv"), pd.read_csv(INSTRUCTIONS)
+    ours, sites = count("cpu")
+    table = explained(compare(ours, theirs), Code(sites, code))
+    print(write(REPORT, report(table, theirs["device"].iloc[0], theirs["date"].iloc[0], code["compiler"].iloc[0])))
     close = table["error"] <= ALLOWED
-    print(f"{close.sum()} of {len(table)} counters agree within {ALLOWED:.0%}")
+    print(f"{close.sum()} of {len(table)} counters agree within {ALLOWED:.0%}, {(~close & (table['why'] == '')).sum()} "
+          "differ without a known reason")  # fmt: skip
     return 0
 
 

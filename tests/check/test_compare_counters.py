@@ -1,0 +1,84 @@
+"""scripts/compare_counters.py: what nvcc's instructions say of counters that differ, and what they do not excuse."""
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+PATH = Path(__file__).resolve().parents[2] / "scripts" / "compare_counters.py"
+SPEC = importlib.util.spec_from_file_location("compare_counters", PATH)
+script = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(script)
+
+OWNER = {"program": "05 unroll gemm", "shape": "lenet86 layer 1", "kernel": "gemm"}
+INSTRUCTIONS = pd.DataFrame([
+    {**OWNER, "line": line, "instruction": name, "space": "shared", "op": op, "bytes": size, "predicated": False,
+     "count": count}
+    for line, name, op, size, count in ((58, "STS", "st", 4, 1), (64, "LDS", "ld", 4, 16), (64, "LDS.128", "ld", 16, 4))
+])  # fmt: skip
+SITES = pd.DataFrame([
+    {"launch": 0, "line": 58, "space": "shared", "op": "st", "size": 4, "requests": 1000, "wavefronts": 1000.0},
+    {"launch": 0, "line": 64, "space": "shared", "op": "ld", "size": 4, "requests": 32000, "wavefronts": 32000.0},
+    {"launch": 0, "line": 68, "space": "global", "op": "st", "size": 4, "requests": 5, "wavefronts": np.nan},
+])  # fmt: skip
+
+
+def explained(ours, theirs, instructions=INSTRUCTIONS):
+    """The rows of one launch's counters, by counter."""
+    ours, theirs = (pd.DataFrame([{**OWNER, **values}]) for values in (ours, theirs))
+    table = script.explained(script.compare(ours, theirs), script.Code(SITES, instructions))
+    return {row.counter: row for row in table.itertuples()}
+
+
+def test_joined_loads_are_predicted_by_the_machine_code():
+    loads = {"shared_load_instructions": 32000, "shared_load_wavefronts": 32000}
+    rows = explained(loads, {"shared_load_instructions": 20000, "shared_load_wavefronts": 24000})
+    instructions, wavefronts = rows["shared_load_instructions"], rows["shared_load_wavefronts"]
+    assert (instructions.kept, instructions.expected) == (False, 20000)
+    assert wavefronts.expected == 16000 + 2 * 4000
+    assert instructions.why == wavefronts.why == "line 64: 16 LDS, 4 LDS.128"
+
+
+@pytest.mark.parametrize(("instructions", "wavefronts"), [(21000, 23000), (32000, 33000)])
+def test_what_the_machine_code_does_not_predict_has_no_reason(instructions, wavefronts):
+    loads = {"shared_load_instructions": 32000, "shared_load_wavefronts": 32000}
+    rows = explained(loads, {"shared_load_instructions": instructions, "shared_load_wavefronts": wavefronts})
+    assert rows["shared_load_instructions"].why == rows["shared_load_wavefronts"].why == ""
+
+
+def test_accesses_as_written_have_no_excuse():
+    row = explained({"shared_store_wavefronts": 1000}, {"shared_store_wavefronts": 1100})["shared_store_wavefronts"]
+    assert (row.kept, row.why) == (True, "") and row.error > script.ALLOWED
+
+
+def test_predicated_instructions_run_for_warps_without_a_lane():
+    predicated = INSTRUCTIONS.assign(predicated=True)
+    rows = explained({"shared_store_instructions": 1000}, {"shared_store_instructions": 1500}, predicated)
+    assert rows["shared_store_instructions"].why.startswith("line 58: 1 STS run also")
+
+
+def test_the_report_counts_what_agrees_and_names_what_does_not():
+    ours = {"global_load_sectors": 100, "shared_load_instructions": 32000, "shared_store_wavefronts": 1000}
+    theirs = {"global_load_sectors": 103, "shared_load_instructions": 20000, "shared_store_wavefronts": 1000}
+    table = pd.DataFrame(explained(ours, theirs).values())
+    text = script.report(table, "NVIDIA H200", "2026-11-21", "nvcc 13.0, sm_90")
+    assert "| global loads and stores | 1 | 0 | 1 not explained |" in text
+    assert "| shared memory, accesses as written | 1 | 1 |  |" in text
+    assert "| shared memory, accesses joined by nvcc | 1 | 0 | 1 with a reason in the machine code |" in text
+    assert "| shared load instructions | 32,000 | 20,000 | 20,000 | line 64: 16 LDS, 4 LDS.128 |" in text
+    assert "| 100 / 103 |" in text
+
+
+def test_other_launches_are_refused():
+    ours, theirs = (pd.DataFrame([{**OWNER, "kernel": name, "global_load_sectors": 1}]) for name in ("a", "b"))
+    with pytest.raises(script.LabError, match="other launches"):
+        script.compare(ours, theirs)
+
+
+def test_every_kernel_file_of_the_ladder_is_compared():
+    compared = {variant.path.name for variant, _ in script.ladder()}
+    folder = PATH.parent.parent / "labkit" / "cuda_src"
+    expected = {path.name for path in folder.rglob("*.cu")} - {"00_network.cu"}
+    assert compared == expected
