@@ -65,3 +65,45 @@ def test_divergence_names_the_last_series_and_its_span(said):  # noqa: F811
 def test_a_mistake_is_named(call, message):
     with pytest.raises(LabError, match=message):
         call()
+
+
+MIXES = {"02 constant": {"multiply-add": 1.0, "input": 1.0, "mask": 1.0, "stores": 1.02, "integer": 7.5, "other": 2.0},
+         "03 registers": {"multiply-add": 1.0, "input": 1.0, "mask": 1.0, "integer": 0.4}}  # fmt: skip
+
+
+def test_instructions_add_up(drawn):  # noqa: F811
+    page = drawn(draw.instructions, MIXES)
+    assert not collisions(page)
+    assert page.title == "03 registers: 3.4 instructions a product, 02 constant 13.5"
+    assert "03 registers: 3.40, of these multiply-add 1.00, input 1.00, mask 1.00, integer 0.40." in page.alt
+    assert "13.5" not in page.plain
+
+
+@pytest.mark.parametrize(("mixes", "message"), [
+    ({}, "0 kinds"),
+    ({"one": {str(kind): 1 for kind in range(7)}}, "7 kinds"),
+    ({"one": {"multiply-add": float("nan")}}, "negative or not a number"),
+])  # fmt: skip
+def test_instructions_that_cannot_be_drawn(mixes, message):
+    with pytest.raises(LabError, match=message):
+        draw.instructions(mixes)
+
+
+def test_occupancy_is_a_staircase(drawn):  # noqa: F811
+    """65,536 registers hold 2,048 threads of 32, and 7 blocks of 256 threads with 40."""
+    page = drawn(draw.occupancy, {"03 registers, rolled": 24, "03 registers": 32, "own": 40, "large": 255})
+    assert not collisions(page)
+    assert page.title == "Up to 32 registers a thread, 100 % of the warps have room"
+    for words in ("03 registers: 32 registers, 100 % of 64 warps.", "own: 40 registers, 75 % of 64 warps.",
+                  "large: 255 registers, 12 % of 64 warps."):  # fmt: skip
+        assert words in page.alt
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: draw.occupancy({}), "1 to 255"),
+    (lambda: draw.occupancy({"one": 256}), "1 to 255"),
+    (lambda: draw.occupancy({"one": 32}, arch="sm_50"), "one of sm_80"),
+])  # fmt: skip
+def test_occupancy_that_no_kernel_has(call, message):
+    with pytest.raises(LabError, match=message):
+        call()

@@ -6,9 +6,12 @@ from labkit.draw.constant import constant_budget, constant_divergence, constant_
 from labkit.draw.evidence import bank_conflicts, banks, traffic
 from labkit.draw.gantt import chunk_sizes, gantt
 from labkit.draw.ideas import convolution, grid, images, network, tile
+from labkit.draw.registers import instructions, occupancy
+from labkit.draw.precision import rounding, running_sum
 from labkit.draw.roof import roofline
 from labkit.draw.rungs import ladder
 from labkit.draw.tiling import tilings
+from labkit.draw.tensor import wmma_fill
 
 __all__ = [
     "bank_conflicts",
@@ -22,13 +25,18 @@ __all__ = [
     "gantt",
     "grid",
     "images",
+    "instructions",
     "ladder",
     "network",
+    "occupancy",
     "op_times",
     "roofline",
+    "rounding",
+    "running_sum",
     "sectors",
     "tile",
     "tilings",
     "time",
     "traffic",
+    "wmma_fill",
 ]
