@@ -20,7 +20,7 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from labkit.cpu import toolchain
+from labkit.cpu import instrument, toolchain
 
 __all__ = ["FLAGS", "TOOLS", "Finding", "LaunchRecord", "launches"]
 
@@ -38,8 +38,7 @@ FLAGS = [
     "-g",
     "-gdwarf-4",  # older addr2line misread DWARF 5's file names
     "-fsanitize=thread",
-    "-fsanitize-coverage=trace-pc",  # where lanes of a warp go different ways
-    "-fno-reorder-blocks",  # the code stands in the order in which it runs, on which the matching of lanes relies
+    "-fno-reorder-blocks",  # it makes copies of accesses, which parted lanes would run one after the other
     "-fno-optimize-sibling-calls",  # a call at a function's end must still tell where it stood
     "-fno-jump-tables",
     "-fno-thread-jumps",
@@ -49,6 +48,10 @@ FLAGS = [
     "-fno-ipa-sra",
     "-fno-common",
 ]
+if "profile" in TOOLS:
+    FLAGS += ["-DLABKIT_COUNTS", "-fsanitize-coverage=trace-pc"]  # where lanes of a warp go different ways
+if TOOLS and TOOLS != ("profile",):
+    FLAGS.append("-DLABKIT_CHECKS")
 if "memcheck" in TOOLS:  # a float4 that is put together member by member is no longer one access
     FLAGS.append("-fsanitize=alignment")
 
@@ -159,7 +162,10 @@ def with_red_zones(assembly):
 def link(command, folder):
     """Make ``kernel.so`` of ``kernel.s``, without the sanitizer's own library: the runtime stands in for it."""
     path = folder / "kernel.s"
-    path.write_text(with_red_zones(path.read_text()))
+    text = with_red_zones(path.read_text())
+    if "profile" in TOOLS and instrument.able(command):
+        text = instrument.instrument(text, checks=TOOLS != ("profile",))
+    path.write_text(text)
     return toolchain.run([*command, "-shared", "-fPIC", "-o", "kernel.so", "kernel.s"], cwd=folder)
 
 

@@ -89,7 +89,7 @@ def _processor():
 def _engine():
     """The engine's own files: a compiled kernel is as old as the oldest of them."""
     paths = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc"))
-    paths += [_HERE / "source.py", _HERE / "compiler.py", Path(__file__)]
+    paths += [_HERE / name for name in ("source.py", "compiler.py", "checkmode.py", "instrument.py", "toolchain.py")]
     paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)
     return cache.digest(*(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes())))
 

@@ -319,7 +319,7 @@ static void stopped(Block &b, unsigned thread, bool waits) {
 static bool resume_all_parked(Block &b) {
     for (Warp &w : b.warps) {
         if (!w.parked.head) continue;
-        watch_match(&w - b.warps);
+        watch_match(&w - b.warps, w.live);
         resume_parked(b, w);
     }
     return b.ready.head != nullptr;

@@ -1,15 +1,17 @@
 // Check mode: every load and store of a kernel, seen.
 //
-// Kernels are compiled with -fsanitize=thread and linked against the functions below instead of that tool's own: each
-// access calls one with its address, and the return address tells which access of the code it is (a site).
+// Kernels are compiled with -fsanitize=thread and linked against the functions below instead of that tool's own. To
+// check, each access calls one with its address, and the return address tells which access of the code it is; what the
+// address belongs to is looked up before the access is made, and refused if it is nothing.
 //
-// Before the access, the hook looks up what the address belongs to and refuses what belongs to nothing. Then it appends
-// the access to the log of its lane, where another hook notes each step from one stretch of straight code to the next.
-// When all lanes of a warp have stopped at a barrier or ended, their logs are matched: lanes that stand at the same place
-// go on together, as one instruction of the warp, and of several places the first one in the code goes first.
+// To count, no call is made: instrument.py has put the log into the code. A piece of straight code writes its number and
+// the addresses of its accesses to the log of its lane. When all lanes of a warp have stopped at a barrier or ended, their
+// logs are matched: lanes that stand at the same piece go on together, as instructions of the warp, and of several pieces
+// the first one in the order of the control flow goes first. A wrong address is found only then.
 //
-// A warp instruction then becomes a request as the hardware would make it: distinct 32-byte sectors of global memory,
-// passes over 32 banks of shared memory, distinct addresses of constant memory.
+// A warp instruction becomes a request as the hardware would make it: distinct 32-byte sectors of global memory, passes
+// over 32 banks of shared memory, distinct addresses of constant memory. What it costs depends on how the lanes'
+// addresses lie to each other, which is mostly as it was the last time: then it is known already.
 //
 // A load from where the same thread's latest store went, no barrier between, is checked but not counted: a GPU's
 // compiler keeps that value in a register, also where the host's does not.
@@ -17,6 +19,7 @@
 #include "check.h"
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,18 +33,20 @@ extern WORD Index threadIdx, blockIdx, blockDim, gridDim;
 extern WORD void *labkit_dynamic_shared;
 extern WORD unsigned labkit_spins;
 extern WORD int labkit_votes, labkit_voters;
+void labkit_log_full(uint64_t **);
 }
 
 namespace {
 
 constexpr unsigned warp_size = 32, most_warps = 32;
-constexpr size_t log_entries = 1 << 14;              // a lane's log
-constexpr size_t log_pitch = log_entries + 24;       // not a power of two: 32 logs are read side by side
+constexpr size_t log_entries = 1 << 11;              // a lane's log
+constexpr size_t log_room = 280;                     // behind it: a piece longer than that is two
+constexpr size_t log_pitch = log_entries + log_room; // in cache lines an odd number: 32 logs are read side by side
 constexpr unsigned site_bits = 16, most_sites = 1 << site_bits;
 
 enum Operation { load, store, atomic };
 
-// One place in the code that accesses one kind of memory.
+// One place in the code that accesses one kind of memory, to check.
 struct Site {
     uintptr_t low = 0;                               // the last address lay in [low, low + span]
     size_t span = 0;
@@ -51,14 +56,80 @@ struct Site {
     Space space = unwatched_space;
     Operation operation = load;
     unsigned size = 0;
+};
+
+struct Tally {
     uint64_t requests = 0, units = 0, ideal = 0, bytes = 0;   // units: sectors, passes over the banks, addresses
 };
 
+// One place in the code that accesses memory, to count.
+struct Access {
+    uint32_t pc = 0;
+    Operation operation = load;
+    unsigned size = 0;
+    bool keep = false;                               // volatile or longer than a register: no register stands in for it
+    bool used = false;                               // the result of an atomic operation is
+    Space space = unwatched_space;                   // of the range where it was last: [low, high)
+    uintptr_t low = 1, high = 0;
+    Range *range = nullptr;
+    uint64_t touched_base = 0;                       // the bytes that it touched last
+    uint32_t touched_version = 0;
+    Tally tally[4];                                  // by space
+};
+
+// How the addresses of the lanes lie to the first lane's, and what follows from it.
+struct Pattern {
+    int64_t least = 0, most = 0;
+    uint64_t odd = 0;                                // bits in any of them
+    uint32_t version = 0;                            // a new one whenever it changes; 0: nothing known yet
+    uint32_t twin_version = 0;                       // of a store's pattern that is the same
+    uint8_t units[32];                               // by the first address modulo 32; 0: not known yet
+    uint8_t ideal = 0, lanes = 0;
+    bool runs_known = false;
+    Space space = unwatched_space;                   // that the units are of
+    struct Run { int64_t offset; size_t bytes; };
+    std::vector<Run> runs;                           // of bytes
+};
+
+constexpr unsigned chunk = 8;                        // entries of a log that are compared at once
+
+// What a piece did when last these lanes ran it.
+struct Variant {
+    uint32_t mask = 0;
+    std::unique_ptr<Pattern[]> patterns;             // of its accesses
+    std::vector<uint64_t> delta;                     // [chunk][lane][entry of the chunk], the first entry: the piece's number
+    uint64_t &at(unsigned entry, unsigned lane) { return delta[(entry / chunk * warp_size + lane) * chunk + entry % chunk]; }
+};
+
+struct Piece {
+    uint64_t key = 0;                                // where it stands in the order of the code
+    unsigned first = 0, count = 0;                   // its accesses
+    unsigned next = 0;                               // of the same return address
+    unsigned youngest = 0;
+    std::unique_ptr<Variant> variants[4];
+};
+
+// A module's code as far as it is counted.
+struct Code {
+    std::vector<Piece> pieces;
+    std::vector<Access> accesses;
+    std::vector<std::pair<uint32_t, unsigned>> places;   // of the pieces in its tables: where, number
+    std::vector<unsigned> piece_at;                  // offset of a return address in the code -> piece, 0: none yet
+};
+
 struct Lane {
-    uint64_t *next = nullptr, *end = nullptr;        // entries: address << site_bits | site
+    uint64_t *next = nullptr, *end = nullptr;        // entries: a piece's number, then its addresses
     uint64_t *begin = nullptr;
-    uintptr_t last_store = 0;
     unsigned thread = 0;
+};
+
+// What the lanes of a warp stored last.
+struct Stored {
+    uintptr_t address[warp_size] = {};
+    uintptr_t low = 0, high = 0;                     // all of them
+    uint32_t lanes = 0;                              // that have
+    uint32_t version = 0, mask = 0;                  // the pattern of the last one, and its lanes
+    uintptr_t base = 0;
 };
 
 struct Finding {
@@ -104,15 +175,22 @@ struct State {
     WatchedModule *module = nullptr;
     uintptr_t text_begin = 0, text_bytes = 0;
     std::map<WatchedModule *, std::vector<Site>> sites_of;
+    std::map<WatchedModule *, Code> codes;
     std::vector<Site> *all_sites = nullptr;
     Site *sites = nullptr;
     unsigned *site_at = nullptr;
+    Code *code = nullptr;
 
     std::vector<Range> ranges;                       // sorted by address
     Range stacks{0, 0, local_space, nullptr, nullptr, nullptr};
 
     Lane lanes[most_warps * warp_size];
-    uint64_t *logs = nullptr;
+    uint64_t *logs = nullptr, *together_begin = nullptr;
+    uint64_t *own_words[3] = {};
+    uint64_t **words = own_words;                    // of the thread that runs: its log's next entry, where it is full
+    uint32_t versions = 0;
+    Stored stored[most_warps];
+    uint32_t parked[most_warps] = {};                // lanes with a full log
     unsigned waiting[most_warps];                    // lanes at a barrier, or with a full log
     int buffer_of[most_warps];
     std::vector<int> free_buffers;
@@ -125,9 +203,10 @@ struct State {
     // What the last lane to arrive does for all lanes that have met: its accesses, and for whom.
     uintptr_t together = 0;
     unsigned together_lanes = 0, together_warp = 0;
-    std::vector<uint64_t> together_log;
+    struct Common { unsigned piece; Space space; uintptr_t address; };
+    std::vector<Common> together_log;
 
-    bool racecheck = false, initcheck = false, examines = false;
+    bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false;
     uintptr_t shared_low[2] = {}, shared_bytes[2] = {};   // static, dynamic
     std::vector<Cell> cells[2];                      // one a byte of shared memory
     uint32_t locking[most_warps * warp_size] = {};   // the epoch in which a thread used an atomic on global memory
@@ -161,12 +240,13 @@ const char *word(Operation operation) {
 }
 
 // Nothing holds [address, address + size): say what it missed, and end the launch.
-[[noreturn]] void refuse(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned) {
+[[noreturn]] void refuse(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned,
+                         unsigned thread = lane->thread) {
     Finding f{};
     f.tool = "memcheck";
     f.pc = pc;
     f.block = state.block;
-    f.thread = index_of(lane->thread);
+    f.thread = threadIdx = index_of(thread);
     f.address = address;
     f.size = size;
     f.count = 1;
@@ -259,18 +339,14 @@ __attribute__((noinline)) unsigned locate(uintptr_t at, uintptr_t address, unsig
 
 // ---- Requests -----------------------------------------------------------------------------------------------------------
 
-// Note which bytes the lanes touch: neighbours mostly touch the same 64 bytes.
-void touch(Site &site, const uintptr_t *address, unsigned count) {
-    const uint64_t ones = site.size < 64 ? (1ull << site.size) - 1 : ~0ull;
-    Range *range = site.range;
-    for (unsigned i = 0; i < count;) {
-        if (UNLIKELY(address[i] - range->low >= range->bytes)) range = find(address[i]);
-        if (UNLIKELY(!range->touched)) range->touched = (uint64_t *)calloc(range->bytes / 64 + 2, 8);
-        uintptr_t line = address[i] / 64;
-        uint64_t bits = 0;
-        do bits |= ones << address[i] % 64;
-        while (++i < count && address[i] / 64 == line && address[i] - range->low < range->bytes);
-        range->touched[line - range->low / 64] |= bits;
+// Note that these bytes were touched.
+void touch(Range *range, uintptr_t address, size_t bytes) {
+    if (UNLIKELY(!range->touched)) range->touched = (uint64_t *)calloc(range->bytes / 64 + 2, 8);
+    uint64_t *words = range->touched - range->low / 64;
+    for (uintptr_t end = address + bytes; address < end;) {
+        uintptr_t stop = (address | 63) + 1 < end ? (address | 63) + 1 : end;
+        words[address / 64] |= (~0ull >> (64 - (stop - address))) << address % 64;
+        address = stop;
     }
 }
 
@@ -279,41 +355,30 @@ unsigned distinct(uint64_t *values, unsigned count) {
     return (unsigned)(std::unique(values, values + count) - values);
 }
 
-// Sectors of 32 bytes. Accesses are aligned and at most 16 bytes long: each lies in one.
-void count_global(Site &site, const uintptr_t *address, uint32_t mask) {
-    uintptr_t together[warp_size];
-    unsigned count = warp_size;
-    if (mask != ~0u) {
-        count = 0;
-        for (uint32_t left = mask; left; left &= left - 1) together[count++] = address[__builtin_ctz(left)];
-        address = together;
-    }
-    touch(site, address, count);
-    site.requests++;
-    site.bytes += count * site.size;
+// Sectors of 32 bytes. Accesses are aligned and at most 16 bytes long: each lies in one. Lanes outside the mask repeat
+// the address of one within.
+unsigned count_sectors(const uintptr_t *address) {
     uintptr_t least = address[0], most = address[0];
-    for (unsigned i = 1; i < count; i++) {
-        least = address[i] < least ? address[i] : least;
-        most = address[i] > most ? address[i] : most;
+    for (unsigned l = 1; l < warp_size; l++) {
+        least = address[l] < least ? address[l] : least;
+        most = address[l] > most ? address[l] : most;
     }
     least /= 32;
     if (most / 32 - least < 64) {
         uint64_t set = 0;
-        for (unsigned i = 0; i < count; i++) set |= 1ull << (address[i] / 32 - least);
-        site.units += __builtin_popcountll(set);
-    } else {
-        uint64_t sectors[warp_size];
-        for (unsigned i = 0; i < count; i++) sectors[i] = address[i] / 32;
-        site.units += distinct(sectors, count);
+        for (unsigned l = 0; l < warp_size; l++) set |= 1ull << (address[l] / 32 - least);
+        return __builtin_popcountll(set);
     }
+    uint64_t sectors[warp_size];
+    for (unsigned l = 0; l < warp_size; l++) sectors[l] = address[l] / 32;
+    return distinct(sectors, warp_size);
 }
 
 // 32 banks of 4 bytes: a bank serves one word at a time, to any number of lanes. Lanes that move 8 or 16 bytes each are
-// served half a warp or a quarter at a time.
-void count_shared(Site &site, const uintptr_t *address, uint32_t mask) {
-    unsigned group = site.size <= 4 ? 32 : site.size == 8 ? 16 : 8, words = site.size <= 4 ? 1 : site.size / 4;
-    site.requests++;
-    site.bytes += (uint64_t)__builtin_popcount(mask) * site.size;
+// served half a warp or a quarter at a time: `ideal` times at least.
+unsigned count_passes(unsigned size, const uintptr_t *address, uint32_t mask, unsigned &ideal) {
+    unsigned group = size <= 4 ? 32 : size == 8 ? 16 : 8, words = size <= 4 ? 1 : size / 4, passes = 0;
+    ideal = 0;
     for (unsigned first = 0; first < warp_size; first += group) {
         uint32_t left = group == 32 ? mask : mask >> first & ((1u << group) - 1);
         if (!left) continue;
@@ -332,103 +397,318 @@ void count_shared(Site &site, const uintptr_t *address, uint32_t mask) {
                 }
             }
         }
-        site.units += deepest;
-        site.ideal++;
+        passes += deepest;
+        ideal++;
     }
+    return passes;
 }
 
-void count_constant(Site &site, const uintptr_t *address, uint32_t mask) {
+// What a request costs in this kind of memory.
+unsigned measure(Space space, unsigned size, const uintptr_t *address, uint32_t mask, unsigned &ideal) {
+    if (space == shared_space) return count_passes(size, address, mask, ideal);
+    ideal = 1;
+    if (space == global_space) return count_sectors(address);
     uint64_t values[warp_size];
-    unsigned count = 0;
-    uint64_t difference = 0;
-    for (uint32_t left = mask; left; left &= left - 1) {
-        values[count] = address[__builtin_ctz(left)];
-        difference |= values[count++] ^ values[0];
-    }
-    site.requests++;
-    site.ideal++;
-    site.units += difference ? distinct(values, count) : 1;
-    site.bytes += count * site.size;
+    memcpy(values, address, sizeof values);
+    return distinct(values, warp_size);
 }
 
-void count(Site &site, const uintptr_t *address, uint32_t mask) {
-    switch (site.space) {
-        case global_space: return count_global(site, address, mask);
-        case shared_space: return count_shared(site, address, mask);
-        case constant_space: return count_constant(site, address, mask);
-        case local_space: site.requests++; return;
-        default: return;
+// Count one request on its own.
+void count(Access &a, Space space, const uintptr_t *lanes, uint32_t mask) {
+    Tally &tally = a.tally[space];
+    tally.requests++;
+    if (space == local_space) return;
+    uintptr_t address[warp_size];
+    for (unsigned l = 0; l < warp_size; l++) address[l] = lanes[mask >> l & 1 ? l : __builtin_ctz(mask)];
+    unsigned ideal;
+    tally.units += measure(space, a.size, address, mask, ideal);
+    tally.ideal += ideal;
+    tally.bytes += (uint64_t)__builtin_popcount(mask) * a.size;
+    if (space == global_space)
+        for (uint32_t left = mask; left; left &= left - 1) {
+            uintptr_t at = address[__builtin_ctz(left)];
+            touch(find(at), at, a.size);
+        }
+}
+
+// ---- What stays in registers ----------------------------------------------------------------------------------------------
+
+// These lanes have stored, or (address 0) done what ends the life of what they stored.
+void note_stored(Stored &stored, const uintptr_t *address, uint32_t mask, bool forget) {
+    stored.version = 0;
+    if (forget && !stored.lanes) return;
+    uintptr_t low = UINTPTR_MAX, high = 0;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        unsigned l = __builtin_ctz(left);
+        uintptr_t at = stored.address[l] = forget ? 0 : address[l];
+        low = at < low ? at : low;
+        high = at > high ? at : high;
     }
+    if (forget) {
+        stored.lanes &= ~mask;
+        return;
+    }
+    bool all = !(stored.lanes & ~mask);
+    stored.low = all || low < stored.low ? low : stored.low;
+    stored.high = all || high > stored.high ? high : stored.high;
+    stored.lanes |= mask;
+}
+
+// The lanes whose load a register does not stand in for.
+uint32_t not_stored(const Stored &stored, const uintptr_t *address, uint32_t mask) {
+    uint32_t same = 0;
+    for (unsigned l = 0; l < warp_size; l++) same |= (uint32_t)(address[l] == stored.address[l]) << l;
+    return mask & ~(same & stored.lanes);
+}
+
+// ---- Pieces ---------------------------------------------------------------------------------------------------------------
+
+Range *find_any(uintptr_t address) {
+    Range *range = find(address);
+    if (!range && in_stacks(address, state.stacks)) range = &state.stacks;
+    return range;
+}
+
+// Remember where an access was if all of [low, high) lies in one range.
+bool settle(Access &a, uintptr_t low, uintptr_t high) {
+    Range *range = find_any(low);
+    if (!range || high - range->low > range->bytes) return false;
+    a.low = range->low;
+    a.high = range->low + range->bytes;
+    a.range = range;
+    a.space = range->space;
+    return true;
+}
+
+// Lanes in several ranges at once, or in none.
+__attribute__((noinline)) void count_scattered(Access &a, const uintptr_t *address, uint32_t mask, unsigned warp) {
+    uint32_t in[5] = {};
+    for (uint32_t left = mask; left; left &= left - 1) {
+        unsigned l = __builtin_ctz(left);
+        Range *range = find_any(address[l]);
+        if (!range || address[l] - range->low + a.size > range->bytes)
+            refuse(a.pc, a.operation, address[l], a.size, false, warp * warp_size + l);
+        in[range->space] |= 1u << l;
+    }
+    for (Space space : {global_space, shared_space, constant_space, local_space}) {
+        uint32_t lanes = in[space];
+        if (!lanes) continue;
+        if (a.operation == load && !a.keep) lanes = not_stored(state.stored[warp], address, lanes);
+        else note_stored(state.stored[warp], address, lanes, a.keep || a.operation == atomic);
+        if (lanes) count(a, space, address, lanes);
+    }
+}
+
+// See how the lanes' addresses lie to each other.
+void learn(Variant &v, Pattern &p, unsigned entry, unsigned size, const uint64_t *const *rows, unsigned leader) {
+    uint64_t base = rows[leader][entry];
+    p.least = p.most = 0;
+    p.odd = 0;
+    for (unsigned l = 0; l < warp_size; l++) {
+        int64_t d = rows[l][entry] - base;
+        v.at(entry, l) = d;
+        p.least = d < p.least ? d : p.least;
+        p.most = d > p.most ? d : p.most;
+        p.odd |= d;
+    }
+    p.odd &= size - 1;
+    p.version = ++state.versions;
+    p.twin_version = 0;
+    memset(p.units, 0, sizeof p.units);
+    p.lanes = __builtin_popcount(v.mask);
+    p.runs_known = false;
+}
+
+void learn_runs(Variant &v, Pattern &p, unsigned entry, unsigned size) {
+    p.runs.clear();
+    for (uint32_t left = v.mask; left; left &= left - 1) {
+        int64_t d = v.at(entry, __builtin_ctz(left));
+        if (!p.runs.empty()) {
+            auto &last = p.runs.back();
+            if (d >= last.offset && d <= last.offset + (int64_t)last.bytes) {
+                size_t bytes = d - last.offset + size;
+                last.bytes = bytes > last.bytes ? bytes : last.bytes;
+                continue;
+            }
+        }
+        p.runs.push_back({d, size});
+    }
+    p.runs_known = true;
+}
+
+// One instruction of a warp.
+inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uintptr_t base, unsigned warp) {
+    uintptr_t low = base + p.least, high = base + p.most + a.size;
+    auto addresses = [&](uintptr_t *address) {
+        for (unsigned l = 0; l < warp_size; l++) address[l] = base + v.at(entry, l);
+    };
+    uintptr_t address[warp_size];
+    if (UNLIKELY(low < a.low || high > a.high) && !settle(a, low, high)) {
+        addresses(address);
+        return count_scattered(a, address, v.mask, warp);
+    }
+    if (a.space == unwatched_space) return;
+    if (UNLIKELY((base | p.odd) & (a.size - 1))) {
+        for (uint32_t left = v.mask; left; left &= left - 1) {
+            unsigned l = __builtin_ctz(left);
+            if (uintptr_t at = base + v.at(entry, l); at & (a.size - 1))
+                refuse(a.pc, a.operation, at, a.size, true, warp * warp_size + l);
+        }
+    }
+    Stored &stored = state.stored[warp];
+    if (a.operation != load || a.keep) {
+        bool forget = a.keep || a.operation == atomic;
+        bool again = stored.version == p.version && stored.base == base && stored.mask == v.mask;
+        if (!again && (!forget || stored.lanes)) {
+            addresses(address);
+            note_stored(stored, address, v.mask, forget);
+            if (!forget) stored.version = p.version, stored.base = base, stored.mask = v.mask;
+        }
+    } else if (stored.lanes && low <= stored.high && high > stored.low) {
+        uint32_t lanes;
+        if (stored.version && p.twin_version == stored.version && !(v.mask & ~stored.mask)) {
+            lanes = base == stored.base ? 0 : v.mask;
+        } else {
+            addresses(address);
+            lanes = not_stored(stored, address, v.mask);
+            if (!lanes && stored.version && base == stored.base) p.twin_version = stored.version;
+        }
+        if (!lanes) return;
+        if (lanes != v.mask) {
+            addresses(address);
+            return count(a, a.space, address, lanes);
+        }
+    }
+    Tally &tally = a.tally[a.space];
+    tally.requests++;
+    if (a.space == local_space) return;
+    if (UNLIKELY(p.space != a.space)) memset(p.units, 0, sizeof p.units), p.space = a.space;
+    uint8_t &units = p.units[base % 32];
+    if (UNLIKELY(!units)) {
+        addresses(address);
+        unsigned ideal;
+        units = measure(a.space, a.size, address, v.mask, ideal);
+        p.ideal = ideal;
+    }
+    tally.units += units;
+    tally.ideal += p.ideal;
+    tally.bytes += p.lanes * a.size;
+    if (a.space != global_space || (a.touched_base == base && a.touched_version == p.version)) return;
+    if (UNLIKELY(!p.runs_known)) learn_runs(v, p, entry, a.size);
+    for (const auto &run : p.runs) touch(a.range, base + run.offset, run.bytes);
+    a.touched_base = base;
+    a.touched_version = p.version;
+}
+
+Variant &variant_for(Piece &piece, uint32_t mask) {
+    for (auto &v : piece.variants)
+        if (v && v->mask == mask) return *v;
+    auto &v = piece.variants[piece.youngest = (piece.youngest + 1) % 4];
+    if (!v) {
+        v.reset(new Variant);
+        v->patterns.reset(new Pattern[piece.count]);
+        v->delta.resize((piece.count / chunk + 1) * warp_size * chunk);
+    }
+    v->mask = mask;
+    std::fill(v->delta.begin(), v->delta.end(), ~0ull / 3);
+    for (unsigned l = 0; l < warp_size; l++) v->at(0, l) = 0;
+    return *v;
+}
+
+typedef uint64_t Entries __attribute__((vector_size(8 * chunk), aligned(8), may_alias));
+
+// Run one piece for the lanes in the mask, whose entries stand at `rows`; lanes outside it repeat the leader's. False:
+// they stand at different pieces, and nothing was done.
+bool play(const uint64_t *const *rows, uint32_t mask, unsigned leader, unsigned warp) {
+    const uint64_t *own = rows[leader];
+    Piece &piece = state.code->pieces[*own];
+    Variant &v = variant_for(piece, mask);
+    Access *accesses = &state.code->accesses[piece.first] - 1;   // entry 1 is the first
+    for (unsigned begin = 0; begin <= piece.count; begin += chunk) {
+        const uint64_t *delta = &v.delta[begin * warp_size];
+        Entries base = *(const Entries *)(own + begin), other = {};
+        for (unsigned l = 0; l < warp_size; l++)
+            other |= (*(const Entries *)(rows[l] + begin) - base) ^ *(const Entries *)(delta + chunk * l);
+        if (begin == 0 && other[0]) return false;
+        unsigned end = begin + chunk <= piece.count ? begin + chunk : piece.count + 1;
+        for (unsigned entry = begin ? begin : 1; entry < end; entry++) {
+            Access &a = accesses[entry];
+            Pattern &p = v.patterns[entry - 1];
+            if (UNLIKELY(other[entry - begin])) learn(v, p, entry, a.size, rows, leader);
+            count_access(a, v, p, entry, own[entry], warp);
+        }
+    }
+    return true;
 }
 
 // ---- A warp's logs --------------------------------------------------------------------------------------------------------
 
-// Match the logs of lanes that took different ways. Of the places where the lanes stand, the first one in the code goes
-// on, with all lanes that stand there: lanes still in a loop finish it before those behind it continue, and both sides of
-// a branch meet again behind it.
-void match_diverged(Lane *lanes) {
-    const uint64_t *at[warp_size];
-    uintptr_t address[warp_size];
+// Match the logs of a warp's lanes. Where those in `more` are at the end of theirs it is not known yet what they do next:
+// what others have to wait for them with is kept.
+void match(unsigned warp, uint32_t more) {
+    Lane *lanes = &state.lanes[warp * warp_size];
+    const uint64_t *rows[warp_size], *apart[warp_size];
     uint32_t left = 0;
     for (unsigned l = 0; l < warp_size; l++) {
-        at[l] = lanes[l].begin;
-        if (at[l] != lanes[l].next) left |= 1u << l;
+        rows[l] = lanes[l].begin;
+        if (rows[l] != lanes[l].next) left |= 1u << l;
     }
-    while (left) {
-        uint32_t mask = 0, first = UINT32_MAX;
-        unsigned chosen = 0;
-        for (uint32_t rest = left; rest; rest &= rest - 1) {
-            unsigned l = __builtin_ctz(rest), site = *at[l] % most_sites;
-            uint32_t pc = state.sites[site].pc;
-            if (pc > first || (pc == first && site != chosen)) continue;
-            if (pc < first) mask = 0, first = pc, chosen = site;
-            mask |= 1u << l;
+    const std::vector<Piece> &pieces = state.code->pieces;
+    bool stopped = (more & ~left) != 0;
+    while (left && !stopped) {
+        unsigned leader = __builtin_ctz(left);
+        size_t common = SIZE_MAX;
+        for (unsigned l = 0; l < warp_size; l++) {
+            if (!(left >> l & 1)) {
+                rows[l] = rows[leader];
+            } else if (size_t n = lanes[l].next - rows[l]; n < common) {
+                common = n;
+            }
         }
-        for (uint32_t rest = mask; rest; rest &= rest - 1) {
-            unsigned l = __builtin_ctz(rest);
-            address[l] = *at[l]++ >> site_bits;
-            if (at[l] == lanes[l].next) left &= ~(1u << l);
+        // All together.
+        while (common && play(rows, left, leader, warp)) {
+            size_t entries = pieces[*rows[leader]].count + 1;
+            for (unsigned l = 0; l < warp_size; l++) rows[l] += entries;
+            common -= entries;
         }
-        count(state.sites[chosen], address, mask);
+        uint32_t ended = 0;
+        if (common) {
+            // Of the places where the lanes stand, the first one in the code.
+            uint64_t first = UINT64_MAX, number = 0;
+            uint32_t mask = 0;
+            for (uint32_t rest = left; rest; rest &= rest - 1) {
+                unsigned l = __builtin_ctz(rest);
+                uint64_t key = pieces[*rows[l]].key;
+                if (key > first || (key == first && *rows[l] != number)) continue;
+                if (key < first) mask = 0, first = key, number = *rows[l];
+                mask |= 1u << l;
+            }
+            leader = __builtin_ctz(mask);
+            for (unsigned l = 0; l < warp_size; l++) apart[l] = rows[mask >> l & 1 ? l : leader];
+            play(apart, mask, leader, warp);
+            size_t entries = pieces[number].count + 1;
+            for (uint32_t rest = mask; rest; rest &= rest - 1) {
+                unsigned l = __builtin_ctz(rest);
+                rows[l] += entries;
+                if (rows[l] == lanes[l].next) ended |= 1u << l;
+            }
+        } else {
+            for (uint32_t rest = left; rest; rest &= rest - 1) {
+                unsigned l = __builtin_ctz(rest);
+                if (rows[l] == lanes[l].next) ended |= 1u << l;
+            }
+        }
+        left &= ~ended;
+        stopped = (ended & more) != 0;
     }
-}
-
-void match(unsigned warp) {
-    Lane *lanes = &state.lanes[warp * warp_size];
-    uint32_t mask = 0;
-    size_t length = 0;
-    unsigned leader = 0;
-    bool together = true;
+    bool crowded = false;
     for (unsigned l = 0; l < warp_size; l++) {
-        size_t n = lanes[l].next - lanes[l].begin;
-        if (!n) continue;
-        if (!mask) length = n, leader = l;
-        together &= n == length;
-        mask |= 1u << l;
+        size_t kept = left >> l & 1 ? lanes[l].next - rows[l] : 0;
+        memmove(lanes[l].begin, rows[l], kept * sizeof *rows[l]);
+        lanes[l].next = lanes[l].begin + kept;
+        crowded |= kept > log_entries / 2;
     }
-    if (!mask) return;
-    const uint64_t *reference = lanes[leader].begin;
-    for (unsigned l = leader + 1; l < warp_size && together; l++) {
-        if (!(mask >> l & 1)) continue;
-        const uint64_t *own = lanes[l].begin;
-        uint64_t difference = 0;
-        for (size_t i = 0; i < length; i++) difference |= (own[i] ^ reference[i]) % most_sites;
-        together = difference == 0;
-    }
-    if (together) {
-        uintptr_t address[warp_size];
-        const uint64_t *logs[warp_size];
-        for (unsigned l = 0; l < warp_size; l++) logs[l] = mask >> l & 1 ? lanes[l].begin : reference;
-        for (size_t i = 0; i < length; i++) {
-            Site &site = state.sites[reference[i] % most_sites];
-            if (site.space == step_space) continue;
-            for (unsigned l = 0; l < warp_size; l++) address[l] = logs[l][i] >> site_bits;
-            count(site, address, mask);
-        }
-    } else {
-        match_diverged(lanes);
-    }
-    for (unsigned l = 0; l < warp_size; l++) lanes[l].next = lanes[l].begin;
+    if (crowded) match(warp, 0);                     // they do not wait for each other for ever
 }
 
 void give_buffer(unsigned warp) {
@@ -439,7 +719,6 @@ void give_buffer(unsigned warp) {
         Lane &mine = state.lanes[warp * warp_size + l];
         mine.begin = mine.next = state.logs + (buffer * warp_size + l) * log_pitch;
         mine.end = mine.begin + log_entries;
-        mine.last_store = 0;
         mine.thread = warp * warp_size + l;
     }
 }
@@ -596,16 +875,6 @@ void missing_lane(unsigned reader, int source) {
            format("a shuffle reads from lane %d, which takes no part in it: its value is undefined", source));
 }
 
-// An access that one lane makes for all: whose it is, is not known.
-__attribute__((noinline)) void access_together(uintptr_t address, unsigned size, Operation operation, bool reads) {
-    if (state.together == 1) return;
-    unsigned index = locate(state.together - state.text_begin, address, size, operation);
-    const Site &site = state.sites[index];
-    if (site.space == unwatched_space || site.space == local_space) return;
-    if (state.examines) examine(index, address, size, state.together_warp * warp_size + __builtin_ctz(state.together_lanes), reads);
-    state.together_log.push_back((uint64_t)address << site_bits | index);
-}
-
 }  // namespace
 
 namespace labkit {
@@ -616,11 +885,86 @@ namespace {
 
 // ---- The hooks ------------------------------------------------------------------------------------------------------------
 
+// The piece that consists of one access made by a function below, on behalf of the code at that return address.
+unsigned dynamic_piece(uintptr_t at, Operation operation, unsigned size, bool keep) {
+    Code &code = *state.code;
+    unsigned &head = code.piece_at[at];
+    for (unsigned i = head; i; i = code.pieces[i].next) {
+        const Piece &p = code.pieces[i];
+        if (!p.count) {
+            if (!size) return i;
+        } else if (const Access &a = code.accesses[p.first]; a.operation == operation && a.size == size && a.keep == keep) {
+            return i;
+        }
+    }
+    Piece piece;
+    uint32_t pc = (uint32_t)(state.text_begin + at - state.module->base);
+    auto after = std::upper_bound(code.places.begin(), code.places.end(), std::make_pair(pc, ~0u));
+    piece.key = (uint64_t)(after == code.places.begin() ? 0 : std::prev(after)->second) << 32 | pc;
+    piece.first = code.accesses.size();
+    piece.next = head;
+    if (size) {
+        Access a;
+        a.pc = pc;
+        a.operation = operation;
+        a.size = size;
+        a.keep = keep;
+        a.used = operation == atomic && !keep;
+        code.accesses.push_back(a);
+        piece.count = 1;
+    }
+    head = code.pieces.size();
+    code.pieces.push_back(std::move(piece));
+    return head;
+}
+
+// Write one piece to the log.
+inline void note(unsigned piece, uintptr_t address, unsigned addresses) {
+    if (UNLIKELY(state.words[0] > state.words[1])) labkit_log_full(state.words);
+    uint64_t *next = state.words[0];
+    next[0] = piece;
+    next[1] = address;
+    state.words[0] = next + 1 + addresses;
+}
+
+// Does the code itself write the log?
+inline bool logged() { return state.module && state.module->log; }
+
+// Take over what one lane has done for all that have met: on behalf of their call.
+void take_together() {
+    Code &code = *state.code;
+    for (const uint64_t *at = state.together_begin; at < state.words[0];) {
+        unsigned first = code.pieces[*at].first, count = code.pieces[*at].count;
+        at++;
+        for (unsigned i = 0; i < count; i++, at++) {
+            Access &a = code.accesses[first + i];
+            if ((*at < a.low || *at + a.size > a.high) && !settle(a, *at, *at + a.size))
+                refuse(a.pc, a.operation, *at, a.size, false);
+            if (state.together == 1 || a.space == unwatched_space || a.space == local_space) continue;
+            Space space = a.space;                   // `a` moves
+            unsigned piece = dynamic_piece(state.together - state.text_begin, a.operation, a.size, a.keep);
+            state.together_log.push_back({piece, space, *at});
+        }
+    }
+    state.words[0] = state.together_begin;
+}
+
+// An access that one lane makes for all: whose it is, is not known.
+__attribute__((noinline)) void check_together(uintptr_t address, unsigned size, Operation operation, bool reads) {
+    if (state.together == 1) return;
+    unsigned index = locate(state.together - state.text_begin, address, size, operation);
+    const Site &site = state.sites[index];
+    if (site.space == unwatched_space || site.space == local_space || !state.examines) return;
+    examine(index, address, size, state.together_warp * warp_size + __builtin_ctz(state.together_lanes), reads);
+}
+
 template <Operation operation, bool keep = false, bool reads = operation != store>
-inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from) {
+inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from, bool logged = false) {
     uintptr_t at = (uintptr_t)from - state.text_begin, address = (uintptr_t)pointer;
     if (UNLIKELY(at >= state.text_bytes)) return;
-    if (UNLIKELY(state.together)) return access_together(address, size, operation, reads);
+    if (state.counts && !logged) note(dynamic_piece(at, operation, size, keep), address, 1);
+    if (!state.checks) return;
+    if (UNLIKELY(state.together)) return check_together(address, size, operation, reads);
     unsigned index = state.site_at[at];
     const Site *site = &state.sites[index];
     if (UNLIKELY(address - site->low > site->span || !index)) {
@@ -629,15 +973,7 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
     }
     if (UNLIKELY(address & (size - 1)) && !(size & (size - 1)))
         refuse(site->pc, operation, address, size, true);
-    if (site->space == unwatched_space) return;
-    if (UNLIKELY(state.examines)) examine(index, address, size, lane->thread, reads);
-    if (operation == load && !keep) {
-        if (address == lane->last_store) return;
-    } else {
-        lane->last_store = keep || operation == atomic ? 0 : address;
-    }
-    *lane->next++ = (uint64_t)address << site_bits | index;
-    if (UNLIKELY(lane->next == lane->end)) labkit::follow(park_lane());
+    if (state.examines && site->space != unwatched_space) examine(index, address, size, lane->thread, reads);
 }
 
 // Longer than a register: what a GPU's compiler would make of it, 16 bytes at a time and the rest in smaller ones.
@@ -652,10 +988,10 @@ template <Operation operation> void access_range(char *address, size_t bytes, vo
 extern "C" {
 #define FROM __builtin_return_address(0)
 #define HOOKS(size)                                                                                              \
-    EXPORT void __tsan_read##size(void *p) { access<load>(p, size, FROM); }                                      \
-    EXPORT void __tsan_write##size(void *p) { access<store>(p, size, FROM); }                                    \
-    EXPORT void __tsan_volatile_read##size(void *p) { access<load, true>(p, size, FROM); }                       \
-    EXPORT void __tsan_volatile_write##size(void *p) { access<store, true>(p, size, FROM); }                     \
+    EXPORT void __tsan_read##size(void *p) { access<load>(p, size, FROM, logged()); }                            \
+    EXPORT void __tsan_write##size(void *p) { access<store>(p, size, FROM, logged()); }                          \
+    EXPORT void __tsan_volatile_read##size(void *p) { access<load, true>(p, size, FROM, logged()); }             \
+    EXPORT void __tsan_volatile_write##size(void *p) { access<store, true>(p, size, FROM, logged()); }           \
     EXPORT void __tsan_unaligned_read##size(void *p) { access_range<load>((char *)p, size, FROM); }              \
     EXPORT void __tsan_unaligned_write##size(void *p) { access_range<store>((char *)p, size, FROM); }            \
     EXPORT void __tsan_unaligned_volatile_read##size(void *p) { access_range<load>((char *)p, size, FROM); }     \
@@ -684,11 +1020,18 @@ EXPORT bool labkit_in_shared(const void *p) {
 }
 EXPORT void __sanitizer_cov_trace_pc() {
     uintptr_t at = (uintptr_t)FROM - state.text_begin;
-    if (UNLIKELY(at >= state.text_bytes) || state.together) return;
-    unsigned index = state.site_at[at];
-    if (UNLIKELY(!index)) index = new_site(at, load, 0, step_space);
-    *lane->next++ = index;
-    if (UNLIKELY(lane->next == lane->end)) labkit::follow(park_lane());
+    if (at < state.text_bytes && state.counts && !logged()) note(dynamic_piece(at, load, 0, false), 0, 0);
+}
+// The log of the thread that runs is full. Outside a launch it is nobody's.
+EXPORT void labkit_log_full(uint64_t **words) {
+    if (words != state.words || !state.text_bytes) {
+        words[0] = words[2];
+    } else if (state.together) {
+        take_together();
+    } else {
+        state.parked[lane->thread / warp_size] |= 1u << lane->thread % warp_size;
+        labkit::follow(park_lane());
+    }
 }
 EXPORT void __tsan_init() {}
 EXPORT void __tsan_func_entry(void *) {}
@@ -734,7 +1077,7 @@ EXPORT void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ
 
 static void check_only(void *pointer, unsigned size, void *from) {
     uintptr_t at = (uintptr_t)from - state.text_begin;
-    if (at < state.text_bytes) locate(at, (uintptr_t)pointer, size, load);
+    if (at < state.text_bytes && state.checks) locate(at, (uintptr_t)pointer, size, load);
 }
 
 ATOMICS(8, uint8_t) ATOMICS(16, uint16_t) ATOMICS(32, uint32_t) ATOMICS(64, uint64_t)
@@ -745,6 +1088,38 @@ ATOMICS(8, uint8_t) ATOMICS(16, uint16_t) ATOMICS(32, uint32_t) ATOMICS(64, uint
 bool watches(const char *tool) {
     static const std::string tools = getenv("LABKIT_CHECK") ? getenv("LABKIT_CHECK") : "";
     return tools.find(tool) != std::string::npos;
+}
+
+// What instrument.py says of a module's code. Piece 0 and access 0 are nobody's where the code has no tables.
+static Code &code_of(WatchedModule &module) {
+    Code &code = state.codes[&module];
+    if (!code.piece_at.empty()) return code;
+    code.piece_at.assign(state.text_bytes, 0);
+    struct AccessRow { int32_t where; uint8_t operation, size, keep, unused; };
+    struct PieceRow { int32_t where; uint32_t first, count; };
+    auto pc = [&](const char *table, int32_t where) { return (uint32_t)((uintptr_t)table + where - module.base); };
+    auto rows = (const AccessRow *)module.accesses;
+    for (size_t i = 0; i < module.accesses_bytes / sizeof *rows; i++) {
+        Access a;
+        a.pc = pc(module.accesses, rows[i].where);
+        a.operation = (Operation)rows[i].operation;
+        a.size = rows[i].size;
+        a.keep = rows[i].keep;
+        code.accesses.push_back(a);
+    }
+    auto pieces = (const PieceRow *)module.pieces;
+    for (size_t i = 0; i < module.pieces_bytes / sizeof *pieces; i++) {
+        Piece piece;
+        uint32_t where = pc(module.pieces, pieces[i].where);
+        piece.key = (uint64_t)i << 32 | where;       // they stand in the order in which parted lanes run them
+        piece.first = pieces[i].first;
+        piece.count = pieces[i].count;
+        code.pieces.push_back(std::move(piece));
+        code.places.push_back({where, (unsigned)i});
+    }
+    std::sort(code.places.begin(), code.places.end());
+    if (code.pieces.empty()) code.pieces.emplace_back();
+    return code;
 }
 
 void watch_launch(const Launch &launch, char *dynamic_shared, char *static_shared) {
@@ -759,10 +1134,14 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     state.all_sites = &state.sites_of[state.module];
     state.sites = state.all_sites->data();
     state.site_at = state.module->site_at.data();
-    for (Site &site : *state.all_sites) {
-        site.low = site.span = 0;
-        site.requests = site.units = site.ideal = site.bytes = 0;
+    for (Site &site : *state.all_sites) site.low = site.span = 0;
+    state.code = &code_of(*state.module);
+    for (Access &a : state.code->accesses) {
+        a.low = 1;
+        a.high = a.touched_version = 0;
+        for (Tally &tally : a.tally) tally = Tally();
     }
+    state.words = state.module->log ? state.module->log : state.own_words;
     state.ranges.clear();
     visit_allocations([](const char *base, size_t bytes, uint8_t *written, void *) {
         state.ranges.push_back({(uintptr_t)base, bytes, global_space, nullptr, nullptr, written});
@@ -789,6 +1168,8 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     state.racecheck = watches("racecheck");
     state.initcheck = watches("initcheck");
     state.examines = state.racecheck || state.initcheck;
+    state.counts = watches("profile");
+    state.checks = state.examines || watches("memcheck") || watches("synccheck");
     state.shared_low[0] = (uintptr_t)static_shared;
     state.shared_bytes[0] = launch.tls_bytes;
     state.shared_low[1] = (uintptr_t)dynamic_shared;
@@ -800,14 +1181,17 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     state.findings.clear();
     state.blocks = state.barriers = 0;
     if (!state.logs) {
-        state.logs = (uint64_t *)mmap(nullptr, most_warps * warp_size * log_pitch * 8, PROT_READ | PROT_WRITE,
+        state.logs = (uint64_t *)mmap(nullptr, (most_warps * warp_size + 1) * log_pitch * 8, PROT_READ | PROT_WRITE,
                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (state.logs == MAP_FAILED) {
             perror("labkit: no memory for check mode's logs");
             abort();
         }
     }
+    state.together_begin = state.logs + most_warps * warp_size * log_pitch;
+    lane = &state.lanes[0];
     for (int &buffer : state.buffer_of) buffer = -1;
+    memset(state.parked, 0, sizeof state.parked);
     state.free_buffers.clear();
     for (int i = most_warps; i-- > 0;) state.free_buffers.push_back(i);
 }
@@ -825,37 +1209,62 @@ void watch_block(Index at, unsigned threads) {
     state.block_epoch = ++state.epoch;
     if (state.racecheck) reset_clocks();
     memset(state.waiting, 0, sizeof state.waiting);
+    memset(state.parked, 0, sizeof state.parked);
+    for (unsigned warp = 0; warp * warp_size < threads; warp++) state.stored[warp] = Stored();
+}
+
+// The log of the thread that runs is where the code finds it.
+static void take_log() {
+    state.words[0] = lane->next;
+    state.words[1] = lane->end;
 }
 
 void watch_thread(unsigned thread) {
-    if (UNLIKELY(state.buffer_of[thread / warp_size] < 0)) give_buffer(thread / warp_size);
+    lane->next = state.words[0];
+    unsigned warp = thread / warp_size;
+    if (UNLIKELY(state.buffer_of[warp] < 0)) give_buffer(warp);
     lane = &state.lanes[thread];
+    take_log();
 }
+
+static void match_warp(unsigned warp, uint32_t more);
 
 bool watch_stop(unsigned thread, unsigned live, bool barrier) {
     unsigned warp = thread / warp_size;
-    if (barrier) {
-        state.waiting[warp]++;
-        state.lanes[thread].last_store = 0;
-    }
+    state.waiting[warp] += barrier;
     if (state.waiting[warp] != (unsigned)__builtin_popcount(live)) return false;
-    watch_match(warp);
+    lane->next = state.words[0];
+    match_warp(warp, state.parked[warp]);
+    if (!state.parked[warp]) state.stored[warp] = Stored();
     return true;
 }
 
-void watch_match(unsigned warp) {
+static void match_warp(unsigned warp, uint32_t more) {
     if (state.buffer_of[warp] < 0) return;
-    match(warp);
+    if (state.counts) match(warp, more);
+    for (unsigned l = 0; l < warp_size; l++)
+        if (state.lanes[warp * warp_size + l].next != state.lanes[warp * warp_size + l].begin) return;
     state.free_buffers.push_back(state.buffer_of[warp]);
     state.buffer_of[warp] = -1;
 }
 
-void watch_resumed(unsigned warp, unsigned lanes) { state.waiting[warp] -= lanes; }
+void watch_match(unsigned warp, unsigned live) {
+    lane->next = state.words[0];
+    match_warp(warp, live);
+}
+
+void watch_resumed(unsigned warp, unsigned lanes) {
+    state.waiting[warp] -= lanes;
+    state.parked[warp] = 0;
+}
 
 void watch_meeting(unsigned warp, unsigned lanes, void *from) {
     state.together = from ? (uintptr_t)from : 1;
     state.together_lanes = lanes;
     state.together_warp = warp;
+    lane->next = state.words[0];
+    state.words[0] = state.together_begin;
+    state.words[1] = state.together_begin + log_entries;
     if (!state.racecheck) return;
     // What happened before in one of them comes before what happens after in any of them.
     uint32_t joined[warp_size] = {};
@@ -872,21 +1281,25 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from) {
 
 // The accesses made for all: an equal share of each site's is each lane's, in the order of the lanes.
 void watch_met() {
-    std::vector<uint64_t> &log = state.together_log;
+    take_together();
+    take_log();
     state.together = 0;
-    if (log.empty()) return;
-    std::stable_sort(log.begin(), log.end(), [](uint64_t a, uint64_t b) { return a % most_sites < b % most_sites; });
+    auto &log = state.together_log;
+    auto before = [](const State::Common &a, const State::Common &b) {
+        return a.piece != b.piece ? a.piece < b.piece : a.space < b.space;
+    };
+    std::stable_sort(log.begin(), log.end(), before);
     unsigned lanes = __builtin_popcount(state.together_lanes);
     for (size_t begin = 0, end; begin < log.size(); begin = end) {
-        unsigned site = log[begin] % most_sites;
-        for (end = begin; end < log.size() && log[end] % most_sites == site; end++) {}
+        for (end = begin; end < log.size() && !before(log[begin], log[end]); end++) {}
         size_t share = (end - begin) / lanes;
         for (size_t n = 0; n < share; n++) {
             uintptr_t address[warp_size];
             size_t at = begin + n;
             for (uint32_t left = state.together_lanes; left; left &= left - 1, at += share)
-                address[__builtin_ctz(left)] = log[at] >> site_bits;
-            count(state.sites[site], address, state.together_lanes);
+                address[__builtin_ctz(left)] = log[at].address;
+            Access &a = state.code->accesses[state.code->pieces[log[begin].piece].first];
+            count(a, log[begin].space, address, state.together_lanes);
         }
     }
     log.clear();
@@ -977,19 +1390,23 @@ void watch_end(bool whole, const std::string &error) {
                               triple(launch.grid).c_str(), triple(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
                               (size_t)state.blocks, whole ? "true" : "false", (size_t)state.barriers, unique);
     text += ",\"error\":" + quoted(error) + ",\"sites\":[";
-    static const char *const spaces[] = {"global", "shared", "constant", "local"}, *const operations[] = {"ld", "st", "atom"};
+    static const char *const spaces[] = {"global", "shared", "constant", "local"}, *const operations[] = {"ld", "st", "atom", "red"};
     bool first = true;
-    for (const Site &s : *state.all_sites) {
-        if (!s.requests) continue;   // such as steps
-        text += format("%s{\"pc\":%u,\"space\":\"%s\",\"op\":\"%s\",\"size\":%u,\"requests\":%zu,\"units\":%zu,\"ideal\":%zu,\"bytes\":%zu}",
-                       first ? "" : ",", s.pc, spaces[s.space], operations[s.operation], s.size, (size_t)s.requests,
-                       (size_t)s.units, (size_t)s.ideal, (size_t)s.bytes);
-        first = false;
-    }
+    for (const Access &a : state.code->accesses)
+        for (Space space : {global_space, shared_space, constant_space, local_space}) {
+            const Tally &n = a.tally[space];
+            if (!n.requests) continue;
+            text += format("%s{\"pc\":%u,\"space\":\"%s\",\"op\":\"%s\",\"size\":%u,\"requests\":%zu,\"units\":%zu,"
+                           "\"ideal\":%zu,\"bytes\":%zu}", first ? "" : ",", a.pc, spaces[space],
+                           operations[a.operation == atomic && !a.used ? 3 : a.operation], a.size, (size_t)n.requests,
+                           (size_t)n.units, (size_t)n.ideal, (size_t)n.bytes);
+            first = false;
+        }
     text += "],\"findings\":[";
     for (const Finding &f : state.findings) text += (&f == &state.findings[0] ? "" : ",") + text_of(f);
     text += "]}\n";
     state.text_bytes = 0;
+    state.words[0] = state.words[1] = state.words[2];
     std::lock_guard<std::mutex> lock(taking);
     finished += text;
 }

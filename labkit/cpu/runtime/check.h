@@ -6,7 +6,7 @@
 #include <vector>
 #include "runtime.h"
 
-enum Space { global_space, shared_space, constant_space, local_space, unwatched_space, step_space };
+enum Space { global_space, shared_space, constant_space, local_space, unwatched_space };
 
 // Addresses that belong together: an allocation, a variable, the stacks.
 struct Range {
@@ -27,6 +27,9 @@ struct WatchedModule {
     struct Shared { std::string name; size_t offset, bytes; bool guard; };   // guard: notes that a constructor ran
     std::vector<Shared> shared;                     // static shared arrays, in the thread-local segment
     std::vector<unsigned> site_at;                  // offset of a return address in the code -> site, 0: none yet
+    uint64_t **log = nullptr;                       // what instrument.py has put into the code: words and tables
+    const char *pieces = nullptr, *accesses = nullptr;
+    size_t pieces_bytes = 0, accesses_bytes = 0;
 };
 
 // Called by the runtime.
@@ -34,7 +37,7 @@ void watch_launch(const Launch &, char *dynamic_shared, char *static_shared);
 void watch_block(Index at, unsigned threads);
 void watch_thread(unsigned thread);                             // this thread runs now
 bool watch_stop(unsigned thread, unsigned live, bool barrier);  // it waits (or has ended); true: its whole warp does
-void watch_match(unsigned warp);                                // its logs, whoever else still runs
+void watch_match(unsigned warp, unsigned live);                 // its logs, whoever else still runs
 void watch_resumed(unsigned warp, unsigned lanes);              // lanes that waited for that go on
 void watch_barrier_released();
 // These lanes of a warp have met; what runs until watch_met() is done for all of them together, on behalf of the place

@@ -85,7 +85,12 @@ bool watch_symbol(WatchedModule &module, uintptr_t base, const ElfW(Sym) &symbol
     const ElfW(Shdr) &section = sections[symbol.st_shndx];
     bool guard = !strncmp(name, "_ZGV", 4);
     if (type == STT_TLS) module.shared.push_back({plain_name(name), symbol.st_value, symbol.st_size, guard});
-    if (type != STT_OBJECT || !(section.sh_flags & SHF_WRITE)) return false;
+    if (type != STT_OBJECT) return false;
+    const char *address = (const char *)base + symbol.st_value;
+    if (!strcmp(name, "labkit_pieces")) module.pieces = address, module.pieces_bytes = symbol.st_size;
+    if (!strcmp(name, "labkit_accesses")) module.accesses = address, module.accesses_bytes = symbol.st_size;
+    if (!strcmp(name, "labkit_log")) module.log = (uint64_t **)address;
+    if (!(section.sh_flags & SHF_WRITE) || !strncmp(name, "labkit_", 7)) return false;
     bool constant = !strncmp(names + section.sh_name, "lk_constant", 11);
     module.variables.push_back({base + symbol.st_value, symbol.st_size, constant ? constant_space : global_space,
                                 plain_name(name), nullptr, nullptr});

@@ -1,0 +1,262 @@
+"""Check mode's logs, put into a kernel's assembler text.
+
+g++ calls a function before each load and store (``-fsanitize=thread``) and at the head of each stretch of straight
+code (``-fsanitize-coverage=trace-pc``). To count, every one of these has to be noted, and a call is much dearer than
+the note. So each *piece*, a run of such calls with no jump, label or other call between, begins with one that writes
+the piece's number and makes room in the log of the running thread for an address each; the others become a store.
+What a piece consists of stands in two tables beside the code, which the runtime reads (``runtime/check.cpp``).
+
+The tables also tell in which order pieces are run by lanes of a warp that have parted: of the places where lanes stand,
+the first goes first. The order comes from the control flow, not from where the compiler has put the code: what comes
+before a place on any way to it stands before it, a loop stands together before what follows it, and a function before
+those that call it. So lanes meet again where the branch's ways do.
+
+This is for x86-64; elsewhere the runtime's functions are called, and write the same log.
+"""
+
+import platform
+import re
+
+__all__ = ["able", "instrument"]
+
+_HOOK = re.compile(
+    r"\tcall\t(?:__tsan_(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
+    r"__sanitizer_cov_trace_pc)(?:@PLT)?$"
+)
+_LABEL = re.compile(r"(\.L\d+|[^.\s#\"][^\s:\"]*|\.?[A-Za-z_$][\w.$]*\.cold):")
+_DEBUG_LABEL = re.compile(r"\.L[A-Z]")  # of the debugger's tables and of constants: nobody jumps there
+_JUMP = re.compile(r"\t(?:bnd )?(j\w+)\s+(\*?)([^\s(#]+)")
+_CALL = re.compile(r"\t(?:bnd )?call\w*\s+(\*?)([^\s#]+)")
+_END = re.compile(r"\t(?:rep )?(?:ret\w*|ud2|hlt)\b")
+_FUNCTION = re.compile(r"\t\.type\t(\S+), @function")
+_MOST = 200  # accesses of a piece; the runtime's logs have room for as many behind their end
+
+
+def able(command):
+    """Whether the code of this compiler is such as is understood here."""
+    del command
+    return platform.machine() == "x86_64"
+
+
+class _Block:
+    """A stretch of code that is entered at its top alone, and the pieces in it: lists of line numbers."""
+
+    def __init__(self, function):
+        self.function, self.pieces, self.next, self.calls = function, [], [], []
+
+
+def _read(lines):
+    """The blocks of the text, in its order."""
+    functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
+    blocks, at, function = [], {}, ""
+    block = piece = None
+    assembler = False
+
+    def begin(falls):
+        nonlocal block, piece
+        new = _Block(function)
+        if falls and block is not None and block.function == function:
+            block.next.append(new)
+        blocks.append(new)
+        block, piece = new, None
+
+    for number, line in enumerate(lines):
+        if line[:1] == "#":
+            if line.startswith(("#APP", "#NO_APP")):
+                assembler, piece = line.startswith("#APP"), None
+            continue
+        if line[:1] != "\t":
+            match = _LABEL.match(line)
+            if match and not assembler and not _DEBUG_LABEL.match(line):
+                name = match[1]
+                if name in functions:
+                    function = name.removesuffix(".cold")
+                begin(falls=True)
+                at[name] = block
+            continue
+        if line.startswith("\t."):
+            if line.startswith(("\t.section", "\t.text")):
+                piece = None
+            continue
+        if assembler or block is None:
+            continue
+        if _HOOK.match(line):
+            if piece is None or len(piece) > _MOST:
+                piece = []
+                block.pieces.append(piece)
+            piece.append(number)
+        elif jump := _JUMP.match(line):
+            if not jump[2]:
+                block.next.append(jump[3])
+            begin(falls=jump[1] != "jmp")
+        elif _END.match(line):
+            begin(falls=False)
+        elif (call := _CALL.match(line)) and "TLSCALL" not in call[2]:  # which finds a thread-local variable, no more
+            piece = None
+            block.calls.append(call[2].removesuffix("@PLT"))
+    for each in blocks:
+        each.next = [to for to in ((at.get(to) if isinstance(to, str) else to) for to in each.next) if to is not None]
+    return blocks
+
+
+def _components(nodes, edges):
+    """The strongly connected components of a graph, each before those that it leads to (Tarjan 1972, a loop here).
+
+    Parameters
+    ----------
+    nodes : list
+    edges : function
+        From a node to the nodes that it leads to.
+    """
+    number, low, on_stack, stack, found = {}, {}, set(), [], []
+    for root in nodes:
+        if root in number:
+            continue
+        work = [(root, iter(edges(root)))]
+        number[root] = low[root] = len(number)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, rest = work[-1]
+            for to in rest:
+                if to not in number:
+                    number[to] = low[to] = len(number)
+                    stack.append(to)
+                    on_stack.add(to)
+                    work.append((to, iter(edges(to))))
+                    break
+                if to in on_stack:
+                    low[node] = min(low[node], number[to])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == number[node]:
+                    component = []
+                    while not component or component[-1] is not node:
+                        component.append(stack.pop())
+                        on_stack.discard(component[-1])
+                    found.append(component)
+    return found[::-1]
+
+
+def _ordered(blocks):
+    """The blocks in the order in which parted lanes run them."""
+    of = {}
+    for block in blocks:
+        of.setdefault(block.function, []).append(block)
+    called = {name: [to for block in own for to in block.calls if to in of] for name, own in of.items()}
+    order = []
+    for names in reversed(_components(list(of), called.__getitem__)):
+        for name in names:
+            order += _within(of[name], of[name][0])
+    return order
+
+
+def _within(blocks, entry):
+    """The blocks of a function or loop, entered at `entry`: loops together, else what leads to a block before it."""
+    place = {block: i for i, block in enumerate(blocks)}
+    order = []
+    work = [(blocks, entry)]
+    while work:
+        part, head = work.pop()
+        if part is None:
+            order.append(head)
+            continue
+        members = set(part)
+        # Without the ways back to its head, a loop is a part like any other.
+        edges = {block: [to for to in block.next if to in members and to is not head] for block in part}
+        rest = []
+        for component in _components(part, edges.__getitem__):
+            if len(component) == 1:
+                rest.append((None, component[0]))
+                continue
+            component.sort(key=place.__getitem__)
+            inside = set(component)
+            entered = [to for block in part if block not in inside for to in edges[block] if to in inside]
+            rest.append((component, min(entered, key=place.__getitem__) if entered else component[0]))
+        work += reversed(rest)
+    return order
+
+
+def instrument(text, checks):
+    """The assembler text with the log in place of the calls.
+
+    Parameters
+    ----------
+    text : str
+    checks : bool
+        Keep the calls, too: they check the addresses.
+    """
+    lines = text.split("\n")
+    pieces, accesses, stubs = [], [], []
+    for block in _ordered(_read(lines)):
+        for piece in block.pieces:
+            hooks = [_HOOK.match(lines[at]) for at in piece]
+            size = 8 * (1 + sum(hook["what"] is not None for hook in hooks))
+            number, offset = len(pieces), 8
+            pieces.append(f"\t.long\t.Llk_piece{number} - labkit_pieces, {len(accesses)}, {size // 8 - 1}")
+            since = None  # the line since which r11 holds the log's end
+            for at, hook in zip(piece, hooks, strict=True):
+                new = []
+                if at == piece[0]:
+                    new += [
+                        "\tmovq\t.Llk_log(%rip), %r11",
+                        "\tcmpq\t.Llk_log+8(%rip), %r11",
+                        f"\tja\t.Llk_full{number}",
+                        f".Llk_piece{number}:",
+                        f"\tmovq\t${number}, (%r11)",
+                        f"\taddq\t${size}, %r11",
+                        "\tmovq\t%r11, .Llk_log(%rip)",
+                    ]
+                    stubs += [f".Llk_full{number}:", "\tcall\t.Llk_make_room", f"\tjmp\t.Llk_piece{number}"]
+                elif since is None or any("%r11" in line for line in lines[since + 1 : at]):
+                    new.append("\tmovq\t.Llk_log(%rip), %r11")
+                since = at
+                if hook["what"]:
+                    new.append(f"\tmovq\t%rdi, {offset - size}(%r11)")
+                    offset += 8
+                    if checks:
+                        new.append(lines[at])
+                        since = None  # the call may overwrite r11
+                    new.append(f".Llk_access{len(accesses)}:")
+                    accesses.append(
+                        f"\t.long\t.Llk_access{len(accesses)} - labkit_accesses\n"
+                        f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, 0"
+                    )
+                lines[at] = "\n".join(new)
+    return "\n".join([*lines, *_tail(pieces, accesses, stubs)])
+
+
+def _tail(pieces, accesses, stubs):
+    """The log's words, the way to the runtime when it is full, and the tables."""
+    registers = ["%rax", "%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"]  # an odd number: the stack stays aligned
+    return [
+        "\t.text",
+        *stubs,
+        ".Llk_make_room:",
+        *(f"\tpushq\t{name}" for name in registers),
+        "\tleaq\t.Llk_log(%rip), %rdi",
+        "\tcall\tlabkit_log_full@PLT",
+        *(f"\tpopq\t{name}" for name in reversed(registers)),
+        "\tmovq\t.Llk_log(%rip), %r11",
+        "\tret",
+        # Where the next entry goes, beyond which address there is no room, and room for what runs outside a kernel.
+        "\t.data",
+        "\t.balign\t8",
+        "\t.type\tlabkit_log, @object",
+        "\t.size\tlabkit_log, 24",
+        "labkit_log:",
+        ".Llk_log:",
+        "\t.quad\t.Llk_spare, .Llk_spare, .Llk_spare",
+        f"\t.local\t.Llk_spare\n\t.comm\t.Llk_spare, {8 * (_MOST + 56)}, 8",
+        '\t.section\t.rodata.labkit,"a"',
+        "\t.balign\t8",
+        *_table("labkit_pieces", pieces),
+        *_table("labkit_accesses", accesses),
+        "",
+    ]
+
+
+def _table(name, rows):
+    return [f"\t.type\t{name}, @object", f"{name}:", *rows, f"\t.size\t{name}, . - {name}"]
