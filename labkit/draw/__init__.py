@@ -5,6 +5,7 @@ from labkit.draw.charts import op_times, time
 from labkit.draw.constant import constant_budget, constant_divergence, constant_reads
 from labkit.draw.evidence import bank_conflicts, banks, traffic
 from labkit.draw.gantt import chunk_sizes, gantt
+from labkit.draw.heat import heatmap
 from labkit.draw.ideas import convolution, grid, images, network, tile
 from labkit.draw.registers import instructions, occupancy
 from labkit.draw.precision import rounding, running_sum
@@ -24,6 +25,7 @@ __all__ = [
     "convolution",
     "gantt",
     "grid",
+    "heatmap",
     "images",
     "instructions",
     "ladder",
