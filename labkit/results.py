@@ -95,7 +95,9 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
     return files.write(path, text.getvalue())
 
 
-def record_course(table: pd.DataFrame, network, folder: Path | str | None = None, date: str | None = None) -> Path:
+def record_course(
+    table: pd.DataFrame, network, folder: Path | str | None = None, date: str | None = None, **as_rung
+) -> Path:
     """Merge a `course_table` of a network on the device in use; `Recorded.course` gives it back.
 
     Parameters
@@ -106,19 +108,21 @@ def record_course(table: pd.DataFrame, network, folder: Path | str | None = None
         Whose figures they are.
     folder, date
         As for `record`.
+    **as_rung
+        rung, label, options in place of the variants', for a rung that is no kernel (10).
     """
     here, variants = device(), list(dict.fromkeys(network.conv))
-    rows = table.rename(columns=_COURSE).assign(
-        rung=max(each.rung.number for each in variants),
-        label=" + ".join(each.label for each in variants),
-        options=" + ".join(options_text(each) for each in variants),
-        network=network.layers[0].network,
-        layer="",
-        dtype=variants[-1].io_dtype.name,
-        engine=here.engine,
-        device=here.name,
-    )
-    return record(rows, folder, date)
+    of = {
+        "rung": max(each.rung.number for each in variants),
+        "label": " + ".join(each.label for each in variants),
+        "options": " + ".join(options_text(each) for each in variants),
+        "network": network.layers[0].network,
+        "layer": "",
+        "dtype": variants[-1].io_dtype.name,
+        "engine": here.engine,
+        "device": here.name,
+    }
+    return record(table.rename(columns=_COURSE).assign(**of | as_rung), folder, date)
 
 
 def record_evidence(table: pd.DataFrame, folder: Path | str) -> Path:

@@ -23,6 +23,7 @@ import pandas as pd
 import labkit
 from labkit.checker import TEST_SHAPES
 from labkit.paths import data_dir
+from labkit.results import record_course
 from labkit.streambench import KEY, bench_cases, record_rows
 from labkit.streaming import Pipeline, busy_ms, host_arrays
 
@@ -54,6 +55,34 @@ def sweep(variant, layer, full: bool) -> pd.DataFrame:
         cases = [case(chunk, streams) for chunk in chunks for streams in (1, 3)] + [case(batch, 1, False)]
         tables.append(bench_cases(variant, layer, batch, cases))
     return pd.concat(tables, ignore_index=True)
+
+
+def ladder_rows(table) -> pd.DataFrame:
+    """Of a sweep the fastest pipeline of each layer and batch, as `bench` would write it: rung 10."""
+    table = table[table["pinned"]]
+    best = table.loc[table.groupby(["layer", "batch"])["steady_ms"].idxmin()]
+    rows = []
+    for row in best.itertuples():
+        layer, op_ms = labkit.layers.layer(row.layer), row.kernel_ms
+        rows.append({
+            "rung": 10, "label": "10 streams", "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
+            "options": f"{row.label}; chunk={row.chunk} streams={row.streams} {row.order}",
+            "op_ms": op_ms, "layer_ms": row.layer_ms,
+            "gflop_s": layer.flops(row.batch) / op_ms / 1e6, "gb_s": layer.bytes(row.batch, row.dtype) / op_ms / 1e6,
+            "x_floor": op_ms / layer.floor_ms(row.batch, row.dtype), "images_s": row.batch / op_ms * 1e3,
+            "engine": row.engine, "device": row.device,
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def run_network(variants, folder) -> None:
+    """The course's table of lenet86, its convolutions in pipelines."""
+    digits = labkit.dataset("digits", split="test", size=86)
+    network = labkit.LeNet86(conv=variants, streams={"chunk": 500, "streams": 3})
+    table = labkit.course_table(network, digits.images, digits.labels, (100, 1000, 10000))
+    print(table.to_string(index=False))
+    label = " + ".join(dict.fromkeys(each.label for each in variants))
+    record_course(table, network, folder, rung=10, label="10 streams", options=f"{label}; chunk=500 streams=3 depth")
 
 
 def timelines(variant, layer, batch=10_000, chunk=1000) -> pd.DataFrame:
@@ -96,13 +125,14 @@ def compare_with_cupti(pipeline, k) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", type=Path, default=data_dir() / "streams", help="folder of the files")
+    parser.add_argument("--results", type=Path, help="folder of the ladder's results (data/results)")
     parser.add_argument("--rungs", type=int, nargs=2, default=(3, 6), metavar=("ONE", "TWO"),
                         help="whose kernel computes layers 1 and layers 2")  # fmt: skip
     parser.add_argument("--beside", type=int, nargs="*", default=(8,), help="rungs measured in few configurations")
     parser.add_argument("--networks", nargs="+", choices=PRESETS, default=list(PRESETS))
     chosen = parser.parse_args()
 
-    begin = time.perf_counter()
+    begin, results = time.perf_counter(), chosen.results or data_dir() / "results"
     here = labkit.device()
     if here.engine != "gpu":
         print(f"{here.name} is no GPU: nothing to record")
@@ -123,7 +153,9 @@ def main() -> int:
     for number, layer in enumerate(layers):
         variant = main_variants[number % 2]
         start = time.perf_counter()
-        table = pd.concat([sweep(variant, layer, True), *(sweep(each, layer, False) for each in beside)])
+        swept = sweep(variant, layer, True)
+        labkit.record(ladder_rows(swept), results)
+        table = pd.concat([swept, *(sweep(each, layer, False) for each in beside)], ignore_index=True)
         path = record_rows(chosen.out / f"{here.slug}.csv", table.assign(**about), KEY)
         record_rows(chosen.out / f"{here.slug}-timelines.csv",
                     timelines(variant, layer).assign(device=here.name, **about), ["device", *lines])  # fmt: skip
@@ -132,7 +164,8 @@ def main() -> int:
                  "in_ms", "kernel_ms", "out_ms", "overlap"]  # fmt: skip
         print(table[shown].round(3).to_string(index=False), flush=True)
         print("page-locking, staging [ms]", table[["batch", "pin_ms", "stage_ms"]].drop_duplicates().to_dict("records"))
-    print("recorded in", path)
+    run_network(main_variants, results)
+    print(f"recorded in {path}, {time.perf_counter() - begin:.1f} s")
     return 0
 
 
