@@ -52,6 +52,7 @@ _HOME = {
     "profile": "profiling",
     "sanitize": "sanitizing",
     "resources": "compiled",
+    "rounding_errors": "precision",
     "setup": "page",
     "table": "page",
     "predict": "page",

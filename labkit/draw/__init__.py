@@ -7,12 +7,13 @@ from labkit.draw.evidence import bank_conflicts, banks, traffic
 from labkit.draw.gantt import chunk_sizes, gantt
 from labkit.draw.heat import heatmap
 from labkit.draw.ideas import convolution, grid, images, network, tile
-from labkit.draw.registers import instructions, occupancy
 from labkit.draw.precision import rounding, running_sum
+from labkit.draw.registers import instructions, occupancy
 from labkit.draw.roof import roofline
 from labkit.draw.rungs import ladder
-from labkit.draw.tiling import tilings
+from labkit.draw.stalls import stalls
 from labkit.draw.tensor import wmma_fill
+from labkit.draw.tiling import tilings
 
 __all__ = [
     "bank_conflicts",
@@ -36,6 +37,7 @@ __all__ = [
     "rounding",
     "running_sum",
     "sectors",
+    "stalls",
     "tile",
     "tilings",
     "time",
