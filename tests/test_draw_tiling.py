@@ -1,11 +1,13 @@
 """The figures of page 04."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from test_draw import collisions, drawn, said  # noqa: F401  fixtures
 
 import labkit
 import labkit.draw as draw
+from labkit import nsight
 from labkit.draw.tiling import costs, wavefronts
 from labkit.errors import LabError
 from labkit.layers import LENET72, LENET86, Layer
@@ -59,3 +61,37 @@ def test_wavefronts_are_those_counted():
 def test_widths_that_make_no_block(widths):
     with pytest.raises(LabError, match="1 to 32"):
         draw.tilings(LENET86[0], widths)
+
+
+# ---------------------------------------------------------------------------------------------------------- stalls
+def reasons(label="04 tiling", layer="lenet86 layer 1", **cycles):
+    """A made-up row of recorded counters: half a cycle for each reason that is not given."""
+    stalled = {f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio": cycles.get(name, 0.5)
+               for name in nsight.STALLS}  # fmt: skip
+    return {"label": label, "layer": layer, "device": "NVIDIA H200", "date": "2026-11-21", **stalled}
+
+
+@pytest.mark.parametrize("rows", [
+    [reasons(mio_throttle=9)],
+    [reasons("03 registers", long_scoreboard=12.25), reasons("04 tiling, columns", "lenet72 layer 2", barrier=30)] * 4,
+    [reasons("04 tiling, skip", short_scoreboard=0)],
+])  # fmt: skip
+def test_stalls_say_what_they_show_and_nothing_overlaps(drawn, rows):  # noqa: F811
+    page = drawn(draw.stalls, pd.DataFrame(rows), subtitle="1000 images")
+    assert not collisions(page)
+    for row in rows:
+        assert f"{row['label']}, {row['layer']}: " in page.alt
+
+
+def test_stalls_add_up_to_the_cycles_of_an_instruction(said):  # noqa: F811
+    page = said(draw.stalls, pd.DataFrame([reasons(mio_throttle=4, lg_throttle=3), reasons("05", long_scoreboard=2)]))
+    assert page.title == "04 tiling on lenet86 layer 1: most of the wait is for room in the memory queue"
+    assert "room in the memory queue 7.0" in page.alt
+    assert f"04 tiling, lenet86 layer 1: {7 + 0.5 * (len(nsight.STALLS) - 2) + 1:.1f} cycles" in page.alt
+
+
+def test_stalls_refuse_a_table_without_them():
+    with pytest.raises(LabError, match="lacks smsp__average_warps_issue_stalled_long_scoreboard"):
+        draw.stalls(pd.DataFrame([{"label": "a", "layer": "b"}]))
+    with pytest.raises(LabError, match="without a row"):
+        draw.stalls(pd.DataFrame([reasons()])[:0])

@@ -13,6 +13,7 @@ from labkit.draw.roof import roofline
 from labkit.draw.rungs import ladder
 from labkit.draw.stalls import stalls
 from labkit.draw.tensor import wmma_fill
+from labkit.draw.stalls import stalls
 from labkit.draw.tiling import tilings
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "rounding",
     "running_sum",
     "sectors",
+    "stalls",
     "stalls",
     "tile",
     "tilings",
