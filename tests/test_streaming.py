@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import labkit as lab
-from labkit import streambench, streaming
+from labkit import results, streambench, streaming
 from labkit.checker import CheckFailed
 from labkit.devices import known
 from labkit.errors import LabError
@@ -347,3 +347,26 @@ def test_a_device_without_recorded_streams_is_refused(monkeypatch, tmp_path):
     assert lab.recorded_streams("H200")["steady_ms"].tolist() == [1]
     with pytest.raises(LabError, match="there are: nvidia-h200"):
         lab.recorded_timelines("H200")
+
+
+# ----------------------------------------------------------------------------------------------------------- network
+@pytest.mark.parametrize("number", [2, 7])
+def test_the_network_in_pipelines_says_the_same(number):
+    digits = lab.dataset("digits", split="test", size=86)
+    images, variant = digits.images[:5], lab.variant(number)
+    plain = lab.LeNet86(conv=variant)
+    network = lab.LeNet86(conv=variant, streams={"chunk": 2, "streams": 2})
+    expected = plain.forward(images, course=True)
+    assert np.array_equal(network.forward(images, course=True), expected)
+    assert all(op < layer for op, layer in zip(network.times.op_ms, network.times.layer_ms, strict=True))
+    assert np.array_equal(network.forward(images), expected)  # without copies in between there is nothing to overlap
+
+
+def test_the_courses_table_of_rung_10_is_recorded_as_such(tmp_path):
+    digits = lab.dataset("digits", split="test", size=86)
+    network = lab.LeNet86(conv=lab.variant(3), streams={"chunk": 1, "streams": 2})
+    table = lab.course_table(network, digits.images, digits.labels, (3,))
+    results.record_course(table, network, tmp_path, rung=10, label="10 streams", options="03; chunk=1")
+    recorded = lab.recorded(lab.device().name, tmp_path)
+    assert recorded.course(10)["accuracy"].tolist() == table["accuracy"].tolist()
+    assert recorded.select(rung=10, layer="")["options"].tolist() == ["03; chunk=1"]

@@ -76,7 +76,7 @@ def _legend(page, y):
         ax.add_artist(_rectangle(0, 0, 1, 1, COLORS[what]))
         page.text(x + 20, y, what, size=SMALL, color=MUTED)
         x += 20 + page.text_width(what, SMALL) + 22
-    page.text(x, y, "a stream’s lane has them one under the other; numbers: the chunk", size=SMALL, color=MUTED)
+    page.text(x, y, "one under the other in a stream’s lane; numbered by chunk", size=SMALL, color=MUTED)
 
 
 def _rectangle(x, y, w, h, color):
@@ -96,7 +96,7 @@ def _panel(page, top, name, timeline, end, floor_ms, last):
         top += 24
     height = _LANE * len(streams) + 3 * 22 + 8
     ax = page.axes(_LEFT, top, page.width - _RIGHT, top + height)
-    ax.set(xlim=(0, end * 1.005), ylim=(height, 0), yticks=[])
+    ax.set(xlim=(0, end * 1.005), ylim=(height, 0), xticks=_ticks(end), yticks=[])
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="x", labelcolor=MUTED)
     ax.grid(axis="x")
@@ -127,6 +127,13 @@ def _panel(page, top, name, timeline, end, floor_ms, last):
     shares = ", ".join(f"{NAMES[what]} {ms(busy[what])} ({percent(busy[what] / span)})" for what in STEPS)
     count = f"{len(streams)} stream{'s' if len(streams) != 1 else ''}, {timeline['chunk'].nunique()} chunks"
     return f"{name + ': ' if name else ''}{count}, {ms(span)}, busy with {shares}; overlap {at_once:.2f}."
+
+
+def _ticks(end):
+    """Round numbers from 0, none beyond the end."""
+    from matplotlib.ticker import MaxNLocator
+
+    return [tick for tick in MaxNLocator(8).tick_values(0, end) if 0 <= tick <= end]
 
 
 def _bars(ax, rows, y, height, what):
@@ -183,6 +190,7 @@ def chunk_sizes(table, floor_ms=None, predicted=None, title=None, subtitle="", p
             words.append("Arithmetic: " + ", ".join(f"{ms(predicted[n])} at {n:,}" for n in sizes) + ".")
         chunks = sorted(table["chunk"].unique())
         ax.set(xlim=(chunks[0] / 1.15, chunks[-1] * 1.15), ylim=(0, ax.get_ylim()[1] * 1.05))
+        ax.set_yticks(_ticks(ax.get_ylim()[1]))
         ax.set_xticks(chunks, [f"{size:,}" for size in chunks])
         ax.minorticks_off()
         ax.grid(axis="y")

@@ -1,0 +1,140 @@
+"""The charts of chunks and streams: tidy, told in words, and true to what they were given."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.text import Text
+
+import labkit as lab
+import labkit.draw as draw
+from labkit.draw import style
+from labkit.errors import LabError
+from labkit.streaming import schedule
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+FIRST = lab.LENET86[0]
+
+
+def planned(chunk=1000, streams=3, pinned=True, kernel_ms=3.7, layer=FIRST):
+    return schedule(layer, 10_000, kernel_ms, chunk, streams, pinned, on="H200")
+
+
+def swept(counts=(1, 2, 3, 8), chunks=(100, 1000, 10_000), seed=0):
+    random = np.random.default_rng(seed)
+    rows = [(n, c, 18.5 + 9 * (c / 10_000 if n > 1 else 1) + random.uniform(0, 1))
+            for n, c in itertools.product(counts, chunks)]  # fmt: skip
+    return pd.DataFrame(rows, columns=["streams", "chunk", "steady_ms"])
+
+
+NOT_A_GPU = planned()
+NOT_A_GPU.attrs["note"] = "Not GPU times: measured on the CPU engine (some processor, 2 workers)."
+THREE = {"ordinary memory, three streams": planned(pinned=False), "page-locked memory, one stream": planned(streams=1),
+         "page-locked memory, three streams": planned()}  # fmt: skip
+
+FIGURES = {
+    "gantt": (draw.gantt, (planned(),), {"floor_ms": 18.5, "subtitle": "lenet86 layer 1"}),
+    "gantt one chunk": (draw.gantt, (planned(10_000),), {}),
+    "gantt many chunks": (draw.gantt, (planned(20, 8),), {"floor_ms": 18.5}),
+    "gantt growing": (draw.gantt, (planned((100, 900, 9000), 2),), {}),
+    "gantt of 32 streams": (draw.gantt, (planned(300, 32),), {}),
+    "gantt of a slow kernel": (draw.gantt, (planned(kernel_ms=250.0),), {}),
+    "gantt noted": (draw.gantt, (NOT_A_GPU,), {"subtitle": "lenet86 layer 1"}),
+    "gantt several": (draw.gantt, (THREE,), {"floor_ms": 18.5, "subtitle": "lenet86 layer 1, 10 000 images"}),
+    "chunks": (draw.chunk_sizes, (swept(),), {"floor_ms": 18.5, "subtitle": "lenet86 layer 1"}),
+    "chunks predicted": (draw.chunk_sizes, (swept((3,)),), {"predicted": {100: 18.6, 1000: 19.4, 10_000: 27.5}}),
+    "chunks one": (draw.chunk_sizes, (swept((1,), (7,)),), {}),
+    "chunks far off": (draw.chunk_sizes, (swept((1, 2, 3, 4, 8)).assign(steady_ms=lambda t: 9 * t["steady_ms"]),),
+                       {"floor_ms": 18.5}),
+}  # fmt: skip
+
+
+@pytest.fixture
+def drawn(monkeypatch, tmp_path):
+    """Draw into a file; the page as it was when it was saved."""
+    pages, save = [], style.save
+    monkeypatch.setattr(style, "save", lambda page, path: (pages.append(page), save(page, path)))
+
+    def call(function, *args, **options):
+        function(*args, path=tmp_path / "figure.png", **options)
+        page = pages[-1]
+        page.words = [text.get_text() for text in page.fig.findobj(Text) if text.get_text().strip()]
+        page.title = page.fig.texts[0].get_text()
+        return page
+
+    return call
+
+
+def collisions(page):
+    """Pairs of texts that cover each other, and texts that leave the page."""
+    page.fig.set_dpi(style.DPI * style.DENSITY)
+    boxes = [(text.get_text(), text.get_window_extent()) for text in page.fig.findobj(Text)
+             if text.get_visible() and text.get_text().strip()]  # fmt: skip
+    found = []
+    for (a, one), (b, other) in itertools.combinations(boxes, 2):
+        across = min(one.x1, other.x1) - max(one.x0, other.x0)
+        down = min(one.y1, other.y1) - max(one.y0, other.y0)
+        if across > 2 and down > 6:
+            found.append((a, b))
+    edge = page.fig.bbox
+    return found + [text for text, box in boxes if box.x0 < 0 or box.y0 < -1 or box.x1 > edge.x1 or box.y1 > edge.y1]
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_tidy_and_told(drawn, name, tmp_path):
+    function, args, options = FIGURES[name]
+    page = drawn(function, *args, **options)
+    assert not collisions(page)
+    assert len(page.alt) > 60
+    assert "\n" not in page.alt
+    assert not any(digit in page.plain for digit in "0123456789")
+    assert (tmp_path / "figure.png").stat().st_size < 150_000
+
+
+def test_a_gantt_chart_says_who_is_busy_and_for_how_long(drawn):
+    page = drawn(draw.gantt, planned(), floor_ms=18.48)
+    assert page.title == "Copies out keep the link busy for 95 % of the time"
+    assert {"copies in 28 %", "kernels 19 %", "copies out 95 %", "stream 0", "stream 2"} <= set(page.words)
+    assert "3 streams, 10 chunks, 19.4 ms" in page.alt
+    assert "overlap 1.42" in page.alt
+    assert "floor, 18.5 ms" in page.alt
+    slow = drawn(draw.gantt, planned(kernel_ms=100.0))
+    assert slow.title.startswith("Kernels keep the multiprocessors busy")
+
+
+def test_a_gantt_chart_begins_at_zero_wherever_the_timeline_does(drawn):
+    late = planned()
+    late[["start_ms", "end_ms"]] += 1000
+    assert drawn(draw.gantt, late).alt == drawn(draw.gantt, planned()).alt
+
+
+def test_several_timelines_share_an_axis_and_are_named(drawn):
+    page = drawn(draw.gantt, THREE)
+    assert set(THREE) <= set(page.words)
+    limits = {ax.get_xlim() for ax in page.fig.axes if ax.get_xlim()[1] > 2}
+    assert len(limits) == 1
+    assert all(f"{name}: " in page.alt for name in THREE)
+
+
+def test_a_note_is_shown(drawn):
+    assert any("Not GPU times" in text for text in drawn(draw.gantt, NOT_A_GPU).words)
+
+
+def test_the_best_chunk_is_the_message(drawn):
+    table = swept()
+    best = table.loc[table["steady_ms"].idxmin()]
+    page = drawn(draw.chunk_sizes, table, floor_ms=10.0)
+    assert f"{best['chunk']:,.0f} images a chunk" in page.title
+    assert f"{best['steady_ms'] / 10:.2f} times the floor" in page.title
+
+
+@pytest.mark.parametrize("figure", [draw.gantt, draw.chunk_sizes])
+def test_what_cannot_be_drawn_is_refused(figure, tmp_path):
+    with pytest.raises(LabError, match="lacks"):
+        figure(pd.DataFrame({"chunk": [1]}), path=tmp_path / "x.png")
+    empty = planned().iloc[:0] if figure is draw.gantt else swept().iloc[:0]
+    with pytest.raises(LabError, match=r"got (no timeline|a table without)"):
+        figure(empty, path=tmp_path / "x.png")
+    assert not list(tmp_path.iterdir())
