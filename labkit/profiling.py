@@ -17,6 +17,7 @@ import pandas as pd
 
 from labkit import child, nsight
 from labkit.errors import LabError
+from labkit.layers import Layer
 
 COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
 
@@ -68,12 +69,16 @@ class Profile:
         What a reader has to know: where the counters come from, what is missing and why.
     ended : Ended
         How the program ended.
+    layer, batch
+        Of `labkit.profile`: what its variants computed.
     """
 
     table: pd.DataFrame
     sites: pd.DataFrame
     note: str
     ended: child.Ended = field(default_factory=lambda: child.Ended(0, 0.0))
+    layer: Layer | None = None
+    batch: int | None = None
 
     @property
     def counts(self) -> pd.DataFrame:
@@ -219,6 +224,7 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
         raise LabError(
             f"{len(owners)} launches were made and {len(found.table)} counted: they cannot be told apart. {found.note}"
         )
+    found.layer, found.batch = layer, batch
     found.table.insert(0, "variant", [each["label"] for each in owners])
     found.table.insert(1, "rung", [each["rung"] for each in owners])
     if len(found.sites):

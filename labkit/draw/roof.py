@@ -5,18 +5,21 @@ import math
 from labkit.draw.style import BLUE, DPI, FAINT, INK, MUTED, PALE, PAPER, SMALL, canvas, percent
 from labkit.draw.words import Measured
 from labkit.errors import LabError
+from labkit.profiling import NAMES
 
 
 def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths=None, title=None, subtitle=None,
-             path=None):  # fmt: skip
+             path=None, times=None):  # fmt: skip
     """Arithmetic rate against arithmetic intensity, the rungs as points under the device's roof.
 
     Parameters
     ----------
-    points : DataFrame, Recorded or iterable of (label, intensity, gflop_s)
+    points : DataFrame, Recorded, Profile or iterable of (label, intensity, gflop_s)
         What `bench` or `recorded` returned: ``label``, ``layer``, ``batch``, ``dtype``, ``gflop_s``; the intensity
         is then the layer's own (`Layer.intensity`: everything moved once), or ``flop_per_byte`` where the table has
-        that. Else triples: intensity [FLOP/B], rate [GFLOP/s].
+        that. Else triples: intensity [FLOP/B], rate [GFLOP/s]. Of a `Profile` of `labkit.profile` the bytes are what
+        was counted: the DRAM's on a GPU; on the CPU engine each byte that a launch touches, once. An open mark stands
+        where the bytes asked of the L1 cache would put the point: left of the roof, caches serve what memory could not.
     device : Device or str, optional
         Its measured ceilings are the roof and its theoretical FP32 peak a thin line. By default the table's device,
         where `data/devices.toml` lists it, else the one in use.
@@ -31,25 +34,32 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
     title, subtitle : str, optional
     path : str or path-like, optional
         Save to this .png or .svg file, and show nothing.
+    times : DataFrame or Recorded, optional
+        What `bench` or `recorded` returned: how fast the variants of a `Profile` are.
 
     Raises
     ------
     LabError
-        If there is no point, a column is missing, or a table's layer is no preset's.
+        If there is no point, a column is missing, a table's layer is no preset's, or a profile's variant has no time.
     """
     device = device if device is None or hasattr(device, "ceilings") else _device(device)
-    note = ""
+    note, asked = "", []
     if hasattr(points, "columns") or hasattr(points, "table"):
-        data = Measured(points, ["label", "gflop_s"], "draw.roofline")
+        counted = hasattr(points, "sites")
+        if counted:
+            data, note = _of_profile(points, times)
+        else:
+            data = Measured(points, ["label", "gflop_s"], "draw.roofline")
         data.only("draw.roofline", layer=layer)
         if batch is None and "batch" in data.rows:
             batch = int(data.rows["batch"].max())
         data.only("draw.roofline", batch=batch)
         one = data.rows["layer"].iloc[0] if "layer" in data.rows and data.rows["layer"].nunique() == 1 else ""
-        note = data.note
+        note = f"{note} {data.note}".strip()
         subtitle = data.subtitle(one, f"batch {batch:,}" if batch else "") if subtitle is None else subtitle
         device = device or (None if peaks and bandwidths else _device(data.device))
         points = _of_table(data.rows, one)
+        asked = data.rows["flop_per_asked_byte"].tolist() if counted else []
     points = [(str(label), float(x), float(y)) for label, x, y in points]
     if not points:
         raise LabError("draw.roofline got no point: give at least one (label, intensity, gflop_s)")
@@ -71,12 +81,14 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
         subtitle = getattr(device, "name", "") if subtitle is None else subtitle
         page.heading(title or f"{label} reaches {percent(y / roof(x))} of its roof", subtitle, note)
         ax = page.axes(78, 64, page.width - 14, 380)
-        low, high = min(ridge, *(x for _, x, _ in points)) / 5, max(ridge, *(x for _, x, _ in points)) * 6
+        low, high = min(ridge, *asked, *(x for _, x, _ in points)) / 5, max(ridge, *(x for _, x, _ in points)) * 6
+        high = max(high, ridge * (ridge / low) ** 0.5)  # room for the names on the level part
         bottom = min(low * bandwidth, *(y for _, _, y in points)) / 1.8
         ax.set_xscale("log")
         ax.set_yscale("log")
         ax.set(xlim=(low, high), ylim=(bottom, max(*peaks.values(), *(y for _, _, y in points)) * 2))
-        ax.set(xlabel="arithmetic intensity (FLOP per byte moved, log scale)", ylabel="GFLOP/s (log scale)")
+        axis = "FLOP per byte moved; open marks: per byte asked of the L1 cache" if asked else "FLOP per byte moved"
+        ax.set(xlabel=f"arithmetic intensity ({axis}, log scale)", ylabel="GFLOP/s (log scale)")
         _ticks(ax)
         ax.plot([low, ridge, high], [low * bandwidth, peak, peak], color=INK, lw=2.2, zorder=3)
         ax.fill_between([low, ridge, high], [low * bandwidth, peak, peak], bottom, color="#f4f7fa", zorder=0)
@@ -87,15 +99,21 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
             ax.plot([low, peak / value], [low * value, peak], **thin)
         _name_roof(ax, peaks, bandwidths, low, high, ridge)
         named = [text.get_window_extent() for text in ax.texts]
+        for x, (_, moved, y) in zip(asked, points, strict=False):
+            ax.plot([x, moved], [y, y], color=FAINT, lw=1, zorder=1)
+            ax.plot(x, y, "o", ms=5, color=PAPER, mec=BLUE, mew=1.1, zorder=4)
         for i, (_, x, y) in enumerate(points):
             last = i == len(points) - 1
             ax.plot([x, x], [y, roof(x)], color=FAINT, lw=1, zorder=1)
             ax.plot(x, y, "o", ms=8 if last else 6.5, color=BLUE if last else PALE, mec=PAPER, mew=1.2, zorder=5)
-        _name_points(ax, points, named, roof)
+        _name_points(ax, points, named, roof, asked)
         page.alt = f"Roofline, log scales: {bandwidth:,.0f} GB/s up to {ridge:.3g} FLOP per byte, "
         page.alt += f"then {peak:,.0f} GFLOP/s. "
         page.alt += ", ".join(f"{label}: {x:.3g} FLOP per byte, {y:,.0f} GFLOP/s, {percent(y / roof(x))} of its roof"
                               for label, x, y in points) + "."  # fmt: skip
+        if asked:
+            page.alt += " Open marks, bytes asked of the L1 cache: "
+            page.alt += ", ".join(f"{x:.3g} FLOP per byte" for x in asked) + "."
         page.plain = "Figure: the roofline, with a point for each rung"
 
 
@@ -109,6 +127,33 @@ def _device(name):
         if device().name != name:
             raise
         return device()
+
+
+def _of_profile(profile, times):
+    """The times of a profile's variants, in its order, with operations per byte moved and per byte asked of L1."""
+    if times is None or profile.layer is None:
+        raise LabError("draw.roofline: a profile counts bytes, and labkit.profile's knows its layer; how long its "
+                       "variants take comes from a table, as times=recorded(\"H200\") or times=bench(...)")  # fmt: skip
+    counts = profile.counts.set_index("variant")
+    each = profile.table.groupby("variant", sort=False).sum(numeric_only=True)
+    if "dram_bytes" in counts:
+        moved, said = counts["dram_bytes"], "Bytes: of the DRAM, counted by ncu."
+    elif NAMES["unique_bytes"] in each:
+        moved, said = each[NAMES["unique_bytes"]], "Bytes: what each launch touches, once; counted on the CPU engine."
+    else:
+        raise LabError(f"draw.roofline: this profile has no bytes. {profile.note}")
+    data = Measured(times, ["label", "layer", "gflop_s"], "draw.roofline").only("draw.roofline", layer=profile.layer)
+    missing = [label for label in counts.index if label not in set(data.rows["label"])]
+    if missing:
+        raise LabError(f"draw.roofline: the times of {', '.join(missing)} are not in the table, which has those of "
+                       f"{', '.join(data.rows['label'].unique())}")  # fmt: skip
+    rows = data.rows[data.rows["label"].isin(counts.index)]
+    order = rows["label"].map(list(counts.index).index)
+    rows = rows.iloc[order.argsort(kind="stable")]
+    flops = profile.layer.flops(profile.batch)
+    data.rows = rows.assign(flop_per_byte=flops / rows["label"].map(moved),
+                            flop_per_asked_byte=flops / rows["label"].map(32 * counts["global_sectors"]))  # fmt: skip
+    return data, said
 
 
 def _of_table(rows, one):
@@ -153,8 +198,9 @@ def _name_roof(ax, peaks, bandwidths, low, high, ridge):
                     rotation_mode="anchor", ha="center", color=MUTED if i else INK, **offset)  # fmt: skip
 
 
-def _name_points(ax, points, taken, roof):
-    """Name each point beside it, right or left, moved down as far as needed where names would meet."""
+def _name_points(ax, points, taken, roof, asked=()):
+    """Name each point beside it, right or left, moved down as far as needed where names would meet, or the lines to the
+    open marks at `asked`."""
     from matplotlib.transforms import Bbox
 
     scale = ax.figure.dpi / DPI
@@ -163,6 +209,8 @@ def _name_points(ax, points, taken, roof):
     frame = ax.get_window_extent()
     low, high = ax.get_xlim()
     edge = [ax.transData.transform((x, roof(x))) for x in (low * (high / low) ** (i / 300) for i in range(301))]
+    for x, (_, moved, y) in zip(asked, points, strict=False):
+        edge += [ax.transData.transform((x * (moved / x) ** (i / 100), y)) for i in range(100)]
 
     def free(box):
         inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0
