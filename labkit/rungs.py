@@ -271,6 +271,14 @@ def _maps_a_block(s) -> int:
     return _tuned(s).maps * _tuned(s).block[1]
 
 
+def _shared_of_09(s) -> int:
+    """Bytes a block: its masks; in a sub-step its inputs, too."""
+    sizes = _tuned(s)
+    masks = 0 if s.step == "constant" else 4 * sizes.channels * s.K**2 * (_maps_a_block(s) + 4)
+    rows = (sizes.block[0] + s.Wo - 2) // s.Wo * sizes.rows + sizes.rows + s.K - 1
+    return masks + (4 * s.W * min(s.H, rows) if s.step == "shared" else 0)
+
+
 _BLOCK = Option((16, 16), "threads of a block (x, y): the outputs of a tile", _block_option)
 _TILE = Option(16, "side of a square tile; a block has tile x tile threads", _tile_option)
 
@@ -496,7 +504,7 @@ LADDER = (
                 buffers=("x", "k", "y"),
                 grid=lambda s: (tiles(_columns(s), _tuned(s).block[0]), tiles(s.M, _maps_a_block(s)), s.B),
                 block=lambda s: (*_tuned(s).block, 1),
-                shared=lambda s: 4 * _tuned(s).channels * s.K**2 * (_maps_a_block(s) + 4),
+                shared=_shared_of_09,
             ),
         ),
         options={
@@ -508,6 +516,11 @@ LADDER = (
         defines=lambda s: {
             "FIXED_K": s.K, "FIXED_H": s.H, "FIXED_W": s.W, "ROWS": _tuned(s).rows, "MAPS": _tuned(s).maps,
             "THREADS": _tuned(s).block[0], "GROUPS": _tuned(s).block[1], "CHANNELS": _tuned(s).channels,
+        },
+        steps={
+            "runtime": "H and W are arguments, so one kernel serves images of any size",
+            "constant": "the masks come from constant memory",
+            "shared": "the inputs come through shared memory",
         },
         base=3,
     ),
