@@ -7,13 +7,13 @@ from labkit.draw.evidence import bank_conflicts, banks, traffic
 from labkit.draw.gantt import chunk_sizes, gantt
 from labkit.draw.heat import heatmap
 from labkit.draw.ideas import convolution, grid, images, network, tile
+from labkit.draw.matrices import fused_index, gemm_tiles, im2col, kernels
 from labkit.draw.precision import rounding, running_sum
 from labkit.draw.registers import instructions, occupancy
 from labkit.draw.roof import roofline
 from labkit.draw.rungs import ladder
 from labkit.draw.stalls import stalls
 from labkit.draw.tensor import wmma_fill
-from labkit.draw.stalls import stalls
 from labkit.draw.tiling import tilings
 
 __all__ = [
@@ -25,11 +25,15 @@ __all__ = [
     "constant_divergence",
     "constant_reads",
     "convolution",
+    "fused_index",
     "gantt",
+    "gemm_tiles",
     "grid",
     "heatmap",
+    "im2col",
     "images",
     "instructions",
+    "kernels",
     "ladder",
     "network",
     "occupancy",
@@ -38,7 +42,6 @@ __all__ = [
     "rounding",
     "running_sum",
     "sectors",
-    "stalls",
     "stalls",
     "tile",
     "tilings",
