@@ -286,8 +286,8 @@ class Pipeline:
         for i, step in self._issue:
             stream = self._streams[i % self.streams]
             plan, part = self._plans[i % self.streams][self.chunks[i]], slice(ends[i], ends[i + 1])
-            if events and step == STEPS[0]:
-                marks[i][0].record(stream)
+            if events:
+                marks[i, step][0].record(stream)
             if step == "copy in":
                 self._driver.memcpy_htod_async(plan.x, self.x[part], stream)
             elif step == "kernel":
@@ -295,15 +295,15 @@ class Pipeline:
             else:
                 self._driver.memcpy_dtoh_async(self.y[part], plan.y, stream)
             if events:
-                marks[i][1 + STEPS.index(step)].record(stream)
+                marks[i, step][1].record(stream)
         for stream in self._streams:
             stream.synchronize()
         self._marks = marks
         return self.y
 
     def _new_marks(self):
-        """Four events a chunk: around its three steps."""
-        return [[self._driver.Event() for _ in range(1 + len(STEPS))] for _ in self.chunks]
+        """Two events a step, before and after it."""
+        return {key: (self._driver.Event(), self._driver.Event()) for key in self._issue}
 
     @property
     def timeline(self) -> pd.DataFrame:
@@ -326,12 +326,11 @@ class Pipeline:
         """
         if self._marks is None:
             raise LabError("no events were recorded yet: run the pipeline first, with events=True")
-        times = [[event.time_since(self._begin) for event in marks] for marks in self._marks]
-        rows = [
-            {"stream": i % self.streams, "what": step, "chunk": i, "images": self.chunks[i],
-             "ready_ms": times[i][j], "start_ms": times[i][j], "end_ms": times[i][j + 1]}
-            for i, j, step in ((i, j, step) for i in range(len(times)) for j, step in enumerate(STEPS))
-        ]
+        rows = []
+        for i, step in itertools.product(range(len(self.chunks)), STEPS):
+            ready, end = (event.time_since(self._begin) for event in self._marks[i, step])
+            rows.append({"stream": i % self.streams, "what": step, "chunk": i, "images": self.chunks[i],
+                         "ready_ms": ready, "start_ms": ready, "end_ms": end})  # fmt: skip
         table = pd.DataFrame(rows)
         if device().engine == "gpu":
             one_at_a_time(table)
