@@ -32,6 +32,8 @@ METRICS = (
     "smsp__issue_active.avg.pct_of_peak_sustained_active",
     "sm__warps_active.avg.pct_of_peak_sustained_active",
     "l1tex__data_pipe_lsu_wavefronts.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
+    *(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum" for kind in ("integer", "ffma")),
     *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in nsight.STALLS),
 )
 BOTH = (3, 4)  # what tiling gains turns round from one network to the other: these rungs are watched on both
