@@ -274,7 +274,7 @@ def _maps_a_block(s) -> int:
 def _shared_of_09(s) -> int:
     """Bytes a block: its masks; in a sub-step its inputs, too."""
     sizes = _tuned(s)
-    masks = 0 if s.step == "constant" else 4 * sizes.channels * s.K**2 * (_maps_a_block(s) + 4)
+    masks = 0 if s.step == "constant" else 4 * sizes.channels * s.K**2 * _maps_a_block(s)
     rows = (sizes.block[0] + s.Wo - 2) // s.Wo * sizes.rows + sizes.rows + s.K - 1
     return masks + (4 * s.W * min(s.H, rows) if s.step == "shared" else 0)
 

@@ -5,7 +5,7 @@
 // Delta     from 09: H and W from the arguments.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (Wo * Ho / ROWS / THREADS, M / (MAPS GROUPS), B), quotients rounded up, block (THREADS,
-//           GROUPS). Shared memory: 4 CHANNELS K K (MAPS GROUPS + 4) bytes.
+//           GROUPS). Shared memory: 4 CHANNELS K K MAPS GROUPS bytes.
 // Requires  ROWS <= Ho. M / (MAPS GROUPS) and B <= 65535. Compiled once for each K and choice of sizes.
 
 extern "C" __global__
@@ -15,7 +15,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     const int Ho = H - K + 1, Wo = W - K + 1;
     constexpr int TERMS = CHANNELS * K * K;                 // of CHANNELS input channels
-    __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS + 4];  // 4 more: rows begin in different banks
+    __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS];
 
     // Which outputs are mine? Neighbours in threadIdx.x are neighbours in w. Where the last rows do not
     // fill a thread, it moves up and computes some of its neighbour's again.

@@ -1,11 +1,11 @@
 // 09 shared: the inputs come through shared memory, as in 04.
 //
-// Idea      The rows that a block needs, all their columns, are copied once a channel: one piece of memory, read
-//           in order. The threads take their columns from there.
+// Idea      The rows that a block needs, all their columns, are copied once a channel: one piece of memory,
+//           read in order. The threads take their columns from there.
 // Delta     from 09: the tile of whole rows, its copy and two barriers a channel.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (Wo * Ho / ROWS / THREADS, M / (MAPS GROUPS), B), quotients rounded up, block (THREADS,
-//           GROUPS). Shared memory: 4 CHANNELS K K (MAPS GROUPS + 4) bytes, and 4 W for each row of the tile.
+//           GROUPS). Shared memory: 4 CHANNELS K K MAPS GROUPS bytes, and 4 W for each row of the tile.
 // Requires  ROWS <= Ho. M / (MAPS GROUPS) and B <= 65535. Compiled once for each layer and choice of sizes.
 
 extern "C" __global__
@@ -18,7 +18,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int SPAN = (THREADS + Wo - 2) / Wo * ROWS + ROWS + K - 1;
     constexpr int DEEP = SPAN < H ? SPAN : H;               // rows that a block may need
     __shared__ float tile[DEEP * W];                        // whole rows, so the copy is one piece of memory
-    __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS + 4];  // 4 more: rows begin in different banks
+    __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS];
 
     // Which outputs are mine? Neighbours in threadIdx.x are neighbours in w. Where the last rows do not
     // fill a thread, it moves up and computes some of its neighbour's again.
