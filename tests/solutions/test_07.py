@@ -11,7 +11,7 @@ HALF2 = variant(7, step="half2")
 ONE_STORE, NO_FLOAT = (variant(7, source=labkit.solution(exercise)) for exercise in ("07a", "07b"))
 
 
-@pytest.mark.parametrize("layer", LENET86, ids=str)
+@pytest.mark.parametrize("layer", list(LENET86), ids=str)
 def test_pairs_of_pixels_leave_in_half_the_stores(layer):
     profile = labkit.profile([7, ONE_STORE], layer)
     assert layer.Ho * layer.Wo % 2 == 0

@@ -34,7 +34,7 @@ def test_a_tile_of_inputs_serves_all_maps():
     assert labkit.diff(8, ALL_MAPS).changed_lines <= 21
 
 
-@pytest.mark.parametrize("layer", LENET86, ids=str)
+@pytest.mark.parametrize("layer", list(LENET86), ids=str)
 def test_layers_of_one_tile_of_maps_ask_for_the_same(layer):
     assert layer.M <= 16
     assert labkit.profile([8, ALL_MAPS], layer).ratio("global_load_requests", ALL_MAPS.label, RUNG) == 1

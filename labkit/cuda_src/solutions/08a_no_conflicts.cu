@@ -1,8 +1,8 @@
 // 08a no conflicts: the rows of a warp's tile of u begin in different banks.
 //
 // The tensor cores' loads take eight rows of 16 bytes at a time. Rows of 16 halves lie 8 banks apart, so rows
-// 0 and 4 meet; 8 halves more make it 12 banks, and none do. The stride stays a multiple of 16 bytes, as WMMA
-// asks.
+// 0 and 4 meet; 8 halves more make it 12 banks, and none do. 32 halves need the same 8 more, 8 halves none:
+// WN | 8. The stride stays a multiple of 16 bytes, as WMMA asks.
 
 #include <cuda_fp16.h>
 #include <mma.h>
@@ -15,7 +15,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     constexpr int DEPTH = 16;                               // of one WMMA
     __shared__ __align__(32) half k_tile[WM][ROWS + 8];     // 8 more: the rows begin in different banks
-    __shared__ __align__(32) half u_tile[WARPS][DEPTH][WN + 8]; // WMMA loads at 32-byte boundaries
+    __shared__ __align__(32) half u_tile[WARPS][DEPTH][WN | 8]; // WMMA loads at 32-byte boundaries
     __shared__ __align__(32) float y_tile[WARPS][WM][WN];
     __shared__ int offset[ROWS];                            // of a row of u, from a window's first element
     const int Ho = H - K + 1, Wo = W - K + 1;
@@ -58,7 +58,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
                 u_tile[warp][i * 32 / WN + lane / WN][lane % WN] = column[i];
             __syncwarp();                                   // the warp's tile is complete
             wmma::load_matrix_sync(k_fragment, &k_tile[0][step], ROWS + 8);
-            wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN + 8);
+            wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN | 8);
             wmma::mma_sync(sum, k_fragment, u_fragment, sum);
             __syncwarp();                                   // nobody reads it any more: next step
         }
