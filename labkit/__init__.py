@@ -58,7 +58,7 @@ _HOME = {
     "predict": "page",
     "claim": "page",
 }
-_MODULES = ("cuda", "devices", "draw", "layers", "network", "reference")
+_MODULES = ("cuda", "devices", "draw", "layers", "network", "reference", "streaming")
 
 __all__ = [*_HOME, *_MODULES]  # noqa: PLE0604 (they are strings)
 
