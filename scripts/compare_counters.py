@@ -96,6 +96,7 @@ def launch() -> None:
     from labkit.cuda.compiler import SourceModule
 
     ensure_context()
+    labkit.device()  # known from here on: the threads that compile have no context
     rng = np.random.default_rng(0)
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda job: job[0].precompile(job[1]), ladder()))
