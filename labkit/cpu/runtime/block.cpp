@@ -434,7 +434,7 @@ static void release_barrier(Block &b) {
 }
 
 namespace labkit {
-EXPORT Switch arrive(int predicate, const char *what, const char *file, int line) {
+EXPORT Switch arrive(int predicate, const char *what, const char *file, int line) noexcept {
     Block &b = *block;
     Fiber *me = b.current;
     me->waits_at(what, file, line);
@@ -483,7 +483,7 @@ namespace labkit {
 EXPORT unsigned lane_id() { return block->current->thread % warp_size; }
 
 EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, unsigned), const char *what,
-                   const char *file, int line) {
+                   const char *file, int line) noexcept {
     Block &b = *block;
     Fiber *me = b.current;
     Warp &w = b.warps[me->thread / warp_size];
@@ -517,7 +517,7 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     return suspend(b, me);
 }
 
-EXPORT Switch gather(const char *file, int line) {
+EXPORT Switch gather(const char *file, int line) noexcept {
     Block &b = *block;
     Fiber *me = b.current;
     me->waits_at("a warp function without mask", file, line);
@@ -528,7 +528,7 @@ EXPORT Switch gather(const char *file, int line) {
 
 EXPORT unsigned gathered() { return block->current->mask; }
 
-EXPORT Switch let_others_run() {
+EXPORT Switch let_others_run() noexcept {
     Block &b = *block;
     Fiber *me = b.current;
     if (UNLIKELY(*b.cancelled)) leave(b);
@@ -722,18 +722,29 @@ Switch park_lane() {
     return suspend(b, me);
 }
 
-// The stacks of the fibers made together if the address lies there, or the fibers themselves, where lanes
-// meet.
+// The stacks of the fibers around the address if it lies there, or the fibers themselves, where lanes meet.
 bool in_stacks(uintptr_t address, Range &range) {
+    constexpr size_t bytes = slab_fibers * stack_pitch;
     for (Slab &slab : block->slabs) {
         uintptr_t stacks = (uintptr_t)slab.stacks, fibers = (uintptr_t)slab.fibers.get();
-        if (address - stacks < slab_fibers * stack_pitch)
-            range = {stacks, slab_fibers * stack_pitch, local_space, nullptr, nullptr, nullptr};
-        else if (address - fibers < slab_fibers * sizeof(Fiber))
+        if (address - stacks < bytes) {
+            // Slabs mostly lie side by side: then they are one range.
+            uintptr_t low = stacks, high = stacks + bytes;
+            for (bool found = true; found;) {
+                found = false;
+                for (Slab &other : block->slabs) {
+                    uintptr_t at = (uintptr_t)other.stacks;
+                    if (at + bytes == low) low = at, found = true;
+                    if (at == high) high += bytes, found = true;
+                }
+            }
+            range = {low, high - low, local_space, nullptr, nullptr, nullptr};
+            return true;
+        }
+        if (address - fibers < slab_fibers * sizeof(Fiber)) {
             range = {fibers, slab_fibers * sizeof(Fiber), unwatched_space, nullptr, nullptr, nullptr};
-        else
-            continue;
-        return true;
+            return true;
+        }
     }
     return false;
 }

@@ -202,7 +202,7 @@ struct State {
 
     // What the last lane to arrive does for all lanes that have met: its accesses, and for whom.
     uintptr_t together = 0;
-    unsigned together_lanes = 0, together_warp = 0;
+    unsigned together_lanes = 0, together_warp = 0, together_piece = 0;
     struct Common { unsigned piece; Space space; uintptr_t address; };
     std::vector<Common> together_log;
 
@@ -959,23 +959,17 @@ inline void note(unsigned piece, uintptr_t address, unsigned addresses) {
 // Does the code itself write the log?
 inline bool logged() { return state.module && state.module->log; }
 
-// Take over what one lane has done for all that have met: on behalf of their call.
-void take_together() {
-    Code &code = *state.code;
-    for (const uint64_t *at = state.together_begin; at < state.words[0];) {
-        unsigned first = code.pieces[*at].first, count = code.pieces[*at].count;
-        at++;
-        for (unsigned i = 0; i < count; i++, at++) {
-            Access &a = code.accesses[first + i];
-            if ((*at < a.low || *at + a.size > a.high) && !settle(a, *at, *at + a.size))
-                refuse(a.pc, a.operation, *at, a.size, false);
-            if (state.together == 1 || a.space == unwatched_space || a.space == local_space) continue;
-            Space space = a.space;                   // `a` moves
-            unsigned piece = dynamic_piece(state.together - state.text_begin, a.operation, a.size, a.keep);
-            state.together_log.push_back({piece, space, *at});
-        }
-    }
-    state.words[0] = state.together_begin;
+// An access that one lane makes for all that have met: on behalf of their call.
+void note_together(uintptr_t address, unsigned size, Operation operation, bool keep) {
+    if (state.together == 1) return;
+    unsigned &piece = state.together_piece;          // mostly the one before
+    auto fits = [&](const Access &a) { return a.operation == operation && a.size == size && a.keep == keep; };
+    if (!piece || !fits(state.code->accesses[state.code->pieces[piece].first]))
+        piece = dynamic_piece(state.together - state.text_begin, operation, size, keep);
+    Access &a = state.code->accesses[state.code->pieces[piece].first];
+    if ((address < a.low || address + size > a.high) && !settle(a, address, address + size))
+        refuse(a.pc, operation, address, size, false);
+    if (a.space != unwatched_space && a.space != local_space) state.together_log.push_back({piece, a.space, address});
 }
 
 // An access that one lane makes for all: whose it is, is not known.
@@ -991,7 +985,10 @@ template <Operation operation, bool keep = false, bool reads = operation != stor
 inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from, bool logged = false) {
     uintptr_t at = (uintptr_t)from - state.text_begin, address = (uintptr_t)pointer;
     if (UNLIKELY(at >= state.text_bytes)) return;
-    if (state.counts && !logged) note(dynamic_piece(at, operation, size, keep), address, 1);
+    if (state.counts && !logged) {
+        if (state.together) note_together(address, size, operation, keep);
+        else note(dynamic_piece(at, operation, size, keep), address, 1);
+    }
     if (!state.checks) return;
     if (UNLIKELY(state.together)) return check_together(address, size, operation, reads);
     unsigned index = state.site_at[at];
@@ -1049,14 +1046,14 @@ EXPORT bool labkit_in_shared(const void *p) {
 }
 EXPORT void __sanitizer_cov_trace_pc() {
     uintptr_t at = (uintptr_t)FROM - state.text_begin;
-    if (at < state.text_bytes && state.counts && !logged()) note(dynamic_piece(at, load, 0, false), 0, 0);
+    if (at < state.text_bytes && state.counts && !state.together && !logged()) note(dynamic_piece(at, load, 0, false), 0, 0);
 }
 // The log of the thread that runs is full. Outside a launch it is nobody's.
 EXPORT void labkit_log_full(uint64_t **words) {
     if (words != state.words || !state.text_bytes) {
         words[0] = words[2];
     } else if (state.together) {
-        take_together();
+        words[0] = state.together_begin;             // what the function does by itself is not of the kernel
     } else {
         state.parked[lane->thread / warp_size] |= 1u << lane->thread % warp_size;
         labkit::follow(park_lane());
@@ -1291,6 +1288,7 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from) {
     state.together = from ? (uintptr_t)from : 1;
     state.together_lanes = lanes;
     state.together_warp = warp;
+    state.together_piece = 0;
     lane->next = state.words[0];
     state.words[0] = state.together_begin;
     state.words[1] = state.together_begin + log_entries;
@@ -1310,7 +1308,6 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from) {
 
 // The accesses made for all: an equal share of each site's is each lane's, in the order of the lanes.
 void watch_met() {
-    take_together();
     take_log();
     state.together = 0;
     auto &log = state.together_log;

@@ -14,12 +14,14 @@ LABKIT_WORD int labkit_votes, labkit_voters;  // at the last barrier: how many t
 
 namespace labkit {
 
-LABKIT_API Switch arrive(int predicate, const char *what, const char *file, int line);
+// They throw nothing, so that no stretch of code begins between them and the switch: check mode would note it for the
+// thread that runs next.
+LABKIT_API Switch arrive(int predicate, const char *what, const char *file, int line) noexcept;
 LABKIT_API Switch meet(unsigned mask, void *mine, void (*combine)(void *const *lanes, unsigned arrived),
-                       const char *what, const char *file, int line);
-LABKIT_API Switch gather(const char *file, int line);
+                       const char *what, const char *file, int line) noexcept;
+LABKIT_API Switch gather(const char *file, int line) noexcept;
 LABKIT_API unsigned gathered();
-LABKIT_API Switch let_others_run();
+LABKIT_API Switch let_others_run() noexcept;
 
 // The lanes in `mask` meet. `mine` points to this lane's slot, readable by all. When the last live lane of
 // `mask` has arrived, it runs combine(lanes, arrived) once (lanes[i] is null unless bit i of arrived), then
