@@ -33,6 +33,9 @@ METRICS = (
     "sm__warps_active.avg.pct_of_peak_sustained_active",
     "l1tex__data_pipe_lsu_wavefronts.sum",
     "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
+    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+    "sm__inst_executed_pipe_tensor.sum",
+    "sm__inst_executed_pipe_fma_type_fp16.sum",
     "sm__mio_inst_issued.sum",  # to the memory pipe of a multiprocessor, which takes one a cycle
     "sm__cycles_elapsed.max",
     "smsp__inst_executed_op_ldc.sum",
