@@ -201,12 +201,16 @@ def _measured_with(executor: Executor, todo: list[_Point]):
     """The points and their rows as workers finish them."""
     futures = {executor.submit(_measure, point): point for point in todo}
     failed = None
-    for future in as_completed(futures):
+    for future in as_completed(list(futures)):
+        # Let go of a future as soon as it is done: Dask computes again what is asked for and was lost with a worker.
+        point = futures.pop(future)
         error = future.exception() if not future.cancelled() else LabError("it was cancelled")
+        row = future.result() if error is None else None
+        del future
         if error is None:
-            yield futures[future], future.result()
+            yield point, row
         elif failed is None:  # the others may be well: keep what they bring
-            failed = futures[future], error
+            failed = point, error
     if failed:
         point, error = failed
         what = "the executor broke" if isinstance(error, BrokenExecutor) else "a worker failed"

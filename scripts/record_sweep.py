@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Sweep the sizes of rungs 04, 05 and 09 on the device at hand, for data/sweeps/.
+
+    python scripts/record_sweep.py                 sweep, and keep the table in data/sweeps/<device>.csv
+    python scripts/record_sweep.py --dry           keep nothing
+    python scripts/record_sweep.py --seconds 120   begin no new part after that time
+
+The finished points lie in the cache: an interrupted sweep goes on where it stopped. Rung 09 is swept in three parts:
+outputs a thread, with blocks that fit the map; then blocks, at the best outputs; then the best of all at 10 000 images.
+"""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import pandas as pd
+
+import labkit
+from labkit.rungs import tiles
+from labkit.sweeping import record_sweep
+
+LAYERS = (*labkit.LENET86, *labkit.LENET72)
+ROWS = (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 14, 17, 20, 27)
+MAPS = (1, 2, 4, 6, 8, 12)
+MOST_SUMS = 140  # a thread's: with more, its registers do not suffice
+WIDTHS = (32, 64, 96, 128, 160, 192, 256, 320)  # of a block
+FINALISTS = 8  # points of each layer that are measured at the largest batch, too
+
+
+def outputs(layer) -> list:
+    """Rows and maps of a thread, each with two blocks whose columns divide those of the map well."""
+    found = {}
+    for rows in ROWS:
+        for maps in MAPS:
+            if rows > layer.Ho or maps > layer.M or rows * maps > MOST_SUMS:
+                continue
+            columns = layer.Wo * tiles(layer.Ho, rows)
+            for y in (1, min(3, layer.M // maps)):
+                x = tiles(columns, max(1, round(columns * y / 144)))
+                each = labkit.variant(9, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))
+                found[each] = None
+    return list(found)
+
+
+def blocks(layer, best) -> list:
+    """Blocks and channels at the best outputs."""
+    rows, maps = best.options["rows"], best.options["maps"]
+    columns = layer.Wo * tiles(layer.Ho, rows)
+    fitting = {tiles(columns, parts) for parts in range(1, columns // 64 + 1)}
+    found = {}
+    for x in sorted({*WIDTHS, *(x for x in fitting if x <= 320)}):
+        for y in (1, 2, 3, 4):
+            if x * y > 1024 or y * maps > tiles(layer.M, maps) * maps:
+                continue
+            for channels in {1, min(4, layer.C)} if layer.C > 1 else {1}:
+                found[labkit.variant(9, rows=rows, maps=maps, block=(x, y), channels=channels)] = None
+    return list(found)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--dry", action="store_true", help="keep nothing in data/sweeps/")
+    parser.add_argument("--batch", type=int, help="images (1000 on a GPU, 10 on a CPU)")
+    parser.add_argument("--largest", type=int, default=10_000, help="images of the last part")
+    parser.add_argument("--repeat", type=int, default=9, help="timed runs of a point")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no new part after that time")
+    parser.add_argument("--every", type=int, default=1, help="take every n-th point alone: a trial")
+    chosen = parser.parse_args()
+
+    start, tables = time.perf_counter(), []
+
+    def part(what, variants, layer, batch):
+        if time.perf_counter() - start > chosen.seconds:
+            print(f"{what}, {layer.name}: no time left", flush=True)
+            return
+        table = labkit.sweep(variants[:: chosen.every], layer, batch, repeat=chosen.repeat)
+        tables.append(table)
+        seconds = time.perf_counter() - start
+        failed = int((table["reason"] != "").sum())
+        print(f"{what}, {layer.name}: {len(table)} points, {failed} cannot run; {seconds:.1f} s so far", flush=True)
+        if not chosen.dry:
+            record_sweep(table)
+
+    for layer in LAYERS:
+        part("outputs", outputs(layer), layer, chosen.batch)
+    for layer in LAYERS:
+        part("blocks", blocks(layer, labkit.best(pd.concat(tables), layer)), layer, chosen.batch)
+    for layer in LAYERS:
+        swept = pd.concat(tables)
+        rows = swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()].nsmallest(FINALISTS, "op_ms")
+        part("finalists", [labkit.best(rows.loc[rows["label"] == label], layer) for label in rows["label"].unique()],
+             layer, chosen.largest)  # fmt: skip
+    for layer in LAYERS:
+        part("tiles", [labkit.variant(4, tile=tile) for tile in (8, 12, 16, 20, 24, 27, 32)], layer, chosen.batch)
+        part("tile and block", [labkit.variant(5, tile=tile, block=block) for tile in (8, 16, 32)
+                                for block in (64, 128, 256, 512)], layer, chosen.batch)  # fmt: skip
+
+    swept = pd.concat(tables)
+    for layer in LAYERS:
+        rows = swept[(swept["layer"] == layer.name) & (swept["rung"] == 9)]
+        for batch, each in rows[rows["op_ms"].notna()].groupby("batch"):
+            shown = each.nsmallest(6, "op_ms")[["options", "op_ms", "x_floor", "registers", "shared_bytes"]]
+            print(f"\n{layer.name}, batch {batch}\n{shown.to_string(index=False)}")
+    print(f"\n{time.perf_counter() - start:.1f} s in all")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

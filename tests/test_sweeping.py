@@ -1,0 +1,324 @@
+"""Sweeps: every point checked, kept and resumed, on this process, on others, on a cluster that loses a worker."""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import labkit
+from labkit import LENET86, LabError, Layer, sweep, sweeping, variant
+
+SMALL = Layer("small", 2, 14, 17, 5, 3)
+GRID = {"rung": 9, "rows": (1, 3, 5), "maps": (1, 2), "block": [(16, 1)], "channels": 1}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "points.jsonl"
+
+
+def lines(path):
+    """The entries of a file of finished points."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def small(path, variants=GRID, layers=SMALL, **options):
+    return sweep(variants, layers, 2, path=path, repeat=1, **options)
+
+
+# ------------------------------------------------------------------------------------------------------- the table
+def test_a_grid_is_every_combination_and_every_point_a_row(path):
+    table = small(path)
+    assert list(zip(table["rows"], table["maps"], strict=True)) == [(r, m) for r in (1, 3, 5) for m in (1, 2)]
+    assert (table["op_ms"] > 0).all() and (table["reason"] == "").all()
+    assert (table["op_min_ms"] <= table["op_ms"]).all() and (table["x_floor"] > 0).all()
+    assert set(table["block"]) == {"16x1"}
+    assert set(table["threads"]) == {16}
+    assert list(table["shared_bytes"]) == [4 * 9 * maps for maps in table["maps"]]
+    assert table.attrs["measured"] == 6 and table.attrs["resumed"] == 0
+    assert table.attrs["note"] == labkit.device().note
+    assert table["device"].eq(labkit.device().name).all()
+    assert [line["row"]["label"] for line in lines(path)] == list(table["label"])
+
+
+def test_layers_and_batches_are_points_of_their_own(path):
+    other = Layer("other", 1, 9, 11, 2, 3)
+    table = small(path, variant(9, rows=1), [SMALL, other])
+    assert list(table["layer"]) == ["small", "other"]
+    assert sweep(variant(9, rows=1), SMALL, 3, path=path, repeat=1).attrs["measured"] == 1
+    assert len(lines(path)) == 3
+
+
+def test_points_that_cannot_run_are_rows_with_the_reason(path):
+    table = small(path, {"rung": 4, "tile": (8, 33, 16)}, [SMALL, Layer("deep", 65, 9, 9, 64, 2)])
+    assert list(table["op_ms"].notna()) == [True, True, False, False, False, False]
+    assert list(table["tile"]) == [8, 16, 8, 16, 33, 33]
+    reasons = dict(zip(zip(table["layer"], table["tile"], strict=True), table["reason"], strict=True))
+    assert "the mask of deep" in reasons["deep", 8] and "65,536 bytes" in reasons["deep", 16]
+    assert "33x33 = 1089 threads" in reasons["small", 33]
+
+
+def test_a_wrong_kernel_is_a_row_without_a_time(path):
+    source = labkit.rung(1).source
+    wrong = variant(1, source.replace("k[((m * C + c) * K + p) * K + q]", "k[((m * C + c) * K + q) * K + p]"))
+    broken = variant(1, source.replace("y[h * Wo + w] = 0;", "y[h * Wo + w] = nothing;"))
+    table = small(path, [wrong, broken, variant(1)])
+    assert list(table["op_ms"].notna()) == [False, False, True]
+    assert "is wrong on small" in table["reason"][0]
+    assert "rows and columns of the mask were swapped" in table["reason"][0]
+    assert "nothing" in table["reason"][1]
+
+
+def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by_the_next_time(path, monkeypatch):
+    """A fault takes a GPU's context with it: no later point may be blamed for that."""
+    real, answers = sweeping._timed, []
+
+    def timed(point):
+        if point.variant.options["rows"] == 3 and not answers:
+            answers.append(False)
+            raise LabError("an illegal address")
+        return real(point)
+
+    monkeypatch.setattr(sweeping, "_timed", timed)
+    monkeypatch.setattr(sweeping, "_answers", lambda: not answers)
+    with pytest.raises(LabError, match=r"rows=3, .* left .* without an answer: an illegal address.*begin again"):
+        small(path)
+    assert len(lines(path)) == 3
+    monkeypatch.setattr(sweeping, "_answers", lambda: True)
+    table = small(path)
+    assert table.attrs["resumed"] == 3
+    assert list(table["reason"] == "an illegal address") == [False, False, True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("variants", "message"),
+    [
+        ([], "an empty sweep"),
+        ({"rows": (1, 2)}, "a grid names its rung"),
+        ({"rung": 9, "tile": (8, 16)}, "09 tuning with no option 'tile': one rung, and options of rows, maps"),
+        ({"rung": (4, 9)}, "with 2 rungs"),
+        ({"rung": 99}, "no rung 99"),
+    ],
+)
+def test_a_sweep_that_is_none(path, variants, message):
+    with pytest.raises(LabError, match=message):
+        small(path, variants)
+    assert not path.exists()
+
+
+# ---------------------------------------------------------------------------------------------- finished points
+def test_finished_points_are_not_measured_again(path, monkeypatch):
+    first = small(path)
+    monkeypatch.setattr(sweeping, "_timed", None)  # nothing is left to time
+    again = small(path)
+    assert again.attrs["measured"] == 0 and again.attrs["resumed"] == 6
+    pd.testing.assert_frame_equal(first, again)
+
+
+def test_an_interrupted_sweep_goes_on_where_it_stopped(path, monkeypatch):
+    real, seen = sweeping._timed, []
+
+    def timed(point):
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(point)
+        return real(point)
+
+    monkeypatch.setattr(sweeping, "_timed", timed)
+    with pytest.raises(KeyboardInterrupt):
+        small(path)
+    assert len(lines(path)) == 2
+    monkeypatch.setattr(sweeping, "_timed", real)
+    assert small(path).attrs["measured"] == 4
+    assert len({line["key"] for line in lines(path)}) == len(lines(path)) == 6
+
+
+def test_a_changed_kernel_is_another_point(path):
+    small(path, variant(1))
+    same = variant(1, labkit.rung(1).source + "// a comment\n")
+    assert small(path, same).attrs["measured"] == 1
+
+
+def test_half_a_line_of_a_killed_process_is_no_point(path):
+    small(path)
+    text = path.read_text()
+    path.write_text(text[: len(text) - 40])
+    table = small(path)
+    assert table.attrs["measured"] == 1 and (table["op_ms"] > 0).all()
+    assert small(path).attrs["measured"] == 0  # the line after the torn one can be read
+
+
+def test_another_devices_points_are_not_taken_for_this_ones(path):
+    small(path)
+    path.write_text(path.read_text().replace(labkit.device().name, "NVIDIA H200"))
+    assert small(path).attrs["measured"] == 6
+    assert len(lines(path)) == 12
+
+
+def test_the_cache_is_the_default_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
+    sweep(variant(9, rows=1), SMALL, 2, repeat=1)
+    assert len(lines(tmp_path / "sweeps" / f"{labkit.device().slug}.jsonl")) == 1
+
+
+# ------------------------------------------------------------------------------------------------------- executors
+def test_threads_time_one_point_at_a_time(path, monkeypatch):
+    real, inside, most = sweeping._timed, [], []
+
+    def timed(point):
+        inside.append(point)
+        most.append(len(inside))
+        time.sleep(0.01)
+        row = real(point)
+        inside.remove(point)
+        return row
+
+    monkeypatch.setattr(sweeping, "_timed", timed)
+    with ThreadPoolExecutor(3) as executor:
+        table = small(path, executor=executor)
+    assert table.attrs["measured"] == 6 and (table["op_ms"] > 0).all()
+    assert max(most) == 1
+
+
+def _crash(point):
+    if point.variant.options["rows"] == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return sweeping._measure(point)
+
+
+class Submitting:
+    """An executor that runs another function in place of the one that measures."""
+
+    def __init__(self, executor, measure):
+        self.executor, self.measure = executor, measure
+
+    def submit(self, function, *arguments):
+        chosen = self.measure if function is sweeping._measure else function
+        return self.executor.submit(chosen, *arguments)
+
+
+def test_a_broken_pool_keeps_what_was_finished(path):
+    from multiprocessing import get_context
+
+    message = r"the executor broke at .*rows=5.*: BrokenProcessPool: .*call again"
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool, pytest.raises(LabError, match=message):
+        small(path, executor=Submitting(pool, _crash))
+    kept = lines(path)
+    assert 0 < len(kept) < 6
+    assert small(path).attrs["resumed"] == len(kept)
+
+
+def test_workers_of_different_devices_are_refused(path):
+    def other(point):
+        return {**sweeping._measure(point), "device": "NVIDIA H200"}
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(LabError, match="NVIDIA H200 measured a point of a sweep of"):
+        small(path, executor=Submitting(pool, other))
+    assert lines(path) == []
+
+
+def _logged(folder, point):
+    """Measure, and leave a trace of when and where: one file a beginning, one an end."""
+    name = f"{point.variant.identity}-{os.getpid()}-{time.monotonic_ns()}"
+    (Path(folder) / f"{name}.begun").touch()
+    time.sleep(0.2)  # so that the worker is lost in the middle of a point
+    row = sweeping._measure(point)
+    (Path(folder) / f"{name}.ended").touch()
+    return row
+
+
+def test_a_dask_cluster_that_loses_a_worker_loses_no_finished_point(path, tmp_path):
+    """Two worker processes on loopback; one is killed midway. Whatever was finished is there, and measured once."""
+    import cloudpickle
+    from dask.distributed import Client, LocalCluster
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # the workers do not know this file
+    trace = tmp_path / "trace"
+    trace.mkdir()
+    grid = {**GRID, "rows": (1, 2, 3, 4, 5, 6)}
+    killed = {}
+
+    def kill_one():
+        """As soon as four points are kept, the worker that began the latest one."""
+        while len(kept := lines(path)) < 4:
+            time.sleep(0.02)
+        time.sleep(0.1)  # the scheduler hears a little later that a result has arrived
+        begun = max(trace.glob("*.begun"), key=lambda each: each.stem.rpartition("-")[2])
+        os.kill(int(begun.stem.split("-")[1]), signal.SIGKILL)
+        killed.update(worker=int(begun.stem.split("-")[1]), kept={each["key"] for each in kept})
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        workers = set(client.run(os.getpid).values())
+        assert len(workers) == 2 and os.getpid() not in workers
+        killer = threading.Thread(target=kill_one, daemon=True)
+        killer.start()
+        executor = Submitting(client.get_executor(), lambda point: _logged(str(trace), point))
+        table = small(path, grid, executor=executor)
+        killer.join(10)
+
+    assert killed["worker"] in workers
+    assert len(table) == 12 and (table["op_ms"] > 0).all() and table.attrs["measured"] == 12
+    keys = [line["key"] for line in lines(path)]
+    assert len(keys) == len(set(keys)) == 12
+    assert killed["kept"] <= set(keys)
+
+    begun, ended = ([each.name.split("-")[0] for each in trace.glob(f"*.{what}")] for what in ("begun", "ended"))
+    assert set(ended) == {key.split()[0] for key in keys}
+    for key in killed["kept"]:  # finished before the loss: begun once, ended once
+        assert begun.count(key.split()[0]) == ended.count(key.split()[0]) == 1
+    assert len(begun) > 12  # the killed worker's point was begun again
+    assert workers <= {int(each.name.split("-")[1]) for each in trace.iterdir()}
+    assert small(path, grid).attrs["measured"] == 0
+
+
+# --------------------------------------------------------------------------------------------------- recorded sweeps
+def test_a_recorded_sweep_comes_back(path, tmp_path):
+    table = small(path, {"rung": 4, "tile": (8, 33)}, LENET86[0])
+    file = sweeping.record_sweep(table, tmp_path)
+    assert file.name == f"{labkit.device().slug}.csv"
+    again = sweeping.recorded_sweep(labkit.device().name, tmp_path)
+    assert list(again["tile"]) == [33, 8] and list(again["reason"] == "") == [False, True]
+    assert again["op_ms"][1] == pytest.approx(table["op_ms"][0], rel=1e-4)
+    sweeping.record_sweep(table.assign(op_ms=5.0), tmp_path)
+    later = sweeping.recorded_sweep(labkit.device().name, tmp_path)
+    assert len(later) == 2 and set(later["op_ms"]) == {5.0}
+
+
+def test_a_table_of_two_devices_is_not_recorded(path, tmp_path):
+    table = small(path)
+    with pytest.raises(LabError, match=r"holds one device's sweeps; this table has .*, other"):
+        sweeping.record_sweep(pd.concat([table, table.assign(device="other")]), tmp_path)
+    with pytest.raises(LabError, match="this table has no rows"):
+        sweeping.record_sweep(table[:0], tmp_path)
+
+
+def test_the_best_of_a_sweep(path):
+    table = small(path)
+    table["op_ms"] = [6, 5, 4, 1, 3, float("nan")]
+    assert labkit.best(table, SMALL) == variant(9, rows=3, maps=2, block=(16, 1), channels=1)
+    larger = table.assign(batch=5, op_ms=[1, 2, 3, 4, 5, 6])
+    assert labkit.best(pd.concat([table, larger], ignore_index=True), SMALL).options["rows"] == 1
+    assert labkit.best(pd.concat([table, larger], ignore_index=True), SMALL, batch=2).options["rows"] == 3
+    with pytest.raises(LabError, match="no swept time of rung 4 on small, batch any; swept were small"):
+        labkit.best(table, SMALL, number=4)
+
+
+def test_best_at_the_largest_batch_ignores_rows_without_a_time(path):
+    table = small(path)
+    failed = table.assign(batch=9, op_ms=float("nan"), reason="no")
+    assert labkit.best(pd.concat([table, failed], ignore_index=True), SMALL).rung.number == 9
+
+
+def test_unknown_recorded_sweep(tmp_path):
+    with pytest.raises(LabError, match="0 recorded devices go by the name 'H900'"):
+        sweeping.recorded_sweep("H900", tmp_path)
