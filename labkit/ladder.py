@@ -18,6 +18,7 @@ import hashlib
 import inspect
 import json
 import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -587,6 +588,6 @@ def show(which: int | Variant | Callable):
     from labkit.listing import Listing
 
     if callable(which):
-        return Listing(which.__name__, inspect.getsource(which), "python")
+        return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
     chosen = which if isinstance(which, Variant) else variant(which)
     return Listing(chosen.file_name, chosen.source)

@@ -184,7 +184,7 @@ class Pipeline:
         self.chunks = chunk_sizes(self.batch, chunk)
         self.streams = min(_stream_count(streams), len(self.chunks))
         self.variant, self.layer, self.pinned, self.order = variant, layer, bool(pinned), order
-        self._issue = issue_order(len(self.chunks), self.streams, order)
+        self._order = issue_order(len(self.chunks), self.streams, order)
         self.x, self.y = self._host(host)
         self._k = None
         self._marks = None
@@ -279,31 +279,37 @@ class Pipeline:
         # On the default stream, and done before any chunk begins: all streams read the same mask, and another plan of
         # the same module may have put its own into constant memory since.
         next(iter(self._plans[0].values())).load(k=self._k)
-        marks = self._new_marks() if events else None
-        ends = [0, *itertools.accumulate(self.chunks)]
+        self._marks = None
+        marks = {key: (self._driver.Event(), self._driver.Event()) for key in self._order} if events else None
         if events:
             self._begin = self._driver.Event().record(self._streams[0])
-        for i, step in self._issue:
-            stream = self._streams[i % self.streams]
-            plan, part = self._plans[i % self.streams][self.chunks[i]], slice(ends[i], ends[i + 1])
-            if events:
-                marks[i, step][0].record(stream)
-            if step == "copy in":
-                self._driver.memcpy_htod_async(plan.x, self.x[part], stream)
-            elif step == "kernel":
-                plan.run(stream)
-            else:
-                self._driver.memcpy_dtoh_async(self.y[part], plan.y, stream)
-            if events:
-                marks[i, step][1].record(stream)
+        self.issue(marks)
         for stream in self._streams:
             stream.synchronize()
         self._marks = marks
         return self.y
 
-    def _new_marks(self):
-        """Two events a step, before and after it."""
-        return {key: (self._driver.Event(), self._driver.Event()) for key in self._issue}
+    def issue(self, marks=None) -> None:
+        """Put the steps of all chunks into the streams, and wait for none of them.
+
+        `marks`: for each step two events, which note when the stream comes to it and when it is done.
+        """
+        htod, dtoh = self._driver.memcpy_htod_async, self._driver.memcpy_dtoh_async
+        ends = [0, *itertools.accumulate(self.chunks)]
+        for chunk, step in self._order:
+            lane = chunk % self.streams
+            stream, plan = self._streams[lane], self._plans[lane][self.chunks[chunk]]
+            images = slice(ends[chunk], ends[chunk + 1])
+            if marks:
+                marks[chunk, step][0].record(stream)
+            if step == "copy in":
+                htod(plan.x, self.x[images], stream)
+            elif step == "kernel":
+                plan.run(stream)
+            else:
+                dtoh(self.y[images], plan.y, stream)
+            if marks:
+                marks[chunk, step][1].record(stream)
 
     @property
     def timeline(self) -> pd.DataFrame:

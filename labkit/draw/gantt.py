@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from labkit.draw.charts import _end_labels
 from labkit.draw.style import AMBER, BLUE, CYCLE, HAIR, INK, MUTED, ORANGE, PAPER, SKY, SMALL, canvas, percent
 from labkit.draw.words import ms, need
 from labkit.errors import LabError
@@ -129,11 +128,23 @@ def _panel(page, top, name, timeline, end, floor_ms, last):
     return f"{name + ': ' if name else ''}{count}, {ms(span)}, busy with {shares}; overlap {at_once:.2f}."
 
 
+def _lines_legend(page, y, names_and_colors):
+    x = 58
+    for name, color in names_and_colors:
+        dashed = color == MUTED
+        ax = page.axes(x, y - 9, x + 26, y + 1)
+        ax.set(xlim=(0, 1), ylim=(0, 1))
+        ax.axis("off")
+        ax.plot([0, 1], [0.5, 0.5], color=color, lw=1.1 if dashed else 2, ls=(0, (2, 2)) if dashed else "-")
+        page.text(x + 32, y, name, size=SMALL, color=MUTED)
+        x += 32 + page.text_width(name, SMALL) + 22
+
+
 def _ticks(end):
     """Round numbers from 0, none beyond the end."""
     from matplotlib.ticker import MaxNLocator
 
-    return [tick for tick in MaxNLocator(8).tick_values(0, end) if 0 <= tick <= end]
+    return [tick for tick in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(0, end) if 0 <= tick <= end]
 
 
 def _bars(ax, rows, y, height, what):
@@ -168,25 +179,24 @@ def chunk_sizes(table, floor_ms=None, predicted=None, title=None, subtitle="", p
     counts = sorted(table["streams"].unique())
     names = {count: f"{count} stream{'s' if count != 1 else ''}" for count in counts}
     colors = dict(zip(names.values(), CYCLE * len(counts), strict=False))
-    with canvas(372, path=path) as page:
+    with canvas(380, path=path) as page:
         over = f", {best['steady_ms'] / floor_ms:.2f} times the floor" if floor_ms else ""
         message = f"Best with {int(best['chunk']):,} images a chunk: {ms(best['steady_ms'])}{over}"
         page.heading(title or message, subtitle, table.attrs.get("note", ""))
-        ax = page.axes(58, 76, page.width - 104, 372 - 48)
+        names_and_colors = [*colors.items(), *([("arithmetic", MUTED)] if predicted else [])]
+        _lines_legend(page, 68, names_and_colors)
+        ax = page.axes(58, 84, page.width - 24, 380 - 48)
         ax.set_xscale("log")
-        ends, words = [], []
+        words = []
         for count in counts:
             rows = table[table["streams"] == count].sort_values("chunk")
             name, sizes, values = names[count], rows["chunk"].tolist(), rows["steady_ms"].tolist()
             ax.plot(sizes, values, color=colors[name], marker="o", ms=5.5, mec=PAPER, mew=1, clip_on=False)
-            ends.append((name, sizes[-1], values[-1]))
             found = ", ".join(f"{ms(v)} at {n:,}" for n, v in zip(sizes, values, strict=True))
             words.append(f"{name}: {found}.")
         if predicted:
             sizes = sorted(predicted)
             ax.plot(sizes, [predicted[n] for n in sizes], color=MUTED, lw=1.1, ls=(0, (2, 2)))
-            ends.append(("arithmetic", sizes[-1], predicted[sizes[-1]]))
-            colors["arithmetic"] = MUTED
             words.append("Arithmetic: " + ", ".join(f"{ms(predicted[n])} at {n:,}" for n in sizes) + ".")
         chunks = sorted(table["chunk"].unique())
         ax.set(xlim=(chunks[0] / 1.15, chunks[-1] * 1.15), ylim=(0, ax.get_ylim()[1] * 1.05))
@@ -202,7 +212,6 @@ def chunk_sizes(table, floor_ms=None, predicted=None, title=None, subtitle="", p
             ax.axhline(floor_ms, color=ORANGE, lw=1.6)
             ax.annotate(f"the link’s floor, {ms(floor_ms)}; shaded: up to 15 % more", (chunks[0], floor_ms), (0, -12),
                         textcoords="offset points", size=SMALL, color=AMBER)  # fmt: skip
-        _end_labels(ax, ends, colors)
         page.alt = f"Line chart, layer time over the images a chunk. {' '.join(words)}"
         if floor_ms:
             page.alt += f" The link’s floor is {ms(floor_ms)}."
