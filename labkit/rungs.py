@@ -293,7 +293,7 @@ _DIRECT = Call(
 
 def _maps(s) -> int:
     """Output maps of a block of 04."""
-    return 4 if s.step == "maps" else 1
+    return 4 if s.step in ("maps", "weights") else 1
 
 
 # Of 02, to part the lanes of a warp: neighbours in x work on different maps.
@@ -369,16 +369,17 @@ LADDER = (
                 buffers=("x", "k", "y"),
                 grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), tiles(s.M, _maps(s)), s.B),
                 block=lambda s: (s.tile, s.tile, 1),
-                shared=lambda s: 4 * (s.tile + s.K - 1) ** 2,
+                shared=lambda s: 4 * (s.tile + s.K - 1) ** 2 + (16 * s.K**2 if s.step == "weights" else 0),
             ),
         ),
         options={"tile": _TILE},
-        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile, **({"MAPS": _maps(s)} if s.step == "maps" else {})},
+        defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile, **({"MAPS": _maps(s)} if _maps(s) > 1 else {})},
         constant="mask",
         steps={
             "columns": "The tile is loaded in column order: what the load order is worth.",
             "skip": "Threads without an output leave the sum out.",
             "maps": "A block computes four output maps from each tile that it has loaded.",
+            "weights": "Four maps a tile, and their weights in shared memory, too: a wide load brings all four.",
         },
         compared=({"tile": 8}, {"tile": 27}, {"tile": 32}),
     ),

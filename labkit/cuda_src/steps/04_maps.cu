@@ -5,8 +5,8 @@
 // Delta     from 04: blockIdx.y counts groups of MAPS maps; sum is an array. Maps beyond M repeat the last
 //           one's mask, and are not stored.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
-// Launch    grid (tiles of an output map, groups of MAPS maps, B), block (TILE, TILE). Shared memory: 4
-//           (TILE+K-1)^2 bytes.
+// Launch    grid (tiles of an output map, groups of MAPS maps, B), block (TILE, TILE). Shared memory, in
+//           bytes: 4 (TILE+K-1)^2.
 // Requires  M*C*K*K <= 16384: a device has 64 KB of constant memory. M and B <= 65535. Compiled once for
 //           each K, TILE and MAPS.
 
