@@ -483,6 +483,7 @@ _SIGNATURES = {
     "softmax": "PPii",
     "float_to_half": "PPq",
     "half_to_float": "PPq",
+    "nan_images": "PPqqi",
 }
 
 
@@ -509,3 +510,27 @@ class _Kernels:
 def _kernels():
     """Compiled at first use, once a process."""
     return _Kernels()
+
+
+def images_with_nan(y, shape, dtype):
+    """The images of a device buffer that hold a NaN; nothing but their numbers leaves the device.
+
+    Parameters
+    ----------
+    y : device pointer
+        Of an array of `shape` [B, ...] and `dtype`, float32 or float16.
+
+    Returns
+    -------
+    ndarray of int
+        Ascending.
+    """
+    from labkit.cuda import driver
+
+    size, dtype = int(np.prod(shape)), np.dtype(dtype)
+    kernels, found = _kernels(), np.zeros(shape[0], np.int32)
+    with _Memory() as memory:
+        flags = memory.copy_in(found)
+        kernels.nan_images(size, y, flags, size, size // shape[0], dtype.itemsize)
+        driver.memcpy_dtoh(found, flags)
+    return np.flatnonzero(found)

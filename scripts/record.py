@@ -5,7 +5,8 @@
     python scripts/record.py --dry       keep nothing
     python scripts/record.py --check     check alone
 
-The recorded times of a page are made here. Kernels are compiled side by side and once, the table comes last.
+The recorded times of a page are made here. Kernels are compiled side by side and once. Each layer's and batch's
+times are kept when they are measured; the table comes last.
 """
 
 import argparse
@@ -40,13 +41,15 @@ def check(variants, shapes) -> list[str]:
     return failed
 
 
-def measure(variants, batches, repeat, **more) -> pd.DataFrame:
-    """Bench all variants on the layers of lenet86 and lenet72."""
+def measure(variants, batches, repeat, keep, **more) -> pd.DataFrame:
+    """Bench all variants on the layers of lenet86 and lenet72, and keep each table as soon as there is one."""
     tables = []
     for layer in (*labkit.LENET86, *labkit.LENET72):
         for batch in batches:
             start = time.perf_counter()
             tables.append(labkit.bench(variants, layer, batch, repeat, **more))
+            if keep:
+                labkit.record(tables[-1])
             print(f"{layer.name}, batch {batch}: measured in {time.perf_counter() - start:.1f} s", flush=True)
     return pd.concat(tables, ignore_index=True)
 
@@ -103,13 +106,12 @@ def main() -> int:
         rungs = [variant for variant in rungs if variant.label not in failed]
         beside = [variant for variant in beside if variant.label not in failed]
         batches = chosen.batches or BATCHES[here.engine]
-        tables = [measure(rungs, batches, chosen.repeat)]
+        keep = not chosen.dry
+        tables = [measure(rungs, batches, chosen.repeat, keep)]
         if beside:  # the op time at the largest batch alone: device time is dear
-            tables.append(measure(beside, [max(batches)], chosen.repeat or 5, layer_time=False))
+            tables.append(measure(beside, [max(batches)], chosen.repeat or 5, keep, layer_time=False))
         table = pd.concat(tables, ignore_index=True)
-        if not chosen.dry:
-            print("recorded in", labkit.record(table))
-        run_network(rungs, batches, keep=not chosen.dry)
+        run_network(rungs, batches, keep)
         print(f"{time.perf_counter() - start:.1f} s in all\n\n{summary(table)}")
     if failed:
         print("\nFAILED: " + ", ".join(failed))

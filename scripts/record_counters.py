@@ -47,40 +47,39 @@ METRICS = (
 BOTH = (3, 4)  # what tiling gains turns round from one network to the other: these rungs are watched on both
 
 
-def launch(number: int) -> None:
-    """What ncu watches: each layer's kernels, of all that the rung's page compares. ncu runs each many times over, with
-    empty caches."""
+def cases(numbers) -> list[tuple]:
+    """The variants of rungs and the layers, in the order of `launch`. A library's kernels are its own business."""
+    every = [variant for number in numbers for variant in labkit.variants(number)]
+    return [(variant, layer) for variant in every if not variant.options.get("gemm") for layer in labkit.LENET86]
+
+
+def launch(numbers) -> None:
+    """What ncu watches: the kernels of each case, once. ncu itself flushes the caches and repeats them."""
     rng = np.random.default_rng(0)
-    for variant, layer in cases(number):
+    inputs = {layer: (rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
+              for layer in labkit.LENET86}  # fmt: skip
+    for variant, layer in cases(numbers):
         with variant.plan(layer, BATCH) as plan:
-            plan.load(rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
+            plan.load(*inputs[layer])
             plan.run()
             plan.result()
 
 
-def cases(number: int) -> list[tuple]:
-    """The variants of a rung and the layers, in the order of `launch`; a library's kernels are its own affair."""
-    chosen = [variant for variant in labkit.variants(number) if not variant.library]
-    layers = [*labkit.LENET86, *(labkit.LENET72 if number in BOTH else ())]
-    return [(variant, layer) for variant in chosen for layer in layers]
-
-
-def profile(number: int) -> pd.DataFrame:
-    """A row a layer and kernel of one rung."""
-    program = [sys.executable, __file__, "--launch", str(number)]
+def profile(numbers) -> pd.DataFrame:
+    """A row a variant, layer and kernel."""
+    program = [sys.executable, __file__, "--launch", "--rungs", *map(str, numbers)]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "ncu.csv"
         ended = child.run(nsight.ncu_command(program, log, METRICS), {}, capture=True)
         text = log.read_text() if log.is_file() else ""
     if ended.problem:
-        raise LabError(f"ncu could not profile rung {number}: {(text + ended.output).strip()[-600:]}")
+        raise LabError(f"ncu could not profile the rungs: {(text + ended.output).strip()[-600:]}")
     launches, rows = iter(nsight.read_ncu(text, METRICS)), []
-    for variant, layer in cases(number):
+    for variant, layer in cases(numbers):
         with variant.plan(layer, BATCH) as plan:
             images, count = plan.images, len(plan.launches)  # 05 computes in chunks: its scratch buffer is bounded
-        run = [next(launches) for _ in range(count)]
-        for row in run[: len(variant.kernels)]:
-            rows.append({"rung": number, "label": variant.label, "layer": layer.name, "batch": images,
+        for row in [next(launches) for _ in range(count)][: len(variant.kernels)]:
+            rows.append({"rung": variant.rung.number, "label": variant.label, "layer": layer.name, "batch": images,
                          "kernel": row["kernel"],
                          **{metric: row[metric] for metric in METRICS if metric in row}})  # fmt: skip
     return pd.DataFrame(rows)
@@ -89,14 +88,14 @@ def profile(number: int) -> pd.DataFrame:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rungs", type=int, nargs="+", default=[each.number for each in labkit.LADDER])
-    parser.add_argument("--launch", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    if chosen.launch is not None:
-        launch(chosen.launch)
+    if chosen.launch:
+        launch(chosen.rungs)
         return 0
     if labkit.device().engine != "gpu":
         raise SystemExit("counters are recorded on a GPU; this machine's engine is the CPU's")
-    table = pd.concat([profile(number) for number in chosen.rungs], ignore_index=True)
+    table = profile(chosen.rungs)
     print(f"recorded in {record_evidence(table, data_dir() / 'counters')}")
     return 0
 

@@ -291,3 +291,16 @@ def test_images_of_another_dtype_are_converted(digits):
     np.testing.assert_array_equal(net.forward(as_double), net.forward(digits.images[:2]))
     flipped = digits.images[:2, :, ::-1, :]  # not contiguous
     np.testing.assert_array_equal(net.forward(flipped), net.forward(flipped.copy()))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_images_with_nan_are_found_on_the_device(dtype):
+    from labkit.cuda import driver
+
+    y = np.random.default_rng(0).normal(size=(7, 3, 5, 11)).astype(dtype)
+    y[0, 0, 0, 0], y[1, 2, 4, 10] = np.inf, -np.inf  # no NaN
+    for image, value in ((2, np.nan), (6, -np.nan)):
+        y[image, image % 3, 1, image] = value
+    on_device = driver.to_device(y)
+    assert labkit.network.images_with_nan(on_device, y.shape, dtype).tolist() == [2, 6]
+    on_device.free()
