@@ -85,8 +85,8 @@ def test_stalls_say_what_they_show_and_nothing_overlaps(drawn, rows):  # noqa: F
 
 def test_stalls_add_up_to_the_cycles_of_an_instruction(said):  # noqa: F811
     page = said(draw.stalls, pd.DataFrame([reasons(mio_throttle=4, lg_throttle=3), reasons("05", long_scoreboard=2)]))
-    assert page.title == "04 tiling on lenet86 layer 1: most of the wait is for room in the memory queue"
-    assert "room in the memory queue 7.0" in page.alt
+    assert page.title == "04 tiling on lenet86 layer 1: most of the wait is for room in the memory pipe"
+    assert "room in the memory pipe 7.0" in page.alt
     assert f"04 tiling, lenet86 layer 1: {7 + 0.5 * (len(nsight.STALLS) - 2) + 1:.1f} cycles" in page.alt
 
 

@@ -1,15 +1,16 @@
 """What warps wait for: the cycles from one instruction of a warp to its next, by reason."""
 
 from labkit import nsight
-from labkit.draw.style import BLUE, FAINT, INK, MUTED, ORANGE, PALE, PAPER, RUST, SKY, SMALL, canvas, rect
+from labkit.draw.style import BLUE, FAINT, GREEN, INK, MUTED, ORANGE, PALE, PAPER, RUST, SKY, SMALL, canvas, rect
 from labkit.draw.words import need
 from labkit.errors import LabError
 
 # Nsight Compute's reasons, gathered to what a reader can act on. What is not listed counts as the rest.
 _GROUPS = {
     "data from L1 or beyond": (BLUE, ("long_scoreboard",)),
-    "data from shared or constant memory": (SKY, ("short_scoreboard", "imc_miss")),
-    "room in the memory queue": (ORANGE, ("mio_throttle", "lg_throttle")),
+    "data from shared or constant memory": (SKY, ("short_scoreboard",)),
+    "room in the memory pipe": (ORANGE, ("mio_throttle", "lg_throttle")),
+    "a constant that its cache lacks": (GREEN, ("imc_miss",)),
     "a barrier": (RUST, ("barrier",)),
     "its turn": (PALE, ("not_selected", "dispatch_stall", "math_pipe_throttle")),
 }
@@ -66,7 +67,7 @@ def stalls(counters, title=None, subtitle="", path=None):
                 ax.barh(i, cycles, left=start, height=0.66, color=color, edgecolor=PAPER, linewidth=0.8)
                 share = cycles / longest.total * (page.width - 70 - left)
                 if share > 30:
-                    ink = PAPER if color in (BLUE, RUST) else INK
+                    ink = PAPER if color in (BLUE, GREEN, RUST) else INK
                     ax.text(start + cycles / 2, i, f"{cycles:.1f}", ha="center", va="center", size=SMALL, color=ink)
                 start += cycles
             page.text(page.width - 14, middle, f"{row.total:.1f}", ha="right", size=SMALL, weight="bold")
