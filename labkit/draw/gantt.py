@@ -128,23 +128,24 @@ def _panel(page, top, name, timeline, end, floor_ms, last):
     return f"{name + ': ' if name else ''}{count}, {ms(span)}, busy with {shares}; overlap {at_once:.2f}."
 
 
-def _lines_legend(page, y, names_and_colors):
+def _lines_legend(page, y, colors, marks):
     x = 58
-    for name, color in names_and_colors:
+    for name, color in colors.items():
         dashed = color == MUTED
         ax = page.axes(x, y - 9, x + 26, y + 1)
         ax.set(xlim=(0, 1), ylim=(0, 1))
         ax.axis("off")
         ax.plot([0, 1], [0.5, 0.5], color=color, lw=1.1 if dashed else 2, ls=(0, (2, 2)) if dashed else "-")
+        ax.plot([0.5], [0.5], color=color, marker=marks.get(name, ""), ms=6, mec=PAPER, mew=1)
         page.text(x + 32, y, name, size=SMALL, color=MUTED)
         x += 32 + page.text_width(name, SMALL) + 22
 
 
-def _ticks(end):
-    """Round numbers from 0, none beyond the end."""
+def _ticks(end, begin=0):
+    """Round numbers between the two."""
     from matplotlib.ticker import MaxNLocator
 
-    return [tick for tick in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(0, end) if 0 <= tick <= end]
+    return [tick for tick in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(begin, end) if begin <= tick <= end]
 
 
 def _bars(ax, rows, y, height, what):
@@ -179,19 +180,19 @@ def chunk_sizes(table, floor_ms=None, predicted=None, title=None, subtitle="", p
     counts = sorted(table["streams"].unique())
     names = {count: f"{count} stream{'s' if count != 1 else ''}" for count in counts}
     colors = dict(zip(names.values(), CYCLE * len(counts), strict=False))
+    marks = dict(zip(names.values(), "os^Dv" * len(counts), strict=False))
     with canvas(380, path=path) as page:
         over = f", {best['steady_ms'] / floor_ms:.2f} times the floor" if floor_ms else ""
         message = f"Best with {int(best['chunk']):,} images a chunk: {ms(best['steady_ms'])}{over}"
         page.heading(title or message, subtitle, table.attrs.get("note", ""))
-        names_and_colors = [*colors.items(), *([("arithmetic", MUTED)] if predicted else [])]
-        _lines_legend(page, 68, names_and_colors)
+        _lines_legend(page, 68, colors | ({"arithmetic": MUTED} if predicted else {}), marks)
         ax = page.axes(58, 84, page.width - 24, 380 - 48)
         ax.set_xscale("log")
         words = []
         for count in counts:
             rows = table[table["streams"] == count].sort_values("chunk")
             name, sizes, values = names[count], rows["chunk"].tolist(), rows["steady_ms"].tolist()
-            ax.plot(sizes, values, color=colors[name], marker="o", ms=5.5, mec=PAPER, mew=1, clip_on=False)
+            ax.plot(sizes, values, color=colors[name], marker=marks[name], ms=6, mec=PAPER, mew=1, clip_on=False)
             found = ", ".join(f"{ms(v)} at {n:,}" for n, v in zip(sizes, values, strict=True))
             words.append(f"{name}: {found}.")
         if predicted:
@@ -199,8 +200,10 @@ def chunk_sizes(table, floor_ms=None, predicted=None, title=None, subtitle="", p
             ax.plot(sizes, [predicted[n] for n in sizes], color=MUTED, lw=1.1, ls=(0, (2, 2)))
             words.append("Arithmetic: " + ", ".join(f"{ms(predicted[n])} at {n:,}" for n in sizes) + ".")
         chunks = sorted(table["chunk"].unique())
-        ax.set(xlim=(chunks[0] / 1.15, chunks[-1] * 1.15), ylim=(0, ax.get_ylim()[1] * 1.05))
-        ax.set_yticks(_ticks(ax.get_ylim()[1]))
+        high = 1.03 * max(ax.get_ylim()[1], floor_ms or 0)
+        low = floor_ms - 0.15 * (high - floor_ms) if floor_ms else 0  # room for the line's name
+        ax.set(xlim=(chunks[0] / 1.15, chunks[-1] * 1.15), ylim=(low, high))
+        ax.set_yticks(_ticks(high, low))
         ax.set_xticks(chunks, [f"{size:,}" for size in chunks])
         ax.minorticks_off()
         ax.grid(axis="y")
