@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Sweep the sizes of rungs 04, 05 and 09 on the device at hand, for data/sweeps/.
+"""Sweep the sizes of rung 09 on the device at hand, for data/sweeps/.
 
     python scripts/record_sweep.py                 sweep, and keep the table in data/sweeps/<device>.csv
     python scripts/record_sweep.py --dry           keep nothing
     python scripts/record_sweep.py --seconds 120   begin no new part after that time
 
-The finished points lie in the cache: an interrupted sweep goes on where it stopped. Rung 09 is swept in three parts:
-outputs a thread, with blocks that fit the map; then blocks, at the best outputs; then the best of all at 10 000 images.
+The finished points lie in the cache: an interrupted sweep goes on where it stopped. Three parts: outputs a
+thread, with blocks that fit the map; then blocks, at the best outputs; then the best of all at 10 000 images.
 """
 
 import argparse
@@ -23,41 +23,37 @@ from labkit.rungs import tiles
 from labkit.sweeping import record_sweep
 
 LAYERS = (*labkit.LENET86, *labkit.LENET72)
-ROWS = (1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 14, 17, 20, 27)
-MAPS = (1, 2, 4, 6, 8, 12)
-MOST_SUMS = 140  # a thread's: with more, its registers do not suffice
+ROWS = (1, 2, 4, 6, 7, 8, 9, 10, 11, 14, 17, 20)
+MAPS = (1, 2, 4, 8)
 WIDTHS = (32, 64, 96, 128, 160, 192, 256, 320)  # of a block
-FINALISTS = 8  # points of each layer that are measured at the largest batch, too
+THREADS = 144  # about as many of them in a block of the first part
+FINALISTS = 4  # points of each layer that are measured at the largest batch, too
 
 
 def outputs(layer) -> list:
-    """Rows and maps of a thread, each with two blocks whose columns divide those of the map well."""
-    found = {}
+    """Rows and maps of a thread, in blocks of one size or nearly so, whose columns divide those of the map well."""
+    found = []
     for rows in ROWS:
         for maps in MAPS:
-            if rows > layer.Ho or maps > layer.M or rows * maps > MOST_SUMS:
-                continue
-            columns = layer.Wo * tiles(layer.Ho, rows)
-            for y in (1, min(3, layer.M // maps)):
-                x = tiles(columns, max(1, round(columns * y / 144)))
-                each = labkit.variant(9, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))
-                found[each] = None
-    return list(found)
+            if rows <= layer.Ho and maps <= layer.M:
+                columns = layer.Wo * tiles(layer.Ho, rows)
+                x = tiles(columns, max(1, round(columns / THREADS)))
+                found.append(labkit.variant(9, rows=rows, maps=maps, block=(x, 1), channels=min(4, layer.C)))
+    return found
 
 
 def blocks(layer, best) -> list:
-    """Blocks and channels at the best outputs."""
+    """Blocks for the best outputs: some widths, and those that divide the map's columns; then channels."""
     rows, maps = best.options["rows"], best.options["maps"]
     columns = layer.Wo * tiles(layer.Ho, rows)
     fitting = {tiles(columns, parts) for parts in range(1, columns // 64 + 1)}
-    found = {}
-    for x in sorted({*WIDTHS, *(x for x in fitting if x <= 320)}):
-        for y in (1, 2, 3, 4):
-            if x * y > 1024 or y * maps > tiles(layer.M, maps) * maps:
-                continue
-            for channels in {1, min(4, layer.C)} if layer.C > 1 else {1}:
-                found[labkit.variant(9, rows=rows, maps=maps, block=(x, y), channels=channels)] = None
-    return list(found)
+    sizes = [(x, y) for x in sorted({*WIDTHS, *(x for x in fitting if x <= max(WIDTHS))}) for y in (1, 2, 4)
+             if x * y <= 1024 and y <= tiles(layer.M, maps)]  # fmt: skip
+    found = [labkit.variant(9, rows=rows, maps=maps, block=size, channels=min(4, layer.C)) for size in sizes]
+    for channels in sorted({1, 2, layer.C} - {min(4, layer.C)}):
+        if channels < layer.C or layer.C > 4:
+            found.append(labkit.variant(9, **{**best.options, "channels": channels}))
+    return found
 
 
 def main() -> int:
@@ -93,14 +89,9 @@ def main() -> int:
         rows = swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()].nsmallest(FINALISTS, "op_ms")
         part("finalists", [labkit.best(rows.loc[rows["label"] == label], layer) for label in rows["label"].unique()],
              layer, chosen.largest)  # fmt: skip
-    for layer in LAYERS:
-        part("tiles", [labkit.variant(4, tile=tile) for tile in (8, 12, 16, 20, 24, 27, 32)], layer, chosen.batch)
-        part("tile and block", [labkit.variant(5, tile=tile, block=block) for tile in (8, 16, 32)
-                                for block in (64, 128, 256, 512)], layer, chosen.batch)  # fmt: skip
-
     swept = pd.concat(tables)
     for layer in LAYERS:
-        rows = swept[(swept["layer"] == layer.name) & (swept["rung"] == 9)]
+        rows = swept[swept["layer"] == layer.name]
         for batch, each in rows[rows["op_ms"].notna()].groupby("batch"):
             shown = each.nsmallest(6, "op_ms")[["options", "op_ms", "x_floor", "registers", "shared_bytes"]]
             print(f"\n{layer.name}, batch {batch}\n{shown.to_string(index=False)}")
