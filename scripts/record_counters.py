@@ -39,9 +39,12 @@ METRICS = (
     "sm__mio_inst_issued.sum",  # to the memory pipe of a multiprocessor, which takes one a cycle
     "sm__cycles_elapsed.max",
     "smsp__inst_executed_op_ldc.sum",
+    "idc__requests.sum",  # of the constant cache: one for each word that a warp asks for
     "idc__requests_lookup_miss.sum",
+    "idc__request_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "smsp__thread_inst_executed.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
-    *(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum" for kind in ("integer", "ffma")),
+    *(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum" for kind in ("integer", "ffma", "control", "memory")),
     *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in nsight.STALLS),
 )
 BOTH = (3, 4)  # what tiling gains turns round from one network to the other: these rungs are watched on both
