@@ -343,7 +343,7 @@ LADDER = (
             "divergent_global": "The same lanes, the mask in global memory.",
         },
         compared=tuple(
-            {"step": step, "block": (maps, 256 // maps)} for step in _DIVERGENT for maps in (1, 2, 4, 8)
+            {"step": step, "block": (maps, 256 // maps)} for step in _DIVERGENT for maps in (1, 2, 4)
         ),
     ),
     Rung(
