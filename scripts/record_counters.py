@@ -51,16 +51,17 @@ BOTH = (3, 4)  # what tiling gains turns round from one network to the other: th
 
 
 def cases(numbers) -> list[tuple]:
-    """The variants of rungs and the layers, in the order of `launch`. A library's kernels are its own business."""
-    every = [variant for number in numbers for variant in labkit.variants(number)]
-    return [(variant, layer) for variant in every if not variant.options.get("gemm") for layer in labkit.LENET86]
+    """The variants of rungs and the layers, in the order of `launch`; a library's kernels are its own affair."""
+    layers = {number: (*labkit.LENET86, *(labkit.LENET72 if number in BOTH else ())) for number in numbers}
+    every = [variant for number in numbers for variant in labkit.variants(number) if not variant.library]
+    return [(variant, layer) for variant in every for layer in layers[variant.rung.number]]
 
 
 def launch(numbers) -> None:
     """What ncu watches: the kernels of each case, once. ncu itself flushes the caches and repeats them."""
     rng = np.random.default_rng(0)
     inputs = {layer: (rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
-              for layer in labkit.LENET86}  # fmt: skip
+              for layer in (*labkit.LENET86, *labkit.LENET72)}  # fmt: skip
     for variant, layer in cases(numbers):
         with variant.plan(layer, BATCH) as plan:
             plan.load(*inputs[layer])
