@@ -243,28 +243,65 @@ def record_rows(path: Path, table: pd.DataFrame, key: list[str]) -> Path:
     return files.write(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
-def recorded_streams(name: str) -> pd.DataFrame:
-    """What `scripts/record_streams.py` measured on a device: the columns of `bench_streams`, date and software.
+def recorded_streams(name: str, **which) -> pd.DataFrame:
+    """What `scripts/record_streams.py` measured on a device.
+
+    Parameters
+    ----------
+    name : str
+        Of the device, or a part of it: "H200".
+    **which
+        Keep the rows that match: layer (a `Layer` or its name), label, batch, dtype, pinned, streams, order, chunk,
+        sizes. None means any.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `bench_streams`, date and software.
 
     Raises
     ------
     LabError
-        If there is nothing of such a device, or several go by that name.
+        If there is nothing of such a device, several go by that name, or no row matches.
     """
-    return _stored(name, "")
+    return _stored(name, "", which)
 
 
-def recorded_timelines(name: str) -> pd.DataFrame:
-    """Timelines recorded on a device: the columns of `Pipeline.timeline`, and what was run, in `label`, `layer`,
-    `batch`, `pinned`, `streams`, `order`, `chunk_images`; raises as `recorded_streams`."""
-    return _stored(name, "-timelines")
+def recorded_timelines(name: str, **which) -> pd.DataFrame:
+    """Timelines recorded on a device.
+
+    Parameters
+    ----------
+    name, **which
+        As for `recorded_streams`; a timeline is of one layer, label, batch, pinned, streams, order, chunk_images.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `Pipeline.timeline`, and those of what was run.
+
+    Raises
+    ------
+    LabError
+        As `recorded_streams` does.
+    """
+    return _stored(name, "-timelines", which)
 
 
-def _stored(name, ending):
+def _stored(name, ending, which):
     known = sorted(path for path in (data_dir() / "streams").glob("*.csv") if not path.stem.endswith("-timelines"))
     found = [path for path in known if slug(name) in path.stem]
     path = found[0].with_name(found[0].stem + ending + ".csv") if found else None
     if len(found) != 1 or not path.is_file():
         there = ", ".join(path.stem for path in known) or "none"
         raise LabError(f"{len(found)} devices with recorded streams go by the name {name!r}; there are: {there}")
-    return pd.read_csv(path)
+    table = pd.read_csv(path)
+    for column, value in which.items():
+        if column not in table:
+            raise LabError(f"{path.name} has no column {column!r}; it has {', '.join(table.columns)}")
+        if value is not None:
+            there = table[column].unique()
+            table = table[table[column] == getattr(value, "name", value)]
+            if table.empty:
+                raise LabError(f"{path.name} has nothing more for {column} = {value}; it had {', '.join(map(str, there))}")
+    return table.reset_index(drop=True)

@@ -349,6 +349,20 @@ def test_a_device_without_recorded_streams_is_refused(monkeypatch, tmp_path):
         lab.recorded_timelines("H200")
 
 
+def test_recorded_rows_are_found_by_what_was_run():
+    rows = lab.recorded_streams("H200", layer=FIRST, batch=10_000, pinned=False, streams=None)
+    assert set(rows["layer"]) == {FIRST.name}
+    assert not rows["pinned"].any()
+    assert rows["streams"].nunique() > 1
+    assert (rows["steady_ms"] > FIRST.link_floor_ms(10_000, device="H200")).all()
+    timeline = lab.recorded_timelines("H200", layer=FIRST, pinned=False, label=rows["label"].iloc[0])
+    assert busy_ms(timeline).gt(0).all()
+    with pytest.raises(LabError, match=r"nothing more for streams = 77; it had 1, "):
+        lab.recorded_streams("H200", streams=77)
+    with pytest.raises(LabError, match="no column 'colour'"):
+        lab.recorded_streams("H200", colour="red")
+
+
 # ----------------------------------------------------------------------------------------------------------- network
 @pytest.mark.parametrize("number", [2, 7])
 def test_the_network_in_pipelines_says_the_same(number):
