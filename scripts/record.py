@@ -83,13 +83,14 @@ def main() -> int:
     parser.add_argument("--dry", action="store_true", help="keep nothing in data/results/")
     parser.add_argument("--batches", type=int, nargs="+", help="images (100 1000 10000 on a GPU, 10 on a CPU)")
     parser.add_argument("--rungs", type=int, nargs="+", default=[each.number for each in LADDER])
+    parser.add_argument("--compared", action="store_true", help="only what the pages compare, not the rungs themselves")
     parser.add_argument("--repeat", type=int, help="timed runs of each (by default what fits into half a second)")
     chosen = parser.parse_args()
 
     start = time.perf_counter()
     here = labkit.device()
     print(here.name, f"({here.engine} engine)")
-    rungs = [labkit.variant(number) for number in chosen.rungs]
+    rungs = [] if chosen.compared else [labkit.variant(number) for number in chosen.rungs]
     beside = [each for number in chosen.rungs for each in labkit.variants(number)[1:]]  # what its page compares
     presets = [(layer, 2) for layer in PRESETS]
     every = [*TEST_SHAPES, *presets]  # what a page compares is checked on these by the tests, here on the presets
@@ -107,7 +108,7 @@ def main() -> int:
         beside = [variant for variant in beside if variant.label not in failed]
         batches = chosen.batches or BATCHES[here.engine]
         keep = not chosen.dry
-        tables = [measure(rungs, batches, chosen.repeat, keep)]
+        tables = [measure(rungs, batches, chosen.repeat, keep)] if rungs else []
         if beside:  # the op time at the largest batch alone: device time is dear
             tables.append(measure(beside, [max(batches)], chosen.repeat or 5, keep, layer_time=False))
         table = pd.concat(tables, ignore_index=True)

@@ -228,6 +228,9 @@ def test_evidence_is_stamped_with_date_and_device(tmp_path, monkeypatch):
     saved = pd.read_csv(path)
     assert list(saved) == ["date", "device", "kernel", "sectors"] and list(counted) == ["kernel", "sectors"]
     assert saved.iloc[0].tolist()[1:] == ["NVIDIA H200", "conv", 12345678901]
+    results.record_evidence(counted.assign(kernel="gemm"), tmp_path / "counters", by="kernel")
+    path = results.record_evidence(counted.assign(sectors=7), tmp_path / "counters", by="kernel")
+    assert pd.read_csv(path).set_index("kernel")["sectors"].to_dict() == {"conv": 7, "gemm": 12345678901}
     with pytest.raises(LabError, match="nothing to record"):
         results.record_evidence(counted[:0], tmp_path)
     gpu.engine = "cpu"
