@@ -1,0 +1,125 @@
+"""Heat maps show what was swept: the fastest point of each cell, the best one framed, what cannot run hatched."""
+
+import itertools
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+import labkit
+from labkit import LabError
+from labkit.draw import heatmap, style
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def swept(layers=("one", "two"), rows=(1, 2, 10), maps=(1, 4), blocks=("8x1", "160x1"), engine="gpu"):
+    """A made-up sweep; the fastest point of a layer is the last one, that of the second layer the first."""
+    table = pd.DataFrame(itertools.product(layers, rows, maps, blocks), columns=["layer", "rows", "maps", "block"])
+    size = len(table) // len(layers)
+    table["op_ms"] = [1 + (size - i % size) / 10 if i < size else 1 + (i % size) / 5 for i in range(len(table))]
+    table["registers"] = table["rows"] * table["maps"] + 20
+    return table.assign(device="NVIDIA H200", engine=engine, batch=1000, reason="")
+
+
+@pytest.fixture
+def draw(monkeypatch, tmp_path):
+    pages = []
+    save = style.save
+    monkeypatch.setattr(style, "save", lambda page, path: (pages.append(page), save(page, path)))
+
+    def call(*arguments, **options):
+        heatmap(*arguments, **options, path=tmp_path / "figure.png")
+        return pages[-1]
+
+    return call
+
+
+def texts(page):
+    return [each.get_text() for each in page.fig.texts]
+
+
+def boxes(page):
+    return [each for ax in page.fig.axes for each in ax.get_children() if isinstance(each, Rectangle) and
+            each.get_width() > 1 and each is not ax.patch]  # fmt: skip
+
+
+def framed(page):
+    return [each for each in boxes(page) if each.get_edgecolor()[:3] == pytest.approx((0.91, 0.588, 0.118), abs=0.01)]
+
+
+def test_a_cell_is_the_fastest_of_its_points(draw):
+    page = draw(swept(("one",)), "rows", "maps")
+    table = swept(("one",)).groupby(["rows", "maps"])["op_ms"].min()
+    for value in table:
+        assert f"{value:.3g}" in texts(page)
+    assert "the fastest of all other options" in page.alt or any("all other options" in each for each in texts(page))
+    assert len(boxes(page)) == 6 + 1  # and the frame
+    assert len(framed(page)) == 1
+
+
+def test_each_layer_has_a_panel_and_a_best_cell(draw):
+    page = draw(swept(), "rows", "maps")
+    assert {"one", "two"} <= set(texts(page))
+    assert len(framed(page)) == 2
+    assert "one, fastest at maps 4, rows 10." in page.alt and "two, fastest at maps 1, rows 1." in page.alt
+    assert any("each layer has a best choice of its own" in each for each in texts(page))
+    same = pd.concat([swept(("one",)), swept(("one",)).assign(layer="two")])
+    assert any("the same choice is best on every layer" in each for each in texts(draw(same, "rows", "maps")))
+
+
+def test_blocks_are_in_the_order_of_their_numbers(draw):
+    page = draw(swept(blocks=("160x1", "8x1", "64x2")), "block", "maps")
+    assert [each for each in texts(page) if "x" in each and each[0].isdigit()][:3] == ["8x1", "64x2", "160x1"]
+
+
+def test_what_cannot_run_is_hatched_and_what_was_not_tried_is_empty(draw):
+    table = swept(("one",))
+    table.loc[(table["rows"] == 10) & (table["maps"] == 4), ["op_ms", "reason"]] = [float("nan"), "registers"]
+    table = table[(table["rows"] != 2) | (table["maps"] != 4)]
+    page = draw(table, "rows", "maps")
+    assert sum(bool(each.get_hatch()) for each in boxes(page)) == 1
+    assert len(boxes(page)) == 4 + 1 + 1  # timed, hatched, the frame
+    assert any("Hatched" in each for each in texts(page))
+    assert not any("Hatched" in each for each in texts(draw(swept(), "rows", "maps")))
+
+
+def test_other_values_are_those_of_the_fastest_point(draw):
+    page = draw(swept(("one",)), "rows", "maps", value="registers")
+    assert {"21", "22", "24", "28", "30", "60"} <= set(texts(page))
+    assert any("registers of a thread" in each for each in texts(page))
+
+
+def test_times_of_the_cpu_engine_are_labelled(draw):
+    table = swept(engine="cpu")
+    table.attrs["note"] = "Not GPU times."
+    assert "Not GPU times." in texts(draw(table, "rows", "maps"))
+
+
+def test_nothing_leaves_the_page_and_dark_cells_have_light_text(draw):
+    page = draw(swept(rows=range(1, 13)), "rows", "maps")
+    page.fig.canvas.draw()
+    for text in page.fig.texts:
+        box = text.get_window_extent()
+        assert box.x0 >= 0 and box.x1 <= page.fig.bbox.width, text.get_text()
+    assert isinstance(page.fig, Figure)
+    assert style.PAPER in {each.get_color() for each in page.fig.texts}
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (swept().drop(columns="maps"), "no column 'maps'"),
+        (swept().assign(op_ms=float("nan")), "no point of this sweep has a time"),
+        (pd.concat([swept(), swept().assign(batch=5)]), r"several of batch \(1000, 5\)"),
+        (pd.concat([swept(), swept().assign(device="A40")]), "several of device"),
+    ],
+)
+def test_sweeps_that_are_no_heat_map(table, message):
+    with pytest.raises(LabError, match=message):
+        heatmap(table, "rows", "maps")
+
+
+def test_the_lab_exports_it():
+    assert labkit.draw.heatmap is heatmap
