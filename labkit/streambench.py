@@ -300,8 +300,8 @@ def _stored(name, ending, which):
         if column not in table:
             raise LabError(f"{path.name} has no column {column!r}; it has {', '.join(table.columns)}")
         if value is not None:
-            there = table[column].unique()
+            there = ", ".join(map(str, table[column].unique()))
             table = table[table[column] == getattr(value, "name", value)]
             if table.empty:
-                raise LabError(f"{path.name} has nothing more for {column} = {value}; it had {', '.join(map(str, there))}")
+                raise LabError(f"{path.name} has nothing more for {column} = {value}; it had {there}")
     return table.reset_index(drop=True)
