@@ -1,8 +1,9 @@
 // 09a no conflicts: neighbours store neighbouring maps of one mask element.
 //
-// The rung's neighbours read neighbouring mask elements and store them GROUPS MAPS words apart: where that is a
-// multiple of 4, say, a warp's stores fall into 8 banks. Here the words of mask are filled in their own order, a
-// bank each. It costs in global memory: the maps of one element lie C K K words apart there, a sector each.
+// The rung's neighbours read neighbouring mask elements and store them GROUPS MAPS words apart: where that
+// is a multiple of 4, say, a warp's stores fall into 8 banks. Here the words of mask are filled in their own
+// order, a bank each. It costs in global memory: the maps of one element lie C K K words apart there, a
+// sector each.
 
 extern "C" __global__
 void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,

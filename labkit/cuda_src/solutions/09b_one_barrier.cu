@@ -1,7 +1,7 @@
 // 09b one barrier: before the first masks there is nothing to wait for.
 //
-// The barrier at the top keeps fast threads from storing new masks that slow ones still read the old ones of. In
-// the first pass there are no old ones, and where CHANNELS covers C there is no second pass. All threads of a
+// The barrier at the top keeps fast threads from storing new masks while slow ones still read the old. In the
+// first pass there are no old ones, and where CHANNELS covers C there is no second pass. All threads of a
 // block agree on c0, so the barrier is not divided.
 
 extern "C" __global__
