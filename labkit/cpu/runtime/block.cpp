@@ -57,7 +57,7 @@ constexpr size_t stack_bytes = 512 << 10;   // CUDA gives a thread at most 512 K
 constexpr size_t guard_bytes = 512 << 10;   // so that even a large array does not reach over it
 // The colours need one more page, and an odd number of pages keeps stacks apart in the caches and the TLB.
 constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;
-constexpr unsigned slab_fibers = 32;
+constexpr unsigned slab_fibers = 32, most_slabs = max_threads / slab_fibers + 1;
 
 struct Fiber;
 
@@ -158,6 +158,9 @@ struct Block {
     Warp warps[max_threads / warp_size];
     Fiber *free = nullptr;
     std::vector<Slab> slabs;                   // all fibers
+#ifdef LABKIT_CHECK
+    char *stacks = nullptr;                    // room for all stacks, so that one range holds them
+#endif
     char *shared_end;                          // dynamic shared memory ends here, in front of a guard page
 
     // The worker's own stack, and why the block came back to it.
@@ -270,7 +273,12 @@ static void begin_anew(Block &b, Fiber &fiber) {
 
 static bool add_fibers(Block &b) {
     size_t bytes = slab_fibers * stack_pitch;
+#ifdef LABKIT_CHECK
+    if (!b.stacks) b.stacks = map_memory(most_slabs * bytes);
+    char *slab = b.stacks && b.slabs.size() < most_slabs ? b.stacks + b.slabs.size() * bytes : nullptr;
+#else
     char *slab = map_memory(bytes);
+#endif
     if (!slab) return false;
     madvise(slab, bytes, MADV_NOHUGEPAGE);
     std::unique_ptr<Fiber[]> fibers(new Fiber[slab_fibers]());
@@ -722,29 +730,18 @@ Switch park_lane() {
     return suspend(b, me);
 }
 
-// The stacks of the fibers around the address if it lies there, or the fibers themselves, where lanes meet.
+// The stacks of the fibers if the address lies there, or the fibers themselves, where lanes meet.
 bool in_stacks(uintptr_t address, Range &range) {
-    constexpr size_t bytes = slab_fibers * stack_pitch;
+    constexpr size_t bytes = most_slabs * slab_fibers * stack_pitch;
+    if (address - (uintptr_t)block->stacks < bytes) {
+        range = {(uintptr_t)block->stacks, bytes, local_space, nullptr, nullptr, nullptr};
+        return true;
+    }
     for (Slab &slab : block->slabs) {
-        uintptr_t stacks = (uintptr_t)slab.stacks, fibers = (uintptr_t)slab.fibers.get();
-        if (address - stacks < bytes) {
-            // Slabs mostly lie side by side: then they are one range.
-            uintptr_t low = stacks, high = stacks + bytes;
-            for (bool found = true; found;) {
-                found = false;
-                for (Slab &other : block->slabs) {
-                    uintptr_t at = (uintptr_t)other.stacks;
-                    if (at + bytes == low) low = at, found = true;
-                    if (at == high) high += bytes, found = true;
-                }
-            }
-            range = {low, high - low, local_space, nullptr, nullptr, nullptr};
-            return true;
-        }
-        if (address - fibers < slab_fibers * sizeof(Fiber)) {
-            range = {fibers, slab_fibers * sizeof(Fiber), unwatched_space, nullptr, nullptr, nullptr};
-            return true;
-        }
+        uintptr_t fibers = (uintptr_t)slab.fibers.get();
+        if (address - fibers >= slab_fibers * sizeof(Fiber)) continue;
+        range = {fibers, slab_fibers * sizeof(Fiber), unwatched_space, nullptr, nullptr, nullptr};
+        return true;
     }
     return false;
 }

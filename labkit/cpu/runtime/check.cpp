@@ -1259,7 +1259,6 @@ bool watch_stop(unsigned thread, unsigned live, bool barrier) {
     unsigned warp = thread / warp_size;
     state.waiting[warp] += barrier;
     if (state.waiting[warp] != (unsigned)__builtin_popcount(live)) return false;
-    lane->next = state.words[0];
     match_warp(warp, state.parked[warp]);
     if (!state.parked[warp]) state.stored[warp] = Stored();
     return true;
@@ -1267,7 +1266,9 @@ bool watch_stop(unsigned thread, unsigned live, bool barrier) {
 
 static void match_warp(unsigned warp, uint32_t more) {
     if (state.buffer_of[warp] < 0) return;
+    lane->next = state.words[0];
     if (state.counts) match(warp, more);
+    take_log();
     for (unsigned l = 0; l < warp_size; l++)
         if (state.lanes[warp * warp_size + l].next != state.lanes[warp * warp_size + l].begin) return;
     state.free_buffers.push_back(state.buffer_of[warp]);
@@ -1275,7 +1276,6 @@ static void match_warp(unsigned warp, uint32_t more) {
 }
 
 void watch_match(unsigned warp, unsigned live) {
-    lane->next = state.words[0];
     match_warp(warp, live);
 }
 
