@@ -3,6 +3,7 @@
 
     python scripts/record_streams.py            data/streams/<device>.csv and <device>-timelines.csv
     python scripts/record_streams.py --out DIR  keep them somewhere else
+    python scripts/record_streams.py --brief    few configurations, without the sweep: less than a minute
 
 Rows replace older ones of the same variant, layer, batch and configuration; the files are written after each layer.
 """
@@ -21,7 +22,6 @@ import numpy as np
 import pandas as pd
 
 import labkit
-from labkit.checker import TEST_SHAPES
 from labkit.paths import data_dir
 from labkit.results import record_course
 from labkit.streambench import KEY, bench_cases, record_rows
@@ -42,7 +42,7 @@ def case(chunk, streams, pinned=True, order="depth") -> dict:
 def sweep(variant, layer, full: bool) -> pd.DataFrame:
     """All configurations of one layer, at B = 10 000 and below; a few for a variant that stands beside."""
     if not full:
-        cases = [case(chunk, streams) for chunk in (200, 500, 1000, 10000) for streams in (1, 3)]
+        cases = [case(chunk, streams) for chunk in (500, 1000) for streams in (1, 2, 3)]
         return bench_cases(variant, layer, 10_000, cases)
     cases = [case(chunk, streams) for chunk in CHUNKS for streams in STREAMS if chunk < 10_000 or streams == 1]
     cases += [case(chunk, 3, order="breadth") for chunk in (100, 1000)]
@@ -69,7 +69,7 @@ def ladder_rows(table) -> pd.DataFrame:
             "options": f"{row.label}; chunk={row.chunk} streams={row.streams} {row.order}",
             "op_ms": op_ms, "layer_ms": row.layer_ms,
             "gflop_s": layer.flops(row.batch) / op_ms / 1e6, "gb_s": layer.bytes(row.batch, row.dtype) / op_ms / 1e6,
-            "x_floor": op_ms / layer.floor_ms(row.batch, row.dtype), "images_s": row.batch / op_ms * 1e3,
+            "x_floor": op_ms / layer.floor_ms(row.batch, row.dtype, row.device), "images_s": row.batch / op_ms * 1e3,
             "engine": row.engine, "device": row.device,
         })  # fmt: skip
     return pd.DataFrame(rows)
@@ -130,6 +130,7 @@ def main() -> int:
                         help="whose kernel computes layers 1 and layers 2")  # fmt: skip
     parser.add_argument("--beside", type=int, nargs="*", default=(8,), help="rungs measured in few configurations")
     parser.add_argument("--networks", nargs="+", choices=PRESETS, default=list(PRESETS))
+    parser.add_argument("--brief", action="store_true", help="few configurations of every rung, no sweep")
     chosen = parser.parse_args()
 
     begin, results = time.perf_counter(), chosen.results or data_dir() / "results"
@@ -141,20 +142,20 @@ def main() -> int:
     beside = [labkit.variant(number) for number in chosen.beside]
     variants = list(dict.fromkeys([*main_variants, *beside]))
     layers = [layer for name in chosen.networks for layer in PRESETS[name]]
-    shapes = {shape for shape, _ in TEST_SHAPES}
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(variant.precompile, each) for variant in variants for each in {*shapes, *layers}]
+        jobs = [pool.submit(variant.precompile, each) for variant in variants for each in layers]
         for job in jobs:
             job.result()
     for variant in variants:
-        labkit.check(variant)
+        labkit.check(variant, layers)
     about = {"date": datetime.date.today().isoformat(), "software": here.software}
     lines = ["label", "layer", "batch", "pinned", "streams", "order", "chunk_images"]
     for number, layer in enumerate(layers):
         variant = main_variants[number % 2]
         start = time.perf_counter()
-        swept = sweep(variant, layer, True)
-        labkit.record(ladder_rows(swept), results)
+        swept = sweep(variant, layer, not chosen.brief)
+        if not chosen.brief:
+            labkit.record(ladder_rows(swept), results)
         table = pd.concat([swept, *(sweep(each, layer, False) for each in beside)], ignore_index=True)
         path = record_rows(chosen.out / f"{here.slug}.csv", table.assign(**about), KEY)
         record_rows(chosen.out / f"{here.slug}-timelines.csv",
