@@ -296,10 +296,10 @@ def kernels(table, device=None, date=None, title=None, path=None):
     step, head, top = 25, 36, 80
     height = top + sum(head + step * len(times.loc[layer]) for layer in layers) + 16
     with canvas(height, path=path) as page:
-        share = (times[names[0]] / times.sum(axis=1)).tolist()
-        span = percent(min(share)) if len(share) == 1 else f"{percent(min(share))} to {percent(max(share))}"
+        share = times[names[0]] / times.sum(axis=1)
+        low, high = percent(share.min()), percent(share.max())
         page.heading(
-            title or f"{names[0]} takes {span} of the op time",
+            title or f"{names[0]} takes {low if low == high else f'{low} to {high}'} of the op time",
             data.subtitle(f"batch {batches[0]:,}" if len(batches) else ""),
             data.note,
         )
@@ -310,7 +310,8 @@ def kernels(table, device=None, date=None, title=None, path=None):
             page.text(x + 17, 69, name, size=SMALL)
             x += 17 + page.text_width(name, SMALL) + 24
         left = 36 + max(page.text_width(label) for label in labels)
-        room = page.text_width("000.0 ms") + 16
+        room = page.text_width("000.0 ms", weight="bold") + 32
+        room += page.text_width(f"{max(names, key=len)} 0.000 ms", SMALL)
         scale = (page.width - left - room) / times.sum(axis=1).max()
         y = top
         for layer in layers:
@@ -318,16 +319,19 @@ def kernels(table, device=None, date=None, title=None, path=None):
             y += head
             for label, row in times.loc[layer].iterrows():
                 page.text(left - 10, y + 14, label, ha="right")
-                x = left
+                x, narrow = left, []
                 for name in names:
-                    width = row[name] * scale
+                    width, inside = row[name] * scale, ms(row[name])
                     rect(paper, x, y + 1, width, step - 7, colors[name])
-                    inside = ms(row[name])
                     if width > page.text_width(inside, SMALL) + 8:
                         color = PAPER if colors[name] in (BLUE, GREEN) else INK
                         page.text(x + width / 2, y + 14, inside, size=SMALL, ha="center", color=color)
+                    else:
+                        narrow.append(f"{name} {inside}")
                     x += width
                 page.text(x + 8, y + 14, ms(row.sum()), weight="bold")
+                after = x + 18 + page.text_width(ms(row.sum()), weight="bold")
+                page.text(after, y + 14, ", ".join(narrow), size=SMALL, color=MUTED)
                 y += step
         said = [f"{layer}, {label}: " + ", ".join(f"{name} {ms(row[name])}" for name in names)
                 for (layer, label), row in times.iterrows()]  # fmt: skip
