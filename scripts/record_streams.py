@@ -59,7 +59,7 @@ def sweep(variant, layer, full: bool) -> pd.DataFrame:
 
 def ladder_rows(table) -> pd.DataFrame:
     """Of a sweep the fastest pipeline of each layer and batch, as `bench` would write it: rung 10."""
-    table = table[table["pinned"]]
+    table = table[table["pinned"] & (table["sizes"] == "equal")]
     best = table.loc[table.groupby(["layer", "batch"])["steady_ms"].idxmin()]
     rows = []
     for row in best.itertuples():
