@@ -121,5 +121,28 @@ def test_sweeps_that_are_no_heat_map(table, message):
         heatmap(table, "rows", "maps")
 
 
+@pytest.mark.parametrize(("rows", "maps", "K"), [(1, 1, 1), (10, 4, 7), (20, 8, 7), (5, 1, 3)])
+def test_outputs_a_thread_counts_what_is_loaded_and_used(monkeypatch, tmp_path, rows, maps, K):
+    pages = []
+    save = style.save
+    monkeypatch.setattr(style, "save", lambda page, path: (pages.append(page), save(page, path)))
+    labkit.draw.outputs_a_thread(rows, maps, K, path=tmp_path / "figure.png")
+    (page,) = pages
+    loads, products = rows + K - 1 + maps * K, rows * maps * K
+    assert f"{loads} numbers loaded for {products} products" in page.alt
+    page.fig.canvas.draw()
+    for text in page.fig.texts:
+        box = text.get_window_extent()
+        assert box.x0 >= 0 and box.x1 <= page.fig.bbox.width and box.y0 >= 0 and box.y1 <= page.fig.bbox.height
+    blue = [each for each in boxes(page) if each.get_facecolor()[2] > 2 * each.get_facecolor()[0]]
+    assert len(blue) == 1 + maps
+    assert max(each.get_xy()[0] + each.get_width() for each in boxes(page)) <= page.width
+
+
+def test_outputs_a_thread_refuses_what_it_cannot_draw():
+    with pytest.raises(LabError, match="rows, maps, K = 21, 4, 7: at most 20, 8 and 7"):
+        labkit.draw.outputs_a_thread(21, 4, 7)
+
+
 def test_the_lab_exports_it():
     assert labkit.draw.heatmap is heatmap
