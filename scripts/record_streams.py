@@ -58,9 +58,9 @@ def sweep(variant, layer, full: bool) -> pd.DataFrame:
 
 
 def ladder_rows(table) -> pd.DataFrame:
-    """Of a sweep the fastest pipeline of each layer and batch, as `bench` would write it: rung 10."""
-    table = table[table["pinned"] & (table["sizes"] == "equal")]
-    best = table.loc[table.groupby(["layer", "batch"])["steady_ms"].idxmin()]
+    """Of a sweep the pipelines of ten chunks on as few streams as overlap, as `bench` would write them: rung 10."""
+    ten = table[table["pinned"] & (table["sizes"] == "equal") & (table["chunks"] == 10) & (table["streams"] > 1)]
+    best = ten[ten["order"] == "depth"].sort_values("streams").drop_duplicates(["layer", "batch"])
     rows = []
     for row in best.itertuples():
         layer, op_ms = labkit.layers.layer(row.layer), row.kernel_ms
