@@ -5,9 +5,10 @@
     python scripts/compare_counters.py --record         on a GPU with ncu: records data/counters/exact/DEVICE.csv
     python scripts/compare_counters.py --instructions   with nvcc and nvdisasm: records data/counters/instructions/
 
-The kernels are all of the ladder's, its sub-steps and the exercises' solutions, on both layers of lenet86 with two
-images, and the textbook's in scripts/textbook.cu. The instructions are the loads and stores in nvcc's machine code: it
-joins neighbouring accesses, and so they say which counters of shared memory have to differ, why, and by how much.
+The kernels are all of the lab's: the ladder's, its sub-steps and the exercises' solutions on both layers of lenet86
+with two images, the network's, and the textbook's in scripts/textbook.cu. The instructions are the loads and stores in
+nvcc's machine code: it joins neighbouring accesses, and so they say which counters of shared memory have to differ,
+why, and by how much.
 """
 
 import argparse
@@ -52,6 +53,7 @@ TEXTBOOK = (
     ("gemm", (8, 8), (16, 16, 1), 128),
     ("wmma", (16, 1), (32, 1, 1), 16),
 )
+NETWORK = ("00 network", "lenet86, 07 fp16", 12)  # program, shape, launches
 KEYS = ["program", "shape", "kernel"]
 # What the engine does not tell from the first counter is added to it.
 SUMS = {
@@ -85,6 +87,7 @@ def programs():
     """What is launched, in order: (program, shape, launches)."""
     for variant, layer in ladder():
         yield variant.label, layer.name, len(variant.launches(layer, BATCH))
+    yield NETWORK
     for name, *_ in TEXTBOOK:
         yield "textbook", name, 1
 
@@ -94,6 +97,7 @@ def launch() -> None:
     import labkit.cuda.driver as cuda
     from labkit.cuda import ensure_context
     from labkit.cuda.compiler import SourceModule
+    from labkit.network import LeNet86, images_with_nan
 
     ensure_context()
     labkit.device()  # known from here on: the threads that compile have no context
@@ -105,6 +109,9 @@ def launch() -> None:
             plan.load(rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
             plan.run()
             plan.result()
+    LeNet86(conv=labkit.variant(7)).forward(rng.random(labkit.LENET86[0].x_shape(BATCH), np.float32))
+    images_with_nan(cuda.to_device(np.zeros(labkit.LENET86[0].y_shape(BATCH), np.float32)),
+                    labkit.LENET86[0].y_shape(BATCH), np.float32)  # fmt: skip
     rng = np.random.default_rng(1)  # the histogram's counts depend on its data
     module = SourceModule(f'#line 1 "textbook.cu"\n{TEXTBOOK_SOURCE.read_text()}', options=["-std=c++17"],
                           no_extern_c=True)  # fmt: skip
@@ -137,6 +144,7 @@ def count(engine: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 def instructions() -> pd.DataFrame:
     """The loads and stores of all kernels in nvcc's machine code: `compiled.disassemble`, behind program and shape."""
     jobs = [(variant.label, layer.name, variant, layer) for variant, layer in ladder()]
+    jobs.append((*NETWORK[:2], labkit.variant(7), labkit.LENET86[0]))
     with ThreadPoolExecutor() as pool:
         tables = list(pool.map(lambda job: compiled.memory_instructions(job[2], job[3], ARCH), jobs))
     parts = [table.assign(program=program, shape=shape)
@@ -246,7 +254,7 @@ def report(table: pd.DataFrame, device: str, date: str, compiler: str) -> str:
     text = [
         "# The CPU engine's counts against Nsight Compute's\n\n"
         f"ncu on {device}, {date}, and the loads and stores in the machine code of {compiler}; all kernels of the "
-        f"ladder, its sub-steps and the exercises' solutions on {BATCH} images, and textbook kernels. Made by "
+        f"lab, its sub-steps and the exercises' solutions on {BATCH} images, and textbook kernels. Made by "
         "`python scripts/compare_counters.py`.\n\n"
         f"| counters | | agree within {ALLOWED:.0%} | others |\n|---|---:|---:|---|\n"
     ]

@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "check" / "corpus"))
 
+import compare_counters
 import pandas as pd
 import planted
 
@@ -20,27 +21,36 @@ from labkit.errors import LabError
 from labkit.files import write
 from labkit.paths import data_dir
 from labkit.results import record_evidence
-from labkit.sanitizing import sanitize_script
+from labkit.sanitizing import TOOLS, sanitize_script
 
 RECORDED = data_dir() / "findings"
 REPORT = data_dir().parent / "docs" / "findings.md"
+LAB = "all kernels of the lab"  # stands beside the bugs
 
 
 def find(engine: str) -> pd.DataFrame:
-    """A row a bug: kernel, found (at a line that belongs to it), false_alarm (something was found on its repair)."""
+    """A row a bug: kernel, found (at a line that belongs to it), false_alarm (something was found on its repair); and
+    one for the kernels of the lab, where all that is found is a false alarm."""
 
     def one(job):  # on a GPU a fault ends the process, so that each kernel needs one of its own
         bug, fixed = job
         arguments = [bug.kernel, *["--fixed"] * fixed]
         return sanitize_script(planted.__file__, arguments, bug.tool, engine, timeout=300, capture=True).table
 
+    def lab(tool):
+        found = sanitize_script(compare_counters.__file__, ["--launch"], tool, engine, timeout=300, capture=True)
+        if found.ended.problem and found.clean:
+            raise LabError(f"{tool} on {LAB} {found.ended.problem}: {found.ended.output[-600:]}")
+        return not found.clean
+
     bugs = planted.corpus()
-    with ThreadPoolExecutor(8 if engine == "gpu" else 1) as pool:
+    with ThreadPoolExecutor(12 if engine == "gpu" else 1) as pool:
+        alarms = [pool.submit(lab, tool) for tool in (TOOLS if engine == "gpu" else ("all",))]
         found, repaired = (list(pool.map(one, [(bug, fixed) for bug in bugs])) for fixed in (False, True))
     return pd.DataFrame([
         {"kernel": bug.kernel, "found": any(rows["line"].isin(bug.lines)), "false_alarm": not others.empty}
         for bug, rows, others in zip(bugs, found, repaired, strict=True)
-    ])  # fmt: skip
+    ] + [{"kernel": LAB, "found": False, "false_alarm": any(alarm.result() for alarm in alarms)}])  # fmt: skip
 
 
 def report(ours: pd.DataFrame, theirs: pd.DataFrame, device: str, date: str) -> str:
@@ -52,9 +62,9 @@ def report(ours: pd.DataFrame, theirs: pd.DataFrame, device: str, date: str) -> 
         f"# Planted bugs: what is found\n\n{len(bugs)} bugs of {kinds} kinds, each beside its repair, in "
         f"`tests/check/corpus`. A bug counts as found if it is reported at its line. compute-sanitizer ran on "
         f"{device}, {date}. Made by `python scripts/compare_sanitizers.py`.\n\n"
-        f"| | found | findings on repairs |\n|---|---:|---:|\n"
-        f"| CPU engine | {ours['found'].sum()} of {len(bugs)} | {ours['false_alarm'].sum()} |\n"
-        f"| compute-sanitizer | {theirs['found'].sum()} of {len(bugs)} | {theirs['false_alarm'].sum()} |\n\n"
+        f"| | found | repairs with a finding | {LAB} |\n|---|---:|---:|---|\n"
+        f"| CPU engine | {_sums(ours, len(bugs))} |\n| compute-sanitizer | {_sums(theirs, len(bugs))} |\n\n"
+        f"The kernels of the lab are those of [counters.md](counters.md), with all four tools.\n\n"
         "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
     )
     words = {True: "found", False: "**missed**"}
@@ -62,6 +72,12 @@ def report(ours: pd.DataFrame, theirs: pd.DataFrame, device: str, date: str) -> 
         mine, other = (words[bool(table.loc[bug.kernel, "found"])] for table in (ours, theirs))
         text += f"| {bug.kind} | {bug.kernel.replace('_', ' ')} | {bug.tool} | {mine} | {other} |\n"
     return text
+
+
+def _sums(table: pd.DataFrame, bugs: int) -> str:
+    """The cells of the summary, of a table by kernel."""
+    repairs = table.drop(index=LAB)["false_alarm"].sum()
+    return f"{table['found'].sum()} of {bugs} | {repairs} | {'findings' if table.loc[LAB, 'false_alarm'] else 'clean'}"
 
 
 def main() -> int:
@@ -77,11 +93,11 @@ def main() -> int:
         raise LabError(f"there is no {path.name} in {RECORDED}: record it on that GPU with --record")
     theirs = pd.read_csv(path)
     bugs = {bug.kernel for bug in planted.corpus()}
-    if set(theirs["kernel"]) != bugs:
+    if set(theirs["kernel"]) != bugs | {LAB}:
         raise LabError(f"{path} is of another corpus: record it again with --record")
     ours = find("cpu")
     print(write(REPORT, report(ours, theirs, theirs["device"].iloc[0], theirs["date"].iloc[0])))
-    print(f"CPU engine {ours['found'].sum()}, compute-sanitizer {theirs['found'].sum()} of {len(ours)}")
+    print(f"CPU engine {ours['found'].sum()}, compute-sanitizer {theirs['found'].sum()} of {len(bugs)}")
     return 0
 
 
