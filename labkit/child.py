@@ -107,14 +107,17 @@ def _stop(process: subprocess.Popen) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def plans(folder: Path, variants: Sequence, layer, batch: int) -> list[str]:
-    """The command that runs each variant once on random images; it writes a line a variant to `folder`/ran."""
-    (folder / "job").write_bytes(pickle.dumps((tuple(variants), layer, int(batch))))
+def plans(folder: Path, variants: Sequence, layer, batch: int, sample: bool = False) -> list[str]:
+    """The command that runs each variant once on random images; it writes a line a variant to `folder`/ran.
+
+    With `sample`, it runs a few images for all where `labkit.sampling` can tell from these what all would cost.
+    """
+    (folder / "job").write_bytes(pickle.dumps((tuple(variants), layer, int(batch), sample)))
     return [sys.executable, "-m", "labkit.child", str(folder)]
 
 
 def ran(folder: Path) -> list[dict]:
-    """Of each variant that ran: label, rung, launches."""
+    """Of each variant that ran: label, rung, launches; and what `labkit.sampling.run` says, if it was sampled."""
     return lines(folder / "ran")
 
 
@@ -131,17 +134,27 @@ def lines(path: Path) -> list[dict]:
 def _main(folder: Path) -> None:
     import numpy as np
 
-    from labkit.cuda import driver
+    from labkit import sampling
+    from labkit.cuda import driver, ensure_context
 
-    variants, layer, batch = pickle.loads((folder / "job").read_bytes())
+    ensure_context()
+    variants, layer, batch, sample = pickle.loads((folder / "job").read_bytes())
+    free = driver.mem_get_info()[0]
+    chunks = [sampling.parts(variant, layer, batch, free) if sample else None for variant in variants]
+    images = max(batch if each is None else max(part.images for chunk in each for part in chunk) for each in chunks)
     rng = np.random.default_rng(2)
-    x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
+    x, k = rng.random(layer.x_shape(images), np.float32), rng.random(layer.k_shape, np.float32)
     with open(folder / "ran", "w", buffering=1) as log:
-        for variant in variants:
+        for variant, each in zip(variants, chunks, strict=True):
+            record = {"label": variant.label, "rung": variant.rung.number}
+            if each:
+                record["launches"] = len(each) * len(variant.kernels)
+                log.write(json.dumps({**record, **sampling.run(variant, layer, each, x, k)}) + "\n")
+                continue
             with variant.plan(layer, batch) as plan:
-                plan.load(x, k)
+                plan.load(x[:batch], k)
                 driver.Context.synchronize()
-                record = {"label": variant.label, "rung": variant.rung.number, "launches": len(plan.launches)}
+                record["launches"] = len(plan.launches)
                 log.write(json.dumps(record) + "\n")  # before it runs: a fault belongs to this variant
                 plan.run()
                 driver.Context.synchronize()

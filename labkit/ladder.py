@@ -386,6 +386,25 @@ def _product():
 
 
 # ------------------------------------------------------------------------------------------------------ plans
+def images_a_launch(batch: int, scratch: int, free: int) -> int:
+    """As many as the grid and the scratch buffer have room for, in chunks of nearly equal size.
+
+    Parameters
+    ----------
+    batch : int
+        Images.
+    scratch : int
+        Bytes of the buffer between the kernels, an image.
+    free : int
+        Bytes of free device memory.
+    """
+    most = min(batch, MAX_GRID[2])
+    if scratch:
+        most = max(1, min(most, min(MAX_SCRATCH_BYTES, free // 4) // scratch))
+    chunks = -(-batch // most)
+    return -(-batch // chunks)
+
+
 class Plan:
     """A variant made ready for one layer and one batch: compiled, buffers allocated, launches written down.
 
@@ -438,7 +457,7 @@ class Plan:
         self._mask = None  # digest of the mask it was loaded with
 
         scratch = variant.rung.scratch(scope(layer, 1, variant.options))
-        self.images = self._images_a_launch(scratch)
+        self.images = images_a_launch(self.batch, scratch, driver.mem_get_info()[0])
         self.scratch_bytes = scratch * self.images
         scratch_buffer = self._allocate(self.scratch_bytes) if scratch else None
 
@@ -482,15 +501,6 @@ class Plan:
                 f"the mask of {self.layer} {needed:,}: make the array larger"
             )
         return int(address)
-
-    def _images_a_launch(self, scratch):
-        """As many as the grid and the scratch buffer have room for, in chunks of nearly equal size."""
-        most = min(self.batch, MAX_GRID[2])
-        if scratch:
-            free, _ = self._driver.mem_get_info()
-            most = max(1, min(most, min(MAX_SCRATCH_BYTES, free // 4) // scratch))
-        chunks = -(-self.batch // most)
-        return -(-self.batch // chunks)
 
     def load(self, x: np.ndarray | None = None, k: np.ndarray | None = None) -> None:
         """Copy inputs to the device, cast to `variant.io_dtype`.

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labkit import child, nsight
+from labkit import child, nsight, sampling
 from labkit.errors import LabError
 from labkit.layers import Layer
 
@@ -191,7 +191,8 @@ _TRAFFIC = {
 }
 
 
-def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout: float | None = 600) -> Profile:
+def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout: float | None = 600,
+            sample: bool = True) -> Profile:  # fmt: skip
     """Count what variants ask of the memory, on one layer, in a process of their own.
 
     Parameters
@@ -199,11 +200,14 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
     variants : Variant, rung number, or iterable of these
     layer : Layer
     batch : int
-        Images. Requests and sectors are proportional to it, so one image is enough to compare kernels.
+        Images. Requests and sectors are proportional to it, so one image is enough to compare kernels. The CPU engine
+        counts a few images for all where that is exact (`labkit.sampling`); ``source`` says how many.
     engine : {"cpu", "gpu"}, optional
         The engine in use by default; "cpu" counts on the CPU engine although there is a GPU.
     timeout : float, optional
         Seconds.
+    sample : bool
+        False: the CPU engine counts every image.
 
     Raises
     ------
@@ -215,8 +219,14 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
         each.supports(layer)
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
         folder = Path(name)
-        found = watch(child.plans(folder, chosen, layer, batch), engine, timeout, capture=True)
-        ran = child.ran(folder)
+        if chosen_engine(engine) == "cpu":
+            command = child.plans(folder, chosen, layer, batch, sample)
+            records, ended = _records(command, folder / "launches", timeout, capture=True)
+            ran = child.ran(folder)
+            found = counted(records if ended.problem else sampling.combine(records, ran), ended)
+        else:
+            found = watch(child.plans(folder, chosen, layer, batch), engine, timeout, capture=True)
+            ran = child.ran(folder)
     if found.ended.problem:
         raise LabError(f"profiling {found.ended.problem}.\n{last_lines(found.ended.output)}")
     owners = [each for each in ran for _ in range(each["launches"])]
@@ -266,9 +276,14 @@ def watch(command: Sequence[str], engine: str | None = None, timeout: float | No
 
 def _count(command, out: Path, timeout, capture) -> Profile:
     """On the CPU engine."""
+    return counted(*_records(command, out, timeout, capture))
+
+
+def _records(command, out: Path, timeout, capture) -> tuple[list[dict], child.Ended]:
+    """What the CPU engine says of each launch, and how the program ended."""
     environment = {"LABKIT_ENGINE": "cpu", "LABKIT_CHECK": "profile", "LABKIT_CHECK_OUT": str(out)}
     ended = child.run(command, environment, timeout, capture)
-    return counted(child.lines(out), ended)
+    return child.lines(out), ended
 
 
 def counted(records: Sequence[dict], ended: child.Ended) -> Profile:
@@ -278,13 +293,13 @@ def counted(records: Sequence[dict], ended: child.Ended) -> Profile:
         rows.append({
             "launch": number, "kernel": record["kernel"], "grid": tuple(record["grid"]),
             "block": tuple(record["block"]), **record["counts"], "blocks": record["blocks"],
-            "blocks_counted": record["blocks_watched"], "source": COUNTED,
+            "blocks_counted": record["blocks_watched"], "source": record.get("source", COUNTED),
         })  # fmt: skip
         sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
     note = f"Source: {COUNTED}."
     sampled = sum(row["blocks_counted"] < row["blocks"] for row in rows)
     if sampled:
-        note += f" Of {sampled} launches some blocks were counted and stand for all, see blocks_counted."
+        note += f" Of {sampled} of {len(rows)} launches some images were counted and stand for all: see source."
     return Profile(_frame(rows), pd.DataFrame(sites), _with_launches(note, rows), ended)
 
 

@@ -117,6 +117,8 @@ class LaunchRecord:
         "constant", "local"), ``op`` ("ld", "st", "atom"), ``size`` in bytes a lane, ``requests``, ``bytes``, and
         ``sectors`` (global) or ``wavefronts`` and ``conflicts`` (shared, constant).
     findings : list of Finding
+    buffers : list of dict
+        Of each allocation that was touched: ``address``, ``bytes``, and ``touched``, how many of them.
     error : str
         Why the launch was abandoned; empty if it was not.
     """
@@ -131,6 +133,7 @@ class LaunchRecord:
     counts: dict
     sites: list = field(default_factory=list)
     findings: list = field(default_factory=list)
+    buffers: list = field(default_factory=list)
     error: str = ""
 
 
@@ -265,7 +268,7 @@ def _record(raw):
     counts = dict.fromkeys([*(name for pair in _METRICS.values() for name in pair), *_CONFLICTS.values()], 0)
     counts |= {"lab__constant_requests.sum": 0, "lab__constant_serialized.sum": 0, "lab__local_requests.sum": 0}
     counts["lab__barriers.sum"] = raw["barriers"]
-    counts["lab__unique_bytes_global.sum"] = raw["unique_bytes"]
+    counts["lab__unique_bytes_global.sum"] = sum(each["touched"] for each in raw["buffers"])
     sites = {}
     for raw_site in raw["sites"]:
         file, line, inside = _lines[raw["module"], raw_site["pc"]]
@@ -294,7 +297,7 @@ def _record(raw):
     order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
     return LaunchRecord(
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
-        raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], raw["error"],
+        raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], raw["buffers"], raw["error"],
     )  # fmt: skip
 
 

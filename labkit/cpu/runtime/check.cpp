@@ -1399,23 +1399,26 @@ std::string text_of(const Finding &f) {
 }  // namespace
 
 void watch_end(bool whole, const std::string &error) {
-    size_t unique = 0;
+    std::string buffers;
     for (Range &range : state.ranges) {
         free(range.cells);
         range.cells = nullptr;
         if (!range.touched) continue;
-        for (size_t i = 0; i < range.bytes / 64 + 2; i++) unique += __builtin_popcountll(range.touched[i]);
+        size_t touched = 0;
+        for (size_t i = 0; i < range.bytes / 64 + 2; i++) touched += __builtin_popcountll(range.touched[i]);
         free(range.touched);
         range.touched = nullptr;
+        buffers += format("%s{\"address\":%zu,\"bytes\":%zu,\"touched\":%zu}", buffers.empty() ? "" : ",", (size_t)range.low,
+                          range.bytes, touched);
     }
     const Launch &launch = *state.launch;
     uint64_t blocks = (uint64_t)launch.grid.x * launch.grid.y * launch.grid.z;
     std::string text = format("{\"index\":%zu,\"kernel\":%s,\"module\":%s,\"grid\":%s,\"block\":%s,\"shared\":%zu,"
-                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"unique_bytes\":%zu",
+                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu",
                               (size_t)state.launches++, quoted(launch.kernel).c_str(), quoted(state.module->path).c_str(),
                               triple(launch.grid).c_str(), triple(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
-                              (size_t)state.blocks, whole ? "true" : "false", (size_t)state.barriers, unique);
-    text += ",\"error\":" + quoted(error) + ",\"sites\":[";
+                              (size_t)state.blocks, whole ? "true" : "false", (size_t)state.barriers);
+    text += ",\"buffers\":[" + buffers + "],\"error\":" + quoted(error) + ",\"sites\":[";
     static const char *const spaces[] = {"global", "shared", "constant", "local"}, *const operations[] = {"ld", "st", "atom", "red"};
     bool first = true;
     for (const Access &a : state.code->accesses)
