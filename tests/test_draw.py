@@ -20,6 +20,8 @@ from labkit.draw import style, words
 from labkit.errors import LabError
 from labkit.layers import LENET28, LENET72, LENET86, PRESETS, Layer
 from labkit.paths import PACKAGE, cuda_src
+from labkit.profiling import NAMES as NAMED
+from labkit.profiling import Profile
 from labkit.results import library, recorded
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -40,6 +42,16 @@ def rungs(count=8, layers=("lenet86 layer 2",), batches=(10000,), seed=0):
             rows.append((label, layer, batch, op_ms, over, 25000 / over))
     table = pd.DataFrame(rows, columns=["label", "layer", "batch", "op_ms", "x_floor", "gflop_s"])
     return table.assign(dtype="float32", device="NVIDIA H200", engine="gpu")
+
+
+def counted(count, seed=0):
+    """A made-up profile of the first rungs."""
+    random, layer = np.random.default_rng(seed), LENET86[1]
+    rows = [{"variant": label, "rung": i + 1, "launch": i, "kernel": "conv",
+             NAMED["unique_bytes"]: layer.bytes(1) * (1 + 9 * (i == 4)),
+             NAMED["global_load_sectors"]: layer.bytes(1) / 32 * float(np.exp(random.uniform(0, 6)))}
+            for i, label in enumerate(NAMES[:count])]  # fmt: skip
+    return Profile(pd.DataFrame(rows), pd.DataFrame(), "made up", layer=layer, batch=1)
 
 
 def activity(kernels=5, calls=10):
@@ -137,6 +149,7 @@ FIGURES = {
     "roofline": (draw.roofline, (TRIPLES,), ROOF),
     "roofline one": (draw.roofline, (TRIPLES[:1],), ROOF),
     **{f"roofline seed {s}": (draw.roofline, (rungs(12, seed=s),), {"device": "H200"}) for s in range(2)},
+    **{f"roofline counted {n}": (draw.roofline, (counted(n),), {"times": rungs(n)}) for n in (1, 5, 9)},
     "roofline layers": (draw.roofline, (rungs(6, list(FLOORS)[:2]),), {"device": "H200"}),
 }  # fmt: skip
 
