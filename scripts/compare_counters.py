@@ -48,6 +48,7 @@ TEXTBOOK = (
     ("transpose_padded", (4, 4), (32, 32, 1), 128),
     ("reduction", (64, 1), (256, 1, 1), N),
     ("histogram", (64, 1), (256, 1, 1), N),
+    ("ranks", (64, 1), (256, 1, 1), N),
     ("stencil", (64, 1), (256, 1, 1), N),
     ("im2col", (4, 9), (256, 1, 1), 32),
     ("gemm", (8, 8), (16, 16, 1), 128),
@@ -55,17 +56,9 @@ TEXTBOOK = (
 )
 NETWORK = ("00 network", "lenet86, 07 fp16", 12)  # program, shape, launches
 KEYS = ["program", "shape", "kernel"]
-# What the engine does not tell from the first counter is added to it.
-SUMS = {
-    "atomic_requests": "reduction_requests",  # an atomic whose result nobody uses
-    "atomic_sectors": "reduction_sectors",
-    "shared_load_instructions": "matrix_load_instructions",
-}
-
-
 # The least wavefronts of one instruction, by its bytes a lane: as many as if its lanes read the same words.
 LEAST = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}
-GROUPS = {"Global memory": "global", "Atomics": "atomic", "Shared memory": "shared"}
+GROUPS = {"Global memory": ("global",), "Atomics": ("atomic", "reduction"), "Shared memory": ("shared",)}
 
 
 # ------------------------------------------------------------------------------------------------ what is launched
@@ -133,11 +126,11 @@ def count(engine: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         raise LabError(f"{len(owners)} launches were expected and {len(found.table)} counted. {found.note}")
     table = pd.DataFrame(owners, columns=KEYS[:2])
     table["kernel"] = found.table["kernel"]
-    for name in (*nsight.COUNTED, *SUMS.values()):
-        if profiling.NAMES[name] in found.table:
-            table[name] = found.table[profiling.NAMES[name]]
-    for name, other in SUMS.items():
-        table[name] += table.pop(other) if other in table else 0
+    for name, metric in nsight.COUNTED.items():
+        if metric in found.table:
+            table[name] = found.table[metric]
+    if (more := profiling.NAMES["matrix_load_instructions"]) in found.table:  # the engine counts LDSM among the loads
+        table["shared_load_instructions"] += found.table[more]
     return table, found.sites
 
 
@@ -261,7 +254,7 @@ def report(table: pd.DataFrame, device: str, date: str, compiler: str) -> str:
     shared = table["counter"].str.startswith("shared")
     parts = {
         "global loads and stores": table["counter"].str.startswith("global"),
-        "atomics": table["counter"].str.startswith("atomic"),
+        "atomics": table["counter"].str.startswith(GROUPS["Atomics"]),
         "shared memory, accesses as written": shared & table["kept"],
         "shared memory, accesses joined by nvcc": shared & ~table["kept"],
     }
@@ -284,10 +277,10 @@ def report(table: pd.DataFrame, device: str, date: str, compiler: str) -> str:
                  f"{row.ncu:,.0f}", row.why or "not explained")  # fmt: skip
         text.append(f"| {' | '.join(cells)} |\n")
     text.append("\n## All\n\nOne number where both count the same, else the engine's and ncu's.\n")
-    for title, start in GROUPS.items():
-        rows = table[table["counter"].str.startswith(start)]
+    for title, starts in GROUPS.items():
+        rows = table[table["counter"].str.startswith(starts)]
         names = [name for name in nsight.COUNTED if name in set(rows["counter"])]
-        heads = " | ".join(name.removeprefix(start).strip("_").replace("_", " ") for name in names)
+        heads = " | ".join(name.removeprefix("global_").removeprefix("shared_").replace("_", " ") for name in names)
         text.append(f"\n### {title}\n\n| program | shape | kernel | {heads} |\n|---|---|---{'|---:' * len(names)}|\n")
         for _, launch in rows.groupby("launch"):
             cells = {row.counter: f"{row.counted:,.0f}" + (f" / {row.ncu:,.0f}" if row.error else "")
