@@ -280,7 +280,8 @@ def variants(number: int) -> list[Variant]:
     """All that a rung's page compares and this machine can run: the rung, its sub-steps in order, its options
     `compared`. What cuBLAS computes is left out where there is none."""
     chosen = rung(number)
-    several = [{}, *({"step": step} for step in chosen.steps), *chosen.compared]
+    compared = chosen.compared() if callable(chosen.compared) else chosen.compared
+    several = [{}, *({"step": step} for step in chosen.steps), *compared]
     found = [variant(number, **options) for options in several]
     if any(each.library for each in found):
         from labkit.cuda import cublas
