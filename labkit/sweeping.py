@@ -402,7 +402,7 @@ def recorded_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
 
 
 def best(source: str | pd.DataFrame, layer: Layer, batch: int | None = None, number: int = 9) -> Variant:
-    """The fastest variant of a rung on a layer, of a sweep.
+    """The fastest variant of a rung on a layer, of a sweep; its sub-steps do not count.
 
     Parameters
     ----------
@@ -421,11 +421,12 @@ def best(source: str | pd.DataFrame, layer: Layer, batch: int | None = None, num
     """
     table = recorded_sweep(source) if isinstance(source, str) else source
     rows = table[(table["rung"] == number) & (table["layer"] == layer.name) & table["op_ms"].notna()]
+    rows = rows[~rows["options"].str.contains("step=")]
     rows = rows[rows["batch"] == (rows["batch"].max() if batch is None else batch)]
     if rows.empty:
         swept = ", ".join(table["layer"].unique())
         raise LabError(f"no swept time of rung {number} on {layer}, batch {batch or 'any'}; swept were {swept}")
-    return variant(number, **_options(rows.loc[rows["op_ms"].idxmin(), "options"]))
+    return variant(number, **_options(rows["options"].iloc[rows["op_ms"].argmin()]))
 
 
 @functools.cache

@@ -6,7 +6,7 @@
     python scripts/record_sweep.py --seconds 120   begin no new part after that time
 
 The finished points lie in the cache: an interrupted sweep goes on where it stopped. Three parts: outputs a
-thread, with blocks that fit the map; then blocks, at the best outputs; then the best of all at 10 000 images.
+thread, with blocks that fit the map; then blocks and channels, at the best outputs; then the best at 10 000 images.
 """
 
 import argparse
@@ -24,36 +24,47 @@ from labkit.sweeping import record_sweep
 
 LAYERS = (*labkit.LENET86, *labkit.LENET72)
 ROWS = (1, 2, 4, 6, 7, 8, 9, 10, 11, 14, 17, 20)
-MAPS = (1, 2, 4, 8)
+MAPS = (1, 2, 4, 6, 8)
 WIDTHS = (32, 64, 96, 128, 160, 192, 256, 320)  # of a block
-THREADS = 144  # about as many of them in a block of the first part
-FINALISTS = 4  # points of each layer that are measured at the largest batch, too
+THREADS = {1: 144, 3: 240}  # of a block in the first part, about: groups of maps -> threads
+CANDIDATES = 3  # pairs of rows and maps of each layer whose blocks are swept
+FINALISTS = 8  # points of each layer that are measured at the largest batch, too
 
 
 def outputs(layer) -> list:
-    """Rows and maps of a thread, in blocks of one size or nearly so, whose columns divide those of the map well."""
-    found = []
+    """Rows and maps of a thread, with one and with three groups of maps a block; widths that divide the columns well."""
+    found = {}
     for rows in ROWS:
         for maps in MAPS:
             if rows <= layer.Ho and maps <= layer.M:
                 columns = layer.Wo * tiles(layer.Ho, rows)
-                x = tiles(columns, max(1, round(columns / THREADS)))
-                found.append(labkit.variant(9, rows=rows, maps=maps, block=(x, 1), channels=min(4, layer.C)))
-    return found
+                for groups, threads in THREADS.items():
+                    y = min(groups, tiles(layer.M, maps))
+                    x = tiles(columns, max(1, round(columns * y / threads)))
+                    found[labkit.variant(9, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))] = None
+    return list(found)
 
 
-def blocks(layer, best) -> list:
-    """Blocks for the best outputs: some widths, and those that divide the map's columns; then channels."""
-    rows, maps = best.options["rows"], best.options["maps"]
-    columns = layer.Wo * tiles(layer.Ho, rows)
-    fitting = {tiles(columns, parts) for parts in range(1, columns // 64 + 1)}
-    sizes = [(x, y) for x in sorted({*WIDTHS, *(x for x in fitting if x <= max(WIDTHS))}) for y in (1, 2, 4)
-             if x * y <= 1024 and y <= tiles(layer.M, maps)]  # fmt: skip
-    found = [labkit.variant(9, rows=rows, maps=maps, block=size, channels=min(4, layer.C)) for size in sizes]
-    for channels in sorted({1, 2, layer.C} - {min(4, layer.C)}):
-        if channels < layer.C or layer.C > 4:
-            found.append(labkit.variant(9, **{**best.options, "channels": channels}))
-    return found
+def blocks(layer, swept) -> list:
+    """Blocks for the best pairs of rows and maps: some widths, and those that divide the map's columns; channels."""
+    found = {}
+    pairs = swept.sort_values("op_ms").drop_duplicates(["rows", "maps"])
+    for _, best in pairs.head(CANDIDATES).iterrows():
+        rows, maps = int(best["rows"]), int(best["maps"])
+        columns = layer.Wo * tiles(layer.Ho, rows)
+        fitting = {tiles(columns, parts) for parts in range(1, columns // 64 + 1)}
+        for x in sorted({*WIDTHS, *(x for x in fitting if x <= max(WIDTHS))}):
+            for y in (1, 2, 3, 4):
+                if x * y <= 512 and y <= tiles(layer.M, maps):
+                    found[labkit.variant(9, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))] = None
+    return list(found)
+
+
+def channels(layer, swept) -> list:
+    """Other channels at a time, for the best of all."""
+    best = labkit.best(swept, layer)
+    return [labkit.variant(9, **{**best.options, "channels": count})
+            for count in sorted({1, 2, 3, 4, 6, layer.C}) if count <= layer.C]  # fmt: skip
 
 
 def main() -> int:
@@ -80,20 +91,25 @@ def main() -> int:
         if not chosen.dry:
             record_sweep(table)
 
+    def of(layer):
+        swept = pd.concat(tables, ignore_index=True)
+        return swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()]
+
     for layer in LAYERS:
         part("outputs", outputs(layer), layer, chosen.batch)
     for layer in LAYERS:
-        part("blocks", blocks(layer, labkit.best(pd.concat(tables), layer)), layer, chosen.batch)
+        part("blocks", blocks(layer, of(layer)), layer, chosen.batch)
     for layer in LAYERS:
-        swept = pd.concat(tables)
-        rows = swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()].nsmallest(FINALISTS, "op_ms")
-        part("finalists", [labkit.best(rows.loc[rows["label"] == label], layer) for label in rows["label"].unique()],
-             layer, chosen.largest)  # fmt: skip
-    swept = pd.concat(tables)
+        if layer.C > 1:
+            part("channels", channels(layer, of(layer)), layer, chosen.batch)
     for layer in LAYERS:
-        rows = swept[swept["layer"] == layer.name]
-        for batch, each in rows[rows["op_ms"].notna()].groupby("batch"):
-            shown = each.nsmallest(6, "op_ms")[["options", "op_ms", "x_floor", "registers", "shared_bytes"]]
+        fastest = of(layer).drop_duplicates("label").nsmallest(FINALISTS, "op_ms")
+        finalists = [labkit.best(fastest[fastest["label"] == label], layer) for label in fastest["label"]]
+        part("finalists", finalists, layer, chosen.largest)
+
+    for layer in LAYERS:
+        for batch, rows in of(layer).drop_duplicates(["label", "batch"]).groupby("batch"):
+            shown = rows.nsmallest(6, "op_ms")[["options", "op_ms", "x_floor", "registers", "shared_bytes"]]
             print(f"\n{layer.name}, batch {batch}\n{shown.to_string(index=False)}")
     print(f"\n{time.perf_counter() - start:.1f} s in all")
     return 0
