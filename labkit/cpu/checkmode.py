@@ -8,8 +8,8 @@ ends its launch with an error whichever tools are on; the findings name the tool
 ``LABKIT_CHECK_OUT`` names a file that gets the same records as JSON lines, one a launch, as they come.
 
 The counts bear Nsight Compute's names where it has one, and mean the same as long as the GPU's compiler keeps the
-accesses as written. It may merge neighbouring loads into one wide load, and cannot tell an atomic whose result is
-unused (``red``) from one whose result is used (``atom``): here both are ``atom``.
+accesses as written. It may merge neighbouring loads into one wide load. An atomic operation on global memory is a
+reduction (``red``) if, once the compiler has optimized, nobody uses its result, and ``atom`` else.
 """
 
 import ctypes
@@ -114,7 +114,7 @@ class LaunchRecord:
         Metric name -> number.
     sites : list of dict
         One for each access of the source and kind of memory: ``file``, ``line``, ``space`` ("global", "shared",
-        "constant", "local"), ``op`` ("ld", "st", "atom"), ``size`` in bytes a lane, ``requests``, ``bytes``, and
+        "constant", "local"), ``op`` ("ld", "st", "atom", "red"), ``size`` in bytes a lane, ``requests``, ``bytes``, and
         ``sectors`` (global) or ``wavefronts`` and ``conflicts`` (shared, constant).
     findings : list of Finding
     buffers : list of dict
@@ -248,6 +248,10 @@ _METRICS = {
     "global atom": (
         "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
         "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
+    ),
+    "global red": (
+        "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum",
     ),
     "shared ld": ("smsp__inst_executed_op_shared_ld.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"),
     "shared st": ("smsp__inst_executed_op_shared_st.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum"),

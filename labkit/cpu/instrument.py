@@ -52,10 +52,10 @@ def _read(lines):
     block = piece = None
     assembler = False
 
-    def begin(falls):
+    def begin():
         nonlocal block, piece
         new = _Block(function)
-        if falls and block is not None and block.function == function:
+        if block is not None and block.function == function:
             block.next.append(new)
         blocks.append(new)
         block, piece = new, None
@@ -71,7 +71,7 @@ def _read(lines):
                 name = match[1]
                 if name in functions:
                     function = name.removesuffix(".cold")
-                begin(falls=True)
+                begin()
                 at[name] = block
             continue
         if line.startswith("\t."):
@@ -88,9 +88,12 @@ def _read(lines):
         elif jump := _JUMP.match(line):
             if not jump[2]:
                 block.next.append(jump[3])
-            begin(falls=jump[1] != "jmp")
+            if jump[1] == "jmp":
+                block = None  # until the next label
+            else:
+                begin()
         elif _END.match(line):
-            begin(falls=False)
+            block = None
         elif (call := _CALL.match(line)) and "TLSCALL" not in call[2]:  # which finds a thread-local variable, no more
             piece = None
             block.calls.append(call[2].removesuffix("@PLT"))

@@ -123,8 +123,8 @@ def test_lanes_meet_again_behind_an_inner_loop_of_unequal_length(launches):
 
 def test_atomics_are_counted_apart(launches):
     counts = launches[8][1]
-    assert counts["l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum"] == 1
-    assert counts["l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum"] == 16  # lanes of one address go one by one
+    assert counts["l1tex__t_requests_pipe_lsu_mem_global_op_red.sum"] == 1
+    assert counts["l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum"] == 16  # lanes of one address go one by one
     assert traffic(counts) == [0, 0, 0, 0]
 
 

@@ -310,11 +310,12 @@ static void resolve_converged(Block &b);
 
 #ifdef LABKIT_CHECK
 static void resume_parked(Block &b, Warp &w) {
-    if (!w.parked.head) return;
-    unsigned count = 0;
-    for (Fiber *f = w.parked.head; f; f = f->next) count++;
-    watch_resumed(&w - b.warps, count);
-    b.ready.take_all(w.parked);
+    Queue parked;
+    parked.take_all(w.parked);
+    while (parked.head) {
+        Fiber *fiber = parked.pop();
+        (watch_resumes(fiber->thread) ? b.ready : w.parked).push(fiber);
+    }
 }
 
 // A thread waits, or has ended: tell check mode, and let the lanes go on that waited for their warp's logs.

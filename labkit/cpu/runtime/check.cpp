@@ -672,6 +672,9 @@ bool play(const uint64_t *const *rows, uint32_t mask, unsigned leader, unsigned 
 
 // ---- A warp's logs --------------------------------------------------------------------------------------------------------
 
+// A lane far ahead of others waits until they have caught up.
+bool has_room(const Lane &lane) { return lane.next - lane.begin <= (ptrdiff_t)log_entries / 2; }
+
 // Match the logs of a warp's lanes. Where those in `more` are at the end of theirs it is not known yet what they do next:
 // what others have to wait for them with is kept.
 void match(unsigned warp, uint32_t more) {
@@ -730,14 +733,14 @@ void match(unsigned warp, uint32_t more) {
         left &= ~ended;
         stopped = (ended & more) != 0;
     }
-    bool crowded = false;
+    bool room = !state.parked[warp];
     for (unsigned l = 0; l < warp_size; l++) {
         size_t kept = left >> l & 1 ? lanes[l].next - rows[l] : 0;
         memmove(lanes[l].begin, rows[l], kept * sizeof *rows[l]);
         lanes[l].next = lanes[l].begin + kept;
-        crowded |= kept > log_entries / 2;
+        room |= state.parked[warp] >> l & 1 && has_room(lanes[l]);
     }
-    if (crowded) match(warp, 0);                     // they do not wait for each other for ever
+    if (!room) match(warp, 0);                       // they do not wait for each other for ever
 }
 
 void give_buffer(unsigned warp) {
@@ -938,7 +941,7 @@ unsigned dynamic_piece(uintptr_t at, Operation operation, unsigned size, bool ke
         a.operation = operation;
         a.size = size;
         a.keep = keep;
-        a.used = operation == atomic && !keep;
+        a.used = operation == atomic && !keep;       // of those that atomic.h makes it is known
         code.accesses.push_back(a);
         piece.count = 1;
     }
@@ -1059,6 +1062,27 @@ EXPORT void labkit_log_full(uint64_t **words) {
         labkit::follow(park_lane());
     }
 }
+// CUDA's atomic functions (atomic.h): begun, ended, and asked for the old value if anybody uses it.
+struct Old {
+    uint64_t value, place;
+};
+EXPORT Old labkit_atomic_begin(void *p, size_t bytes, bool reads, bool always_atom) {
+    uintptr_t at = (uintptr_t)FROM - state.text_begin;
+    if (reads) access<atomic, true, true>(p, bytes, FROM);
+    else access<atomic, true, false>(p, bytes, FROM);
+    Old old{0, 0};
+    memcpy(&old.value, p, bytes);
+    if (state.counts && at < state.text_bytes) {
+        old.place = state.code->pieces[dynamic_piece(at, atomic, bytes, true)].first;
+        if (always_atom) state.code->accesses[old.place].used = true;
+    }
+    return old;
+}
+EXPORT void labkit_atomic_end(void *p, uint64_t value, size_t bytes) { memcpy(p, &value, bytes); }
+EXPORT uint64_t labkit_atomic_result(uint64_t value, uint64_t place) {
+    if (place) state.code->accesses[place].used = true;
+    return value;
+}
 EXPORT void __tsan_init() {}
 EXPORT void __tsan_func_entry(void *) {}
 EXPORT void __tsan_func_exit() {}
@@ -1145,6 +1169,7 @@ static Code &code_of(WatchedModule &module) {
     }
     std::sort(code.places.begin(), code.places.end());
     if (code.pieces.empty()) code.pieces.emplace_back();
+    if (code.accesses.empty()) code.accesses.emplace_back();
     return code;
 }
 
@@ -1279,9 +1304,11 @@ void watch_match(unsigned warp, unsigned live) {
     match_warp(warp, live);
 }
 
-void watch_resumed(unsigned warp, unsigned lanes) {
-    state.waiting[warp] -= lanes;
-    state.parked[warp] = 0;
+bool watch_resumes(unsigned thread) {
+    if (!has_room(state.lanes[thread])) return false;
+    state.waiting[thread / warp_size]--;
+    state.parked[thread / warp_size] &= ~(1u << thread % warp_size);
+    return true;
 }
 
 void watch_meeting(unsigned warp, unsigned lanes, void *from) {
@@ -1427,7 +1454,7 @@ void watch_end(bool whole, const std::string &error) {
             if (!n.requests) continue;
             text += format("%s{\"pc\":%u,\"space\":\"%s\",\"op\":\"%s\",\"size\":%u,\"requests\":%zu,\"units\":%zu,"
                            "\"ideal\":%zu,\"bytes\":%zu}", first ? "" : ",", a.pc, spaces[space],
-                           operations[a.operation == atomic && !a.used ? 3 : a.operation], a.size, (size_t)n.requests,
+                           operations[a.operation == atomic && !a.used && space == global_space ? 3 : a.operation], a.size, (size_t)n.requests,
                            (size_t)n.units, (size_t)n.ideal, (size_t)n.bytes);
             first = false;
         }

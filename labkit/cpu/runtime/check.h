@@ -38,7 +38,7 @@ void watch_block(Index at, unsigned threads);
 void watch_thread(unsigned thread);                             // this thread runs now
 bool watch_stop(unsigned thread, unsigned live, bool barrier);  // it waits (or has ended); true: its whole warp does
 void watch_match(unsigned warp, unsigned live);                 // its logs, whoever else still runs
-void watch_resumed(unsigned warp, unsigned lanes);              // lanes that waited for that go on
+bool watch_resumes(unsigned thread);                            // it waited for that; true: it goes on
 void watch_barrier_released();
 // These lanes of a warp have met; what runs until watch_met() is done for all of them together, on behalf of the place
 // in the code with that return address.

@@ -11,8 +11,43 @@
 #include "sync.h"
 #include "vector_types.h"
 
+#ifdef LABKIT_CHECK
+// Check mode has one worker. An operation begins with a call that notes it and ends with the store; if anybody uses the
+// old value he gets it from a third one, which the compiler leaves out where nobody does: that makes it a reduction (red)
+// in place of an atomic operation (atom), for nvcc too.
+struct labkit_old {
+    unsigned long long value, place;
+};
+extern "C" LABKIT_API labkit_old labkit_atomic_begin(const void *address, size_t bytes, bool reads, bool always_atom);
+extern "C" LABKIT_API void labkit_atomic_end(void *address, unsigned long long value, size_t bytes);
+extern "C" LABKIT_API unsigned long long labkit_atomic_result(unsigned long long value, unsigned long long place)
+    __attribute__((const));
+#endif
+
 namespace labkit {
 
+#ifdef LABKIT_CHECK
+// Replaces *address by update(old) and returns the old value.
+template <class Word, class T, class Update>
+inline T atomic_update(T *address, Update update, bool reads = true, bool always_atom = false) {
+    static_assert(sizeof(Word) == sizeof(T), "a word must hold the value");
+    labkit_old old = labkit_atomic_begin(address, sizeof(T), reads, always_atom);
+    Word before = (Word)old.value, after;
+    T value, changed;
+    memcpy((void *)&value, &before, sizeof value);
+    changed = update(value);
+    memcpy(&after, (const void *)&changed, sizeof after);
+    labkit_atomic_end(address, after, sizeof(T));
+    before = (Word)labkit_atomic_result(old.value, old.place);
+    memcpy((void *)&value, &before, sizeof value);
+    return value;
+}
+
+template <int bytes> struct word_of;
+template <> struct word_of<2> { typedef uint16_t type; };
+template <> struct word_of<4> { typedef uint32_t type; };
+template <> struct word_of<8> { typedef uint64_t type; };
+#else
 // Replaces *address by update(old) in one step and returns the old value. Word: the unsigned integer of T's
 // size.
 template <class Word, class T, class Update> inline T atomic_update(T *address, Update update) {
@@ -27,6 +62,7 @@ template <class Word, class T, class Update> inline T atomic_update(T *address, 
     } while (!__atomic_compare_exchange_n(word, &old, fresh, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
     return value;
 }
+#endif
 
 }  // namespace labkit
 
@@ -36,20 +72,39 @@ template <class Word, class T, class Update> inline T atomic_update(T *address, 
     inline T name##_block parameters { __VA_ARGS__ }                                                  \
     inline T name##_system parameters { __VA_ARGS__ }
 
-#define LABKIT_ATOMIC_FETCH(T, name, operation)                                                       \
+#ifdef LABKIT_CHECK
+#define LABKIT_ATOMIC_FETCH(T, name, operation, sign)                                                 \
+    LABKIT_ATOMIC(T, name, (T *address, T value),                                                     \
+                  typedef labkit::word_of<sizeof(T)>::type Word;                                      \
+                  return labkit::atomic_update<Word>(                                                 \
+                      address, [=](T old) -> T { return (T)((Word)old sign (Word)value); });)
+#else
+#define LABKIT_ATOMIC_FETCH(T, name, operation, sign)                                                 \
     LABKIT_ATOMIC(T, name, (T *address, T value),                                                     \
                   return __atomic_fetch_##operation(address, value, __ATOMIC_RELAXED);)
+#endif
 #define LABKIT_ATOMIC_UPDATE(T, Word, name, expression)                                               \
     LABKIT_ATOMIC(T, name, (T *address, T value),                                                     \
                   return labkit::atomic_update<Word>(address, [=](T old) -> T { return expression; });)
 
 #define LABKIT_ATOMIC_INTEGER(T, Word)                                                                \
-    LABKIT_ATOMIC_FETCH(T, atomicAnd, and)                                                            \
-    LABKIT_ATOMIC_FETCH(T, atomicOr, or)                                                              \
-    LABKIT_ATOMIC_FETCH(T, atomicXor, xor)                                                            \
+    LABKIT_ATOMIC_FETCH(T, atomicAnd, and, &)                                                         \
+    LABKIT_ATOMIC_FETCH(T, atomicOr, or, |)                                                           \
+    LABKIT_ATOMIC_FETCH(T, atomicXor, xor, ^)                                                         \
     LABKIT_ATOMIC_UPDATE(T, Word, atomicMin, value < old ? value : old)                               \
     LABKIT_ATOMIC_UPDATE(T, Word, atomicMax, value > old ? value : old)
 
+#ifdef LABKIT_CHECK
+#define LABKIT_ATOMIC_EXCHANGE(T, Word)                                                               \
+    LABKIT_ATOMIC(T, atomicExch, (T *address, T value),                                               \
+                  labkit::maybe_yield();                                                              \
+                  return labkit::atomic_update<Word>(address, [=](T) { return value; }, false, true);)
+#define LABKIT_ATOMIC_CAS(T)                                                                          \
+    LABKIT_ATOMIC(T, atomicCAS, (T *address, T compare, T value),                                     \
+                  labkit::maybe_yield();                                                              \
+                  return labkit::atomic_update<labkit::word_of<sizeof(T)>::type>(                     \
+                      address, [=](T old) { return old == compare ? value : old; }, true, true);)
+#else
 #define LABKIT_ATOMIC_EXCHANGE(T, Word)                                                               \
     LABKIT_ATOMIC(T, atomicExch, (T *address, T value),                                               \
                   labkit::maybe_yield();                                                              \
@@ -63,16 +118,17 @@ template <class Word, class T, class Update> inline T atomic_update(T *address, 
                   __atomic_compare_exchange_n(address, &compare, value, false,                        \
                                               __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                    \
                   return compare;)
+#endif
 
-LABKIT_ATOMIC_FETCH(int, atomicAdd, add)
-LABKIT_ATOMIC_FETCH(unsigned int, atomicAdd, add)
-LABKIT_ATOMIC_FETCH(unsigned long long, atomicAdd, add)
+LABKIT_ATOMIC_FETCH(int, atomicAdd, add, +)
+LABKIT_ATOMIC_FETCH(unsigned int, atomicAdd, add, +)
+LABKIT_ATOMIC_FETCH(unsigned long long, atomicAdd, add, +)
 LABKIT_ATOMIC_UPDATE(float, uint32_t, atomicAdd, old + value)
 LABKIT_ATOMIC_UPDATE(double, uint64_t, atomicAdd, old + value)
 LABKIT_ATOMIC_UPDATE(__half, uint16_t, atomicAdd, __hadd(old, value))
 LABKIT_ATOMIC_UPDATE(__half2, uint32_t, atomicAdd, __hadd2(old, value))
-LABKIT_ATOMIC_FETCH(int, atomicSub, sub)
-LABKIT_ATOMIC_FETCH(unsigned int, atomicSub, sub)
+LABKIT_ATOMIC_FETCH(int, atomicSub, sub, -)
+LABKIT_ATOMIC_FETCH(unsigned int, atomicSub, sub, -)
 
 LABKIT_ATOMIC_INTEGER(int, uint32_t)
 LABKIT_ATOMIC_INTEGER(unsigned int, uint32_t)
