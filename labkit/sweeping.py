@@ -31,7 +31,7 @@ from labkit.checker import check
 from labkit.devices import device, slug
 from labkit.errors import LabError
 from labkit.ladder import Variant, rung, variant
-from labkit.layers import Layer
+from labkit.layers import PRESETS, Layer
 from labkit.layers import layer as layer_named
 from labkit.paths import cache_dir, data_dir
 from labkit.results import one_of, options_text
@@ -396,7 +396,10 @@ def recorded_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
         If there are none, or several devices go by that name.
     """
     path = one_of(Path(folder) if folder else sweeps_dir(), name)
-    frame = _table(pd.read_csv(path, keep_default_na=False, na_values=[""]).to_dict("records"))
+    order = [each.name for preset in PRESETS.values() for each in preset]
+    rows = pd.read_csv(path, keep_default_na=False, na_values=[""])
+    rows = rows.sort_values("layer", key=lambda names: names.map(order.index), kind="stable")
+    frame = _table(rows.to_dict("records"))
     frame.attrs["note"] = f"{frame['device'].iloc[0]}, {frame['date'].max()}."
     return frame
 

@@ -32,7 +32,7 @@ FINALISTS = 8  # points of each layer that are measured at the largest batch, to
 
 
 def outputs(layer) -> list:
-    """Rows and maps of a thread, with one and with three groups of maps a block; widths that divide the columns well."""
+    """Rows and maps of a thread, with one and with three groups of maps a block; widths that divide the columns."""
     found = {}
     for rows in ROWS:
         for maps in MAPS:

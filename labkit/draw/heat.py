@@ -98,9 +98,10 @@ class _Panel:
         ax = page.axes(left, top + 24, left + width, top + 24 + 18 + _STEP * len(self.lines))
         ax.set(xlim=(left, left + width), ylim=(18 + _STEP * len(self.lines), 0))
         ax.axis("off")
+        size = self._size(page, map(str, self.columns), cell)
         for i, column in enumerate(self.columns):
-            size = SMALL * min(1, 0.92 * cell / page.text_width(str(column), SMALL))
             page.text(names + (i + 0.5) * cell, top + 36, str(column), ha="center", size=size, color=MUTED)
+        size = self._size(page, (_short(value) for _, value in self.cells.values()), cell)
         for j, line in enumerate(self.lines):
             y = 18 + j * _STEP
             page.text(names - 8, top + 24 + y + _STEP / 2 + 4, str(line), ha="right", size=SMALL)
@@ -113,19 +114,23 @@ class _Panel:
                 op_ms, value = self.cells[column, line]
                 strength = 1 - min(math.log(op_ms / self.best) / _FADE, 1)
                 rect(ax, *box, _blend(HAIR, BLUE, strength))
-                text = "–" if value != value else _short(value)
-                size = SMALL * min(1, 0.86 * cell / page.text_width(text, SMALL))
-                page.text(box[0] + box[2] / 2, top + 24 + y + _STEP / 2 + 4, text, ha="center", size=size,
+                page.text(box[0] + box[2] / 2, top + 24 + y + _STEP / 2 + 4, _short(value), ha="center", size=size,
                           color=PAPER if strength > 0.78 else INK)  # fmt: skip
                 if (column, line) == self.best_cell:
                     rect(ax, *box, "none", edge=ORANGE, lw=2.5, zorder=3)
+
+    @staticmethod
+    def _size(page, texts, width):
+        """The size at which all of them fit into cells of that width."""
+        widest = max((page.text_width(each, SMALL) for each in texts), default=1)
+        return SMALL * min(1, 0.86 * width / widest)
 
     def words(self):
         if self.best_cell is None:
             return f"{self.layer}: nothing runs."
         column, line = self.best_cell
         at = {cell: value for cell, (_, value) in self.cells.items()}
-        cells = ", ".join(f"{self.y} {b} {self.x} {a}: {_short(v) if v == v else '–'}" for (a, b), v in at.items())
+        cells = ", ".join(f"{self.y} {b} {self.x} {a}: {_short(v)}" for (a, b), v in at.items())
         return f"{self.layer}, fastest at {self.y} {line}, {self.x} {column}. {cells}."
 
 
@@ -143,6 +148,8 @@ def _number(text):
 
 
 def _short(value):
+    if value != value:
+        return "–"
     if isinstance(value, str) or float(value).is_integer():
         return str(value) if isinstance(value, str) else f"{value:.0f}"
     return f"{value:.3g}"
