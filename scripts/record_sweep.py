@@ -23,7 +23,7 @@ from labkit.rungs import tiles
 from labkit.sweeping import record_sweep
 
 LAYERS = (*labkit.LENET86, *labkit.LENET72)
-ROWS = (1, 2, 4, 6, 7, 8, 9, 10, 11, 14, 17, 20)
+ROWS = (1, 2, 4, 6, 7, 8, 9, 10, 11, 14, 17, 20, 32)
 MAPS = (1, 2, 4, 6, 8)
 WIDTHS = (32, 64, 96, 128, 160, 192, 256, 320)  # of a block
 THREADS = {1: 144, 3: 240}  # of a block in the first part, about: groups of maps -> threads
