@@ -12,6 +12,7 @@ why, and by how much.
 """
 
 import argparse
+import hashlib
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -54,8 +55,10 @@ TEXTBOOK = (
     ("gemm", (8, 8), (16, 16, 1), 128),
     ("wmma", (16, 1), (32, 1, 1), 16),
 )
-NETWORK = ("00 network", "lenet86, 07 fp16", 12)  # program, shape, launches
-KEYS = ["program", "shape", "kernel"]
+NETWORK = ("00 network", "lenet86, 07 fp16")
+NETWORK_LAUNCHES = 12
+SHOWN = ["program", "shape", "kernel"]
+KEYS = ["program", "shape", "source", "kernel"]  # source: a digest of what is compiled
 # The least wavefronts of one instruction, by its bytes a lane: as many as if its lanes read the same words.
 LEAST = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}
 GROUPS = {"Global memory": ("global",), "Atomics": ("atomic", "reduction"), "Shared memory": ("shared",)}
@@ -77,12 +80,18 @@ def ladder():
 
 
 def programs():
-    """What is launched, in order: (program, shape, launches)."""
+    """What is launched, in order: (program, shape, source, launches)."""
     for variant, layer in ladder():
-        yield variant.label, layer.name, len(variant.launches(layer, BATCH))
-    yield NETWORK
+        yield variant.label, layer.name, _digest(variant, layer), len(variant.launches(layer, BATCH))
+    yield *NETWORK, _digest(labkit.variant(7), labkit.LENET86[0]), NETWORK_LAUNCHES
     for name, *_ in TEXTBOOK:
-        yield "textbook", name, 1
+        yield "textbook", name, _digest(), 1
+
+
+def _digest(variant=None, layer=None) -> str:
+    """Of the source and the compile-time parameters: counters of another source are not this one's."""
+    text = f"{variant.source}{variant.defines(layer)}" if variant else TEXTBOOK_SOURCE.read_text()
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def launch() -> None:
@@ -124,7 +133,7 @@ def count(engine: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     owners = [owner for *owner, launches in programs() for _ in range(launches)]
     if len(owners) != len(found.table):
         raise LabError(f"{len(owners)} launches were expected and {len(found.table)} counted. {found.note}")
-    table = pd.DataFrame(owners, columns=KEYS[:2])
+    table = pd.DataFrame(owners, columns=KEYS[:3])
     table["kernel"] = found.table["kernel"]
     for name, metric in nsight.COUNTED.items():
         if metric in found.table:
@@ -137,13 +146,13 @@ def count(engine: str) -> tuple[pd.DataFrame, pd.DataFrame]:
 def instructions() -> pd.DataFrame:
     """The loads and stores of all kernels in nvcc's machine code: `compiled.disassemble`, behind program and shape."""
     jobs = [(variant.label, layer.name, variant, layer) for variant, layer in ladder()]
-    jobs.append((*NETWORK[:2], labkit.variant(7), labkit.LENET86[0]))
+    jobs.append((*NETWORK, labkit.variant(7), labkit.LENET86[0]))
     with ThreadPoolExecutor() as pool:
-        tables = list(pool.map(lambda job: compiled.memory_instructions(job[2], job[3], ARCH), jobs))
-    parts = [table.assign(program=program, shape=shape)
-             for (program, shape, *_), table in zip(jobs, tables, strict=True)]  # fmt: skip
+        tables = list(pool.map(lambda job: compiled.memory_instructions(*job[2:], ARCH), jobs))
+    parts = [table.assign(program=program, shape=shape, source=_digest(*job))
+             for (program, shape, *job), table in zip(jobs, tables, strict=True)]  # fmt: skip
     textbook = compiled.disassemble(TEXTBOOK_SOURCE.read_text(), "textbook.cu", arch=ARCH)
-    parts.append(textbook.assign(program="textbook", shape=textbook["kernel"]))
+    parts.append(textbook.assign(program="textbook", shape=textbook["kernel"], source=_digest()))
     table = pd.concat(parts, ignore_index=True)
     rest = ["line", "instruction", "space", "op", "bytes", "predicated", "count"]
     return table.assign(compiler=f"{compiled.nvcc_version()}, {ARCH}")[["compiler", *KEYS, *rest]]
@@ -157,10 +166,13 @@ def compare(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     Raises
     ------
     LabError
-        If the two are not of the same launches.
+        If the two are not of the same launches, or those of sources that have changed.
     """
-    if ours[KEYS].to_numpy().tolist() != theirs[KEYS].to_numpy().tolist():
-        raise LabError("the recorded counters are of other launches: record them again with --record")
+    mine, others = (list(map(tuple, table[KEYS].to_numpy())) for table in (ours, theirs))
+    if mine != others:
+        changed = dict.fromkeys(f"{a[0]}, {a[1]}" for a, b in zip(mine, others, strict=False) if a != b)
+        raise LabError("the recorded counters are of other launches or other sources: record them again with --record. "
+                       f"{'; '.join(changed) or 'There are more now, or fewer'}")  # fmt: skip
     rows = []
     for (number, a), (_, b) in zip(ours.iterrows(), theirs.iterrows(), strict=True):
         for name in nsight.COUNTED:
@@ -182,11 +194,11 @@ class Code:
         self.sites = sites[sites["space"] == "shared"]
         self.code = instructions[instructions["space"] == "shared"]
 
-    def lines(self, launch: int, keys: tuple, op: str) -> list[dict]:
+    def lines(self, launch: int, keys: list, op: str) -> list[dict]:
         """Each line that loads ("ld") or stores ("st"): its number, what the engine counted, nvcc's instructions with
         how often a warp executes them, and whether they are as written."""
         mine = self.sites[(self.sites["launch"] == launch) & (self.sites["op"] == op)]
-        code = self.code[(self.code[KEYS] == list(keys)).all(axis=1) & (self.code["op"] == op)]
+        code = self.code[(self.code[KEYS] == keys).all(axis=1) & (self.code["op"] == op)]
         found = []
         for line, rows in mine.groupby("line"):
             made = code[code["line"] == line]
@@ -204,7 +216,7 @@ class Code:
         """Of a row of `compare`: kept (nvcc's accesses are as written), expected (what they make of the count, of
         wavefronts the least; NaN where nothing follows), why the two differ ("" where that does not explain it)."""
         _, op, unit = row.counter.split("_")
-        lines = self.lines(row.launch, (row.program, row.shape, row.kernel), op[:2].replace("lo", "ld"))
+        lines = self.lines(row.launch, [getattr(row, key) for key in KEYS], {"load": "ld", "store": "st"}[op])
         joined = [line for line in lines if not line["kept"]]
         predicated = [line for line in lines if line["made"]["predicated"].any()]
         if not joined:
@@ -285,7 +297,7 @@ def report(table: pd.DataFrame, device: str, date: str, compiler: str) -> str:
         for _, launch in rows.groupby("launch"):
             cells = {row.counter: f"{row.counted:,.0f}" + (f" / {row.ncu:,.0f}" if row.error else "")
                      for row in launch.itertuples()}  # fmt: skip
-            text.append("| " + " | ".join([*launch[KEYS].iloc[0], *(cells.get(name, "0") for name in names)]) + " |\n")
+            text.append("| " + " | ".join([*launch[SHOWN].iloc[0], *(cells.get(name, "0") for name in names)]) + " |\n")
     return "".join(text)
 
 

@@ -48,9 +48,10 @@ extern "C" __global__ void reduction(const float *x, float *y, int n) {
   __shared__ float sum[256];
   int i = threadIdx.x;
   sum[i] = x[blockIdx.x * 256 + i];
+  __syncthreads();
   for (int half = 128; half > 0; half /= 2) {
-    __syncthreads();
     if (i < half) sum[i] += sum[i + half];
+    __syncthreads();
   }
   if (i == 0) y[blockIdx.x] = sum[0];
 }

@@ -12,7 +12,7 @@ SPEC = importlib.util.spec_from_file_location("compare_counters", PATH)
 script = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(script)
 
-OWNER = {"program": "05 unroll gemm", "shape": "lenet86 layer 1", "kernel": "gemm"}
+OWNER = {"program": "05 unroll gemm", "shape": "lenet86 layer 1", "source": "12345678", "kernel": "gemm"}
 INSTRUCTIONS = pd.DataFrame([
     {**OWNER, "line": line, "instruction": name, "space": "shared", "op": op, "bytes": size, "predicated": False,
      "count": count}
@@ -72,8 +72,8 @@ def test_the_report_counts_what_agrees_and_names_what_does_not():
 
 
 def test_other_launches_are_refused():
-    ours, theirs = (pd.DataFrame([{**OWNER, "kernel": name, "global_load_sectors": 1}]) for name in ("a", "b"))
-    with pytest.raises(script.LabError, match="other launches"):
+    ours, theirs = (pd.DataFrame([{**OWNER, "source": text, "global_load_sectors": 1}]) for text in ("a", "b"))
+    with pytest.raises(script.LabError, match=r"other sources.*05 unroll gemm, lenet86 layer 1"):
         script.compare(ours, theirs)
 
 
