@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -166,16 +167,20 @@ def check(
     LabError
         If the variant refuses every shape.
     """
-    rows, refused = [], []
+    from labkit.cuda import driver
+
+    shapes, refused = {}, []
     for index, shape in enumerate(layers):
         layer, batch = shape if isinstance(shape, tuple) else (shape, 3)
         try:
             variant.supports(layer)
+            shapes[index] = layer, batch
         except LabError as refusal:
             refused.append(f"{layer}: {refusal}")
-            continue
-        rng = np.random.default_rng([seed, index])
-        rows.append(_check_shape(variant, layer, batch, rng))
+    with suppress(driver.CompileError):  # its plan will say so
+        variant.precompile(*(layer for layer, _ in shapes.values()))
+    rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
+            for index, (layer, batch) in shapes.items()]  # fmt: skip
     if not rows:
         first = refused[0] if refused else "none was given"
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first}")

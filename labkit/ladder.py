@@ -17,9 +17,11 @@ import functools
 import hashlib
 import inspect
 import json
+import os
 import re
 import textwrap
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -222,17 +224,27 @@ class Variant:
         """
         return _module(self, self.defines(layer))
 
-    def precompile(self, layer: Layer) -> None:
-        """Compile for `layer` into the engine's cache on disk; `module` finds it there.
+    def precompile(self, *layers: Layer) -> None:
+        """Compile for `layers` into the engine's cache on disk, side by side; `module` finds them there.
 
         Compilers are slow and machines have many cores: any number of threads may do this at once.
+
+        Raises
+        ------
+        labkit.cuda.driver.CompileError
+            As `module` does.
         """
         from labkit.cuda import compiler
         from labkit.devices import device
 
         capability = device().compute_capability
         arch = "sm_{}{}".format(*capability) if capability else None
-        compiler.compile(**_compiler_arguments(self, self.defines(layer)), arch=arch)
+        defines = {tuple(each.items()): each for each in map(self.defines, layers) if _key(self, each) not in _modules}
+        with ThreadPoolExecutor(min(len(defines), os.cpu_count()) or 1) as pool:
+            jobs = [pool.submit(compiler.compile, **_compiler_arguments(self, each), arch=arch)
+                    for each in defines.values()]  # fmt: skip
+        for job in jobs:
+            job.result()
 
     def plan(self, layer: Layer, batch: int, x=None, y=None, k=None) -> Plan:
         """Make it ready for `batch` images of `layer`; see `Plan`."""
@@ -368,8 +380,12 @@ _modules: dict = {}
 _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it
 
 
+def _key(variant: Variant, defines: dict[str, int]) -> tuple:
+    return variant.source, variant.path, tuple(defines.items())
+
+
 def _module(variant: Variant, defines: dict[str, int]):
-    key = (variant.source, variant.path, tuple(defines.items()))
+    key = _key(variant, defines)
     if key not in _modules:
         from labkit.cuda import ensure_context
         from labkit.cuda.compiler import SourceModule

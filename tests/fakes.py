@@ -38,6 +38,9 @@ class FakeVariant:
         if self.refuses(layer):
             raise LabError(f"no room for {layer.name}")
 
+    def precompile(self, *layers):
+        """There is nothing to compile."""
+
     def plan(self, layer, batch, x=None, y=None):
         self.plans += 1
         return FakePlan(self, layer, batch, y)
