@@ -127,7 +127,7 @@ def _warps_option(name, value):
     return int(value)
 
 
-def _count_option(name, value):
+def _size_option(name, value):
     """A number of things; None leaves the choice to the lab."""
     if value is not None and not _positive(value):
         raise LabError(f"{name}={value!r}: {name} are a positive integer, or None for the lab's choice")
@@ -518,10 +518,10 @@ LADDER = (
             ),
         ),
         options={
-            "rows": Option(None, "outputs below each other that a thread computes; at most Ho", _count_option),
-            "maps": Option(None, "output maps that a thread computes", _count_option),
+            "rows": Option(None, "outputs below each other that a thread computes; at most Ho", _size_option),
+            "maps": Option(None, "output maps that a thread computes", _size_option),
             "block": Option(None, "threads of a block (x, y): columns of outputs, groups of maps", _block_option),
-            "channels": Option(None, "input channels whose masks are in shared memory at a time", _count_option),
+            "channels": Option(None, "input channels whose masks are in shared memory at a time", _size_option),
         },
         defines=lambda s: {
             "FIXED_K": s.K, "FIXED_H": s.H, "FIXED_W": s.W, "ROWS": _tuned(s).rows, "MAPS": _tuned(s).maps,

@@ -336,7 +336,7 @@ class _Kept:
 def _table(rows: list[dict]) -> pd.DataFrame:
     """Rows as a table, with a column for each option."""
     frame = pd.DataFrame(rows).reindex(columns=COLUMNS)
-    frame["reason"] = frame["reason"].fillna("")
+    frame["reason"] = frame["reason"].astype(object).fillna("")
     options = [_options(text) for text in frame["options"].fillna("")]
     for name in dict.fromkeys(name for each in options for name in each):
         values = [each.get(name) for each in options]

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import labkit
-from labkit import LENET86, LabError, Layer, sweep, sweeping, variant
+from labkit import LENET72, LENET86, LabError, Layer, sweep, sweeping, variant
 
 SMALL = Layer("small", 2, 14, 17, 5, 3)
 GRID = {"rung": 9, "rows": (1, 3, 5), "maps": (1, 2), "block": [(16, 1)], "channels": 1}
@@ -309,7 +309,7 @@ def test_the_best_of_a_sweep(path):
     larger = table.assign(batch=5, op_ms=[1, 2, 3, 4, 5, 6])
     assert labkit.best(pd.concat([table, larger], ignore_index=True), SMALL).options["rows"] == 1
     assert labkit.best(pd.concat([table, larger], ignore_index=True), SMALL, batch=2).options["rows"] == 3
-    with pytest.raises(LabError, match="no swept time of rung 4 on small: .*, batch any; swept were small"):
+    with pytest.raises(LabError, match=r"no swept time of rung 4 on small: .*, batch any; swept were small"):
         labkit.best(table, SMALL, number=4)
 
 
@@ -322,3 +322,55 @@ def test_best_at_the_largest_batch_ignores_rows_without_a_time(path):
 def test_unknown_recorded_sweep(tmp_path):
     with pytest.raises(LabError, match="0 recorded devices go by the name 'H900'"):
         sweeping.recorded_sweep("H900", tmp_path)
+
+
+# ------------------------------------------------------------------------------------------- the sizes of rung 09
+LAYERS = (*LENET86, *LENET72)
+OTHER = Layer("never swept", 3, 20, 31, 9, 5)
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=str)
+def test_the_default_sizes_are_the_best_on_record(layer):
+    best = labkit.best("H200", layer)
+    assert None not in [value for name, value in best.options.items() if name != "step"]
+    assert variant(9).defines(layer) == best.defines(layer)
+    assert variant(9).launches(layer, 5) == best.launches(layer, 5)
+    assert best in labkit.variants(9)
+
+
+def test_sizes_of_a_layer_that_was_not_swept():
+    assert variant(9).defines(OTHER) == {
+        "FIXED_K": 5, "FIXED_H": 20, "FIXED_W": 31, "ROWS": 8, "MAPS": 4, "THREADS": 54, "GROUPS": 3, "CHANNELS": 3,
+    }  # fmt: skip
+    one = variant(9).defines(Layer("one", 1, 1, 1, 1, 1))
+    assert (one["ROWS"], one["MAPS"], one["THREADS"], one["GROUPS"], one["CHANNELS"]) == (1, 1, 1, 1, 1)
+
+
+def test_a_chosen_size_wins_and_the_others_stay():
+    best = labkit.best("H200", LENET86[0]).defines(LENET86[0])
+    assert variant(9, maps=3).defines(LENET86[0]) == {**best, "MAPS": 3}
+    assert variant(9, rows=1000).defines(OTHER)["ROWS"] == OTHER.Ho
+
+
+@pytest.mark.parametrize("options", [{"rows": 0}, {"maps": -1}, {"channels": 2.5}, {"rows": "4"}, {"maps": True}])
+def test_sizes_that_are_none(options):
+    (name,) = options
+    with pytest.raises(LabError, match=rf"{name}=.*: {name} are a positive integer"):
+        variant(9, **options)
+
+
+def test_masks_of_too_many_channels_do_not_fit_into_shared_memory():
+    with pytest.raises(LabError, match=r"50,176 bytes of shared memory a block .* limit is 49,152"):
+        variant(9, maps=8, block=(32, 4), channels=8).supports(LENET86[1])
+
+
+def test_the_recorded_sweep_has_every_layer_and_only_what_this_kernel_can_do():
+    table = labkit.recorded_sweep("H200")
+    assert list(table["layer"].unique()) == [layer.name for layer in LAYERS]
+    assert (table["op_ms"].notna() | (table["reason"] != "")).all()
+    for layer in LAYERS:
+        rows = table[table["layer"] == layer.name]
+        assert {1000, 10_000} <= set(rows["batch"])
+        for text in rows["options"]:
+            variant(9, **sweeping._options(text)).launches(layer, 2)
+        assert (rows["x_floor"].dropna() > 1).all()
