@@ -292,7 +292,8 @@ class Pipeline:
     def issue(self, marks=None) -> None:
         """Put the steps of all chunks into the streams, and wait for none of them.
 
-        `marks`: for each step two events, which note when the stream comes to it and when it is done.
+        `marks`: for each step two events, which note when the stream comes to it
+        and when it is done.
         """
         htod, dtoh = self._driver.memcpy_htod_async, self._driver.memcpy_dtoh_async
         ends = [0, *itertools.accumulate(self.chunks)]
