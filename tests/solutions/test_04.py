@@ -5,7 +5,7 @@ import pytest
 import labkit
 from labkit import LENET72, LENET86, variant
 
-PADDED, WIDE = "04 tiling, 04a_no_conflicts.cu", "04 tiling, 04b_wide_loads.cu"
+PADDED = "04 tiling, 04a_no_conflicts.cu"
 
 
 def solved(exercise, **options):
@@ -27,21 +27,9 @@ def test_distant_rows_have_no_conflicts_at_any_tile(tile):
     assert profile.value("wavefronts_a_shared_load") <= 1.05
 
 
-def test_wide_loads_are_a_quarter():
-    layer = LENET72[0]
-    profile = labkit.profile([4, solved("04b")], layer)
-    assert profile.ratio("global_load_requests", WIDE, "04 tiling") <= 1 / 4
-    assert profile.ratio("global_load_sectors", WIDE, "04 tiling") == 1
-    assert labkit.diff(4, solved("04b")).changed_lines <= 11
-
-
-def test_rows_that_are_no_multiple_of_four_are_loaded_one_by_one():
-    profile = labkit.profile([4, solved("04b")], LENET72[1])
-    assert LENET72[1].W % 4
-    assert profile.ratio("global_load_requests", WIDE, "04 tiling") == 1
-
-
-@pytest.mark.parametrize("tile", [6, 8])
-def test_wide_loads_at_other_tiles(tile):
-    """Tiles that begin at multiples of four, and tiles that do not."""
-    labkit.check(solved("04b", tile=tile), [(labkit.Layer("rows of twenty", 2, 19, 20, 3, 7), 2)])
+def test_the_findings_put_together():
+    step, together = variant(4, step="weights"), solved("04b", step="weights")
+    profile = labkit.profile([step, together], LENET86[1])
+    assert profile.ratio("shared_load_wavefronts", together.label, step.label) <= 0.6
+    assert labkit.diff(step, together).changed_lines <= 12
+    labkit.check(together)

@@ -1,0 +1,58 @@
+// 04b together: several maps a tile, their weights in shared memory, no sums in vain, no conflicts.
+//
+// The step weights, with two changes. Threads without an output load for the others and skip the sum: the
+// guard stands before the sum, the barriers outside of it. Rows of the tile lie TILE + 32 words apart, as
+// in 04a.
+
+#ifndef MAPS
+#define MAPS 1    // in the place of the rung itself a block has one map; of the step weights, four
+#endif
+
+extern "C" __global__
+void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
+          int B, int C, int H, int W, int M, int)
+{
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
+    constexpr int SIDE = TILE + K - 1;                      // the tile with its halo
+    __shared__ float tile[SIDE][TILE + 32];                 // bank of a thread: its number, modulo 32
+    __shared__ __align__(16) float weights[K * K][MAPS];
+    const int Ho = H - K + 1, Wo = W - K + 1;
+
+    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
+    const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
+    const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
+    const int m = blockIdx.y * MAPS;                        // the first of my maps
+    const int b = blockIdx.z;
+
+    // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
+    x += (size_t)b * C * H * W;
+    y += ((size_t)b * M + m) * Ho * Wo;
+
+    float sum[MAPS] = {};
+    for (int c = 0; c < C; ++c) {
+        // The halo is wider than the block: each thread loads its own input and those TILE further on.
+        for (int i = threadIdx.y; i < SIDE; i += TILE)
+            for (int j = threadIdx.x; j < SIDE; j += TILE) {
+                const int row = h - threadIdx.y + i, column = w - threadIdx.x + j;
+                tile[i][j] = row < H && column < W ? x[(c * H + row) * W + column] : 0;
+            }
+        for (int i = threadIdx.y * TILE + threadIdx.x; i < MAPS * K * K; i += TILE * TILE) {
+            const int n = i / (K * K), pq = i % (K * K);    // in the order of k, which is read along its rows
+            weights[pq][n] = k[(min(m + n, M - 1) * C + c) * K * K + pq];
+        }
+        __syncthreads();                                    // tile and weights are complete
+        if (h < Ho && w < Wo)                               // no output, no sum
+            #pragma unroll
+            for (int p = 0; p < K; ++p)
+                #pragma unroll
+                for (int q = 0; q < K; ++q)
+                    #pragma unroll
+                    for (int n = 0; n < MAPS; ++n)
+                        sum[n] += tile[threadIdx.y + p][threadIdx.x + q] * weights[p * K + q][n];
+        __syncthreads();                                    // nobody reads them any more: next channel
+    }
+    for (int n = 0; n < MAPS; ++n)
+        if (h < Ho && w < Wo && m + n < M)                  // the last tiles stick out of the map
+            y[(n * Ho + h) * Wo + w] = sum[n];
+}
