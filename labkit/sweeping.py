@@ -334,14 +334,19 @@ class _Kept:
 
 # ----------------------------------------------------------------------------------------------------------- tables
 def _table(rows: list[dict]) -> pd.DataFrame:
-    """Rows as a table, with a column for each option."""
+    """Rows as a table of a sweep."""
     frame = pd.DataFrame(rows).reindex(columns=COLUMNS)
     frame["reason"] = frame["reason"].astype(object).fillna("")
-    options = [_options(text) for text in frame["options"].fillna("")]
-    for name in dict.fromkeys(name for each in options for name in each):
-        values = [each.get(name) for each in options]
-        frame[name] = pd.array([_plain(v) if isinstance(v, tuple) else v for v in values], dtype=object)
-        frame[name] = frame[name].infer_objects()
+    return with_options(frame)
+
+
+def with_options(frame: pd.DataFrame) -> pd.DataFrame:
+    """A column for each option that the column "options" names: of sweeps, and of recorded results for a heat map."""
+    frame = frame.copy()
+    chosen = [_options(text) for text in frame["options"].astype(object).fillna("")]
+    for name in dict.fromkeys(name for each in chosen for name in each):
+        values = [_plain(each[name]) if isinstance(each.get(name), tuple) else each.get(name) for each in chosen]
+        frame[name] = pd.Series(values, frame.index, dtype=object).infer_objects()
     return frame
 
 
