@@ -6,8 +6,11 @@ import pandas as pd
 
 from labkit.layers import PRESETS
 from labkit.results import Recorded, library
+from labkit.rungs import LADDER
 
 NETWORKS = ("lenet86", "lenet72")
+STREAMS = 10  # no kernel of its own: it is about the layer time
+_KERNELS = [each.number for each in LADDER]
 
 
 def rows(results: Recorded) -> pd.DataFrame:
@@ -26,7 +29,8 @@ def rows(results: Recorded) -> pd.DataFrame:
     """
     batch = int(results.table["batch"].max())
     order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
-    ladder = pd.concat([results.ladder(99, network, batch) for network in NETWORKS])
+    ladder = pd.concat([results.ladder(max(_KERNELS), network, batch) for network in NETWORKS])
+    ladder = ladder[ladder["rung"].isin(_KERNELS)]
     best = [library(network, batch, dtype) for dtype in ("float32", "float16") for network in NETWORKS]
     every = pd.concat([ladder, *best], ignore_index=True)
     every = every[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_floor", "device"]]
@@ -46,12 +50,33 @@ def cells(results: Recorded) -> pd.DataFrame:
     return table.reindex(index=every["shown"].unique(), columns=every["layer"].unique()).fillna("–")
 
 
+def layer_times(results: Recorded) -> pd.DataFrame:
+    """The layer time from host memory back to host memory, before and with streams, as it is read: a column a layer,
+    milliseconds and times over the link's floor; indexed by label. The same kernel is inside both."""
+    from labkit.draw.words import ms, times
+
+    batch = int(results.table["batch"].max())
+    table = {}
+    for layer in (layer for name in NETWORKS for layer in PRESETS[name]):
+        floor = layer.link_floor_ms(batch, device=results.device)
+        streams = results.select(layer=layer, batch=batch, rung=STREAMS).iloc[0]
+        inside = streams["options"].split(";")[0]
+        before = results.value("layer_ms", layer=layer, batch=batch, label=inside)
+        table[layer.name] = {
+            "without streams": f"{ms(before)} · {times(before / floor)}",
+            streams["label"]: f"{ms(streams['layer_ms'])} · {times(streams['layer_ms'] / floor)}",
+            "the link's floor": ms(floor),
+        }
+    return pd.DataFrame(table)
+
+
 def caption(results: Recorded) -> str:
     """What the table shows, measured where and when."""
     batch = int(results.table["batch"].max())
     return (
         f"Op time and op time over floor, {batch:,} images, {results.device}, {results.date}. The floor is the time "
-        "that the layer must take there, of the same precision."
+        "that the layer must take there, of the same precision. Layer time is that from host memory back to host "
+        "memory, in page-locked memory with streams and in ordinary memory without, over the floor of the link."
     )
 
 
@@ -64,6 +89,7 @@ def markdown(results: Recorded) -> str:
     for label, line in table.iterrows():
         shown = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
         lines.append(f"| {label} | {' | '.join(shown)} |")
+    lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in layer_times(results).iterrows()]
     return "\n".join([caption(results), "", *lines])
 
 
@@ -71,7 +97,8 @@ def html(results: Recorded) -> str:
     """The table for the report's first page."""
     from labkit.page import table
 
-    shown = cells(results).rename_axis("").reset_index()
+    last = layer_times(results).rename(index=lambda label: f"layer time {label}")
+    shown = pd.concat([cells(results), last]).rename_axis("").reset_index()
     return table(shown, caption(results), {name: name for name in shown})._repr_html_()
 
 

@@ -41,6 +41,7 @@ def test_the_ladders_table_is_what_was_recorded():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     table = re.search("<!-- ladder:begin -->\n(.*?)\n<!-- ladder:end -->", text, re.DOTALL)[1]
     assert table == overview.markdown(labkit.recorded("H200"))
+    assert len(re.findall(r"^\| \*layer time\* ", table, re.MULTILINE)) == 3
     for each in labkit.LADDER:
         assert len(re.findall(rf"^\| {each.label}", table, re.MULTILINE)) == 1
     assert table.count("**") == 2 * 8  # the best of four layers in either precision
