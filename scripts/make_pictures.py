@@ -47,17 +47,13 @@ def excerpt(path):
     return lines
 
 
-def own(rows):
-    """The rungs' own kernels: a variant's label lists its options after a comma."""
-    return rows[~rows["label"].str.contains(",")]
-
-
 def lab(results, path):
     """The README's picture."""
-    largest = int(results.table["batch"].max())
-    rows = own(results.select(layer=LAYER, batch=largest))
-    labels, times = rows["label"].tolist(), rows["op_ms"].tolist()
-    best = times.index(min(times))
+    rows = overview.rows(results)
+    rows = rows[rows["layer"] == LAYER.name].reset_index(drop=True)
+    largest = int(rows["batch"].max())
+    labels, times, library = rows["label"].tolist(), rows["op_ms"].tolist(), rows["rung"].isna()
+    best = rows[rows["dtype"] == "float32"]["op_ms"].idxmin()
     code = excerpt(cuda_src() / "01_baseline.cu")
     line, step = 15.0, 21
     card = (20, 84, 574, 26 + line * len(code))
@@ -102,9 +98,10 @@ def lab(results, path):
         room = page.width - left - 110
         for i, (label, value) in enumerate(zip(labels, times, strict=True)):
             y, weight = bars + i * step, "bold" if i == best else "normal"
-            half = "  FP16" if rows["dtype"].iloc[i] == "float16" else ""
+            half = "  FP16" if rows["dtype"].iloc[i] == "float16" and not library[i] else ""
+            color = BLUE if i == best else MUTED if library[i] else PALE
             ax.text(left - 10, y + 16, label, ha="right", weight=weight)
-            rect(ax, left, y + 3, room * value / max(times), step - 5, BLUE if i == best else PALE)
+            rect(ax, left, y + 3, room * value / max(times), step - 5, color)
             ax.text(left + room * value / max(times) + 8, y + 16, ms(value) + half, weight=weight)
         floor = LAYER.floor_ms(largest, device=DEVICE)
         at = left + room * floor / max(times)
