@@ -45,6 +45,8 @@ def test_solution(path):
     [
         (1, {"block": (32, 8)}),
         (2, {"block": (7, 5)}),
+        (2, {"step": "divergent", "block": (3, 50)}),
+        (2, {"step": "divergent_global", "block": (32, 2)}),
         (3, {"block": (1, 64)}),
         (4, {"tile": 4}),  # K = 7 is wider than the tile
         (4, {"tile": 8}),
