@@ -49,7 +49,12 @@ FLAGS = [
     "-fno-common",
 ]
 if "profile" in TOOLS:
-    FLAGS += ["-DLABKIT_COUNTS", "-fsanitize-coverage=trace-pc"]  # where lanes of a warp go different ways
+    FLAGS += [
+        "-DLABKIT_COUNTS",
+        "-fsanitize-coverage=trace-pc",  # where lanes of a warp go different ways
+        "-fno-tree-slp-vectorize",  # packing what waits for a call to end costs more than it saves
+        "-fdisable-rtl-loop2_unroll",  # loops of a known number of turns are unrolled before; of others, no copies
+    ]
 if TOOLS and TOOLS != ("profile",):
     FLAGS.append("-DLABKIT_CHECKS")
 if "memcheck" in TOOLS:  # a float4 that is put together member by member is no longer one access
@@ -139,6 +144,37 @@ class LaunchRecord:
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Building
+
+_SKIPPED = r"(?:\s|//[^\n]*|/\*.*?\*/)*"
+_UNROLL = re.compile(rf"^([ \t]*#[ \t]*pragma[ \t]+)unroll[ \t]*$(?={_SKIPPED}(?:for|while)\b)", re.M | re.S)
+_STATEMENT = re.compile(rf"(?:{_SKIPPED}\#[^\n]*\n)*{_SKIPPED}(?:(for|while)\b[^(]*|\{{)", re.S)
+_MOST_LEVELS = 3  # of loops within one another that are unrolled: of more, the code would be far larger than the cache
+
+
+def unrolled(text):
+    """The source with its loops unrolled where it says so, as nvcc does; else each of their turns would be noted."""
+    levels = {}  # where a loop's pragma stands -> loops within one another that are to be unrolled, itself included
+
+    def close(at):
+        depth = 0
+        for match in re.compile(r"[(){}]").finditer(text, at):
+            depth += 1 if match[0] in "({" else -1
+            if not depth:
+                return match.end()
+        return len(text)
+
+    def end(at):
+        """Of the statement that begins there."""
+        match = _STATEMENT.match(text, at)
+        if match and match[1]:
+            return end(close(match.end()))
+        return close(match.end() - 1) if match else text.find(";", at) + 1 or len(text)
+
+    for match in reversed(list(_UNROLL.finditer(text))):
+        last = end(match.end())
+        levels[match.start()] = 1 + max((n for at, n in levels.items() if at < last), default=0)
+    return _UNROLL.sub(lambda m: f"{m[1]}GCC unroll 65534" if levels[m.start()] <= _MOST_LEVELS else m[0], text)
+
 
 
 _RED_ZONE = 256  # bytes; a multiple of the 128 that a pass over the banks covers, so that banks stay as they are

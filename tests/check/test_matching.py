@@ -68,6 +68,17 @@ __global__ void constructed(const half *x, half *y, int n) {
         __syncthreads();
     }
 }
+__global__ void unrolled(const float *x, float *y) {
+    float column[4], sum = 0;
+    #pragma unroll
+    for (int q = 0; q < 3; q++) {
+        #pragma unroll
+        for (int i = 0; i < 4; i++) column[i] = x[32 * (4 * q + i) + threadIdx.x];
+        #pragma unroll
+        for (int i = 0; i < 4; i++) sum += column[i] * column[3 - i];
+    }
+    y[threadIdx.x] = sum;
+}
 __global__ void first_come(volatile int *x, int *y) {
     for (int lane = 0; lane < 32; lane++) {
         if (threadIdx.x == lane) y[lane] = x[lane];
@@ -102,7 +113,7 @@ module = SourceModule(SOURCE, no_extern_c=True, cache_dir=False)
 x, y = cuda.to_device(np.zeros(4096, np.float32)), cuda.to_device(np.zeros(4096, np.float32))
 for name, *arguments in (("padded", x, y, np.int32(49)), ("unequal", x, y, np.int32(3000)), ("calls", x, y),
                          ("constructed", x, y, np.int32(5)), ("first_come", x, y), ("reductions", x, y),
-                         ("through_a_function", x), ("shared_atomics", y)):
+                         ("unrolled", x, y), ("through_a_function", x), ("shared_atomics", y)):
     module.get_function(name)(*arguments, block=(32, 1, 1))
 cuda.Context.synchronize()
 z = cuda.from_device(y, 64, np.float32)
@@ -167,3 +178,37 @@ def test_a_log_written_by_calls_says_the_same(counts):
     for kernel in ("first_come", "reductions", "through_a_function", "shared_atomics"):
         assert other[kernel] == counts[kernel]
     assert other["padded"][ST] == 1 and other["padded"][SHARED_ST] >= 8
+
+
+LOOPS = """
+#pragma unroll
+for (int a = 0; a < 2; ++a) {   // four levels: this one stays
+    #pragma unroll
+    // with a comment (between
+    for (int b = 0; b < 2; ++b)
+        #pragma unroll
+        for (int c = 0; c < 2; ++c)
+            #pragma unroll
+            for (int d = 0; d < 2; ++d) f(a, (b + c) * d);
+}
+#pragma unroll
+for (int e = 0; e < 2; ++e) { f(0, e); }
+#pragma unroll 4
+for (int g = 0; g < 8; ++g) f(1, g);
+#pragma unroll
+int h;
+"""
+
+
+def test_loops_are_unrolled_but_for_the_outer_of_many():
+    from labkit.cpu.checkmode import unrolled
+
+    lines = unrolled(LOOPS).splitlines()
+    assert len(lines) == len(LOOPS.splitlines())
+    found = [lines[i + 1].strip() for i, line in enumerate(lines) if "GCC unroll" in line]
+    assert [line[:12] for line in found] == ["// with a co", "for (int c =", "for (int d =", "for (int e ="]
+
+
+def test_instructions_are_those_of_unrolled_loops(counts):
+    """As nvcc has it: what the lanes load in a loop of a known number of turns, they load with constant addresses."""
+    assert counts["unrolled"][LD] == 12 and counts["unrolled"][ST] == 1
