@@ -87,15 +87,17 @@ def sweep(
     Raises
     ------
     LabError
-        For an unknown rung or option, an empty sweep, workers of different devices, a kernel after which the device
-        does not answer, or a broken executor. What was finished is kept in every case.
+        For an unknown rung or option, an empty sweep, a batch that is none, workers of different devices, a kernel
+        after which the device does not answer, or a broken executor. What was finished is kept in every case.
     """
     chosen, refused = _combinations(variants)
     layers = benchmark.as_list(layers)
     if not (chosen or refused) or not layers:
         raise LabError("an empty sweep: give at least one variant and one layer")
+    if batch is not None:
+        layers[0].x_shape(batch)  # refuses a batch that is none
     here = _whoever(executor)
-    batch = batch or benchmark.BATCH[here["engine"]]
+    batch = benchmark.BATCH[here["engine"]] if batch is None else batch
     points = [_Point(each, at, batch, repeat) for at in layers for each in chosen]
     kept = _Kept(Path(path) if path else cache_dir() / "sweeps" / f"{slug(here['device'])}.jsonl", here["device"])
     rows = kept.read()
@@ -166,9 +168,10 @@ class _Point:
 
     @property
     def key(self) -> str:
-        """What the file of finished points knows it by: the kernel, the layer's sizes, the batch."""
-        at = self.layer
-        return f"{self.variant.identity} {at.C} {at.H} {at.W} {at.M} {at.K} {self.batch}"
+        """What the file of finished points knows it by: the kernel, what it is compiled with, the layer, the batch."""
+        at, defines = self.layer, self.variant.defines(self.layer)  # rung 09's defaults come from a record
+        sizes = " ".join(f"{name}={value}" for name, value in defines.items())
+        return f"{self.variant.identity} {at.C}x{at.H}x{at.W} {at.M}x{at.K} B={self.batch} {sizes}".strip()
 
 
 # ------------------------------------------------------------------------------------------------------- measuring

@@ -113,6 +113,12 @@ def test_a_sweep_that_is_none(path, variants, message):
     assert not path.exists()
 
 
+@pytest.mark.parametrize("batch", [0, -1, 2.5])
+def test_a_batch_that_is_none(path, batch):
+    with pytest.raises(LabError, match="the number of images has to be a positive integer"):
+        sweep(variant(1), SMALL, batch, path=path)
+
+
 # ---------------------------------------------------------------------------------------------- finished points
 def test_finished_points_are_not_measured_again(path, monkeypatch):
     first = small(path)
@@ -144,6 +150,14 @@ def test_a_changed_kernel_is_another_point(path):
     small(path, variant(1))
     same = variant(1, labkit.rung(1).source + "// a comment\n")
     assert small(path, same).attrs["measured"] == 1
+
+
+def test_other_default_sizes_are_another_point(path, monkeypatch):
+    """Rung 09 takes them from a record, which may have been made again."""
+    small(path, variant(9))
+    monkeypatch.setattr(sweeping, "best_on_record", lambda *sizes: {"rows": 2})
+    assert small(path, variant(9)).attrs["measured"] == 1
+    assert small(path, variant(9)).attrs["measured"] == 0
 
 
 def test_half_a_line_of_a_killed_process_is_no_point(path):
