@@ -115,6 +115,13 @@ def test_wmma_fill_names_the_emptiest_tile(said):  # noqa: F811
         draw.wmma_fill((4, 0))
 
 
+def test_the_roof_of_the_tensor_cores_fits_on_the_page(drawn):  # noqa: F811
+    points = [("07 fp16", 146.0, 15_000.0), ("08 tensor cores", 146.0, 40_500.0)]
+    page = drawn(draw.roofline, points, peaks={"FP16": 729e3, "FP32": 60e3}, bandwidths={"memory": 4300.0})
+    assert "1,000,000" in page.words
+    assert not collisions(page)
+
+
 def test_numpy_rounds_as_the_kernels_do():
     """What the page says of half is NumPy's arithmetic; the engines' is the same."""
     layer = Layer("ones", 45, 7, 7, 1, 7)

@@ -80,7 +80,8 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
         label, x, y = points[-1]
         subtitle = getattr(device, "name", "") if subtitle is None else subtitle
         page.heading(title or f"{label} reaches {percent(y / roof(x))} of its roof", subtitle, note)
-        ax = page.axes(78, 64, page.width - 14, 380)
+        left = 90 if max(peaks.values()) > 5e5 else 78  # room for 1,000,000 on the axis
+        ax = page.axes(left, 64, page.width - 14, 380)
         low, high = min(ridge, *asked, *(x for _, x, _ in points)) / 5, max(ridge, *(x for _, x, _ in points)) * 6
         high = max(high, ridge * (ridge / low) ** 0.5)  # room for the names on the level part
         bottom = min(low * bandwidth, *(y for _, _, y in points)) / 1.8
