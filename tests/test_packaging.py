@@ -130,7 +130,7 @@ def imported(path):
 # Imported name -> PyPI's, where they differ, and what comes with something declared.
 DISTRIBUTIONS = {
     "IPython": "ipykernel", "PIL": "matplotlib", "cupti": "cupti-python", "jupyter_client": "nbclient",
-    "dask": "distributed", "packaging": "pytest",
+    "cloudpickle": "distributed", "dask": "distributed", "packaging": "pytest",
 }  # fmt: skip
 
 
