@@ -10,8 +10,8 @@
 // Launch    grid (pixels / (turns WARPS WN), M / WM, B), block (32, WARPS); WM x WN is 16 x 16, 8 x 32 or
 //           32 x 8. Shared memory, at most 48 KB: 4 ROWS + 512 / WN + 2 WM (ROWS + 8) +
 //           WARPS (32 WN + 4 WM WN) bytes.
-// Requires  M/WM and B <= 65535; |y| < 65504, the largest half; compute capability 7.0. Compiled once for
-//           each K and ROWS, the depth C K K in whole tiles.
+// Requires  M/WM and B <= 65535; x finite, |y| < 65504, the largest half; compute capability 7.0. Compiled
+//           once for each K and ROWS, the depth C K K in whole tiles.
 
 #include <cuda_fp16.h>
 #include <mma.h>

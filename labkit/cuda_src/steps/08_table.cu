@@ -9,8 +9,8 @@
 // Launch    grid (pixels / (WARPS WN), M / WM, B), block (32, WARPS).
 //           Shared memory: 4 ROWS + 512 / WN + 32 WM + WARPS (32 WN + 4 WM WN) bytes. WM x WN is 16 x 16,
 //           8 x 32 or 32 x 8.
-// Requires  M/WM and B <= 65535; |y| < 65504, the largest half; compute capability 7.0. Compiled once for
-//           each K and ROWS, depth rounded up to whole tiles.
+// Requires  M/WM and B <= 65535; x finite, |y| < 65504, the largest half; compute capability 7.0. Compiled
+//           once for each K and ROWS, depth rounded up to whole tiles.
 
 #include <cuda_fp16.h>
 #include <mma.h>
