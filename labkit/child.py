@@ -77,7 +77,8 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
     environment : mapping
         Added to this process's own.
     timeout : float, optional
-        Seconds after which it is stopped, all that it started too.
+        Seconds after which it is stopped, all that it started too: first as by Ctrl-C, so that a kernel that does not
+        end is abandoned and what was seen of it kept, then for certain.
     capture : bool
         Keep what it prints, in place of letting it through.
     """
@@ -92,19 +93,25 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         output, _ = process.communicate(timeout=timeout)
         status = process.returncode
     except subprocess.TimeoutExpired:
-        _stop(process)
+        _signal(process, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=_GRACE)
+        _signal(process, signal.SIGKILL)  # whatever it started, too
         output, status = process.communicate()[0], None
     except BaseException:
-        _stop(process)
+        _signal(process, signal.SIGKILL)
         process.wait()
         raise
     return Ended(status, time.monotonic() - began, output or "")
 
 
-def _stop(process: subprocess.Popen) -> None:
-    """End the program and whatever it started: they are a process group of their own."""
+_GRACE = 3.0  # seconds
+
+
+def _signal(process: subprocess.Popen, which: signal.Signals) -> None:
+    """To the program and whatever it started: they are a process group of their own."""
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, which)
 
 
 def plans(folder: Path, variants: Sequence, layer, batch: int, sample: bool = False) -> list[str]:

@@ -19,6 +19,7 @@ from labkit import child, nsight, sampling
 from labkit.errors import LabError
 from labkit.layers import Layer
 
+ABANDONED = "CPU engine, counted until it was abandoned"
 COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
 
 # Friendly name -> column. The lab__ ones are the CPU engine's own: Nsight Compute has no single metric for them.
@@ -295,11 +296,16 @@ def counted(records: Sequence[dict], ended: child.Ended) -> Profile:
             "block": tuple(record["block"]), **record["counts"], "blocks": record["blocks"],
             "blocks_counted": record["blocks_watched"], "source": record.get("source", COUNTED),
         })  # fmt: skip
+        if record.get("error"):
+            rows[-1]["source"] = ABANDONED
         sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
     note = f"Source: {COUNTED}."
     sampled = sum(row["blocks_counted"] < row["blocks"] for row in rows)
     if sampled:
         note += f" Of {sampled} of {len(rows)} launches some images were counted and stand for all: see source."
+    failed = [f"launch {number}, {record['error']}" for number, record in enumerate(records) if record.get("error")]
+    if failed:
+        note += f" Not to their end: {'; '.join(failed[:3])}{f'; {len(failed) - 3} more' * (len(failed) > 3)}."
     return Profile(_frame(rows), pd.DataFrame(sites), _with_launches(note, rows), ended)
 
 

@@ -132,7 +132,9 @@ def demangled(symbol):
 _LOCATED = re.compile(
     r"^(?P<place>(?P<file>[^\s:][^:\n]*):\d+(?::\d+)?):\s+(?P<what>.*)|^(?P<head>[^\s:][^:\n]*): (?:In|At) "
 )
-_PASSED_OVER = re.compile(r"In file included from |\s+from |compilation terminated|\d+ errors? generated")
+_PASSED_OVER = re.compile(
+    r"In file included from |\s+from |compilation terminated|\d+ errors? generated|cc1plus: note: disable pass "
+)
 _OUR_WORDS = re.compile(r"in (?:expansion|definition) of macro '(?:LABKIT_\w*|__\w+__)'|expanded from (macro '|here)")
 _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested here")  # g++, clang
 

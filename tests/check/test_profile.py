@@ -9,20 +9,29 @@ from labkit.errors import LabError
 from labkit.events import occupancy
 from labkit.paths import data_dir
 
-PROGRAM = """
+PROGRAM = '''
 import sys, time
 import numpy as np
 import labkit.cuda.autoinit
 import labkit.cuda.driver as cuda
 from labkit.cuda.compiler import SourceModule
-twice = SourceModule("__global__ void twice(float *x) { x[blockIdx.x * 32 + threadIdx.x] *= 2; }").get_function("twice")
+module = SourceModule("""__global__ void twice(float *x) { x[blockIdx.x * 32 + threadIdx.x] *= 2; }
+__global__ void forever(volatile float *x) { while (x[0] == 0) ; }
+__global__ void silent(int *x) { for (unsigned i = 0; i != 1; i += 2) ; x[0] = 1; }
+__global__ void beyond(float *x) { x[128 + threadIdx.x] = 1; }
+""")
+twice = module.get_function("twice")
 x = cuda.mem_alloc(4 * 128)
 cuda.memset_d8(x, 0, 4 * 128)
 def launch(count=1):
     for _ in range(count):
         twice(x, grid=(4, 1), block=(32, 1, 1))
     cuda.Context.synchronize()
-"""
+def start(name):
+    print("starting", flush=True)
+    module.get_function(name)(x, block=(32, 1, 1))
+    cuda.Context.synchronize()
+'''
 
 
 @pytest.fixture
@@ -117,15 +126,39 @@ def test_a_program_that_hangs_is_stopped(command):
     assert status == 124 and "twice" in out and "waiting" in out and "was stopped" in said
 
 
+@pytest.mark.parametrize("kernel", ["forever", "silent"])  # with accesses in the loop, and without any
+def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(command, kernel, tmp_path):
+    csv = tmp_path / "out.csv"
+    status, out, said = command(f"launch()\nstart('{kernel}')", "--timeout", "8", "--csv", str(csv))
+    assert status == 124 and "starting" in out and "was stopped" in said
+    assert f"launch 1, kernel {kernel} was stopped" in out
+    table = pd.read_csv(csv).set_index("kernel")
+    assert table["source"].to_dict() == {"twice": profiling.COUNTED, kernel: profiling.ABANDONED}
+    assert table.loc["twice", nsight.COUNTED["global_load_requests"]] == 4
+    assert (table.loc[kernel, nsight.COUNTED["global_load_requests"]] > 0) == (kernel == "forever")
+
+
+def test_a_wrong_address_is_told_and_the_rest_kept(command):
+    status, out, said = command("launch()\nstart('beyond')\nlaunch()")
+    assert status == 1 and "LaunchError" in said
+    assert "launch 1, kernel beyond" in out and "4 bytes beyond its end" in out and "twice" in out
+
+
+def test_a_source_that_does_not_compile_keeps_what_was_counted(command):
+    status, out, said = command("launch()\nSourceModule('__global__ void f() { nowhere(); }')")
+    assert status == 1 and "twice" in out
+    assert "kernel.cu:1" in said and "nowhere" in said and "disable pass" not in said
+
+
 def test_a_program_that_launches_nothing(command):
     status, out, _ = command("")
     assert status == 0 and "No kernel was launched" in out
 
 
-def test_two_thousand_launches(program):
-    found = profiling.profile_script(program("launch(2_000)"), engine="cpu", capture=True)
-    assert found.ended.status == 0 and len(found.table) == 2_000
-    assert found.value("global_load_requests", "twice") == 8_000
+def test_ten_thousand_launches(program):
+    found = profiling.profile_script(program("launch(10_000)"), engine="cpu", capture=True)
+    assert found.ended.status == 0 and len(found.table) == 10_000
+    assert found.value("global_load_requests", "twice") == 40_000
     assert len(repr(found).splitlines()) < 10
 
 

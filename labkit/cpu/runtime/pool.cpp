@@ -315,6 +315,8 @@ void work(Worker &me, Block &block) {
         bool fine = run_pieces(&block, *op, first, count, error);
         double seconds = now() - begin;
 #ifdef LABKIT_CHECK
+        if (op->kind == kernel && op->cancelled && error.empty())
+            error = format("kernel %s was stopped", op->launch.kernel);
         if (op->kind == kernel) watch_end(fine && !op->cancelled, error);
 #endif
 
