@@ -99,14 +99,15 @@ def programs():
 
 
 def _digest(what, layer=None) -> str:
-    """Of the source and the compile-time parameters of a variant, or of the text of a textbook kernel: counters of
-    another source are not this one's."""
+    """Of the source, without comments, and the compile-time parameters of a variant, or of a textbook kernel: counters
+    of another source are not this one's."""
     if layer:
         text = f"{what.source}{what.defines(layer)}"
     else:
         parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK_SOURCE.read_text())
         text = "".join(part for part in parts if part.startswith("template") or f" {what}(" in part)
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    code = re.sub(r"[ \t]*//.*", "", text)
+    return hashlib.sha256(code.encode()).hexdigest()[:8]
 
 
 def launch() -> None:
@@ -200,7 +201,8 @@ def compare(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
         raise LabError("the recorded counters are of other sources: record them again with --record")
     table = pd.DataFrame(rows)
     missing = ours.loc[[key not in keyed[1].index for key in keyed[0].index], ["program", "shape"]].drop_duplicates()
-    table.attrs["left_out"] = [f"{row.program} ({row.shape})" for row in missing.itertuples()]
+    shapes = missing.groupby("program", sort=False)["shape"].agg(", ".join)
+    table.attrs["left_out"] = [f"{program} ({shape})" for program, shape in shapes.items()]
     return table
 
 
@@ -317,7 +319,7 @@ def report(table: pd.DataFrame, device: str, date: str, compiler: str) -> str:
         said += f"{', ' if said else ''}{left - named} not explained" if left > named else ""
         text.append(f"| {name} | {rows.sum()} | {(rows & close).sum()} | {said} |\n")
     if table.attrs.get("left_out"):
-        text.append(f"\nChanged since they were recorded, so not compared: {', '.join(table.attrs['left_out'])}.\n")
+        text.append(f"\nNew, or changed, since ncu counted, and so not compared: {'; '.join(table.attrs['left_out'])}.\n")
     text.append(
         "\n## Where they differ\n\nnvcc joins neighbouring accesses of a thread: one LDS.128 in place of four LDS. "
         "*Expected* is what its instructions, by source line, make of the engine's count; of wavefronts, the least. "
