@@ -173,9 +173,24 @@ def test_what_is_no_program_is_refused(script, said, tmp_path, monkeypatch):
         profiling.profile_script(script)
 
 
-def test_without_ncu_events_stand_in(monkeypatch, tmp_path):
+FORBIDDEN = """#!/bin/sh
+while [ "$1" != --log-file ]; do shift; done
+echo '==PROF== Connected to process 1' > "$2"
+echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters' >> "$2"
+exit 1
+"""
+
+
+@pytest.mark.parametrize(("ncu", "why"), [
+    (None, "ncu is not on this machine"),
+    (FORBIDDEN, "gives counters to administrators only (ERR_NVGPUCTRPERM)"),
+])  # fmt: skip
+def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsys):
     """The rows of a GPU without counters: event times and resources, and a line that says why."""
-    monkeypatch.setattr(nsight, "find", lambda tool: None)
+    if ncu:
+        (tmp_path / "ncu").write_text(ncu)
+        (tmp_path / "ncu").chmod(0o755)
+    monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu") if ncu else None)
     row = ('{"kernel": "conv", "grid": [2, 1, 1], "block": [64, 1, 1], "time_ns": 1500, "registers": 30, '
            '"shared_bytes": 0, "local_bytes": 0, "occupancy_pct": 100.0}')  # fmt: skip
     fake = tmp_path / "python"  # in the place of `python -m labkit.events FILE SCRIPT`
@@ -184,7 +199,9 @@ def test_without_ncu_events_stand_in(monkeypatch, tmp_path):
     found = profiling.watch([str(fake), "script.py"], engine="gpu", capture=True)
     assert found.table["source"].tolist() == [profiling.EVENTS]
     assert found.value("time_ns", "conv") == 1500 and found.value("registers", "conv") == 30
-    assert "ncu is not on this machine" in found.note
+    assert why in found.note and 'engine="cpu" counts without a GPU' in found.note
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1 and why in said[0]
     with pytest.raises(LabError, match="no counter 'global_sectors'"):
         found.value("global_sectors", "conv")
 
