@@ -319,7 +319,8 @@ def report(table: pd.DataFrame, device: str, date: str, compiler: str) -> str:
         said += f"{', ' if said else ''}{left - named} not explained" if left > named else ""
         text.append(f"| {name} | {rows.sum()} | {(rows & close).sum()} | {said} |\n")
     if table.attrs.get("left_out"):
-        text.append(f"\nNew, or changed, since ncu counted, and so not compared: {'; '.join(table.attrs['left_out'])}.\n")
+        left_out = "; ".join(table.attrs["left_out"])
+        text.append(f"\nNew, or changed, since ncu counted, and so not compared: {left_out}.\n")
     text.append(
         "\n## Where they differ\n\nnvcc joins neighbouring accesses of a thread: one LDS.128 in place of four LDS. "
         "*Expected* is what its instructions, by source line, make of the engine's count; of wavefronts, the least. "
