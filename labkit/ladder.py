@@ -292,8 +292,7 @@ def variants(number: int) -> list[Variant]:
     """All that a rung's page compares and this machine can run: the rung, its sub-steps in order, its options
     `compared`. What cuBLAS computes is left out where there is none."""
     chosen = rung(number)
-    compared = chosen.compared() if callable(chosen.compared) else chosen.compared
-    several = [{}, *({"step": step} for step in chosen.steps), *compared]
+    several = [{}, *({"step": step} for step in chosen.steps), *chosen.compared]
     found = [variant(number, **options) for options in several]
     if any(each.library for each in found):
         from labkit.cuda import cublas

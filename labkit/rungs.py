@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from labkit.errors import LabError
-from labkit.layers import LENET72, LENET86, Layer
+from labkit.layers import Layer
 from labkit.paths import cuda_src
 
 # A CUDA device's limits, which the CPU engine keeps: CUDA C++ Programming Guide, "Compute Capabilities".
@@ -192,9 +192,8 @@ class Rung:
         `steps/NN_name.cu`, and is chosen by the option `step`; the scope has it as `s.step`, None for the rung itself.
     base : int, optional
         The rung that the diff begins from; by default the one before.
-    compared : tuple of dict, or function
-        Options that the rung's page compares, besides the defaults and the steps: their times are recorded, too. A
-        function gives them where they come from a record.
+    compared : tuple of dict
+        Options that the rung's page compares, besides the defaults and the steps: their times are recorded, too.
     """
 
     number: int
@@ -209,7 +208,7 @@ class Rung:
     scratch: Callable = lambda s: 0
     steps: dict[str, str] = field(default_factory=dict)
     base: int | None = None
-    compared: tuple[dict, ...] | Callable = ()
+    compared: tuple[dict, ...] = ()
 
     def __post_init__(self):
         if self.base is None:
@@ -261,14 +260,6 @@ def _tuned(s) -> SimpleNamespace:
     columns = s.Wo * tiles(s.Ho, rows)
     block = chosen["block"] or (tiles(columns, tiles(columns, 256 // groups)), groups)
     return SimpleNamespace(rows=rows, maps=maps, block=block, channels=chosen["channels"] or min(4, s.C))
-
-
-def _best_of_each_layer() -> tuple[dict, ...]:
-    """What the sweep found for the layers of lenet86 and lenet72: each is measured on all of them."""
-    from labkit.sweeping import best_on_record
-
-    found = [best_on_record(at.C, at.H, at.W, at.M, at.K) for at in (*LENET86, *LENET72)]
-    return tuple(each for i, each in enumerate(found) if each and each not in found[:i])
 
 
 def _columns(s) -> int:
@@ -533,7 +524,6 @@ LADDER = (
             "constant": "the masks come from constant memory",
             "shared": "the inputs come through shared memory",
         },
-        compared=lambda: _best_of_each_layer(),
         base=3,
     ),
 )  # fmt: skip

@@ -109,10 +109,10 @@ def main() -> int:
         batches = chosen.batches or BATCHES[here.engine]
         keep = not chosen.dry
         tables = [measure(rungs, batches, chosen.repeat, keep)] if rungs else []
+        run_network(rungs, batches, keep)
         if beside:  # the op time at the largest batch alone: device time is dear
             tables.append(measure(beside, [max(batches)], chosen.repeat or 5, keep, layer_time=False))
         table = pd.concat(tables, ignore_index=True)
-        run_network(rungs, batches, keep)
         print(f"{time.perf_counter() - start:.1f} s in all\n\n{summary(table)}")
     if failed:
         print("\nFAILED: " + ", ".join(failed))
