@@ -125,7 +125,7 @@ def record_course(
     return record(table.rename(columns=_COURSE).assign(**of | as_rung), folder, date)
 
 
-def record_evidence(table: pd.DataFrame, folder: Path | str, by: str | None = None) -> Path:
+def record_evidence(table: pd.DataFrame, folder: Path | str, by: str | list[str] | None = None) -> Path:
     """Write what was found out on the GPU at hand, in place of what its file held: counters, findings, instructions.
 
     Parameters
@@ -134,8 +134,8 @@ def record_evidence(table: pd.DataFrame, folder: Path | str, by: str | None = No
         Any columns; the date and the device's name go in front.
     folder : path
         It gets `<device>.csv`, as `data/counters` has it.
-    by : str, optional
-        A column: only the file's rows with the same values there are replaced, such as those of the same rungs.
+    by : str or list of str, optional
+        Columns: only the file's rows with the same values there are replaced, such as those of the same rungs.
 
     Returns
     -------
@@ -157,8 +157,9 @@ def record_evidence(table: pd.DataFrame, folder: Path | str, by: str | None = No
     stamped.insert(1, "device", here.name)
     path = Path(folder) / f"{slug(here.name)}.csv"
     if by and path.is_file():
-        before = pd.read_csv(path)
-        stamped = pd.concat([before[~before[by].isin(stamped[by])], stamped]).sort_values(by, kind="stable")
+        before, columns = pd.read_csv(path), [by] if isinstance(by, str) else by
+        replaced = pd.MultiIndex.from_frame(before[columns]).isin(pd.MultiIndex.from_frame(stamped[columns]))
+        stamped = pd.concat([before[~replaced], stamped]).sort_values(columns, kind="stable")
     return files.write(path, stamped.to_csv(index=False, float_format="%.10g", lineterminator="\n"))
 
 

@@ -3,6 +3,7 @@
 
     python scripts/compare_counters.py                  counts here, compares with what was recorded, writes the table
     python scripts/compare_counters.py --record         on a GPU with ncu: records data/counters/exact/DEVICE.csv
+    python scripts/compare_counters.py --missing        the same for what that file lacks: new and changed kernels
     python scripts/compare_counters.py --instructions   with nvcc and nvdisasm: records data/counters/instructions/
 
 The kernels are all of the lab's: the ladder's, its sub-steps and the exercises' solutions on both layers of lenet86
@@ -12,6 +13,7 @@ why, and by how much.
 """
 
 import argparse
+import functools
 import hashlib
 import re
 import sys
@@ -89,13 +91,22 @@ def ladder():
                     yield variant, layer
 
 
-def programs():
-    """What is launched, in order: (program, shape, source, launches)."""
+def every():
+    """What is launched, in order: (program, shape, source, launches, what), the last as `launch` takes it."""
     for variant, layer in ladder():
-        yield variant.label, layer.name, _digest(variant, layer), len(variant.launches(layer, BATCH))
-    yield *NETWORK, _digest(labkit.variant(7), labkit.LENET86[0]), NETWORK_LAUNCHES
-    for name, *_ in TEXTBOOK:
-        yield "textbook", name, _digest(name), 1
+        yield variant.label, layer.name, _digest(variant, layer), len(variant.launches(layer, BATCH)), (variant, layer)
+    yield *NETWORK, _digest(labkit.variant(7), labkit.LENET86[0]), NETWORK_LAUNCHES, None
+    for name, *how in TEXTBOOK:
+        yield "textbook", name, _digest(name), 1, (name, *how)
+
+
+def programs(missing: bool = False) -> list[tuple]:
+    """Of `every`, with `missing` only what was not recorded of the source that it has now."""
+    path = EXACT / f"{labkit.device().slug}.csv"
+    known = set()
+    if missing and path.is_file():
+        known = set(pd.read_csv(path)[KEYS[:3]].itertuples(index=False, name=None))
+    return [job for job in every() if job[:3] not in known]
 
 
 def _digest(what, layer=None) -> str:
@@ -110,43 +121,65 @@ def _digest(what, layer=None) -> str:
     return hashlib.sha256(code.encode()).hexdigest()[:8]
 
 
-def launch() -> None:
+def launch(missing: bool) -> None:
     """Launch everything once."""
-    import labkit.cuda.driver as cuda
     from labkit.cuda import ensure_context
-    from labkit.cuda.compiler import SourceModule
-    from labkit.network import LeNet86, images_with_nan
 
     ensure_context()
     labkit.device()  # known from here on: the threads that compile have no context
-    rng = np.random.default_rng(0)
+    jobs = [(program, what) for program, *_, what in programs(missing)]
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda job: job[0].precompile(job[1]), ladder()))
-    for variant, layer in ladder():
-        with variant.plan(layer, BATCH) as plan:
-            plan.load(rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
-            plan.run()
-            plan.result()
+        list(pool.map(lambda job: job[0].precompile(job[1]),
+                      [what for program, what in jobs if what and program != "textbook"]))  # fmt: skip
+    rng = np.random.default_rng(0)
+    for program, what in jobs:
+        if program == "textbook":
+            _launch_textbook(*what)
+        elif what is None:
+            _launch_network(rng)
+        else:
+            variant, layer = what
+            with variant.plan(layer, BATCH) as plan:
+                plan.load(rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
+                plan.run()
+                plan.result()
+
+
+def _launch_network(rng) -> None:
+    import labkit.cuda.driver as cuda
+    from labkit.network import LeNet86, images_with_nan
+
+    shape = labkit.LENET86[0].y_shape(BATCH)
     LeNet86(conv=labkit.variant(7)).forward(rng.random(labkit.LENET86[0].x_shape(BATCH), np.float32))
-    images_with_nan(cuda.to_device(np.zeros(labkit.LENET86[0].y_shape(BATCH), np.float32)),
-                    labkit.LENET86[0].y_shape(BATCH), np.float32)  # fmt: skip
-    rng = np.random.default_rng(1)  # the histogram's counts depend on its data
-    module = SourceModule(f'#line 1 "textbook.cu"\n{TEXTBOOK_SOURCE.read_text()}', options=["-std=c++17"],
-                          no_extern_c=True)  # fmt: skip
-    x, y = cuda.mem_alloc(4 * N), cuda.mem_alloc(4 * N)
-    for name, grid, block, n in TEXTBOOK:
-        cuda.memcpy_htod(x, rng.integers(0, 1000, N).astype(np.float32))
-        cuda.memset_d8(y, 0, 4 * N)
-        module.get_function(name)(np.intp(int(x)), np.intp(int(y)), np.int32(n), grid=grid, block=block)
-        cuda.Context.synchronize()
+    images_with_nan(cuda.to_device(np.zeros(shape, np.float32)), shape, np.float32)
 
 
-def count(engine: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+@functools.cache
+def _textbook():
+    from labkit.cuda.compiler import SourceModule
+
+    text = f'#line 1 "textbook.cu"\n{TEXTBOOK_SOURCE.read_text()}'
+    return SourceModule(text, options=["-std=c++17"], no_extern_c=True)
+
+
+def _launch_textbook(name, grid, block, n) -> None:
+    import labkit.cuda.driver as cuda
+
+    rng = np.random.default_rng(1)
+    data = {each: rng.integers(0, 1000, N) for each, *_ in TEXTBOOK}  # on which the histogram's counts depend
+    x, y = cuda.to_device(data[name].astype(np.float32)), cuda.mem_alloc(4 * N)
+    cuda.memset_d8(y, 0, 4 * N)
+    _textbook().get_function(name)(np.intp(int(x)), np.intp(int(y)), np.int32(n), grid=grid, block=block)
+    cuda.Context.synchronize()
+
+
+def count(engine: str, missing: bool = False) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The counters, by their friendly names, a row a launch; and, of the CPU engine, its `Profile.sites`."""
-    found = profiling.watch([sys.executable, str(Path(__file__).resolve()), "--launch"], engine)
+    program = [sys.executable, str(Path(__file__).resolve()), "--launch", *["--missing"] * missing]
+    found = profiling.watch(program, engine)
     if found.ended.problem:
         raise LabError(f"the kernels' program {found.ended.problem}")
-    owners = [owner for *owner, launches in programs() for _ in range(launches)]
+    owners = [owner for *owner, launches, _ in programs(missing) for _ in range(launches)]
     if len(owners) != len(found.table):
         raise LabError(f"{len(owners)} launches were expected and {len(found.table)} counted. {found.note}")
     table = pd.DataFrame(owners, columns=KEYS[:3])
@@ -349,18 +382,19 @@ def report(table: pd.DataFrame, device: str, date: str, compiler: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--record", action="store_true", help="record ncu's counters on this GPU")
+    parser.add_argument("--missing", action="store_true", help="record what is new or has changed")
     parser.add_argument("--instructions", action="store_true", help="record what nvcc makes of the kernels")
     parser.add_argument("--device", default="nvidia-h200", help="whose recorded counters to compare with")
     parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.launch:
-        launch()
+        launch(chosen.missing)
         return 0
-    if chosen.record:
-        print(record_evidence(count("gpu")[0], EXACT))
+    if chosen.record or chosen.missing:
+        print(record_evidence(count("gpu", chosen.missing)[0], EXACT, by=KEYS[:2] if chosen.missing else None))
     if chosen.instructions:
         print(write(INSTRUCTIONS, instructions().to_csv(index=False, lineterminator="\n")))
-    if chosen.record or chosen.instructions:
+    if chosen.record or chosen.missing or chosen.instructions:
         return 0
     for path, option in ((EXACT / f"{chosen.device}.csv", "--record"), (INSTRUCTIONS, "--instructions")):
         if not path.is_file():
