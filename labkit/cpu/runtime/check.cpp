@@ -97,8 +97,9 @@ constexpr unsigned chunk = 8;                        // entries of a log that ar
 struct Variant {
     uint32_t mask = 0;
     std::unique_ptr<Pattern[]> patterns;             // of its accesses
-    std::vector<uint64_t> delta;                     // [chunk][lane][entry of the chunk], the first entry: the piece's number
-    uint64_t &at(unsigned entry, unsigned lane) { return delta[(entry / chunk * warp_size + lane) * chunk + entry % chunk]; }
+    struct alignas(64) Chunk { uint64_t of[warp_size][chunk]; };
+    std::unique_ptr<Chunk[]> delta;                  // of the lanes' entries, the first of which is the piece's number
+    uint64_t &at(unsigned entry, unsigned lane) { return delta[entry / chunk].of[lane][entry % chunk]; }
 };
 
 struct Piece {
@@ -161,10 +162,11 @@ struct Cell {
 
 }  // namespace
 
-// The same for two bytes of global memory. Only threads of one block are compared: blocks may order themselves by fences.
+// The same for two bytes of global memory. Blocks are compared, too, unless the launch has something by which they may
+// order themselves: an atomic operation on global memory, a fence, a volatile access.
 struct GlobalCell {
-    uint32_t write_block, read_block;                // its number + 1; 0: nobody yet
-    Touch write, read;
+    uint32_t write_block, read_block, elsewhere_block;   // its number + 1; 0: nobody yet
+    Touch write, read, elsewhere;                        // the last read, and the last one by a block before that
     bool atomic;
 };
 
@@ -209,6 +211,8 @@ struct State {
     bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false;
     uintptr_t shared_low[2] = {}, shared_bytes[2] = {};   // static, dynamic
     std::vector<Cell> cells[2];                      // one a byte of shared memory
+    bool blocks_may_meet = false;                    // what was found between blocks does not hold
+    std::vector<Finding> between_blocks;
     uint32_t locking[most_warps * warp_size] = {};   // the epoch in which a thread used an atomic on global memory
     uint32_t epoch = 0, block_epoch = 0;             // a barrier, and a block, begins a new one
     uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the other's time, as far as lane knows
@@ -636,10 +640,10 @@ Variant &variant_for(Piece &piece, uint32_t mask) {
     if (!v) {
         v.reset(new Variant);
         v->patterns.reset(new Pattern[piece.count]);
-        v->delta.resize((piece.count / chunk + 1) * warp_size * chunk);
+        v->delta.reset(new Variant::Chunk[piece.count / chunk + 1]);
     }
     v->mask = mask;
-    std::fill(v->delta.begin(), v->delta.end(), ~0ull / 3);
+    memset(v->delta.get(), 0x55, (piece.count / chunk + 1) * sizeof(Variant::Chunk));   // none: everything is learnt
     for (unsigned l = 0; l < warp_size; l++) v->at(0, l) = 0;
     return *v;
 }
@@ -654,10 +658,10 @@ bool play(const uint64_t *const *rows, uint32_t mask, unsigned leader, unsigned 
     Variant &v = variant_for(piece, mask);
     Access *accesses = &state.code->accesses[piece.first] - 1;   // entry 1 is the first
     for (unsigned begin = 0; begin <= piece.count; begin += chunk) {
-        const uint64_t *delta = &v.delta[begin * warp_size];
+        const uint64_t(*delta)[chunk] = v.delta[begin / chunk].of;
         Entries base = *(const Entries *)(own + begin), other = {};
         for (unsigned l = 0; l < warp_size; l++)
-            other |= (*(const Entries *)(rows[l] + begin) - base) ^ *(const Entries *)(delta + chunk * l);
+            other |= (*(const Entries *)(rows[l] + begin) - base) ^ *(const Entries *)delta[l];
         if (begin == 0 && other[0]) return false;
         unsigned end = begin + chunk <= piece.count ? begin + chunk : piece.count + 1;
         for (unsigned entry = begin ? begin : 1; entry < end; entry++) {
@@ -805,13 +809,39 @@ void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address,
                   range && range->name ? format("the __shared__ array %s", range->name).c_str() : "dynamic shared memory"));
 }
 
+// Blocks are numbered from 1, as the worker runs them.
+Index block_index(uint32_t number) {
+    const Index &grid = state.launch->grid;
+    number--;
+    return {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y};
+}
+
+void race_of_blocks(const Site &site, unsigned thread, uint32_t other_block, const Touch &other, uintptr_t address, size_t size,
+                    bool other_writes) {
+    for (Finding &f : state.between_blocks)
+        if (f.pc == site.pc && f.other_pc == state.sites[other.site].pc) {
+            f.count++;
+            return;
+        }
+    state.findings.swap(state.between_blocks);
+    Index a = block_index(other_block), b = state.block;
+    report("racecheck", "race between blocks", site.pc, thread, &other, address, size,
+           format("blocks (%u,%u,%u), which %s, and (%u,%u,%u), which %s, use the same bytes of global memory in one launch, "
+                  "whose blocks run in any order", a.x, a.y, a.z, other_writes ? "writes" : "reads", b.x, b.y, b.z,
+                  site.operation == load ? "reads" : "writes"));
+    state.findings.swap(state.between_blocks);
+}
+
 // A thread that uses atomics may be holding a lock: until the next barrier it is not judged.
 void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread) {
     Range &range = *site.range;
     if (!range.cells) range.cells = (GlobalCell *)calloc(range.bytes / 2 + 1, sizeof(GlobalCell));
     if (!range.cells) return;
     uint32_t block = (uint32_t)state.blocks;
-    if (site.operation == atomic) state.locking[thread] = state.epoch;
+    if (site.operation == atomic) {
+        state.locking[thread] = state.epoch;
+        state.blocks_may_meet = true;
+    }
     bool judged = state.locking[thread] != state.epoch;
     Touch now;
     now.epoch = state.epoch;
@@ -832,7 +862,21 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
                           "barrier between, and at least one writes", a.x, a.y, a.z, b.x, b.y, b.z, 2 * at, range.bytes));
             return;
         }
+        if (!state.blocks_may_meet) {
+            if (cell.write_block && cell.write_block != block) {
+                race_of_blocks(site, thread, cell.write_block, cell.write, address, size, true);
+            } else if (site.operation != load) {
+                bool earlier = cell.read_block && cell.read_block != block;
+                if (earlier || cell.elsewhere_block)
+                    race_of_blocks(site, thread, earlier ? cell.read_block : cell.elsewhere_block,
+                                   earlier ? cell.read : cell.elsewhere, address, size, false);
+            }
+        }
         if (site.operation == load) {
+            if (cell.read_block && cell.read_block != block) {
+                cell.elsewhere_block = cell.read_block;
+                cell.elsewhere = cell.read;
+            }
             cell.read_block = block;
             cell.read = now;
         } else {
@@ -1019,8 +1063,14 @@ extern "C" {
 #define HOOKS(size)                                                                                              \
     EXPORT void __tsan_read##size(void *p) { access<load>(p, size, FROM, logged()); }                            \
     EXPORT void __tsan_write##size(void *p) { access<store>(p, size, FROM, logged()); }                          \
-    EXPORT void __tsan_volatile_read##size(void *p) { access<load, true>(p, size, FROM, logged()); }             \
-    EXPORT void __tsan_volatile_write##size(void *p) { access<store, true>(p, size, FROM, logged()); }           \
+    EXPORT void __tsan_volatile_read##size(void *p) {                                                            \
+        state.blocks_may_meet = true;                                                                            \
+        access<load, true>(p, size, FROM, logged());                                                             \
+    }                                                                                                            \
+    EXPORT void __tsan_volatile_write##size(void *p) {                                                           \
+        state.blocks_may_meet = true;                                                                            \
+        access<store, true>(p, size, FROM, logged());                                                            \
+    }                                                                                                            \
     EXPORT void __tsan_unaligned_read##size(void *p) { access_range<load>((char *)p, size, FROM); }              \
     EXPORT void __tsan_unaligned_write##size(void *p) { access_range<store>((char *)p, size, FROM); }            \
     EXPORT void __tsan_unaligned_volatile_read##size(void *p) { access_range<load>((char *)p, size, FROM); }     \
@@ -1088,7 +1138,10 @@ EXPORT void __tsan_func_entry(void *) {}
 EXPORT void __tsan_func_exit() {}
 EXPORT void __tsan_vptr_update(void **, void *) {}
 EXPORT void __tsan_vptr_read(void **) {}
-EXPORT void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+EXPORT void __tsan_atomic_thread_fence(int) {
+    state.blocks_may_meet = true;
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
 EXPORT void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
 // The load before a compare-and-swap loop is part of it and not counted; of the swaps, the one that succeeds is.
@@ -1230,6 +1283,8 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     state.epoch = 0;
     memset(state.locking, 0, sizeof state.locking);
     state.findings.clear();
+    state.between_blocks.clear();
+    state.blocks_may_meet = false;
     state.blocks = state.barriers = 0;
     if (!state.logs) {
         state.logs = (uint64_t *)mmap(nullptr, (most_warps * warp_size + 1) * log_pitch * 8, PROT_READ | PROT_WRITE,
@@ -1426,6 +1481,8 @@ std::string text_of(const Finding &f) {
 }  // namespace
 
 void watch_end(bool whole, const std::string &error) {
+    if (!state.blocks_may_meet)
+        state.findings.insert(state.findings.end(), state.between_blocks.begin(), state.between_blocks.end());
     std::string buffers;
     for (Range &range : state.ranges) {
         free(range.cells);
