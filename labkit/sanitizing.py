@@ -1,8 +1,8 @@
 """Errors that a kernel commits without saying so: bad addresses, races, unset memory, divided barriers.
 
-On the CPU engine its check mode finds them, on a GPU compute-sanitizer; a finding reads the same. Races in global memory,
-within a block or between blocks, only the CPU engine finds: compute-sanitizer's racecheck looks at shared memory. The
-program runs in a process of its own.
+On the CPU engine its check mode finds them, on a GPU compute-sanitizer; a finding reads the same. Races in global
+memory, within a block or between blocks, only the CPU engine finds: compute-sanitizer's racecheck looks at shared
+memory. The program runs in a process of its own.
 """
 
 from __future__ import annotations
