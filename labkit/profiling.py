@@ -180,6 +180,7 @@ _TRAFFIC = {
     "sectors_a_store": "sectors a store",
     "global_sectors": "global sectors",
     "atomic_requests": "atomics",
+    "reduction_requests": "reductions",
     "shared_wavefronts": "shared wavefronts",
     "shared_conflicts": "of these conflicts",
     "constant_requests": "constant requests",
