@@ -474,7 +474,7 @@ LADDER = (
                     tiles(s.pixels, s.warps * s.wmma[1] * (1 if s.step else s.turns)), tiles(s.M, s.wmma[0]), s.B,
                 ),
                 block=lambda s: (32, s.warps, 1),
-                shared=lambda s: {"plain": 0, "pixel": 0}.get(s.step, 4 * (_rows(s) + 128 // s.wmma[1]))
+                shared=lambda s: {"plain": 0, "pixel": 0}.get(s.step, 4 * _rows(s))
                 + 2 * s.wmma[0] * (16 if s.step else _rows(s) + 8)
                 + s.warps * (32 * s.wmma[1] + 4 * s.wmma[0] * s.wmma[1]),
             ),
