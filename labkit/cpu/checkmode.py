@@ -2,8 +2,9 @@
 
 ``LABKIT_CHECK`` in the environment turns it on for the life of a process: a list of tools, separated by commas, of
 ``profile``, ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``. Kernels are then compiled so that each load and
-store calls the runtime with its address (``runtime/check.cpp``), and `launches` tells what was seen. A wrong address
-ends its launch with an error whichever tools are on; the findings name the tools that were asked for.
+store tells the runtime its address (``runtime/check.cpp``), and `launches` tells what was seen. A wrong address ends
+its launch with an error whichever tools are on: before anything is read or written there, but with ``profile`` alone,
+which looks at the addresses of a warp when all its lanes wait. The findings name the tools that were asked for.
 
 ``LABKIT_CHECK_OUT`` names a file that gets the same records as JSON lines, one a launch, as they come.
 
@@ -202,7 +203,7 @@ def link(command, folder):
     """Make ``kernel.so`` of ``kernel.s``, without the sanitizer's own library: the runtime stands in for it."""
     path = folder / "kernel.s"
     text = with_red_zones(path.read_text())
-    if "profile" in TOOLS and instrument.able(command):
+    if "profile" in TOOLS and instrument.able():
         text = instrument.instrument(text, checks=TOOLS != ("profile",))
     path.write_text(text)
     return toolchain.run([*command, "-shared", "-fPIC", "-o", "kernel.so", "kernel.s"], cwd=folder)

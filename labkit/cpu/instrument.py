@@ -32,9 +32,8 @@ _FUNCTION = re.compile(r"\t\.type\t(\S+), @function")
 _MOST = 200  # accesses of a piece; the runtime's logs have room for as many behind their end
 
 
-def able(command):
-    """Whether the code of this compiler is such as is understood here."""
-    del command
+def able():
+    """Whether code for this processor is understood here."""
     return platform.machine() == "x86_64"
 
 

@@ -1233,7 +1233,8 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     state.text_bytes = launch.text_end - launch.text_begin;
     if (state.module->site_at.empty()) {
         state.module->site_at.assign(state.text_bytes, 0);
-        state.sites_of[state.module].assign(1, Site());
+        state.sites_of[state.module].assign(1, Site());   // an unloaded module may have stood at the same address
+        state.codes.erase(state.module);
     }
     state.all_sites = &state.sites_of[state.module];
     state.sites = state.all_sites->data();
