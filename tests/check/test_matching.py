@@ -200,6 +200,39 @@ int h;
 """
 
 
+TWO_MODULES = r"""
+import gc
+import numpy as np
+import labkit.cuda.autoinit
+import labkit.cuda.driver as cuda
+from labkit.cuda.compiler import SourceModule
+from labkit.cpu import checkmode
+
+y = cuda.to_device(np.zeros(64, np.float32))
+for n in range(4):
+    body = "".join(f"if (i < {2 * j + n}) y[i] = {j}; " for j in range(n + 1))
+    module = SourceModule(f"__global__ void f(volatile float *y) {{ int i = threadIdx.x; {body} }}")
+    module.get_function("f")(y, block=(32, 1, 1))
+    cuda.Context.synchronize()
+    del module
+    gc.collect()
+shuffle = SourceModule("__global__ void g(double *y) { y[0] = __shfl_down_sync(~0u, (double)threadIdx.x, 1); }")
+shuffle.get_function("g")(y, block=(32, 1, 1))
+cuda.Context.synchronize()
+print([r.counts["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"] for r in checkmode.launches()])
+"""
+
+
+@pytest.mark.parametrize("tools", ["profile", "profile,memcheck,racecheck"])
+def test_modules_that_come_and_go_and_shuffles_of_eight_bytes(tools):
+    """A module may be loaded where another one stood; the host's compiler writes 16 bytes of a lane's slot at once."""
+    environment = {**os.environ, "LABKIT_ENGINE": "cpu", "LABKIT_CHECK": tools}
+    command = [sys.executable, "-c", TWO_MODULES]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[0, 2, 3, 4, 1]"
+
+
 def test_loops_are_unrolled_but_for_the_outer_of_many():
     from labkit.cpu.checkmode import unrolled
 

@@ -581,7 +581,7 @@ inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uint
         return count_scattered(a, address, v.mask, warp);
     }
     if (a.space == unwatched_space) return;
-    if (UNLIKELY((base | p.odd) & (a.size - 1))) {
+    if (UNLIKELY((base | p.odd) & (a.size - 1)) && a.space != local_space) {   // there the host's compiler joins stores
         for (uint32_t left = v.mask; left; left &= left - 1) {
             unsigned l = __builtin_ctz(left);
             if (uintptr_t at = base + v.at(entry, l); at & (a.size - 1))
@@ -1044,7 +1044,7 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
         index = locate(at, address, size, operation);
         site = &state.sites[index];
     }
-    if (UNLIKELY(address & (size - 1)) && !(size & (size - 1)))
+    if (UNLIKELY(address & (size - 1)) && site->space != local_space)
         refuse(site->pc, operation, address, size, true);
     if (state.examines && site->space != unwatched_space) examine(index, address, size, lane->thread, reads);
 }
