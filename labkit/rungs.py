@@ -377,7 +377,6 @@ LADDER = (
         constant="mask",
         steps={
             "columns": "The tile is loaded in column order: what the load order is worth.",
-            "barrier": "Rung 03 with a barrier a channel and no tile: what the barrier alone does.",
             "skip": "Threads without an output leave the sum out.",
             "maps": "A block computes four output maps from each tile that it has loaded.",
             "weights": "Four maps a tile, and their weights in shared memory, too: a wide load brings all four.",
