@@ -85,7 +85,9 @@ class _Row:
         self.groups = {name: sum(of.pop(reason) for reason in reasons) for name, (_, reasons) in _GROUPS.items()}
         self.reason = max((name for name in self.groups if name != "its turn"), key=self.groups.get)
         self.groups["the rest"] = sum(of.values()) + 1  # the cycle in which it issues
-        self.total = sum(self.groups.values())
+        # The same text wherever the table was read: readers of CSV files differ in a number's last bit.
+        self.groups = {name: round(cycles, 6) for name, cycles in self.groups.items()}
+        self.total = round(sum(self.groups.values()), 6)
 
     def words(self):
         said = ", ".join(f"{name} {cycles:.1f}" for name, cycles in self.groups.items())
