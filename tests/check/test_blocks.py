@@ -24,6 +24,8 @@ __global__ void spins(float *x, volatile float *part) {
 }
 __global__ void reads_what_others_read(float *x, float *part) { part[blockIdx.x * 32 + threadIdx.x] = x[threadIdx.x]; }
 __global__ void neighbours_sectors(float *x, float *part) { if (threadIdx.x == 0) part[blockIdx.x] = x[blockIdx.x]; }
+__global__ void two_write_one_word(float *x, float *part) {
+    if (threadIdx.x == 0) part[blockIdx.x / 2] = x[blockIdx.x]; }
 __global__ void halo_in_place(float *x, float *part) {
     int i = blockIdx.x * 32 + threadIdx.x;
     float right = x[i + 1];
@@ -55,4 +57,10 @@ def test_both_blocks_are_named(tmp_path):
     assert finding["kind"] == again["kind"] == "race between blocks"
     assert "blocks (0,0,0), which reads, and (1,0,0), which writes" in finding["message"]
     assert tuple(finding["block"]) == (1, 0, 0) and tuple(finding["thread"]) == (0, 0, 0)
-    assert finding["line"] == 20 and finding["other"]["line"] == 18 and tuple(finding["other"]["thread"]) == (31, 0, 0)
+    assert finding["line"] == 22 and finding["other"]["line"] == 20 and tuple(finding["other"]["thread"]) == (31, 0, 0)
+
+
+def test_two_blocks_that_write_the_same_word(tmp_path):
+    (finding, _) = found("two_write_one_word", tmp_path).table.to_dict("records")
+    assert finding["kind"] == "race between blocks" and finding["count"] == 2  # blocks 1 and 3
+    assert "(0,0,0), which writes, and (1,0,0), which writes" in finding["message"]

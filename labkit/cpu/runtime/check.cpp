@@ -848,6 +848,7 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     now.clock = state.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
     now.thread = thread;
     now.site = index;
+    bool told = false;
     for (size_t at = (address - range.low) / 2, end = at + size / 2; at < end; at++) {
         GlobalCell &cell = range.cells[at];
         const Touch *other = nullptr;
@@ -862,14 +863,17 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
                           "barrier between, and at least one writes", a.x, a.y, a.z, b.x, b.y, b.z, 2 * at, range.bytes));
             return;
         }
-        if (!state.blocks_may_meet) {
+        if (!state.blocks_may_meet && !told) {
             if (cell.write_block && cell.write_block != block) {
                 race_of_blocks(site, thread, cell.write_block, cell.write, address, size, true);
+                told = true;
             } else if (site.operation != load) {
                 bool earlier = cell.read_block && cell.read_block != block;
-                if (earlier || cell.elsewhere_block)
+                if (earlier || cell.elsewhere_block) {
                     race_of_blocks(site, thread, earlier ? cell.read_block : cell.elsewhere_block,
                                    earlier ? cell.read : cell.elsewhere, address, size, false);
+                    told = true;
+                }
             }
         }
         if (site.operation == load) {

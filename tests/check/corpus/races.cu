@@ -144,22 +144,3 @@ extern "C" __global__ void scan_in_one_buffer(const float *in, float *out) {
   }
   out[i] = scan[i];
 }
-
-//: kind="race between blocks" grid=4 block=32 args=f128,f128
-extern "C" __global__ void smoothed_in_place(float *in, float *out) {
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  float left = i > 0 ? in[i - 1] : 0;  // BUG
-  __syncthreads();
-  PLANTED(in, out)[i] = (left + in[i]) / 2;  // BUG
-}
-
-//: kind="race between blocks" grid=4 block=32 args=f128,f16
-extern "C" __global__ void sums_meet_in_one_word(const float *in, float *out) {
-  __shared__ float sum;
-  if (threadIdx.x == 0) sum = 0;
-  __syncthreads();
-  atomicAdd(&sum, in[blockIdx.x * blockDim.x + threadIdx.x]);
-  __syncthreads();
-  if (threadIdx.x == 0)
-    out[PLANTED(blockIdx.x / 2, blockIdx.x)] = sum;  // BUG
-}
