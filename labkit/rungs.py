@@ -137,7 +137,7 @@ def _size_option(name, value):
 def _gemm_option(name, value):
     """Who multiplies."""
     if value not in (None, "cublas"):
-        raise LabError(f'{name}={value!r}: "cublas" has NVIDIA\'s library multiply; leave it out for the rung\'s kernel')
+        raise LabError(f'{name}={value!r}: "cublas" has the library multiply; leave it out for the rung\'s own kernel')
     return value
 
 

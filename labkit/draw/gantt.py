@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from labkit.draw.style import AMBER, BLUE, CYCLE, HAIR, INK, MUTED, ORANGE, PAPER, SKY, SMALL, canvas, percent
 from labkit.draw.words import ms, need
 from labkit.errors import LabError
-from labkit.streaming import STEPS, busy_ms, overlap, span_ms
 
-COLORS = dict(zip(STEPS, (SKY, ORANGE, BLUE), strict=True))
-NAMES = dict(zip(STEPS, ("copies in", "kernels", "copies out"), strict=True))
+COLORS = {"copy in": SKY, "kernel": ORANGE, "copy out": BLUE}
+NAMES = {"copy in": "copies in", "kernel": "kernels", "copy out": "copies out"}
+STEPS = tuple(NAMES)
 _BAR, _LANE = 11, 38  # pixels: a step's bar; a stream's lane holds three, one under the other
 _LEFT, _RIGHT = 120, 16
 _COLUMNS = ["stream", "what", "chunk", "start_ms", "end_ms"]
@@ -60,6 +60,8 @@ def gantt(timeline, title=None, subtitle="", floor_ms=None, path=None):
 
 
 def _message(several):
+    from labkit.streaming import busy_ms, span_ms
+
     each = list(several.values())[-1]
     busy, span = busy_ms(each), span_ms(each)
     what = busy.idxmax()
@@ -86,6 +88,8 @@ def _rectangle(x, y, w, h, color):
 
 def _panel(page, top, name, timeline, end, floor_ms, last):
     """One timeline; returns it in words."""
+    from labkit.streaming import busy_ms, overlap, span_ms
+
     busy, span, at_once = busy_ms(timeline), span_ms(timeline), overlap(timeline)
     streams = sorted(timeline["stream"].unique())
     if name:

@@ -1,7 +1,5 @@
 """Pictures of registers: what a warp executes for one product, and how many warps the register file has room for."""
 
-from labkit import events
-from labkit.compiled import LIMITS
 from labkit.draw.style import BLUE, FAINT, INK, MUTED, ORANGE, PALE, PAPER, RUST, SKY, SMALL, canvas, percent, rect
 from labkit.errors import LabError
 
@@ -89,6 +87,9 @@ def occupancy(registers, threads=256, shared=0, arch="sm_90", title=None, path=N
     LabError
         If there is no kernel, a number of registers is none that a thread can have, or `arch` is not known.
     """
+    from labkit import events
+    from labkit.compiled import LIMITS
+
     if arch not in LIMITS:
         raise LabError(f"draw.occupancy: arch = {arch!r}; it is one of {', '.join(LIMITS)}")
     if not registers or any(not 1 <= count <= 255 for count in registers.values()):

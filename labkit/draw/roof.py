@@ -5,7 +5,6 @@ import math
 from labkit.draw.style import BLUE, DPI, FAINT, INK, MUTED, PALE, PAPER, SMALL, canvas, percent
 from labkit.draw.words import Measured
 from labkit.errors import LabError
-from labkit.profiling import NAMES
 
 
 def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths=None, title=None, subtitle=None,
@@ -132,6 +131,8 @@ def _device(name):
 
 def _of_profile(profile, times):
     """The times of a profile's variants, in its order, with operations per byte moved and per byte asked of L1."""
+    from labkit.profiling import NAMES
+
     if times is None or profile.layer is None:
         raise LabError("draw.roofline: a profile counts bytes, and labkit.profile's knows its layer; how long its "
                        "variants take comes from a table, as times=recorded(\"H200\") or times=bench(...)")  # fmt: skip
