@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from labkit.checker import CheckFailed, compare, is_verified, poison, tolerance
+from labkit.checker import CheckFailed, compare, poison, require_verified, tolerance
 from labkit.devices import Device, device
 from labkit.errors import LabError
 from labkit.layers import Layer
@@ -81,11 +81,7 @@ def bench(
     if repeat is not None and repeat < 1:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
     for variant in variants:
-        if not is_verified(variant):
-            raise LabError(
-                f"{variant.label} is not verified in this session: a wrong kernel's time means nothing. "
-                "Run labkit.check on this very variant first"
-            )
+        require_verified(variant)
     cases = [(each, B) for each in as_list(layer) for B in batches]
     rows = []
     # On standard output: notebooks show the other one in red.

@@ -357,6 +357,21 @@ def _hints(y, expected, slack, inputs):
 _verified: set[tuple[str, str]] = set()  # (engine, identity of the variant)
 
 
+def require_verified(variant: Variant) -> None:
+    """Refuse to time what was not checked.
+
+    Raises
+    ------
+    LabError
+        If `check` has not passed this very variant in this session.
+    """
+    if not is_verified(variant):
+        raise LabError(
+            f"{variant.label} is not verified in this session: a wrong kernel's time means nothing. "
+            "Run labkit.check on this very variant first"
+        )
+
+
 def is_verified(variant: Variant) -> bool:
     """Whether `check` has passed this very variant, source and options, on this engine in this process."""
     return _key(variant) in _verified

@@ -42,6 +42,7 @@ from labkit.rungs import (
     Rung,
     rung,
     scope,
+    short,
 )
 
 MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images than fit are computed in chunks
@@ -51,7 +52,7 @@ NVCC_OPTIONS = ("-std=c++17", "-O3")
 
 __all__ = [
     "LADDER", "Launch", "Plan", "Rounding", "Rung", "Variant",
-    "diff", "rung", "show", "solution", "variant", "variants",
+    "diff", "rung", "show", "solution", "solutions", "variant", "variants",
 ]  # fmt: skip
 
 
@@ -102,7 +103,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        chosen = [f"{name}={_short(value)}" for name, value in self.options.items()
+        chosen = [f"{name}={short(value)}" for name, value in self.options.items()
                   if name != "step" and value != self.rung.options[name].default]  # fmt: skip
         step = [self.step] if self.step else []
         own = [self.path.name if self.path else "own source"] if self.own else []
@@ -278,7 +279,7 @@ def variant(number: int, source: str | Path | None = None, **options) -> Variant
     values = {name: option.default for name, option in chosen.options.items()}
     for name, value in options.items():
         if name not in values:
-            known = "; ".join(f"{n}={_short(o.default)} ({o.about})" for n, o in chosen.options.items())
+            known = "; ".join(f"{n}={short(o.default)} ({o.about})" for n, o in chosen.options.items())
             raise LabError(f"{chosen.label} has no option {name!r}; it has {known}")
         values[name] = chosen.options[name].validate(name, value)
     if source is None:
@@ -302,6 +303,11 @@ def variants(number: int) -> list[Variant]:
     return found
 
 
+def solutions() -> dict[str, Path]:
+    """The kernel files that solve exercises, by exercise: "04a"."""
+    return {path.name.split("_")[0]: path for path in sorted((cuda_src() / "solutions").glob("*.cu"))}
+
+
 def solution(exercise: str) -> Path:
     """The kernel file that solves an exercise: ``variant(4, source=solution("04a"))``.
 
@@ -310,7 +316,7 @@ def solution(exercise: str) -> Path:
     LabError
         If there is none; the message lists those there are.
     """
-    files = {path.name.split("_")[0]: path for path in sorted((cuda_src() / "solutions").glob("*.cu"))}
+    files = solutions()
     if exercise not in files:
         raise LabError(f"no kernel solves an exercise {exercise!r}; there are solutions of {', '.join(files)}")
     return files[exercise]
@@ -324,10 +330,6 @@ def _as_path(source) -> Path | None:
     if not path.is_file():
         raise LabError(f"there is no kernel file {path}; give the path of a .cu file or the kernel's text")
     return path.resolve()
-
-
-def _short(value) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 # ------------------------------------------------------------------------------------------- reading a source
@@ -345,8 +347,8 @@ def _code_only(source: str) -> str:
 
 
 def _kernel_names(code, rung, file_name) -> tuple[str, ...]:
-    """The kernel of each step: the rung's names; or, for a rung of one step, the only kernel there is."""
-    wanted = tuple(step.kernel for step in rung.calls)
+    """The kernel of each call: the rung's names; or, for a rung of one call, the only kernel there is."""
+    wanted = tuple(call.kernel for call in rung.calls)
     found = tuple(dict.fromkeys(_KERNEL.findall(code)))
     if len(wanted) == 1 and len(found) == 1:
         return found

@@ -19,6 +19,7 @@ from labkit.devices import device, known, slug
 from labkit.errors import LabError
 from labkit.layers import Layer, layer
 from labkit.paths import data_dir
+from labkit.rungs import short
 
 COLUMNS = (
     "date", "device", "engine", "software", "rung", "label", "options", "network", "layer", "batch", "dtype",
@@ -157,19 +158,20 @@ def record_evidence(table: pd.DataFrame, folder: Path | str, by: str | list[str]
     stamped.insert(1, "device", here.name)
     path = Path(folder) / f"{slug(here.name)}.csv"
     if by and path.is_file():
-        before, columns = pd.read_csv(path), [by] if isinstance(by, str) else by
-        replaced = pd.MultiIndex.from_frame(before[columns]).isin(pd.MultiIndex.from_frame(stamped[columns]))
-        stamped = pd.concat([before[~replaced], stamped]).sort_values(columns, kind="stable")
+        columns = [by] if isinstance(by, str) else by
+        stamped = replacing(pd.read_csv(path), stamped, columns).sort_values(columns, kind="stable")
     return files.write(path, stamped.to_csv(index=False, float_format="%.10g", lineterminator="\n"))
+
+
+def replacing(old: pd.DataFrame, new: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """The rows of both tables, but the old ones whose values in the columns `key` are also some new one's."""
+    known = pd.MultiIndex.from_frame(new[key])
+    return pd.concat([old[~pd.MultiIndex.from_frame(old[key]).isin(known)], new], ignore_index=True)
 
 
 def options_text(variant) -> str:
     """A variant's options as results name them: "block=16x16"."""
-    return " ".join(f"{name}={_option(value)}" for name, value in variant.options.items() if value is not None)
-
-
-def _option(value) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return " ".join(f"{name}={short(value)}" for name, value in variant.options.items() if value is not None)
 
 
 def recorded(name: str, folder: Path | str | None = None) -> Recorded:

@@ -165,6 +165,11 @@ class Option:
     validate: Callable
 
 
+def short(value) -> str:
+    """An option's value as labels and results write it: a pair is "32x8"."""
+    return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+
+
 # ------------------------------------------------------------------------------------------------------ rungs
 @dataclass(frozen=True)
 class Rung:

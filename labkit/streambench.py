@@ -15,12 +15,13 @@ from tqdm import tqdm
 
 from labkit import files
 from labkit.benchmark import BATCH
-from labkit.checker import CheckFailed, compare, is_verified, tolerance
+from labkit.checker import CheckFailed, compare, require_verified, tolerance
 from labkit.devices import Device, device, slug
 from labkit.errors import LabError
 from labkit.layers import Layer
 from labkit.paths import data_dir
 from labkit.reference import conv_float64, error_scale
+from labkit.results import replacing
 from labkit.streaming import CHUNK, Pipeline, busy_ms, host_arrays, overlap
 
 if TYPE_CHECKING:
@@ -90,11 +91,7 @@ def bench_cases(
     variant: Variant, layer: Layer, batch: int, cases: Sequence[dict], repeat: int | None = None
 ) -> pd.DataFrame:
     """`bench_streams` for a list of configurations: mappings with chunk, streams, pinned and order."""
-    if not is_verified(variant):
-        raise LabError(
-            f"{variant.label} is not verified in this session: a wrong kernel's time means nothing. "
-            "Run labkit.check on this very variant first"
-        )
+    require_verified(variant)
     if repeat is not None and repeat < 1:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
     rows = [None] * len(cases)
@@ -237,9 +234,7 @@ def record_rows(path: Path, table: pd.DataFrame, key: list[str]) -> Path:
     """Merge rows into a CSV: all older rows with one of the new keys go. Written whole or not at all."""
     if path.is_file():
         old = pd.read_csv(path)
-        known = pd.MultiIndex.from_frame(table[key])
-        old = old[~pd.MultiIndex.from_frame(old[key]).isin(known)]
-        table = pd.concat([old, table.reindex(columns=old.columns)], ignore_index=True)
+        table = replacing(old, table.reindex(columns=old.columns), key)
     return files.write(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 

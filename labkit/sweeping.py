@@ -35,6 +35,7 @@ from labkit.layers import PRESETS, Layer
 from labkit.layers import layer as layer_named
 from labkit.paths import cache_dir, data_dir
 from labkit.results import one_of, options_text
+from labkit.rungs import short
 
 COLUMNS = (
     "date", "device", "engine", "software", "rung", "label", "options", "layer", "batch", "dtype", "op_ms", "op_min_ms",
@@ -147,14 +148,10 @@ def _combinations(variants) -> tuple[list[Variant], list[dict]]:
         try:
             made.append(variant(number, **options))
         except LabError as error:
-            chosen = " ".join(f"{name}={_plain(value)}" for name, value in options.items())
+            chosen = " ".join(f"{name}={short(value)}" for name, value in options.items())
             refused.append({"rung": number, "label": f"{rung(number).label}, {chosen.replace(' ', ', ')}",
                             "options": chosen, "reason": str(error)})  # fmt: skip
     return made, refused
-
-
-def _plain(value) -> str:
-    return "x".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 @dataclass(frozen=True)
@@ -348,7 +345,7 @@ def with_options(frame: pd.DataFrame) -> pd.DataFrame:
     frame = frame.copy()
     chosen = [_options(text) for text in frame["options"].astype(object).fillna("")]
     for name in dict.fromkeys(name for each in chosen for name in each):
-        values = [_plain(each[name]) if isinstance(each.get(name), tuple) else each.get(name) for each in chosen]
+        values = [short(each[name]) if isinstance(each.get(name), tuple) else each.get(name) for each in chosen]
         frame[name] = pd.Series(values, frame.index, dtype=object).infer_objects()
     return frame
 

@@ -29,7 +29,8 @@ import labkit
 from labkit import compiled, nsight, profiling
 from labkit.errors import LabError
 from labkit.files import write
-from labkit.paths import cuda_src, data_dir
+from labkit.ladder import solutions
+from labkit.paths import data_dir
 from labkit.results import record_evidence
 
 BATCH = 2
@@ -80,8 +81,8 @@ GROUPS = {"Global memory": ("global",), "Atomics": ("atomic", "reduction"), "Sha
 def ladder():
     """Each kernel of the ladder that is compiled differently from all before it, and the layer: (variant, layer)."""
     for rung in labkit.LADDER:
-        solutions = sorted((cuda_src() / "solutions").glob(f"{rung.number:02d}?_*.cu"))
-        several = [*labkit.variants(rung.number), *(labkit.variant(rung.number, source=path) for path in solutions)]
+        solved = [path for exercise, path in solutions().items() if int(exercise[:2]) == rung.number]
+        several = [*labkit.variants(rung.number), *(labkit.variant(rung.number, source=path) for path in solved)]
         for layer in labkit.LENET86:
             seen = set()
             for variant in several:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from kernels import KERNELS, SOLUTIONS
 
 import labkit
 from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, ladder, variant
@@ -9,8 +10,6 @@ from labkit.checker import random_shapes
 from labkit.ladder import LADDER, rung
 
 NUMBERS = [each.number for each in LADDER]
-KERNELS = [variant(each.number, **({"step": step} if step else {})) for each in LADDER for step in (None, *each.steps)]
-SOLUTIONS = sorted((rung(1).file.parent / "solutions").glob("*.cu"))
 ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are
 
 

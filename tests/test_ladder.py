@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels import KERNELS, SOLUTIONS
 
 import labkit
 from labkit import LENET72, LENET86, LabError, Layer, diff, show, solution, variant, variants
@@ -17,8 +18,6 @@ NUMBERS = [each.number for each in LADDER]
 
 
 # ------------------------------------------------------------------------------------------------------- the files
-KERNELS = [variant(each.number, **({"step": step} if step else {})) for each in LADDER for step in (None, *each.steps)]
-SOLUTIONS = sorted((rung(1).file.parent / "solutions").glob("*.cu"))
 
 
 def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
