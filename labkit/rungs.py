@@ -374,7 +374,8 @@ LADDER = (
                 buffers=("x", "k", "y"),
                 grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), tiles(s.M, _maps(s)), s.B),
                 block=lambda s: (s.tile, s.tile, 1),
-                shared=lambda s: 4 * (s.tile + s.K - 1) ** 2 + (16 * s.K**2 if s.step == "weights" else 0),
+                shared=lambda s: 0 if s.step == "barrier"
+                else 4 * (s.tile + s.K - 1) ** 2 + (16 * s.K**2 if s.step == "weights" else 0),
             ),
         ),
         options={"tile": _TILE},
@@ -383,6 +384,7 @@ LADDER = (
         steps={
             "columns": "The tile is loaded in column order: what the load order is worth.",
             "skip": "Threads without an output leave the sum out.",
+            "barrier": "Rung 03 with a barrier a channel and no tile: what keeping the warps together is worth.",
             "maps": "A block computes four output maps from each tile that it has loaded.",
             "weights": "Four maps a tile, and their weights in shared memory, too: a wide load brings all four.",
         },
@@ -478,7 +480,7 @@ LADDER = (
                     tiles(s.pixels, s.warps * s.wmma[1] * (1 if s.step else s.turns)), tiles(s.M, s.wmma[0]), s.B,
                 ),
                 block=lambda s: (32, s.warps, 1),
-                shared=lambda s: {"plain": 0, "pixel": 0}.get(s.step, 4 * _rows(s))
+                shared=lambda s: {"plain": 0, "pixel": 0}.get(s.step, 4 * (_rows(s) + 128 // s.wmma[1]))
                 + 2 * s.wmma[0] * (16 if s.step else _rows(s) + 8)
                 + s.warps * (32 * s.wmma[1] + 4 * s.wmma[0] * s.wmma[1]),
             ),

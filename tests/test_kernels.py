@@ -193,7 +193,7 @@ def test_half_sums_would_stop_at_2048_and_do_not():
         assert (run(each, layer, 1, x, k) == np.float16(2205)).all()
     for step in ("half_sum", "half2"):
         assert (run(variant(7, step=step), layer, 1, x, k) == np.float16(2048)).all()
-    with pytest.raises(LabError, match=r"85,888 bytes of shared memory .* limit is 49,152"):
+    with pytest.raises(LabError, match=r"85,920 bytes of shared memory .* limit is 49,152"):
         variant(8).supports(layer)  # its mask is to lie in shared memory
 
 

@@ -225,7 +225,7 @@ def test_tile_larger_than_shared_memory():
     variant(4, tile=32).supports(Layer("wide mask", 1, 100, 100, 1, 79))
     with pytest.raises(LabError, match=r"49,284 bytes of shared memory .* limit is 49,152: take a smaller tile"):
         variant(4, tile=32).supports(Layer("wider mask", 1, 100, 100, 1, 80))
-    with pytest.raises(LabError, match=r"51,712 bytes of shared memory .* limit is 49,152"):
+    with pytest.raises(LabError, match=r"51,744 bytes of shared memory .* limit is 49,152"):
         variant(8, warps=32).supports(LENET86[0])
 
 

@@ -29,6 +29,7 @@ void conv(const float *x, const float *k, float *y,
         __syncthreads();                                    // the mask is complete
         if (mine)
             for (int p = 0; p < K; ++p)
+                #pragma unroll 1                            // by fours nvcc reads y again for each part
                 for (int q = 0; q < K; ++q)
                     y[h * Wo + w] += x[(c * H + h + p) * W + w + q] * mask[p * K + q];
         __syncthreads();                                    // nobody reads it any more: next channel

@@ -13,10 +13,11 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
 {
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     constexpr int DEPTH = 16;                               // of one WMMA
+    constexpr int LINES = 32 / WN;                          // rows of u_tile that a warp fills at a time
     __shared__ __align__(32) half k_tile[2 * WM][ROWS + 8]; // 8 more: the rows begin in different banks
     __shared__ __align__(32) half u_tile[WARPS][DEPTH][WN]; // WMMA loads and stores at 32-byte boundaries
     __shared__ __align__(32) float y_tile[WARPS][WM][WN];
-    __shared__ int offset[ROWS];                            // of a row of u, from a window's first element
+    __shared__ __align__(16) unsigned offset[LINES][ROWS / LINES + 4]; // bytes; row LINES j + i of u: [i][j]
     const int Ho = H - K + 1, Wo = W - K + 1;
     const int pixels = Ho * Wo, depth = C * K * K;          // y [M,pixels] = k [M,depth] u [depth,pixels]
     const int lane = threadIdx.x, warp = threadIdx.y;
@@ -36,7 +37,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
     }
     for (int row = warp * 32 + lane; row < ROWS; row += WARPS * 32) {
         const int c = row / (K * K), p = row / K % K, q = row % K;
-        offset[row] = row < depth ? (c * H + p) * W + q : 0;
+        offset[row % LINES][row / LINES] = row < depth ? 2u * ((c * H + p) * W + q) : 0;
     }
     __syncthreads();
 
@@ -46,17 +47,17 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
     for (int n0 = (blockIdx.x * WARPS + warp) * WN; n0 < pixels; n0 += gridDim.x * WARPS * WN) {
         const int n = n0 + lane % WN;
         const int last = min(n, pixels - 1);                // beyond the map: the last pixel's window
-        const int first = last / Wo * W + last % Wo;        // element of the window
+        const char *window = (const char *)(x + last / Wo * W + last % Wo);
         for (auto &each : sum)
             wmma::fill_fragment(each, 0.0f);
         for (int step = 0; step < depth; step += DEPTH) {
-            half column[WN / 2];                            // of u_tile, the lane's share
+            half column[DEPTH / LINES];                     // of u_tile, the lane's share
             #pragma unroll
-            for (int i = 0; i < WN / 2; ++i)
-                column[i] = x[first + offset[step + i * 32 / WN + lane / WN]];
+            for (int i = 0; i < DEPTH / LINES; ++i)
+                column[i] = *(const half *)(window + offset[lane / WN][step / LINES + i]);
             #pragma unroll
-            for (int i = 0; i < WN / 2; ++i)                // all loads are under way before the first store
-                u_tile[warp][i * 32 / WN + lane / WN][lane % WN] = column[i];
+            for (int i = 0; i < DEPTH / LINES; ++i)         // the loads are all under way by now
+                u_tile[warp][i * LINES + lane / WN][lane % WN] = column[i];
             __syncwarp();                                   // the warp's tile is complete
             wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
             #pragma unroll

@@ -35,10 +35,12 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     float sum[MAPS] = {};
     for (int c = 0; c < C; ++c) {
         // The halo is wider than the block: each thread loads its own input and those TILE further on.
-        for (int i = threadIdx.y; i < SIDE; i += TILE)
-            for (int j = threadIdx.x; j < SIDE; j += TILE) {
+        for (int i0 = 0; i0 < SIDE; i0 += TILE)
+            for (int j0 = 0; j0 < SIDE; j0 += TILE) {
+                const int i = i0 + threadIdx.y, j = j0 + threadIdx.x;
                 const int row = h - threadIdx.y + i, column = w - threadIdx.x + j;
-                tile[i][j] = row < H && column < W ? x[(c * H + row) * W + column] : 0;
+                if (i < SIDE && j < SIDE)
+                    tile[i][j] = row < H && column < W ? x[(c * H + row) * W + column] : 0;
             }
         __syncthreads();                                    // the tile is complete
         #pragma unroll

@@ -1,13 +1,14 @@
 // 08 table: where a row of u begins is looked up.
 //
 // Idea      Row (c, p, q) of u begins at the same distance from a window's first element, whatever the pixel.
-//           So a block computes that distance once for each row and keeps it in shared memory.
-// Delta     from 08 pixel: the array offset; a load is x[first + offset[row]] and needs no guard: a pixel
+//           So a block computes that distance once for each row and keeps it in shared memory, in the order
+//           in which a lane asks: four offsets a load.
+// Delta     from 08 pixel: the array offset; an address is one addition and needs no guard: a pixel
 //           or a row beyond the last reads another's element, which is not stored, or meets a zero of k_tile.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / (WARPS WN), M / WM, B), block (32, WARPS).
-//           Shared memory: 4 ROWS + 32 WM + WARPS (32 WN + 4 WM WN) bytes. WM x WN is 16 x 16, 8 x 32 or
-//           32 x 8.
+//           Shared memory: 4 ROWS + 512 / WN + 32 WM + WARPS (32 WN + 4 WM WN) bytes. WM x WN is 16 x 16,
+//           8 x 32 or 32 x 8.
 // Requires  M/WM and B <= 65535; x finite, |y| < 65504, the largest half; compute capability 7.0. Compiled
 //           once for each K and ROWS, depth rounded up to whole tiles.
 
@@ -21,10 +22,11 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
 {
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     constexpr int DEPTH = 16;                               // of one WMMA
+    constexpr int LINES = 32 / WN;                          // rows of u_tile that a warp fills at a time
     __shared__ __align__(32) half k_tile[WM][DEPTH];        // WMMA loads and stores at 32-byte boundaries
     __shared__ __align__(32) half u_tile[WARPS][DEPTH][WN];
     __shared__ __align__(32) float y_tile[WARPS][WM][WN];
-    __shared__ int offset[ROWS];                            // of a row of u, from a window's first element
+    __shared__ __align__(16) unsigned offset[LINES][ROWS / LINES + 4]; // bytes; row LINES j + i of u: [i][j]
     const int Ho = H - K + 1, Wo = W - K + 1;
     const int pixels = Ho * Wo, depth = C * K * K;          // y [M,pixels] = k [M,depth] u [depth,pixels]
     const int lane = threadIdx.x, warp = threadIdx.y;
@@ -37,10 +39,10 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
     y += (size_t)b * M * pixels;
 
     const int last = min(n, pixels - 1);                    // beyond the map: the last pixel's window
-    const int first = last / Wo * W + last % Wo;            // element of the window
+    const char *window = (const char *)(x + last / Wo * W + last % Wo);
     for (int row = warp * 32 + lane; row < ROWS; row += WARPS * 32) {
         const int c = row / (K * K), p = row / K % K, q = row % K;
-        offset[row] = row < depth ? (c * H + p) * W + q : 0;
+        offset[row % LINES][row / LINES] = row < depth ? 2u * ((c * H + p) * W + q) : 0;
     }
     __syncthreads();                                        // all offsets are there
     const half zero = __float2half(0);
@@ -55,13 +57,13 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
             if (i < WM * DEPTH)
                 k_tile[i / DEPTH][i % DEPTH] = m < M && column < depth ? k[m * depth + column] : zero;
         }
-        half column[WN / 2];                                // of u_tile, the lane's share
+        half column[DEPTH / LINES];                         // of u_tile, the lane's share
         #pragma unroll
-        for (int i = 0; i < WN / 2; ++i)
-            column[i] = x[first + offset[step + i * 32 / WN + lane / WN]];
+        for (int i = 0; i < DEPTH / LINES; ++i)
+            column[i] = *(const half *)(window + offset[lane / WN][step / LINES + i]);
         #pragma unroll
-        for (int i = 0; i < WN / 2; ++i)                    // all loads are under way before the first store
-            u_tile[warp][i * 32 / WN + lane / WN][lane % WN] = column[i];
+        for (int i = 0; i < DEPTH / LINES; ++i)             // the loads are all under way by now
+            u_tile[warp][i * LINES + lane / WN][lane % WN] = column[i];
         __syncthreads();                                    // both tiles are complete
         wmma::load_matrix_sync(k_fragment, &k_tile[0][0], DEPTH);
         wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
