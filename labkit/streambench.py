@@ -16,12 +16,12 @@ from tqdm import tqdm
 from labkit import files
 from labkit.benchmark import BATCH
 from labkit.checker import CheckFailed, compare, require_verified, tolerance
-from labkit.devices import Device, device, slug
+from labkit.devices import Device, device
 from labkit.errors import LabError
 from labkit.layers import Layer
 from labkit.paths import data_dir
 from labkit.reference import conv_float64, error_scale
-from labkit.results import replacing
+from labkit.results import one_of, replacing
 from labkit.streaming import CHUNK, Pipeline, busy_ms, host_arrays, overlap
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def recorded_streams(name: str, **which) -> pd.DataFrame:
     LabError
         If there is nothing of such a device, several go by that name, or no row matches.
     """
-    return _stored(name, "", which)
+    return _stored(data_dir() / "streams", name, which)
 
 
 def recorded_timelines(name: str, **which) -> pd.DataFrame:
@@ -280,16 +280,11 @@ def recorded_timelines(name: str, **which) -> pd.DataFrame:
     LabError
         As `recorded_streams` does.
     """
-    return _stored(name, "-timelines", which)
+    return _stored(data_dir() / "streams" / "timelines", name, which)
 
 
-def _stored(name, ending, which):
-    known = sorted(path for path in (data_dir() / "streams").glob("*.csv") if not path.stem.endswith("-timelines"))
-    found = [path for path in known if slug(name) in path.stem]
-    path = found[0].with_name(found[0].stem + ending + ".csv") if found else None
-    if len(found) != 1 or not path.is_file():
-        there = ", ".join(path.stem for path in known) or "none"
-        raise LabError(f"{len(found)} devices with recorded streams go by the name {name!r}; there are: {there}")
+def _stored(folder, name, which):
+    path = one_of(folder, name)
     table = pd.read_csv(path)
     for column, value in which.items():
         if column not in table:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure the layers with chunks and streams on the GPU at hand, for data/streams/.
 
-    python scripts/record_streams.py            data/streams/<device>.csv and <device>-timelines.csv
+    python scripts/record_streams.py            data/streams/<device>.csv and data/streams/timelines/<device>.csv
     python scripts/record_streams.py --out DIR  keep them somewhere else
     python scripts/record_streams.py --brief    few configurations, without the sweep: less than a minute
 
@@ -158,7 +158,7 @@ def main() -> int:
             labkit.record(ladder_rows(swept), results)
         table = pd.concat([swept, *(sweep(each, layer, False) for each in beside)], ignore_index=True)
         path = record_rows(chosen.out / f"{here.slug}.csv", table.assign(**about), KEY)
-        record_rows(chosen.out / f"{here.slug}-timelines.csv",
+        record_rows(chosen.out / "timelines" / f"{here.slug}.csv",
                     timelines(variant, layer).assign(device=here.name, **about), ["device", *lines])  # fmt: skip
         print(f"{layer.name}: {time.perf_counter() - start:.1f} s, {time.perf_counter() - begin:.1f} s in all")
         shown = ["label", "batch", "pinned", "streams", "order", "chunk", "sizes", "layer_ms", "steady_ms",

@@ -340,12 +340,12 @@ def test_recorded_rows_replace_those_of_the_same_key(tmp_path):
 
 def test_a_device_without_recorded_streams_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(streambench, "data_dir", lambda: tmp_path)
-    with pytest.raises(LabError, match="there are: none"):
+    with pytest.raises(LabError, match="streams has results of: none"):
         lab.recorded_streams("H200")
     (tmp_path / "streams").mkdir()
     (tmp_path / "streams" / "nvidia-h200.csv").write_text("device,steady_ms\nNVIDIA H200,1\n")
     assert lab.recorded_streams("H200")["steady_ms"].tolist() == [1]
-    with pytest.raises(LabError, match="there are: nvidia-h200"):
+    with pytest.raises(LabError, match="streams/timelines has results of: none"):
         lab.recorded_timelines("H200")
 
 
