@@ -32,13 +32,11 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     float sum[MAPS] = {};
     for (int c = 0; c < C; ++c) {
         // The halo is wider than the block: each thread loads its own input and those TILE further on.
-        for (int i0 = 0; i0 < SIDE; i0 += TILE)
-            for (int j0 = 0; j0 < SIDE; j0 += TILE) {
-                const int i = i0 + threadIdx.y, j = j0 + threadIdx.x;
-                const int row = h - threadIdx.y + i, column = w - threadIdx.x + j;
-                if (i < SIDE && j < SIDE)
-                    tile[i][j] = row < H && column < W ? x[(c * H + row) * W + column] : 0;
-            }
+        for (int i = 0; i < SIDE; i += TILE)
+            for (int j = 0; j < SIDE; j += TILE)
+                if (threadIdx.y + i < SIDE && threadIdx.x + j < SIDE)
+                    tile[threadIdx.y + i][threadIdx.x + j] =
+                        h + i < H && w + j < W ? x[(c * H + h + i) * W + w + j] : 0;
         for (int i = threadIdx.y * TILE + threadIdx.x; i < MAPS * K * K; i += TILE * TILE) {
             const int n = i / (K * K), pq = i % (K * K);    // in the order of k, which is read along its rows
             weights[pq][n] = k[(min(m + n, M - 1) * C + c) * K * K + pq];

@@ -33,13 +33,12 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     float sum = 0;
     for (int c = 0; c < C; ++c) {
         // The halo is wider than the block: each thread loads its own input and those TILE further on.
-        for (int i0 = 0; i0 < SIDE; i0 += TILE)
-            for (int j0 = 0; j0 < SIDE; j0 += TILE) {
-                const int i = i0 + threadIdx.x, j = j0 + threadIdx.y;
-                const int row = h - threadIdx.y + i, column = w - threadIdx.x + j;
-                if (i < SIDE && j < SIDE)
-                    tile[i][j] = row < H && column < W ? x[(c * H + row) * W + column] : 0;
-            }
+        const int row = h - threadIdx.y + threadIdx.x, column = w - threadIdx.x + threadIdx.y;
+        for (int i = 0; i < SIDE; i += TILE)
+            for (int j = 0; j < SIDE; j += TILE)
+                if (threadIdx.x + i < SIDE && threadIdx.y + j < SIDE)
+                    tile[threadIdx.x + i][threadIdx.y + j] =
+                        row + i < H && column + j < W ? x[(c * H + row + i) * W + column + j] : 0;
         __syncthreads();                                    // the tile is complete
         #pragma unroll
         for (int p = 0; p < K; ++p)
