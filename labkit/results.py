@@ -38,6 +38,7 @@ _COURSE = {
     "accuracy": "accuracy",
     "distinct images": "distinct",
 }
+_OWN = r", (?:own source|[^,]+\.cu)"  # in a label: a kernel in a rung's place, an exercise's solution or a reader's
 _TEXT = ("date", "device", "engine", "software", "label", "options", "network", "layer", "dtype", "kernels_ms")
 
 
@@ -232,6 +233,7 @@ class Recorded:
             "" for figures of a whole network.
         batch : int, optional
         network, label, dtype : str, optional
+            An exercise's solution or a reader's kernel is found by its label alone.
 
         Raises
         ------
@@ -244,6 +246,8 @@ class Recorded:
         wanted = {name: value for name, value in wanted.items() if value is not None}
         for name, value in wanted.items():
             rows = rows[rows[name] == value]
+        if label is None:
+            rows = rows[~rows["label"].str.contains(_OWN)]
         if rung is not None and label is None:
             plain = rows[~rows["label"].str.contains(",")]
             rows = rows if plain.empty else plain

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Check every rung on the engine at hand, then measure the ladder and the network, for data/results/.
+"""Check every kernel on the engine at hand, then measure the ladder and the network, for data/results/.
 
     python scripts/record.py             check, measure, and keep the times in data/results/<device>.csv
     python scripts/record.py --dry       keep nothing
@@ -22,11 +22,17 @@ import pandas as pd
 
 import labkit
 from labkit.checker import TEST_SHAPES
-from labkit.ladder import LADDER
+from labkit.ladder import LADDER, solutions
 from labkit.results import record_course
 
 BATCHES = {"gpu": (100, 1000, 10000), "cpu": (10,)}
 PRESETS = (*labkit.LENET86, *labkit.LENET72, *labkit.LENET28)
+
+
+def compared(number: int) -> list:
+    """What a rung's page compares with it, and its exercises' solutions."""
+    solved = [path for exercise, path in solutions().items() if int(exercise[:2]) == number]
+    return [*labkit.variants(number)[1:], *(labkit.variant(number, source=path) for path in solved)]
 
 
 def check(variants, shapes) -> list[str]:
@@ -83,7 +89,7 @@ def main() -> int:
     parser.add_argument("--dry", action="store_true", help="keep nothing in data/results/")
     parser.add_argument("--batches", type=int, nargs="+", help="images (100 1000 10000 on a GPU, 10 on a CPU)")
     parser.add_argument("--rungs", type=int, nargs="+", default=[each.number for each in LADDER])
-    parser.add_argument("--compared", action="store_true", help="only what the pages compare, not the rungs themselves")
+    parser.add_argument("--compared", action="store_true", help="only what stands beside the rungs on their pages")
     parser.add_argument("--repeat", type=int, help="timed runs of each (by default what fits into half a second)")
     chosen = parser.parse_args()
 
@@ -91,9 +97,9 @@ def main() -> int:
     here = labkit.device()
     print(here.name, f"({here.engine} engine)")
     rungs = [] if chosen.compared else [labkit.variant(number) for number in chosen.rungs]
-    beside = [each for number in chosen.rungs for each in labkit.variants(number)[1:]]  # what its page compares
+    beside = [each for number in chosen.rungs for each in compared(number)]
     presets = [(layer, 2) for layer in PRESETS]
-    every = [*TEST_SHAPES, *presets]  # what a page compares is checked on these by the tests, here on the presets
+    every = [*TEST_SHAPES, *presets]  # what stands beside a rung is checked on these by the tests, here on the presets
     cases = [*((each, layer) for each in rungs for layer, _ in every),
              *((each, layer) for each in beside for layer in PRESETS)]  # fmt: skip
     jobs = {(each, *each.defines(layer).items()): layer for each, layer in cases}

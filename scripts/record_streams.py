@@ -28,7 +28,7 @@ from labkit.streambench import KEY, bench_cases, record_rows
 from labkit.streaming import Pipeline, busy_ms, host_arrays
 
 CHUNKS = [100, 200, 500, 1000, 2000, 5000, 10000]
-STREAMS = [1, 2, 3, 4, 8]
+STREAMS = [1, 2, 3, 8]
 GROWING = (40, 80, 160, 320, 640, 1280, 2560, 4920)
 SMALL = {100: [10, 25, 50, 100], 1000: [50, 100, 250, 500, 1000]}  # chunks at the course's smaller batches
 PRESETS = {"lenet86": labkit.LENET86, "lenet72": labkit.LENET72}
@@ -42,7 +42,7 @@ def case(chunk, streams, pinned=True, order="depth") -> dict:
 def sweep(variant, layer, full: bool) -> pd.DataFrame:
     """All configurations of one layer, at B = 10 000 and below; a few for a variant that stands beside."""
     if not full:
-        cases = [case(chunk, streams) for chunk in (500, 1000) for streams in (1, 2, 3)]
+        cases = [case(chunk, streams) for chunk in (500, 1000) for streams in (1, 2)]
         return bench_cases(variant, layer, 10_000, cases)
     cases = [case(chunk, streams) for chunk in CHUNKS for streams in STREAMS if chunk < 10_000 or streams == 1]
     cases += [case(chunk, 3, order="breadth") for chunk in (100, 1000)]
@@ -126,9 +126,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", type=Path, default=data_dir() / "streams", help="folder of the files")
     parser.add_argument("--results", type=Path, help="folder of the ladder's results (data/results)")
-    parser.add_argument("--rungs", type=int, nargs=2, default=(3, 6), metavar=("ONE", "TWO"),
+    parser.add_argument("--rungs", type=int, nargs=2, default=(9, 9), metavar=("ONE", "TWO"),
                         help="whose kernel computes layers 1 and layers 2")  # fmt: skip
-    parser.add_argument("--beside", type=int, nargs="*", default=(8,), help="rungs measured in few configurations")
+    parser.add_argument("--beside", type=int, nargs="*", default=(6, 8), help="rungs measured in few configurations")
     parser.add_argument("--networks", nargs="+", choices=PRESETS, default=list(PRESETS))
     parser.add_argument("--brief", action="store_true", help="few configurations of every rung, no sweep")
     chosen = parser.parse_args()
@@ -156,7 +156,8 @@ def main() -> int:
         swept = sweep(variant, layer, not chosen.brief)
         if not chosen.brief:
             labkit.record(ladder_rows(swept), results)
-        table = pd.concat([swept, *(sweep(each, layer, False) for each in beside)], ignore_index=True)
+        few = [sweep(each, layer, False) for each in beside if each != variant]
+        table = pd.concat([swept, *few], ignore_index=True)
         path = record_rows(chosen.out / f"{here.slug}.csv", table.assign(**about), KEY)
         record_rows(chosen.out / "timelines" / f"{here.slug}.csv",
                     timelines(variant, layer).assign(device=here.name, **about), ["device", *lines])  # fmt: skip

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from labkit import results
+from labkit import overview, results
 from labkit.errors import LabError
-from labkit.layers import LENET86
+from labkit.ladder import solutions, variant
+from labkit.layers import LENET72, LENET86
 from labkit.results import COLUMNS, cudnn, published, published_training, record, recorded
 
 
@@ -62,6 +63,34 @@ def test_a_rung_is_its_default_options_unless_a_label_is_given(store):
     saved = recorded("H200", store)
     assert saved.value("op_ms", 2, LENET86[0]) == 2.0
     assert saved.value("op_ms", layer=LENET86[0], label="02 rung, block=32x8") == 1.5
+
+
+def test_a_solution_never_stands_for_its_rung(tmp_path):
+    """Nor does a reader's kernel: what the pages ask for is the same with every solution on record."""
+    record(recorded("H200").table, tmp_path)
+    before = recorded("H200", tmp_path)
+    solved = [variant(int(exercise[:2]), source=path) for exercise, path in solutions().items()]
+    own = variant(1, source=solved[0].source)
+    rows = [
+        row(each.rung.number, each.label, layer.name, 10_000, op_ms=0.001, options=results.options_text(each))
+        for each in (*solved, own)
+        for layer in (*LENET86, *LENET72)
+    ]
+    record(table(*rows, row(1, own.label, batch=7)), tmp_path)
+    after = recorded("H200", tmp_path)
+    for asked in (
+        overview.rows,
+        overview.layer_times,
+        lambda saved: pd.concat([saved.ladder(10, network) for network in overview.NETWORKS]),
+        lambda saved: pd.concat([saved.select(rung=number, layer=LENET86[1]) for number in range(1, 11)]),
+        lambda saved: saved.select(network="lenet72", batch=10_000),
+    ):
+        then, now = (asked(saved).reset_index(drop=True) for saved in (before, after))
+        pd.testing.assert_frame_equal(now, then)
+    with pytest.raises(LabError, match=r"nothing for rung 1, .*batch 7"):
+        after.value("op_ms", rung=1, layer=LENET86[0], batch=7)
+    for each in (*solved, own):
+        assert after.value("op_ms", label=each.label, layer=LENET86[1]) == 0.001
 
 
 def test_a_later_measurement_replaces_the_same_and_nothing_else(store):
