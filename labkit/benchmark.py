@@ -118,13 +118,13 @@ def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, layer_ti
 
 
 @functools.lru_cache(maxsize=1)  # a sweep comes back for the same ones, variant after variant
-def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict, _Spots]:
+def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict, Spots]:
     """x and k in each data type, and the images to check."""
     rng = np.random.default_rng(2)
     x = rng.random(layer.x_shape(batch), dtype=np.float32)
     k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
     inputs = {dtype: (x.astype(dtype), k.astype(dtype)) for dtype in dtypes}
-    return inputs, _Spots(layer, batch, inputs, rng)
+    return inputs, Spots(layer, batch, inputs, rng)
 
 
 def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> tuple[list, list]:
@@ -145,7 +145,7 @@ def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> tuple[
         for variant, plan in zip(variants, plans, strict=True):
             poison(plan, layer, batch, variant.io_dtype)
             plan.run()
-            spots.check(plan, variant, "before timing")
+            _check_on_device(spots, plan, variant, "before timing")
             estimates.append(_warm_up(plan))
         runs = [repeat or int(np.clip(SECONDS / (ms / 1e3), *RUNS)) for ms in estimates]
 
@@ -158,7 +158,7 @@ def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> tuple[
                 flush()
                 times[i].append(_timed(plan))
                 if run == runs[i] - 1:  # the output of the last timed run itself
-                    spots.check(plan, variant, "after timing")
+                    _check_on_device(spots, plan, variant, "after timing")
                     progress.update()
                 if run < PART_RUNS and len({launch.kernel for launch in plan.launches}) > 1:
                     flush()
@@ -218,33 +218,55 @@ def _layer_time(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np
     return float(np.median(times[1:]))
 
 
-class _Spots:
-    """Some images of the batch, the first and the last among them, and what they have to become."""
+class Spots:
+    """Some images of a batch, the first and the last among them, and what they have to become.
 
-    def __init__(self, layer, batch, inputs, rng):
+    Parameters
+    ----------
+    layer : Layer
+    batch : int
+    inputs : mapping of dtype to (x, k)
+        Of the whole batch.
+    rng : numpy.random.Generator
+        Draws the images.
+    count : int
+        How many, or all of a batch that has fewer.
+    """
+
+    def __init__(self, layer, batch, inputs, rng, count=CHECKED_IMAGES):
         ends = {0, batch - 1}
-        inner = rng.permutation(np.arange(1, batch - 1))[: CHECKED_IMAGES - len(ends)]
+        inner = rng.permutation(np.arange(1, batch - 1))[: count - len(ends)]
         self.images = np.array(sorted({*ends, *inner.tolist()}))
         self.layer, self.batch = layer, batch
         self.inputs = {dtype: (x[self.images], k) for dtype, (x, k) in inputs.items()}
         self.expected = {dtype: conv_float64(*each) for dtype, each in self.inputs.items()}
         self.scale = {dtype: error_scale(*each) for dtype, each in self.inputs.items()}
 
-    def check(self, plan, variant, when):
-        """Hold these images against the reference, and look for a NaN in all of them: those stay on the device."""
-        from labkit.cuda import driver
-        from labkit.network import images_with_nan
+    def check(self, variant, when, y, missing):
+        """Hold y, the output of these images, against the reference; `missing`: which of all images have a NaN.
 
-        dtype, shape = variant.io_dtype, self.layer.y_shape(self.batch)
-        y = np.empty((len(self.images), *shape[1:]), dtype)
-        for i, image in enumerate(self.images.tolist()):
-            driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)
+        Raises
+        ------
+        CheckFailed
+        """
+        dtype = variant.io_dtype
         title = f"{variant.label} is wrong {when}, on {self.layer}, B = {self.batch}"
         allowed = tolerance(variant.rounding, self.scale[dtype], self.layer.terms)
         compare(y, self.expected[dtype], allowed, dtype, title, self.inputs[dtype])
-        missing = images_with_nan(plan.y, shape, dtype)
         if len(missing):
             raise CheckFailed(f"{title}: NaN in {len(missing)} images, {missing[0]} to {missing[-1]}")
+
+
+def _check_on_device(spots, plan, variant, when):
+    """Copy the spots back and hold them against the reference; all other images stay on the device."""
+    from labkit.cuda import driver
+    from labkit.network import images_with_nan
+
+    dtype, shape = variant.io_dtype, spots.layer.y_shape(spots.batch)
+    y = np.empty((len(spots.images), *shape[1:]), dtype)
+    for i, image in enumerate(spots.images.tolist()):
+        driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)
+    spots.check(variant, when, y, images_with_nan(plan.y, shape, dtype))
 
 
 class _Flush:

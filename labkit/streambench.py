@@ -14,13 +14,12 @@ import pandas as pd
 from tqdm import tqdm
 
 from labkit import files
-from labkit.benchmark import BATCH
-from labkit.checker import CheckFailed, compare, require_verified, tolerance
+from labkit.benchmark import BATCH, Spots
+from labkit.checker import require_verified
 from labkit.devices import Device, device
 from labkit.errors import LabError
 from labkit.layers import Layer
 from labkit.paths import data_dir
-from labkit.reference import conv_float64, error_scale
 from labkit.results import one_of, replacing
 from labkit.streaming import CHUNK, Pipeline, busy_ms, host_arrays, overlap
 
@@ -113,8 +112,7 @@ class _Watch:
 
     def __init__(self, variant, layer, batch, pinned):
         rng = np.random.default_rng(2)
-        self.variant, self.layer, self.batch = variant, layer, batch
-        dtype = variant.io_dtype
+        self.variant, dtype = variant, variant.io_dtype
         start = time.perf_counter()
         self.host = x, y = host_arrays(layer, batch, dtype, pinned)
         self.pin_ms = 1e3 * (time.perf_counter() - start) if pinned else 0.0
@@ -124,11 +122,7 @@ class _Watch:
             np.copyto(part, np.roll(images, first // len(images) + 1, axis=-1)[: len(part)])
         self.k = (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(dtype)
         self.stage_ms = self._staging() if pinned else 0.0
-        inner = rng.permutation(np.arange(1, max(1, batch - 1)))[: max(0, CHECKED_IMAGES - 2)]
-        self.images = np.array(sorted({0, batch - 1, *inner.tolist()}))
-        self.inputs = (x[self.images], self.k)
-        self.expected = conv_float64(*self.inputs)
-        self.allowed = tolerance(variant.rounding, error_scale(*self.inputs), layer.terms)
+        self.spots = Spots(layer, batch, {dtype: (x, self.k)}, rng, CHECKED_IMAGES)
         self.sample = y.reshape(batch, -1)[:, :: max(1, y[0].size // 16)]  # of every image
 
     def _staging(self):
@@ -143,15 +137,11 @@ class _Watch:
 
     def poison(self):
         self.sample[...] = np.nan
-        self.host[1][self.images] = np.nan
+        self.host[1][self.spots.images] = np.nan
 
     def check(self, when):
-        title = f"{self.variant.label} is wrong {when}, on {self.layer}, B = {self.batch}"
-        y = self.host[1]
-        compare(y[self.images], self.expected, self.allowed, self.variant.io_dtype, title, self.inputs)
         missing = np.flatnonzero(np.isnan(self.sample).any(axis=1))
-        if len(missing):
-            raise CheckFailed(f"{title}: NaN in {len(missing)} images, {missing[0]} to {missing[-1]}")
+        self.spots.check(self.variant, when, self.host[1][self.spots.images], missing)
 
     def close(self):
         self.host = self.sample = None

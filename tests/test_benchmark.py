@@ -193,7 +193,7 @@ def test_the_first_and_the_last_image_are_checked(image):
 
 
 def test_an_image_that_nobody_writes_is_found_wherever_it_is():
-    missing = np.setdiff1d(np.arange(200), labkit.benchmark._Spots(ODD, 200, {}, np.random.default_rng(0)).images)
+    missing = np.setdiff1d(np.arange(200), labkit.benchmark.Spots(ODD, 200, {}, np.random.default_rng(0)).images)
 
     def forgets_many(x, k, state):
         y = quick(x, k, state)
@@ -206,7 +206,7 @@ def test_an_image_that_nobody_writes_is_found_wherever_it_is():
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 1000])
 def test_the_images_looked_at(batch):
-    images = labkit.benchmark._Spots(ODD, batch, {}, np.random.default_rng(0)).images
+    images = labkit.benchmark.Spots(ODD, batch, {}, np.random.default_rng(0)).images
     assert images[0] == 0
     assert images[-1] == batch - 1
     assert len(set(images)) == len(images) == min(batch, labkit.benchmark.CHECKED_IMAGES)
