@@ -350,6 +350,15 @@ def test_one_plan_a_shape_serves_all_runs():
     assert variant.plans == len(TEST_SHAPES)
 
 
+def test_several_shapes_are_compiled_side_by_side_a_single_one_by_its_plan(monkeypatch):
+    variant, ahead, other = FakeVariant(), [], Layer("other", 1, 5, 9, 2, 2)
+    monkeypatch.setattr(variant, "precompile", lambda *layers: ahead.append(layers))
+    check(variant, [ODD])
+    assert ahead == []
+    check(variant, [ODD, other])
+    assert ahead == [(ODD[0], other)]
+
+
 def test_the_test_shapes_are_odd():
     layers = [layer for layer, _ in TEST_SHAPES]
     assert {layer.K for layer in layers} == set(range(1, 8))
