@@ -7,7 +7,6 @@ beside whatever the device at hand measures.
 from __future__ import annotations
 
 import datetime
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,19 +86,15 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
     new["date"] = date or datetime.date.today().isoformat()
     if "software" not in new:
         new["software"] = here.software if here.name == names[0] else ""
-    path = (Path(folder) if folder else results_dir()) / f"{slug(names[0])}.csv"
+    path = Path(folder or results_dir()) / f"{slug(names[0])}.csv"
     merged = pd.concat([_read(path), _typed(new)], ignore_index=True) if path.is_file() else _typed(new)
     merged = merged.drop_duplicates(KEY, keep="last").sort_values(
         ["network", "layer", "batch", "rung", "label"], kind="stable", ignore_index=True
     )
-    text = io.StringIO()
-    merged.to_csv(text, index=False, float_format="%.6g", lineterminator="\n")
-    return files.write(path, text.getvalue())
+    return files.write(path, merged.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
 
 
-def record_course(
-    table: pd.DataFrame, network, folder: Path | str | None = None, date: str | None = None, **as_rung
-) -> Path:
+def record_course(table: pd.DataFrame, network, folder: Path | str | None = None, **as_rung) -> Path:
     """Merge a `course_table` of a network on the device in use; `Recorded.course` gives it back.
 
     Parameters
@@ -108,7 +103,7 @@ def record_course(
         As `labkit.course_table` returns it.
     network : labkit.network.LeNet86
         Whose figures they are.
-    folder, date
+    folder : path, optional
         As for `record`.
     **as_rung
         rung, label, options in place of the variants', for a rung that is no kernel (10).
@@ -124,10 +119,10 @@ def record_course(
         "engine": here.engine,
         "device": here.name,
     }
-    return record(table.rename(columns=_COURSE).assign(**of | as_rung), folder, date)
+    return record(table.rename(columns=_COURSE).assign(**of | as_rung), folder)
 
 
-def record_evidence(table: pd.DataFrame, folder: Path | str, by: str | list[str] | None = None) -> Path:
+def record_evidence(table: pd.DataFrame, folder: Path | str, by: list[str] | None = None) -> Path:
     """Write what was found out on the GPU at hand, in place of what its file held: counters, findings, instructions.
 
     Parameters
@@ -136,7 +131,7 @@ def record_evidence(table: pd.DataFrame, folder: Path | str, by: str | list[str]
         Any columns; the date and the device's name go in front.
     folder : path
         It gets `<device>.csv`, as `data/counters` has it.
-    by : str or list of str, optional
+    by : list of str, optional
         Columns: only the file's rows with the same values there are replaced, such as those of the same rungs.
 
     Returns
@@ -159,8 +154,7 @@ def record_evidence(table: pd.DataFrame, folder: Path | str, by: str | list[str]
     stamped.insert(1, "device", here.name)
     path = Path(folder) / f"{slug(here.name)}.csv"
     if by and path.is_file():
-        columns = [by] if isinstance(by, str) else by
-        stamped = replacing(pd.read_csv(path), stamped, columns).sort_values(columns, kind="stable")
+        stamped = replacing(pd.read_csv(path), stamped, by).sort_values(by, kind="stable")
     return files.write(path, stamped.to_csv(index=False, float_format="%.10g", lineterminator="\n"))
 
 
@@ -183,8 +177,7 @@ def recorded(name: str, folder: Path | str | None = None) -> Recorded:
     LabError
         If there are none, or several devices go by that name; the message lists those recorded.
     """
-    folder = Path(folder) if folder else results_dir()
-    path = one_of(folder, name)
+    path = one_of(Path(folder or results_dir()), name)
     return Recorded(_read(path), path)
 
 
@@ -210,7 +203,7 @@ class Recorded:
         """The device's measured rates, [B/s] and [FLOP/s]: `Device.ceilings`."""
         return known(self.device).ceilings
 
-    def course(self, rung: int | None = None, network: str = "lenet86", label: str | None = None) -> pd.DataFrame:
+    def course(self, rung: int, network: str = "lenet86") -> pd.DataFrame:
         """The course's table of a network with a rung inside: the columns of `course_table`, a row a batch.
 
         Raises
@@ -218,7 +211,7 @@ class Recorded:
         LabError
             If none was recorded.
         """
-        rows = self.select(rung=rung, layer="", network=network, label=label).sort_values("batch")
+        rows = self.select(rung=rung, layer="", network=network).sort_values("batch")
         course = rows[list(_COURSE.values())].set_axis(list(_COURSE), axis=1).reset_index(drop=True)
         return course.astype({"distinct images": int})
 
@@ -337,8 +330,7 @@ def counters(name: str, rung: int | None = None, label: str | None = None, netwo
     LabError
         If there are none; the message says what was recorded.
     """
-    folder = data_dir() / "counters"
-    path = one_of(folder, name)
+    path = one_of(data_dir() / "counters", name)
     table = pd.read_csv(path)
     rows = table[table["layer"].str.startswith(f"{network} ")]
     rows = rows if rung is None else rows[rows["rung"] == rung]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import io
 import itertools
 import json
 import os
@@ -19,7 +18,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor, as_completed, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,7 +99,7 @@ def sweep(
     here = _whoever(executor)
     batch = benchmark.BATCH[here["engine"]] if batch is None else batch
     points = [_Point(each, at, batch, repeat) for at in layers for each in chosen]
-    kept = _Kept(Path(path) if path else cache_dir() / "sweeps" / f"{slug(here['device'])}.jsonl", here["device"])
+    kept = _Kept(Path(path or cache_dir() / "sweeps" / f"{slug(here['device'])}.jsonl"), here["device"])
     rows = kept.read()
     todo = [point for point in dict.fromkeys(points) if point.key not in rows]
     # On standard output: notebooks show the other one in red.
@@ -224,11 +223,9 @@ def _compile(point: _Point) -> None:
     """Into the engine's cache on disk; what does not compile will say so when it is measured."""
     from labkit.cuda import driver
 
-    try:
+    with suppress(LabError, driver.Error):
         point.variant.supports(point.layer)
         point.variant.precompile(point.layer)
-    except (LabError, driver.Error):
-        pass
 
 
 _alone = threading.Lock()  # a process times one point at a time
@@ -378,7 +375,7 @@ def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
     names = table["device"].unique()
     if len(names) != 1:
         raise LabError(f"one file holds one device's sweeps; this table has {', '.join(map(str, names)) or 'no rows'}")
-    path = (Path(folder) if folder else sweeps_dir()) / f"{slug(names[0])}.csv"
+    path = Path(folder or sweeps_dir()) / f"{slug(names[0])}.csv"
     rows = table.reindex(columns=COLUMNS)
     if path.is_file():
         rows = pd.concat([pd.read_csv(path, keep_default_na=False, na_values=[""]), rows], ignore_index=True)
@@ -387,9 +384,7 @@ def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
     )
     for name in ("repeat", "registers", "local_bytes", "shared_bytes", "threads"):
         rows[name] = rows[name].astype("Int64")
-    text = io.StringIO()
-    rows.to_csv(text, index=False, float_format="%.5g", lineterminator="\n")
-    return files.write(path, text.getvalue())
+    return files.write(path, rows.to_csv(index=False, float_format="%.5g", lineterminator="\n"))
 
 
 def recorded_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
@@ -400,7 +395,7 @@ def recorded_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
     LabError
         If there are none, or several devices go by that name.
     """
-    path = one_of(Path(folder) if folder else sweeps_dir(), name)
+    path = one_of(Path(folder or sweeps_dir()), name)
     order = [each.name for preset in PRESETS.values() for each in preset]
     rows = pd.read_csv(path, keep_default_na=False, na_values=[""])
     rows = rows.sort_values("layer", key=lambda names: names.map(order.index), kind="stable")

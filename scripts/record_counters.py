@@ -100,7 +100,7 @@ def main() -> int:
     if labkit.device().engine != "gpu":
         raise SystemExit("counters are recorded on a GPU; this machine's engine is the CPU's")
     table = profile(chosen.rungs)
-    print(f"recorded in {record_evidence(table, data_dir() / 'counters', by='rung')}")
+    print(f"recorded in {record_evidence(table, data_dir() / 'counters', by=['rung'])}")
     return 0
 
 

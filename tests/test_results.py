@@ -180,8 +180,6 @@ def test_a_bench_table_can_be_recorded(tmp_path, monkeypatch):
 
 
 def test_the_courses_table_can_be_recorded(tmp_path):
-    from types import SimpleNamespace
-
     from fakes import FakeVariant
 
     from labkit.devices import device
@@ -257,8 +255,8 @@ def test_evidence_is_stamped_with_date_and_device(tmp_path, monkeypatch):
     saved = pd.read_csv(path)
     assert list(saved) == ["date", "device", "kernel", "sectors"] and list(counted) == ["kernel", "sectors"]
     assert saved.iloc[0].tolist()[1:] == ["NVIDIA H200", "conv", 12345678901]
-    results.record_evidence(counted.assign(kernel="gemm"), tmp_path / "counters", by="kernel")
-    path = results.record_evidence(counted.assign(sectors=7), tmp_path / "counters", by="kernel")
+    results.record_evidence(counted.assign(kernel="gemm"), tmp_path / "counters", by=["kernel"])
+    path = results.record_evidence(counted.assign(sectors=7), tmp_path / "counters", by=["kernel"])
     assert pd.read_csv(path).set_index("kernel")["sectors"].to_dict() == {"conv": 7, "gemm": 12345678901}
     with pytest.raises(LabError, match="nothing to record"):
         results.record_evidence(counted[:0], tmp_path)
