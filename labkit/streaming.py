@@ -183,7 +183,7 @@ class Pipeline:
         self.batch = layer.x_shape(batch)[0]
         self.chunks = chunk_sizes(self.batch, chunk)
         self.streams = min(_stream_count(streams), len(self.chunks))
-        self.variant, self.layer, self.pinned, self.order = variant, layer, bool(pinned), order
+        self.variant, self.layer, self.pinned = variant, layer, bool(pinned)
         self._order = issue_order(len(self.chunks), self.streams, order)
         self.x, self.y = self._host(host)
         self._k = None

@@ -11,6 +11,7 @@ from labkit.data import resize
 
 SIZE = 86  # lenet86's input, H = W
 POOLS = (2, 4)  # window = stride of the max-pools after conv1 and conv2
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's, as its authors recommend
 
 
 def random_state(seed):
@@ -160,21 +161,21 @@ class Adam:
         Changed in place by `step`.
     """
 
-    def __init__(self, weights, beta1=0.9, beta2=0.999, epsilon=1e-8):
-        self.weights, self.betas, self.epsilon, self.steps = weights, (beta1, beta2), epsilon, 0
+    def __init__(self, weights):
+        self.weights, self.steps = weights, 0
         self.first = {name: np.zeros_like(w) for name, w in weights.items()}
         self.second = {name: np.zeros_like(w) for name, w in weights.items()}
 
     def step(self, gradients, rate):
         """Move every weight by about `rate` against its gradient."""
         self.steps += 1
-        beta1, beta2 = self.betas
+        beta1, beta2 = BETAS
         scale = rate * np.sqrt(1 - beta2**self.steps) / (1 - beta1**self.steps)
         for name, gradient in gradients.items():
             m, v = self.first[name], self.second[name]
             m += (1 - beta1) * (gradient - m)
             v += (1 - beta2) * (gradient * gradient - v)
-            self.weights[name] -= scale * m / (np.sqrt(v) + self.epsilon)
+            self.weights[name] -= scale * m / (np.sqrt(v) + EPSILON)
 
 
 def distort(images, random, angle=12.0, shift=0.09, scale=0.12, shear=0.1):

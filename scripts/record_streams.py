@@ -27,6 +27,7 @@ from labkit.results import record_course
 from labkit.streambench import KEY, bench_cases, record_rows
 from labkit.streaming import Pipeline, busy_ms, host_arrays
 
+BATCH = 10_000
 CHUNKS = [100, 200, 500, 1000, 2000, 5000, 10000]
 STREAMS = [1, 2, 3, 8]
 GROWING = (40, 80, 160, 320, 640, 1280, 2560, 4920)
@@ -40,17 +41,17 @@ def case(chunk, streams, pinned=True, order="depth") -> dict:
 
 
 def sweep(variant, layer, full: bool) -> pd.DataFrame:
-    """All configurations of one layer, at B = 10 000 and below; a few for a variant that stands beside."""
+    """All configurations of one layer, at the largest batch and below; a few for a variant that stands beside."""
     if not full:
         cases = [case(chunk, streams) for chunk in (500, 1000) for streams in (1, 2)]
-        return bench_cases(variant, layer, 10_000, cases)
-    cases = [case(chunk, streams) for chunk in CHUNKS for streams in STREAMS if chunk < 10_000 or streams == 1]
+        return bench_cases(variant, layer, BATCH, cases)
+    cases = [case(chunk, streams) for chunk in CHUNKS for streams in STREAMS if chunk < BATCH or streams == 1]
     cases += [case(chunk, 3, order="breadth") for chunk in (100, 1000)]
     cases += [case(GROWING, streams) for streams in (2, 3)]
     cases += [case(1000, streams, False) for streams in STREAMS]
     cases += [case(chunk, 3, False) for chunk in (100, 500, 5000, 10000)]
     cases += [case(chunk, 3, False, "breadth") for chunk in (100, 1000)]
-    tables = [bench_cases(variant, layer, 10_000, cases)]
+    tables = [bench_cases(variant, layer, BATCH, cases)]
     for batch, chunks in SMALL.items():
         cases = [case(chunk, streams) for chunk in chunks for streams in (1, 2)] + [case(batch, 1, False)]
         tables.append(bench_cases(variant, layer, batch, cases))
@@ -85,19 +86,19 @@ def run_network(variants, folder) -> None:
     record_course(table, network, folder, rung=10, label="10 streams", options=f"{label}; chunk=500 streams=2 depth")
 
 
-def timelines(variant, layer, batch=10_000, chunk=1000) -> pd.DataFrame:
-    """What a chart of one run shows: one stream, two, and three from ordinary memory."""
+def timelines(variant, layer) -> pd.DataFrame:
+    """What a chart of one run shows, in ten chunks: one stream, two, and three from ordinary memory."""
     parts = []
     for pinned, counts in ((True, (1, 2)), (False, (3,))):
-        host = host_arrays(layer, batch, variant.io_dtype, pinned)
+        host = host_arrays(layer, BATCH, variant.io_dtype, pinned)
         host[0].fill(1)
         k = np.ones(layer.k_shape, np.float32)
         for streams in counts:
-            with Pipeline(variant, layer, batch, chunk, streams, pinned, host=host) as pipeline:
+            with Pipeline(variant, layer, BATCH, BATCH // 10, streams, pinned, host=host) as pipeline:
                 for _ in range(3):
                     pipeline.run(k=k)
-                about = {"label": variant.label, "layer": layer.name, "batch": batch, "pinned": pinned,
-                         "streams": streams, "order": "depth", "chunk_images": chunk}  # fmt: skip
+                about = {"label": variant.label, "layer": layer.name, "batch": BATCH, "pinned": pinned,
+                         "streams": streams, "order": "depth", "chunk_images": BATCH // 10}  # fmt: skip
                 parts.append(pipeline.timeline.assign(**about))
                 if pinned and streams == 2:
                     compare_with_cupti(pipeline, k)
