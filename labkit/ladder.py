@@ -303,23 +303,34 @@ def variants(number: int) -> list[Variant]:
     return found
 
 
-def solutions() -> dict[str, Path]:
-    """The kernel files that solve exercises, by exercise: "04a"."""
-    return {path.name.split("_")[0]: path for path in sorted((cuda_src() / "solutions").glob("*.cu"))}
+def solution(exercise: str, **options) -> Variant:
+    """The kernel that solves an exercise, in the place of its rung: ``solution("04a")``.
 
-
-def solution(exercise: str) -> Path:
-    """The kernel file that solves an exercise: ``variant(4, source=solution("04a"))``.
+    Parameters
+    ----------
+    exercise : str
+    **options
+        Of the rung; those that the solution is written for, unless they are chosen.
 
     Raises
     ------
     LabError
         If there is none; the message lists those there are.
     """
-    files = solutions()
+    files = _solution_files()
     if exercise not in files:
         raise LabError(f"no kernel solves an exercise {exercise!r}; there are solutions of {', '.join(files)}")
-    return files[exercise]
+    number = int(exercise[:2])
+    return variant(number, files[exercise], **{**rung(number).solved.get(exercise, {}), **options})
+
+
+def solutions(number: int | None = None) -> list[Variant]:
+    """The kernels that solve exercises: all of them, or those of one rung."""
+    return [solution(exercise) for exercise in _solution_files() if number in (None, int(exercise[:2]))]
+
+
+def _solution_files() -> dict[str, Path]:
+    return {path.name.split("_")[0]: path for path in sorted((cuda_src() / "solutions").glob("*.cu"))}
 
 
 def _as_path(source) -> Path | None:

@@ -199,6 +199,8 @@ class Rung:
         The rung that the diff begins from; by default the one before.
     compared : tuple of dict
         Options that the rung's page compares, besides the defaults and the steps: their times are recorded, too.
+    solved : mapping of str to dict
+        By exercise ("04b"), the options that its solution is written for, where these are not the defaults.
     """
 
     number: int
@@ -214,6 +216,7 @@ class Rung:
     steps: dict[str, str] = field(default_factory=dict)
     base: int | None = None
     compared: tuple[dict, ...] = ()
+    solved: dict[str, dict] = field(default_factory=dict)
 
     def __post_init__(self):
         if self.base is None:
@@ -389,6 +392,7 @@ LADDER = (
             "weights": "Four maps a tile, and their weights in shared memory, too: a wide load brings all four.",
         },
         compared=({"tile": 8}, {"tile": 27}, {"tile": 32}),
+        solved={"04b": {"step": "weights"}},
     ),
     Rung(
         5, "unroll_gemm", "Unroll and GEMM: a convolution is a matrix product",

@@ -31,8 +31,7 @@ PRESETS = (*labkit.LENET86, *labkit.LENET72, *labkit.LENET28)
 
 def compared(number: int) -> list:
     """What a rung's page compares with it, and its exercises' solutions."""
-    solved = [path for exercise, path in solutions().items() if int(exercise[:2]) == number]
-    return [*labkit.variants(number)[1:], *(labkit.variant(number, source=path) for path in solved)]
+    return [*labkit.variants(number)[1:], *solutions(number)]
 
 
 def check(variants, shapes) -> list[str]:

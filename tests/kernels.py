@@ -3,4 +3,4 @@
 from labkit.ladder import LADDER, solutions, variant
 
 KERNELS = [variant(each.number, **({"step": step} if step else {})) for each in LADDER for step in (None, *each.steps)]
-SOLUTIONS = list(solutions().values())
+SOLUTIONS = solutions()

@@ -11,7 +11,7 @@ from kernels import KERNELS, SOLUTIONS
 
 import labkit
 from labkit import LENET72, LENET86, LabError, Layer, diff, show, solution, variant, variants
-from labkit.ladder import LADDER, MAX_GRID, MAX_THREADS, rung
+from labkit.ladder import LADDER, MAX_GRID, MAX_THREADS, rung, solutions
 from labkit.listing import without_contract
 
 NUMBERS = [each.number for each in LADDER]
@@ -43,10 +43,10 @@ def test_file_opens_with_its_contract(kernel):
     assert max(map(len, lines)) <= 110
 
 
-@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
-def test_solution_opens_with_its_exercise(path):
-    lines = path.read_text().split("\n")
-    assert lines[0].startswith(f"// {path.stem.split('_')[0]} ")
+@pytest.mark.parametrize("solved", SOLUTIONS, ids=str)
+def test_solution_opens_with_its_exercise(solved):
+    lines = solved.source.split("\n")
+    assert lines[0].startswith(f"// {solved.path.stem.split('_')[0]} ")
     assert max(map(len, lines)) <= 110
 
 
@@ -69,8 +69,10 @@ def test_defines_are_those_the_source_uses(number):
 
 
 def test_solution_is_found_by_its_exercise():
-    for path in SOLUTIONS:
-        assert solution(path.name.split("_")[0]) == path
+    for solved in SOLUTIONS:
+        assert solution(solved.path.stem.split("_")[0]) == solved
+    assert solution("04b").step == "weights"  # the step that it goes on from
+    assert [each.path.stem[:3] for each in solutions(4)] == ["04a", "04b"]
     with pytest.raises(LabError, match="no kernel solves an exercise '99z'; there are solutions of "):
         solution("99z")
 

@@ -9,7 +9,7 @@ PADDED = "04 tiling, 04a_no_conflicts.cu"
 
 
 def solved(exercise, **options):
-    return variant(4, source=labkit.solution(exercise), **options)
+    return labkit.solution(exercise, **options)
 
 
 @pytest.mark.parametrize("layer", [LENET86[0], LENET72[1]], ids=str)
@@ -28,7 +28,7 @@ def test_distant_rows_have_no_conflicts_at_any_tile(tile):
 
 
 def test_the_findings_put_together():
-    step, together = variant(4, step="weights"), solved("04b", step="weights")
+    step, together = variant(4, step="weights"), solved("04b")
     profile = labkit.profile([step, together], LENET86[1])
     assert profile.ratio("shared_load_wavefronts", together.label, step.label) <= 0.6
     assert labkit.diff(step, together).changed_lines <= 12

@@ -4,10 +4,6 @@
 // guard stands before the sum, the barriers outside of it. Rows of the tile lie TILE + 32 words apart, as
 // in 04a.
 
-#ifndef MAPS
-#define MAPS 1    // in the place of the rung itself a block has one map; of the step weights, four
-#endif
-
 extern "C" __global__
 void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
           int B, int C, int H, int W, int M, int)
