@@ -303,15 +303,22 @@ def _row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, laye
         "op_min_ms": float(op_ms.min()),
         "op_max_ms": float(op_ms.max()),
         "layer_ms": layer_ms,
-        "gflop_s": layer.flops(batch) / median / 1e6,
-        "gb_s": layer.bytes(batch, dtype) / median / 1e6,
-        "x_floor": median / layer.floor_ms(batch, dtype, here),
-        "images_s": batch / median * 1e3,
+        **rates(layer, batch, dtype, median, here),
         "engine": here.engine,
         "device": here.name,
         "options": options_text(variant),
         "repeat": len(op_ms),
         "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in parts.items()),
+    }
+
+
+def rates(layer: Layer, batch: int, dtype, op_ms: float, on: Device | str) -> dict[str, float]:
+    """What an op time amounts to, in the columns of `bench`: gflop_s, gb_s, x_floor, images_s."""
+    return {
+        "gflop_s": layer.flops(batch) / op_ms / 1e6,
+        "gb_s": layer.bytes(batch, dtype) / op_ms / 1e6,
+        "x_floor": op_ms / layer.floor_ms(batch, dtype, on),
+        "images_s": batch / op_ms * 1e3,
     }
 
 

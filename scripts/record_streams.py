@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 import labkit
+from labkit.benchmark import rates
 from labkit.paths import data_dir
 from labkit.results import record_course
 from labkit.streambench import KEY, bench_cases, record_rows
@@ -64,14 +65,12 @@ def ladder_rows(table) -> pd.DataFrame:
     best = ten[ten["order"] == "depth"].sort_values("streams").drop_duplicates(["layer", "batch"])
     rows = []
     for row in best.itertuples():
-        layer, op_ms = labkit.layers.layer(row.layer), row.kernel_ms
+        layer = labkit.layers.layer(row.layer)
         rows.append({
             "rung": 10, "label": "10 streams", "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
             "options": f"{row.label}; chunk={row.chunk} streams={row.streams} {row.order}",
-            "op_ms": op_ms, "layer_ms": row.layer_ms,
-            "gflop_s": layer.flops(row.batch) / op_ms / 1e6, "gb_s": layer.bytes(row.batch, row.dtype) / op_ms / 1e6,
-            "x_floor": op_ms / layer.floor_ms(row.batch, row.dtype, row.device), "images_s": row.batch / op_ms * 1e3,
-            "engine": row.engine, "device": row.device,
+            "op_ms": row.kernel_ms, "layer_ms": row.layer_ms, "engine": row.engine, "device": row.device,
+            **rates(layer, row.batch, row.dtype, row.kernel_ms, row.device),
         })  # fmt: skip
     return pd.DataFrame(rows)
 
