@@ -241,9 +241,8 @@ class Recorded:
             rows = rows[rows[name] == value]
         if label is None:
             rows = rows[~rows["label"].str.contains(_OWN)]
-        if rung is not None and label is None:
             plain = rows[~rows["label"].str.contains(",")]
-            rows = rows if plain.empty else plain
+            rows = rows if rung is None or plain.empty else plain
         if rows.empty:
             there = "; ".join(
                 f"{name}: {', '.join(str(each) for each in self.table[name].unique() if each != '')}" for name in wanted
