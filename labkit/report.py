@@ -289,6 +289,9 @@ def formula(latex: str, display: str) -> str:
             for script in list(parent)[1:]:
                 for operator in script.iter("mo"):  # TeX sets indices and limits tight, MathML does not by itself
                     operator.attrib.update(lspace="0", rspace="0")
+    for operator in tree.iter("mo"):
+        if operator.text == "|":  # likewise: an absolute value's bar, which MathML takes for a relation
+            operator.attrib.update(lspace="0", rspace="0")
     if display == "block":
         for operator in tree.iter("mo"):
             if operator.text and operator.text in "∑∏":  # browsers enlarge them only with a mathematical font

@@ -176,6 +176,7 @@ def test_mathematics_is_mathml(made):
     assert len(tags(page, "math", display="block")) == 2
     assert "<msup><mi>K</mi><mn>2</mn></msup>" in page
     assert re.search(r'<mo[^>]*largeop="false"[^>]*>∑</mo>', page)
+    assert '<mo stretchy="false" lspace="0" rspace="0">|</mo><mi>y</mi>' in report.formula("|y|", "inline")
 
 
 def test_pictures_carry_their_description(made):
