@@ -19,11 +19,12 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
 Notebooks = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[NOTEBOOK]...", help='A file, a name ("01_baseline") or a number ("1"); all by default.'),
+    typer.Argument(metavar="NOTEBOOK", help='A file, a name ("01_baseline") or a number ("1"); all by default.'),
 ]
 
 
@@ -100,7 +101,7 @@ def report(
         Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to; reports/ by default.")
     ] = None,
 ) -> None:
-    """Execute the notebooks on this machine's engine and write HTML pages that need no network."""
+    """Execute the notebooks and write HTML pages that need no network."""
     from labkit import report
 
     with _Bar() as bar:
@@ -117,7 +118,10 @@ def store(
         bool, typer.Option("--as-is", help="Execute nothing; only rewrite the files in canonical form.")
     ] = False,
 ) -> None:
-    """Execute the notebooks and store their outputs in them, in canonical form. A notebook that fails is left alone."""
+    """Execute the notebooks and store their outputs in them.
+
+    In canonical form: no metadata but tags and where the outputs were made. A notebook that fails is left alone.
+    """
     from labkit import notebooks
 
     chosen = [notebooks.read(path) for path in notebooks.find(notebook or ())]
@@ -135,24 +139,24 @@ def store(
 
 @app.command()
 def check(
-    rung: Annotated[list[int], typer.Argument(metavar="N...", help="Numbers of rungs.")],
+    rung: Annotated[list[int], typer.Argument(metavar="N", help="Numbers of rungs.")],
     source: Annotated[
         Path | None, typer.Option(metavar="FILE.cu", help="A kernel of your own in place of the rung's.")
     ] = None,
 ) -> None:
-    """Check that rungs of the ladder compute the convolution, on shapes made to trip them."""
+    """Check that rungs compute the convolution, on awkward shapes."""
     for number in rung:
         labkit.check(labkit.variant(number, source=source))
 
 
 @app.command()
 def bench(
-    rung: Annotated[list[int], typer.Argument(metavar="N...", help="Numbers of rungs.")],
+    rung: Annotated[list[int], typer.Argument(metavar="N", help="Numbers of rungs.")],
     layer: Annotated[str, typer.Option(metavar="NET-L", help='"lenet86-1", "lenet86-2", "lenet72-1", …')] = "lenet86-2",
     batch: Annotated[list[int] | None, typer.Option(help="Images; may be given several times.")] = None,
     record: Annotated[bool, typer.Option("--record", help="Keep the results in data/results/.")] = False,
 ) -> None:
-    """Check rungs of the ladder, then measure their op time and layer time."""
+    """Check rungs of the ladder, then measure op time and layer time."""
     chosen, variants = _layer(layer), [labkit.variant(number) for number in rung]
     for variant in variants:
         labkit.check(variant)
@@ -166,7 +170,7 @@ def bench(
 
 
 Program = Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python program that uses labkit.cuda.")]
-Arguments = Annotated[list[str] | None, typer.Argument(metavar="[ARGS]...", help="Its arguments.")]
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT", help="Its arguments.")]
 Engine = Annotated[
     str | None, typer.Option("--engine", metavar="cpu|gpu", help="Where to run it; the engine in use by default.")
 ]
@@ -182,7 +186,10 @@ def profile(
     engine: Engine = None,
     timeout: Timeout = None,
 ) -> None:
-    """Run a program and count what each of its kernel launches asks of the memory, under Nsight Compute's names."""
+    """Run a program and count what its launches ask of the memory.
+
+    A row a launch, under Nsight Compute's names for the counters.
+    """
     from labkit import files
     from labkit.profiling import profile_script
 
@@ -204,9 +211,9 @@ def sanitize(
     engine: Engine = None,
     timeout: Timeout = None,
 ) -> None:
-    """Run a program and report its kernels' bad addresses, races, unset memory and divided barriers.
+    """Run a program and find what is wrong in its kernels.
 
-    Exit status 1 if anything was found, 0 if not.
+    Bad addresses, races, unset memory and divided barriers. Exit status 1 if anything was found, 0 if not.
     """
     from labkit.sanitizing import sanitize_script
 

@@ -46,6 +46,7 @@ def test_help_lists_the_commands(command):
     assert status == 0
     for name in ("doctor", "report", "store", "device", "check", "bench", "profile", "sanitize"):
         assert f" {name} " in out
+    assert "..." not in out.replace("[ARGS]...", "")  # no summary is cut short
 
 
 @pytest.mark.parametrize("name", ["doctor", "report", "store", "device", "check", "bench", "profile", "sanitize"])
@@ -53,6 +54,7 @@ def test_every_command_explains_itself(command, name):
     status, out, _ = command(name, "--help")
     assert status == 0
     assert f"Usage: labkit {name}" in out
+    assert "[[" not in out and "bool" not in out  # an argument is named once; a flag takes no value
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
