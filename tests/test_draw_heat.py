@@ -53,7 +53,7 @@ def test_a_cell_is_the_fastest_of_its_points(draw):
     page = draw(swept(("one",)), "rows", "maps")
     table = swept(("one",)).groupby(["rows", "maps"])["op_ms"].min()
     for value in table:
-        assert f"{value:.3g}" in texts(page)
+        assert f"{value:.2f}" in texts(page)
     assert "the fastest of all other options" in page.alt or any("all other options" in each for each in texts(page))
     assert len(boxes(page)) == 6 + 1  # and the frame
     assert len(framed(page)) == 1
@@ -67,6 +67,13 @@ def test_each_layer_has_a_panel_and_a_best_cell(draw):
     assert any("each layer has a best choice of its own" in each for each in texts(page))
     same = pd.concat([swept(("one",)), swept(("one",)).assign(layer="two")])
     assert any("the same choice is best on every layer" in each for each in texts(draw(same, "rows", "maps")))
+    two_of_three = pd.concat([swept(), swept(("one",)).assign(layer="three")])
+    assert any("no choice is best on every layer" in each for each in texts(draw(two_of_three, "rows", "maps")))
+
+
+def test_times_have_three_digits(draw):
+    table = swept(("one",)).assign(op_ms=lambda rows: rows["op_ms"].where(rows["op_ms"] > 1.2, 19.96))
+    assert "20.0" in texts(draw(table[table["rows"] == 10], "rows", "maps"))
 
 
 def test_blocks_are_in_the_order_of_their_numbers(draw):

@@ -3,6 +3,7 @@
 import math
 
 from labkit.draw.style import BLUE, FAINT, HAIR, INK, MUTED, ORANGE, PAPER, SMALL, canvas, rect
+from labkit.draw.words import three
 from labkit.errors import LabError
 
 _STEP = 26  # height of a row of cells
@@ -68,7 +69,11 @@ def heatmap(sweep, x, y, value="op_ms", title=None, path=None):
 def _message(panels):
     spread = max(panel.worst / panel.best for panel in panels)
     places = {panel.best_cell for panel in panels}
-    agree = "the same choice is best on every layer" if len(places) == 1 else "each layer has a best choice of its own"
+    if len(places) == 1:
+        agree = "the same choice is best on every layer"
+    else:
+        own = len(places) == len(panels)
+        agree = "each layer has a best choice of its own" if own else "no choice is best on every layer"
     return f"Up to {spread:.3g} times between the cells" + (f"; {agree}" if len(panels) > 1 else "")
 
 
@@ -84,6 +89,7 @@ class _Panel:
         self.tried = set(zip(rows[x], rows[y], strict=True))
         self.alone = not rows.duplicated([x, y]).any()
         self.best_cell = min(self.cells, key=self.cells.get, default=None)
+        self.whole = all(_is_whole(value) for _, value in self.cells.values())
         times = [op_ms for op_ms, _ in self.cells.values()]
         self.best, self.worst = min(times, default=1), max(times, default=1)
 
@@ -101,7 +107,7 @@ class _Panel:
         size = self._size(page, map(str, self.columns), cell)
         for i, column in enumerate(self.columns):
             page.text(names + (i + 0.5) * cell, top + 36, str(column), ha="center", size=size, color=MUTED)
-        size = self._size(page, (_short(value) for _, value in self.cells.values()), cell)
+        size = self._size(page, (self.said(value) for _, value in self.cells.values()), cell)
         for j, line in enumerate(self.lines):
             y = 18 + j * _STEP
             page.text(names - 8, top + 24 + y + _STEP / 2 + 4, str(line), ha="right", size=SMALL)
@@ -114,10 +120,18 @@ class _Panel:
                 op_ms, value = self.cells[column, line]
                 strength = 1 - min(math.log(op_ms / self.best) / _FADE, 1)
                 rect(ax, *box, _blend(HAIR, BLUE, strength))
-                page.text(box[0] + box[2] / 2, top + 24 + y + _STEP / 2 + 4, _short(value), ha="center", size=size,
+                page.text(box[0] + box[2] / 2, top + 24 + y + _STEP / 2 + 4, self.said(value), ha="center", size=size,
                           color=PAPER if strength > 0.78 else INK)  # fmt: skip
                 if (column, line) == self.best_cell:
                     rect(ax, *box, "none", edge=ORANGE, lw=2.5, zorder=3)
+
+    def said(self, value):
+        """What a cell says: a count as it is, anything measured in three digits."""
+        if isinstance(value, str):
+            return value
+        if value != value:
+            return "–"
+        return f"{value:.0f}" if self.whole else three(value)
 
     @staticmethod
     def _size(page, texts, width):
@@ -130,7 +144,7 @@ class _Panel:
             return f"{self.layer}: nothing runs."
         column, line = self.best_cell
         at = {cell: value for cell, (_, value) in self.cells.items()}
-        cells = ", ".join(f"{self.y} {b} {self.x} {a}: {_short(v)}" for (a, b), v in at.items())
+        cells = ", ".join(f"{self.y} {b} {self.x} {a}: {self.said(v)}" for (a, b), v in at.items())
         return f"{self.layer}, fastest at {self.y} {line}, {self.x} {column}. {cells}."
 
 
@@ -147,12 +161,8 @@ def _number(text):
     return text.replace(".", "", 1).isdigit()
 
 
-def _short(value):
-    if value != value:
-        return "–"
-    if isinstance(value, str) or float(value).is_integer():
-        return str(value) if isinstance(value, str) else f"{value:.0f}"
-    return f"{value:.3g}"
+def _is_whole(value):
+    return isinstance(value, str) or value != value or float(value).is_integer()
 
 
 def _blend(pale, dark, share):
