@@ -216,7 +216,9 @@ def _name_points(ax, points, taken, roof, asked=()):
 
     def free(box):
         inside = frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0
-        return inside and not any(box.overlaps(other) for other in taken) and not any(box.contains(*at) for at in edge)
+        wide = box.padded(2 * scale)  # so that no name touches a line or a name of the roof
+        crossed = any(wide.overlaps(other) for other in taken) or any(wide.contains(*at) for at in edge)
+        return inside and not crossed
 
     for i in sorted(range(len(points)), key=lambda i: -spots[i][1]):  # from the top, so that names keep their order
         (label, x, y), (px, py) = points[i], spots[i]
