@@ -12,7 +12,6 @@ _LEVELS = {
     "shared_wavefronts": ("shared memory", "wavefronts"),
     "shared_conflicts": ("of these conflicts", "wavefronts"),
     "constant_requests": ("constant memory", "requests"),
-    "local_requests": ("local memory", "requests"),
 }
 
 
