@@ -307,6 +307,7 @@ def _row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, laye
         "engine": here.engine,
         "device": here.name,
         "options": options_text(variant),
+        "code": variant.code,
         "repeat": len(op_ms),
         "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in parts.items()),
     }

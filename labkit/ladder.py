@@ -140,6 +140,12 @@ class Variant:
         text = json.dumps([self.rung.number, dict(self.options), self.source], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    @functools.cached_property
+    def code(self) -> str:
+        """A digest of the source without its comments: what was measured of another is not this kernel's."""
+        text = re.sub(r"[ \t]*//.*", "", self.source)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
     def __eq__(self, other) -> bool:
         return isinstance(other, Variant) and self.identity == other.identity
 

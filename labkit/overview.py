@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from labkit.ladder import solutions, variants
 from labkit.layers import PRESETS
 from labkit.results import Recorded, library
 from labkit.rungs import LADDER
@@ -77,7 +78,16 @@ def caption(results: Recorded) -> str:
         f"Op time and op time over floor, {batch:,} images, {results.device}, {results.date}. The floor is the time "
         "that the layer must take there, of the same precision. Layer time is that from host memory back to host "
         "memory, in page-locked memory with streams and in ordinary memory without, over the floor of the link."
+        + (f" Changed since they were measured: {', '.join(changed)}." if (changed := outdated(results)) else "")
     )
+
+
+def outdated(results: Recorded) -> list[str]:
+    """The labels of those kernels of the lab whose recorded times are of another source than they have now."""
+    times = results.table[results.table["code"] != ""]
+    codes = times.groupby("label")["code"].agg(set)
+    every = [each for rung in LADDER for each in (*variants(rung.number), *solutions(rung.number))]
+    return [each.label for each in every if codes.get(each.label, {each.code}) != {each.code}]
 
 
 def markdown(results: Recorded) -> str:

@@ -21,9 +21,9 @@ from labkit.paths import data_dir
 from labkit.rungs import short
 
 COLUMNS = (
-    "date", "device", "engine", "software", "rung", "label", "options", "network", "layer", "batch", "dtype",
-    "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s", "x_floor", "images_s", "repeat", "kernels_ms",
-    "op1_ms", "op2_ms", "layer1_ms", "layer2_ms", "total_s", "accuracy", "distinct",
+    "date", "device", "engine", "software", "rung", "label", "options", "code", "network", "layer", "batch",
+    "dtype", "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s", "x_floor", "images_s", "repeat",
+    "kernels_ms", "op1_ms", "op2_ms", "layer1_ms", "layer2_ms", "total_s", "accuracy", "distinct",
 )  # fmt: skip
 KEY = ["device", "engine", "label", "network", "layer", "batch", "dtype"]  # a later measurement of the same replaces
 # How `course_table` names its columns, and how they are stored: rows of a whole network, without a layer.
@@ -38,7 +38,8 @@ _COURSE = {
     "distinct images": "distinct",
 }
 _OWN = r", (?:own source|[^,]+\.cu)"  # in a label: a kernel in a rung's place, an exercise's solution or a reader's
-_TEXT = ("date", "device", "engine", "software", "label", "options", "network", "layer", "dtype", "kernels_ms")
+_TEXT = ("date", "device", "engine", "software", "label", "options", "code", "network", "layer", "dtype",
+         "kernels_ms")  # fmt: skip
 
 
 def results_dir() -> Path:

@@ -4,6 +4,7 @@
     python scripts/record.py             check, measure, and keep the times in data/results/<device>.csv
     python scripts/record.py --dry       keep nothing
     python scripts/record.py --check     check alone
+    python scripts/record.py --missing   what was never measured, or whose source has changed since
 
 The recorded times of a page are made here. Kernels are compiled side by side and once. Each layer's and batch's
 times are kept when they are measured; the table comes last.
@@ -32,6 +33,16 @@ PRESETS = (*labkit.LENET86, *labkit.LENET72, *labkit.LENET28)
 def compared(number: int) -> list:
     """What a rung's page compares with it, and its exercises' solutions."""
     return [*labkit.variants(number)[1:], *solutions(number)]
+
+
+def missing(variants) -> list:
+    """Those that were not measured here with the source that they have."""
+    try:
+        table = labkit.recorded(labkit.device().name).table
+    except labkit.LabError:  # nothing yet
+        return variants
+    measured = set(table[["label", "code"]].itertuples(index=False, name=None))
+    return [each for each in variants if (each.label, each.code) not in measured]
 
 
 def check(variants, shapes) -> list[str]:
@@ -89,6 +100,7 @@ def main() -> int:
     parser.add_argument("--batches", type=int, nargs="+", help="images (100 1000 10000 on a GPU, 10 on a CPU)")
     parser.add_argument("--rungs", type=int, nargs="+", default=[each.number for each in LADDER])
     parser.add_argument("--compared", action="store_true", help="only what stands beside the rungs on their pages")
+    parser.add_argument("--missing", action="store_true", help="only what is new or has changed")
     parser.add_argument("--repeat", type=int, help="timed runs of each (by default what fits into half a second)")
     chosen = parser.parse_args()
 
@@ -97,6 +109,8 @@ def main() -> int:
     print(here.name, f"({here.engine} engine)")
     rungs = [] if chosen.compared else [labkit.variant(number) for number in chosen.rungs]
     beside = [each for number in chosen.rungs for each in compared(number)]
+    if chosen.missing:
+        rungs, beside = missing(rungs), missing(beside)
     presets = [(layer, 2) for layer in PRESETS]
     every = [*TEST_SHAPES, *presets]  # what stands beside a rung is checked on these by the tests, here on the presets
     cases = [*((each, layer) for each in rungs for layer, _ in every),
@@ -115,6 +129,9 @@ def main() -> int:
         keep = not chosen.dry
         tables = [measure(rungs, batches, chosen.repeat, keep)] if rungs else []
         run_network(rungs, batches, keep)
+        if not (rungs or beside):
+            print("nothing is missing")
+            return 0
         if beside:  # the op time at the largest batch alone: device time is dear
             tables.append(measure(beside, [max(batches)], chosen.repeat or 5, keep, layer_time=False))
         table = pd.concat(tables, ignore_index=True)

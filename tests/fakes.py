@@ -32,6 +32,7 @@ class FakeVariant:
         self.options = {"block": (16, 16)}
         self.kernels = kernels or {"fake": takes_s}  # how long each takes [s]
         self.identity = f"fake {next(_numbers)}"
+        self.code = self.identity
         self.plans = 0
 
     def supports(self, layer):

@@ -1,5 +1,7 @@
 """Every rung against the float64 reference, on the engine at hand: options, tails, chunks, and a reader's mistakes."""
 
+import re
+
 import numpy as np
 import pytest
 from kernels import KERNELS, SOLUTIONS
@@ -206,8 +208,7 @@ def test_own_kernel_in_place_of_the_rungs():
 
 def test_own_kernel_with_dynamic_shared_memory():
     source = rung(4).source.replace("__shared__ float tile[SIDE][SIDE];", "extern __shared__ float flat[];")
-    source = source.replace("tile[threadIdx.y + i][threadIdx.x + j]", "flat[(threadIdx.y + i) * SIDE + threadIdx.x + j]")
-    source = source.replace("tile[threadIdx.y + p][", "flat[(threadIdx.y + p) * SIDE + ")
+    source = re.sub(r"tile\[(.*?)\]\[(.*?)\]", r"flat[(\1) * SIDE + \2]", source)
     assert "flat[(" in source
     check(variant(4, source), [ODD])
 

@@ -65,6 +65,16 @@ def test_a_rung_is_its_default_options_unless_a_label_is_given(store):
     assert saved.value("op_ms", layer=LENET86[0], label="02 rung, block=32x8") == 1.5
 
 
+def test_a_kernel_that_has_changed_since_it_was_measured_is_named(tmp_path):
+    baseline, tiled = variant(1), variant(4, step="weights")
+    record(table(row(1, baseline.label, code=baseline.code), row(4, tiled.label, code="0ld0ld00")), tmp_path)
+    saved = recorded("H200", tmp_path)
+    assert overview.outdated(saved) == ["04 tiling, weights"]
+    assert "Changed since they were measured: 04 tiling, weights." in overview.caption(saved)
+    commented = variant(1, source=baseline.source.replace("\n", "    // a remark\n"))
+    assert commented.code == baseline.code != variant(2).code
+
+
 def test_a_solution_never_stands_for_its_rung(tmp_path):
     """Nor does a reader's kernel: what the pages ask for is the same with every solution on record."""
     record(recorded("H200").table, tmp_path)
