@@ -47,6 +47,20 @@ extern "C" __global__ void exited(float *a, float *u) {
     if (threadIdx.x % 32 >= 16) return;
     a[threadIdx.x] = __shfl_down_sync(0xffffffffu, a[threadIdx.x], 8);
 }
+extern "C" __global__ void different_values(float *a, float *u) {
+    __shared__ int last;
+    last = threadIdx.x / 32;
+    __syncthreads();
+    a[0] = last + threadIdx.x % 32;
+}
+extern "C" __global__ void same_value(float *a, float *u) {
+    __shared__ int any;
+    if (threadIdx.x == 0) any = 0;
+    __syncthreads();
+    if (a[threadIdx.x] == 0) any = 1;
+    __syncthreads();
+    u[0] = any;
+}
 extern "C" __global__ void right(float *a, float *u) {
     __shared__ float s[64], total;
     const int i = threadIdx.x;
@@ -124,6 +138,11 @@ def test_a_race_names_both_threads_and_both_lines(found):
     assert {race["line"], race["other"]["line"]} == {17, 18}
     assert race["thread"] != race["other"]["thread"]
     assert found["missing_barrier"][0] == ""  # a race does not end the launch
+
+
+def test_threads_that_write_one_word_race_if_they_write_different_values(found):
+    assert [f["line"] for f in found["different_values"][1]] == [33, 35]
+    assert found["same_value"] == ["", []]
 
 
 def test_nothing_is_found_in_a_right_kernel(found):

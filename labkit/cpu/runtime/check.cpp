@@ -13,6 +13,15 @@
 // over 32 banks of shared memory, distinct addresses of constant memory. What it costs depends on how the lanes'
 // addresses lie to each other, which is mostly as it was the last time: then it is known already.
 //
+// Blocks run one after another here, but in any order on a GPU. What two of them do to the same bytes of global memory is a
+// race unless the first could have told the second that it was done, which takes all of this in the memory model of CUDA:
+// after its access the first block makes a fence (__threadfence) and then a strong write, an atomic or a volatile one; the
+// second makes a strong read before its access. Whether they use the same flag, in which thread, is not asked: every order
+// that the model knows passes, and some that it does not know do, too. Atomic and volatile accesses do not race with each
+// other. Two things that are races in the model are not reported, because good programs do them: stores of the value that
+// is there already (a flag that all set; also within a block, and in shared memory), and a plain look at a word before an
+// atomic operation on it (a loop around atomicCAS begins with one).
+//
 // A load from where the same thread's latest store went, no barrier between, is checked but not counted: a GPU's
 // compiler keeps that value in a register, also where the host's does not.
 #ifdef LABKIT_CHECK
@@ -56,6 +65,7 @@ struct Site {
     Space space = unwatched_space;
     Operation operation = load;
     unsigned size = 0;
+    bool looks = false;                              // a load before an atomic operation of the same thread there
 };
 
 struct Tally {
@@ -148,6 +158,7 @@ struct Finding {
     uint64_t count;
     const char *file;                                // the place if `pc` is 0
     int line;
+    unsigned look;                                   // the site of a plain load that raced with an atomic operation, or 0
 };
 
 // Who touched a byte of shared memory last: a write, and reads by up to two threads since.
@@ -162,12 +173,17 @@ struct Cell {
 
 }  // namespace
 
-// The same for two bytes of global memory. Blocks are compared, too, unless the launch has something by which they may
-// order themselves: an atomic operation on global memory, a fence, a volatile access.
+// The same for two bytes of global memory, across blocks.
+struct GlobalTouch : Touch {
+    uint32_t fences_and_kind = 0;                    // fences made in the launch before it; bit fields would be slow
+    uint32_t fences() const { return fences_and_kind >> 3; }
+    bool strong() const { return fences_and_kind & 4; }   // atomic or volatile
+    bool atomic() const { return fences_and_kind & 2; }
+    bool writes() const { return fences_and_kind & 1; }
+};
 struct GlobalCell {
-    uint32_t write_block, read_block, elsewhere_block;   // its number + 1; 0: nobody yet
-    Touch write, read, elsewhere;                        // the last read, and the last one by a block before that
-    bool atomic;
+    GlobalTouch write, read;                         // the last ones
+    GlobalTouch hidden;                              // by these: a read by a block before, or a plain write before an atomic
 };
 
 namespace {
@@ -211,8 +227,13 @@ struct State {
     bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false;
     uintptr_t shared_low[2] = {}, shared_bytes[2] = {};   // static, dynamic
     std::vector<Cell> cells[2];                      // one a byte of shared memory
-    bool blocks_may_meet = false;                    // what was found between blocks does not hold
     std::vector<Finding> between_blocks;
+    struct Again { unsigned site, thread; Touch other; uintptr_t address; uint16_t bytes; char before[16]; };
+    std::vector<Again> again;                        // stores by the thread that runs where another has stored
+    std::vector<uint32_t> first_epoch;               // of each block
+    std::vector<uint32_t> published;                 // by each block: what it did before that many fences were made
+    uint32_t fences = 0;                             // made in this launch
+    bool acquired = false;                           // this block may know what others published
     uint32_t locking[most_warps * warp_size] = {};   // the epoch in which a thread used an atomic on global memory
     uint32_t epoch = 0, block_epoch = 0;             // a barrier, and a block, begins a new one
     uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the other's time, as far as lane knows
@@ -809,93 +830,140 @@ void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address,
                   range && range->name ? format("the __shared__ array %s", range->name).c_str() : "dynamic shared memory"));
 }
 
-// Blocks are numbered from 1, as the worker runs them.
-Index block_index(uint32_t number) {
-    const Index &grid = state.launch->grid;
-    number--;
-    return {number % grid.x, number / grid.x % grid.y, number / grid.x / grid.y};
+// Which block did that: its number, as the worker runs them.
+size_t block_of(const Touch &touch) {
+    auto after = std::upper_bound(state.first_epoch.begin(), state.first_epoch.end(), touch.epoch);
+    return after - state.first_epoch.begin() - 1;
 }
 
-void race_of_blocks(const Site &site, unsigned thread, uint32_t other_block, const Touch &other, uintptr_t address, size_t size,
-                    bool other_writes) {
+Index block_index(size_t number) {
+    const Index &grid = state.launch->grid;
+    return {(unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y), (unsigned)(number / grid.x / grid.y)};
+}
+
+// Of this launch, by another block.
+bool of_another(const GlobalTouch &touch) { return touch.epoch && touch.epoch < state.block_epoch; }
+
+// Has another block done that, and nothing lets this one know?
+bool unordered(const GlobalTouch &other, bool strong) {
+    return of_another(other) && !(other.strong() && strong)
+           && !(state.acquired && other.fences() < state.published[block_of(other)]);
+}
+
+__attribute__((noinline)) void race_of_blocks(unsigned index, unsigned thread, const Touch &other, uintptr_t address) {
+    const Site &site = state.sites[index], &other_site = state.sites[other.site];
     for (Finding &f : state.between_blocks)
-        if (f.pc == site.pc && f.other_pc == state.sites[other.site].pc) {
+        if (f.pc == site.pc && f.other_pc == other_site.pc) {
             f.count++;
             return;
         }
+    auto does = [](Operation operation) { return operation == load ? "reads" : operation == store ? "writes" : "updates"; };
+    Index a = block_index(block_of(other)), b = state.block;
+    std::string sentence = format(
+        "blocks (%u,%u,%u), which %s, and (%u,%u,%u), which %s, use the same bytes of global memory in one launch, whose "
+        "blocks run in any order", a.x, a.y, a.z, does(other_site.operation), b.x, b.y, b.z, does(site.operation));
+    if (state.acquired)
+        sentence += format("; after its access (%u,%u,%u) makes no __threadfence() and then an atomic operation that tells of it",
+                           a.x, a.y, a.z);
     state.findings.swap(state.between_blocks);
-    Index a = block_index(other_block), b = state.block;
-    report("racecheck", "race between blocks", site.pc, thread, &other, address, size,
-           format("blocks (%u,%u,%u), which %s, and (%u,%u,%u), which %s, use the same bytes of global memory in one launch, "
-                  "whose blocks run in any order", a.x, a.y, a.z, other_writes ? "writes" : "reads", b.x, b.y, b.z,
-                  site.operation == load ? "reads" : "writes"));
+    report("racecheck", "race between blocks", site.pc, thread, &other, address, site.size, sentence);
+    if (site.operation == load && other_site.operation == atomic) state.findings.back().look = index;
+    if (site.operation == atomic && other_site.operation == load) state.findings.back().look = other.site;
     state.findings.swap(state.between_blocks);
 }
 
-// A thread that uses atomics may be holding a lock: until the next barrier it is not judged.
-void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread) {
+__attribute__((noinline)) void race_in_global(unsigned index, unsigned thread, const Touch &other, uintptr_t address) {
+    const Site &site = state.sites[index];
+    Index a = index_of(other.thread), b = index_of(thread);
+    report("racecheck", "race", site.pc, thread, &other, address, site.size,
+           format("threads (%u,%u,%u) and (%u,%u,%u) of a block use byte %zu of an allocation of %zu bytes without a barrier "
+                  "between, and at least one writes", a.x, a.y, a.z, b.x, b.y, b.z, (size_t)(address - site.range->low),
+                  site.range->bytes));
+}
+
+// A store is about to be made to these bytes (a bit each), which another thread has stored to.
+__attribute__((noinline)) void store_again(unsigned site, unsigned thread, const Touch &other, uintptr_t address, unsigned size,
+                                           uint16_t bytes) {
+    State::Again again{site, thread, other, address, bytes, {}};
+    memcpy(again.before, (const void *)address, size);
+    state.again.push_back(again);
+}
+
+// The thread that ran waits or has ended: of its stores those are races that have changed what the others had stored. A call
+// above comes before the store it tells of.
+__attribute__((noinline)) void settle_again() {
+    for (const State::Again &s : state.again) {
+        unsigned i = 0;
+        while (i < 16 && !(s.bytes >> i & 1 && ((const char *)s.address)[i] != s.before[i])) i++;
+        if (i == 16) continue;
+        const Site &site = state.sites[s.site];
+        if (site.space == shared_space) race(s.site, s.thread, s.other, s.address + i, site.size, "both write");
+        else if (s.other.epoch < state.block_epoch) race_of_blocks(s.site, s.thread, s.other, s.address);
+        else race_in_global(s.site, s.thread, s.other, s.address + i);
+    }
+    state.again.clear();
+}
+
+// A thread that uses atomics may be holding a lock: until the next barrier it is not judged against its own block.
+void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread, bool strong) {
     Range &range = *site.range;
     if (!range.cells) range.cells = (GlobalCell *)calloc(range.bytes / 2 + 1, sizeof(GlobalCell));
     if (!range.cells) return;
-    uint32_t block = (uint32_t)state.blocks;
-    if (site.operation == atomic) {
-        state.locking[thread] = state.epoch;
-        state.blocks_may_meet = true;
-    }
-    bool judged = state.locking[thread] != state.epoch;
-    Touch now;
+    if (site.operation == atomic) state.locking[thread] = state.epoch;
+    bool judged = state.locking[thread] != state.epoch, writes = site.operation != load;
+    GlobalTouch now;
     now.epoch = state.epoch;
     now.clock = state.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
     now.thread = thread;
     now.site = index;
+    now.fences_and_kind = state.fences << 3 | strong << 2 | (site.operation == atomic) << 1 | writes;
     bool told = false;
-    for (size_t at = (address - range.low) / 2, end = at + size / 2; at < end; at++) {
-        GlobalCell &cell = range.cells[at];
-        const Touch *other = nullptr;
-        if (cell.write_block == block && !(cell.atomic && site.operation == atomic) && !ordered(cell.write, thread))
-            other = &cell.write;
-        else if (site.operation != load && cell.read_block == block && !ordered(cell.read, thread))
-            other = &cell.read;
-        if (other && judged && state.locking[other->thread] != state.epoch) {
-            Index a = index_of(other->thread), b = index_of(thread);
-            report("racecheck", "race", site.pc, thread, other, address, size,
-                   format("threads (%u,%u,%u) and (%u,%u,%u) of a block use byte %zu of an allocation of %zu bytes without a "
-                          "barrier between, and at least one writes", a.x, a.y, a.z, b.x, b.y, b.z, 2 * at, range.bytes));
-            return;
-        }
-        if (!state.blocks_may_meet && !told) {
-            if (cell.write_block && cell.write_block != block) {
-                race_of_blocks(site, thread, cell.write_block, cell.write, address, size, true);
-                told = true;
-            } else if (site.operation != load) {
-                bool earlier = cell.read_block && cell.read_block != block;
-                if (earlier || cell.elsewhere_block) {
-                    race_of_blocks(site, thread, earlier ? cell.read_block : cell.elsewhere_block,
-                                   earlier ? cell.read : cell.elsewhere, address, size, false);
-                    told = true;
-                }
+    Touch stored;                                    // by another thread, a plain store as this one
+    uint16_t again = 0;                              // bytes of it
+    GlobalCell *cells = range.cells + (address - range.low) / 2;
+    for (unsigned i = 0; i < size; i += 2) {
+        GlobalCell &cell = cells[i / 2];
+        bool own_read = cell.read.epoch >= state.block_epoch;
+        if (writes || cell.write.epoch) {            // else nobody has written there
+            bool both_store = site.operation == store && !cell.write.atomic();
+            const Touch *other = nullptr, *elsewhere = nullptr;
+            if (!(cell.write.atomic() && now.atomic()) && !ordered(cell.write, thread)) other = &cell.write;
+            else if (writes && !ordered(cell.read, thread)) other = &cell.read;
+            if (other && judged && state.locking[other->thread] != state.epoch) {
+                if (other != &cell.write || !both_store) return race_in_global(index, thread, *other, address + i);
+                stored = *other, again |= 3 << i;
             }
-        }
-        if (site.operation == load) {
-            if (cell.read_block && cell.read_block != block) {
-                cell.elsewhere_block = cell.read_block;
-                cell.elsewhere = cell.read;
+            bool saw = own_read && cell.read.strong() && cell.write.strong();   // this block has read what was written
+            if (!saw && unordered(cell.write, strong)) {
+                if (both_store) stored = cell.write, again |= 3 << i;
+                else elsewhere = &cell.write;
             }
-            cell.read_block = block;
-            cell.read = now;
-        } else {
-            cell.write_block = block;
+            if (!elsewhere && writes && unordered(cell.read, strong)) elsewhere = &cell.read;
+            if (!elsewhere && (writes || cell.hidden.writes()) && unordered(cell.hidden, strong)) elsewhere = &cell.hidden;
+            if (elsewhere && !told) race_of_blocks(index, thread, *elsewhere, address), told = true;
+            if (now.atomic() && own_read && cell.read.thread == thread) state.sites[cell.read.site].looks = true;
+            if (now.atomic() && cell.write.epoch >= state.block_epoch && !cell.write.strong()) cell.hidden = cell.write;
+        }
+        if (writes) {
             cell.write = now;
-            cell.atomic = site.operation == atomic;
+        } else {
+            if (!own_read && cell.read.epoch) cell.hidden = cell.read;
+            cell.read = now;
         }
     }
+    if (again && !told) store_again(index, thread, stored, address, size, again);
 }
 
-__attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, bool reads) {
+__attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, bool reads,
+                                       bool strong) {
     const Site &site = state.sites[index];
     Operation operation = site.operation;
     if (site.space == global_space) {
-        if (state.racecheck && size > 1) examine_global(site, index, address, size, thread);
+        if (state.racecheck) {
+            if (size > 1) examine_global(site, index, address, size, thread, strong);
+            if (strong && operation != load) state.published.back() = state.fences;
+            if (strong && operation != store) state.acquired = true;
+        }
         if (!state.initcheck) return;
         Range *range = site.range;
         if (!range->written) return;
@@ -916,6 +984,8 @@ __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsign
     now.site = index;
     if (state.racecheck) now.clock = state.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
     bool reported = false;
+    Touch stored;
+    uint16_t again = 0;
     for (unsigned i = 0; i < size; i++) {
         Cell &cell = cells[i];
         bool unwritten = cell.write.epoch < state.block_epoch;
@@ -926,8 +996,11 @@ __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsign
         }
         if (state.racecheck) {
             bool both_atomic = operation == atomic && cell.atomic;
-            if (!unwritten && !both_atomic && !ordered(cell.write, thread))
-                return race(index, thread, cell.write, address + i, size, operation == load ? "write and read" : "both write");
+            if (!unwritten && !both_atomic && !ordered(cell.write, thread)) {
+                if (operation != store || cell.atomic)
+                    return race(index, thread, cell.write, address + i, size, operation == load ? "write and read" : "both write");
+                stored = cell.write, again |= 1 << i;
+            }
             if (operation != load)
                 for (const Touch &read : cell.read)
                     if (read.epoch && !ordered(read, thread))
@@ -946,6 +1019,7 @@ __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsign
                      || cell.read[1].thread / warp_size == thread / warp_size) cell.read[1] = now;
         }
     }
+    if (again) store_again(index, thread, stored, address, size, again);
 }
 
 void missing_lane(unsigned reader, int source) {
@@ -1029,10 +1103,10 @@ __attribute__((noinline)) void check_together(uintptr_t address, unsigned size, 
     unsigned index = locate(state.together - state.text_begin, address, size, operation);
     const Site &site = state.sites[index];
     if (site.space == unwatched_space || site.space == local_space || !state.examines) return;
-    examine(index, address, size, state.together_warp * warp_size + __builtin_ctz(state.together_lanes), reads);
+    examine(index, address, size, state.together_warp * warp_size + __builtin_ctz(state.together_lanes), reads, false);
 }
 
-template <Operation operation, bool keep = false, bool reads = operation != store>
+template <Operation operation, bool keep = false, bool reads = operation != store, bool strong = operation == atomic>
 inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from, bool logged = false) {
     uintptr_t at = (uintptr_t)from - state.text_begin, address = (uintptr_t)pointer;
     if (UNLIKELY(at >= state.text_bytes)) return;
@@ -1050,14 +1124,14 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
     }
     if (UNLIKELY(address & (size - 1)) && site->space != local_space)
         refuse(site->pc, operation, address, size, true);
-    if (state.examines && site->space != unwatched_space) examine(index, address, size, lane->thread, reads);
+    if (state.examines && site->space != unwatched_space) examine(index, address, size, lane->thread, reads, strong);
 }
 
 // Longer than a register: what a GPU's compiler would make of it, 16 bytes at a time and the rest in smaller ones.
-template <Operation operation> void access_range(char *address, size_t bytes, void *from) {
+template <Operation operation, bool strong = false> void access_range(char *address, size_t bytes, void *from) {
     size_t step = 16;
     while ((uintptr_t)address % step || bytes % step) step /= 2;
-    for (size_t at = 0; at < bytes; at += step) access<operation, true>(address + at, step, from);
+    for (size_t at = 0; at < bytes; at += step) access<operation, true, operation != store, strong>(address + at, step, from);
 }
 
 }  // namespace
@@ -1067,18 +1141,12 @@ extern "C" {
 #define HOOKS(size)                                                                                              \
     EXPORT void __tsan_read##size(void *p) { access<load>(p, size, FROM, logged()); }                            \
     EXPORT void __tsan_write##size(void *p) { access<store>(p, size, FROM, logged()); }                          \
-    EXPORT void __tsan_volatile_read##size(void *p) {                                                            \
-        state.blocks_may_meet = true;                                                                            \
-        access<load, true>(p, size, FROM, logged());                                                             \
-    }                                                                                                            \
-    EXPORT void __tsan_volatile_write##size(void *p) {                                                           \
-        state.blocks_may_meet = true;                                                                            \
-        access<store, true>(p, size, FROM, logged());                                                            \
-    }                                                                                                            \
+    EXPORT void __tsan_volatile_read##size(void *p) { access<load, true, true, true>(p, size, FROM, logged()); }   \
+    EXPORT void __tsan_volatile_write##size(void *p) { access<store, true, false, true>(p, size, FROM, logged()); } \
     EXPORT void __tsan_unaligned_read##size(void *p) { access_range<load>((char *)p, size, FROM); }              \
     EXPORT void __tsan_unaligned_write##size(void *p) { access_range<store>((char *)p, size, FROM); }            \
-    EXPORT void __tsan_unaligned_volatile_read##size(void *p) { access_range<load>((char *)p, size, FROM); }     \
-    EXPORT void __tsan_unaligned_volatile_write##size(void *p) { access_range<store>((char *)p, size, FROM); }
+    EXPORT void __tsan_unaligned_volatile_read##size(void *p) { access_range<load, true>((char *)p, size, FROM); }     \
+    EXPORT void __tsan_unaligned_volatile_write##size(void *p) { access_range<store, true>((char *)p, size, FROM); }
 HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
 EXPORT void __tsan_read_range(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
 EXPORT void __tsan_write_range(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
@@ -1143,28 +1211,38 @@ EXPORT void __tsan_func_exit() {}
 EXPORT void __tsan_vptr_update(void **, void *) {}
 EXPORT void __tsan_vptr_read(void **) {}
 EXPORT void __tsan_atomic_thread_fence(int) {
-    state.blocks_may_meet = true;
+    state.fences++;
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 EXPORT void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
+// Of a host's atomic operations each is a fence, too.
+static void order_all() {
+    state.fences++;
+    state.acquired = true;
+}
+
 // The load before a compare-and-swap loop is part of it and not counted; of the swaps, the one that succeeds is.
 #define FETCH(bits, T, name, builtin, reads)                                                                     \
     EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T value, int) {                                         \
+        order_all();                                                                                             \
         access<atomic, false, reads>((void *)p, sizeof(T), FROM);                                                \
         return builtin(p, value, __ATOMIC_SEQ_CST);                                                              \
     }
 #define EXCHANGE(bits, T, name)                                                                                  \
     EXPORT int __tsan_atomic##bits##_compare_exchange_##name(volatile T *p, T *expected, T value, int, int) {    \
+        order_all();                                                                                             \
         access<atomic>((void *)p, sizeof(T), FROM);                                                              \
         return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
     }
 #define ATOMICS(bits, T)                                                                                         \
     EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int) {                                              \
+        order_all();                                                                                             \
         check_only((void *)p, sizeof(T), FROM);                                                                  \
         return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                             \
     }                                                                                                            \
     EXPORT void __tsan_atomic##bits##_store(volatile T *p, T value, int) {                                       \
+        order_all();                                                                                             \
         access<atomic, false, false>((void *)p, sizeof(T), FROM);                                                \
         __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                                            \
     }                                                                                                            \
@@ -1177,6 +1255,7 @@ EXPORT void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ
     FETCH(bits, T, fetch_nand, __atomic_fetch_nand, true)                                                        \
     EXCHANGE(bits, T, strong) EXCHANGE(bits, T, weak)                                                            \
     EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T expected, T value, int, int) {          \
+        order_all();                                                                                             \
         access<atomic>((void *)p, sizeof(T), FROM);                                                              \
         __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);             \
         return expected;                                                                                         \
@@ -1243,7 +1322,7 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     state.all_sites = &state.sites_of[state.module];
     state.sites = state.all_sites->data();
     state.site_at = state.module->site_at.data();
-    for (Site &site : *state.all_sites) site.low = site.span = 0;
+    for (Site &site : *state.all_sites) site.low = site.span = site.looks = 0;
     state.code = &code_of(*state.module);
     for (Access &a : state.code->accesses) {
         a.low = 1;
@@ -1289,7 +1368,10 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     memset(state.locking, 0, sizeof state.locking);
     state.findings.clear();
     state.between_blocks.clear();
-    state.blocks_may_meet = false;
+    state.again.clear();
+    state.first_epoch.clear();
+    state.published.clear();
+    state.fences = 0;
     state.blocks = state.barriers = 0;
     if (!state.logs) {
         state.logs = (uint64_t *)mmap(nullptr, (most_warps * warp_size + 1) * log_pitch * 8, PROT_READ | PROT_WRITE,
@@ -1318,6 +1400,9 @@ void watch_block(Index at, unsigned threads) {
     state.threads = threads;
     state.blocks++;
     state.block_epoch = ++state.epoch;
+    state.first_epoch.push_back(state.epoch);
+    state.published.push_back(0);
+    state.acquired = false;
     if (state.racecheck) reset_clocks();
     memset(state.waiting, 0, sizeof state.waiting);
     memset(state.parked, 0, sizeof state.parked);
@@ -1331,6 +1416,7 @@ static void take_log() {
 }
 
 void watch_thread(unsigned thread) {
+    if (UNLIKELY(!state.again.empty())) settle_again();
     lane->next = state.words[0];
     unsigned warp = thread / warp_size;
     if (UNLIKELY(state.buffer_of[warp] < 0)) give_buffer(warp);
@@ -1341,6 +1427,7 @@ void watch_thread(unsigned thread) {
 static void match_warp(unsigned warp, uint32_t more);
 
 bool watch_stop(unsigned thread, unsigned live, bool barrier) {
+    if (UNLIKELY(!state.again.empty())) settle_again();
     unsigned warp = thread / warp_size;
     state.waiting[warp] += barrier;
     if (state.waiting[warp] != (unsigned)__builtin_popcount(live)) return false;
@@ -1486,8 +1573,8 @@ std::string text_of(const Finding &f) {
 }  // namespace
 
 void watch_end(bool whole, const std::string &error) {
-    if (!state.blocks_may_meet)
-        state.findings.insert(state.findings.end(), state.between_blocks.begin(), state.between_blocks.end());
+    for (const Finding &f : state.between_blocks)
+        if (!f.look || !state.sites[f.look].looks) state.findings.push_back(f);
     std::string buffers;
     for (Range &range : state.ranges) {
         free(range.cells);
