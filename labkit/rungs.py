@@ -524,10 +524,12 @@ LADDER = (
             "maps": Option(None, "output maps that a thread computes", _size_option),
             "block": Option(None, "threads of a block (x, y): columns of outputs, groups of maps", _block_option),
             "channels": Option(None, "input channels whose masks are in shared memory at a time", _size_option),
+            "unroll": Option(None, "columns of the mask whose loop is unrolled at a time; all K of them", _size_option),
         },
         defines=lambda s: {
             "FIXED_K": s.K, "FIXED_H": s.H, "FIXED_W": s.W, "ROWS": _tuned(s).rows, "MAPS": _tuned(s).maps,
             "THREADS": _tuned(s).block[0], "GROUPS": _tuned(s).block[1], "CHANNELS": _tuned(s).channels,
+            "UNROLL": s.unroll or s.K,
         },
         steps={
             "runtime": "H and W are arguments, so one kernel serves images of any size",

@@ -4,9 +4,11 @@
     python scripts/record_sweep.py                 sweep, and keep the table in data/sweeps/<device>.csv
     python scripts/record_sweep.py --dry           keep nothing
     python scripts/record_sweep.py --seconds 120   begin no new part after that time
+    python scripts/record_sweep.py --parts unroll  this part alone, from the best sizes on record
 
-The finished points lie in the cache: an interrupted sweep goes on where it stopped. Three parts: outputs a
-thread, with blocks that fit the map; then blocks and channels, at the best outputs; then the best at 10 000 images.
+The finished points lie in the cache: an interrupted sweep goes on where it stopped. The parts: outputs a thread, with
+blocks that fit the map; then blocks and channels, at the best outputs; then the best at 10 000 images; and of the best
+of these, how far the loop over q is unrolled, against rows.
 """
 
 import argparse
@@ -27,11 +29,14 @@ ROWS = (1, 2, 4, 6, 7, 8, 9, 10, 11, 14, 17, 20, 32)
 MAPS = (1, 2, 4, 6, 8)
 WIDTHS = (32, 64, 96, 128, 160, 192, 256, 320)  # of a block
 THREADS = {1: 144, 3: 240}  # of a block in the first part, about: groups of maps -> threads
+PARTS = ("outputs", "blocks", "channels", "finalists", "unroll")
+UNROLLED_ROWS = (1, 2, 4, 8, 14, 20)  # and the best, of the last part
+UNROLL = (1, 2, 3, 4)  # and all K columns of the mask
 CANDIDATES = 3  # pairs of rows and maps of each layer whose blocks are swept
 FINALISTS = 8  # points of each layer that are measured at the largest batch, too
 
 
-def outputs(layer) -> list:
+def outputs(layer, _) -> list:
     """Rows and maps of a thread, with one and with three groups of maps a block; widths that divide the columns."""
     found = {}
     for rows in ROWS:
@@ -67,6 +72,14 @@ def channels(layer, swept) -> list:
             for count in sorted({1, 2, 3, 4, 6, layer.C}) if count <= layer.C]  # fmt: skip
 
 
+def unroll(layer, swept) -> list:
+    """How many columns of the mask are unrolled at a time, against rows, at the best maps, block and channels."""
+    best = labkit.best(swept, layer)
+    return [labkit.variant(9, **{**best.options, "rows": rows, "unroll": count})
+            for rows in sorted({*UNROLLED_ROWS, best.options["rows"]}) if rows <= layer.Ho
+            for count in sorted({*UNROLL, layer.K}) if count <= layer.K]  # fmt: skip
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--dry", action="store_true", help="keep nothing in data/sweeps/")
@@ -74,10 +87,12 @@ def main() -> int:
     parser.add_argument("--largest", type=int, default=10_000, help="images of the last part")
     parser.add_argument("--repeat", type=int, default=9, help="timed runs of a point")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no new part after that time")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="these alone")
     parser.add_argument("--every", type=int, default=1, help="take every n-th point alone: a trial")
     chosen = parser.parse_args()
 
-    start, tables = time.perf_counter(), []
+    start = time.perf_counter()
+    tables = [] if "outputs" in chosen.parts else [labkit.recorded_sweep(labkit.device().name)]
 
     def part(what, variants, layer, batch):
         if time.perf_counter() - start > chosen.seconds:
@@ -95,17 +110,14 @@ def main() -> int:
         swept = pd.concat(tables, ignore_index=True)
         return swept[(swept["layer"] == layer.name) & swept["op_ms"].notna()]
 
-    for layer in LAYERS:
-        part("outputs", outputs(layer), layer, chosen.batch)
-    for layer in LAYERS:
-        part("blocks", blocks(layer, of(layer)), layer, chosen.batch)
-    for layer in LAYERS:
-        if layer.C > 1:
-            part("channels", channels(layer, of(layer)), layer, chosen.batch)
-    for layer in LAYERS:
-        fastest = of(layer).drop_duplicates("label").nsmallest(FINALISTS, "op_ms")
-        finalists = [labkit.best(fastest[fastest["label"] == label], layer) for label in fastest["label"]]
-        part("finalists", finalists, layer, chosen.largest)
+    def finalists(layer, swept):
+        fastest = swept.drop_duplicates("label").nsmallest(FINALISTS, "op_ms")
+        return [labkit.best(fastest[fastest["label"] == label], layer) for label in fastest["label"]]
+
+    for make in (outputs, blocks, channels, finalists, unroll):
+        for layer in LAYERS if make.__name__ in chosen.parts else ():
+            variants = make(layer, of(layer) if tables else None)
+            part(make.__name__, variants, layer, chosen.largest if make is finalists else chosen.batch)
 
     for layer in LAYERS:
         for batch, rows in of(layer).drop_duplicates(["label", "batch"]).groupby("batch"):

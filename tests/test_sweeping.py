@@ -308,6 +308,15 @@ def test_a_recorded_sweep_comes_back(path, tmp_path):
     assert len(later) == 2 and set(later["op_ms"]) == {5.0}
 
 
+def test_a_point_whose_loop_is_unrolled_less_stands_beside_the_others(path, tmp_path):
+    sizes = {**GRID, "rows": 2, "maps": 2}
+    sweeping.record_sweep(small(path, sizes, LENET86[0]), tmp_path)
+    sweeping.record_sweep(small(path, {**sizes, "unroll": [1, 2]}, LENET86[0]), tmp_path)
+    again = sweeping.recorded_sweep(labkit.device().name, tmp_path)
+    assert list(again["unroll"].fillna(0)) == [0, 1, 2] and (again["op_ms"] > 0).all()
+    assert len({line["key"] for line in lines(path)}) == 3
+
+
 def test_a_table_of_two_devices_is_not_recorded(path, tmp_path):
     table = small(path)
     with pytest.raises(LabError, match=r"holds one device's sweeps; this table has .*, other"):
@@ -346,7 +355,7 @@ OTHER = Layer("never swept", 3, 20, 31, 9, 5)
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 def test_the_default_sizes_are_the_best_on_record(layer):
     best = labkit.best("H200", layer)
-    assert None not in [value for name, value in best.options.items() if name != "step"]
+    assert None not in [value for name, value in best.options.items() if name not in ("step", "unroll")]
     assert variant(9).defines(layer) == best.defines(layer)
     assert variant(9).launches(layer, 5) == best.launches(layer, 5)
 
@@ -354,6 +363,7 @@ def test_the_default_sizes_are_the_best_on_record(layer):
 def test_sizes_of_a_layer_that_was_not_swept():
     assert variant(9).defines(OTHER) == {
         "FIXED_K": 5, "FIXED_H": 20, "FIXED_W": 31, "ROWS": 8, "MAPS": 4, "THREADS": 54, "GROUPS": 3, "CHANNELS": 3,
+        "UNROLL": 5,
     }  # fmt: skip
     one = variant(9).defines(Layer("one", 1, 1, 1, 1, 1))
     assert (one["ROWS"], one["MAPS"], one["THREADS"], one["GROUPS"], one["CHANNELS"]) == (1, 1, 1, 1, 1)
@@ -363,9 +373,11 @@ def test_a_chosen_size_wins_and_the_others_stay():
     best = labkit.best("H200", LENET86[0]).defines(LENET86[0])
     assert variant(9, maps=3).defines(LENET86[0]) == {**best, "MAPS": 3}
     assert variant(9, rows=1000).defines(OTHER)["ROWS"] == OTHER.Ho
+    assert variant(9, unroll=3).defines(LENET86[0]) == {**best, "UNROLL": 3}
 
 
-@pytest.mark.parametrize("options", [{"rows": 0}, {"maps": -1}, {"channels": 2.5}, {"rows": "4"}, {"maps": True}])
+@pytest.mark.parametrize("options", [{"rows": 0}, {"maps": -1}, {"channels": 2.5}, {"rows": "4"}, {"maps": True},
+                                     {"unroll": 0}])  # fmt: skip
 def test_sizes_that_are_none(options):
     (name,) = options
     with pytest.raises(LabError, match=rf"{name}=.*: {name} are a positive integer"):

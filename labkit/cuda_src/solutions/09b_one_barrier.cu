@@ -9,7 +9,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
           int B, int C, int, int, int M, int)
 {
     constexpr int K = FIXED_K, H = FIXED_H, W = FIXED_W;    // the missing arguments, known to the compiler
-    constexpr int Ho = H - K + 1, Wo = W - K + 1;
+    constexpr int Ho = H - K + 1, Wo = W - K + 1, Q = UNROLL;    // the loop over q unrolls by Q
     constexpr int TERMS = CHANNELS * K * K;                 // of CHANNELS input channels
     __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS];
 
@@ -35,7 +35,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
         }
         __syncthreads();                                    // the masks are complete
         for (int c = 0; c < CHANNELS && c0 + c < C && first < Ho; ++c, x += H * W)
-            #pragma unroll
+            #pragma unroll Q
             for (int q = 0; q < K; ++q) {
                 float column[ROWS + K - 1];
                 #pragma unroll

@@ -16,7 +16,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
           int B, int C, int, int, int M, int)
 {
     constexpr int K = FIXED_K, H = FIXED_H, W = FIXED_W;    // the missing arguments, known to the compiler
-    constexpr int Ho = H - K + 1, Wo = W - K + 1;
+    constexpr int Ho = H - K + 1, Wo = W - K + 1, Q = UNROLL;    // the loop over q unrolls by Q
 
     // Which outputs are mine? Neighbours in threadIdx.x are neighbours in w. Where the last rows do not
     // fill a thread, it moves up and computes some of its neighbour's again.
@@ -32,7 +32,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
 
     float sum[MAPS][ROWS] = {};
     for (int c = 0; c < C && first < Ho; ++c, x += H * W)
-        #pragma unroll
+        #pragma unroll Q
         for (int q = 0; q < K; ++q) {
             float column[ROWS + K - 1];
             #pragma unroll

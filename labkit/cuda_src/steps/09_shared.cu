@@ -13,7 +13,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
           int B, int C, int, int, int M, int)
 {
     constexpr int K = FIXED_K, H = FIXED_H, W = FIXED_W;    // the missing arguments, known to the compiler
-    constexpr int Ho = H - K + 1, Wo = W - K + 1;
+    constexpr int Ho = H - K + 1, Wo = W - K + 1, Q = UNROLL;    // the loop over q unrolls by Q
     constexpr int TERMS = CHANNELS * K * K;                 // of CHANNELS input channels
     constexpr int SPAN = (THREADS + Wo - 2) / Wo * ROWS + ROWS + K - 1;
     constexpr int DEEP = SPAN < H ? SPAN : H;               // rows that a block may need
@@ -48,7 +48,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
             for (int i = threadIdx.y * THREADS + threadIdx.x; i < DEEP * W; i += THREADS * GROUPS)
                 tile[i] = x[i];
             __syncthreads();                                // the channel is complete
-            #pragma unroll
+            #pragma unroll Q
             for (int q = 0; q < K && first < Ho; ++q) {
                 float column[ROWS + K - 1];
                 #pragma unroll
