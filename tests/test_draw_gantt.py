@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import image
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
 import labkit as lab
@@ -114,6 +116,13 @@ def test_a_gantt_chart_begins_at_zero_wherever_the_timeline_does(said):
     late = planned()
     late[["start_ms", "end_ms"]] += 1000
     assert said(draw.gantt, late).alt == said(draw.gantt, planned()).alt
+
+
+def test_every_kernel_can_be_seen_however_short(drawn, tmp_path):
+    drawn(draw.gantt, planned(pinned=False, kernel_ms=0.01))
+    pixels = image.imread(tmp_path / "figure.png")[160:, :, :3]  # below the legend
+    seen = (np.abs(pixels - to_rgb(style.ORANGE)) < 0.1).all(axis=2).any(axis=0).astype(int)
+    assert (np.diff(seen) == 1).sum() == 10  # one place a chunk
 
 
 def test_several_timelines_share_an_axis_and_are_named(said):

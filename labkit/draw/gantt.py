@@ -11,11 +11,14 @@ NAMES = {"copy in": "copies in", "kernel": "kernels", "copy out": "copies out"}
 STEPS = tuple(NAMES)
 _BAR, _LANE = 11, 38  # pixels: a step's bar; a stream's lane holds three, one under the other
 _LEFT, _RIGHT = 120, 16
+_GAP, _THIN = 0.5, 1.5  # pixels: between two bars; the least width of one
 _COLUMNS = ["stream", "what", "chunk", "start_ms", "end_ms"]
 
 
 def gantt(timeline, title=None, subtitle="", floor_ms=None, path=None):
     """Copies and kernels of each stream over the time, and how busy each kind was.
+
+    A step too short to be seen is drawn as a thin line.
 
     Parameters
     ----------
@@ -112,7 +115,7 @@ def _panel(page, top, name, timeline, end, floor_ms, last):
         ax.axhline(y + _LANE - 3, color=HAIR, lw=1)
         for row, what in enumerate(STEPS):
             mine = timeline[(timeline["stream"] == stream) & (timeline["what"] == what)]
-            _bars(ax, mine, y + row * _BAR, _BAR - 0.5, what)
+            _bars(ax, mine, y + row * _BAR, _BAR - _GAP, scale)
             for chunk, start, stop in mine[["chunk", "start_ms", "end_ms"]].itertuples(index=False):
                 if (stop - start) * scale > 7 + 7 * len(str(chunk)):
                     ax.text((start + stop) / 2, y + (row + 0.5) * _BAR, str(chunk), ha="center", va="center",
@@ -121,7 +124,7 @@ def _panel(page, top, name, timeline, end, floor_ms, last):
         y = len(streams) * _LANE + 10 + row * 22
         said = f"{NAMES[what]} {percent(busy[what] / span)}"
         page.text(_LEFT - 10, top + y + 10, said, ha="right", size=SMALL, color=MUTED)
-        _bars(ax, timeline[timeline["what"] == what], y, 14, what)
+        _bars(ax, timeline[timeline["what"] == what], y, 14, scale)
     if floor_ms:
         ax.axvline(floor_ms, color=INK, lw=1.2, ls=(0, (4, 3)))
     if last:
@@ -152,9 +155,10 @@ def _ticks(end, begin=0):
     return [tick for tick in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(begin, end) if begin <= tick <= end]
 
 
-def _bars(ax, rows, y, height, what):
-    spans = [(start, stop - start) for start, stop in zip(rows["start_ms"], rows["end_ms"], strict=True)]
-    ax.broken_barh(spans, (y, height), facecolors=COLORS[what], edgecolors=PAPER, linewidths=0.5)
+def _bars(ax, rows, y, height, scale):
+    """The steps as bars; `scale`: pixels a millisecond."""
+    lengths = (rows["end_ms"] - rows["start_ms"] - _GAP / scale).clip(lower=_THIN / scale)
+    ax.broken_barh(list(zip(rows["start_ms"], lengths, strict=True)), (y, height), facecolors=rows["what"].map(COLORS))
 
 
 def chunk_sizes(table, floor_ms=None, predicted=None, title=None, subtitle="", path=None):
