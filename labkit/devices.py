@@ -121,13 +121,15 @@ class Device:
         return {"floor_bandwidth": self.peak_bandwidth, "floor_float32": self.peak_flops}
 
     def floor_s(self, moved: float, flops: float, dtype=np.float32) -> float:
-        """The larger of `moved` bytes over the bandwidth and `flops` over the FP32 rate, as measured [s].
+        """The larger of `moved` bytes over the bandwidth and `flops` over the arithmetic rate, as measured [s].
 
-        On a GPU, half storage leaves the arithmetic open (FP32, half2, tensor cores): only its bytes count.
+        The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009). The rate is that of FP32 outside the tensor
+        cores; of half storage on a GPU, that of the fastest units for it, as a matrix product in half reaches it.
         """
-        half_on_gpu = self.engine == "gpu" and np.dtype(dtype).itemsize < 4
-        rate = math.inf if half_on_gpu else self.ceilings["floor_float32"]
-        return max(moved / self.ceilings["floor_bandwidth"], flops / rate)
+        rates, rate = self.ceilings, self.ceilings["floor_float32"]
+        if self.engine == "gpu" and np.dtype(dtype).itemsize < 4:
+            rate = rates.get("float16_gemm", self.peak_half_flops)
+        return max(moved / rates["floor_bandwidth"], flops / rate)
 
     def shortest_s(self, read: float, written: float, flops: float, half: bool = False) -> float:
         """The time that nothing on this device can undercut [s], from its theoretical peaks.

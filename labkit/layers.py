@@ -111,8 +111,8 @@ class Layer:
 
         The roofline (Williams, Waterman and Patterson, CACM 52(4), 2009): the larger of the bytes moved once
         over the device's bandwidth, and the operations over its arithmetic rate, both as *measured* on it
-        where that is known. For half storage (`dtype=np.float16`) on a GPU only the bytes count, because the
-        arithmetic is then the kernel's free choice: FP32, half2 or tensor cores.
+        where that is known. For half storage (`dtype=np.float16`) on a GPU the rate is that of a matrix product
+        in half on the tensor cores.
 
         Parameters
         ----------

@@ -35,7 +35,8 @@ def test_what_was_measured_lies_under_the_peaks():
 def test_floors():
     assert H200.floor_s(moved=4.3e12, flops=1) == pytest.approx(1)
     assert H200.floor_s(moved=1, flops=60e12) == pytest.approx(1)
-    assert H200.floor_s(moved=4.3e9, flops=60e12, dtype=np.float16) == pytest.approx(1e-3)
+    assert H200.floor_s(moved=4.3e9, flops=60e9, dtype=np.float16) == pytest.approx(1e-3)
+    assert H200.floor_s(moved=1, flops=729e12, dtype=np.float16) == pytest.approx(1)
 
 
 def test_nothing_is_faster_than_the_shortest_time():
@@ -52,6 +53,7 @@ def test_an_unlisted_gpu_takes_its_peaks_for_floors():
     assert gpu.peak_flops == 10 * 128 * 2 * 1e9
     assert gpu.peak_bandwidth == 64e9
     assert gpu.ceilings == {"floor_bandwidth": gpu.peak_bandwidth, "floor_float32": gpu.peak_flops}
+    assert gpu.floor_s(1, gpu.peak_half_flops, np.float16) == pytest.approx(1)
     assert "no measured rates known" in gpu.source
     future = devices._gpu(compute_capability=(99, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts)
     assert "guess" in future.source

@@ -40,7 +40,7 @@ def test_counts_against_a_count_by_hand():
         ("lenet86 layer 1", 0.42, 0.15),
         ("lenet86 layer 2", 1.21, 0.12),
         ("lenet72 layer 1", 0.85, 0.27),
-        ("lenet72 layer 2", 3.43, 0.14),
+        ("lenet72 layer 2", 3.43, 0.28),
     ],
 )
 def test_floors_of_the_h200_at_10000_images(name, float32, float16):
