@@ -9,11 +9,11 @@ which looks at the addresses of a warp when all its lanes wait. The findings nam
 ``LABKIT_CHECK_OUT`` names a file that gets the same records as JSON lines, one a launch, as they come.
 
 Blocks race in global memory if they access the same bytes, at least one writes, at least one is neither atomic nor
-volatile, and nothing orders them: no `__threadfence` and then an atomic or volatile write after the first access, or no
-atomic or volatile read before the second. Two things that the memory model calls races, too, are left out, because right
-programs do them: stores of the value that is there already, such as a flag that many threads set (within a block, too),
-and a plain read before an atomic operation of the same thread at the same address, such as the first one of a loop around
-``atomicCAS``. Accesses of one byte are not looked at.
+volatile, and nothing orders them: no ``__threadfence`` and then an atomic or volatile write after the first access, or
+no atomic or volatile read before the second. Two things that the memory model calls races, too, are left out, because
+right programs do them: stores of the value that is there already, such as a flag that many threads set (within a block,
+too), and a plain read before an atomic operation of the same thread at the same address, such as the first one of a
+loop around ``atomicCAS``. Accesses of one byte are not looked at.
 
 The counts bear Nsight Compute's names where it has one, and mean the same as long as the GPU's compiler keeps the
 accesses as written. It may merge neighbouring loads into one wide load. An atomic operation on global memory is a

@@ -25,7 +25,7 @@ def repairs():
 
 def test_the_corpus_is_as_large_as_it_claims():
     kinds = Counter(bug.kind for bug in BUGS)
-    assert len(BUGS) >= 40 and len(kinds) >= 12
+    assert len(BUGS) >= 60 and len(kinds) >= 20 and kinds["between blocks"] >= 4
     assert len({bug.kernel for bug in BUGS}) == len(BUGS)
     assert all(bug.lines for bug in BUGS)
 
@@ -42,6 +42,17 @@ def test_the_bug_is_found_at_its_line(bug, bugs_found):
             assert row["other"]["line"] in bug.lines
 
 
+def test_a_race_between_blocks_is_called_one(bugs_found):
+    kernels = {bug.kernel for bug in BUGS if bug.kind == "between blocks"}
+    rows = bugs_found.table[bugs_found.table["kernel"].isin(kernels)]
+    assert set(rows["kind"]) == {"race between blocks"}
+
+
+def test_a_launch_without_dynamic_shared_memory_says_so(bugs_found):
+    (row,) = bugs_found.table[bugs_found.table["kernel"] == "launched_with_none"].to_dict("records")
+    assert "at byte 0 of the 0 bytes of dynamic shared memory of the launch" in row["message"]
+
+
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.kernel)
 def test_the_repair_is_clean(bug, repairs):
     rows = repairs.table[repairs.table["kernel"] == bug.kernel]
@@ -50,5 +61,5 @@ def test_the_repair_is_clean(bug, repairs):
 
 def test_every_kernel_ran(bugs_found, repairs):
     assert bugs_found.ended.status == 0 and repairs.ended.status == 0
-    assert bugs_found.launches == repairs.launches == len(BUGS)
+    assert bugs_found.launches == repairs.launches == sum(bug.launches for bug in BUGS)
     assert not repairs.ended.output.strip()

@@ -279,7 +279,7 @@ const char *word(Operation operation) {
     const Range *best = nullptr;
     size_t distance = (size_t)1 << 40;
     for (const Range &r : state.ranges) {
-        if (r.space == unwatched_space || r.space == local_space || !r.bytes) continue;
+        if (r.space == unwatched_space || r.space == local_space) continue;
         size_t away = address + size <= r.low ? r.low - address : address >= r.low + r.bytes ? address + size - r.low - r.bytes : 0;
         if (away < distance) distance = away, best = &r;
     }
@@ -307,7 +307,7 @@ const char *word(Operation operation) {
         f.missed_by = misaligned ? 0 : f.offset < 0 ? f.offset : f.offset + (long)size - (long)f.bytes;
         std::string buffer = best->space == shared_space
                                  ? best->name ? format("the __shared__ array %s of %zu bytes", best->name, best->bytes)
-                                              : format("the %zu bytes of dynamic shared memory", best->bytes)
+                                              : format("the %zu bytes of dynamic shared memory of the launch", best->bytes)
                              : best->name ? format("%s %s of %zu bytes", best->space == constant_space ? "the __constant__" : "the variable",
                                                    best->name, best->bytes)
                                           : format("an allocation of %zu bytes", best->bytes);
@@ -1338,8 +1338,7 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     for (const WatchedModule::Shared &s : state.module->shared)
         state.ranges.push_back({(uintptr_t)static_shared + s.offset, s.bytes, s.guard ? unwatched_space : shared_space,
                                 s.name.c_str(), nullptr, nullptr});
-    if (launch.dynamic_shared)
-        state.ranges.push_back({(uintptr_t)dynamic_shared, launch.dynamic_shared, shared_space, nullptr, nullptr, nullptr});
+    state.ranges.push_back({(uintptr_t)dynamic_shared, launch.dynamic_shared, shared_space, nullptr, nullptr, nullptr});
     auto unwatched = [](const void *address, size_t bytes) {
         state.ranges.push_back({(uintptr_t)address, bytes, unwatched_space, nullptr, nullptr, nullptr});
     };

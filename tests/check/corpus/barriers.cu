@@ -50,3 +50,19 @@ extern "C" __global__ void mask_names_absent_lanes(const float *in, float *out) 
   if (i < 24)
     out[i] = __shfl_xor_sync(PLANTED(0xffffffffu, 0x00ffffffu), in[i], 1);  // BUG
 }
+
+//: kind="absent lane" grid=1 block=32 args=f32,f32
+extern "C" __global__ void shuffle_from_a_lane_outside_the_mask(const float *in, float *out) {
+  int i = threadIdx.x;
+  if (i < PLANTED(24, 32))
+    out[i] = __shfl_down_sync(PLANTED(0x00ffffffu, 0xffffffffu), in[i], 8);  // BUG
+}
+
+//: kind="absent lane" grid=1 block=40 args=f40,f2
+extern "C" __global__ void sum_of_half_a_warp(const float *in, float *out) {
+  int lane = threadIdx.x % 32, live = threadIdx.x < 32 ? 32 : 8;
+  float v = in[threadIdx.x];
+  for (int half = PLANTED(16, live / 2); half > 0; half /= 2)
+    v += __shfl_down_sync(0xffffffffu >> (32 - live), v, half, PLANTED(32, live));  // BUG
+  if (lane == 0) out[threadIdx.x / 32] = v;
+}

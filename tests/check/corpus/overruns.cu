@@ -45,6 +45,22 @@ extern "C" __global__ void last_thread_reads_on(const float *in, float *out) {
   out[i] = v;
 }
 
+//: kind="shared, dynamic" grid=1 block=64 shared=128/256 args=f64,f64
+extern "C" __global__ void launched_with_too_little(const float *in, float *out) {
+  extern __shared__ float buffer[];
+  buffer[threadIdx.x] = in[threadIdx.x];  // BUG
+  __syncthreads();
+  out[threadIdx.x] = buffer[63 - threadIdx.x];
+}
+
+//: kind="shared, dynamic" grid=1 block=64 shared=0/256 args=f64,f64
+extern "C" __global__ void launched_with_none(const float *in, float *out) {
+  extern __shared__ float buffer[];
+  buffer[threadIdx.x] = in[threadIdx.x];  // BUG
+  __syncthreads();
+  out[threadIdx.x] = buffer[63 - threadIdx.x];
+}
+
 __constant__ float weights[PLANTED(24, 25)] = {1, 2, 3};
 __constant__ float table[16] = {1, 2, 3};
 

@@ -4,7 +4,8 @@
 
 A kernel's line ``//: kind="by one" grid=2 block=64 shared=0 args=f100,u64,100`` says what the bug is and how it is
 launched. Arguments: fN and iN are N floats or ints that were set, uN were not, xN were freed, null is a null pointer, a
-plain number an int. The lines that a tool may name end in ``// BUG``.
+plain number an int, n the number of the launch, from 0, where ``launches=2`` asks for more than one. ``shared=0/256``:
+with the bug, repaired. The lines that a tool may name end in ``// BUG``.
 """
 
 import re
@@ -30,7 +31,8 @@ class Bug:
     tool: str
     grid: tuple[int, ...]
     block: tuple[int, ...]
-    shared: int
+    shared: tuple[int, int]
+    launches: int
     args: tuple[str, ...]
     lines: tuple[int, ...]
 
@@ -47,8 +49,8 @@ def _read(path: Path) -> list[Bug]:
             facts = dict(word.split("=", 1) for word in shlex.split(line[3:]))
             bugs.append({
                 "kind": facts["kind"], "file": path.name, "tool": TOOLS[path.stem], "grid": _shape(facts["grid"]),
-                "block": _shape(facts["block"]), "shared": int(facts.get("shared", 0)),
-                "args": tuple(facts["args"].split(",")), "lines": [],
+                "block": _shape(facts["block"]), "shared": _pair(facts.get("shared", "0")),
+                "launches": int(facts.get("launches", 1)), "args": tuple(facts["args"].split(",")), "lines": [],
             })  # fmt: skip
         elif found := re.match(r'extern "C" __global__ void (\w+)', line):
             bugs[-1]["kernel"] = found[1]
@@ -61,8 +63,13 @@ def _shape(text: str) -> tuple[int, ...]:
     return (*map(int, text.split("x")), 1, 1)[:3]
 
 
+def _pair(text: str) -> tuple[int, int]:
+    planted, _, fixed = text.partition("/")
+    return int(planted), int(fixed or planted)
+
+
 def launch(bugs: list[Bug], fixed: bool) -> None:
-    """Launch each once. An error of the engine is printed and ends that launch, not the program."""
+    """Launch each. An error of the engine is printed and ends that launch, not the program."""
     import labkit.cuda.autoinit  # noqa: F401 - it makes the context
     import labkit.cuda.driver as cuda
     from labkit.cuda.compiler import SourceModule
@@ -80,8 +87,8 @@ def launch(bugs: list[Bug], fixed: bool) -> None:
             if code.isdigit():
                 arguments.append(np.int32(code))
                 continue
-            if code == "null":
-                arguments.append(np.intp(0))
+            if code in ("null", "n"):
+                arguments.append(np.intp(0) if code == "null" else code)
                 continue
             buffer = cuda.mem_alloc(4 * int(code[1:]))
             buffers.append((code[0], buffer))
@@ -95,7 +102,9 @@ def launch(bugs: list[Bug], fixed: bool) -> None:
                 buffer.free()
         try:
             function = modules[bug.file].get_function(bug.kernel)
-            function(*arguments, grid=bug.grid, block=bug.block, shared=bug.shared)
+            for number in range(bug.launches):
+                given = [np.int32(number) if each == "n" else each for each in arguments]
+                function(*given, grid=bug.grid, block=bug.block, shared=bug.shared[fixed])
             cuda.Context.synchronize()
             for kind, buffer in buffers:
                 if kind != "x":

@@ -144,3 +144,116 @@ extern "C" __global__ void scan_in_one_buffer(const float *in, float *out) {
   }
   out[i] = scan[i];
 }
+
+//: kind="missing syncwarp" grid=1 block=32 args=f32,f32
+extern "C" __global__ void warp_takes_itself_to_be_in_step(const float *in, float *out) {
+  __shared__ float tile[32];
+  int i = threadIdx.x;
+  tile[i] = in[i];  // BUG
+  PLANTED(, __syncwarp());
+  out[i] = tile[31 - i];  // BUG
+}
+
+//: kind="missing syncwarp" grid=1 block=64 args=f64,f2
+extern "C" __global__ void tree_of_a_warp(const float *in, float *out) {
+  __shared__ float sums[64];
+  int lane = threadIdx.x % 32;
+  float *sum = sums + threadIdx.x - lane;
+  sum[lane] = in[threadIdx.x];  // BUG
+  for (int half = 16; half > 0; half /= 2) {
+    PLANTED(, __syncwarp());
+    if (lane < half)
+      sum[lane] += sum[lane + half];  // BUG
+  }
+  if (lane == 0) out[threadIdx.x / 32] = sum[0];
+}
+
+//: kind="between blocks" grid=4 block=32 args=i128,i8
+extern "C" __global__ void blocks_add_up_their_bins(const int *in, int *bins) {
+  __shared__ int mine[8];
+  int i = threadIdx.x;
+  if (i < 8) mine[i] = 0;
+  __syncthreads();
+  atomicAdd(&mine[in[blockIdx.x * 32 + i] % 8], 1);
+  __syncthreads();
+  if (i < 8)
+    PLANTED(bins[i] += mine[i], atomicAdd(&bins[i], mine[i]));  // BUG
+}
+
+__device__ unsigned arrived;
+__device__ int lock;
+
+//: kind="between blocks" grid=4 block=32 args=f128,f4,f1
+extern "C" __global__ void last_block_sums_without_fence(const float *in, float *part, float *out) {
+  if (threadIdx.x) return;
+  float sum = 0;
+  for (int i = 0; i < 32; i++) sum += in[blockIdx.x * 32 + i];
+  part[blockIdx.x] = sum;  // BUG
+  PLANTED(, __threadfence());
+  if (atomicInc(&arrived, gridDim.x - 1) < gridDim.x - 1) return;
+  sum = 0;
+  for (int b = 0; b < gridDim.x; b++)
+    sum += part[b];  // BUG
+  out[0] = sum;
+}
+
+//: kind="between blocks" grid=4 block=32 args=f128,f4,f1
+extern "C" __global__ void first_block_sums_without_waiting(const float *in, float *part, float *out) {
+  if (threadIdx.x) return;
+  float sum = 0;
+  for (int i = 0; i < 32; i++) sum += in[blockIdx.x * 32 + i];
+  part[blockIdx.x] = sum;  // BUG
+  __threadfence();
+  if (PLANTED(blockIdx.x > 0, atomicInc(&arrived, gridDim.x - 1) < gridDim.x - 1)) return;
+  sum = 0;
+  for (int b = 0; b < gridDim.x; b++)
+    sum += part[b];  // BUG
+  out[0] = sum;
+}
+
+//: kind="between blocks" grid=4 block=32 args=f128,f1,f128
+extern "C" __global__ void share_of_an_unfinished_total(const float *in, float *total, float *out) {
+  int i = blockIdx.x * 32 + threadIdx.x;
+  atomicAdd(total, in[i]);  // BUG
+  __threadfence();
+  __syncthreads();
+  __shared__ bool last;
+  if (threadIdx.x == 0) last = atomicInc(&arrived, gridDim.x - 1) == gridDim.x - 1;
+  __syncthreads();
+  if (PLANTED(true || last, last))
+    for (int b = PLANTED(blockIdx.x, 0); b <= PLANTED(blockIdx.x, 3); b++)
+      out[b * 32 + threadIdx.x] = in[b * 32 + threadIdx.x] / total[0];  // BUG
+}
+
+//: kind="between blocks" grid=4 block=32 args=f128,f1
+extern "C" __global__ void block_zero_clears_the_sum(const float *in, float *sum) {
+  if (PLANTED(blockIdx.x == 0, false) && threadIdx.x == 0)
+    sum[0] = 0;  // BUG
+  __syncthreads();
+  atomicAdd(sum, in[blockIdx.x * 32 + threadIdx.x]);  // BUG
+}
+
+//: kind="between blocks" grid=4 block=34 args=f130,f130
+extern "C" __global__ void halo_written_by_both(const float *in, float *out) {
+  int t = threadIdx.x, i = blockIdx.x * 32 + t;
+  if (PLANTED(true, t < 32 || blockIdx.x == 3))
+    out[i] = in[i] * (t + 1);  // BUG
+}
+
+//: kind="between blocks" grid=4 block=32 args=f130,f130
+extern "C" __global__ void stencil_in_place(float *x, float *y) {
+  int i = blockIdx.x * 32 + threadIdx.x + 1;
+  float v = x[i - 1] + x[i] + x[i + 1];  // BUG
+  __syncthreads();
+  PLANTED(x, y)[i] = v;  // BUG
+}
+
+//: kind="between blocks" grid=4 block=32 args=f128,f1
+extern "C" __global__ void lock_without_fences(const float *in, float *sum) {
+  if (threadIdx.x) return;
+  while (atomicCAS(&lock, 0, 1)) {}
+  PLANTED(, __threadfence());
+  sum[0] += in[blockIdx.x];  // BUG
+  PLANTED(, __threadfence());
+  atomicExch(&lock, 0);
+}

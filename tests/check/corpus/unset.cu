@@ -50,3 +50,19 @@ extern "C" __global__ void last_row_not_written(float *scratch, float *out) {
   __syncthreads();
   out[i] = scratch[63 - i];  // BUG
 }
+
+//: kind="unset by the launch before" grid=1 block=64 launches=2 args=n,f64,u64,f64
+extern "C" __global__ void second_pass_reads_more(int pass, const float *in, float *scratch, float *out) {
+  int i = threadIdx.x;
+  if (pass == 0 && i < PLANTED(60, 64)) scratch[i] = in[i];
+  if (pass == 1)
+    out[i] = scratch[i];  // BUG
+}
+
+//: kind="unset by the launch before" grid=2 block=32 launches=2 args=n,f64,u64,f64
+extern "C" __global__ void passes_in_the_wrong_order(int pass, const float *in, float *scratch, float *out) {
+  int i = blockIdx.x * 32 + threadIdx.x;
+  if (pass == PLANTED(1, 0)) scratch[i] = in[i];
+  else
+    out[i] = scratch[63 - i];  // BUG
+}
