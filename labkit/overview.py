@@ -76,8 +76,9 @@ def caption(results: Recorded) -> str:
     batch = int(results.table["batch"].max())
     return (
         f"Op time and op time over floor, {batch:,} images, {results.device}, {results.date}. The floor is the time "
-        "that the layer's bytes or its products must take there, in the same precision. Layer time is that from host memory back to host "
-        "memory, in page-locked memory with streams and in ordinary memory without, over the floor of the link."
+        "that the layer's bytes or its products must take there, in the same precision. Layer time is that from host "
+        "memory back to host memory, in page-locked memory with streams and in ordinary memory without, over the floor "
+        "of the link."
         + (f" Changed since they were measured: {', '.join(changed)}." if (changed := outdated(results)) else "")
     )
 

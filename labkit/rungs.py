@@ -38,7 +38,7 @@ def tiles(length: int, tile: int) -> int:
 def scope(layer: Layer, images: int, options) -> SimpleNamespace:
     """What a call's geometry may depend on: the layer's dimensions, B images, the variant's options."""
     dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
-    return SimpleNamespace(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
+    return SimpleNamespace(**dimensions, B=layer.x_shape(images)[0], pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Rung:
             object.__setattr__(self, "options", {**self.options, "step": Option(None, about, self._step_option)})
 
     def _step_option(self, name, value):
-        if value is not None and value not in self.steps:
+        if value is not None and value not in tuple(self.steps):  # what is no key is no step
             raise LabError(f"{name}={value!r}: {self.label} has the steps {', '.join(self.steps)}")
         return value
 

@@ -165,6 +165,8 @@ def test_unknown_option_lists_the_valid_ones():
         (5, {"block": 2000}, "1 to 1024"),
         (8, {"warps": 33}, "1 to 32"),
         (8, {"wmma": (16, 8, 16)}, r"\(8, 32, 16\)"),
+        (3, {"step": "summed"}, "03 registers has the steps sum, restrict"),
+        (3, {"step": ["sum"]}, "03 registers has the steps sum, restrict"),
     ],
 )
 def test_option_outside_its_limits(number, options, message):
@@ -229,6 +231,11 @@ def test_tile_larger_than_shared_memory():
         variant(4, tile=32).supports(Layer("wider mask", 1, 100, 100, 1, 80))
     with pytest.raises(LabError, match=r"51,744 bytes of shared memory .* limit is 49,152"):
         variant(8, warps=32).supports(LENET86[0])
+
+
+def test_a_launch_for_no_image():
+    with pytest.raises(LabError, match="a batch of 0"):
+        variant(3).launches(LENET86[0], 0)
 
 
 def test_grid_larger_than_its_limits():
