@@ -37,8 +37,9 @@ def tiles(length: int, tile: int) -> int:
 
 def scope(layer: Layer, images: int, options) -> SimpleNamespace:
     """What a call's geometry may depend on: the layer's dimensions, B images, the variant's options."""
+    images = layer.x_shape(images)[0]  # refuses a number of images that is none
     dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
-    return SimpleNamespace(**dimensions, B=layer.x_shape(images)[0], pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
+    return SimpleNamespace(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
 
 
 @dataclass(frozen=True)
