@@ -69,16 +69,21 @@ def launch(numbers) -> None:
             plan.result()
 
 
+def measured(program, metrics) -> list[dict]:
+    """What ncu counts of each launch of a program, as `nsight.read_ncu` gives it."""
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "ncu.csv"
+        ended = child.run(nsight.ncu_command(program, log, metrics), {}, capture=True)
+        text = log.read_text() if log.is_file() else ""
+    if ended.problem:
+        raise LabError(f"ncu could not profile the kernels: {(text + ended.output).strip()[-600:]}")
+    return nsight.read_ncu(text, metrics)
+
+
 def profile(numbers) -> pd.DataFrame:
     """A row a variant, layer and kernel."""
     program = [sys.executable, __file__, "--launch", "--rungs", *map(str, numbers)]
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "ncu.csv"
-        ended = child.run(nsight.ncu_command(program, log, METRICS), {}, capture=True)
-        text = log.read_text() if log.is_file() else ""
-    if ended.problem:
-        raise LabError(f"ncu could not profile the rungs: {(text + ended.output).strip()[-600:]}")
-    launches, rows = iter(nsight.read_ncu(text, METRICS)), []
+    launches, rows = iter(measured(program, METRICS)), []
     for variant, layer in cases(numbers):
         with variant.plan(layer, BATCH) as plan:
             images, count = plan.images, len(plan.launches)  # 05 computes in chunks: its scratch buffer is bounded
