@@ -122,9 +122,11 @@ def store(
 
     In canonical form: no metadata but tags and where the outputs were made. A notebook that fails is left alone.
     """
-    from labkit import notebooks
+    from labkit import files, notebooks
 
     chosen = [notebooks.read(path) for path in notebooks.find(notebook or ())]
+    for each in chosen:
+        files.require_writable(each.path.parent)  # now, not after minutes of work
     with _Bar() as bar:
         for each in chosen:
             bar.start(each)
@@ -194,10 +196,10 @@ def profile(
     from labkit.profiling import profile_script
 
     found = profile_script(script, args or (), engine, timeout)
+    print(found)
     if csv:
         files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))
         print(csv)
-    print(found)
     _after(found.ended, script)
 
 

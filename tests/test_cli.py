@@ -134,6 +134,17 @@ def test_store_keeps_what_ran_and_leaves_alone_what_failed(command, notebook, qu
     assert bad.read_text() == before
 
 
+def test_store_says_that_it_cannot_write_before_it_executes(command, notebook, monkeypatch):
+    path = notebook("01_good", "raise SystemExit('executed')")
+
+    def refuse(folder):
+        raise labkit.LabError(f"cannot write to {folder}")
+
+    monkeypatch.setattr("labkit.files.require_writable", refuse)
+    status, out, err = command("store", path)
+    assert (status, out) == (1, "") and f"cannot write to {path.parent}" in err and "✗" not in err
+
+
 def test_store_as_is_only_changes_the_form(command, notebook):
     path = notebook("01_good", "1 / 0")
     assert command("store", "--as-is", path)[0] == 0
