@@ -13,6 +13,7 @@ import planted
 
 BUGS = planted.corpus()
 
+
 @pytest.fixture(scope="module")
 def bugs_found():
     return sanitizing.sanitize_script(planted.__file__, engine="cpu", capture=True)
