@@ -159,11 +159,13 @@ def _wmma_option(name, value):
 
 @dataclass(frozen=True)
 class Option:
-    """A choice the reader has: its default, what it means, and the function that validates a value."""
+    """A choice the reader has: its default, what it means, the function that validates a value, and the values among
+    which is the one that takes the least shared memory."""
 
     default: object
     about: str
     validate: Callable
+    least: tuple = ()
 
 
 def short(value) -> str:
@@ -254,6 +256,21 @@ class Rung:
         return f"{self.label}: {self.idea}"
 
 
+def less_shared(rung: Rung, layer: Layer, options) -> str:
+    """What to do where a block needs more shared memory than it may have."""
+
+    def shared(**changed):
+        s = scope(layer, 1, {**options, **changed})
+        return max(call.shared(s) for call in rung.calls)
+
+    least = {name: min(option.least, key=lambda value: shared(**{name: value}))
+             for name, option in rung.options.items() if option.least}  # fmt: skip
+    helping = {name: value for name, value in least.items() if shared(**{name: value}) < shared()}
+    if shared(**helping) > SHARED_BYTES:
+        return "take a rung that needs less, such as 1"
+    return f"take a smaller {' or '.join(helping)}"
+
+
 # ------------------------------------------------------------------------------------------------ sizes of 09
 def _tuned(s) -> SimpleNamespace:
     """The sizes of rung 09 for a scope: those chosen; of the others the layer's best on record, or what may do."""
@@ -289,7 +306,7 @@ def _shared_of_09(s) -> int:
 
 
 _BLOCK = Option((16, 16), "threads of a block (x, y): the outputs of a tile", _block_option)
-_TILE = Option(16, "side of a square tile; a block has tile x tile threads", _tile_option)
+_TILE = Option(16, "side of a square tile; a block has tile x tile threads", _tile_option, (1,))
 
 # 01 to 04: a block computes a tile of one output map, the grid is (tiles of a map, M, B).
 _DIRECT = Call(
@@ -491,8 +508,8 @@ LADDER = (
             ),
         ),
         options={
-            "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _wmma_option),
-            "warps": Option(4, "warps of a block", _warps_option),
+            "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _wmma_option, WMMA_SHAPES),
+            "warps": Option(4, "warps of a block", _warps_option, (1,)),
             "turns": Option(8, "tiles of pixels that a warp computes one after the other", _count_option),
         },
         defines=lambda s: {
@@ -521,10 +538,12 @@ LADDER = (
             ),
         ),
         options={
-            "rows": Option(None, "outputs below each other that a thread computes; at most Ho", _size_option),
-            "maps": Option(None, "output maps that a thread computes", _size_option),
-            "block": Option(None, "threads of a block (x, y): columns of outputs, groups of maps", _block_option),
-            "channels": Option(None, "input channels whose masks are in shared memory at a time", _size_option),
+            "rows": Option(None, "outputs below each other that a thread computes; at most Ho", _size_option, (1,)),
+            "maps": Option(None, "output maps that a thread computes", _size_option, (1,)),
+            "block": Option(
+                None, "threads of a block (x, y): columns of outputs, groups of maps", _block_option, ((1, 1),)
+            ),
+            "channels": Option(None, "input channels whose masks are in shared memory at a time", _size_option, (1,)),
             "unroll": Option(None, "columns of the mask whose loop is unrolled at a time; all K of them", _size_option),
         },
         defines=lambda s: {
