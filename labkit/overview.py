@@ -74,11 +74,12 @@ def layer_times(results: Recorded) -> pd.DataFrame:
 def caption(results: Recorded) -> str:
     """What the table shows, measured where and when."""
     batch = int(results.table["batch"].max())
+    inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
     return (
         f"Op time and op time over floor, {batch:,} images, {results.device}, {results.date}. The floor is the time "
         "that the layer's bytes or its products must take there, in the same precision. Layer time is that from host "
-        "memory back to host memory, in page-locked memory with streams and in ordinary memory without, over the floor "
-        "of the link."
+        f"memory back to host memory, with the kernel of {' and '.join(inside)}: in page-locked memory with streams, "
+        "in ordinary memory without; over the floor of the link."
         + (f" Changed since they were measured: {', '.join(changed)}." if (changed := outdated(results)) else "")
     )
 
