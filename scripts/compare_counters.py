@@ -32,7 +32,7 @@ from labkit import compiled, nsight, profiling
 from labkit.errors import LabError
 from labkit.files import write
 from labkit.ladder import solutions
-from labkit.paths import data_dir
+from labkit.paths import cuda_src, data_dir
 from labkit.results import record_evidence
 
 BATCH = 2
@@ -63,6 +63,7 @@ TEXTBOOK = (
     ("wmma", (16, 1), (32, 1, 1), 16),
 )
 NETWORK = ("00 network", "lenet86, 07 fp16")
+NETWORK_SOURCE = cuda_src() / "00_network.cu"
 NETWORK_LAUNCHES = 12
 SHOWN = ["program", "shape", "kernel"]
 KEYS = ["program", "shape", "source", "kernel"]  # source: a digest of what is compiled
@@ -95,7 +96,7 @@ def every():
     """What is launched, in order: (program, shape, source, launches, what), the last as `launch` takes it."""
     for variant, layer in ladder():
         yield variant.label, layer.name, _digest(variant, layer), len(variant.launches(layer, BATCH)), (variant, layer)
-    yield *NETWORK, _digest(labkit.variant(7), labkit.LENET86[0]), NETWORK_LAUNCHES, None
+    yield *NETWORK, _digest(labkit.variant(7), labkit.LENET86[0], NETWORK_SOURCE), NETWORK_LAUNCHES, None
     for name, *how in TEXTBOOK:
         yield "textbook", name, _digest(name), 1, (name, *how)
 
@@ -109,11 +110,11 @@ def programs(missing: bool = False) -> list[tuple]:
     return [job for job in every() if job[:3] not in known]
 
 
-def _digest(what, layer=None) -> str:
-    """Of the source, without comments, and the compile-time parameters of a variant, or of a textbook kernel: counters
-    of another source are not this one's."""
+def _digest(what, layer=None, beside: Path | None = None) -> str:
+    """Of the source, without comments, and the compile-time parameters of a variant, and of a file beside it; or of a
+    textbook kernel: counters of another source are not this one's."""
     if layer:
-        text = f"{what.source}{what.defines(layer)}"
+        text = f"{what.source}{what.defines(layer)}{beside.read_text() if beside else ''}"
     else:
         parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK_SOURCE.read_text())
         text = "".join(part for part in parts if part.startswith("template") or f" {what}(" in part)
@@ -203,10 +204,11 @@ def instructions() -> pd.DataFrame:
     """The loads and stores of all kernels in nvcc's machine code: `compiled.disassemble`, behind program and shape."""
     jobs = [(variant.label, layer.name, variant, layer) for variant, layer in ladder()]
     jobs.append((*NETWORK, labkit.variant(7), labkit.LENET86[0]))
+    sources = [_digest(*job[2:], NETWORK_SOURCE if job[:2] == NETWORK else None) for job in jobs]
     with ThreadPoolExecutor() as pool:
         tables = list(pool.map(lambda job: compiled.memory_instructions(*job[2:], ARCH), jobs))
-    parts = [table.assign(program=program, shape=shape, source=_digest(*job))
-             for (program, shape, *job), table in zip(jobs, tables, strict=True)]  # fmt: skip
+    parts = [table.assign(program=program, shape=shape, source=source)
+             for (program, shape, *_), table, source in zip(jobs, tables, sources, strict=True)]  # fmt: skip
     textbook = compiled.disassemble(TEXTBOOK_SOURCE.read_text(), "textbook.cu", arch=ARCH)
     parts.append(textbook.assign(program="textbook", shape=textbook["kernel"],
                                  source=textbook["kernel"].map(_digest)))  # fmt: skip

@@ -21,12 +21,15 @@ extern "C" __global__ void relu_max_pool(const float *x, float *y, int maps, int
     x += i / Wo / Ho * H * W;                                 // from here on x is this output's map
 
     float best = 0;                                           // max(0, all of them): ReLU and maximum at once
+    bool nan = false;
     for (int p = h; p < min(h + window, H); ++p)
+        #pragma unroll 1                                      // by fours, lanes with a cut window would part
         for (int q = w; q < min(w + window, W); ++q) {
             const float v = x[p * W + q];
-            best = v > best || isnan(v) ? v : best;           // a NaN must not vanish here; nothing exceeds it
+            best = v > best ? v : best;
+            nan |= isnan(v);                                  // it must not vanish here; nothing exceeds it
         }
-    y[i] = best;
+    y[i] = nan ? NAN : best;
 }
 
 // Fully connected: y [B,O] = x [B,I] w [I,O] + bias [O], then ReLU if asked. Neighbouring threads read
