@@ -29,7 +29,7 @@ class Ended:
     Attributes
     ----------
     status : int or None
-        Its exit status, negative for a signal; None if it was stopped at the time limit.
+        Its exit status, negative for a signal; None if it was stopped at the time limit, that of SIGINT if by Ctrl-C.
     seconds : float
     output : str
         What it printed, where that was captured.
@@ -40,10 +40,22 @@ class Ended:
     output: str = ""
 
     @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C stopped it."""
+        return self.status == -signal.SIGINT
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it would have gone on."""
+        return self.status is None or self.interrupted
+
+    @property
     def problem(self) -> str:
         """What went wrong in words, or the empty string."""
         if self.status is None:
             return f"did not end within {self.seconds:.0f} s and was stopped"
+        if self.interrupted:
+            return f"was interrupted after {self.seconds:.1f} s and stopped"
         if self.status < 0:
             with contextlib.suppress(ValueError):
                 return f"was ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s"
@@ -69,7 +81,7 @@ def python(script: str, arguments: Sequence[str]) -> list[str]:
 
 def run(command: Sequence[str], environment: Mapping[str, str], timeout: float | None = None,
         capture: bool = False) -> Ended:  # fmt: skip
-    """Run a program to its end, or to the time limit.
+    """Run a program to its end, to the time limit, or to Ctrl-C.
 
     Parameters
     ----------
@@ -77,8 +89,8 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
     environment : mapping
         Added to this process's own.
     timeout : float, optional
-        Seconds after which it is stopped, all that it started too: first as by Ctrl-C, so that a kernel that does not
-        end is abandoned and what was seen of it kept, then for certain.
+        Seconds after which it is stopped, as Ctrl-C stops it, and all that it started too: first by SIGINT, so that a
+        kernel that does not end is abandoned and what was seen of it kept, then for certain.
     capture : bool
         Keep what it prints, in place of letting it through.
     """
@@ -92,12 +104,13 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
     try:
         output, _ = process.communicate(timeout=timeout)
         status = process.returncode
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt) as stop:
         _signal(process, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C: at once
             process.communicate(timeout=_GRACE)
         _signal(process, signal.SIGKILL)  # whatever it started, too
-        output, status = process.communicate()[0], None
+        output = process.communicate()[0]
+        status = -signal.SIGINT if isinstance(stop, KeyboardInterrupt) else None
     except BaseException:
         _signal(process, signal.SIGKILL)
         process.wait()

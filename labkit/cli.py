@@ -195,7 +195,7 @@ def profile(
     from labkit import files
     from labkit.profiling import profile_script
 
-    found = profile_script(script, args or (), engine, timeout)
+    found = profile_script(script, args or (), engine, timeout, on_the_cpu="--engine cpu")
     print(found)
     if csv:
         files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))
@@ -221,7 +221,7 @@ def sanitize(
 
     found = sanitize_script(script, args or (), tool, engine, timeout)
     print(found)
-    if not found.clean:
+    if not found.clean and not found.ended.interrupted:
         raise typer.Exit(1)
     _after(found.ended, script)
 

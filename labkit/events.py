@@ -2,7 +2,7 @@
 
 ``python -m labkit.events FILE SCRIPT [ARGS]`` runs a program that uses `labkit.cuda` on a GPU and writes a JSON line a
 launch to FILE: kernel, grid, block, time between two events, registers, shared and local memory, occupancy. It needs
-no permission.
+no permission. With ``--count`` in front of FILE it writes an empty line a launch and touches nothing else.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import math
 import runpy
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 REGISTERS_A_WARP_STEP = 256  # registers are given to warps in steps of so many, on every GPU since 3.0
 SHARED_STEP = 1024  # bytes; from 8.0 on the driver also takes this much of a block for itself
@@ -76,11 +77,10 @@ def watch(path: str) -> None:
         launch(function, grid, block, arguments, shared, stream)
         end.record(stream)
         pending.append((function, grid, block, shared, start, end))
-        if len(pending) >= 256:
-            flush()
+        flush(wait=len(pending) >= 256)
 
-    def flush():
-        while pending:
+    def flush(wait):
+        while pending and (wait or pending[0][-1].query()):  # what is done is kept, whatever comes next
             function, grid, block, shared, start, end = pending.pop(0)
             end.synchronize()
             total = function.shared_size_bytes + shared
@@ -98,7 +98,7 @@ def watch(path: str) -> None:
 
     def finish():
         try:
-            flush()
+            flush(wait=True)
         except driver.Error:  # the context died: what was written stays
             pending.clear()
 
@@ -106,14 +106,34 @@ def watch(path: str) -> None:
     atexit.register(finish)
 
 
-if __name__ == "__main__":
-    import labkit.cuda
+def count(path: str) -> None:
+    """From now on write a line to a file for every launch through PyCUDA."""
+    import pycuda.driver as driver
 
-    labkit.cuda.ensure_context()
-    watch(sys.argv[1])
-    sys.argv = sys.argv[2:]
+    log = open(path, "a", buffering=1)  # noqa: SIM115 - it lives as long as the process
+    launch = driver.Function._launch_kernel
+
+    def counted(function, *arguments):
+        launch(function, *arguments)
+        log.write("\n")
+
+    driver.Function._launch_kernel = counted
+
+
+if __name__ == "__main__":
+    sys.argv = sys.argv[1:]
+    if sys.argv[0] == "--count":
+        sys.argv = sys.argv[1:]
+        count(sys.argv[0])
+    else:
+        import labkit.cuda
+
+        labkit.cuda.ensure_context()
+        watch(sys.argv[0])
+    sys.argv = sys.argv[1:]
     if sys.argv[0] == "-m":
         sys.argv = sys.argv[1:]
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     else:
+        sys.path[0] = str(Path(sys.argv[0]).resolve().parent)  # where a program's own modules are
         runpy.run_path(sys.argv[0], run_name="__main__")

@@ -40,6 +40,7 @@ from labkit.rungs import (
     SHARED_BYTES,
     Rounding,
     Rung,
+    less_shared,
     rung,
     scope,
     short,
@@ -211,8 +212,7 @@ class Variant:
             if launch.shared > SHARED_BYTES:
                 raise LabError(
                     f"{self.label} needs {launch.shared:,} bytes of shared memory a block for {layer}; the "
-                    f"limit is {SHARED_BYTES:,}: take a smaller "
-                    + " or ".join(name for name in self.rung.options if name != "step")
+                    f"limit is {SHARED_BYTES:,}: {less_shared(self.rung, layer, self.options)}"
                 )
             for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
                 if size > limit:
@@ -281,6 +281,8 @@ def variant(number: int, source: str | Path | None = None, **options) -> Variant
     LabError
         For an unknown rung, an unknown option or a value outside its limits, with the valid ones.
     """
+    if number == 10:
+        raise LabError("10 streams has no kernel of its own: labkit.Pipeline runs those of any other rung on streams")
     chosen = rung(number)
     values = {name: option.default for name, option in chosen.options.items()}
     for name, value in options.items():

@@ -42,6 +42,9 @@ MEASURED = {
     "dram_bytes": "dram__bytes.sum",
     "instructions": "smsp__inst_executed.sum",
     "matrix_load_instructions": "smsp__inst_executed_op_ldsm.sum",  # the CPU engine counts them as loads
+    "local_load_requests": _LOAD.format("requests", "local"),  # spills too, of which the CPU engine has none
+    "local_store_requests": _STORE.format("requests", "local"),
+    "constant_cache_requests": "idc__requests.sum",  # one for each word that a warp asks for
     "registers": "launch__registers_per_thread",
     "shared_bytes": "launch__shared_mem_per_block",
     "occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
@@ -81,7 +84,7 @@ def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METR
     if ncu is None:
         raise LabError("Nsight Compute's ncu is not on this machine (it comes with the CUDA toolkit)")
     return [ncu, "--clock-control", "none", "--target-processes", "all", "--csv", "--page", "raw", "--print-units",
-            "base", "--metrics", ",".join(metrics), "--log-file", str(log), *program]  # fmt: skip
+            "base", "--metrics", ",".join(dict.fromkeys(metrics)), "--log-file", str(log), *program]  # fmt: skip
 
 
 def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:

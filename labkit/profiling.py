@@ -20,6 +20,8 @@ from labkit.errors import LabError
 from labkit.layers import Layer
 
 ABANDONED = "CPU engine, counted until it was abandoned"
+ON_THE_CPU = 'engine="cpu"'
+_ON_GPU = {"LABKIT_ENGINE": "gpu"}
 COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
 
 # Friendly name -> column. The lab__ ones are the CPU engine's own: Nsight Compute has no single metric for them.
@@ -214,11 +216,10 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
     Raises
     ------
     LabError
-        If a variant does not support the layer, or the process failed; the message holds what it said.
+        If a variant does not support the layer, the batch is no positive integer, or the process failed; the message
+        holds what it said.
     """
-    chosen = as_variants(variants)
-    for each in chosen:
-        each.supports(layer)
+    chosen = ready(variants, layer, batch)
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
         folder = Path(name)
         if chosen_engine(engine) == "cpu":
@@ -229,6 +230,8 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
         else:
             found = watch(child.plans(folder, chosen, layer, batch), engine, timeout, capture=True)
             ran = child.ran(folder)
+    if found.ended.interrupted:
+        raise KeyboardInterrupt
     if found.ended.problem:
         raise LabError(f"profiling {found.ended.problem}.\n{last_lines(found.ended.output)}")
     owners = [each for each in ran for _ in range(each["launches"])]
@@ -245,7 +248,8 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
 
 
 def profile_script(script: str, arguments: Sequence[str] = (), engine: str | None = None,
-                   timeout: float | None = None, capture: bool = False) -> Profile:  # fmt: skip
+                   timeout: float | None = None, capture: bool = False,
+                   on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
     """Count the launches of any Python program that uses `labkit.cuda`.
 
     Parameters
@@ -257,23 +261,25 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
         As for `profile`.
     capture : bool
         Keep what the program prints in `Profile.ended`, in place of letting it through.
+    on_the_cpu : str
+        How the reader of the note asks for the CPU engine.
 
     Returns
     -------
     Profile
         Of all launches up to its end, however it ended: see `Profile.ended`.
     """
-    return watch(child.python(script, arguments), engine, timeout, capture)
+    return watch(child.python(script, arguments), engine, timeout, capture, on_the_cpu)
 
 
 def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None,
-          capture: bool = False) -> Profile:  # fmt: skip
+          capture: bool = False, on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
     """Run a command that starts Python and give the counters of its launches."""
     engine = chosen_engine(engine)
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
         if engine == "cpu":
             return _count(command, Path(name) / "launches", timeout, capture)
-        return _measure(command, Path(name), timeout, capture)
+        return _measure(command, Path(name), timeout, capture, on_the_cpu)
 
 
 def _count(command, out: Path, timeout, capture) -> Profile:
@@ -310,32 +316,37 @@ def counted(records: Sequence[dict], ended: child.Ended) -> Profile:
     return Profile(_frame(rows), pd.DataFrame(sites), _with_launches(note, rows), ended)
 
 
-def _measure(command, folder: Path, timeout, capture) -> Profile:
+def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
     """On a GPU, with ncu; where that has no counters, with events."""
-    why, log = "", folder / "ncu.csv"
-    environment = {"LABKIT_ENGINE": "gpu"}
+    log, note, ended, launches = folder / "ncu.csv", f"Source: {NCU}.", None, []
     try:
-        ended = child.run(nsight.ncu_command(command, log), environment, timeout, capture)
+        ended = child.run(nsight.ncu_command(command, log), _ON_GPU, timeout, capture)
         text = log.read_text(errors="replace") if log.is_file() else ""
         launches = nsight.read_ncu(text, nsight.METRICS)
-        rows = [
-            {"launch": row.pop("index"), **row, "blocks": int(np.prod(row["grid"])),
-             "blocks_counted": int(np.prod(row["grid"])), "source": NCU}
-            for row in launches
-        ]  # fmt: skip
-        return Profile(_frame(rows), pd.DataFrame(), _with_launches(f"Source: {NCU}.", rows), ended)
     except LabError as error:
-        why = str(error)
+        if ended is None or not ended.stopped:  # what was stopped is not run a second time
+            return _time(command, folder, timeout, capture, f"{error}; {on_the_cpu} counts without a GPU")
+        note += f" There are no counters because {error}."
+    rows = [
+        {"launch": row.pop("index"), **row, "blocks": int(np.prod(row["grid"])),
+         "blocks_counted": int(np.prod(row["grid"])), "source": NCU}
+        for row in launches
+    ]  # fmt: skip
+    return Profile(_frame(rows), pd.DataFrame(), _with_launches(note, rows), ended)
+
+
+def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
+    """On a GPU, with events in place of counters."""
     print(f"labkit: no counters, event times instead: {why}", file=sys.stderr)
     out = folder / "launches"
     program = [command[0], "-m", "labkit.events", str(out), *command[1:]]
-    ended = child.run(program, environment, timeout, capture)
+    ended = child.run(program, _ON_GPU, timeout, capture)
     rows = []
     for number, record in enumerate(child.lines(out)):
         row = {NAMES.get(name, name): value for name, value in record.items()}
         rows.append({"launch": number, **row, "grid": tuple(row["grid"]), "block": tuple(row["block"]),
                      "blocks": int(np.prod(row["grid"])), "blocks_counted": 0, "source": EVENTS})  # fmt: skip
-    note = f"Source: {EVENTS}. There are none because {why}; engine=\"cpu\" counts without a GPU."
+    note = f"Source: {EVENTS}. There are none because {why}."
     return Profile(_frame(rows), pd.DataFrame(), _with_launches(note, rows), ended)
 
 
@@ -344,8 +355,9 @@ def _with_launches(note: str, rows: list) -> str:
 
 
 def _frame(rows: list[dict]) -> pd.DataFrame:
-    """The rows with their columns in a fixed order: what, the counters as `NAMES` has them, where from."""
-    frame = pd.DataFrame(rows)
+    """The rows with their columns in a fixed order: what, the counters as `NAMES` has them, where from; without rows
+    all columns that there could be."""
+    frame = pd.DataFrame(rows, columns=None if rows else [*_FIRST[2:], *NAMES.values(), *_LAST])
     known = [*_FIRST, *NAMES.values(), "local_bytes"]
     more = [name for name in frame if name not in known and name not in _LAST]
     return frame[[name for name in (*known, *more, *_LAST) if name in frame]]
@@ -355,11 +367,25 @@ def chosen_engine(engine: str | None) -> str:
     """The engine asked for, or the one that `labkit.cuda` takes."""
     if engine not in (None, "cpu", "gpu"):
         raise LabError(f"engine = {engine!r}: it is cpu or gpu")
-    if engine is None:
-        import labkit.cuda
+    import labkit.cuda
 
-        return labkit.cuda.engine()
-    return engine
+    if engine == "gpu" and (missing := labkit.cuda._why_no_gpu()):
+        raise LabError(f"there is no GPU to use: {missing}. The CPU engine counts and checks without one.")
+    return engine or labkit.cuda.engine()
+
+
+def ready(variants, layer, batch: int) -> list:
+    """`as_variants`, of which each computes the layer, on so many images.
+
+    Raises
+    ------
+    LabError
+        If one does not, or the batch is none.
+    """
+    chosen = as_variants(variants)
+    for each in chosen:
+        each.launches(layer, batch)
+    return chosen
 
 
 def as_variants(variants) -> list:

@@ -16,11 +16,11 @@ import pandas as pd
 
 from labkit import child, nsight
 from labkit.errors import LabError
-from labkit.profiling import as_variants, chosen_engine, last_lines
+from labkit.profiling import chosen_engine, last_lines, ready
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
-           "message")  # fmt: skip
+           "launches", "message")  # fmt: skip
 
 
 @dataclass(repr=False)
@@ -33,18 +33,22 @@ class Findings:
         A row a finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's source, ``block`` and
         ``thread`` (x, y, z), ``other`` (the other access of a race: file, line, thread), ``address``, ``size`` of the
         access [bytes], ``buffer`` (the nearest: base, bytes, missed_by), ``count`` (accesses that this finding stands
-        for), ``message``, ``source``.
+        for) and in how many ``launches`` (None where the tool does not say), ``message``, ``source``.
     launches : int or None
         Kernels that were watched; None where the tool does not say.
     tools : tuple of str
+        Those that ran.
     ended : Ended
         How the program ended, of the tool that ran last.
+    note : str
+        What was not checked, if anything.
     """
 
     table: pd.DataFrame
     launches: int | None
     tools: tuple[str, ...]
     ended: child.Ended
+    note: str = ""
 
     @property
     def clean(self) -> bool:
@@ -60,12 +64,14 @@ class Findings:
 
     def verdict(self) -> str:
         """The last line."""
-        tools = ", ".join(self.tools)
-        seen = "" if self.launches is None else f" in {self.launches:,} launch{'es' * (self.launches != 1)}"
-        if self.launches == 0:
-            return f"{tools}: no kernel was launched, so nothing was checked"
         n = len(self.table)
-        return f"{tools}: {f'{n} finding' + 's' * (n != 1) if n else 'nothing found'}{seen}"
+        found = f"{n} finding{'s' * (n != 1)}" if n else "nothing found"
+        if not n and self.launches == 0:
+            found = "no kernel was launched, so nothing was checked"
+        elif self.launches:
+            found += f" in {_launches(self.launches)}"
+        stopped = f"the program {self.ended.problem}: the rest was not checked" if self.ended.stopped else ""
+        return f"{', '.join(self.tools)}: {'; '.join(filter(None, (found, self.note, stopped)))}"
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -101,13 +107,16 @@ def sanitize(variants, layer, batch: int = 1, tool: str = "all", engine: str | N
     Raises
     ------
     LabError
-        If a variant does not support the layer, or the process failed without a finding.
+        If a variant does not support the layer, the batch is no positive integer, or the process failed without a
+        finding.
     """
-    chosen = as_variants(variants)
-    for each in chosen:
-        each.supports(layer)
+    chosen = ready(variants, layer, batch)
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
         found = watch(child.plans(Path(name), chosen, layer, batch), tool, engine, timeout, capture=True)
+        if found.launches is None:
+            found.launches = sum(each["launches"] for each in child.ran(Path(name)))
+    if found.ended.interrupted:
+        raise KeyboardInterrupt
     if found.ended.problem and found.clean:
         raise LabError(f"sanitizing {found.ended.problem}.\n{last_lines(found.ended.output)}")
     return found
@@ -156,24 +165,46 @@ def _check(command, tools, out: Path, timeout, capture) -> Findings:
 
 def checked(records: Sequence[dict], tools: Sequence[str], ended: child.Ended) -> Findings:
     """The findings in the CPU engine's records, a dict a launch."""
-    rows = [{**finding, "source": "CPU engine"} for record in records for finding in record["findings"]]
-    return Findings(_frame(rows), len(records), tuple(tools), ended)
+    found: dict[tuple, dict] = {}
+    for record in records:
+        seen = set()
+        for finding in record["findings"]:
+            other = finding["other"] or {}
+            key = (*(finding[name] for name in ("tool", "kind", "kernel", "file", "line")),
+                   other.get("file"), other.get("line"))  # fmt: skip
+            row = found.setdefault(key, {**finding, "count": 0, "launches": 0, "source": "CPU engine"})
+            row["count"] += finding["count"]
+            row["launches"] += key not in seen
+            seen.add(key)
+    cut = sum(bool(record.get("error")) for record in records)
+    note = f"{_launches(cut)} not watched to {'its' if cut == 1 else 'their'} end" if cut else ""
+    return Findings(_frame(list(found.values())), len(records), tuple(tools), ended, note)
+
+
+def _launches(count: int) -> str:
+    return f"{count:,} launch{'es' * (count != 1)}"
 
 
 def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findings:
     """On a GPU: one run a tool. nvcc adds line numbers, and PyCUDA keeps what it compiles so apart."""
-    cache = folder / "cache"
+    cache, launched = folder / "cache", folder / "launched"
     cache.mkdir()
     environment = {"LABKIT_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
-    rows = []
+    script = command[1] != "-m"
+    if script:
+        command = [command[0], "-m", "labkit.events", "--count", str(launched), *command[1:]]
+    rows, ran = [], []
     for tool in tools:
         log = folder / tool
         ended = child.run(nsight.sanitizer_command(command, tool, log), environment, timeout, capture)
+        ran.append(tool)
         text = log.read_text(errors="replace") if log.is_file() else ""
         rows += [{**finding, "source": "compute-sanitizer"} for finding in nsight.read_sanitizer(text, tool)]
-        if ended.status is None:
+        if ended.stopped:
             break
-    return Findings(_frame(rows), None, tuple(tools), ended)
+    none = script and not (launched.is_file() and launched.stat().st_size)  # programs that it starts are not counted
+    note = "the program itself launched no kernel" if none else ""
+    return Findings(_frame(rows), None, tuple(ran), ended, note)
 
 
 def _frame(rows: list[dict]) -> pd.DataFrame:
@@ -214,5 +245,6 @@ def _words(row: dict) -> str:
         whole = f"the {buffer['bytes']:,} bytes at {buffer['base']:#x}"
         lines.append(f"  address {int(row['address']):#x}, {side} {whole}")
     if row["count"] > 1:
-        lines.append(f"  {row['count']:,} such accesses")
+        several = f" in {row['launches']:,} launches" if row["launches"] and row["launches"] > 1 else ""
+        lines.append(f"  {row['count']:,} such accesses{several}")
     return "\n".join(lines)

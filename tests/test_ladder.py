@@ -229,13 +229,23 @@ def test_tile_larger_than_shared_memory():
     variant(4, tile=32).supports(Layer("wide mask", 1, 100, 100, 1, 79))
     with pytest.raises(LabError, match=r"49,284 bytes of shared memory .* limit is 49,152: take a smaller tile"):
         variant(4, tile=32).supports(Layer("wider mask", 1, 100, 100, 1, 80))
-    with pytest.raises(LabError, match=r"51,744 bytes of shared memory .* limit is 49,152"):
+    with pytest.raises(LabError, match=r"51,744 bytes .* limit is 49,152: take a smaller wmma or warps$"):
         variant(8, warps=32).supports(LENET86[0])
+
+
+def test_advice_that_would_not_help_is_not_given():
+    with pytest.raises(LabError, match=r"of shared memory .*: take a rung that needs less, such as 1$"):
+        variant(8).supports(Layer("wide mask", 1, 100, 100, 1, 80))
 
 
 def test_a_launch_for_no_image():
     with pytest.raises(LabError, match="a batch of 0"):
         variant(3).launches(LENET86[0], 0)
+
+
+def test_streams_are_no_kernel():
+    with pytest.raises(LabError, match=r"labkit\.Pipeline"):
+        variant(10)
 
 
 def test_grid_larger_than_its_limits():

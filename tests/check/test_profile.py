@@ -27,6 +27,10 @@ def launch(count=1):
     for _ in range(count):
         twice(x, grid=(4, 1), block=(32, 1, 1))
     cuda.Context.synchronize()
+def ctrl_c(seconds):
+    """Pressed in the terminal that this runs in, after so long."""
+    import os, signal, threading
+    threading.Timer(seconds, os.kill, [os.getppid(), signal.SIGINT]).start()
 def start(name):
     print("starting", flush=True)
     module.get_function(name)(x, block=(32, 1, 1))
@@ -138,6 +142,13 @@ def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(command, ker
     assert (table.loc[kernel, nsight.COUNTED["global_load_requests"]] > 0) == (kernel == "forever")
 
 
+def test_ctrl_c_keeps_what_was_counted(command, tmp_path):
+    csv = tmp_path / "out.csv"
+    status, out, said = command("launch()\nctrl_c(1)\nstart('forever')", "--csv", str(csv))
+    assert status == 130 and "launch 1, kernel forever was stopped" in out and "was interrupted" in said
+    assert pd.read_csv(csv)["kernel"].tolist() == ["twice", "forever"]
+
+
 def test_a_wrong_address_is_told_and_the_rest_kept(command):
     status, out, said = command("launch()\nstart('beyond')\nlaunch()")
     assert status == 1 and "LaunchError" in said
@@ -150,9 +161,11 @@ def test_a_source_that_does_not_compile_keeps_what_was_counted(command):
     assert "kernel.cu:1" in said and "nowhere" in said and "disable pass" not in said
 
 
-def test_a_program_that_launches_nothing(command):
-    status, out, _ = command("")
+def test_a_program_that_launches_nothing(command, tmp_path):
+    status, out, _ = command("", "--csv", str(tmp_path / "out.csv"))
     assert status == 0 and "No kernel was launched" in out
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert table.empty and {"launch", "kernel", "source", *nsight.COUNTED.values()} <= set(table)
 
 
 def test_ten_thousand_launches(program):
@@ -191,6 +204,7 @@ def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsy
         (tmp_path / "ncu").write_text(ncu)
         (tmp_path / "ncu").chmod(0o755)
     monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu") if ncu else None)
+    monkeypatch.setattr(labkit.cuda, "_why_no_gpu", lambda: None)
     row = ('{"kernel": "conv", "grid": [2, 1, 1], "block": [64, 1, 1], "time_ns": 1500, "registers": 30, '
            '"shared_bytes": 0, "local_bytes": 0, "occupancy_pct": 100.0}')  # fmt: skip
     fake = tmp_path / "python"  # in the place of `python -m labkit.events FILE SCRIPT`
@@ -200,10 +214,35 @@ def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsy
     assert found.table["source"].tolist() == [profiling.EVENTS]
     assert found.value("time_ns", "conv") == 1500 and found.value("registers", "conv") == 30
     assert why in found.note and 'engine="cpu" counts without a GPU' in found.note
+    told = profiling.watch([str(fake), "script.py"], engine="gpu", capture=True, on_the_cpu="--engine cpu")
+    assert "--engine cpu counts without a GPU" in told.note and "engine=" not in told.note
     said = capsys.readouterr().err.strip().splitlines()
-    assert len(said) == 1 and why in said[0]
+    assert len(said) == 2 and why in said[0]
     with pytest.raises(LabError, match="no counter 'global_sectors'"):
         found.value("global_sectors", "conv")
+
+
+def test_a_gpu_that_is_not_there_is_told_before_anything_runs(monkeypatch, program):
+    monkeypatch.setattr(labkit.cuda, "_why_no_gpu", lambda: "PyCUDA is not installed: pip install pycuda")
+    with pytest.raises(LabError, match="no GPU to use: PyCUDA is not installed"):
+        profiling.profile_script(program("launch()"), engine="gpu")
+
+
+def test_what_was_stopped_on_a_gpu_is_not_run_again(monkeypatch, tmp_path):
+    """ncu without counters and a kernel without an end: the time limit, once."""
+    (tmp_path / "ncu").write_text(FORBIDDEN.replace("exit 1", "echo once; sleep 600"))
+    (tmp_path / "ncu").chmod(0o755)
+    monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu"))
+    monkeypatch.setattr(labkit.cuda, "_why_no_gpu", lambda: None)
+    found = profiling.watch(["/bin/echo", "again"], engine="gpu", timeout=2, capture=True)
+    assert found.ended.stopped and found.ended.output == "once\n"
+    assert "administrators only" in found.note and found.table.empty
+
+
+@pytest.mark.parametrize("watched", [labkit.profile, labkit.sanitize])
+def test_no_images_are_refused_before_anything_runs(watched):
+    with pytest.raises(LabError, match=r"^a batch of 0"):
+        watched(3, labkit.LENET86[0], 0, engine="cpu")
 
 
 H200 = {"warps": 64, "blocks": 32, "registers": 65536, "shared": 233472}

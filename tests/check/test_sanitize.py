@@ -1,11 +1,12 @@
 """Findings: what they say, and how the command ends."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 import labkit
-from labkit import child, sanitizing
+from labkit import child, nsight, sanitizing
 from labkit.errors import LabError
 
 PROGRAM = """
@@ -60,6 +61,20 @@ def test_a_kernel_that_never_ends_is_stopped(command, program):
     assert status == 124 and "was stopped" in said
 
 
+def test_what_was_stopped_is_not_called_checked(command, program):
+    path = Path(program("fill", 100))
+    path.write_text(path.read_text() + """
+import os, signal, threading
+forever = SourceModule("__global__ void forever(volatile float *x) { while (x[0] > 0) ; }").get_function("forever")
+threading.Timer(1, os.kill, [os.getppid(), signal.SIGINT]).start()  # Ctrl-C
+forever(x, block=(32, 1, 1))
+cuda.Context.synchronize()
+""")
+    status, out, said = command(str(path))
+    assert status == 130 and "was interrupted" in said
+    assert "nothing found in 2 launches; 1 launch not watched to its end; the program was interrupted" in out
+
+
 def test_an_unknown_tool_is_refused(command, program):
     status, _, said = command("--tool", "leakcheck", program("fill", 100))
     assert status == 1 and "memcheck, racecheck" in said and "Traceback" not in said
@@ -92,6 +107,46 @@ def test_a_race_is_told_with_both_threads():
     assert "race in f at races.cu:8" in text and "thread (31,0,0) of block (0,0,0)" in text
     assert "races.cu:10, thread (32,0,0)" in text and "3 such accesses" in text
     assert "racecheck: 1 finding in 1 launch" in text
+
+
+def test_the_same_mistake_in_several_launches_is_told_once():
+    records = [{"findings": [finding(), finding(line=9)]}, {"findings": [finding()]}]
+    found = sanitizing.checked(records, ["racecheck"], child.Ended(0, 1.0))
+    assert found.table[["line", "count", "launches"]].to_numpy().tolist() == [[8, 6, 2], [9, 3, 1]]
+    assert "6 such accesses in 2 launches" in repr(found) and "2 findings in 2 launches" in repr(found)
+
+
+FAKE_CUDA = """
+class Function:
+    def _launch_kernel(self, *arguments):
+        print("launched")
+"""
+SANITIZER = """#!/bin/sh
+while [ "$1" != --log-file ]; do shift; done
+echo "========= ERROR SUMMARY: 0 errors" > "$2"
+shift 2
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize("launches", [0, 2])
+def test_on_a_gpu_a_program_without_a_launch_is_told(launches, monkeypatch, tmp_path):
+    """compute-sanitizer does not say so: the launches through PyCUDA are counted beside it."""
+    (tmp_path / "pycuda").mkdir()
+    (tmp_path / "pycuda" / "__init__.py").touch()
+    (tmp_path / "pycuda" / "driver.py").write_text(FAKE_CUDA)
+    (tmp_path / "beside.py").write_text(f"launches = {launches}\n")
+    (tmp_path / "program.py").write_text(
+        "import beside, pycuda.driver\nfor i in range(beside.launches): pycuda.driver.Function()._launch_kernel(1, 2)\n"
+    )
+    (tmp_path / "sanitizer").write_text(SANITIZER)
+    (tmp_path / "sanitizer").chmod(0o755)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "sanitizer"))
+    monkeypatch.setattr(labkit.cuda, "_why_no_gpu", lambda: None)
+    found = labkit.sanitizing.sanitize_script(str(tmp_path / "program.py"), tool="memcheck", engine="gpu", capture=True)
+    assert found.ended.status == 0 and found.ended.output.count("launched") == launches
+    assert ("the program itself launched no kernel" in repr(found)) == (launches == 0)
 
 
 def test_a_finding_without_a_line_is_still_one():
