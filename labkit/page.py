@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from labkit.draw.words import three, times
 from labkit.errors import LabError
 
 _NOT_GPU = (
@@ -17,11 +18,11 @@ _GPU = "Times measured on this page are this GPU's; recorded ones are labelled w
 
 # How a column reads: (ending of its name, format, heading's unit). The first match wins.
 _FORMATS = (
-    ("_ms", lambda v: f"{v:,.0f}" if v >= 1000 else f"{v:.3g}", " (ms)"),
-    ("_s", lambda v: f"{v:,.0f}" if v >= 1000 else f"{v:.3g}", " (s)"),
+    ("_ms", three, " (ms)"),
+    ("_s", three, " (s)"),
     ("share", lambda v: f"{v:.1%}", ""),
     ("cumulative", lambda v: f"{v:.1%}", ""),
-    ("x_floor", lambda v: f"{v:,.1f} ×", ""),
+    ("x_floor", times, ""),
     ("accuracy", lambda v: f"{v:.4f}", ""),
 )
 _HEADINGS = {
@@ -130,9 +131,7 @@ def _cell(name: str, value) -> str:
     for ending, form, _ in _FORMATS:
         if _plain(name).endswith(ending) and name not in ("gflop_s", "gb_s", "images_s"):
             return form(value)
-    if float(value).is_integer() or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{value:,.0f}" if float(value).is_integer() else three(value)
 
 
 class Prediction:

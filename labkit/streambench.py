@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 SECONDS = 0.15  # spent on the timed runs of a configuration, within
 RUNS = (2, 20)  # these limits
+FRESH = 3  # runs that begin without buffers on the device
 CHECKED_IMAGES = 4
 KEY = ["device", "label", "layer", "batch", "dtype", "pinned", "streams", "order", "chunk", "sizes"]  # of a row
 
@@ -152,15 +153,17 @@ def _bench_case(variant, layer, batch, case, repeat, watch) -> dict:
     from labkit.cuda import driver
 
     fresh, steady = [], []
-    for _ in range(2):  # the first one warms up
+    for run in range(FRESH + 1):  # the first one warms up
         driver.Context.synchronize()
-        watch.poison()
+        if run == FRESH:
+            watch.poison()
         start = time.perf_counter()
         with Pipeline(variant, layer, batch, **case, host=watch.host) as pipeline:
             pipeline.run(k=watch.k, events=False)
             fresh.append(1e3 * (time.perf_counter() - start))
     watch.check("before timing")
-    runs = repeat or int(np.clip(SECONDS / (fresh[-1] / 1e3), *RUNS))
+    layer_ms = float(np.median(fresh[1:]))
+    runs = repeat or int(np.clip(1e3 * SECONDS / layer_ms, *RUNS))
     with Pipeline(variant, layer, batch, **case, host=watch.host) as pipeline:
         pipeline.run(k=watch.k)
         for run in range(runs):
@@ -186,7 +189,7 @@ def _bench_case(variant, layer, batch, case, repeat, watch) -> dict:
         "chunk": max(sizes),
         "chunks": len(sizes),
         "sizes": "equal" if np.ndim(case["chunk"]) == 0 else "growing",
-        "layer_ms": fresh[-1],
+        "layer_ms": layer_ms,
         "steady_ms": float(np.median(steady)),
         "steady_min_ms": min(steady),
         "in_ms": busy["copy in"],

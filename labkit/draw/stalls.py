@@ -47,7 +47,9 @@ def stalls(counters, title=None, subtitle="", path=None):
         message = f"{longest.label} on {longest.layer}: most of the wait is for {longest.reason}"
         page.heading(title or message, "   ·   ".join(filter(None, [subtitle, device])))
         paper, x, y = page.paper(), 12, 78
-        for name, (color, _) in [*_GROUPS.items(), ("the rest", (FAINT, ()))]:
+        shares = {name: max(row.groups[name] / row.total for row in rows) for name in rows[0].groups}
+        for name in (name for name, share in shares.items() if share > 0.005):
+            color = _color(name)
             wide = 18 + page.text_width(name, SMALL) + 16
             if x + wide > page.width:
                 x, y = 12, y + 18
@@ -63,7 +65,7 @@ def stalls(counters, title=None, subtitle="", path=None):
             start, middle = 0.0, top - 8 + (i + 0.5) * step + 4
             page.text(left - 10, middle, f"{row.label}, {row.layer}", ha="right", size=SMALL)
             for name, cycles in row.groups.items():
-                color = _GROUPS[name][0] if name in _GROUPS else FAINT
+                color = _color(name)
                 ax.barh(i, cycles, left=start, height=0.66, color=color, edgecolor=PAPER, linewidth=0.8)
                 share = cycles / longest.total * (page.width - 70 - left)
                 if share > 30:
@@ -74,6 +76,10 @@ def stalls(counters, title=None, subtitle="", path=None):
         page.text(left, page.height - 12, "cycles of a warp from one instruction to its next", size=SMALL, color=MUTED)
         page.alt = f"Bar chart, cycles of a warp from one instruction to its next, by what it waits for. {device}. "
         page.alt += " ".join(row.words() for row in rows)
+
+
+def _color(name):
+    return _GROUPS[name][0] if name in _GROUPS else FAINT
 
 
 class _Row:
