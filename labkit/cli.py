@@ -187,6 +187,9 @@ def profile(
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row a launch there.")] = None,
     engine: Engine = None,
     timeout: Timeout = None,
+    nvcc: Annotated[
+        bool, typer.Option("--nvcc/--no-nvcc", help="Without a GPU: registers and occupancy from nvcc, if it is there.")
+    ] = True,
 ) -> None:
     """Run a program and count what its launches ask of the memory.
 
@@ -195,7 +198,7 @@ def profile(
     from labkit import files
     from labkit.profiling import profile_script
 
-    found = profile_script(script, args or (), engine, timeout, on_the_cpu="--engine cpu")
+    found = profile_script(script, args or (), engine, timeout, nvcc=nvcc, on_the_cpu="--engine cpu")
     print(found)
     if csv:
         files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))

@@ -3,15 +3,20 @@ loads and stores. It needs no GPU."""
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
 
 from labkit import nsight
+from labkit.cpu.toolchain import demangled
 from labkit.errors import LabError
 from labkit.events import occupancy
 from labkit.ladder import NVCC_OPTIONS
@@ -24,13 +29,15 @@ LIMITS = {
     "sm_89": {"warps": 48, "blocks": 24, "registers": 65536, "shared": 102400},
     "sm_90": {"warps": 64, "blocks": 32, "registers": 65536, "shared": 233472},
 }
+ARCH = "sm_90"
+_TARGET = re.compile(r"--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)(=.*)?")
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 
-def resources(variants, layer, arch: str = "sm_90") -> pd.DataFrame:
+def resources(variants, layer, arch: str = ARCH) -> pd.DataFrame:
     """Compile variants with nvcc for a GPU that need not be there.
 
     Parameters
@@ -58,17 +65,85 @@ def resources(variants, layer, arch: str = "sm_90") -> pd.DataFrame:
     for each in as_variants(variants):
         used = read_ptxas(_compile(*_of_variant(each, layer), arch, "-Xptxas", "-v"))
         for launch in each.launches(layer):
-            facts = used[launch.kernel]
-            threads = launch.block[0] * launch.block[1] * launch.block[2]
-            dynamic = launch.shared if each._dynamic_shared else 0
-            shared = facts.pop("shared_bytes") + dynamic
-            share = occupancy(threads, facts["registers"], shared, LIMITS[arch])
-            rows.append({"variant": each.label, "kernel": launch.kernel, **facts, "shared_bytes": shared,
-                         "occupancy": share, "source": f"nvcc, {arch}"})  # fmt: skip
+            facts, dynamic = used[launch.kernel], launch.shared if each._dynamic_shared else 0
+            rows.append({"variant": each.label, "kernel": launch.kernel, **facts,
+                         "shared_bytes": facts["shared_bytes"] + dynamic,
+                         "occupancy": occupancy_of(facts, launch.block, dynamic, arch),
+                         "source": f"nvcc, {arch}"})  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def memory_instructions(variants, layer, arch: str = "sm_90") -> pd.DataFrame:
+def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, arch: str = ARCH) -> float:
+    """The share of a multiprocessor's warps that can be resident.
+
+    Parameters
+    ----------
+    facts : mapping
+        Of a kernel, as `read_ptxas` gives them.
+    block : sequence of int
+    dynamic : int
+        Bytes of dynamic shared memory a block.
+    arch : str
+        One of `LIMITS`.
+    """
+    return occupancy(math.prod(block), facts["registers"], facts["shared_bytes"] + dynamic, LIMITS[arch])
+
+
+def of_modules(modules: Iterable[Mapping], arch: str = ARCH) -> tuple[dict[str, dict], list[str]]:
+    """What nvcc makes of the kernels of many modules: each distinct one compiled once, side by side.
+
+    Parameters
+    ----------
+    modules : iterable of mapping
+        As the CPU engine's check mode writes them down: ``module`` (a name), ``source``, ``options``, ``include_dirs``.
+    arch : str
+        In place of the one among the options.
+
+    Returns
+    -------
+    kernels : dict
+        Name of the module -> what `read_ptxas` gives.
+    refused : list of str
+        Of each source that nvcc refuses, its first complaint.
+    """
+    modules = list(modules)
+    asked = {each["module"]: (each["source"], *_untargeted(each["options"]), *(f"-I{d}" for d in each["include_dirs"]))
+             for each in modules}  # fmt: skip
+    found, refused = {}, []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = {key: pool.submit(_compile, key[0], "kernel.cu", key[1:], arch, "-Xptxas", "-v")
+                for key in set(asked.values())}  # fmt: skip
+        for key, job in jobs.items():
+            try:
+                found[key] = _by_plain_names(read_ptxas(job.result()))
+            except LabError as error:
+                lines = str(error).splitlines()
+                refused.append(next((line for line in lines if "error" in line), lines[0]))
+    return {name: found.get(key, {}) for name, key in asked.items()}, refused
+
+
+def _by_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
+    """Kernels by their symbols, and by what the source calls them where that is clear."""
+    found = dict(kernels)
+    for symbol in kernels:
+        if symbol.startswith("_Z"):
+            name = re.sub(r"^void |\(.*", "", demangled(symbol))
+            found[name] = {} if name in found else kernels[symbol]
+    return found
+
+
+def _untargeted(options) -> Iterator[str]:
+    """nvcc's options without those that name a GPU."""
+    words = iter(options)
+    for word in words:
+        target = _TARGET.fullmatch(word)
+        if not target:
+            yield word
+        elif not target[2]:
+            next(words, None)
+
+
+def memory_instructions(variants, layer, arch: str = ARCH) -> pd.DataFrame:
     """The loads, stores and atomics in the machine code that nvcc makes of variants.
 
     Parameters
@@ -91,7 +166,7 @@ def memory_instructions(variants, layer, arch: str = "sm_90") -> pd.DataFrame:
     return table[["variant", *table.columns.drop("variant")]]
 
 
-def disassemble(source: str, name: str, options=NVCC_OPTIONS, arch: str = "sm_90") -> pd.DataFrame:
+def disassemble(source: str, name: str, options=NVCC_OPTIONS, arch: str = ARCH) -> pd.DataFrame:
     """The loads, stores and atomics in the machine code of a source.
 
     Parameters
@@ -127,6 +202,11 @@ def disassemble(source: str, name: str, options=NVCC_OPTIONS, arch: str = "sm_90
     if done.returncode:
         raise LabError(f"nvdisasm cannot read {name}: {done.stderr.strip()}")
     return pd.DataFrame(read_sass(done.stdout, name))
+
+
+def available() -> bool:
+    """Whether there is an nvcc."""
+    return shutil.which("nvcc") is not None
 
 
 def nvcc_version() -> str:

@@ -30,14 +30,20 @@ NAMES = {
     "constant_requests": "lab__constant_requests.sum",
     "constant_serialized": "lab__constant_serialized.sum",
     "barriers": "lab__barriers.sum",
-    "local_requests": "lab__local_requests.sum",
+    "local_requests_address_taken": "lab__local_requests_address_taken.sum",  # of others it cannot say
     "unique_bytes": "lab__unique_bytes_global.sum",
     **nsight.MEASURED,
+    "static_shared_bytes": "launch__shared_mem_per_block_static",
+    "local_bytes": "local_bytes",  # of a thread: spills, and arrays that do not fit into registers
+    "spill_store_bytes": "spill_store_bytes",
+    "spill_load_bytes": "spill_load_bytes",
 }
+_TAKEN = NAMES["local_requests_address_taken"]
 # Sums over loads and stores.
 _SUMS = {
     "global_requests": ("global_load_requests", "global_store_requests", "atomic_requests", "reduction_requests"),
     "global_sectors": ("global_load_sectors", "global_store_sectors", "atomic_sectors", "reduction_sectors"),
+    "local_requests": ("local_load_requests", "local_store_requests"),
     "shared_instructions": ("shared_load_instructions", "shared_store_instructions"),
     "shared_wavefronts": ("shared_load_wavefronts", "shared_store_wavefronts"),
     "shared_conflicts": ("shared_load_conflicts", "shared_store_conflicts"),
@@ -50,7 +56,8 @@ _QUOTIENTS = {
     "wavefronts_a_shared_load": ("shared_load_wavefronts", "shared_load_instructions"),
     "wavefronts_a_shared_store": ("shared_store_wavefronts", "shared_store_instructions"),
 }
-_NOT_ADDITIVE = ("l1_hit_pct", "registers", "shared_bytes", "local_bytes", "occupancy_pct", "unique_bytes")
+_NOT_ADDITIVE = ("l1_hit_pct", "registers", "shared_bytes", "static_shared_bytes", "local_bytes", "spill_store_bytes",
+                 "spill_load_bytes", "occupancy_pct", "unique_bytes")  # fmt: skip
 _FIRST = ("variant", "rung", "launch", "kernel", "grid", "block")
 _LAST = ("blocks", "blocks_counted", "source")
 
@@ -92,7 +99,7 @@ class Profile:
         for name, launches in self.table.groupby(by, sort=False):
             row = {by: name, **({"rung": launches["rung"].iloc[0]} if "rung" in launches else {})}
             row["launches"] = len(launches)
-            for friendly, column in {**NAMES, "local_bytes": "local_bytes"}.items():
+            for friendly, column in NAMES.items():
                 if column in launches and launches[column].notna().any():
                     values = launches[column]
                     row[friendly] = values.mean() if friendly in _NOT_ADDITIVE else values.sum()
@@ -187,16 +194,18 @@ _TRAFFIC = {
     "shared_conflicts": "of these conflicts",
     "constant_requests": "constant requests",
     "local_requests": "local requests",
+    "local_requests_address_taken": "local requests (address taken)",
     "time_ns": "time (ns)",
     "registers": "registers",
     "shared_bytes": "shared bytes",
+    "static_shared_bytes": "static shared bytes",
     "local_bytes": "local bytes",
     "occupancy_pct": "occupancy (%)",
 }
 
 
 def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout: float | None = 600,
-            sample: bool = True) -> Profile:  # fmt: skip
+            sample: bool = True, nvcc: bool = True) -> Profile:  # fmt: skip
     """Count what variants ask of the memory, on one layer, in a process of their own.
 
     Parameters
@@ -212,6 +221,9 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
         Seconds.
     sample : bool
         False: the CPU engine counts every image.
+    nvcc : bool
+        Beside the CPU engine's counts registers, spills and occupancy, where there is an nvcc, which takes a second or
+        so a kernel. False: without.
 
     Raises
     ------
@@ -226,7 +238,8 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
             command = child.plans(folder, chosen, layer, batch, sample)
             records, ended = _records(command, folder / "launches", timeout, capture=True)
             ran = child.ran(folder)
-            found = counted(records if ended.problem else sampling.combine(records, ran), ended)
+            records = records if ended.problem else sampling.combine(records, ran)
+            found = counted(records, ended, _modules(folder / "launches") if nvcc else ())
         else:
             found = watch(child.plans(folder, chosen, layer, batch), engine, timeout, capture=True)
             ran = child.ran(folder)
@@ -248,7 +261,7 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
 
 
 def profile_script(script: str, arguments: Sequence[str] = (), engine: str | None = None,
-                   timeout: float | None = None, capture: bool = False,
+                   timeout: float | None = None, capture: bool = False, nvcc: bool = True,
                    on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
     """Count the launches of any Python program that uses `labkit.cuda`.
 
@@ -257,7 +270,7 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
     script : str
         Path.
     arguments : sequence of str
-    engine, timeout
+    engine, timeout, nvcc
         As for `profile`.
     capture : bool
         Keep what the program prints in `Profile.ended`, in place of letting it through.
@@ -269,22 +282,18 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
     Profile
         Of all launches up to its end, however it ended: see `Profile.ended`.
     """
-    return watch(child.python(script, arguments), engine, timeout, capture, on_the_cpu)
+    return watch(child.python(script, arguments), engine, timeout, capture, nvcc, on_the_cpu)
 
 
 def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None,
-          capture: bool = False, on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
+          capture: bool = False, nvcc: bool = True, on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
     """Run a command that starts Python and give the counters of its launches."""
     engine = chosen_engine(engine)
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
         if engine == "cpu":
-            return _count(command, Path(name) / "launches", timeout, capture)
+            out = Path(name) / "launches"
+            return counted(*_records(command, out, timeout, capture), _modules(out) if nvcc else ())
         return _measure(command, Path(name), timeout, capture, on_the_cpu)
-
-
-def _count(command, out: Path, timeout, capture) -> Profile:
-    """On the CPU engine."""
-    return counted(*_records(command, out, timeout, capture))
 
 
 def _records(command, out: Path, timeout, capture) -> tuple[list[dict], child.Ended]:
@@ -294,19 +303,28 @@ def _records(command, out: Path, timeout, capture) -> tuple[list[dict], child.En
     return child.lines(out), ended
 
 
-def counted(records: Sequence[dict], ended: child.Ended) -> Profile:
-    """The profile in the CPU engine's records, a dict a launch."""
+def _modules(out: Path) -> list[dict]:
+    """The modules that were loaded, as the CPU engine wrote them down."""
+    return child.lines(out.with_name(f"{out.name}.modules"))
+
+
+def counted(records: Sequence[dict], ended: child.Ended, modules: Sequence[dict] = ()) -> Profile:
+    """The profile in the CPU engine's records, a dict a launch; with what nvcc makes of the modules, if it is there."""
     rows, sites = [], []
+    decided, compiler, said = _decided(records, () if ended.interrupted else modules)
     for number, record in enumerate(records):
         rows.append({
             "launch": number, "kernel": record["kernel"], "grid": tuple(record["grid"]),
-            "block": tuple(record["block"]), **record["counts"], "blocks": record["blocks"],
+            "block": tuple(record["block"]), **record["counts"], **decided[number], "blocks": record["blocks"],
             "blocks_counted": record["blocks_watched"], "source": record.get("source", COUNTED),
         })  # fmt: skip
         if record.get("error"):
             rows[-1]["source"] = ABANDONED
+        if decided[number]:
+            rows[-1]["source"] += f"; registers: {compiler}"
+        rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # none was seen: there may be others
         sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
-    note = f"Source: {COUNTED}."
+    note = f"Source: {COUNTED}{f'; registers: {compiler}' * any(decided)}.{said}"
     sampled = sum(row["blocks_counted"] < row["blocks"] for row in rows)
     if sampled:
         note += f" Of {sampled} of {len(rows)} launches some images were counted and stand for all: see source."
@@ -314,6 +332,34 @@ def counted(records: Sequence[dict], ended: child.Ended) -> Profile:
     if failed:
         note += f" Not to their end: {'; '.join(failed[:3])}{f'; {len(failed) - 3} more' * (len(failed) > 3)}."
     return Profile(_frame(rows), pd.DataFrame(sites), _with_launches(note, rows), ended)
+
+
+def _decided(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dict], str, str]:
+    """What nvcc decides of each launch's kernel, its name and target, and what a note has to say of it."""
+    from labkit import compiled
+
+    nothing = [{} for _ in records]
+    if not modules or not compiled.available():
+        return nothing, "", ""
+    launched = {record["module"] for record in records}
+    try:
+        kernels, refused = compiled.of_modules(each for each in modules if each["module"] in launched)
+    except KeyboardInterrupt:
+        return nothing, "", " nvcc was interrupted: there are no registers."
+    rows = nothing
+    for row, record in zip(rows, records, strict=True):
+        facts = kernels.get(record["module"], {}).get(record["kernel"])
+        if facts:
+            share = compiled.occupancy_of(facts, record["block"], record["shared"])
+            row |= {
+                NAMES["registers"]: facts["registers"],
+                NAMES["static_shared_bytes"]: facts["shared_bytes"],
+                "local_bytes": facts["stack_bytes"],
+                **{name: facts[name] for name in ("spill_store_bytes", "spill_load_bytes")},
+                NAMES["occupancy_pct"]: 100 * share,
+            }
+    said = f" nvcc refuses what has no registers here: {'; '.join(refused)}" if refused else ""
+    return rows, f"{compiled.nvcc_version()}, {compiled.ARCH}", said
 
 
 def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
@@ -358,7 +404,7 @@ def _frame(rows: list[dict]) -> pd.DataFrame:
     """The rows with their columns in a fixed order: what, the counters as `NAMES` has them, where from; without rows
     all columns that there could be."""
     frame = pd.DataFrame(rows, columns=None if rows else [*_FIRST[2:], *NAMES.values(), *_LAST])
-    known = [*_FIRST, *NAMES.values(), "local_bytes"]
+    known = [*_FIRST, *NAMES.values()]
     more = [name for name in frame if name not in known and name not in _LAST]
     return frame[[name for name in (*known, *more, *_LAST) if name in frame]]
 

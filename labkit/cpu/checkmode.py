@@ -6,7 +6,8 @@ store tells the runtime its address (``runtime/check.cpp``), and `launches` tell
 its launch with an error whichever tools are on: before anything is read or written there, but with ``profile`` alone,
 which looks at the addresses of a warp when all its lanes wait. The findings name the tools that were asked for.
 
-``LABKIT_CHECK_OUT`` names a file that gets the same records as JSON lines, one a launch, as they come.
+``LABKIT_CHECK_OUT`` names a file that gets the same records as JSON lines, one a launch, as they come; beside it,
+with ``.modules`` at its end, one that gets a line a module, see `loaded`.
 
 Blocks race in global memory if they access the same bytes, at least one writes, at least one is neither atomic nor
 volatile, and nothing orders them: no ``__threadfence`` and then an atomic or volatile write after the first access, or
@@ -134,6 +135,8 @@ class LaunchRecord:
         Of each allocation that was touched: ``address``, ``bytes``, and ``touched``, how many of them.
     error : str
         Why the launch was abandoned; empty if it was not.
+    module : str
+        The compiled file.
     """
 
     index: int
@@ -148,6 +151,7 @@ class LaunchRecord:
     findings: list = field(default_factory=list)
     buffers: list = field(default_factory=list)
     error: str = ""
+    module: str = ""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -246,6 +250,16 @@ def take():
                 file.write(json.dumps(asdict(record)) + "\n")
 
 
+def loaded(path, source, options, include_dirs):
+    """Write down of what a module was compiled, for who would compile it otherwise: the file, ``module``, ``source``,
+    nvcc's ``options`` and ``include_dirs``."""
+    out = os.environ.get("LABKIT_CHECK_OUT")
+    if TOOLS and out:
+        row = {"module": str(path), "source": source, "options": options, "include_dirs": [*map(str, include_dirs)]}
+        with open(f"{out}.modules", "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
 def launches():
     """The launches that have ended, as a list of `LaunchRecord`, in order. Synchronize first to have all."""
     take()
@@ -303,6 +317,7 @@ _METRICS = {
         "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
     ),
 }
+_LOCAL = "lab__local_requests_address_taken.sum"  # the host's compiler keeps the other variables to itself
 _CONFLICTS = {
     "shared ld": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     "shared st": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
@@ -313,19 +328,22 @@ def _record(raw):
     places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc") if key in finding]
     _locate(raw["module"], places + [site["pc"] for site in raw["sites"]])
     counts = dict.fromkeys([*(name for pair in _METRICS.values() for name in pair), *_CONFLICTS.values()], 0)
-    counts |= {"lab__constant_requests.sum": 0, "lab__constant_serialized.sum": 0, "lab__local_requests.sum": 0}
+    counts |= {"lab__constant_requests.sum": 0, "lab__constant_serialized.sum": 0, _LOCAL: 0}
     counts["lab__barriers.sum"] = raw["barriers"]
     counts["lab__unique_bytes_global.sum"] = sum(each["touched"] for each in raw["buffers"])
     sites = {}
+    elsewhere = {site["pc"] for site in raw["sites"] if site["space"] != "local"}
     for raw_site in raw["sites"]:
         file, line, inside = _lines[raw["module"], raw_site["pc"]]
         space, op = raw_site["space"], raw_site["op"]
         kind, requests, units = f"{space} {op}", raw_site["requests"], raw_site["units"]
         extra = units - raw_site["ideal"]
         if space == "local":
-            if inside:  # the engine's own exchange of values between lanes
+            # The engine's own exchange of values between lanes; or a choice between an address of theirs and that of a
+            # variable, as the host's compiler makes of `i < n ? x[i] : zero`, where nvcc chooses between the values.
+            if inside or raw_site["pc"] in elsewhere:
                 continue
-            counts["lab__local_requests.sum"] += requests
+            counts[_LOCAL] += requests
             measured = {}
         elif space == "constant":
             counts["lab__constant_requests.sum"] += requests
@@ -345,6 +363,7 @@ def _record(raw):
     return LaunchRecord(
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
         raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], raw["buffers"], raw["error"],
+        raw["module"],
     )  # fmt: skip
 
 

@@ -183,6 +183,7 @@ class _Build:
     source: str
     settings: _Settings
     extern_c: bool
+    options: list  # as nvcc has them
     command: list = field(default_factory=toolchain.find)
 
     @property
@@ -199,6 +200,11 @@ class _Build:
             *self.flags,
             toolchain.fingerprint(self.command),
         )
+
+    @property
+    def nvccs_source(self):
+        """The text for nvcc."""
+        return f'extern "C" {{\n#line 1 "{_NAME}"\n{self.source}\n}}\n' if self.extern_c else self.source
 
     @property
     def flags(self):
@@ -360,8 +366,8 @@ def _own_copy(path):
 
 def _prepare(source, options, no_extern_c, arch, include_dirs):
     options = [options] if isinstance(options, str) else list(DEFAULT_NVCC_FLAGS if options is None else options)
-    settings = _settings([str(option) for option in options], include_dirs or [], arch)
-    return _Build(str(source), settings, not no_extern_c)
+    options = [str(option) for option in options]
+    return _Build(str(source), _settings(options, include_dirs or [], arch), not no_extern_c, options)
 
 
 def compile(
@@ -427,8 +433,9 @@ class SourceModule:
         path = _build(build, keep, cache_dir)
         native.library()
         declarations = {kernel.name: kernel.parameters for kernel in rewrite(build.source).kernels}
+        path = _own_copy(path)
         try:
-            self.module = Module(_own_copy(path), declarations)
+            self.module = Module(path, declarations)
         except LogicError as error:
             missing = re.search(r"undefined symbol: (\S+)", str(error))
             if missing:
@@ -436,6 +443,7 @@ class SourceModule:
                 raise CompileError(f"{name} is declared and used, but nowhere defined in the source", []) from None
             raise
         self._check_sizes()
+        checkmode.loaded(path, build.nvccs_source, build.options, build.settings.include_dirs)
         self.get_global = self.module.get_global
 
     def get_function(self, name):

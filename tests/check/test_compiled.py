@@ -49,6 +49,23 @@ def test_nvcc_compiles_the_ladder_without_a_gpu():
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_a_module_s_kernels_are_found_by_the_names_that_the_source_gives_them():
+    source = """#line 7 "mine.cu"
+template <class T> __global__ void fill(T *x) { x[threadIdx.x] = 1; }
+template __global__ void fill<float>(float *);
+__global__ void twice(int *x) { x[0] *= 2; }
+__global__ void twice(float *x) { x[0] *= 2; }
+extern "C" __global__ void plain(float *x) { x[0] = SIZE; }"""
+    module = {"module": "a", "source": source, "options": ["-DSIZE=3", "-gencode", "arch=compute_80,code=sm_80"],
+              "include_dirs": []}  # fmt: skip
+    wrong = {**module, "module": "b", "options": []}
+    kernels, (refused,) = compiled.of_modules([module, {**module, "module": "c"}, wrong])
+    assert kernels["a"]["fill<float>"] == kernels["c"]["_Z4fillIfEvPT_"] and kernels["a"]["plain"]["registers"] > 0
+    assert kernels["a"]["twice"] == {} and kernels["a"]["_Z5twicePf"]["registers"] > 0, "which of the two is not said"
+    assert kernels["b"] == {} and refused.startswith("mine.cu(11): error") and "SIZE" in refused
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_what_nvcc_refuses_is_told():
     source = labkit.variant(1).source.replace("y[h * Wo + w] = 0;", "y[h * Wo + w] = nowhere;")
     with pytest.raises(LabError, match=r"(?s)nvcc refuses.*nowhere"):

@@ -1,5 +1,9 @@
 """Counters: held against Nsight Compute's, through every way a program can end."""
 
+import os
+import shutil
+
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -56,7 +60,7 @@ def command(program, labkit_command):
 
 @pytest.fixture(scope="module")
 def first_rungs():
-    return labkit.profile([1, 2, 3, 4], labkit.LENET86[0], batch=2, engine="cpu")
+    return labkit.profile([1, 2, 3, 4], labkit.LENET86[0], batch=2, engine="cpu", nvcc=False)
 
 
 @pytest.mark.parametrize("rung", [1, 2, 3, 4])
@@ -133,7 +137,7 @@ def test_a_program_that_hangs_is_stopped(command):
 @pytest.mark.parametrize("kernel", ["forever", "silent"])  # with accesses in the loop, and without any
 def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(command, kernel, tmp_path):
     csv = tmp_path / "out.csv"
-    status, out, said = command(f"launch()\nstart('{kernel}')", "--timeout", "8", "--csv", str(csv))
+    status, out, said = command(f"launch()\nstart('{kernel}')", "--no-nvcc", "--timeout", "8", "--csv", str(csv))
     assert status == 124 and "starting" in out and "was stopped" in said
     assert f"launch 1, kernel {kernel} was stopped" in out
     table = pd.read_csv(csv).set_index("kernel")
@@ -184,6 +188,100 @@ def test_what_is_no_program_is_refused(script, said, tmp_path, monkeypatch):
         (tmp_path / name).touch()
     with pytest.raises(LabError, match=said):
         profiling.profile_script(script)
+
+
+LOCAL = """
+numbers = cuda.to_device(np.arange(64, dtype=np.int32))
+for name in ("kept", "given", "chosen"):
+    SourceModule('''
+        __device__ __noinline__ void fill(int *t, const int *a) { for (int i = 0; i < 40; i++) t[i] = a[i]; }
+        __global__ void given(int *a, int n) { int t[40]; fill(t, a); a[threadIdx.x] = t[(threadIdx.x + n) % 40]; }
+        __global__ void kept(int *a, int n) {
+            int t[40];
+            for (int i = 0; i < 40; i++) t[i] = a[i];
+            a[threadIdx.x] = t[(threadIdx.x + n) % 40];
+        }
+        struct number { int i; };
+        __global__ void chosen(number *a, int n) {
+            const number none = {n};
+            number mine = threadIdx.x < 20 ? a[threadIdx.x] : none;
+            a[threadIdx.x].i = mine.i + 1;
+        }''').get_function(name)(numbers, np.int32(3), block=(32, 1, 1))
+cuda.Context.synchronize()
+"""
+
+
+def test_local_requests_are_those_that_can_be_seen(program):
+    """Of an array whose address another function gets: 40 stores; the host's compiler keeps the rest to itself."""
+    found = profiling.profile_script(program(LOCAL), engine="cpu", capture=True)
+    assert found.ended.status == 0, found.ended.output
+    local = found.table.set_index("kernel")["lab__local_requests_address_taken.sum"]
+    assert local["given"] == 40 and np.isnan(local["kept"]) and np.isnan(local["chosen"])
+    assert "local requests (address taken)" in repr(found)
+
+
+PTXAS = """ptxas info    : Compiling entry function 'twice' for 'sm_90'
+    24 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 2048 bytes smem
+"""
+NVCC = """#!/bin/sh
+if [ "$1" = --version ]; then echo "release 13.0, V13.0.1"; exit; fi
+for last; do :; done
+if grep -q forever "$last"; then cat HERE/ptxas >&2; else echo 'kernel.cu(1): error: not for a GPU' >&2; exit 2; fi
+echo "$@" >> HERE/calls
+"""
+
+
+@pytest.fixture
+def fake_nvcc(monkeypatch, tmp_path):
+    """In the place of nvcc: it refuses all but `PROGRAM`'s own source."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "ptxas").write_text(PTXAS)
+    (folder / "nvcc").write_text(NVCC.replace("HERE", str(folder)))
+    (folder / "nvcc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    return folder
+
+
+def test_registers_come_from_nvcc(program, fake_nvcc):
+    """Of the kernel `twice`, of the same source twice over; another is refused."""
+    rest = """
+launch(2)
+for i in range(2):
+    SourceModule("__global__ void host(int *x) { x[0] = 1; }").get_function("host")(x, block=(1, 1, 1))
+SourceModule("__global__ void twice(float *x) { /* forever */ }", options=["-DA=1", "-arch", "sm_80"]).get_function(
+    "twice")(x, grid=(1, 1), block=(32, 1, 1), shared=40_000)
+cuda.Context.synchronize()
+"""
+    found = profiling.profile_script(program(rest), engine="cpu", capture=True)
+    table = found.table.set_index("kernel")
+    assert found.value("registers", "twice") == 40 and found.value("static_shared_bytes", "twice") == 2048
+    assert table.loc["twice", "launch__registers_per_thread"].tolist() == [40, 40, 40]
+    assert table.loc["twice", "sm__maximum_warps_per_active_cycle_pct"].tolist() == [50, 50, 7.8125]
+    facts = table.loc["twice", ["local_bytes", "spill_store_bytes", "spill_load_bytes"]]
+    assert facts.drop_duplicates().to_numpy().tolist() == [[24, 8, 12]]
+    assert set(table.loc["twice", "source"]) == {"CPU engine, counted; registers: nvcc 13.0.1, sm_90"}
+    assert table.loc["host", "launch__registers_per_thread"].isna().all()
+    assert set(table.loc["host", "source"]) == {profiling.COUNTED}
+    assert "nvcc refuses what has no registers here: kernel.cu(1): error: not for a GPU" in found.note
+    calls = (fake_nvcc / "calls").read_text().splitlines()
+    assert len(calls) == 2 and all("-arch=sm_90" in call and "sm_80" not in call for call in calls)
+    assert sum("-DA=1" in call for call in calls) == 1
+
+
+def test_registers_can_be_left_out(program, fake_nvcc):
+    found = profiling.profile_script(program("launch()"), engine="cpu", capture=True, nvcc=False)
+    assert "launch__registers_per_thread" not in found.table and not (fake_nvcc / "calls").exists()
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_a_profile_and_the_resources_agree():
+    variants = [labkit.variant(4), labkit.variant(8)]  # extern shared memory, and WMMA
+    found = labkit.profile(variants, labkit.LENET86[0], engine="cpu").table
+    expected = labkit.resources(variants, labkit.LENET86[0])
+    assert found["launch__registers_per_thread"].tolist() == expected["registers"].tolist()
+    assert (found["sm__maximum_warps_per_active_cycle_pct"] / 100).tolist() == expected["occupancy"].tolist()
 
 
 FORBIDDEN = """#!/bin/sh
