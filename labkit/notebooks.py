@@ -203,7 +203,7 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failur
             cell.outputs, cell.execution_count = [], None
     nb.metadata.pop("labkit", None)
 
-    client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False)
+    client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True)
     nb.metadata["labkit"] = {"date": datetime.date.today().isoformat()}
     progress(0, len(code))
     at, failure, logging = None, None, client.log.disabled

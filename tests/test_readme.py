@@ -45,3 +45,12 @@ def test_the_ladders_table_is_what_was_recorded():
     for each in labkit.LADDER:
         assert len(re.findall(rf"^\| {each.label}", table, re.MULTILINE)) == 1
     assert table.count("**") == 2 * 8  # the best of four layers in either precision
+
+
+def test_the_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(import labkit as lab\n.*?)```", text, re.DOTALL)[1]
+    (tmp_path / "my_kernel.cu").write_text(labkit.variant(1).source)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, "README.md", "exec"), {})
+    assert "PASS 01 baseline, my_kernel.cu" in capsys.readouterr().out
