@@ -332,16 +332,14 @@ def _record(raw):
     counts["lab__barriers.sum"] = raw["barriers"]
     counts["lab__unique_bytes_global.sum"] = sum(each["touched"] for each in raw["buffers"])
     sites = {}
-    elsewhere = {site["pc"] for site in raw["sites"] if site["space"] != "local"}
+    choices = _choices(raw)
     for raw_site in raw["sites"]:
         file, line, inside = _lines[raw["module"], raw_site["pc"]]
         space, op = raw_site["space"], raw_site["op"]
         kind, requests, units = f"{space} {op}", raw_site["requests"], raw_site["units"]
         extra = units - raw_site["ideal"]
         if space == "local":
-            # The engine's own exchange of values between lanes; or a choice between an address of theirs and that of a
-            # variable, as the host's compiler makes of `i < n ? x[i] : zero`, where nvcc chooses between the values.
-            if inside or raw_site["pc"] in elsewhere:
+            if inside or (file, line, op) in choices:  # inside: the engine's own exchange of values between lanes
                 continue
             counts[_LOCAL] += requests
             measured = {}
@@ -365,6 +363,18 @@ def _record(raw):
         raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], raw["buffers"], raw["error"],
         raw["module"],
     )  # fmt: skip
+
+
+def _choices(raw):
+    """Where a load's address is that of a variable or one elsewhere: file, line, operation.
+
+    The host's compiler makes this of ``i < n ? x[i] : zero``, where nvcc chooses between the values. It does so in each
+    copy of an unrolled loop's body, also in one whose lanes all choose the variable.
+    """
+    spaces = {}
+    for site in raw["sites"]:
+        spaces.setdefault((site["pc"], site["op"]), set()).add(site["space"])
+    return {(*_lines[raw["module"], pc][:2], op) for (pc, op), those in spaces.items() if {"local"} < those}
 
 
 def _finding(raw, f):

@@ -220,6 +220,13 @@ def test_local_requests_are_those_that_can_be_seen(program):
     assert "local requests (address taken)" in repr(found)
 
 
+def test_a_choice_between_an_address_and_a_variable_is_no_local_request():
+    """Also where no lane of a copy of an unrolled loop chooses the address: nvcc makes stacks of 0 bytes of them."""
+    found = labkit.profile([labkit.variant(7), labkit.variant(8, step="plain")], labkit.LENET86[0], engine="cpu", nvcc=False)
+    assert found.table["lab__local_requests_address_taken.sum"].isna().all()
+    assert not (found.sites["space"] == "local").any()
+
+
 PTXAS = """ptxas info    : Compiling entry function 'twice' for 'sm_90'
     24 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
 ptxas info    : Used 40 registers, used 1 barriers, 2048 bytes smem
