@@ -18,6 +18,7 @@ from labkit.checker import CheckFailed, compare, poison, require_verified, toler
 from labkit.devices import Device, device
 from labkit.errors import LabError
 from labkit.layers import Layer
+from labkit.profiling import as_variants
 from labkit.reference import conv_float64, error_scale
 from labkit.results import options_text
 
@@ -34,7 +35,7 @@ CHECKED_IMAGES = 8
 
 
 def bench(
-    variants: Variant | Iterable[Variant],
+    variants: Variant | int | Iterable[Variant | int],
     layer: Layer | Iterable[Layer],
     batch: int | Iterable[int] | None = None,
     repeat: int | None = None,
@@ -49,7 +50,7 @@ def bench(
 
     Parameters
     ----------
-    variants : Variant or iterable of Variant
+    variants : Variant, rung number, or iterable of these
     layer : Layer or iterable of Layer
         `LENET86[1]`, or `LENET86` for its layers one after the other.
     batch : int or iterable of int, optional
@@ -76,7 +77,7 @@ def bench(
     CheckFailed
         If a result is wrong before or after timing.
     """
-    variants = as_list(variants)
+    variants = as_variants(variants)
     batches = as_list(BATCH[device().engine] if batch is None else batch)
     if repeat is not None and repeat < 1:
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")

@@ -151,6 +151,13 @@ def test_an_unverified_variant_is_refused():
         bench(FakeVariant(), ODD)
 
 
+def test_a_rung_s_number_is_the_rung():
+    check(variant(3), [ODD])
+    assert bench(3, ODD, batch=2, repeat=1, layer_time=False)["label"].tolist() == ["03 registers"]
+    with pytest.raises(LabError, match="there is no rung 11"):
+        bench([3, 11], ODD)
+
+
 def test_the_check_of_one_variant_does_not_verify_another():
     check(FakeVariant(), FEW)
     with pytest.raises(LabError, match="not verified"):

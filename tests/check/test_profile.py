@@ -222,7 +222,8 @@ def test_local_requests_are_those_that_can_be_seen(program):
 
 def test_a_choice_between_an_address_and_a_variable_is_no_local_request():
     """Also where no lane of a copy of an unrolled loop chooses the address: nvcc makes stacks of 0 bytes of them."""
-    found = labkit.profile([labkit.variant(7), labkit.variant(8, step="plain")], labkit.LENET86[0], engine="cpu", nvcc=False)
+    variants = [labkit.variant(7), labkit.variant(8, step="plain")]
+    found = labkit.profile(variants, labkit.LENET86[0], engine="cpu", nvcc=False)
     assert found.table["lab__local_requests_address_taken.sum"].isna().all()
     assert not (found.sites["space"] == "local").any()
 
