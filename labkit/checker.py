@@ -197,14 +197,18 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
     from labkit.cuda import driver
 
     plan = variant.plan(layer, batch)  # a kernel that does not compile is not wrong: it says so itself
+    follow = (f"\nNext: lab.sanitize(variant, lab.{layer!r}, {batch}) looks for bad addresses, races and unset memory, "
+              "line by line.")  # fmt: skip
     try:
         with plan:
             worst = _worst_of_runs(plan, variant, layer, batch, rng)
+    except CheckFailed as wrong:
+        raise CheckFailed(f"{wrong}{follow}") from None
     except driver.Error as fault:
         # Freeing the buffers may bring to light that the kernel wrote past them, after it was found wrong.
         wrong = fault.__context__ if isinstance(fault.__context__, CheckFailed) else None
         message = f"{wrong}\nAnd it faults" if wrong else f"{variant.label} faults on {layer}, B = {batch}"
-        raise CheckFailed(f"{message}: {fault}") from fault
+        raise CheckFailed(f"{message}: {fault}{follow}") from fault
     return {
         "shape": layer.name,
         **dict(zip("BCHWMK", (batch, layer.C, layer.H, layer.W, layer.M, layer.K), strict=True)),

@@ -387,3 +387,11 @@ def test_the_ladder_passes(capsys):
     for rung in LADDER[:2]:  # the others are compiled for each K; tests/test_kernels.py has them all
         assert check(variant(rung.number), [*TEST_SHAPES, *random_shapes(60)]).worst > 0
     assert capsys.readouterr().out.count("PASS") == 2
+
+
+def test_what_is_wrong_says_how_to_look_closer():
+    layer = Layer("odd", 2, 9, 12, 3, 4)
+    with pytest.raises(CheckFailed) as wrong:
+        check(FakeVariant(lambda x, k, state: correct(x, k, state) + 1), [(layer, 5)])
+    last = str(wrong.value).splitlines()[-1]
+    assert last.startswith(f"Next: lab.sanitize(variant, lab.{layer!r}, 5)") and eval(repr(layer)) == layer

@@ -239,7 +239,7 @@ class _Build:
         if not status and checkmode.TOOLS:
             status, out, err = checkmode.link(self.command, folder)
         if status:
-            _refuse(command, out, toolchain.tidy(err, folder, "kernel.cpp") or err)
+            _refuse(self.source, command, out, toolchain.tidy(err, folder, "kernel.cpp") or err)
         return folder / "kernel.so", self._headers_read(folder)
 
     def _headers_read(self, folder):
@@ -257,11 +257,9 @@ class _Build:
         return sorted(read)
 
 
-def _refuse(command, out, err):
-    first = re.search(r"^.*\b(?:fatal )?error: .*$", err, re.MULTILINE)
-    message = f"compilation of {_NAME} failed"
-    if first:
-        message += f": {first[0]}"
+def _refuse(source, command, out, err):
+    named = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
+    message = f"compilation of {named[1] if named else _NAME} failed:\n{err.strip()}"
     if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
         message += (
             '\nTemplates need SourceModule(..., no_extern_c=True), and then extern "C" in front of each kernel that is '

@@ -47,7 +47,7 @@ class CompileError(Error):
         text = self.msg
         if self.stdout:
             text += f"\n[stdout:\n{self.stdout}]"
-        if self.stderr:
+        if self.stderr and self.stderr.strip() not in text:  # the message may hold it all
             text += f"\n[stderr:\n{self.stderr}]"
         if self.command_line:
             text += f"\n[command: {' '.join(self.command_line)}]"
