@@ -22,6 +22,7 @@ from labkit.layers import Layer
 ABANDONED = "CPU engine, counted until it was abandoned"
 ON_THE_CPU = 'engine="cpu"'
 _ON_GPU = {"LABKIT_ENGINE": "gpu"}
+_REGISTERS = "; registers: "  # in a source, before what decided on them
 COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
 
 # Friendly name -> column. The lab__ ones are the CPU engine's own: Nsight Compute has no single metric for them.
@@ -167,7 +168,8 @@ class Profile:
         counts = self.counts
         if len(counts):
             counts = counts[[name for name in _TRAFFIC if name in counts]].copy()
-        counts.attrs["note"] = self.note
+        compilers = sorted(set(self.table["source"].str.partition(_REGISTERS)[2]) - {""}) if len(counts) else ()
+        counts.attrs["note"] = " ".join([self.note, *(f"Registers and occupancy: {each}." for each in compilers)])
         return counts
 
     def __repr__(self) -> str:
@@ -321,10 +323,10 @@ def counted(records: Sequence[dict], ended: child.Ended, modules: Sequence[dict]
         if record.get("error"):
             rows[-1]["source"] = ABANDONED
         if decided[number]:
-            rows[-1]["source"] += f"; registers: {compiler}"
+            rows[-1]["source"] += f"{_REGISTERS}{compiler}"
         rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # none was seen: there may be others
         sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
-    note = f"Source: {COUNTED}{f'; registers: {compiler}' * any(decided)}.{said}"
+    note = f"Source: {COUNTED}.{said}"
     sampled = sum(row["blocks_counted"] < row["blocks"] for row in rows)
     if sampled:
         note += f" Of {sampled} of {len(rows)} launches some images were counted and stand for all: see source."

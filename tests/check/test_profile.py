@@ -272,6 +272,8 @@ cuda.Context.synchronize()
     assert set(table.loc["twice", "source"]) == {"CPU engine, counted; registers: nvcc 13.0.1, sm_90"}
     assert table.loc["host", "launch__registers_per_thread"].isna().all()
     assert set(table.loc["host", "source"]) == {profiling.COUNTED}
+    assert "nvcc 13" not in found.note, "a figure's line is the same on every machine"
+    assert "Registers and occupancy: nvcc 13.0.1, sm_90." in repr(found)
     assert "nvcc refuses what has no registers here: kernel.cu(1): error: not for a GPU" in found.note
     calls = (fake_nvcc / "calls").read_text().splitlines()
     assert len(calls) == 2 and all("-arch=sm_90" in call and "sm_80" not in call for call in calls)
