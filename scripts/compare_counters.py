@@ -72,8 +72,10 @@ KEYS = ["program", "shape", "source", "kernel"]  # source: a digest of what is c
 _NEEDED = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 NEEDED = {"load": (_NEEDED.format("ld"), _NEEDED.format("ldsm")), "store": (_NEEDED.format("st"),)}
 MATRIX_LOADS = nsight.MEASURED["matrix_load_instructions"]
+NOT_COUNTED = "passes in wavefronts and conflicts alike; this launch was not counted by instruction"
 NO_LANE = "run also for warps of which no lane takes part"
-# The least wavefronts of one instruction, by its bytes a lane: as many as if its lanes read the same words.
+# The least wavefronts of a warp's instruction, by its bytes a lane: as many as if its lanes read the same words. One is
+# enough where half of them take no part.
 LEAST = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}
 GROUPS = {"Global memory": ("global",), "Atomics": ("atomic", "reduction"), "Shared memory": ("shared",)}
 
@@ -106,7 +108,9 @@ def programs(missing: bool = False) -> list[tuple]:
     path = EXACT / f"{labkit.device().slug}.csv"
     known = set()
     if missing and path.is_file():
-        known = set(pd.read_csv(path)[KEYS[:3]].itertuples(index=False, name=None))
+        recorded = pd.read_csv(path)
+        whole = recorded.dropna(subset=[f"shared_{op}_needed" for op in NEEDED])
+        known = set(whole[KEYS[:3]].itertuples(index=False, name=None))
     return [job for job in every() if job[:3] not in known]
 
 
@@ -222,16 +226,17 @@ def as_addressed(theirs: pd.DataFrame) -> pd.DataFrame:
     """ncu's counters without the passes of shared memory that no address needs; these in columns of their own."""
     table = theirs.copy()
     for op in NEEDED:
-        added = table[f"shared_{op}_wavefronts"] - table[f"shared_{op}_needed"]
+        added = (table[f"shared_{op}_wavefronts"] - table[f"shared_{op}_needed"]).fillna(0)  # where it was not counted
         table[f"shared_{op}_added"] = added
         table[f"shared_{op}_wavefronts"] -= added
-        table[f"shared_{op}_conflicts"] -= added
+        table[f"shared_{op}_conflicts"] = (table[f"shared_{op}_conflicts"] - added).clip(lower=0)
     return table
 
 
 def compare(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
     """A row a launch and counter: launch (its number), program, shape, source, kernel, counter, counted, ncu, error
-    (relative; 0 where both have none, infinite where only one has). Launches that were not recorded of this source are
+    (relative; 0 where both have none, infinite where only one has), by_instruction (whether ncu counted the wavefronts
+    that the addresses need). Launches that were not recorded of this source are
     left out, and named in ``attrs["left_out"]``.
 
     Raises
@@ -249,7 +254,8 @@ def compare(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
             if name in a and name in b and (a[name] or b[name]):
                 error = abs(a[name] - b[name]) / b[name] if b[name] else float("inf")
                 rows.append({"launch": number, **dict(zip(KEYS, key, strict=False)), "counter": name,
-                             "counted": a[name], "ncu": b[name], "error": error})  # fmt: skip
+                             "counted": a[name], "ncu": b[name], "error": error,
+                             "by_instruction": pd.notna(b.get("shared_load_needed"))})  # fmt: skip
     if not rows:
         raise LabError("the recorded counters are of other sources: record them again with --record")
     table = pd.DataFrame(rows)
@@ -309,7 +315,8 @@ class Code:
         elif unit == "wavefronts":  # at least those of a broadcast, at most those of the accesses one by one
             expected = sum(LEAST[size] * times for size, times in executed)
             expected += sum(line["wavefronts"] for line in lines if line["kept"])
-            fits = expected * (1 - ALLOWED) <= row.ncu <= row.counted * (1 + ALLOWED)
+            one_each = expected - sum((LEAST[size] - 1) * times for size, times in executed)
+            fits = one_each * (1 - ALLOWED) <= row.ncu <= row.counted * (1 + ALLOWED)
         return {"kept": False, "expected": expected, "why": _instructions(joined) if fits else ""}
 
 
@@ -319,12 +326,17 @@ def explained(table: pd.DataFrame, code: Code) -> pd.DataFrame:
     found = [code.explain(row) if row.counter.startswith("shared") else nothing for row in table.itertuples()]
     joined = table.join(pd.DataFrame(found, index=table.index))
     joined.attrs = table.attrs
-    more = {(row.launch, row.counter): row.ncu - row.counted for row in joined.itertuples()}
+    more = {(row.launch, row.counter): row.ncu - (row.counted if np.isnan(row.expected) else row.expected)
+            for row in joined.itertuples()}  # fmt: skip
     for row in joined[joined["error"] > ALLOWED].itertuples():
         why = row.why
         if why.endswith(NO_LANE) and row.counter.endswith("wavefronts"):  # no more than one for each of these
             instructions = more.get((row.launch, row.counter.replace("wavefronts", "instructions")), 0)
             why = why if more[row.launch, row.counter] <= instructions else ""
+        if not (why or row.by_instruction) and row.counter.endswith(("wavefronts", "conflicts")):
+            units = (re.sub("[a-z]+$", unit, row.counter) for unit in ("wavefronts", "conflicts"))
+            both = {more.get((row.launch, unit)) for unit in units}
+            why = f"{more[row.launch, row.counter]:,.0f} {NOT_COUNTED}" if len(both) == 1 else ""
         joined.loc[row.Index, "why"] = why
     return joined
 
