@@ -1,9 +1,11 @@
 """PyCUDA's exceptions, raised by the CPU engine for the same reasons."""
 
+from labkit.errors import Told
+
 __all__ = ["CompileError", "Error", "LaunchError", "LogicError", "MemoryError", "RuntimeError"]
 
 
-class Error(Exception):
+class Error(Told, Exception):
     """Base of all that the driver raises."""
 
 

@@ -1,0 +1,33 @@
+"""How a notebook shows what the lab refuses."""
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import labkit
+
+CELLS = {
+    "LabError: there is no rung 99": "import labkit as lab\ndef mine(number):\n    return lab.variant(number)\nmine(99)",
+    "CheckFailed: 01 baseline, own source": (
+        "import labkit as lab\nsource = lab.variant(1).source.replace('h >= Ho', 'h >= Ho - 1')\n"
+        "lab.check(lab.variant(1, source))"
+    ),
+    "CompileError: compilation of 01_own.cu failed": (
+        "import labkit as lab\nlab.check(lab.variant(1, lab.variant(1).source.replace('= 0;', '= 0')))"
+    ),
+}
+
+
+@pytest.mark.parametrize("message", CELLS)
+def test_a_cell_shows_its_own_lines_and_the_message(message):
+    if message.startswith("CompileError") and labkit.device().engine == "gpu":
+        pytest.skip("PyCUDA's own exception")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELLS[message])])
+    NotebookClient(notebook, timeout=120, allow_errors=True).execute()
+    error = next(each for each in notebook.cells[0].outputs if each.output_type == "error")
+    shown = "\n".join(error.traceback)
+    assert shown.startswith("line ") and CELLS[message].split("\n")[-1] in shown.split("\n")[0]
+    assert f"\n\n{message}" in shown
+    assert "labkit/" not in shown.partition("[command")[0]
+    if "mine" in CELLS[message]:
+        assert shown.split("\n")[:2] == ["line 4: mine(99)", "line 3: return lab.variant(number)"]
