@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 REGISTERS_A_WARP_STEP = 256  # registers are given to warps in steps of so many, on every GPU since 3.0
-SHARED_STEP = 1024  # bytes; from 8.0 on the driver also takes this much of a block for itself
+WARPS_STEP = 4  # a multiprocessor has four parts with registers of their own
+SHARED_STEP, DRIVERS = 128, 1024  # bytes; from 8.0 on the driver takes so many of a block for itself
 
 
 def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, int]) -> float:
@@ -35,11 +36,11 @@ def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, in
     """
     warps = math.ceil(threads / 32)
     a_warp = math.ceil(registers * 32 / REGISTERS_A_WARP_STEP) * REGISTERS_A_WARP_STEP
-    a_block = math.ceil((shared + SHARED_STEP) / SHARED_STEP) * SHARED_STEP
+    with_registers = limits["registers"] // a_warp // WARPS_STEP * WARPS_STEP if registers else limits["warps"]
+    a_block = math.ceil((shared + DRIVERS) / SHARED_STEP) * SHARED_STEP
     blocks = min(
         limits["blocks"],
-        limits["warps"] // warps,
-        limits["registers"] // a_warp // warps if registers else limits["blocks"],
+        min(limits["warps"], with_registers) // warps,
         limits["shared"] // a_block,
     )
     return blocks * warps / limits["warps"]

@@ -7,7 +7,9 @@ from nbclient import NotebookClient
 import labkit
 
 CELLS = {
-    "LabError: there is no rung 99": "import labkit as lab\ndef mine(number):\n    return lab.variant(number)\nmine(99)",
+    "LabError: there is no rung 99": (
+        "import labkit as lab\ndef mine(number):\n    return lab.variant(number)\nmine(99)"
+    ),
     "CheckFailed: 01 baseline, own source": (
         "import labkit as lab\nsource = lab.variant(1).source.replace('h >= Ho', 'h >= Ho - 1')\n"
         "lab.check(lab.variant(1, source))"

@@ -1,5 +1,6 @@
 """Counters: held against Nsight Compute's, through every way a program can end."""
 
+import math
 import os
 import shutil
 
@@ -10,7 +11,7 @@ import pytest
 import labkit
 from labkit import nsight, profiling
 from labkit.errors import LabError
-from labkit.events import occupancy
+from labkit.events import DRIVERS, occupancy
 from labkit.paths import data_dir
 
 PROGRAM = '''
@@ -366,3 +367,17 @@ H200 = {"warps": 64, "blocks": 32, "registers": 65536, "shared": 233472}
 ])  # fmt: skip
 def test_occupancy(threads, registers, shared, share):
     assert occupancy(threads, registers, shared, H200) == share
+
+
+def test_occupancy_is_what_nsight_compute_says_of_every_kernel_that_was_recorded():
+    recorded = pd.read_csv(data_dir() / "counters" / "nvidia-h200.csv")
+    every = {each.label: each for rung in labkit.LADDER for each in labkit.variants(rung.number)}
+    held = 0
+    for row in recorded[recorded["label"].isin(every)].to_dict("records"):
+        launches = every[row["label"]].launches(labkit.layers.layer(row["layer"]), row["batch"])
+        launch = next(each for each in launches if each.kernel == row["kernel"])
+        shared = row["launch__shared_mem_per_block"] - DRIVERS  # ncu adds the driver's
+        share = occupancy(math.prod(launch.block), row["launch__registers_per_thread"], shared, H200)
+        assert 100 * share == pytest.approx(row["sm__maximum_warps_per_active_cycle_pct"], abs=0.01), row["label"]
+        held += 1
+    assert held > 100
