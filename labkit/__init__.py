@@ -47,7 +47,7 @@ _HOME = {
     "course_table": "network",
     "trace": "tracing",
     "sweep": "sweeping",
-    "recorded_sweep": "sweeping",
+    "recorded_sweep": "sweeps",
     "best": "sweeping",
     "profile": "profiling",
     "sanitize": "sanitizing",

@@ -20,7 +20,6 @@ from labkit.errors import LabError
 from labkit.layers import Layer
 from labkit.profiling import as_variants
 from labkit.reference import conv_float64, error_scale
-from labkit.results import options_text
 
 if TYPE_CHECKING:
     from labkit.ladder import Plan, Variant
@@ -307,7 +306,7 @@ def _row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, laye
         **rates(layer, batch, dtype, median, here),
         "engine": here.engine,
         "device": here.name,
-        "options": options_text(variant),
+        "options": variant.options_text,
         "code": variant.code,
         "repeat": len(op_ms),
         "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in parts.items()),

@@ -111,6 +111,11 @@ class Variant:
         return ", ".join([self.rung.label, *step, *own, *chosen])
 
     @property
+    def options_text(self) -> str:
+        """The options as results name them: "block=16x16"."""
+        return " ".join(f"{name}={short(value)}" for name, value in self.options.items() if value is not None)
+
+    @property
     def step(self) -> str | None:
         """The sub-step in the rung's place, if one was chosen."""
         return self.options.get("step")

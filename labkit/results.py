@@ -18,7 +18,6 @@ from labkit.devices import device, known, slug
 from labkit.errors import LabError
 from labkit.layers import Layer, layer
 from labkit.paths import data_dir
-from labkit.rungs import short
 
 COLUMNS = (
     "date", "device", "engine", "software", "rung", "label", "options", "code", "network", "layer", "batch",
@@ -113,7 +112,7 @@ def record_course(table: pd.DataFrame, network, folder: Path | str | None = None
     of = {
         "rung": max(each.rung.number for each in variants),
         "label": " + ".join(each.label for each in variants),
-        "options": " + ".join(options_text(each) for each in variants),
+        "options": " + ".join(each.options_text for each in variants),
         "network": network.layers[0].network,
         "layer": "",
         "dtype": variants[-1].io_dtype.name,
@@ -163,11 +162,6 @@ def replacing(old: pd.DataFrame, new: pd.DataFrame, key: list[str]) -> pd.DataFr
     """The rows of both tables, but the old ones whose values in the columns `key` are also some new one's."""
     known = pd.MultiIndex.from_frame(new[key])
     return pd.concat([old[~pd.MultiIndex.from_frame(old[key]).isin(known)], new], ignore_index=True)
-
-
-def options_text(variant) -> str:
-    """A variant's options as results name them: "block=16x16"."""
-    return " ".join(f"{name}={short(value)}" for name, value in variant.options.items() if value is not None)
 
 
 def recorded(name: str, folder: Path | str | None = None) -> Recorded:

@@ -276,7 +276,7 @@ def _tuned(s) -> SimpleNamespace:
     """The sizes of rung 09 for a scope: those chosen; of the others the layer's best on record, or what may do."""
     chosen = {name: getattr(s, name) for name in ("rows", "maps", "block", "channels")}
     if None in chosen.values():
-        from labkit.sweeping import best_on_record
+        from labkit.sweeps import best_on_record
 
         record = best_on_record(s.C, s.H, s.W, s.M, s.K)
         chosen = {name: record.get(name) if value is None else value for name, value in chosen.items()}

@@ -4,13 +4,12 @@
     labkit.draw.heatmap(table, "rows", "maps")
 
 A finished point is one line of a file in JSON, written the moment it is known: whatever ends a sweep, the next call
-begins where it stopped. Sweeps worth keeping are tables in `data/sweeps/`, a CSV a device.
+begins where it stopped. The tables of sweeps, and those that are kept, are `labkit.sweeps`.
 """
 
 from __future__ import annotations
 
 import datetime
-import functools
 import itertools
 import json
 import os
@@ -30,18 +29,13 @@ from labkit.checker import check
 from labkit.devices import device, slug
 from labkit.errors import LabError
 from labkit.ladder import Variant, rung, variant
-from labkit.layers import PRESETS, Layer
-from labkit.layers import layer as layer_named
-from labkit.paths import cache_dir, data_dir
-from labkit.results import one_of, options_text
+from labkit.layers import Layer
+from labkit.paths import cache_dir
 from labkit.rungs import short
+from labkit.sweeps import as_table, best_options, with_options
 
-COLUMNS = (
-    "date", "device", "engine", "software", "rung", "label", "options", "layer", "batch", "dtype", "op_ms", "op_min_ms",
-    "op_max_ms", "x_floor", "repeat", "registers", "local_bytes", "shared_bytes", "threads", "reason",
-)  # fmt: skip
-KEY = ["device", "label", "layer", "batch"]  # a later measurement of the same replaces
-RECORD_OF_DEFAULTS = "nvidia-h200"  # the sweep that the default sizes of rung 09 come from
+# Page 09 takes `with_options` from here.
+__all__ = ["best", "sweep", "with_options"]
 
 
 # -------------------------------------------------------------------------------------------------------- sweeping
@@ -77,12 +71,13 @@ def sweep(
     Returns
     -------
     DataFrame
-        A row a point, layer by layer: `COLUMNS`, and a column for each option that any of the variants has (pairs as
-        text, "32x8"). `op_ms` is the median op time, measured as `labkit.bench` does. `registers` and `local_bytes`
-        (spills, and arrays that do not fit into registers) are those of a thread, `shared_bytes` and `threads` those
-        of a block, the largest of several kernels; registers are known on a GPU alone. A point that cannot run has no
-        time, and `reason` says why: a limit of the device, too many registers, a wrong result. ``attrs["measured"]``
-        and ``attrs["resumed"]`` count the points; ``attrs["note"]`` says so where these are not GPU times.
+        A row a point, layer by layer: `labkit.sweeps.COLUMNS`, and a column for each option that any of the variants
+        has (pairs as text, "32x8"). `op_ms` is the median op time, measured as `labkit.bench` does. `registers` and
+        `local_bytes` (spills, and arrays that do not fit into registers) are those of a thread, `shared_bytes` and
+        `threads` those of a block, the largest of several kernels; registers are known on a GPU alone. A point that
+        cannot run has no time, and `reason` says why: a limit of the device, too many registers, a wrong result.
+        ``attrs["measured"]`` and ``attrs["resumed"]`` count the points; ``attrs["note"]`` says so where these are not
+        GPU times.
 
     Raises
     ------
@@ -122,7 +117,7 @@ def sweep(
     # A point of two variants that are one kernel is measured once, and has a row of each.
     measured = [{**rows[point.key], "label": point.variant.label, "layer": point.layer.name} for point in points]
     unborn = [{**each, **here, "layer": at.name, "batch": batch} for at in layers for each in refused]
-    table = _table([*measured, *unborn])
+    table = as_table([*measured, *unborn])
     table.attrs.update(note=here["note"], measured=len(todo), resumed=len(set(points)) - len(todo))
     return table
 
@@ -240,7 +235,7 @@ def _measure(point: _Point) -> dict:
         row = {
             "date": datetime.date.today().isoformat(), "device": here["device"], "engine": here["engine"],
             "software": here["software"], "rung": point.variant.rung.number, "label": point.variant.label,
-            "options": options_text(point.variant), "layer": point.layer.name, "batch": point.batch,
+            "options": point.variant.options_text, "layer": point.layer.name, "batch": point.batch,
             "dtype": point.variant.io_dtype.name, "reason": "", "lost": False,
         }  # fmt: skip
         try:
@@ -329,81 +324,7 @@ class _Kept:
             os.fsync(file.fileno())
 
 
-# ----------------------------------------------------------------------------------------------------------- tables
-def _table(rows: list[dict]) -> pd.DataFrame:
-    """Rows as a table of a sweep."""
-    frame = pd.DataFrame(rows).reindex(columns=COLUMNS)
-    frame["reason"] = frame["reason"].astype(object).fillna("")
-    return with_options(frame)
-
-
-def with_options(frame: pd.DataFrame) -> pd.DataFrame:
-    """A column for each option that the column "options" names: of sweeps, and of recorded results for a heat map."""
-    frame = frame.copy()
-    chosen = [_options(text) for text in frame["options"].astype(object).fillna("")]
-    for name in dict.fromkeys(name for each in chosen for name in each):
-        values = [short(each[name]) if isinstance(each.get(name), tuple) else each.get(name) for each in chosen]
-        frame[name] = pd.Series(values, frame.index, dtype=object).infer_objects()
-    return frame
-
-
-def _options(text: str) -> dict:
-    """The options in "rows=8 block=32x8": integers, pairs of them, or words."""
-    return {name: _value(value) for name, _, value in (part.partition("=") for part in text.split())}
-
-
-def _value(text: str):
-    numbers = text.split("x")
-    if not all(part.isdigit() for part in numbers):
-        return text
-    return int(text) if len(numbers) == 1 else tuple(map(int, numbers))
-
-
-def sweeps_dir() -> Path:
-    """The folder of recorded sweeps."""
-    return data_dir() / "sweeps"
-
-
-def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
-    """Merge a sweep of one device into its file in `data/sweeps/`, replacing older rows of the same points.
-
-    Raises
-    ------
-    LabError
-        If the table is empty or mixes devices; if the file cannot be written.
-    """
-    names = table["device"].unique()
-    if len(names) != 1:
-        raise LabError(f"one file holds one device's sweeps; this table has {', '.join(map(str, names)) or 'no rows'}")
-    path = Path(folder or sweeps_dir()) / f"{slug(names[0])}.csv"
-    rows = table.reindex(columns=COLUMNS)
-    if path.is_file():
-        rows = pd.concat([pd.read_csv(path, keep_default_na=False, na_values=[""]), rows], ignore_index=True)
-    rows = rows.drop_duplicates(KEY, keep="last").sort_values(
-        ["layer", "batch", "rung", "label"], kind="stable", ignore_index=True
-    )
-    for name in ("repeat", "registers", "local_bytes", "shared_bytes", "threads"):
-        rows[name] = rows[name].astype("Int64")
-    return files.write(path, rows.to_csv(index=False, float_format="%.5g", lineterminator="\n"))
-
-
-def recorded_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
-    """The recorded sweeps of a device, by its name or a part of it, as `sweep` returns them.
-
-    Raises
-    ------
-    LabError
-        If there are none, or several devices go by that name.
-    """
-    path = one_of(Path(folder or sweeps_dir()), name)
-    order = [each.name for preset in PRESETS.values() for each in preset]
-    rows = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    rows = rows.sort_values("layer", key=lambda names: names.map(order.index), kind="stable")
-    frame = _table(rows.to_dict("records"))
-    frame.attrs["note"] = f"{frame['device'].iloc[0]}, {frame['date'].max()}."
-    return frame
-
-
+# ---------------------------------------------------------------------------------------------------------- the best
 def best(source: str | pd.DataFrame, layer: Layer, batch: int | None = None, number: int = 9) -> Variant:
     """The fastest variant of a rung on a layer, of a sweep; its sub-steps do not count.
 
@@ -422,25 +343,4 @@ def best(source: str | pd.DataFrame, layer: Layer, batch: int | None = None, num
     LabError
         If no point of that rung and layer has a time.
     """
-    table = recorded_sweep(source) if isinstance(source, str) else source
-    rows = table[(table["rung"] == number) & (table["layer"] == layer.name) & table["op_ms"].notna()]
-    rows = rows[~rows["options"].str.contains("step=")]
-    rows = rows[rows["batch"] == (rows["batch"].max() if batch is None else batch)]
-    if rows.empty:
-        swept = ", ".join(table["layer"].unique())
-        raise LabError(f"no swept time of rung {number} on {layer}, batch {batch or 'any'}; swept were {swept}")
-    return variant(number, **_options(rows["options"].iloc[rows["op_ms"].argmin()]))
-
-
-@functools.cache
-def best_on_record(C: int, H: int, W: int, M: int, K: int) -> dict:
-    """The options of rung 09 that were fastest on a layer of these sizes, by the recorded sweep; {} if none was."""
-    path = sweeps_dir() / f"{RECORD_OF_DEFAULTS}.csv"
-    if not path.is_file():
-        return {}
-    table = recorded_sweep(RECORD_OF_DEFAULTS)
-    for name in table.loc[table["rung"] == 9, "layer"].unique():
-        at = layer_named(name)
-        if (at.C, at.H, at.W, at.M, at.K) == (C, H, W, M, K):
-            return dict(best(table, at).options)
-    return {}
+    return variant(number, **best_options(source, layer, batch, number))

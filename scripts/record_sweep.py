@@ -22,7 +22,7 @@ import pandas as pd
 
 import labkit
 from labkit.rungs import tiles
-from labkit.sweeping import record_sweep
+from labkit.sweeps import record_sweep
 
 LAYERS = (*labkit.LENET86, *labkit.LENET72)
 ROWS = (1, 2, 4, 6, 7, 8, 9, 10, 11, 14, 17, 20, 32)

@@ -29,7 +29,7 @@ class FakeVariant:
         self.rounding = rounding or Rounding()
         self.io_dtype = np.dtype(self.rounding.storage)
         self.rung = SimpleNamespace(number=99)
-        self.options = {"block": (16, 16)}
+        self.options_text = "block=16x16"
         self.kernels = kernels or {"fake": takes_s}  # how long each takes [s]
         self.identity = f"fake {next(_numbers)}"
         self.code = self.identity

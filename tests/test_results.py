@@ -82,7 +82,7 @@ def test_a_solution_never_stands_for_its_rung(tmp_path):
     own = variant(1, source=rung(2).source)
     rows = [
         row(each.rung.number, each.label, layer.name, 10_000, op_ms=0.001, dtype=each.io_dtype.name,
-            options=results.options_text(each))
+            options=each.options_text)
         for each in (*solutions(), own)
         for layer in (*LENET86, *LENET72)
     ]

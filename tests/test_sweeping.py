@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import labkit
-from labkit import LENET72, LENET86, LabError, Layer, sweep, sweeping, variant
+from labkit import LENET72, LENET86, LabError, Layer, sweep, sweeping, sweeps, variant
 
 SMALL = Layer("small", 2, 14, 17, 5, 3)
 GRID = {"rung": 9, "rows": (1, 3, 5), "maps": (1, 2), "block": [(16, 1)], "channels": 1}
@@ -155,7 +155,7 @@ def test_a_changed_kernel_is_another_point(path):
 def test_other_default_sizes_are_another_point(path, monkeypatch):
     """Rung 09 takes them from a record, which may have been made again."""
     small(path, variant(9))
-    monkeypatch.setattr(sweeping, "best_on_record", lambda *sizes: {"rows": 2})
+    monkeypatch.setattr(sweeps, "best_on_record", lambda *sizes: {"rows": 2})
     assert small(path, variant(9)).attrs["measured"] == 1
     assert small(path, variant(9)).attrs["measured"] == 0
 
@@ -298,21 +298,21 @@ def test_a_dask_cluster_that_loses_a_worker_loses_no_finished_point(path, tmp_pa
 # --------------------------------------------------------------------------------------------------- recorded sweeps
 def test_a_recorded_sweep_comes_back(path, tmp_path):
     table = small(path, {"rung": 4, "tile": (8, 33)}, LENET86[0])
-    file = sweeping.record_sweep(table, tmp_path)
+    file = sweeps.record_sweep(table, tmp_path)
     assert file.name == f"{labkit.device().slug}.csv"
-    again = sweeping.recorded_sweep(labkit.device().name, tmp_path)
+    again = sweeps.recorded_sweep(labkit.device().name, tmp_path)
     assert list(again["tile"]) == [33, 8] and list(again["reason"] == "") == [False, True]
     assert again["op_ms"][1] == pytest.approx(table["op_ms"][0], rel=1e-4)
-    sweeping.record_sweep(table.assign(op_ms=5.0), tmp_path)
-    later = sweeping.recorded_sweep(labkit.device().name, tmp_path)
+    sweeps.record_sweep(table.assign(op_ms=5.0), tmp_path)
+    later = sweeps.recorded_sweep(labkit.device().name, tmp_path)
     assert len(later) == 2 and set(later["op_ms"]) == {5.0}
 
 
 def test_a_point_whose_loop_is_unrolled_less_stands_beside_the_others(path, tmp_path):
     sizes = {**GRID, "rows": 2, "maps": 2}
-    sweeping.record_sweep(small(path, sizes, LENET86[0]), tmp_path)
-    sweeping.record_sweep(small(path, {**sizes, "unroll": [1, 2]}, LENET86[0]), tmp_path)
-    again = sweeping.recorded_sweep(labkit.device().name, tmp_path)
+    sweeps.record_sweep(small(path, sizes, LENET86[0]), tmp_path)
+    sweeps.record_sweep(small(path, {**sizes, "unroll": [1, 2]}, LENET86[0]), tmp_path)
+    again = sweeps.recorded_sweep(labkit.device().name, tmp_path)
     assert list(again["unroll"].fillna(0)) == [0, 1, 2] and (again["op_ms"] > 0).all()
     assert len({line["key"] for line in lines(path)}) == 3
 
@@ -320,9 +320,9 @@ def test_a_point_whose_loop_is_unrolled_less_stands_beside_the_others(path, tmp_
 def test_a_table_of_two_devices_is_not_recorded(path, tmp_path):
     table = small(path)
     with pytest.raises(LabError, match=r"holds one device's sweeps; this table has .*, other"):
-        sweeping.record_sweep(pd.concat([table, table.assign(device="other")]), tmp_path)
+        sweeps.record_sweep(pd.concat([table, table.assign(device="other")]), tmp_path)
     with pytest.raises(LabError, match="this table has no rows"):
-        sweeping.record_sweep(table[:0], tmp_path)
+        sweeps.record_sweep(table[:0], tmp_path)
 
 
 def test_the_best_of_a_sweep(path):
@@ -344,7 +344,7 @@ def test_best_at_the_largest_batch_ignores_rows_without_a_time(path):
 
 def test_unknown_recorded_sweep(tmp_path):
     with pytest.raises(LabError, match="0 recorded devices go by the name 'H900'"):
-        sweeping.recorded_sweep("H900", tmp_path)
+        sweeps.recorded_sweep("H900", tmp_path)
 
 
 # ------------------------------------------------------------------------------------------- the sizes of rung 09
@@ -397,5 +397,5 @@ def test_the_recorded_sweep_has_every_layer_and_only_what_this_kernel_can_do():
         rows = table[table["layer"] == layer.name]
         assert {1000, 10_000} <= set(rows["batch"])
         for text in rows["options"]:
-            variant(9, **sweeping._options(text)).launches(layer, 2)
+            variant(9, **sweeps.options(text)).launches(layer, 2)
         assert (rows["x_floor"].dropna() > 1).all()
