@@ -6,7 +6,8 @@ import pandas as pd
 
 from labkit.ladder import solutions, variants
 from labkit.layers import PRESETS
-from labkit.results import Recorded, library
+from labkit.publications import library
+from labkit.results import Recorded
 from labkit.rungs import LADDER
 
 NETWORKS = ("lenet86", "lenet72")

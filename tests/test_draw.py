@@ -22,7 +22,8 @@ from labkit.layers import LENET28, LENET72, LENET86, PRESETS, Layer
 from labkit.paths import PACKAGE, cuda_src
 from labkit.profiling import NAMES as NAMED
 from labkit.profiling import Profile
-from labkit.results import library, recorded
+from labkit.publications import library
+from labkit.results import recorded
 
 pytestmark = pytest.mark.filterwarnings("error")
 

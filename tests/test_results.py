@@ -9,7 +9,8 @@ from labkit import overview, results
 from labkit.errors import LabError
 from labkit.ladder import rung, solutions, variant
 from labkit.layers import LENET72, LENET86
-from labkit.results import COLUMNS, cudnn, published, published_training, record, recorded
+from labkit.publications import cudnn, published, published_training
+from labkit.results import COLUMNS, record, recorded
 
 
 def row(rung=1, label=None, layer=LENET86[0].name, batch=1000, op_ms=1.0, **more):
