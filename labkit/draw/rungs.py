@@ -2,15 +2,14 @@
 
 import math
 
-from labkit.draw.style import AMBER, BLUE, GREEN, INK, MUTED, ORANGE, PALE, PAPER, SMALL, canvas
-from labkit.draw.words import Measured, layer_name, ms, need, times
+from labkit.draw.style import BLUE, GREEN, INK, MUTED, PALE, PAPER, SMALL, canvas
+from labkit.draw.words import Measured, layer_name, ms, times
 from labkit.errors import LabError
 
-TOP, HEAD, STEP, GAP = 54, 26, 27, 22  # pixels: heading, over the bars, a bar, between panels
+TOP, HEAD, STEP, FOOT, GAP = 54, 26, 27, 44, 22  # pixels: heading, over the bars, a bar, under them, between panels
 
 
-def ladder(table, layer=None, batch=None, device=None, date=None, library=None, published=None, highlight=None,
-           title=None, path=None):  # fmt: skip
+def ladder(table, layer=None, batch=None, device=None, date=None, library=None, highlight=None, title=None, path=None):
     """Time over floor, a row a rung: how far each kernel is from what the machine can do.
 
     Parameters
@@ -29,9 +28,6 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
     library : DataFrame, optional
         The library's times on the same device, as `labkit.library` gives them: drawn below the rungs, each with a
         dashed line up through them.
-    published : DataFrame, optional
-        Published figures of the same steps: ``label``, ``x_floor`` (over the floor of *their* GPU) and, for
-        several panels, ``layer``: a ring in the rung's row.
     highlight : str, optional
         Label of the rung in question; by default the last one.
     title : str, optional
@@ -54,17 +50,14 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
     layers = list(dict.fromkeys(rows["layer"])) if "layer" in rows else [layer_name(layer) or ""]
     if library is not None:
         library = _library(library, batch, data.device)
-    if published is not None:
-        need(published, ["label", "x_floor"], who)
     rungs = list(dict.fromkeys(rows["label"]))
     others = [] if library is None else [name for name in dict.fromkeys(library["label"]) if name not in rungs]
     highlight = rungs[-1] if highlight is None else highlight
-    panels = [_Panel(each, rows, library, published) for each in layers]
+    panels = [_Panel(each, rows, library) for each in layers]
 
     across = min(2, len(panels))
     head = HEAD + (24 if len(panels) > 1 else 0)
-    foot = 62 if any(panel.rings for panel in panels) else 44
-    panel_height = head + STEP * len(rungs + others) + foot
+    panel_height = head + STEP * len(rungs + others) + FOOT
     with canvas(TOP + math.ceil(len(panels) / across) * panel_height, path=path) as page:
         where = layers[0] if len(layers) == 1 else ""
         subtitle = data.subtitle(where, f"batch {batch:,}" if batch else "")
@@ -76,8 +69,8 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
             x, y = left + i % across * (width + GAP), TOP + i // across * panel_height
             if len(panels) > 1:
                 page.text(x, y + 24, panel.layer, weight="bold")
-            frame = page.axes(x, y + head, x + width, y + panel_height - foot)
-            panel.draw(page, frame, rungs, others, highlight, width, limits, named=i % across == 0)
+            frame = page.axes(x, y + head, x + width, y + panel_height - FOOT)
+            panel.draw(frame, rungs, others, highlight, width, limits, named=i % across == 0)
         about = ["Bar chart, op time over floor, log scale.", subtitle.replace("   ·   ", ", ") + ".", data.note]
         page.alt = " ".join(filter(None, [*about, *(panel.words() for panel in panels)]))
         page.plain = "Figure: the ladder, op time over floor for each rung"
@@ -86,7 +79,7 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
 class _Panel:
     """One layer's part of the ladder: milliseconds and times over the floor for each label."""
 
-    def __init__(self, layer, rows, library, published):
+    def __init__(self, layer, rows, library):
         self.layer, self.ms, self.over, self.precision, floors = layer, {}, {}, {}, []
         for row in [*_of(layer, rows), *_of(layer, library)]:
             label = row["label"]
@@ -98,9 +91,6 @@ class _Panel:
         # Half precision has a floor of its own; where several meet, the smaller is that of FP16.
         low, high = min(floors), max(floors)
         self.floor = f"floor {ms(high)}" + ("" if high < 1.01 * low else f", in FP16 {ms(low)}")
-        self.rings = {}
-        for row in _of(layer, published):
-            self.rings.setdefault(row["label"], []).append(float(row["x_floor"]))
 
     def value(self, label):
         half = "  FP16" if self.precision[label] == "float16" else ""
@@ -109,10 +99,9 @@ class _Panel:
     def words(self):
         """The panel as a sentence."""
         rows = ", ".join(f"{label} {ms(self.ms[label])} ({times(self.over[label])})" for label in self.ms)
-        rings = "".join(f", published {label} {times(ring)}" for label in self.rings for ring in self.rings[label])
-        return f"{self.layer + ': ' if self.layer else ''}{rows}{rings}; {self.floor}."
+        return f"{self.layer + ': ' if self.layer else ''}{rows}; {self.floor}."
 
-    def draw(self, page, ax, rungs, others, highlight, width, limits, named):
+    def draw(self, ax, rungs, others, highlight, width, limits, named):
         labels = rungs + others
         _scale(ax, limits, width)
         ax.set_ylim(len(labels) - 0.5, -0.5)
@@ -122,7 +111,6 @@ class _Panel:
         ax.tick_params(pad=6)
         ax.spines[:].set_visible(False)
         ax.grid(axis="x")
-        low, right = ax.get_xlim()
         clear = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5}
         beside = {"textcoords": "offset points", "va": "center", "zorder": 5, "bbox": clear}
         for y, label in enumerate(labels):
@@ -135,27 +123,16 @@ class _Panel:
             ax.barh(y, over - 1, left=1, height=0.62, color=color)
             if label in others:
                 ax.plot([over, over], [-0.5, y - 0.31], color=MUTED, lw=1.2, ls=(0, (4, 3)), zorder=2.5)
-            # The value follows its bar, unless a published ring is in the way.
-            rings = self.rings.get(label, ())
-            reach = (right / low) ** ((page.text_width(self.value(label), weight=weight) + 12) / width)
-            end = max([1, over, *(ring for ring in rings if over / 1.1 < ring < over * reach)])
-            apart = (9 if end in rings else 6, -0.5)
-            ax.annotate(self.value(label), (end, y), apart, weight=weight, color=ink, **beside)
-            for ring in rings:
-                ax.plot(ring, y, "o", ms=6.5, mfc=PAPER, mec=ORANGE, mew=1.8, zorder=6, clip_on=False)
+            ax.annotate(self.value(label), (max(1, over), y), (6, -0.5), weight=weight, color=ink, **beside)
         ax.axvline(1, color=GREEN, lw=2.2, clip_on=False, zorder=4)
-        above = {"xycoords": "axes fraction", "textcoords": "offset points", "size": SMALL}
-        ax.annotate(self.floor, (0, 1), (-1, 5), color=GREEN, weight="bold", **above)
-        if self.rings:
-            note = "○ as published, over the floor of its own GPU"
-            ax.annotate(note, (0.5, 0), (0, -42), color=AMBER, ha="center", **above)
+        ax.annotate(self.floor, (0, 1), (-1, 5), xycoords="axes fraction", textcoords="offset points", size=SMALL,
+                    color=GREEN, weight="bold")  # fmt: skip
 
 
 def _limits(page, panels, width):
     """One axis for all panels: from the floor (or below, if a time is) to where every bar's value still has room."""
     room = max(page.text_width(panel.value(label), weight="bold") for panel in panels for label in panel.ms) + 12
     seen = [over for panel in panels for over in panel.over.values()]
-    seen += [ring for panel in panels for rings in panel.rings.values() for ring in rings]
     low, reach = min(1.0, min(seen) / 1.1), max([*seen, 2.0]) * 1.02
     return low, reach, low * (reach / low) ** (width / max(width - room, width / 3))
 
