@@ -614,15 +614,13 @@ class Plan:
 
 
 # ------------------------------------------------------------------------------------------ what a page shows
-def diff(a: int | Variant, b: int | Variant, context: int = 2):
+def diff(a: int | Variant, b: int | Variant):
     """What changed from one rung's kernel to another's, their opening comments left out.
 
     Parameters
     ----------
     a, b : int or Variant
         Rung numbers, or variants (a reader's own kernel, say).
-    context : int
-        Unchanged lines around a change.
 
     Returns
     -------
@@ -632,7 +630,7 @@ def diff(a: int | Variant, b: int | Variant, context: int = 2):
     from labkit.listing import Diff
 
     sides = [each if isinstance(each, Variant) else variant(each) for each in (a, b)]
-    return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)), context=context)
+    return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)))
 
 
 def show(which: int | Variant | Callable):

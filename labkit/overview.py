@@ -115,11 +115,11 @@ def html(results: Recorded) -> str:
     return table(shown, caption(results), {name: name for name in shown})._repr_html_()
 
 
-def chart(results: Recorded, path=None, title: str | None = None) -> None:
+def chart(results: Recorded, path=None) -> None:
     """The chart: `labkit.draw.ladder` of every layer, with the library below."""
     from labkit.draw import ladder
 
     every = rows(results)
-    title = title or "The ladder: how far each step is from what the machine can do"
+    title = "The ladder: how far each step is from what the machine can do"
     own, best = every[every["rung"].notna()], every[every["rung"].isna()]
     ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)

@@ -446,6 +446,6 @@ def as_variants(variants) -> list:
     return [variant(each) if isinstance(each, int) else each for each in several]
 
 
-def last_lines(text: str, count: int = 12) -> str:
+def last_lines(text: str) -> str:
     """The end of what a program printed."""
-    return "\n".join(text.strip().splitlines()[-count:])
+    return "\n".join(text.strip().splitlines()[-12:])
