@@ -215,6 +215,13 @@ def _wait(call, function, *arguments):
     check(status, call)
 
 
+def _is_done(call, status):
+    """What a query's status says."""
+    if status != NOT_READY:
+        check(status, call)
+    return status != NOT_READY
+
+
 def _settle():
     """Wait for the device in a destructor, from which nothing can be raised: what comes up is raised elsewhere."""
     try:
@@ -390,11 +397,7 @@ def stream_synchronize(handle):
 
 def stream_query(handle):
     """True if nothing is outstanding on the stream."""
-    status = _library.lk_stream_query(handle)
-    if status == NOT_READY:
-        return False
-    check(status, "cuStreamQuery")
-    return True
+    return _is_done("cuStreamQuery", _library.lk_stream_query(handle))
 
 
 def stream_wait_event(handle, event):
@@ -427,11 +430,7 @@ def event_synchronize(handle):
 
 def event_query(handle):
     """True if the event has come."""
-    status = _library.lk_event_query(handle)
-    if status == NOT_READY:
-        return False
-    check(status, "cuEventQuery")
-    return True
+    return _is_done("cuEventQuery", _library.lk_event_query(handle))
 
 
 def event_elapsed_ms(start, end):
