@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -358,6 +359,13 @@ def test_the_default_sizes_are_the_best_on_record(layer):
     assert None not in [value for name, value in best.options.items() if name not in ("step", "unroll")]
     assert variant(9).defines(layer) == best.defines(layer)
     assert variant(9).launches(layer, 5) == best.launches(layer, 5)
+
+
+def test_the_sizes_on_record_need_no_ladder():
+    """The ladder asks for them: they may not ask the ladder."""
+    code = "import sys, labkit.sweeps; print(*(name for name in sys.modules if name.startswith('labkit.')))"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "labkit.sweeps" in loaded and not {"labkit.rungs", "labkit.ladder", "labkit.sweeping"} & {*loaded}
 
 
 def test_sizes_of_a_layer_that_was_not_swept():
