@@ -17,8 +17,8 @@ from tqdm import tqdm
 from labkit.checker import CheckFailed, compare, poison, require_verified, tolerance
 from labkit.devices import Device, device
 from labkit.errors import LabError
+from labkit.ladder import as_variants
 from labkit.layers import Layer
-from labkit.profiling import as_variants
 from labkit.reference import conv_float64, error_scale
 
 if TYPE_CHECKING:

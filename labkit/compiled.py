@@ -19,8 +19,7 @@ from labkit import nsight
 from labkit.cpu.toolchain import demangled
 from labkit.errors import LabError
 from labkit.events import occupancy
-from labkit.ladder import NVCC_OPTIONS
-from labkit.profiling import as_variants
+from labkit.ladder import NVCC_OPTIONS, as_variants
 
 # A multiprocessor's limits, from the CUDA programming guide's table of compute capabilities.
 LIMITS = {

@@ -20,7 +20,7 @@ import json
 import os
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -300,6 +300,14 @@ def variant(number: int, source: str | Path | None = None, **options) -> Variant
         return Variant(chosen, values, file.read_text(), file, own=False)
     path = _as_path(source)
     return Variant(chosen, values, path.read_text() if path else str(source), path, own=True)
+
+
+def as_variants(several) -> list[Variant]:
+    """Variants, from one or several, given as themselves or as rung numbers."""
+    several = list(several) if isinstance(several, Iterable) else [several]
+    if not several:
+        raise LabError("no variant was given")
+    return [variant(each) if isinstance(each, int) else each for each in several]
 
 
 def variants(number: int) -> list[Variant]:

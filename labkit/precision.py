@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from labkit.checker import draw_reals, tolerance
+from labkit.ladder import as_variants
 from labkit.layers import Layer
-from labkit.profiling import as_variants
 from labkit.reference import conv_float64, error_scale
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ import pandas as pd
 
 from labkit import child, nsight, sampling
 from labkit.errors import LabError
+from labkit.ladder import as_variants
 from labkit.layers import Layer
 
 ABANDONED = "CPU engine, counted until it was abandoned"
@@ -434,16 +435,6 @@ def ready(variants, layer, batch: int) -> list:
     for each in chosen:
         each.launches(layer, batch)
     return chosen
-
-
-def as_variants(variants) -> list:
-    """Variants, from one or several, given as themselves or as rung numbers."""
-    from labkit.ladder import variant
-
-    several = list(variants) if isinstance(variants, Iterable) else [variants]
-    if not several:
-        raise LabError("no variant was given")
-    return [variant(each) if isinstance(each, int) else each for each in several]
 
 
 def last_lines(text: str) -> str:
