@@ -75,7 +75,7 @@ def asserts(source):
     """Whether a cell checks something: an assert, a claim, or the set-up, which fails without an engine."""
     return any(
         isinstance(node, ast.Assert)
-        or (isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("claim", "setup"))
+        or (isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("claim", "setup"))
         for node in ast.walk(ast.parse(source))
     )
 

@@ -184,8 +184,9 @@ def test_nothing_orders_the_blocks(kernel, findings):
 
 
 def test_both_blocks_are_named(findings):
-    finding, again = of("halo_in_place", findings)
-    assert "blocks (0,0,0), which reads, and (1,0,0), which writes" in finding["message"] == again["message"]
+    (finding,) = of("halo_in_place", findings)
+    assert finding["launches"] == 2
+    assert "blocks (0,0,0), which reads, and (1,0,0), which writes" in finding["message"]
     first = KERNELS["halo_in_place"]
     assert tuple(finding["block"]) == (1, 0, 0) and tuple(finding["thread"]) == (0, 0, 0)
     assert finding["line"] == first + 4 and finding["other"]["line"] == first + 2
@@ -193,8 +194,8 @@ def test_both_blocks_are_named(findings):
 
 
 def test_two_blocks_that_write_the_same_word(findings):
-    finding, _ = of("two_write_one_word", findings)
-    assert finding["count"] == 2  # blocks 1 and 3
+    (finding,) = of("two_write_one_word", findings)
+    assert (finding["count"], finding["launches"]) == (4, 2)  # blocks 1 and 3, twice
     assert "(0,0,0), which writes, and (1,0,0), which writes" in finding["message"]
 
 
