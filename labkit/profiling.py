@@ -208,7 +208,7 @@ _TRAFFIC = {
 
 
 def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout: float | None = 600,
-            sample: bool = True, nvcc: bool = True) -> Profile:  # fmt: skip
+            sample: bool = True, nvcc: bool = False) -> Profile:  # fmt: skip
     """Count what variants ask of the memory, on one layer, in a process of their own.
 
     Parameters
@@ -226,7 +226,7 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
         False: the CPU engine counts every image.
     nvcc : bool
         Beside the CPU engine's counts registers, spills and occupancy, where there is an nvcc, which takes a second or
-        so a kernel. False: without.
+        so a kernel; `labkit.resources` has them, too.
 
     Raises
     ------

@@ -61,7 +61,7 @@ def command(program, labkit_command):
 
 @pytest.fixture(scope="module")
 def first_rungs():
-    return labkit.profile([1, 2, 3, 4], labkit.LENET86[0], batch=2, engine="cpu", nvcc=False)
+    return labkit.profile([1, 2, 3, 4], labkit.LENET86[0], batch=2, engine="cpu")
 
 
 @pytest.mark.parametrize("rung", [1, 2, 3, 4])
@@ -224,7 +224,7 @@ def test_local_requests_are_those_that_can_be_seen(program):
 def test_a_choice_between_an_address_and_a_variable_is_no_local_request():
     """Also where no lane of a copy of an unrolled loop chooses the address: nvcc makes stacks of 0 bytes of them."""
     variants = [labkit.variant(7), labkit.variant(8, step="plain")]
-    found = labkit.profile(variants, labkit.LENET86[0], engine="cpu", nvcc=False)
+    found = labkit.profile(variants, labkit.LENET86[0], engine="cpu")
     assert found.table["lab__local_requests_address_taken.sum"].isna().all()
     assert not (found.sites["space"] == "local").any()
 
@@ -289,7 +289,7 @@ def test_registers_can_be_left_out(program, fake_nvcc):
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_a_profile_and_the_resources_agree():
     variants = [labkit.variant(4), labkit.variant(8)]  # extern shared memory, and WMMA
-    found = labkit.profile(variants, labkit.LENET86[0], engine="cpu").table
+    found = labkit.profile(variants, labkit.LENET86[0], engine="cpu", nvcc=True).table
     expected = labkit.resources(variants, labkit.LENET86[0])
     assert found["launch__registers_per_thread"].tolist() == expected["registers"].tolist()
     assert (found["sm__maximum_warps_per_active_cycle_pct"] / 100).tolist() == expected["occupancy"].tolist()

@@ -21,7 +21,7 @@ KEYS = ["launch", "file", "line", "space", "op", "size"]
 
 @pytest.fixture(scope="module")
 def both():
-    return [labkit.profile(VARIANTS, ODD, BATCH, engine="cpu", sample=sample, nvcc=False) for sample in (True, False)]
+    return [labkit.profile(VARIANTS, ODD, BATCH, engine="cpu", sample=sample) for sample in (True, False)]
 
 
 @pytest.mark.parametrize("number", range(len(VARIANTS)), ids=[each.label for each in VARIANTS])
@@ -71,7 +71,7 @@ def test_a_kernel_that_tells_images_apart_is_counted_on_all(change, monkeypatch)
 def test_a_readers_own_kernel_is_counted_on_all():
     own = labkit.variant(1, source=labkit.variant(1).source)
     assert sampling.parts(own, ODD, 1000, 1 << 30) is None
-    table = labkit.profile(own, ODD, 17, engine="cpu", nvcc=False).table
+    table = labkit.profile(own, ODD, 17, engine="cpu").table
     assert table["source"].tolist() == [COUNTED] and (table["blocks"] == table["blocks_counted"]).all()
 
 
