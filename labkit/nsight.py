@@ -84,7 +84,7 @@ def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METR
     if ncu is None:
         raise LabError("Nsight Compute's ncu is not on this machine (it comes with the CUDA toolkit)")
     return [ncu, "--clock-control", "none", "--target-processes", "all", "--csv", "--page", "raw", "--print-units",
-            "base", "--metrics", ",".join(dict.fromkeys(metrics)), "--log-file", str(log), *program]  # fmt: skip
+            "base", "--metrics", ",".join(metrics), "--log-file", str(log), *program]  # fmt: skip
 
 
 def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:

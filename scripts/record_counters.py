@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Record Nsight Compute's counters of the ladder's kernels on the GPU at hand, for data/counters/.
 
-    python scripts/record_counters.py            all rungs, 1000 images of lenet86; 03 and 04 also of lenet72
+    python scripts/record_counters.py            all rungs, 1000 images of lenet86; 03 and 04 also of lenet72,
+                                                 09 with all that the sweep tried of its unrolling on both layers 2
     python scripts/record_counters.py --rungs 1
 
 Needs `ncu` on the path and the permission to read counters. Clocks are left alone.
@@ -10,12 +11,15 @@ Needs `ncu` on the path and the permission to read counters. Clocks are left alo
 import argparse
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np
 import pandas as pd
+from record_sweep import unroll
 
 import labkit
 from labkit import child, nsight
@@ -39,9 +43,12 @@ METRICS = (
     "sm__mio_inst_issued.sum",  # to the memory pipe of a multiprocessor, which takes one a cycle
     "sm__cycles_elapsed.max",
     "smsp__inst_executed_op_ldc.sum",
-    "idc__requests.sum",  # of the constant cache: one for each word that a warp asks for
     "idc__requests_lookup_miss.sum",
     "idc__request_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "sm__icc_requests.sum",  # of a multiprocessor's instruction cache
+    "sm__icc_requests_lookup_miss.sum",
+    "gcc__cache_requests_type_instruction.sum",  # of the next one, which several multiprocessors share
+    "gcc__cache_requests_type_instruction_lookup_miss.sum",
     "smsp__thread_inst_executed.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
     *(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum" for kind in ("integer", "ffma", "control", "memory")),
@@ -54,11 +61,25 @@ def cases(numbers) -> list[tuple]:
     """The variants of rungs and the layers, in the order of `launch`; a library's kernels are its own affair."""
     layers = {number: (*labkit.LENET86, *(labkit.LENET72 if number in BOTH else ())) for number in numbers}
     every = [variant for number in numbers for variant in labkit.variants(number) if not variant.library]
-    return [(variant, layer) for variant in every for layer in layers[variant.rung.number]]
+    found = [(variant, layer) for variant in every for layer in layers[variant.rung.number]]
+    return found + (unrolled() if 9 in numbers else [])
+
+
+def unrolled() -> list[tuple]:
+    """What the sweep on this device, if there was one, tried of 09's unrolling on the second layers."""
+    try:
+        swept = labkit.recorded_sweep(labkit.device().name)
+    except LabError:
+        return []
+    return [(variant, layer) for layer in (labkit.LENET86[1], labkit.LENET72[1])
+            for variant in unroll(layer, swept[swept["layer"] == layer.name])]  # fmt: skip
 
 
 def launch(numbers) -> None:
     """What ncu watches: the kernels of each case, once. ncu itself flushes the caches and repeats them."""
+    labkit.device()  # known from here on: the threads that compile have no context
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda case: case[0].precompile(case[1]), cases(numbers)))
     rng = np.random.default_rng(0)
     inputs = {layer: (rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
               for layer in (*labkit.LENET86, *labkit.LENET72)}  # fmt: skip
