@@ -45,8 +45,11 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
         __syncthreads();                                    // the masks are complete
         for (int c = 0; c < CHANNELS && c0 + c < C; ++c, x += H * W) {
             __syncthreads();                                // nobody reads the channel before
-            for (int i = threadIdx.y * THREADS + threadIdx.x; i < DEEP * W; i += THREADS * GROUPS)
-                tile[i] = x[i];
+            for (int j = 0; j < DEEP * W; j += THREADS * GROUPS) {    // all threads make all rounds
+                const int i = j + threadIdx.y * THREADS + threadIdx.x;
+                if (i < DEEP * W)
+                    tile[i] = x[i];
+            }
             __syncthreads();                                // the channel is complete
             #pragma unroll Q
             for (int q = 0; q < K && first < Ho; ++q) {
