@@ -28,6 +28,7 @@ from labkit.paths import data_dir
 from labkit.results import record_evidence
 
 BATCH = 1000
+STALLED = tuple(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in nsight.STALLS)
 METRICS = (
     *nsight.COUNTED.values(),
     *nsight.MEASURED.values(),
@@ -45,45 +46,54 @@ METRICS = (
     "smsp__inst_executed_op_ldc.sum",
     "idc__requests_lookup_miss.sum",
     "idc__request_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "smsp__thread_inst_executed.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
+    *(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum" for kind in ("integer", "ffma", "control", "memory")),
+    *STALLED,
+)
+FETCHING = (  # how instructions come to the multiprocessors
     "sm__icc_requests.sum",  # of a multiprocessor's instruction cache
     "sm__icc_requests_lookup_miss.sum",
     "gcc__cache_requests_type_instruction.sum",  # of the next one, which several multiprocessors share
     "gcc__cache_requests_type_instruction_lookup_miss.sum",
-    "smsp__thread_inst_executed.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
-    *(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum" for kind in ("integer", "ffma", "control", "memory")),
-    *(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in nsight.STALLS),
+    "smsp__inst_executed.sum",
+    "sm__cycles_elapsed.max",
+    *STALLED,
 )
 BOTH = (3, 4)  # what tiling gains turns round from one network to the other: these rungs are watched on both
 
 
-def cases(numbers) -> list[tuple]:
-    """The variants of rungs and the layers, in the order of `launch`; a library's kernels are its own affair."""
+def kernels(numbers) -> list[tuple]:
+    """The variants of rungs, each with a layer; a library's kernels are its own affair."""
     layers = {number: (*labkit.LENET86, *(labkit.LENET72 if number in BOTH else ())) for number in numbers}
     every = [variant for number in numbers for variant in labkit.variants(number) if not variant.library]
-    found = [(variant, layer) for variant in every for layer in layers[variant.rung.number]]
-    return found + (unrolled() if 9 in numbers else [])
+    return [(variant, layer) for variant in every for layer in layers[variant.rung.number]]
 
 
-def unrolled() -> list[tuple]:
+def unrolled(numbers) -> list[tuple]:
     """What the sweep on this device, if there was one, tried of 09's unrolling on the second layers."""
     try:
-        swept = labkit.recorded_sweep(labkit.device().name)
+        swept = labkit.recorded_sweep(labkit.device().name) if 9 in numbers else None
     except LabError:
-        return []
-    return [(variant, layer) for layer in (labkit.LENET86[1], labkit.LENET72[1])
-            for variant in unroll(layer, swept[swept["layer"] == layer.name])]  # fmt: skip
+        swept = None
+    return [] if swept is None else [
+        (variant, layer) for layer in (labkit.LENET86[1], labkit.LENET72[1])
+        for variant in unroll(layer, swept[swept["layer"] == layer.name])
+    ]  # fmt: skip
 
 
-def launch(numbers) -> None:
+PARTS = {"kernels": (kernels, METRICS), "unrolled": (unrolled, FETCHING)}
+
+
+def launch(cases) -> None:
     """What ncu watches: the kernels of each case, once. ncu itself flushes the caches and repeats them."""
     labkit.device()  # known from here on: the threads that compile have no context
     with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda case: case[0].precompile(case[1]), cases(numbers)))
+        list(pool.map(lambda case: case[0].precompile(case[1]), cases))
     rng = np.random.default_rng(0)
     inputs = {layer: (rng.random(layer.x_shape(BATCH), np.float32), rng.random(layer.k_shape, np.float32))
               for layer in (*labkit.LENET86, *labkit.LENET72)}  # fmt: skip
-    for variant, layer in cases(numbers):
+    for variant, layer in cases:
         with variant.plan(layer, BATCH) as plan:
             plan.load(*inputs[layer])
             plan.run()
@@ -103,25 +113,28 @@ def measured(program, metrics) -> list[dict]:
 
 def profile(numbers) -> pd.DataFrame:
     """A row a variant, layer and kernel."""
-    program = [sys.executable, __file__, "--launch", "--rungs", *map(str, numbers)]
-    launches, rows = iter(measured(program, METRICS)), []
-    for variant, layer in cases(numbers):
-        with variant.plan(layer, BATCH) as plan:
-            images, count = plan.images, len(plan.launches)  # 05 computes in chunks: its scratch buffer is bounded
-        for row in [next(launches) for _ in range(count)][: len(variant.kernels)]:
-            rows.append({"rung": variant.rung.number, "label": variant.label, "layer": layer.name, "batch": images,
-                         "kernel": row["kernel"],
-                         **{metric: row[metric] for metric in METRICS if metric in row}})  # fmt: skip
+    rows = []
+    for part, (select, metrics) in PARTS.items():
+        cases = select(numbers)
+        program = [sys.executable, __file__, "--launch", part, "--rungs", *map(str, numbers)]
+        launches = iter(measured(program, metrics) if cases else ())
+        for variant, layer in cases:
+            with variant.plan(layer, BATCH) as plan:
+                images, count = plan.images, len(plan.launches)  # 05 computes in chunks: its scratch buffer is bounded
+            for row in [next(launches) for _ in range(count)][: len(variant.kernels)]:
+                rows.append({"rung": variant.rung.number, "label": variant.label, "layer": layer.name, "batch": images,
+                             "kernel": row["kernel"],
+                             **{metric: row[metric] for metric in metrics if metric in row}})  # fmt: skip
     return pd.DataFrame(rows)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--rungs", type=int, nargs="+", default=[each.number for each in labkit.LADDER])
-    parser.add_argument("--launch", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--launch", choices=PARTS, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.launch:
-        launch(chosen.rungs)
+        launch(PARTS[chosen.launch][0](chosen.rungs))
         return 0
     if labkit.device().engine != "gpu":
         raise SystemExit("counters are recorded on a GPU; this machine's engine is the CPU's")

@@ -69,15 +69,6 @@ def test_passes_that_no_address_needs_are_taken_off_wavefronts_and_conflicts():
     assert "| loads |" not in text
 
 
-def test_passes_of_a_launch_that_was_not_counted_by_instruction_have_to_be_among_its_conflicts():
-    ours = {"shared_store_wavefronts": 1000, "shared_store_conflicts": 0}
-    rows = explained(ours, {"shared_store_wavefronts": 1100, "shared_store_conflicts": 100})
-    assert rows["shared_store_wavefronts"].why == rows["shared_store_conflicts"].why != ""
-    for conflicts, more in ((90, {}), (100, {"shared_load_needed": 5})):
-        rows = explained(ours, {"shared_store_wavefronts": 1100, "shared_store_conflicts": conflicts, **more})
-        assert rows["shared_store_wavefronts"].why == rows["shared_store_conflicts"].why == ""
-
-
 def test_predicated_instructions_run_for_warps_without_a_lane():
     predicated = INSTRUCTIONS.assign(predicated=True)
     rows = explained({"shared_store_instructions": 1000}, {"shared_store_instructions": 1500}, predicated)
