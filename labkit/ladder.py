@@ -57,6 +57,12 @@ __all__ = [
 ]  # fmt: skip
 
 
+def digest(source: str) -> str:
+    """Eight hexadecimal digits of a CUDA source, its comments left out."""
+    code = re.sub(r"[ \t]*//.*", "", source)
+    return hashlib.sha256(code.encode()).hexdigest()[:8]
+
+
 # --------------------------------------------------------------------------------------------------- variants
 @dataclass(frozen=True)
 class Launch:
@@ -148,9 +154,8 @@ class Variant:
 
     @functools.cached_property
     def code(self) -> str:
-        """A digest of the source without its comments: what was measured of another is not this kernel's."""
-        text = re.sub(r"[ \t]*//.*", "", self.source)
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
+        """`digest` of the source: what was measured of another is not this kernel's."""
+        return digest(self.source)
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Variant) and self.identity == other.identity

@@ -60,7 +60,7 @@ class Diff:
         A replaced line counts once.
     """
 
-    def __init__(self, a_label, a_file, a_source, b_label, b_file, b_source, context=2):
+    def __init__(self, a_label, a_file, a_source, b_label, b_file, b_source):
         self.labels = a_label, b_label
         self.files = a_file, b_file
         (skipped_a, a), (skipped_b, b) = without_contract(a_source), without_contract(b_source)
@@ -69,7 +69,7 @@ class Diff:
             max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"
         )
         self.hunks = []
-        for group in matcher.get_grouped_opcodes(context):
+        for group in matcher.get_grouped_opcodes(n=2):
             rows = []
             for tag, i1, i2, j1, j2 in group:
                 old = [Row("-", skipped_a + i + 1, a[i]) for i in range(i1, i2)]

@@ -6,6 +6,7 @@ import pandas as pd
 
 from labkit.ladder import solutions, variants
 from labkit.layers import PRESETS
+from labkit.numerals import ms, times
 from labkit.publications import library
 from labkit.results import Recorded
 from labkit.rungs import LADDER
@@ -44,8 +45,6 @@ def rows(results: Recorded) -> pd.DataFrame:
 
 def cells(results: Recorded) -> pd.DataFrame:
     """The table as it is read: a row a rung or library, a column a layer, "3.71 ms · 8.87×"; indexed by label."""
-    from labkit.draw.words import ms, times
-
     every = rows(results)
     every["cell"] = [f"{ms(row.op_ms)} · {times(row.x_floor)}" for row in every.itertuples()]
     table = every.pivot_table(index="shown", columns="layer", values="cell", aggfunc="first")
@@ -55,8 +54,6 @@ def cells(results: Recorded) -> pd.DataFrame:
 def layer_times(results: Recorded) -> pd.DataFrame:
     """The layer time from host memory back to host memory, before and with streams, as it is read: a column a layer,
     milliseconds and times over the link's floor; indexed by label. The same kernel is inside both."""
-    from labkit.draw.words import ms, times
-
     batch = int(results.table["batch"].max())
     table = {}
     for layer in (layer for name in NETWORKS for layer in PRESETS[name]):

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from labkit.draw.words import three, times
 from labkit.errors import LabError
+from labkit.numerals import three, times
 
 _NOT_GPU = (
     "Times measured on this page are this computer's, <b>not a GPU's</b>. Results, counts and accuracies are "

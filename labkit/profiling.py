@@ -341,15 +341,14 @@ def _decided(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dic
     """What nvcc decides of each launch's kernel, its name and target, and what a note has to say of it."""
     from labkit import compiled
 
-    nothing = [{} for _ in records]
+    rows = [{} for _ in records]
     if not modules or not compiled.available():
-        return nothing, "", ""
+        return rows, "", ""
     launched = {record["module"] for record in records}
     try:
         kernels, refused = compiled.of_modules(each for each in modules if each["module"] in launched)
     except KeyboardInterrupt:
-        return nothing, "", " nvcc was interrupted: there are no registers."
-    rows = nothing
+        return rows, "", " nvcc was interrupted: there are no registers."
     for row, record in zip(rows, records, strict=True):
         facts = kernels.get(record["module"], {}).get(record["kernel"])
         if facts:
@@ -418,7 +417,7 @@ def chosen_engine(engine: str | None) -> str:
         raise LabError(f"engine = {engine!r}: it is cpu or gpu")
     import labkit.cuda
 
-    if engine == "gpu" and (missing := labkit.cuda._why_no_gpu()):
+    if engine == "gpu" and (missing := labkit.cuda.why_no_gpu()):
         raise LabError(f"there is no GPU to use: {missing}. The CPU engine counts and checks without one.")
     return engine or labkit.cuda.engine()
 

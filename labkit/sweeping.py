@@ -32,10 +32,7 @@ from labkit.ladder import Variant, rung, variant
 from labkit.layers import Layer
 from labkit.paths import cache_dir
 from labkit.rungs import short
-from labkit.sweeps import as_table, best_options, with_options
-
-# Page 09 takes `with_options` from here.
-__all__ = ["best", "sweep", "with_options"]
+from labkit.sweeps import as_table, best_options
 
 
 # -------------------------------------------------------------------------------------------------------- sweeping

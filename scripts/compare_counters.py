@@ -14,7 +14,6 @@ why, and by how much.
 
 import argparse
 import functools
-import hashlib
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +30,7 @@ import labkit
 from labkit import compiled, nsight, profiling
 from labkit.errors import LabError
 from labkit.files import write
-from labkit.ladder import solutions
+from labkit.ladder import digest, solutions
 from labkit.paths import cuda_src, data_dir
 from labkit.results import record_evidence
 
@@ -112,15 +111,14 @@ def programs(missing: bool = False) -> list[tuple]:
 
 
 def _digest(what, layer=None, beside: Path | None = None) -> str:
-    """Of the source, without comments, and the compile-time parameters of a variant, and of a file beside it; or of a
-    textbook kernel: counters of another source are not this one's."""
+    """Of a variant's source and compile-time parameters, and of a file beside it; or of a textbook kernel: counters of
+    another source are not this one's."""
     if layer:
         text = f"{what.source}{what.defines(layer)}{beside.read_text() if beside else ''}"
     else:
         parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK_SOURCE.read_text())
         text = "".join(part for part in parts if part.startswith("template") or f" {what}(" in part)
-    code = re.sub(r"[ \t]*//.*", "", text)
-    return hashlib.sha256(code.encode()).hexdigest()[:8]
+    return digest(text)
 
 
 def launch(missing: bool, part: tuple[int, int] = (0, 1)) -> None:

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # works before 
 
 from labkit import overview
 from labkit.draw.style import BLUE, FAINT, GREEN, INK, MUTED, PALE, PAPER, SMALL, TINT, arrow, canvas, rect
-from labkit.draw.words import ms
 from labkit.layers import LENET86
+from labkit.numerals import ms
 from labkit.paths import PACKAGE, cuda_src
 from labkit.results import recorded
 

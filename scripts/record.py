@@ -111,6 +111,9 @@ def main() -> int:
     beside = [each for number in chosen.rungs for each in compared(number)]
     if chosen.missing:
         rungs, beside = missing(rungs), missing(beside)
+        if not (rungs or beside):
+            print("nothing is missing")
+            return 0
     presets = [(layer, 2) for layer in PRESETS]
     every = [*TEST_SHAPES, *presets]  # what stands beside a rung is checked on these by the tests, here on the presets
     cases = [*((each, layer) for each in rungs for layer, _ in every),
@@ -129,13 +132,10 @@ def main() -> int:
         keep = not chosen.dry
         tables = [measure(rungs, batches, chosen.repeat, keep)] if rungs else []
         run_network(rungs, batches, keep)
-        if not (rungs or beside):
-            print("nothing is missing")
-            return 0
         if beside:  # the op time at the largest batch alone: device time is dear
             tables.append(measure(beside, [max(batches)], chosen.repeat or 5, keep, layer_time=False))
-        table = pd.concat(tables, ignore_index=True)
-        print(f"{time.perf_counter() - start:.1f} s in all\n\n{summary(table)}")
+        if tables:
+            print(f"{time.perf_counter() - start:.1f} s in all\n\n{summary(pd.concat(tables, ignore_index=True))}")
     if failed:
         print("\nFAILED: " + ", ".join(failed))
     return bool(failed)

@@ -15,8 +15,8 @@ from matplotlib.text import Text
 from PIL import Image
 
 import labkit.draw as draw
-from labkit import overview
-from labkit.draw import style, words
+from labkit import numerals, overview
+from labkit.draw import style
 from labkit.errors import LabError
 from labkit.layers import LENET28, LENET72, LENET86, PRESETS, Layer
 from labkit.paths import PACKAGE, cuda_src
@@ -291,9 +291,9 @@ def test_ladder_says_the_times_it_was_given(said):
     table = rungs(5)
     page = said(draw.ladder, table, date="2026-01-01")
     for row in table.itertuples():
-        assert f"{words.ms(row.op_ms)}  {words.times(row.x_floor)}" in page.words
+        assert f"{numerals.ms(row.op_ms)}  {numerals.times(row.x_floor)}" in page.words
         assert row.label in page.words
-        assert f"{row.label} {words.ms(row.op_ms)}" in page.alt
+        assert f"{row.label} {numerals.ms(row.op_ms)}" in page.alt
     assert "floor 1.21 ms" in page.words
     assert all(part in page.subtitle for part in ("lenet86 layer 2", "batch 10,000", "NVIDIA H200", "2026-01-01"))
     bars = [bar.get_width() + 1 for bar in page.fig.axes[0].patches]
@@ -325,7 +325,7 @@ def test_ladder_refuses_the_library_of_another_device(said):
 def test_half_precision_is_marked_and_has_the_librarys_own_row(said):
     table = rungs(2).assign(dtype=["float32", "float16"], x_floor=[5.0, 40.0])
     page = said(draw.ladder, table, library=library("lenet86", 10000, "float16"))
-    assert f"{words.ms(table['op_ms'].iloc[1])}  40.0×  FP16" in page.words
+    assert f"{numerals.ms(table['op_ms'].iloc[1])}  40.0×  FP16" in page.words
     over = 1.0161 / LENET86[1].floor_ms(10000, "float16", "H200")
     assert any(text.endswith(f"{over:.2f}×  FP16") for text in page.words)
 
@@ -531,12 +531,12 @@ def test_the_readmes_code_is_the_kernels():
     (4.966, "4.97 ms"),
     (18.94, "18.9 ms"), (177.4, "177 ms"), (5060, "5,060 ms"), (25142.6, "25.1 s"), (1.2e6, "1,200 s")])  # fmt: skip
 def test_milliseconds(value, text):
-    assert words.ms(value) == text
+    assert numerals.ms(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(1, "1.00×"), (15.62, "15.6×"), (0.131, "0.131×"), (1234, "1,234×")])
 def test_times(value, text):
-    assert words.times(value) == text
+    assert numerals.times(value) == text
 
 
 # ------------------------------------------------------------------------------------------------------- colours

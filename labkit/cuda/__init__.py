@@ -21,10 +21,10 @@ import sys
 
 from labkit.errors import LabError
 
-__all__ = ["engine", "ensure_context"]
+__all__ = ["engine", "ensure_context", "why_no_gpu"]
 
 
-def _why_no_gpu():
+def why_no_gpu():
     """None if PyCUDA imports and a device answers, else a sentence that says what is missing and what to do."""
     try:
         driver = importlib.import_module("pycuda.driver")
@@ -54,7 +54,7 @@ def _choose():
         )
     if wanted == "cpu":
         return "cpu"
-    missing = _why_no_gpu()
+    missing = why_no_gpu()
     if missing and wanted == "gpu":
         raise LabError(
             f"LABKIT_ENGINE=gpu, but there is no GPU to use: {missing}. "

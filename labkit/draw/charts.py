@@ -17,8 +17,9 @@ from labkit.draw.style import (
     canvas,
     percent,
 )
-from labkit.draw.words import Measured, ms, need
+from labkit.draw.words import Measured, need
 from labkit.errors import LabError
+from labkit.numerals import ms
 
 _LONGEST = 34  # letters of a kernel's name; a template's is cut in the middle
 _LETTER = 6.95  # pixels that one takes in the monospaced face

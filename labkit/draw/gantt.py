@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from labkit.draw.style import AMBER, BLUE, CYCLE, HAIR, INK, MUTED, ORANGE, PAPER, SKY, SMALL, canvas, percent
-from labkit.draw.words import ms, need
+from labkit.draw.words import need
 from labkit.errors import LabError
+from labkit.numerals import ms
 
 COLORS = {"copy in": SKY, "kernel": ORANGE, "copy out": BLUE}
 NAMES = {"copy in": "copies in", "kernel": "kernels", "copy out": "copies out"}

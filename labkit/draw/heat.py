@@ -3,8 +3,8 @@
 import math
 
 from labkit.draw.style import BLUE, FAINT, HAIR, INK, MUTED, ORANGE, PAPER, SMALL, canvas, rect
-from labkit.draw.words import three
 from labkit.errors import LabError
+from labkit.numerals import three
 
 _STEP = 26  # height of a row of cells
 _FADE = math.log(4)  # four times the best is as pale as it gets

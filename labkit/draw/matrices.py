@@ -22,8 +22,9 @@ from labkit.draw.style import (
     percent,
     rect,
 )
-from labkit.draw.words import Measured, ms
+from labkit.draw.words import Measured
 from labkit.errors import LabError
+from labkit.numerals import ms
 
 
 def im2col(H=5, W=5, K=3, window=(1, 1), element=(2, 2), title=None, path=None):

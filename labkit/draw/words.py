@@ -1,6 +1,4 @@
-"""What the charts share: reading tables of measurements, and saying numbers in few digits."""
-
-import math
+"""What the charts share: reading tables of measurements."""
 
 from labkit.errors import LabError
 
@@ -78,27 +76,3 @@ def need(table, columns, who):
 def layer_name(layer):
     """A layer's name, of a `Layer` or of its name; likewise of a device."""
     return getattr(layer, "name", layer)
-
-
-def ms(value):
-    """Milliseconds in three digits, in the unit that suits."""
-    if value >= 9995:
-        return f"{three(value / 1000)} s"
-    if value >= 0.0995:
-        return f"{three(value)} ms"
-    return f"{three(value * 1000)} µs"
-
-
-def times(value):
-    """A factor in three digits: "15.6×"."""
-    return f"{three(value)}×"
-
-
-def three(value):
-    """A number in three digits, or as an integer: "80.0", "1,234"."""
-    if value == 0:
-        return "0"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    if abs(round(value, digits)) >= 10 ** (3 - digits):  # 9.995 is 10.0
-        digits -= 1
-    return f"{value:,.{max(0, digits)}f}"

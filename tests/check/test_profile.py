@@ -313,7 +313,7 @@ def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsy
         (tmp_path / "ncu").write_text(ncu)
         (tmp_path / "ncu").chmod(0o755)
     monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu") if ncu else None)
-    monkeypatch.setattr(labkit.cuda, "_why_no_gpu", lambda: None)
+    monkeypatch.setattr(labkit.cuda, "why_no_gpu", lambda: None)
     row = ('{"kernel": "conv", "grid": [2, 1, 1], "block": [64, 1, 1], "time_ns": 1500, "registers": 30, '
            '"shared_bytes": 0, "local_bytes": 0, "occupancy_pct": 100.0}')  # fmt: skip
     fake = tmp_path / "python"  # in the place of `python -m labkit.events FILE SCRIPT`
@@ -332,7 +332,7 @@ def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsy
 
 
 def test_a_gpu_that_is_not_there_is_told_before_anything_runs(monkeypatch, program):
-    monkeypatch.setattr(labkit.cuda, "_why_no_gpu", lambda: "PyCUDA is not installed: pip install pycuda")
+    monkeypatch.setattr(labkit.cuda, "why_no_gpu", lambda: "PyCUDA is not installed: pip install pycuda")
     with pytest.raises(LabError, match="no GPU to use: PyCUDA is not installed"):
         profiling.profile_script(program("launch()"), engine="gpu")
 
@@ -342,7 +342,7 @@ def test_what_was_stopped_on_a_gpu_is_not_run_again(monkeypatch, tmp_path):
     (tmp_path / "ncu").write_text(FORBIDDEN.replace("exit 1", "echo once; sleep 600"))
     (tmp_path / "ncu").chmod(0o755)
     monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu"))
-    monkeypatch.setattr(labkit.cuda, "_why_no_gpu", lambda: None)
+    monkeypatch.setattr(labkit.cuda, "why_no_gpu", lambda: None)
     found = profiling.watch(["/bin/echo", "again"], engine="gpu", timeout=2, capture=True)
     assert found.ended.stopped and found.ended.output == "once\n"
     assert "administrators only" in found.note and found.table.empty

@@ -143,7 +143,7 @@ def test_on_a_gpu_a_program_without_a_launch_is_told(launches, monkeypatch, tmp_
     (tmp_path / "sanitizer").chmod(0o755)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "sanitizer"))
-    monkeypatch.setattr(labkit.cuda, "_why_no_gpu", lambda: None)
+    monkeypatch.setattr(labkit.cuda, "why_no_gpu", lambda: None)
     found = labkit.sanitizing.sanitize_script(str(tmp_path / "program.py"), tool="memcheck", engine="gpu", capture=True)
     assert found.ended.status == 0 and found.ended.output.count("launched") == launches
     assert ("the program itself launched no kernel" in repr(found)) == (launches == 0)
