@@ -6,6 +6,8 @@ on the text, without moving a line:
 - ``extern __shared__ T name[];`` becomes a pointer to the block's dynamic shared memory;
 - after the body of a ``__global__`` function ``LABKIT_KERNEL(name)`` registers it with the runtime, so that it can be
   found by name and its parameters are known;
+- inline PTX becomes calls of functions that do the same (``include/labkit/ptx.h``), or a ``static_assert`` that says
+  what the engine cannot do;
 - includes that the caller resolves (the user's own headers) point to their rewritten copies.
 
 ``#pragma unroll`` stays, and host compilers pass over it: g++ fills its vector registers from the loops of a register
@@ -287,16 +289,20 @@ def _closing_parenthesis(code, at):
     return None
 
 
+def _split(text, separator, start, end, opening="([{<", closing=")]}>"):
+    """The spans of text[start:end] between its top-level separators."""
+    spans, depth = [], 0
+    for at in range(start, end):
+        depth += (text[at] in opening) - (text[at] in closing)
+        if text[at] == separator and depth == 0:
+            spans.append((start, at))
+            start = at + 1
+    return [*spans, (start, end)]
+
+
 def _split_parameters(text):
     """Split a parameter list at its top-level commas."""
-    parts, depth, start = [], 0, 0
-    for at, character in enumerate(text):
-        depth += (character in "([{<") - (character in ")]}>")
-        if character == "," and depth == 0:
-            parts.append(text[start:at])
-            start = at + 1
-    parts.append(text[start:])
-    parts = [re.sub(r"\s+", " ", part).strip() for part in parts]
+    parts = [" ".join(text[start:end].split()) for start, end in _split(text, ",", 0, len(text))]
     return () if parts in ([""], ["void"]) else tuple(parts)
 
 
@@ -379,6 +385,121 @@ def _skip_statement_head(code, at):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+# Inline PTX
+
+_ASM = re.compile(r"\b(?:asm|__asm|__asm__)\s*(?:\b(?:volatile|__volatile|__volatile__)\s*)?\(")
+_OPERAND = re.compile(r'\s*"(\s*)"\s*(?=\()')
+_PTX_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t"}
+
+# Instruction -> the function that does it, and its operands: groups of registers, a constraint's letter for each. It
+# writes the first group.
+_PTX = {
+    f"mma.sync.aligned.m16n8k{k}.row.col.{name}.f16.f16.{name}": (
+        f"labkit::ptx::mma<{k}, {type_}>",
+        (sums, "r" * (k // 4), "r" * (k // 8), sums),
+    )
+    for k in (16, 8)
+    for name, type_, sums in (("f32", "float", "ffff"), ("f16", "__half", "rr"))
+}
+
+
+def _literal(text):
+    """What the string literals in `text`, and nothing else, say together."""
+    said = []
+
+    def read(match):
+        lexeme = match.group()
+        if match["raw"]:
+            said.append(lexeme[lexeme.index("(") + 1 : lexeme.rindex(")")])
+        elif match["string"]:
+            said.append(re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), lexeme[1:-1]))
+        elif not match["comment"]:
+            return lexeme
+        return ""
+
+    other = _LEXEME.sub(read, text).strip()
+    if other:
+        raise ValueError(f"the CPU engine reads inline PTX from string literals, and {other} is none: spell it out")
+    return "".join(said)
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """Of an asm statement: its constraint's letter, whether it is an output, and where its expression stands."""
+
+    letter: str
+    output: bool
+    start: int
+    end: int
+
+
+def _operands(scan, code, sections):
+    """The operands of an asm statement, %0 first, from the spans of its outputs and its inputs."""
+    for section, output in zip(sections, (True, False), strict=False):
+        for start, end in _split(code, ",", *section, "([{", ")]}"):
+            if found := _OPERAND.match(code, start, end):
+                yield _Operand(scan.text[slice(*found.span(1))].strip("=+ "), output, found.end(), end)
+            elif code[start:end].strip():
+                raise ValueError(f'an operand of inline PTX is "constraint"(expression), not {scan.text[start:end]}')
+
+
+def _ptx_calls(template, operands):
+    """The calls that do what the PTX says; its operand %0 is the variable p0 there."""
+    calls = ""
+    for statement in _PTX_COMMENT.sub(" ", template).split(";"):
+        instruction, _, registers = " ".join(statement.split()).lstrip("{} ").partition(" ")
+        if not instruction:
+            continue
+        if instruction not in _PTX:
+            raise ValueError(
+                f"the CPU engine does not know the inline PTX {instruction}; it knows {', '.join(_PTX)}. Say it in "
+                "CUDA C++, for this engine alone between #ifdef LABKIT_CPU and #else, or run it on a GPU"
+            )
+        function, letters = _PTX[instruction]
+        groups = [[int(n) for n in re.findall(r"%(\d+)", group)] for group in registers.split("}")[:-1]]
+        spelt = ",".join("{" + ",".join(f"%{n}" for n in group) + "}" for group in groups)
+        of = dict(enumerate(operands))
+        found = tuple("".join(of[n].letter for n in group if n in of) for group in groups)
+        if spelt != registers.replace(" ", "") or found != letters or not all(of[n].output for n in groups[0]):
+            wanted = ", ".join("{" + ", ".join(f'"{letter}"' for letter in group) + "}" for group in letters)
+            raise ValueError(f"{instruction} takes the registers {wanted}, of which the first group are outputs")
+        written, *read = (", ".join(f"labkit::ptx::{of[n].letter}(p{n})" for n in group) for group in groups)
+        calls += f"{function}({', '.join(f'{{{group}}}' for group in read)}).to({written}); "
+    return calls
+
+
+def _asm_edits(scan):
+    """Make each asm statement the call of a lambda whose parameters are its operands, which stay where they are."""
+    places = [(scan.code, match, "\n") for match in _ASM.finditer(scan.code) if scan.scope(match.start()) is None]
+    for directive in scan.directives:
+        if directive.word == "define":
+            code = scan.masked[: directive.end]
+            places += [(code, match, "\\\n") for match in _ASM.finditer(code, directive.start)]
+    for code, match, newline in places:
+        at, end = match.start(), _closing_parenthesis(code, match.end() - 1)
+        if end is None:
+            continue
+        template, *sections = _split(code, ":", match.end(), end, "([{", ")]}")
+        try:
+            ptx = _literal(scan.text[slice(*template)].replace("\\\n", "  "))
+            operands = list(_operands(scan, code, sections))
+            if not operands and not ptx.strip():
+                continue  # a barrier for the compiler: for the host's, too
+            calls = _ptx_calls(ptx, operands)
+        except ValueError as error:
+            message = " ".join(str(error).split()).replace("\\", "\\\\").replace('"', '\\"')
+            yield at, end + 1, f'static_assert(false, "{message}")' + newline * code.count("\n", at, end)
+            continue
+        parameters = ", ".join(f"auto {'&' * each.output}p{n}" for n, each in enumerate(operands))
+        new = f"[]({parameters}) {{ {calls}}}("
+        for each in operands:
+            yield at, each.start, new + newline * code.count("\n", at, each.start)
+            new, at = ", ", each.end
+        yield at, end + 1, (")" if operands else f"{new})") + newline * code.count("\n", at, end)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 # Directives
 
 _INCLUDE = re.compile(r'\s*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
@@ -453,7 +574,7 @@ def rewrite(text, resolve=None, extern_c=False):
     """
     scan = _Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     markers, hidden = _markers(scan)
-    edits = [*_dynamic_shared_edits(scan), *_include_edits(scan, resolve, extern_c)]
+    edits = [*_dynamic_shared_edits(scan), *_asm_edits(scan), *_include_edits(scan, resolve, extern_c)]
     found = list(_find_kernels(scan, markers))
     variants = {(k.name, k.scope, k.parameters) for k, position in found if position is not None}
     variants = Counter((name, scope) for name, scope, _ in variants)

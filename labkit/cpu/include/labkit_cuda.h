@@ -16,4 +16,5 @@
 #include "labkit/atomic.h"
 #include "labkit/warp.h"
 #include "labkit/wmma.h"
+#include "labkit/ptx.h"
 #include "labkit/groups.h"

@@ -220,6 +220,24 @@ template <> inline void widen_piece<__half, __half, float>(float *to, const __ha
 }
 #endif
 
+// sums += a b, of tiles that are aligned for vectors. So many rows at a time that enough independent sums are in flight
+// to hide the latency of a multiply-add, and few enough to stay in registers.
+template <int m, int n, int k, class Sum>
+inline void multiply_add(Sum (&sums)[m][n], const Sum (&a)[m][k], const Sum (&b)[k][n]) {
+    typedef Sum vector __attribute__((vector_size(32)));
+    constexpr int vectors = n * sizeof(Sum) / sizeof(vector), together = vectors == 1 ? 8 : 4;
+    for (int i = 0; i < m; i += together) {
+        vector rows[together][vectors];
+        memcpy((void *)rows, (const void *)sums[i], sizeof rows);
+        for (int p = 0; p < k; p++) {
+            const vector *across = (const vector *)b[p];
+            for (int r = 0; r < together; r++)
+                for (int v = 0; v < vectors; v++) rows[r][v] += a[i + r][p] * across[v];
+        }
+        memcpy((void *)sums[i], (const void *)rows, sizeof rows);
+    }
+}
+
 // The whole tile, row by row, from the pieces in the lanes' fragments.
 template <class Fragment, class Sum, class Piece>
 inline void gather_tile(Sum (&tile)[Fragment::rows][Fragment::columns], Piece piece) {
@@ -260,20 +278,7 @@ inline void product_combine(void *const *lanes, unsigned arrived) {
     gather_tile<B>(b, [&](int lane) { return slot(lane)->b->x; });
     gather_tile<C>(sums, [&](int lane) { return slot(lane)->c->x; });
 
-    // Four rows at a time: enough independent sums in flight to hide the latency of a multiply-add, and few
-    // enough to stay in registers.
-    typedef Sum vector __attribute__((vector_size(32)));
-    constexpr int width = 32 / sizeof(Sum), vectors = n / width;
-    for (int i = 0; i < m; i += 4) {
-        vector rows[4][vectors];
-        memcpy((void *)rows, (const void *)sums[i], sizeof rows);
-        for (int p = 0; p < k; p++) {
-            const vector *across = (const vector *)b[p];
-            for (int r = 0; r < 4; r++)
-                for (int v = 0; v < vectors; v++) rows[r][v] += a[i + r][p] * across[v];
-        }
-        memcpy((void *)sums[i], (const void *)rows, sizeof rows);
-    }
+    multiply_add(sums, a, b);
 
     const Sum *flat = &sums[0][0];
     for (int lane = 0; lane < 32; lane++) {
