@@ -124,7 +124,7 @@ def _plain(name: str) -> str:
 
 
 def _cell(name: str, value) -> str:
-    if value is None or (isinstance(value, float) and value != value):
+    if pd.api.types.is_scalar(value) and pd.isna(value):
         return "–"
     if isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
         return str(value)
@@ -141,7 +141,7 @@ class Prediction:
         self.expected = expected
 
     def against(self, **measured: float) -> HTML:
-        """The predictions beside what was measured.
+        """The predictions beside what was measured, and their ratio; of a predicted 0 there is none.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class Prediction:
             raise LabError(f"{unknown.pop()!r} was not predicted; predicted were {', '.join(self.expected)}")
         rows = [
             {"quantity": name.replace("_", " "), "predicted": self.expected[name], "measured": value,
-             "measured over predicted": value / self.expected[name]}
+             "measured over predicted": value / self.expected[name] if self.expected[name] else float("nan")}
             for name, value in measured.items()
         ]
         return table(pd.DataFrame(rows), "The prediction against the measurement")

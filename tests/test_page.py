@@ -71,6 +71,18 @@ def test_prediction_is_held_against_the_measurement():
         guess.against(bytes=1)
 
 
+def test_nothing_may_be_predicted():
+    told = page.predict(conflicts=0, atomics=0.0).against(conflicts=12, atomics=0)
+    rows = [line.split() for line in repr(told).splitlines()[2:]]
+    assert rows == [["conflicts", "0", "12", "–"], ["atomics", "0", "0", "–"]]
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
+def test_what_is_missing_is_a_dash(missing):
+    frame = pd.DataFrame({"sizes": [[1, 2], (3, 4)], "count": pd.Series([7, missing], dtype=object)})
+    assert repr(page.table(frame)).split() == ["sizes", "count", "[1,", "2]", "7", "(3,", "4)", "–"]
+
+
 def test_claim(capsys, monkeypatch):
     page.claim("the sky is up", True)
     assert capsys.readouterr().out == "✓ the sky is up\n"
