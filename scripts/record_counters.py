@@ -12,6 +12,7 @@ import argparse
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -112,16 +113,28 @@ def measured(program, metrics) -> list[dict]:
 
 
 def profile(numbers) -> pd.DataFrame:
-    """A row a variant, layer and kernel."""
+    """A row a variant, layer and kernel.
+
+    Raises
+    ------
+    LabError
+        If ncu cannot profile, or watched more or fewer launches than the plans of the variants have.
+    """
     rows = []
     for part, (select, metrics) in PARTS.items():
         cases = select(numbers)
         program = [sys.executable, __file__, "--launch", part, "--rungs", *map(str, numbers)]
-        launches = iter(measured(program, metrics) if cases else ())
+        launches = measured(program, metrics) if cases else []
+        plans = []
         for variant, layer in cases:
-            with variant.plan(layer, BATCH) as plan:
-                images, count = plan.images, len(plan.launches)  # 05 computes in chunks: its scratch buffer is bounded
-            for row in [next(launches) for _ in range(count)][: len(variant.kernels)]:
+            with variant.plan(layer, BATCH) as plan:  # 05 computes in chunks: its scratch buffer is bounded
+                plans.append((variant, layer, plan.images, len(plan.launches)))
+        if len(launches) != (expected := sum(count for *_, count in plans)):
+            raise LabError(f"ncu watched {len(launches)} launches of `{' '.join(program[1:])}`, whose plans make "
+                           f"{expected}: nothing says whose counters these are")  # fmt: skip
+        following = iter(launches)
+        for variant, layer, images, count in plans:
+            for row in list(islice(following, count))[: len(variant.kernels)]:
                 rows.append({"rung": variant.rung.number, "label": variant.label, "layer": layer.name, "batch": images,
                              "kernel": row["kernel"],
                              **{metric: row[metric] for metric in metrics if metric in row}})  # fmt: skip

@@ -94,15 +94,17 @@ def main() -> int:
     start = time.perf_counter()
     tables = [] if "outputs" in chosen.parts else [labkit.recorded_sweep(labkit.device().name)]
 
-    def part(what, variants, layer, batch):
+    def part(make, layer):
+        what = f"{make.__name__}, {layer.name}"
         if time.perf_counter() - start > chosen.seconds:
-            print(f"{what}, {layer.name}: no time left", flush=True)
+            print(f"{what}: no time left", flush=True)
             return
-        table = labkit.sweep(variants[:: chosen.every], layer, batch, repeat=chosen.repeat)
-        tables.append(table)
+        variants = make(layer, of(layer) if tables else None)[:: chosen.every]
+        batch = chosen.largest if make is finalists else chosen.batch
+        tables.append(table := labkit.sweep(variants, layer, batch, repeat=chosen.repeat))
         seconds = time.perf_counter() - start
         failed = int((table["reason"] != "").sum())
-        print(f"{what}, {layer.name}: {len(table)} points, {failed} cannot run; {seconds:.1f} s so far", flush=True)
+        print(f"{what}: {len(table)} points, {failed} cannot run; {seconds:.1f} s so far", flush=True)
         if not chosen.dry:
             record_sweep(table)
 
@@ -116,10 +118,9 @@ def main() -> int:
 
     for make in (outputs, blocks, channels, finalists, unroll):
         for layer in LAYERS if make.__name__ in chosen.parts else ():
-            variants = make(layer, of(layer) if tables else None)
-            part(make.__name__, variants, layer, chosen.largest if make is finalists else chosen.batch)
+            part(make, layer)
 
-    for layer in LAYERS:
+    for layer in LAYERS if tables else ():
         for batch, rows in of(layer).drop_duplicates(["label", "batch"]).groupby("batch"):
             shown = rows.nsmallest(6, "op_ms")[["options", "op_ms", "x_floor", "registers", "shared_bytes"]]
             print(f"\n{layer.name}, batch {batch}\n{shown.to_string(index=False)}")
