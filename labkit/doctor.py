@@ -184,7 +184,8 @@ def _compiler() -> Finding:
         reason = said.splitlines()[-1] if said else f"status {status}"
         return Finding(what, MISSING, f"{command[0]} cannot compile and run one line: {reason}", remedy)
     _, version = _run([*command, "--version"])
-    return Finding(what, OK, f"{version.splitlines()[0]}, {shutil.which(command[0])}")
+    version = version.partition("\n")[0] or "says no version"
+    return Finding(what, OK, f"{version}, {shutil.which(command[0])}")
 
 
 def _gpu() -> list[tuple[str, str]]:
@@ -307,15 +308,20 @@ def _shipped() -> Finding:
 
 
 def _fetched(name: str) -> Finding:
-    """Whether a data set that is fetched on demand is at hand already."""
+    """Whether a data set that is fetched on demand is at hand already: the loader's files, found and read."""
+    from labkit import data
+
     chosen = os.environ.get("LABKIT_DATA_DIR")
-    folder = Path(chosen).expanduser() if chosen else paths.cache_dir() / "data" / name
-    places = [folder, folder / name] if chosen else [folder]
-    if any(len(list(place.glob("*-ubyte*"))) >= 4 for place in places):
-        return Finding(name, OK, f"at hand, {folder}")
-    if chosen:
-        return Finding(name, UNUSED, f"not in {folder}, which LABKIT_DATA_DIR names")
-    return Finding(name, UNUSED, "fetched and verified when a notebook first asks for it")
+    absent = Finding(name, UNUSED, "fetched and verified when a notebook first asks for it")
+    try:
+        for split in ("train", "test"):
+            files, unpublished = data._from_folder(chosen or paths.cache_dir() / "data", name, split)
+            if unpublished and not chosen:  # damaged in the cache: fetched again
+                return absent
+            data._read_pair(*files)
+    except LabError as error:
+        return Finding(name, UNUSED, str(error)) if chosen else absent
+    return Finding(name, OK, f"at hand, {files[0].parent}")
 
 
 def _cache() -> Finding:

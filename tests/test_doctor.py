@@ -1,9 +1,13 @@
 """The doctor: what it finds on a path made for the test, and one remedy for each thing missing."""
 
+import dataclasses
+import gzip
+import hashlib
 import json
 import os
 import shlex
 import shutil
+import struct
 import sys
 from pathlib import Path
 
@@ -118,6 +122,12 @@ def test_a_compiler_that_does_not_compile(path):
     assert finding.remedy.endswith("apt-get install g++")
 
 
+def test_a_compiler_that_says_no_version(path):
+    path("g++", f'[ "$1" = --version ] || exec {GXX} "$@"')
+    finding = doctor._compiler()
+    assert (finding.state, finding.found.split(",")[0]) == (OK, "says no version")
+
+
 def test_a_wrong_cxx_is_the_thing_to_unset(path, monkeypatch):
     monkeypatch.setenv("CXX", "no-such-compiler -O2")
     finding = doctor._compiler()
@@ -181,18 +191,47 @@ def test_damaged_digits(tmp_path, monkeypatch):
     assert "checkout -- data" in finding.remedy
 
 
-def test_fetched_data_is_seen_where_it_is(tmp_path, monkeypatch):
+PARTS = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+
+
+def put_images(folder, seed):
+    """Files as MNIST and Fashion-MNIST have them, of two images; what a source says of them."""
+    folder.mkdir(parents=True)
+    said = []
+    images, labels = struct.pack(">4I", 0x803, 2, 3, 4) + bytes([seed]) * 24, struct.pack(">2I", 0x801, 2) + b"\7\7"
+    for part in PARTS:
+        content = gzip.compress(images if "images" in part else labels)
+        (folder / f"{part}-ubyte.gz").write_bytes(content)
+        said.append((f"{part}-ubyte.gz", f"md5:{hashlib.md5(content).hexdigest()}"))
+    return {"train": said[:2], "test": said[2:]}
+
+
+def test_fetched_data_is_seen_where_the_loader_finds_it(tmp_path, monkeypatch):
+    from labkit import data
+
     monkeypatch.delenv("LABKIT_DATA_DIR", raising=False)
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
-    assert doctor._fetched("mnist").state == UNUSED
-    folder = tmp_path / "data" / "mnist"
-    folder.mkdir(parents=True)
-    for part in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
-        (folder / f"{part}-ubyte.gz").touch()
-    assert doctor._fetched("mnist").state == OK
-    assert doctor._fetched("fashion-mnist").state == UNUSED
-    monkeypatch.setenv("LABKIT_DATA_DIR", str(folder))
-    assert doctor._fetched("mnist").state == OK
+    files = {name: put_images(tmp_path / "data" / name, seed) for seed, name in enumerate(("mnist", "fashion-mnist"))}
+    sources = {name: dataclasses.replace(data._SOURCES[name], files=files[name]) for name in files}
+    monkeypatch.setattr(data, "_SOURCES", data._SOURCES | sources)
+    assert [doctor._fetched(name).state for name in files] == [OK, OK]
+    (tmp_path / "data" / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(b"damaged")
+    assert [doctor._fetched(name).state for name in files] == [UNUSED, OK]
+    assert "when a notebook first asks" in doctor._fetched("mnist").found
+    monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path / "data" / "fashion-mnist"))
+    assert doctor._fetched("fashion-mnist").state == OK
+    assert "belongs to fashion-mnist, not to mnist" in doctor._fetched("mnist").found
+    monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path / "nowhere"))
+    assert "is no folder" in doctor._fetched("mnist").found
+
+
+def test_empty_files_are_no_images(tmp_path, monkeypatch):
+    for part in PARTS:
+        (tmp_path / f"{part}-ubyte.gz").touch()
+    monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path))
+    for name in ("mnist", "fashion-mnist"):
+        assert doctor._fetched(name).state == UNUSED
+        assert "is no idx file" in doctor._fetched(name).found
 
 
 def test_an_old_python(monkeypatch):
