@@ -1,8 +1,8 @@
 """The folder of compiled kernels.
 
 Files appear in it whole or not at all (a temporary file, then `os.replace`), so that processes may share it and may
-die at any moment. ``LABKIT_CACHE_DIR`` names it; else it is ``labkit`` in the user's cache folder. Where it cannot be
-written, a temporary folder serves for the life of the process.
+die at any moment. `labkit.paths.cache_dir` names it. Where it cannot be written, a temporary folder serves for the life
+of the process.
 """
 
 import atexit
@@ -15,28 +15,23 @@ import time
 import warnings
 from pathlib import Path
 
+from labkit.paths import cache_dir
+
 try:
     import fcntl
 except ImportError:  # no advisory locks: two processes may then both compile, and the last one wins
     fcntl = None
 
-__all__ = ["digest", "directory", "locked", "obtain", "publish", "scratch", "touch", "trim"]
+__all__ = ["digest", "directory", "locked", "obtain", "publish", "scratch", "touch", "trim", "trim_daily"]
 
+_DAY_S = 24 * 3600
 _usable = {}  # wanted folder -> the folder that serves
 _scratch = None
 
 
-def _wanted():
-    if os.environ.get("LABKIT_CACHE_DIR"):
-        return Path(os.environ["LABKIT_CACHE_DIR"]).expanduser()
-    if os.environ.get("XDG_CACHE_HOME"):
-        return Path(os.environ["XDG_CACHE_HOME"]) / "labkit"
-    return Path.home() / ".cache/labkit"
-
-
 def directory(wanted=None):
     """The cache folder, made if need be; a temporary one, with one warning, where that fails."""
-    wanted = Path(wanted) if wanted else _wanted()
+    wanted = Path(wanted) if wanted else cache_dir()
     usable = _usable.get(wanted)
     if usable is None or not usable.is_dir():
         try:
@@ -96,14 +91,16 @@ def locked(target):
     target.parent.mkdir(parents=True, exist_ok=True)
     path = target.parent / f".{target.name}.lock"
     with contextlib.ExitStack() as stack:
-        if fcntl:
-            with contextlib.suppress(OSError):  # a file system without locks
+        with contextlib.suppress(OSError):  # a file system without locks
+            while fcntl:
                 file = stack.enter_context(open(path, "w"))
                 fcntl.flock(file, fcntl.LOCK_EX)
+                if os.fstat(file.fileno()).st_nlink:  # else whoever had the lock has removed its file: it locks nothing
+                    break
         try:
             yield
         finally:
-            with contextlib.suppress(OSError):  # whoever waits on the unlinked file finds the work done
+            with contextlib.suppress(OSError):
                 path.unlink()
 
 
@@ -112,20 +109,29 @@ def obtain(target, make):
     if not target.exists():
         with locked(target):
             if not target.exists():
-                built = scratch() / target.name
-                make(built)
-                publish(built, target)
-                built.unlink()
+                with tempfile.TemporaryDirectory(dir=scratch()) as folder:
+                    built = Path(folder) / target.name
+                    make(built)
+                    publish(built, target)
     return target
 
 
-def trim(pattern, keep=8, idle_s=24 * 3600):
+def trim(pattern, keep=8, idle_s=_DAY_S):
     """Remove what earlier compilers and engines left: all but the `keep` last used, nothing used within `idle_s`."""
     with contextlib.suppress(OSError):
         entries = sorted((-path.stat().st_mtime, path) for path in directory().glob(pattern))
         for used, path in entries[keep:]:
             if -used < time.time() - idle_s:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def trim_daily(pattern):
+    """Remove what was not used for 30 days; looks for it once a day."""
+    stamp = directory() / ".trimmed"
+    with contextlib.suppress(OSError):
+        if not stamp.exists() or stamp.stat().st_mtime < time.time() - _DAY_S:
+            stamp.touch()
+            trim(pattern, keep=0, idle_s=30 * _DAY_S)
 
 
 def touch(path):

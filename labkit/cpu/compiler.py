@@ -4,10 +4,12 @@ The host's compiler takes a second where nvcc takes several, and a source that w
 comes from the cache: its key covers source, options, the headers it read, the compiler, the processor and the engine.
 """
 
+import itertools
 import json
 import re
 import shutil
 import tempfile
+import threading
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -312,6 +314,7 @@ def _build(build, keep, cache_dir):
         entry = Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch()))
     else:
         entry = cache.directory(cache_dir) / "modules" / build.key[:2] / build.key[2:40]
+        cache.touch(entry)
     path = None if keep else _cached(entry)
     if path is None:
         with cache.locked(entry):
@@ -326,6 +329,7 @@ def _compile_into(entry, build, keep):
         tempfile.mkdtemp(prefix="labkit-kernel-" if keep else "build-", dir=None if keep else cache.scratch())
     )
     start = time.monotonic()
+    cache.trim_daily("modules/*/*")
     try:
         compiled, headers = build.compile(folder)
         data = compiled.read_bytes()
@@ -347,16 +351,19 @@ def _compile_into(entry, build, keep):
 
 
 _loaded = set()
+_loading = threading.Lock()
+_copies = itertools.count()
 
 
 def _own_copy(path):
     """A path that no module of this process was loaded from: every module has its own variables, as on a GPU."""
-    if path in _loaded:
-        copy = cache.scratch() / f"{path.stem}-{len(_loaded)}.so"
-        shutil.copyfile(path, copy)
-        path = copy
-    _loaded.add(path)
-    return path
+    with _loading:
+        if path not in _loaded:
+            _loaded.add(path)
+            return path
+        copy = cache.scratch() / f"{path.stem}-{next(_copies)}.so"
+    shutil.copyfile(path, copy)
+    return copy
 
 
 # ---------------------------------------------------------------------------------------------------------------------

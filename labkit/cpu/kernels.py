@@ -10,10 +10,11 @@ import re
 import struct
 import time
 from operator import index
+from pathlib import Path
 
 import numpy as np
 
-from labkit.cpu import cache, elf, native
+from labkit.cpu import cache, checkmode, elf, native
 from labkit.cpu.device import (
     MAX_BLOCK,
     MAX_GRID,
@@ -66,7 +67,9 @@ class Module:
         self._handle = native.module_load(path)
         self._spans = []
         self._shared = None
-        native.stop_with(self, _unload, (self._handle, self._spans))
+        # Its own copy goes with it, but in check mode, where the records that are read later still speak of it.
+        copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
+        native.stop_with(self, _unload, (self._handle, self._spans, copy))
 
     def get_function(self, name):
         """The kernel `name`: as written for ``extern "C"`` kernels, else the mangled symbol.
@@ -117,10 +120,10 @@ class Module:
         return native.module_kernels(self._handle)
 
 
-def _unload(handle_and_spans):
-    handle, spans = handle_and_spans
+def _unload(owned):
+    handle, spans, copy = owned
     forget_symbols(spans)
-    native.module_unload(handle)
+    native.module_unload(handle, copy)
 
 
 def _suggest(name, known, introduction):

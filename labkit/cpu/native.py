@@ -447,11 +447,13 @@ def module_load(path):
     return handle.value
 
 
-def module_unload(handle):
-    """Unload a module, after its kernels are done."""
+def module_unload(handle, copy=None):
+    """Unload a module, after its kernels are done, and remove the file `copy` that was its alone."""
     if not _finished:
         _settle()
         _library.lk_module_unload(handle)
+        if copy:
+            copy.unlink(missing_ok=True)
 
 
 def module_kernel(module, name):

@@ -1,18 +1,24 @@
 """Compiling: options, headers, messages, and the cache under bad conditions."""
 
+import gc
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import labkit.cuda.driver as cuda
+from labkit import paths
 from labkit.cpu import cache, toolchain
 from labkit.cpu import compiler as cpu_compiler
 from labkit.cuda.compiler import SourceModule, compile
@@ -233,6 +239,36 @@ def test_modules_of_one_source_have_their_own_variables():
     assert seen == [1, 2, 1]
 
 
+def test_modules_of_one_source_may_be_loaded_by_many_threads_at_once(monkeypatch):
+    source = "__device__ int n; __global__ void f(int *y) { y[0] = ++n; } // from threads"
+    copyfile, started = shutil.copyfile, threading.Barrier(5)  # all but the first thread make a copy
+
+    def copy_all_at_once(*paths):
+        with suppress(threading.BrokenBarrierError):
+            started.wait(timeout=5)
+        copyfile(*paths)
+
+    monkeypatch.setattr(cpu_compiler, "shutil", SimpleNamespace(copyfile=copy_all_at_once, rmtree=shutil.rmtree))
+    cuda.init()
+    with ThreadPoolExecutor(6) as pool:
+        modules = list(pool.map(SourceModule, [source] * 6))
+    assert len({module.module._path for module in modules}) == 6
+    for _ in range(2):
+        y = np.zeros(1, np.int32)
+        seen = [module.get_function("f")(cuda.Out(y), block=(1, 1, 1)) or int(y[0]) for module in modules]
+    assert seen == [2] * 6
+
+
+def test_the_copy_goes_with_its_module():
+    first, second = (SourceModule(WRITE % "'c'") for _ in range(2))
+    buffer = cuda.module_from_buffer(compile(WRITE % "'d'"))
+    cached, *copies = (Path(module._path) for module in (first.module, second.module, buffer))
+    assert all(path.parent == cache.scratch() and path.is_file() for path in copies)
+    del first, second, buffer
+    gc.collect()
+    assert cached.is_file() and not any(path.exists() for path in copies)
+
+
 @pytest.mark.parametrize("damage", [b"", b"not a library", None])
 def test_a_damaged_file_is_rebuilt(fresh_cache, damage):
     source = WRITE % "42"
@@ -294,6 +330,29 @@ def test_one_of_many_builds(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["entry"]
 
 
+def test_builds_that_fail_come_one_after_the_other(tmp_path):
+    at_work, most, paths = [], [], []
+
+    def make(path):
+        at_work.append(path)
+        most.append(len(at_work))
+        paths.append(path)
+        path.write_text("half")
+        time.sleep(0.02)
+        at_work.remove(path)
+        raise ValueError("no")
+
+    def work(_):
+        with pytest.raises(ValueError, match="no"):
+            cache.obtain(tmp_path / "entry", make)
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(12)))
+    assert most == [1] * 12
+    assert len(set(paths)) == 12 and not any(path.exists() for path in paths)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_old_entries_are_trimmed(fresh_cache):
     day = 24 * 3600
     for age in range(12):
@@ -303,6 +362,36 @@ def test_old_entries_are_trimmed(fresh_cache):
         os.utime(folder, times=(time.time() - (age - 8.5) * day,) * 2)
     cache.trim("entry-*", keep=5)
     assert [p.name for p in sorted(fresh_cache.glob("entry-*"))] == [f"entry-{age:02}" for age in range(10)]
+
+
+def test_modules_that_nobody_used_for_a_month_are_removed_once_a_day(fresh_cache):
+    modules = fresh_cache / "modules"
+
+    def entry(number):
+        before = {*modules.glob("*/*")}
+        compile(WRITE % number)
+        (added,) = {*modules.glob("*/*")} - before
+        return added
+
+    def age(path, days):
+        os.utime(path, times=(time.time() - days * 24 * 3600,) * 2)
+
+    used, idle = entry(50), entry(51)
+    age(used, 31)
+    age(idle, 31)
+    compile(WRITE % 50)
+    recent = entry(52)
+    assert idle.exists()  # the day's search was at the first of them
+    age(fresh_cache / ".trimmed", 1.1)
+    entry(53)
+    assert used.exists() and recent.exists() and not idle.exists()
+
+
+def test_the_cache_is_where_the_paths_say(monkeypatch, tmp_path):
+    monkeypatch.delenv("LABKIT_CACHE_DIR")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", "~/elsewhere")
+    assert cache.directory() == paths.cache_dir() == tmp_path / "elsewhere/labkit"
 
 
 def test_keep(capsys, tmp_path, monkeypatch):
