@@ -192,16 +192,20 @@ def _measured_with(executor: Executor, todo: list[_Point]):
     """The points and their rows as workers finish them."""
     futures = {executor.submit(_measure, point): point for point in todo}
     failed = None
-    for future in as_completed(list(futures)):
-        # Let go of a future as soon as it is done: Dask computes again what is asked for and was lost with a worker.
-        point = futures.pop(future)
-        error = future.exception() if not future.cancelled() else LabError("it was cancelled")
-        row = future.result() if error is None else None
-        del future
-        if error is None:
-            yield point, row
-        elif failed is None:  # the others may be well: keep what they bring
-            failed = point, error
+    try:
+        for future in as_completed(list(futures)):
+            # Let go of a future when it is done: Dask computes again what is asked for and was lost with a worker.
+            point = futures.pop(future)
+            error = future.exception() if not future.cancelled() else LabError("it was cancelled")
+            row = future.result() if error is None else None
+            del future
+            if error is None:
+                yield point, row
+            elif failed is None:  # the others may be well: keep what they bring
+                failed = point, error
+    finally:
+        for future in futures:  # who gives up, leaves the workers nothing to do
+            future.cancel()
     if failed:
         point, error = failed
         what = "the executor broke" if isinstance(error, BrokenExecutor) else "a worker failed"

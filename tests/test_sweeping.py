@@ -239,6 +239,29 @@ def test_workers_of_different_devices_are_refused(path):
     assert lines(path) == []
 
 
+@pytest.mark.parametrize("ending", [LabError, KeyboardInterrupt])
+def test_who_gives_up_takes_back_what_waits(path, monkeypatch, ending):
+    """A lost device, or Ctrl-C while the sweep keeps a point: no worker goes on with the others."""
+    begun, given_up = [], threading.Event()
+
+    def lost(point):
+        begun.append(point)
+        if len(begun) > 1:
+            given_up.wait(60)
+        return {**sweeping._measure(point), "lost": ending is LabError}
+
+    def interrupted(kept, key, row):
+        raise KeyboardInterrupt
+
+    if ending is KeyboardInterrupt:
+        monkeypatch.setattr(sweeping._Kept, "append", interrupted)
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(ending):
+            small(path, executor=Submitting(pool, lost))
+        given_up.set()
+    assert 1 <= len(begun) <= 2
+
+
 def _logged(folder, point):
     """Measure, and leave a trace of when and where: one file a beginning, one an end."""
     name = f"{point.variant.identity}-{os.getpid()}-{time.monotonic_ns()}"
