@@ -146,10 +146,15 @@ class Variant:
         """How it rounds, for the checker."""
         return self.rung.rounding(self.options)
 
-    @functools.cached_property
+    @property
+    def headers(self) -> list[str]:
+        """The text of the headers beside `path` that the source includes, and they include, as they are now."""
+        return [*_headers(self.source, self.path.parent).values()] if self.path else []
+
+    @property
     def identity(self) -> str:
-        """A digest of the source and the options: the same kernel, the same identity."""
-        text = json.dumps([self.rung.number, dict(self.options), self.source], sort_keys=True)
+        """A digest of the source, its headers and the options: the same kernel, the same identity."""
+        text = json.dumps([self.rung.number, dict(self.options), self.source, *self.headers], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @functools.cached_property
@@ -161,7 +166,7 @@ class Variant:
         return isinstance(other, Variant) and self.identity == other.identity
 
     def __hash__(self) -> int:
-        return hash(self.identity)
+        return hash((self.source, self.options_text))  # not of the headers: they may change
 
     def __reduce__(self):  # a rung holds functions, so it travels to another process by its number
         return _restored, (self.rung.number, dict(self.options), self.source, self.path, self.own)
@@ -304,7 +309,7 @@ def variant(number: int, source: str | Path | None = None, **options) -> Variant
         file = chosen.step_file(values["step"]) if values.get("step") else chosen.file
         return Variant(chosen, values, file.read_text(), file, own=False)
     path = _as_path(source)
-    return Variant(chosen, values, path.read_text() if path else str(source), path, own=True)
+    return Variant(chosen, values, _text(path) if path else str(source), path, own=True)
 
 
 def as_variants(several) -> list[Variant]:
@@ -370,12 +375,32 @@ def _as_path(source) -> Path | None:
 
 
 # ------------------------------------------------------------------------------------------- reading a source
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 _KERNEL = re.compile(
     r"\b__global__\s(?:[^;{}()]|__launch_bounds__\s*\([^)]*\))*?\bvoid\s+"
     r"(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\("
 )
 _CONSTANT = re.compile(r"__constant__\s+(?:\w+\s+)*?(\w+)\s*\[")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = 1 + error.object[: error.start].count(b"\n")
+        raise LabError(f"{path}, line {line}: {error.object[error.start]:#x} is no UTF-8; save it as UTF-8") from None
+
+
+def _headers(source: str, *folders: Path, found: dict[Path, str] | None = None) -> dict[Path, str]:
+    """The files of `folders` that a source includes, and those that they include from there or from beside them."""
+    found = {} if found is None else found
+    for name in _INCLUDE.findall(source):
+        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+        if path and path.resolve() not in found:
+            text = found[path.resolve()] = path.read_text(encoding="utf-8", errors="surrogateescape")
+            _headers(text, path.parent, folders[-1], found=found)
+    return found
 
 
 def _code_only(source: str) -> str:
@@ -419,7 +444,7 @@ _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of th
 
 
 def _key(variant: Variant, defines: dict[str, int]) -> tuple:
-    return variant.source, variant.path, tuple(defines.items())
+    return variant.source, variant.path, *variant.headers, tuple(defines.items())
 
 
 def _module(variant: Variant, defines: dict[str, int]):
@@ -495,24 +520,31 @@ class Plan:
 
     def __init__(self, variant: Variant, layer: Layer, batch: int, x=None, y=None, k=None):
         variant.supports(layer)
-        x_shape, y_shape = layer.x_shape(batch), layer.y_shape(batch)  # refuses a batch that is none
+        layer.x_shape(batch)  # refuses a batch that is none
         from labkit.cuda import driver
 
         self.variant, self.layer, self.batch = variant, layer, int(batch)
         self._driver = driver
         product = _product() if variant.library else None
         module = variant.module(layer)
-
-        size = variant.io_dtype.itemsize
         self._owned = []
-        self.x = self._allocate(size * int(np.prod(x_shape, dtype=np.int64))) if x is None else x
+        try:
+            self._set_up(module, product, x, y, k)
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self, module, product, x, y, k):
+        """Allocate the buffers, write the launches down."""
+        variant, layer, size = self.variant, self.layer, self.variant.io_dtype.itemsize
+        self.x = self._allocate(size * int(np.prod(layer.x_shape(self.batch), dtype=np.int64))) if x is None else x
         self.k = self._allocate(size * int(np.prod(layer.k_shape))) if k is None else k
-        self.y = self._allocate(size * int(np.prod(y_shape, dtype=np.int64))) if y is None else y
+        self.y = self._allocate(size * int(np.prod(layer.y_shape(self.batch), dtype=np.int64))) if y is None else y
         self._constant = self._constant_address(module)
         self._mask = None  # digest of the mask it was loaded with
 
         scratch = variant.rung.scratch(scope(layer, 1, variant.options))
-        self.images = images_a_launch(self.batch, scratch, driver.mem_get_info()[0])
+        self.images = images_a_launch(self.batch, scratch, self._driver.mem_get_info()[0])
         self.scratch_bytes = scratch * self.images
         scratch_buffer = self._allocate(self.scratch_bytes) if scratch else None
 

@@ -1,6 +1,7 @@
 """Every rung against the float64 reference, on the engine at hand: options, tails, chunks, and a reader's mistakes."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from kernels import KERNELS, SOLUTIONS
 
 import labkit
 from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, ladder, variant
-from labkit.checker import random_shapes
+from labkit.checker import is_verified, random_shapes
 from labkit.ladder import LADDER, rung
 
 NUMBERS = [each.number for each in LADDER]
@@ -162,6 +163,23 @@ def test_a_closed_plan_has_given_its_memory_back():
     assert after > during
 
 
+def test_a_plan_that_does_not_fit_keeps_nothing(monkeypatch):
+    from labkit.cuda import driver
+
+    freed, sizes = [], []
+
+    def mem_alloc(size):
+        sizes.append(size)
+        if len(sizes) == 3:
+            raise driver.MemoryError("cuMemAlloc failed: out of memory")
+        return SimpleNamespace(free=lambda: freed.append(size))
+
+    monkeypatch.setattr(driver, "mem_alloc", mem_alloc)
+    with pytest.raises(driver.MemoryError):
+        variant(1).plan(LENET86[0], 2)
+    assert sorted(freed) == sorted(sizes[:2])
+
+
 @pytest.mark.parametrize("batch", [0, -1, 2.5, "10", True, None])
 def test_a_batch_that_is_none(batch):
     with pytest.raises(LabError, match="the number of images has to be a positive integer"):
@@ -241,6 +259,22 @@ def test_compile_error_names_file_and_line(tmp_path):
     message = str(failure.value)
     assert "nought" in message
     assert f"mine.cu:{line + 1}" in message or f"mine.cu({line + 1})" in message
+
+
+def test_a_kernel_whose_header_changed_is_another_one(tmp_path):
+    path, header = tmp_path / "mine.cu", tmp_path / "op.h"
+    header.write_text("#define TIMES *\n")
+    path.write_text('#include "op.h"\n' + rung(1).source.replace(" * k[", " TIMES k["))
+    assert "TIMES" in path.read_text()
+    mine = variant(1, path)
+    check(mine, [ODD])
+    header.write_text("#define TIMES +\n")
+    for each in (mine, variant(1, path)):
+        assert not is_verified(each)
+        with pytest.raises(LabError, match=r"01 baseline, mine\.cu is wrong"):
+            check(each, [ODD])
+    header.write_text("#define TIMES *\n")
+    assert is_verified(mine)
 
 
 def test_modules_are_compiled_once():

@@ -191,6 +191,25 @@ def test_identity_is_source_and_options():
     assert len({variant(4), variant(4), variant(4, tile=8)}) == 2
 
 
+def test_headers_of_ones_own_are_part_of_the_identity(tmp_path):
+    """Also those that a header includes, from beside itself or from beside the kernel."""
+    names = ["op.h", "more/deep.h", "more/deeper.h", "flat.h"]
+    texts = ['#pragma once\n#include "op.h"\n#include "more/deep.h"', '#include "deeper.h"', ' # include <flat.h>', ""]
+    (tmp_path / "more").mkdir()
+    for name, text in zip(names, texts, strict=True):
+        (tmp_path / name).write_text(text)
+    path = tmp_path / "mine.cu"
+    path.write_text('#include "op.h"\n#include <cuda_fp16.h>\n' + rung(1).source)
+    mine, seen = variant(1, path), set()
+    kept = {mine}
+    for name in names:
+        seen.add(mine.identity)
+        (tmp_path / name).write_text((tmp_path / name).read_text() + "\n// changed")
+    assert len({*seen, mine.identity}) == 5
+    assert variant(1, path) == mine and mine in kept
+    assert variant(1, path.read_text()) != mine
+
+
 def test_options_cannot_be_changed_afterwards():
     with pytest.raises(TypeError):
         variant(4).options["tile"] = 8
@@ -319,6 +338,9 @@ def test_own_source_from_a_file(tmp_path):
         variant(1, tmp_path / "missing.cu")
     with pytest.raises(LabError, match="no kernel file"):
         variant(1, "missing.cu")
+    path.write_bytes(b"// one\n// caf\xe9\n" + OWN.format(name="conv").encode())
+    with pytest.raises(LabError, match=r"mine\.cu, line 2: 0xe9 is no UTF-8; save it as UTF-8"):
+        variant(1, path)
 
 
 def test_own_source_says_whether_the_mask_is_constant():
