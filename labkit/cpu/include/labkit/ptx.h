@@ -39,35 +39,40 @@ template <int k, class T> inline void mma_combine(void *const *lanes, unsigned a
     typedef mma_slot<k, T> Slot;
     require_whole_warp(arrived, ((const Slot *)lanes[__builtin_ctz(arrived)])->site);
 
-    unsigned a_pairs[16][k / 2], b_pairs[k / 2][8];
-    T elements[16][8];
-    for (int lane = 0; lane < 32; lane++) {
-        const Slot *slot = (const Slot *)lanes[lane];
-        const int g = lane / 4, t = lane % 4;
-        for (int i = 0; i < k / 4; i++) a_pairs[g + i % 2 * 8][t + i / 2 * 4] = slot->a[i];
-        for (int i = 0; i < k / 8; i++) b_pairs[t + i * 4][g] = slot->b[i];
-        for (int i = 0; i < 2; i++)
-            memcpy((void *)&elements[g + i * 8][t * 2], (const char *)slot->sums.x + i * 2 * sizeof(T), 2 * sizeof(T));
-    }
-    uint16_t b_rows[k][8];
-    for (int p = 0; p < k / 2; p++) {
-        for (int j = 0; j < 8; j++) b_rows[2 * p][j] = (uint16_t)b_pairs[p][j];
-        for (int j = 0; j < 8; j++) b_rows[2 * p + 1][j] = (uint16_t)(b_pairs[p][j] >> 16);
-    }
+    // Vectors are put together in registers: to read what was just stored in parts, a processor waits.
+    typedef unsigned words_x4 __attribute__((vector_size(16)));
+    typedef unsigned words_x8 __attribute__((vector_size(32)));
+    typedef uint16_t bits_x8 __attribute__((vector_size(16)));
     alignas(64) float a[16][k], b[k][8], sums[16][8];
-    widen_piece<__half>(a[0], (const __half *)a_pairs, 16 * k);
-    widen_piece<__half>(b[0], (const __half *)b_rows, k * 8);
-    widen_piece<T>(sums[0], (const T *)elements, 16 * 8);
+    auto slot = [&](int lane) { return (const Slot *)lanes[lane]; };
+    auto widen8 = [](float *to, const auto &halves) { widen_piece<__half>(to, (const __half *)&halves, 8); };
+    for (int g = 0; g < 8; g++) {
+        auto row = [&](auto word) { return words_x4{word(4 * g), word(4 * g + 1), word(4 * g + 2), word(4 * g + 3)}; };
+        for (int i = 0; i < 2; i++) {
+            if constexpr (std::is_same_v<T, float>)
+                for (int t = 0; t < 4; t++) memcpy(&sums[g + i * 8][t * 2], &slot(4 * g + t)->sums.x[i * 2], 8);
+            else
+                widen8(sums[g + i * 8], row([&](int lane) { return slot(lane)->sums.x[i]; }));
+        }
+        for (int i = 0; i < k / 4; i++)
+            widen8(&a[g + i % 2 * 8][i / 2 * 8], row([&](int lane) { return slot(lane)->a[i]; }));
+    }
+    for (int p = 0; p < k / 2; p++) {
+        auto pair = [&](int g) { return slot(4 * g + p % 4)->b[p / 4]; };
+        words_x8 pairs = {pair(0), pair(1), pair(2), pair(3), pair(4), pair(5), pair(6), pair(7)};
+        widen8(b[2 * p], __builtin_convertvector(pairs & 0xffff, bits_x8));
+        widen8(b[2 * p + 1], __builtin_convertvector(pairs >> 16, bits_x8));
+    }
 
     multiply_add(sums, a, b);
 
-    for (int i = 0; i < 16; i++)
-        for (int j = 0; j < 8; j++) elements[i][j] = (T)sums[i][j];
     for (int lane = 0; lane < 32; lane++) {
-        Slot *slot = (Slot *)lanes[lane];
-        for (int i = 0; i < 2; i++)
-            memcpy((char *)slot->sums.x + i * 2 * sizeof(T), (const void *)&elements[lane / 4 + i * 8][lane % 4 * 2],
-                   2 * sizeof(T));
+        auto &x = ((Slot *)lanes[lane])->sums.x;
+        for (int i = 0; i < 2; i++) {
+            const float *pair = &sums[lane / 4 + i * 8][lane % 4 * 2];
+            T rounded[2] = {(T)pair[0], (T)pair[1]};
+            memcpy((char *)x + i * sizeof rounded, (const void *)rounded, sizeof rounded);
+        }
     }
 }
 

@@ -1,0 +1,328 @@
+"""Inline PTX: mma.sync in all its forms against float64, how it may be written, and what is refused."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import labkit.cuda.autoinit  # noqa: F401
+import labkit.cuda.driver as cuda
+from labkit.cpu.source import rewrite
+from labkit.cuda import engine
+from labkit.cuda.compiler import SourceModule
+
+RNG = np.random.default_rng(168)
+on_the_cpu = pytest.mark.skipif(engine() != "cpu", reason="the CPU engine's own tests")
+
+# A warp's rows of a (16 a warp, k halves each) times the 8 columns of b, which lie one after the other, `turns` times.
+KERNEL = """
+extern "C" __global__ void {name}(const unsigned *a, const unsigned *b, {word} *c, int turns)
+{{
+    const int k = {k}, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, row = threadIdx.x / 32 * 16 + g;
+    unsigned fa[k / 4], fb[k / 8];
+    for (int i = 0; i < k / 4; i++) fa[i] = a[(row + i % 2 * 8) * (k / 2) + t + i / 2 * 4];
+    for (int i = 0; i < k / 8; i++) fb[i] = b[g * (k / 2) + t + i * 4];
+    {word} *at = c + row * {pitch} + {count} / 2 * t, d[{count}];
+    for (int i = 0; i < {count}; i++) d[i] = at[2 * i / {count} * 8 * {pitch} + i % ({count} / 2)];
+    for (int n = 0; n < turns; n++) {{ {mma} }}
+    for (int i = 0; i < {count}; i++) at[2 * i / {count} * 8 * {pitch} + i % ({count} / 2)] = d[i];
+}}
+"""
+
+
+def mma(k, kind, separate=False):
+    """The asm statement for operands fa, fb and d: d is an operand of its own, read and written, or two."""
+    letter, count = ("f", 4) if kind == "f32" else ("r", 2)
+    sizes = [count, k // 4, k // 8, count]
+    first = [0, count, count + k // 4, sum(sizes[:3]) if separate else 0]
+    groups = ["{" + ", ".join(f"%{at + i}" for i in range(n)) + "}" for at, n in zip(first, sizes, strict=True)]
+    outputs = ", ".join(f'"{"=" if separate else "+"}{letter}"({"e" if separate else "d"}[{i}])' for i in range(count))
+    inputs = [f'"r"({name}[{i}])' for name, n in (("fa", k // 4), ("fb", k // 8)) for i in range(n)]
+    inputs += [f'"{letter}"(d[{i}])' for i in range(count)] if separate else []
+    word = "float" if kind == "f32" else "unsigned"
+    name = f"mma.sync.aligned.m16n8k{k}.row.col.{kind}.f16.f16.{kind}"
+    text = f'asm volatile("{name} {", ".join(groups)};" : {outputs} : {", ".join(inputs)});'
+    return f"{word} e[{count}]; {text} for (int i = 0; i < {count}; i++) d[i] = e[i];" if separate else text
+
+
+FORMS = list(itertools.product((16, 8), ("f32", "f16"), (False, True)))
+
+
+def name(k, kind, separate):
+    return f"mma_{k}_{kind}{'_separate' * separate}"
+
+
+def kernel(k, kind, text, name="f"):
+    word, count, pitch = ("float", 4, 8) if kind == "f32" else ("unsigned", 2, 4)
+    return KERNEL.format(name=name, k=k, word=word, count=count, pitch=pitch, mma=text)
+
+
+def run(function, a, b, c, turns, warps):
+    """The kernel's sums, of `c` and float16 operands (rows of a, columns of b)."""
+    word = np.float32 if c.dtype == np.float32 else np.uint32
+    d = c.copy()
+    function(
+        cuda.In(a.view(np.uint32)), cuda.In(b.view(np.uint32)), cuda.InOut(d.view(word)), np.int32(turns),
+        block=(32 * warps, 1, 1), grid=(1, 1),
+    )  # fmt: skip
+    return d
+
+
+def operands(k, kind, warps):
+    a, b = RNG.normal(size=(16 * warps, k)).astype(np.float16), RNG.normal(size=(8, k)).astype(np.float16)
+    return a, b, RNG.normal(size=(16 * warps, 8)).astype(np.float32 if kind == "f32" else np.float16)
+
+
+def assert_close(d, a, b, c, turns):
+    """Products are exact, sums are float: see test_wmma. A half accumulator is rounded once a turn."""
+    a, b, c = a.astype(np.float64), b.astype(np.float64), c.astype(np.float64)
+    size = turns * (abs(a) @ abs(b.T)) + abs(c)
+    tolerance = turns * 20 * np.finfo(np.float32).eps * size
+    if d.dtype == np.float16:
+        tolerance += turns * (2.0**-11 * size + 2.0**-25)
+    assert (abs(d - (turns * (a @ b.T) + c)) <= tolerance).all()
+
+
+@pytest.fixture(scope="module")
+def module():
+    return SourceModule("".join(kernel(k, kind, mma(k, kind, s), name(k, kind, s)) for k, kind, s in FORMS),
+                        no_extern_c=True)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[name(*form) for form in FORMS])
+@pytest.mark.parametrize(("warps", "turns"), [(1, 1), (2, 1), (3, 5)])
+def test_product(module, form, warps, turns):
+    a, b, c = operands(*form[:2], warps)
+    assert_close(run(module.get_function(name(*form)), a, b, c, turns, warps), a, b, c, turns)
+
+
+def test_every_element_has_its_place(module):
+    """One term a product, so that a misplaced half shows with certainty."""
+    for k, kind, separate in FORMS:
+        a = (np.arange(16 * k).reshape(16, k) % 251).astype(np.float16)
+        c = np.zeros((16, 8), np.float32 if kind == "f32" else np.float16)
+        for first in range(0, k, 8):
+            b = np.zeros((8, k), np.float16)
+            b[np.arange(8), first + np.arange(8)] = 1
+            d = run(module.get_function(name(k, kind, separate)), a, b, c, 1, 1)
+            assert (d == a[:, first : first + 8]).all()
+
+
+def test_half_sums_are_rounded_once(module):
+    a, b, c = np.zeros((16, 16), np.float16), np.zeros((8, 16), np.float16), np.zeros((16, 8), np.float16)
+    a[0], b[0], c[0, 0] = 1, 1 / 16, 2048  # whose neighbours are 2 away
+    b[0, 0] += 1
+    a[1, 0], b[1, 0] = 60000, 2
+    d = run(module.get_function("mma_16_f16"), a, b, c, 1, 1)
+    assert d[0, 0] == 2050 and d[1, 1] == np.inf
+
+
+SAME = [
+    r"""asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, "   // d
+        "{%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};\n\t"
+        : "+f"(d[0]), "+f"(d[1]),  /* :, ( */
+          "+f"(d[2]), "+f"(d[3])
+        : "r"(fa[0]), "r"(fa[1]), "r"(fa[2]), "r"(fa[3]), "r"(fb[0]), "r"(n < 0 ? 0u : fb[1])
+        : "memory");""",
+    """__asm__ __volatile__(R"(
+            // the product
+            {
+                mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+                    {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};
+            })" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(fa[0]), "r"(fa[1]), "r"((int)fa[2]), "r"(fa[3]),
+            "r"(fb[0]), "r"(fb[1]));""",
+    'if (n < 0) asm("");\nelse ' + mma(16, "f32").replace("asm volatile", "__asm"),
+    'asm volatile("" ::: "memory"); asm("// keeps d" : "+f"(d[0]), "+r"(fa[0])); ' + mma(16, "f32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", SAME)
+def test_ways_to_write_it(text):
+    a, b, c = operands(16, "f32", 1)
+    function = SourceModule(kernel(16, "f32", text), no_extern_c=True).get_function("f")
+    assert_close(run(function, a, b, c, 2, 1), a, b, c, 2)
+
+
+def test_two_products_in_one_statement():
+    text = mma(16, "f32")
+    one = text.split('"')[1]
+    function = SourceModule(kernel(16, "f32", text.replace(one, one * 2)), no_extern_c=True).get_function("f")
+    a, b, c = operands(16, "f32", 1)
+    assert_close(run(function, a, b, c, 1, 1), a, b, c, 2)
+
+
+def test_in_a_macro():
+    text = mma(16, "f32").replace("d[", "D[").replace(":", "\\\n :").replace(";)", ';" \\\n ")')
+    source = "#define MMA(D, fa, fb) \\\n" + text.rstrip(";") + "\n" + kernel(16, "f32", "MMA(d, fa, fb);")
+    a, b, c = operands(16, "f32", 1)
+    assert_close(run(SourceModule(source, no_extern_c=True).get_function("f"), a, b, c, 1, 1), a, b, c, 1)
+
+
+@on_the_cpu
+def test_a_warp_that_is_not_whole_is_refused():
+    source = kernel(16, "f32", f"if (threadIdx.x == 20) return;\n{mma(16, 'f32')}")
+    function = SourceModule(source).get_function("f")
+    line = source[: source.index("asm")].count("\n") + 1
+    for threads, taking_part in ((16, 16), (32, 31)):
+        function(*[cuda.to_device(np.zeros(256, np.uint32))] * 3, np.int32(1), block=(threads, 1, 1), grid=(1, 1))
+        with pytest.raises(cuda.LaunchError, match=rf"mma.sync at .*:{line} needs the 32 .* but {taking_part} take"):
+            cuda.Context.synchronize()
+
+
+# -- what is refused
+
+
+def refusal(text):
+    """What the compiler says of a kernel whose line 4 begins with `text`."""
+    with pytest.raises(cuda.CompileError) as caught:
+        SourceModule(f"__global__ void f(float *x)\n{{\n    unsigned d[2], fa[4], fb[2];\n    {text}\n}}\n")
+    return caught.value.msg
+
+
+@on_the_cpu
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('asm("ex2.approx.f32 %0, %1;" : "=f"(x[0]) : "f"(x[1]));', "does not know the inline PTX ex2.approx.f32; it"),
+        ('asm volatile("cp.async.wait_all;" ::: "memory");', "cp.async.wait_all; it knows mma.sync.aligned."),
+        ('asm("bar.sync 0;");', "Say it in CUDA C++, for this engine alone between #ifdef LABKIT_CPU and #else, or"),
+        (mma(8, "f16").replace(".f16 {", ".f32 {"), "inline PTX mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f32;"),
+        ('asm("mma.sync" SHAPE ";");', "the CPU engine reads inline PTX from string literals, and SHAPE is none"),
+        (mma(8, "f16").replace('"r"(fb[0])', '"f"(x[0])'), 'takes the registers {"r", "r"}, {"r", "r"}, {"r"}, {"r", '),
+        (mma(8, "f16").replace("%3", "%7"), "takes the registers"),
+        (mma(8, "f16").replace("%1}, {%2", "%1, %2"), "takes the registers"),
+        (mma(8, "f16").replace("{%0, %1}, {%2, %3}", "{%2, %3}, {%2, %3}"), "of which the first group are outputs"),
+        (mma(8, "f16").replace('"+r"(d[0])', '[d] "+r"(d[0])'), 'is "constraint"(expression), not [d] "+r"(d[0])'),
+        (mma(8, "f16").replace("d[0]", "x[0]"), '"r" is for an int or an unsigned int'),
+        (mma(8, "f32").replace("d[0]", "fa[0]"), '"f" is for a float'),
+    ],
+)  # fmt: skip
+def test_what_the_engine_cannot_run(text, words):
+    error = refusal(text)
+    assert "kernel.cu:4:" in error and words in error
+
+
+@on_the_cpu
+def test_what_is_not_compiled_is_not_refused():
+    SourceModule("""
+#define EXP(y, x) asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x))
+__global__ void f(float *x)
+{
+#ifdef LABKIT_CPU
+    x[0] = exp2f(x[1]);
+#else
+    EXP(x[0], x[1]);
+    asm("ex2.approx.f32 %0, %1;" : "=f"(x[2]) : "f"(x[3]));
+#endif
+}
+""")
+
+
+# -- the text
+
+
+def test_operands_stay_on_their_lines():
+    text = "__device__ void f() {\n" + SAME[0] + "\n}\nint marker;\n"
+    new = rewrite(text).text.splitlines()
+    assert len(new) == text.count("\n")
+    for word in ("(d[0])", "(d[2])", "(fa[3])", "int marker;"):
+        assert [word in line for line in new] == [word in line for line in text.splitlines()]
+    macro = '#define F(d) \\\n asm("cp.async" \\\n ".wait_all;"); \\\n g()\nint marker;'
+    new = rewrite(macro).text
+    assert new.splitlines()[-1] == "int marker;" and new.count("\\\n") == 3 and "static_assert" in new
+
+
+PRODUCT = '"mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3}, {%4}, {%0, %1};"'
+WORDS = ["asm", "volatile", "(", ")", "{", "}", ":", "::", ",", ";", PRODUCT, '"ex2"', '""', '"+r"', '"r"', "(x)", "x"]
+LINES = ["\n", "\\\n", "\n#define M ", "\n#if A\n", "\n#endif\n", "// c\n", "/* c */", 'R"(mma)"', '"']
+
+
+@given(st.lists(st.sampled_from(WORDS + LINES), max_size=40))
+@settings(deadline=None, max_examples=400)
+def test_no_text_is_too_strange(words):
+    text = "void f() { " + " ".join(words)
+    assert rewrite(text).text.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'int x asm("y");',
+        '__device__ void f() { asm volatile("" ::: "memory"); asm(""); }',
+        '__device__ void f() { asm("mma',
+        "__device__ void f() { asm",
+        '// asm("mma")',
+        '#if asm("mma.sync")\n#endif',
+    ],
+)
+def test_left_alone(text):
+    assert rewrite(text).text == text
+
+
+@on_the_cpu
+def test_an_error_behind_it_names_its_line():
+    error = refusal(f'asm(\n"{"mma.sync"}"\n".nothing;"\n:\n: "f"(x[0])\n); nowhere = 1;')
+    assert "kernel.cu:4:" in error and "PTX mma.sync.nothing;" in error and "kernel.cu:9:3: error: 'nowhere'" in error
+
+
+# -- check mode
+
+CHECKED = """
+__device__ inline void multiply(float (&d)[4], const unsigned (&fa)[4], const unsigned (&fb)[2])
+{
+    FIRST
+}
+extern "C" __global__ void f(const unsigned *a, float *c)
+{
+    __shared__ unsigned s[64];
+    s[threadIdx.x] = a[threadIdx.x];
+    unsigned fa[4] = {1, 2, 3, 4}, fb[2] = {5, 6};
+    float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int n = 0; n < 3; n++) multiply(d, fa, fb);
+    LAST
+    c[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+}
+""".replace("FIRST", mma(16, "f32")).replace("LAST", mma(8, "f32").replace("fa[1]", "s[threadIdx.x]"))
+
+SCRIPT = """
+import json, sys
+import numpy as np
+import labkit.cuda.autoinit
+import labkit.cuda.driver as cuda
+from labkit.cpu import checkmode
+from labkit.cuda.compiler import SourceModule
+
+a, c = np.zeros(64, np.uint32), np.empty(64, np.float32)
+SourceModule(sys.argv[1], no_extern_c=True).get_function("f")(cuda.In(a), cuda.Out(c), block=(64, 1, 1))
+cuda.Context.synchronize()
+(record,) = checkmode.launches()
+print(json.dumps([record.sites, [finding.message for finding in record.findings]]))
+"""
+
+
+@on_the_cpu
+@pytest.mark.parametrize("tools", ["profile", "profile,memcheck,racecheck,initcheck,synccheck"])
+def test_check_mode_counts_the_operands_alone(tools):
+    """An operand in memory is a load; what the lanes hand each other is none."""
+    environment = {**os.environ, "LABKIT_ENGINE": "cpu", "LABKIT_CHECK": tools}
+    command = [sys.executable, "-c", SCRIPT, CHECKED]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sites, findings = json.loads(done.stdout.splitlines()[-1])
+    line = {text.strip(): number for number, text in enumerate(CHECKED.splitlines(), 1)}
+    copy, store = line["s[threadIdx.x] = a[threadIdx.x];"], line["c[threadIdx.x] = d[0] + d[1] + d[2] + d[3];"]
+    assert sorted((site["line"], site["space"], site["op"], site["requests"]) for site in sites) == [
+        (copy, "global", "ld", 2),
+        (copy, "shared", "st", 2),
+        (store - 1, "shared", "ld", 2),
+        (store, "global", "st", 2),
+    ]
+    assert findings == []
