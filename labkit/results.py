@@ -87,11 +87,8 @@ def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | No
     if "software" not in new:
         new["software"] = here.software if here.name == names[0] else ""
     path = Path(folder or results_dir()) / f"{slug(names[0])}.csv"
-    merged = pd.concat([_read(path), _typed(new)], ignore_index=True) if path.is_file() else _typed(new)
-    merged = merged.drop_duplicates(KEY, keep="last").sort_values(
-        ["network", "layer", "batch", "rung", "label"], kind="stable", ignore_index=True
-    )
-    return files.write(path, merged.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
+    new = _typed(new).drop_duplicates(KEY, keep="last")
+    return merge(path, new, KEY, order=["network", "layer", "batch", "rung", "label"], read=_read)
 
 
 def record_course(table: pd.DataFrame, network, folder: Path | str | None = None, **as_rung) -> Path:
@@ -153,15 +150,37 @@ def record_evidence(table: pd.DataFrame, folder: Path | str, by: list[str] | Non
     stamped.insert(0, "date", datetime.date.today().isoformat())
     stamped.insert(1, "device", here.name)
     path = Path(folder) / f"{slug(here.name)}.csv"
-    if by and path.is_file():
-        stamped = replacing(pd.read_csv(path), stamped, by).sort_values(by, kind="stable")
-    return files.write(path, stamped.to_csv(index=False, float_format="%.10g", lineterminator="\n"))
+    return merge(path, stamped, by, order=by, digits=10)
 
 
-def replacing(old: pd.DataFrame, new: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """The rows of both tables, but the old ones whose values in the columns `key` are also some new one's."""
-    known = pd.MultiIndex.from_frame(new[key])
-    return pd.concat([old[~pd.MultiIndex.from_frame(old[key]).isin(known)], new], ignore_index=True)
+def merge(path: Path, table: pd.DataFrame, key: list[str] | None, order=None, digits=6, read=pd.read_csv) -> Path:
+    """Merge rows into a device's CSV: all its rows go that have the values of a new one in the columns `key`.
+
+    Parameters
+    ----------
+    path : Path
+    table : DataFrame
+        The new rows. Columns that the file has not come behind those that it has.
+    key : list of str or None
+        Columns; None: the whole file goes.
+    order : list of str, optional
+        Columns to sort by; without, new rows come last.
+    digits : int
+        Of a number that is no integer.
+    read : callable
+        What makes a table of the file.
+
+    Returns
+    -------
+    Path
+        The file, written whole or not at all.
+    """
+    if key and path.is_file():
+        old, new = read(path), pd.MultiIndex.from_frame(table[key])
+        table = pd.concat([old[~pd.MultiIndex.from_frame(old[key]).isin(new)], table], ignore_index=True)
+    if order:
+        table = table.sort_values(order, kind="stable")
+    return files.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))
 
 
 def recorded(name: str, folder: Path | str | None = None) -> Recorded:

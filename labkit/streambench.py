@@ -6,21 +6,19 @@ import itertools
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from labkit import files
 from labkit.benchmark import BATCH, Spots
 from labkit.checker import require_verified
 from labkit.devices import Device, device
 from labkit.errors import LabError
 from labkit.layers import Layer
 from labkit.paths import data_dir
-from labkit.results import one_of, replacing
+from labkit.results import one_of
 from labkit.streaming import CHUNK, Pipeline, busy_ms, host_arrays, overlap
 
 if TYPE_CHECKING:
@@ -223,14 +221,6 @@ def refuse_impossible(variant: Variant, layer: Layer, batch: int, layer_ms: floa
 
 
 # ---------------------------------------------------------------------------------------------------------- recorded
-def record_rows(path: Path, table: pd.DataFrame, key: list[str]) -> Path:
-    """Merge rows into a CSV: all older rows with one of the new keys go. Written whole or not at all."""
-    if path.is_file():
-        old = pd.read_csv(path)
-        table = replacing(old, table.reindex(columns=old.columns), key)
-    return files.write(path, table.to_csv(index=False, float_format="%.6g", lineterminator="\n"))
-
-
 def recorded_streams(name: str, **which) -> pd.DataFrame:
     """What `scripts/record_streams.py` measured on a device.
 

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pandas as pd
 
-from labkit import files
 from labkit.devices import slug
 from labkit.errors import LabError
 from labkit.layers import PRESETS, Layer
 from labkit.layers import layer as layer_named
 from labkit.paths import data_dir
-from labkit.results import one_of
+from labkit.results import merge, one_of
 
 COLUMNS = (
     "date", "device", "engine", "software", "rung", "label", "options", "layer", "batch", "dtype", "op_ms", "op_min_ms",
     "op_max_ms", "x_floor", "repeat", "registers", "local_bytes", "shared_bytes", "threads", "reason",
 )  # fmt: skip
+_COUNTED = ("repeat", "registers", "local_bytes", "shared_bytes", "threads")
 KEY = ["device", "label", "layer", "batch"]  # a later measurement of the same replaces
 RECORD_OF_DEFAULTS = "nvidia-h200"  # the sweep that the default sizes of rung 09 come from
 
@@ -79,15 +79,18 @@ def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
     if len(names) != 1:
         raise LabError(f"one file holds one device's sweeps; this table has {', '.join(map(str, names)) or 'no rows'}")
     path = Path(folder or sweeps_dir()) / f"{slug(names[0])}.csv"
-    rows = table.reindex(columns=COLUMNS)
-    if path.is_file():
-        rows = pd.concat([pd.read_csv(path, keep_default_na=False, na_values=[""]), rows], ignore_index=True)
-    rows = rows.drop_duplicates(KEY, keep="last").sort_values(
-        ["layer", "batch", "rung", "label"], kind="stable", ignore_index=True
-    )
-    for name in ("repeat", "registers", "local_bytes", "shared_bytes", "threads"):
-        rows[name] = rows[name].astype("Int64")
-    return files.write(path, rows.to_csv(index=False, float_format="%.5g", lineterminator="\n"))
+    rows = _typed(table).drop_duplicates(KEY, keep="last")
+    return merge(path, rows, KEY, order=["layer", "batch", "rung", "label"], digits=5,
+                 read=lambda path: _typed(_read(path)))  # fmt: skip
+
+
+def _read(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
+
+def _typed(table: pd.DataFrame) -> pd.DataFrame:
+    """All columns, in their order; what is counted as integers, though some have none."""
+    return table.reindex(columns=COLUMNS).astype(dict.fromkeys(_COUNTED, "Int64"))
 
 
 def recorded_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
@@ -100,7 +103,7 @@ def recorded_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
     """
     path = one_of(Path(folder or sweeps_dir()), name)
     order = [each.name for preset in PRESETS.values() for each in preset]
-    rows = pd.read_csv(path, keep_default_na=False, na_values=[""])
+    rows = _read(path)
     rows = rows.sort_values("layer", key=lambda names: names.map(order.index), kind="stable")
     frame = as_table(rows.to_dict("records"))
     frame.attrs["note"] = f"{frame['device'].iloc[0]}, {frame['date'].max()}."

@@ -24,8 +24,8 @@ import pandas as pd
 import labkit
 from labkit.benchmark import rates
 from labkit.paths import data_dir
-from labkit.results import record_course
-from labkit.streambench import KEY, bench_cases, record_rows
+from labkit.results import merge, record_course
+from labkit.streambench import KEY, bench_cases
 from labkit.streaming import Pipeline, busy_ms, host_arrays
 
 BATCH = 10_000
@@ -160,9 +160,9 @@ def main() -> int:
             labkit.record(ladder_rows(swept), results)
         few = [sweep(each, layer, False) for each in beside if each != variant]
         table = pd.concat([swept, *few], ignore_index=True)
-        path = record_rows(chosen.out / f"{here.slug}.csv", table.assign(**about), KEY)
-        record_rows(chosen.out / "timelines" / f"{here.slug}.csv",
-                    timelines(variant, layer).assign(device=here.name, **about), ["device", *lines])  # fmt: skip
+        path = merge(chosen.out / f"{here.slug}.csv", table.assign(**about), KEY)
+        merge(chosen.out / "timelines" / f"{here.slug}.csv",
+              timelines(variant, layer).assign(device=here.name, **about), ["device", *lines])  # fmt: skip
         print(f"{layer.name}: {time.perf_counter() - start:.1f} s, {time.perf_counter() - begin:.1f} s in all")
         shown = ["label", "batch", "pinned", "streams", "order", "chunk", "sizes", "layer_ms", "steady_ms",
                  "in_ms", "kernel_ms", "out_ms", "overlap"]  # fmt: skip

@@ -274,3 +274,27 @@ def test_evidence_is_stamped_with_date_and_device(tmp_path, monkeypatch):
     gpu.engine = "cpu"
     with pytest.raises(LabError, match="recorded on a GPU"):
         results.record_evidence(counted, tmp_path)
+
+
+def test_merged_rows_replace_those_of_the_same_key_and_bring_their_columns(tmp_path):
+    path = tmp_path / "some-gpu.csv"
+    row = {"device": "X", "chunk": 100, "streams": 1, "steady_ms": 2.0}
+    key = ["device", "chunk", "streams"]
+    results.merge(path, table(row, {**row, "chunk": 200}), key)
+    results.merge(path, table({"warm": True, **row, "steady_ms": 1.23456789}), key)
+    assert path.read_text().splitlines() == [
+        "device,chunk,streams,steady_ms,warm", "X,200,1,2,", "X,100,1,1.23457,True",
+    ]  # fmt: skip
+    results.merge(path, table(row), key=None)
+    assert path.read_text().splitlines() == ["device,chunk,streams,steady_ms", "X,100,1,2"]
+
+
+@pytest.mark.parametrize("folder", ["counters", "streams", "streams/timelines"])
+def test_merging_a_file_with_its_own_rows_changes_nothing(tmp_path, folder):
+    for path in sorted((results.data_dir() / folder).glob("*.csv")):
+        copy = tmp_path / path.name
+        copy.write_bytes(path.read_bytes())
+        rows, keys = pd.read_csv(path), ["label", "layer"]
+        one = rows[keys].eq(rows[keys].iloc[-1]).all(axis=1)  # the last rows, which come last again
+        results.merge(copy, rows[one], keys, digits=10)
+        assert copy.read_bytes() == path.read_bytes()

@@ -329,15 +329,6 @@ def test_bench_sees_a_chunk_in_the_wrong_place(verified, monkeypatch):
 
 
 # ---------------------------------------------------------------------------------------------------------- recorded
-def test_recorded_rows_replace_those_of_the_same_key(tmp_path):
-    path = tmp_path / "some-gpu.csv"
-    row = {"device": "X", "chunk": 100, "streams": 1, "steady_ms": 2.0}
-    streambench.record_rows(path, pd.DataFrame([row, {**row, "chunk": 200}]), ["device", "chunk", "streams"])
-    streambench.record_rows(path, pd.DataFrame([{**row, "steady_ms": 1.5}]), ["device", "chunk", "streams"])
-    table = pd.read_csv(path).sort_values("chunk")
-    assert table["steady_ms"].tolist() == [1.5, 2.0]
-
-
 def test_a_device_without_recorded_streams_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(streambench, "data_dir", lambda: tmp_path)
     with pytest.raises(LabError, match="streams has results of: none"):

@@ -332,6 +332,14 @@ def test_a_recorded_sweep_comes_back(path, tmp_path):
     assert len(later) == 2 and set(later["op_ms"]) == {5.0}
 
 
+def test_recording_a_part_of_a_sweep_again_changes_nothing(tmp_path):
+    there = sweeps.sweeps_dir() / f"{sweeps.RECORD_OF_DEFAULTS}.csv"
+    again = tmp_path / there.name
+    again.write_bytes(there.read_bytes())
+    sweeps.record_sweep(labkit.recorded_sweep("H200")[::-7], tmp_path)
+    assert again.read_bytes() == there.read_bytes()
+
+
 def test_a_point_whose_loop_is_unrolled_less_stands_beside_the_others(path, tmp_path):
     sizes = {**GRID, "rows": 2, "maps": 2}
     sweeps.record_sweep(small(path, sizes, LENET86[0]), tmp_path)
