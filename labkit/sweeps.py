@@ -16,7 +16,6 @@ import pandas as pd
 from labkit.devices import slug
 from labkit.errors import LabError
 from labkit.layers import PRESETS, Layer
-from labkit.layers import layer as layer_named
 from labkit.paths import data_dir
 from labkit.results import merge, one_of
 
@@ -24,6 +23,7 @@ COLUMNS = (
     "date", "device", "engine", "software", "rung", "label", "options", "layer", "batch", "dtype", "op_ms", "op_min_ms",
     "op_max_ms", "x_floor", "repeat", "registers", "local_bytes", "shared_bytes", "threads", "reason",
 )  # fmt: skip
+_LAYERS = [at for preset in PRESETS.values() for at in preset]  # in the order of the tables
 _COUNTED = ("repeat", "registers", "local_bytes", "shared_bytes", "threads")
 KEY = ["device", "label", "layer", "batch"]  # a later measurement of the same replaces
 RECORD_OF_DEFAULTS = "nvidia-h200"  # the sweep that the default sizes of rung 09 come from
@@ -102,9 +102,8 @@ def recorded_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
         If there are none, or several devices go by that name.
     """
     path = one_of(Path(folder or sweeps_dir()), name)
-    order = [each.name for preset in PRESETS.values() for each in preset]
-    rows = _read(path)
-    rows = rows.sort_values("layer", key=lambda names: names.map(order.index), kind="stable")
+    order = {at.name: i for i, at in enumerate(_LAYERS)}
+    rows = _read(path).sort_values("layer", key=lambda names: names.map(order), kind="stable")  # one's own come last
     frame = as_table(rows.to_dict("records"))
     frame.attrs["note"] = f"{frame['device'].iloc[0]}, {frame['date'].max()}."
     return frame
@@ -132,8 +131,8 @@ def best_on_record(C: int, H: int, W: int, M: int, K: int) -> dict:
     if not path.is_file():
         return {}
     table = recorded_sweep(RECORD_OF_DEFAULTS)
-    for name in table.loc[table["rung"] == 9, "layer"].unique():
-        at = layer_named(name)
-        if (at.C, at.H, at.W, at.M, at.K) == (C, H, W, M, K):
+    swept = set(table.loc[table["rung"] == 9, "layer"])
+    for at in _LAYERS:
+        if at.name in swept and (at.C, at.H, at.W, at.M, at.K) == (C, H, W, M, K):
             return best_options(table, at)
     return {}

@@ -340,6 +340,19 @@ def test_recording_a_part_of_a_sweep_again_changes_nothing(tmp_path):
     assert again.read_bytes() == there.read_bytes()
 
 
+def test_a_sweep_of_ones_own_layer_can_be_recorded(path, tmp_path, monkeypatch):
+    monkeypatch.setattr(sweeps, "sweeps_dir", lambda: tmp_path)
+    own = Layer("a layer of one's own", 1, 9, 11, 2, 3)
+    table = small(path, {**GRID, "rows": 3, "maps": 2}, [own, LENET86[0]])
+    sweeps.record_sweep(table.assign(device="NVIDIA H200"))
+    again = labkit.recorded_sweep("H200")
+    assert list(again["layer"]) == [LENET86[0].name, own.name]
+    assert labkit.best(again, own).options["rows"] == 3
+    sizes = sweeps.best_on_record.__wrapped__  # not the ones that are remembered
+    assert sizes(1, 86, 86, 4, 7) == {"rows": 3, "maps": 2, "block": (16, 1), "channels": 1}
+    assert sizes(own.C, own.H, own.W, own.M, own.K) == {}
+
+
 def test_a_point_whose_loop_is_unrolled_less_stands_beside_the_others(path, tmp_path):
     sizes = {**GRID, "rows": 2, "maps": 2}
     sweeps.record_sweep(small(path, sizes, LENET86[0]), tmp_path)
