@@ -134,7 +134,7 @@ class CheckReport:
 
 def check(
     variant: Variant,
-    layers: Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
+    layers: Layer | Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
     seed: int = 1,
     quiet: bool = False,
 ) -> CheckReport:
@@ -148,7 +148,7 @@ def check(
     ----------
     variant : Variant
         As `labkit.variant` makes it.
-    layers : iterable of Layer or (Layer, batch)
+    layers : Layer, or iterable of Layer or (Layer, batch)
         The shapes; a batch of 3 where none is given. Shapes that `variant.supports` refuses are counted as
         refused.
     seed : int
@@ -170,7 +170,7 @@ def check(
     from labkit.cuda import driver
 
     shapes, refused = {}, []
-    for index, shape in enumerate(layers):
+    for index, shape in enumerate([layers] if isinstance(layers, Layer) else layers):
         layer, batch = shape if isinstance(shape, tuple) else (shape, 3)
         try:
             variant.supports(layer)
@@ -334,16 +334,18 @@ def _message(title, y, expected, error, allowed, wrong, inputs) -> str:
 
 def _hints(y, expected, slack, inputs):
     """Which well-known mistakes the result looks like."""
+
+    def like(result, other):
+        return bool((np.abs(result - other) <= slack).all())
+
+    if like(y, expected):  # then it is also like what differs from that by less
+        return
     unwritten = int(np.isnan(y).sum())
     if unwritten:
         share = "nothing was" if unwritten == y.size else f"{unwritten} outputs were not"
         yield f"{share} written: NaN is what the output held before, or what it was computed from"
     if not y.any():
         yield "the outputs were set to zero and never summed"
-
-    def like(result, other):
-        return bool((np.abs(result - other) <= slack).all())
-
     for a, b in itertools.combinations(range(4), 2):
         if like(y.ravel(), expected.swapaxes(a, b).ravel()):
             yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"

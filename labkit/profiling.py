@@ -428,8 +428,10 @@ def ready(variants, layer, batch: int) -> list:
     Raises
     ------
     LabError
-        If one does not, or the batch is none.
+        If one does not, the layer is none, or the batch is none.
     """
+    if not isinstance(layer, Layer):
+        raise LabError(f"one layer at a time, such as lab.LENET86[0]; this is a {type(layer).__name__}")
     chosen = as_variants(variants)
     for each in chosen:
         each.launches(layer, batch)

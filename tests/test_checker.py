@@ -232,6 +232,19 @@ def test_the_message_shows_where_what_and_how_much():
     assert lines[-2].split()[:6] == ["1", "2", "0", "4", "NaN", "104"]
 
 
+def test_one_output_beyond_its_own_bound_looks_like_nothing_else():
+    rng = np.random.default_rng(3)
+    x, k = rng.random((2, 1, 4, 4)), np.full((2, 1, 2, 2), 0.5)
+    expected = conv_float64(x, k)
+    allowed = np.full(expected.shape, 1e-3)
+    allowed[1, 1, 2, 2] = 10  # more than any of the outputs
+    y = expected.astype(np.float32)
+    y[0, 1, 2, 2] += 0.01
+    with pytest.raises(CheckFailed, match="1 of 36 outputs") as failure:
+        compare(y, expected, allowed, inputs=(x, k))
+    assert "looks as if" not in str(failure.value)
+
+
 def test_many_mismatches_are_cut():
     with pytest.raises(CheckFailed) as failure:
         compare(np.ones((9, 1, 10, 10), np.float32), np.zeros((9, 1, 10, 10)))
@@ -342,6 +355,7 @@ def test_a_variant_that_refuses_everything_is_not_verified():
 def test_layers_may_be_given_with_and_without_a_batch(capsys):
     report = check(FakeVariant(), [ODD[0], ODD])
     assert list(report.table["B"]) == [3, 3]
+    assert list(check(FakeVariant(), ODD[0]).table["B"]) == [3]
 
 
 def test_one_plan_a_shape_serves_all_runs():

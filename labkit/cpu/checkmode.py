@@ -30,6 +30,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from labkit.cpu import instrument, toolchain
+from labkit.errors import LabError
 
 __all__ = ["FLAGS", "TOOLS", "Finding", "LaunchRecord", "launches"]
 
@@ -37,7 +38,7 @@ KNOWN = ("profile", "memcheck", "racecheck", "initcheck", "synccheck")
 TOOLS = tuple(word.strip() for word in os.environ.get("LABKIT_CHECK", "").split(",") if word.strip())
 for _tool in TOOLS:
     if _tool not in KNOWN:
-        raise ValueError(f"LABKIT_CHECK={os.environ['LABKIT_CHECK']!r}: {_tool!r} is not one of {', '.join(KNOWN)}")
+        raise LabError(f"LABKIT_CHECK={os.environ['LABKIT_CHECK']!r}: {_tool!r} is not one of {', '.join(KNOWN)}")
 
 # The sanitizer's calls are put in after most of the optimizer has run, so that what it keeps in registers stays there,
 # and before loops are vectorized. A struct is not split into its members: a float4 is one access.

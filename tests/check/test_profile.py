@@ -354,6 +354,12 @@ def test_no_images_are_refused_before_anything_runs(watched):
         watched(3, labkit.LENET86[0], 0, engine="cpu")
 
 
+@pytest.mark.parametrize("watched", [labkit.profile, labkit.sanitize])
+def test_several_layers_are_refused(watched):
+    with pytest.raises(LabError, match=r"^one layer at a time, such as lab\.LENET86\[0\]; this is a Preset"):
+        watched(3, labkit.LENET86, engine="cpu")
+
+
 H200 = {"warps": 64, "blocks": 32, "registers": 65536, "shared": 233472}
 
 

@@ -149,6 +149,13 @@ def test_an_error_of_choice_ends_the_import():
     assert "LabError: LABKIT_ENGINE='tpu'" in err
 
 
+def test_an_unknown_tool_to_check_with():
+    status, _, err = python("import labkit.cuda", LABKIT_ENGINE="cpu", LABKIT_CHECK="profile,valgrind")
+    last = err.splitlines()[-1]
+    assert status == 1
+    assert last.startswith("labkit.errors.LabError: LABKIT_CHECK='profile,valgrind': 'valgrind' is not one of ")
+
+
 def test_the_primary_context_is_retained_and_released(fake_pycuda):
     code = """
         import labkit.cuda
