@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pandas as pd
 
-from labkit.ladder import solutions, variants
+from labkit.errors import LabError
+from labkit.ladder import solutions, variant, variants
 from labkit.layers import PRESETS
 from labkit.numerals import ms, times
 from labkit.publications import library
-from labkit.results import Recorded
+from labkit.results import OWN, Recorded
 from labkit.rungs import LADDER
+from labkit.sweeps import recorded_sweep
 
 NETWORKS = ("lenet86", "lenet72")
 STREAMS = 10  # no kernel of its own: it is about the layer time
@@ -83,11 +85,25 @@ def caption(results: Recorded) -> str:
 
 
 def outdated(results: Recorded) -> list[str]:
-    """The labels of those kernels of the lab whose recorded times are of another source than they have now."""
+    """The labels of those kernels of the lab whose recorded times are of another source than they have now; and the
+    sweeps on the same device, with the sizes that come from them, of which this is so."""
     times = results.table[results.table["code"] != ""]
     codes = times.groupby("label")["code"].agg(set)
     every = [each for rung in LADDER for each in (*variants(rung.number), *solutions(rung.number))]
-    return [each.label for each in every if codes.get(each.label, {each.code}) != {each.code}]
+    changed = [each.label for each in every if codes.get(each.label, {each.code}) != {each.code}]
+    return [*changed, *_outdated_sweeps(results.device)]
+
+
+def _outdated_sweeps(device: str) -> list[str]:
+    try:
+        swept = recorded_sweep(device)
+    except LabError:  # there is none
+        return []
+    beside = swept["label"].str.contains(OWN) | swept["options"].str.contains("step=")
+    known = swept[~beside & (swept["code"] != "")]
+    own = {number: variant(number) for number in known["rung"].unique()}
+    return [f"the sweep of {each.label}" for number, each in own.items()
+            if set(known.loc[known["rung"] == number, "code"]) != {each.code}]  # fmt: skip
 
 
 def markdown(results: Recorded) -> str:

@@ -36,7 +36,7 @@ _COURSE = {
     "accuracy": "accuracy",
     "distinct images": "distinct",
 }
-_OWN = r", (?:own source|[^,]+\.cu)"  # in a label: a kernel in a rung's place, an exercise's solution or a reader's
+OWN = r", (?:own source|[^,]+\.cu)"  # in a label: a kernel in a rung's place, an exercise's solution or a reader's
 _TEXT = ("date", "device", "engine", "software", "label", "options", "code", "network", "layer", "dtype",
          "kernels_ms")  # fmt: skip
 
@@ -254,7 +254,7 @@ class Recorded:
         for name, value in wanted.items():
             rows = rows[rows[name] == value]
         if label is None:
-            rows = rows[~rows["label"].str.contains(_OWN)]
+            rows = rows[~rows["label"].str.contains(OWN)]
             plain = rows[~rows["label"].str.contains(",")]
             rows = rows if rung is None or plain.empty else plain
         if rows.empty:

@@ -69,10 +69,11 @@ def sweep(
     -------
     DataFrame
         A row a point, layer by layer: `labkit.sweeps.COLUMNS`, and a column for each option that any of the variants
-        has (pairs as text, "32x8"). `op_ms` is the median op time, measured as `labkit.bench` does. `registers` and
-        `local_bytes` (spills, and arrays that do not fit into registers) are those of a thread, `shared_bytes` and
-        `threads` those of a block, the largest of several kernels; registers are known on a GPU alone. A point that
-        cannot run has no time, and `reason` says why: a limit of the device, too many registers, a wrong result.
+        has (pairs as text, "32x8"). `code` is `Variant.code`, `op_ms` the median op time, measured as `labkit.bench`
+        does. `registers` and `local_bytes` (spills, and arrays that do not fit into registers) are those of a thread,
+        `shared_bytes` and `threads` those of a block, the largest of several kernels; registers are known on a GPU
+        alone. A point that cannot run has no time, and `reason` says why: a limit of the device, too many registers, a
+        wrong result.
         ``attrs["measured"]`` and ``attrs["resumed"]`` count the points; ``attrs["note"]`` says so where these are not
         GPU times.
 
@@ -112,7 +113,8 @@ def sweep(
                 )
             progress.update()
     # A point of two variants that are one kernel is measured once, and has a row of each.
-    measured = [{**rows[point.key], "label": point.variant.label, "layer": point.layer.name} for point in points]
+    measured = [{**rows[point.key], "label": point.variant.label, "code": point.variant.code, "layer": point.layer.name}
+                for point in points]  # fmt: skip
     unborn = [{**each, **here, "layer": at.name, "batch": batch} for at in layers for each in refused]
     table = as_table([*measured, *unborn])
     table.attrs.update(note=here["note"], measured=len(todo), resumed=len(set(points)) - len(todo))

@@ -20,8 +20,8 @@ from labkit.paths import data_dir
 from labkit.results import merge, one_of
 
 COLUMNS = (
-    "date", "device", "engine", "software", "rung", "label", "options", "layer", "batch", "dtype", "op_ms", "op_min_ms",
-    "op_max_ms", "x_floor", "repeat", "registers", "local_bytes", "shared_bytes", "threads", "reason",
+    "date", "device", "engine", "software", "rung", "label", "options", "code", "layer", "batch", "dtype", "op_ms",
+    "op_min_ms", "op_max_ms", "x_floor", "repeat", "registers", "local_bytes", "shared_bytes", "threads", "reason",
 )  # fmt: skip
 _LAYERS = [at for preset in PRESETS.values() for at in preset]  # in the order of the tables
 _COUNTED = ("repeat", "registers", "local_bytes", "shared_bytes", "threads")
@@ -32,7 +32,8 @@ RECORD_OF_DEFAULTS = "nvidia-h200"  # the sweep that the default sizes of rung 0
 def as_table(rows: list[dict]) -> pd.DataFrame:
     """Rows as a table of a sweep: `COLUMNS`, and one for each option."""
     frame = pd.DataFrame(rows).reindex(columns=COLUMNS)
-    frame["reason"] = frame["reason"].astype(object).fillna("")
+    for name in ("code", "reason"):  # no code: of an older record, or of a combination that is no variant
+        frame[name] = frame[name].astype(object).fillna("")
     return with_options(frame)
 
 
@@ -85,7 +86,7 @@ def record_sweep(table: pd.DataFrame, folder: Path | str | None = None) -> Path:
 
 
 def _read(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+    return pd.read_csv(path, keep_default_na=False, na_values=[""], dtype={"code": str})
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import labkit
-from labkit import LENET72, LENET86, LabError, Layer, sweep, sweeping, sweeps, variant
+from labkit import LENET72, LENET86, LabError, Layer, overview, sweep, sweeping, sweeps, variant
 
 SMALL = Layer("small", 2, 14, 17, 5, 3)
 GRID = {"rung": 9, "rows": (1, 3, 5), "maps": (1, 2), "block": [(16, 1)], "channels": 1}
@@ -46,6 +46,7 @@ def test_a_grid_is_every_combination_and_every_point_a_row(path):
     assert table.attrs["measured"] == 6 and table.attrs["resumed"] == 0
     assert table.attrs["note"] == labkit.device().note
     assert table["device"].eq(labkit.device().name).all()
+    assert table["code"].eq(variant(9).code).all()
     assert [line["row"]["label"] for line in lines(path)] == list(table["label"])
 
 
@@ -338,6 +339,25 @@ def test_recording_a_part_of_a_sweep_again_changes_nothing(tmp_path):
     again.write_bytes(there.read_bytes())
     sweeps.record_sweep(labkit.recorded_sweep("H200")[::-7], tmp_path)
     assert again.read_bytes() == there.read_bytes()
+
+
+def test_a_sweep_of_another_source_is_named(tmp_path, monkeypatch):
+    """Where the source is known; of older records it is not, and a digest of digits alone is still a text."""
+    monkeypatch.setattr(sweeps, "sweeps_dir", lambda: tmp_path)
+    about = {"device": "NVIDIA H200", "rung": 9, "layer": LENET86[0].name, "batch": 1000, "op_ms": 1.0, "code": ""}
+    points = [variant(9, rows=2), variant(9, step="shared"), variant(9, labkit.rung(1).source)]
+    rows = [about | {"label": each.label, "options": each.options_text, "code": each.code} for each in points]
+    older = about | {"label": variant(9, rows=4).label, "options": "rows=4"}
+
+    def named(*rows):
+        sweeps.record_sweep(pd.DataFrame(rows))
+        return overview.outdated(labkit.recorded("H200"))
+
+    without = overview.outdated(labkit.recorded("H200"))
+    assert named(*rows, older) == without
+    assert labkit.recorded_sweep("H200")["code"].ne("").sum() == 3
+    assert named(older | {"code": "00000012"}) == [*without, "the sweep of 09 tuning"]
+    assert "00000012" in set(labkit.recorded_sweep("H200")["code"])
 
 
 def test_a_sweep_of_ones_own_layer_can_be_recorded(path, tmp_path, monkeypatch):
