@@ -18,15 +18,15 @@ import pandas as pd
 from labkit import nsight
 from labkit.cpu.toolchain import demangled
 from labkit.errors import LabError
-from labkit.events import occupancy
+from labkit.events import occupancy, of_capability
 from labkit.ladder import NVCC_OPTIONS, as_variants
 
 # A multiprocessor's limits, from the CUDA programming guide's table of compute capabilities.
 LIMITS = {
-    "sm_80": {"warps": 64, "blocks": 32, "registers": 65536, "shared": 167936},
-    "sm_86": {"warps": 48, "blocks": 16, "registers": 65536, "shared": 102400},
-    "sm_89": {"warps": 48, "blocks": 24, "registers": 65536, "shared": 102400},
-    "sm_90": {"warps": 64, "blocks": 32, "registers": 65536, "shared": 233472},
+    "sm_80": {"warps": 64, "registers": 65536, "shared": 167936, **of_capability(8, 0)},
+    "sm_86": {"warps": 48, "registers": 65536, "shared": 102400, **of_capability(8, 6)},
+    "sm_89": {"warps": 48, "registers": 65536, "shared": 102400, **of_capability(8, 9)},
+    "sm_90": {"warps": 64, "registers": 65536, "shared": 233472, **of_capability(9, 0)},
 }
 ARCH = "sm_90"
 _TARGET = re.compile(r"--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)(=.*)?")

@@ -3,6 +3,8 @@
 import math
 import os
 import shutil
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,8 +12,9 @@ import pytest
 
 import labkit
 from labkit import nsight, profiling
+from labkit.compiled import LIMITS
 from labkit.errors import LabError
-from labkit.events import DRIVERS, occupancy
+from labkit.events import DRIVERS, limits, occupancy
 from labkit.paths import data_dir
 
 PROGRAM = '''
@@ -360,7 +363,8 @@ def test_several_layers_are_refused(watched):
         watched(3, labkit.LENET86, engine="cpu")
 
 
-H200 = {"warps": 64, "blocks": 32, "registers": 65536, "shared": 233472}
+H200 = LIMITS["sm_90"]
+TURING = {"warps": 32, "blocks": 16, "registers": 65536, "shared": 65536, "drivers": 0}
 
 
 @pytest.mark.parametrize(("threads", "registers", "shared", "share"), [
@@ -373,6 +377,25 @@ H200 = {"warps": 64, "blocks": 32, "registers": 65536, "shared": 233472}
 ])  # fmt: skip
 def test_occupancy(threads, registers, shared, share):
     assert occupancy(threads, registers, shared, H200) == share
+
+
+def test_before_ampere_the_driver_takes_no_shared_memory():
+    assert occupancy(256, 32, 32768, TURING) == 2 * 8 / 32
+    assert occupancy(256, 32, 0, TURING) == 1
+
+
+@pytest.mark.parametrize(("capability", "known"), [((7, 5), TURING), ((8, 0), LIMITS["sm_80"]),
+    ((8, 6), LIMITS["sm_86"]), ((8, 9), LIMITS["sm_89"]), ((9, 0), LIMITS["sm_90"])])  # fmt: skip
+def test_the_limits_of_a_device_are_those_of_the_table(monkeypatch, capability, known):
+    told = {"MAX_THREADS_PER_MULTIPROCESSOR": 32 * known["warps"],
+            "MAX_REGISTERS_PER_MULTIPROCESSOR": known["registers"],
+            "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": known["shared"]}  # fmt: skip
+    names = SimpleNamespace(**{name: name for name in told})
+    monkeypatch.setitem(sys.modules, "pycuda", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "pycuda.driver", SimpleNamespace(device_attribute=names))
+    device = SimpleNamespace(compute_capability=lambda: capability, get_attribute=told.__getitem__)
+    assert limits(device) == known
+    assert [known["blocks"] for known in LIMITS.values()] == [32, 16, 24, 32]
 
 
 def test_occupancy_is_what_nsight_compute_says_of_every_kernel_that_was_recorded():
