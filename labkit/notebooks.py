@@ -156,7 +156,7 @@ def find(names: Iterable[str] = ()) -> list[Path]:
     Parameters
     ----------
     names : iterable of str
-        Each a file, a name ("01_baseline") or a number ("1", "01").
+        Each a file, a name ("01_baseline") or a number ("1", "01"); what two of them mean is found once.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def find(names: Iterable[str] = ()) -> list[Path]:
     names = list(names)
     if not names:
         return series()
-    return [_find(name) for name in names]
+    return list(dict.fromkeys(map(_find, names)))
 
 
 def _find(name: str) -> Path:

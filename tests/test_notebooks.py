@@ -36,6 +36,12 @@ def outputs_as_text(cell):
                 yield data
 
 
+def test_a_notebook_of_several_names_is_found_once(monkeypatch):
+    monkeypatch.chdir(FOLDER)
+    found = notebooks.find(["01", "0", "1", "01_baseline", "01_baseline.ipynb", "00_start_here"])
+    assert [path.stem for path in found] == ["01_baseline", "00_start_here"]
+
+
 def test_the_series_begins():
     assert {path.stem for path in FILES} >= REQUIRED
 

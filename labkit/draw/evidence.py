@@ -127,6 +127,7 @@ def bank_conflicts(profile, path=None):
     if not len(shared):
         raise LabError("draw.bank_conflicts: no access to shared memory in this profile, which the CPU engine makes "
                        f"(engine=\"cpu\"). {profile.note}")  # fmt: skip
+    shared = shared.astype({"line": "Int64"}).fillna({"file": "", "line": 0})  # a compiler need not say either
     by = [name for name in ("variant", "kernel", "file", "line", "op") if name in shared]
     lines = shared.groupby(by, sort=False, as_index=False)[["requests", "wavefronts"]].sum()
     lines = lines.to_dict("records")
@@ -136,10 +137,11 @@ def bank_conflicts(profile, path=None):
         worst = lines[int(np.argmax(each))]
         free = max(each) < 1.005
         message = "No access to shared memory has a bank conflict" if free else (
-            f"Line {worst['line']} takes {max(each):.3g} wavefronts an access")  # fmt: skip
+            f"Line {worst['line'] or 'unknown'} takes {max(each):.3g} wavefronts an access")  # fmt: skip
         page.heading(message, profile.note)
         verbs = {"ld": "load", "st": "store", "atom": "atomic"}
-        names = [f"{row.get('variant', row['kernel'])}  line {row['line']}  {verbs[row['op']]}" for row in lines]
+        names = [f"{row.get('variant', row['kernel'])}  line {row['line'] or 'unknown'}  {verbs[row['op']]}"
+                 for row in lines]  # fmt: skip
         left = 24 + max(page.text_width(name, SMALL) for name in names)
         ax = page.axes(left, 64, page.width - 90, 64 + step * len(lines))
         ax.set(xlim=(0, max(2.0, *each) * 1.02), ylim=(len(lines) - 0.5, -0.5), xticks=[], yticks=[])

@@ -75,6 +75,16 @@ def test_bank_conflicts_name_the_line(tmp_path):
         draw.bank_conflicts(profile(sites=sites[2:]), path=tmp_path / "b.png")
 
 
+@pytest.mark.parametrize("line", [None, 41])
+def test_bank_conflicts_of_no_known_line_count(tmp_path, line):
+    site = {"variant": "04", "kernel": "conv", "space": "shared", "op": "ld", "requests": 10}
+    sites = [site | {"file": None, "line": None, "wavefronts": 30},
+             site | {"file": "a.cu", "line": line, "wavefronts": 10}]  # fmt: skip
+    draw.bank_conflicts(profile(sites=sites), path=tmp_path / "a.png")
+    assert "04  line unknown  load 3" in said(tmp_path / "a.png")
+    assert f"04  line {line or 'unknown'}  load 1" in said(tmp_path / "a.png")
+
+
 def test_a_real_profile_is_drawn(tmp_path):
     found = labkit.profile([3, 4], labkit.Layer("odd", 2, 11, 13, 3, 3), engine="cpu")
     draw.traffic(found, path=tmp_path / "a.png")
