@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from labkit import notebooks, report
+from labkit import listing, notebooks, report
 from labkit.errors import LabError
 
 TEACHING = [
@@ -375,3 +375,13 @@ def test_text_is_legible_in_both_themes():
         for text, ground in pairs:
             dim, bright = sorted((_luminance(theme[text]), _luminance(theme[ground])))
             assert (bright + 0.05) / (dim + 0.05) >= 4.5, (text, ground)
+
+
+def test_print_wraps_the_labs_listings():
+    """The style sheet knows the lab's listings by the styles that they bring along: it has to find these in them."""
+    style = (report.PACKAGE / "report_template" / "notebook" / "style.css").read_text()
+    page = listing.Diff("a", "a.cu", "int i;\n", "b", "b.cu", "int j;\n")._repr_html_()
+    styles = re.findall(r'style="([^"]*)"', page)
+    known = re.findall(r'\[style\*="([^"]+)"\]', style.partition("@media print")[2])
+    assert len(known) == 3
+    assert all(any(part in each for each in styles) for part in known)
