@@ -203,7 +203,7 @@ class Variant:
         ------
         LabError
             Naming the limit and the number, if the mask exceeds constant memory, a tile shared memory,
-            the grid exceeds its limits, or one image is too large for 32-bit offsets.
+            the grid or the layer the rung's limits, or one image is too large for 32-bit offsets.
         """
         if self.constant and self.rung.constant:
             size = int(np.prod(layer.k_shape)) * self.io_dtype.itemsize
@@ -213,6 +213,8 @@ class Variant:
                     f"{layer} has {size:,}: take a rung that does not, such as 1 or 6"
                 )
         s = scope(layer, 1, self.options)
+        if why := self.rung.limit(s):
+            raise LabError(f"{self.label} cannot compute {layer}: {why}; take a rung that can, such as 9")
         for what, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
                            ("mask", layer.M * s.depth), ("unrolled", self.rung.scratch(s) // 4)):  # fmt: skip
             if size > MAX_OFFSET:
@@ -547,6 +549,8 @@ class Plan:
         self.images = images_a_launch(self.batch, scratch, self._driver.mem_get_info()[0])
         self.scratch_bytes = scratch * self.images
         scratch_buffer = self._allocate(self.scratch_bytes) if scratch else None
+        arranged = variant.rung.arranged(scope(layer, 1, variant.options))
+        arranged_mask = self._allocate(arranged) if arranged else None
 
         functions = {name: module.get_function(name).prepare(SIGNATURE) for name in variant.kernels}
         self.functions = functions
@@ -561,6 +565,7 @@ class Plan:
                 "k": int(self.k),
                 "y": int(self.y) + first * y_step,
                 "u": int(scratch_buffer) if scratch else 0,
+                "a": int(arranged_mask) if arranged else 0,
             }
             sizes = (images, layer.C, layer.H, layer.W, layer.M, layer.K)
             for launch, step in zip(variant._launches(layer, images), variant.rung.calls, strict=True):

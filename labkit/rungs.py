@@ -51,7 +51,7 @@ class Call:
     kernel : str
         Its name in the rung's file.
     buffers : tuple of str
-        What it gets for its three pointers: "x", "k", "y", or "u", the rung's scratch.
+        What it gets for its three pointers: "x", "k", "y", "u", the rung's scratch, or "a", the arranged mask.
     grid, block, shared : callable
         Of the scope `s`: C, H, W, M, K, Ho, Wo, B (images of this launch), pixels = Ho Wo, depth = C K K, and
         the variant's options by name. `shared` is the block's shared memory in bytes.
@@ -128,6 +128,10 @@ def _warps_option(name, value):
     return int(value)
 
 
+def _warps_or_none(name, value):
+    return None if value is None else _warps_option(name, value)
+
+
 def _size_option(name, value):
     """A number of things; None leaves the choice to the lab."""
     if value is not None and not _positive(value):
@@ -195,6 +199,10 @@ class Rung:
         The __constant__ array that holds the mask.
     scratch : callable
         Of the scope: bytes of the buffer "u" for one image.
+    arranged : callable
+        Of the scope: bytes of the buffer "a", the mask as one kernel arranges it for the next.
+    limit : callable
+        Of the scope: why the rung cannot compute the layer; "" if it can.
     steps : mapping of str to str
         The sub-steps on the way to this rung, or beside it: a name and a sentence. Each is a kernel file of its own,
         `steps/NN_name.cu`, and is chosen by the option `step`; the scope has it as `s.step`, None for the rung itself.
@@ -216,6 +224,8 @@ class Rung:
     rounding: Callable = lambda options: Rounding()
     constant: str | None = None
     scratch: Callable = lambda s: 0
+    arranged: Callable = lambda s: 0
+    limit: Callable = lambda s: ""
     steps: dict[str, str] = field(default_factory=dict)
     base: int | None = None
     compared: tuple[dict, ...] = ()
@@ -340,6 +350,21 @@ def _pixels_a_thread(s) -> int:
 def _rows(s) -> int:
     """Of u in 08: its depth in whole tiles of a WMMA."""
     return 16 * tiles(s.depth, 16)
+
+
+# ---------------------------------------------------------------------------------------------- geometry of 11
+def _squares(s) -> SimpleNamespace:
+    """Of rung 11 for a scope: its sizes, those not chosen by what kept an H200 busiest; and what follows from them."""
+    below, across = tiles(s.Ho, 2), tiles(s.Wo, 2)  # squares of 2 x 2 outputs
+    pairs = s.pairs or min(range(min(4, below), 12), key=lambda pairs: (tiles(below, pairs) * pairs, pairs))
+    groups = s.groups or (2 if s.M % 8 == 0 else 1)
+    products = tiles(tiles(below, pairs) * across, 8)  # of eight columns of squares
+    warps = s.warps or tiles(products, tiles(products, 8 // groups))
+    steps = (s.K + 2) // 2
+    rows = max(2 * (tiles(below, pairs) * pairs + steps - 1), s.H + s.H % 2)
+    image = 2 * s.C * rows * (s.W + s.W % 2) + 16
+    out = 0 if s.step else 2 if s.Wo % 4 == 0 else 8 * groups * s.pixels
+    return SimpleNamespace(pairs=pairs, groups=groups, warps=warps, steps=steps, shared=tiles(image, 16) * 16 + out)
 
 
 LADDER = (
@@ -557,6 +582,44 @@ LADDER = (
             "shared": "the inputs come through shared memory",
         },
         base=3,
+    ),
+    Rung(
+        11, "speed_of_light", "Speed of light: the image is the matrix",
+        "Rows of tensor core products are squares of outputs, so that a lane's terms are words of the image.",
+        calls=(
+            Call(
+                kernel="arrange",
+                buffers=("x", "k", "a"),
+                grid=lambda s: (s.C, tiles(s.M, 4 * _squares(s).groups) * _squares(s).groups, 1),
+                block=lambda s: (32, _squares(s).steps, 1),
+            ),
+            Call(
+                kernel="conv",
+                buffers=("x", "a", "y"),
+                grid=lambda s: (min(s.B, s.blocks), 1, 1),
+                block=lambda s: (32, _squares(s).warps, 1),
+                shared=lambda s: _squares(s).shared,
+            ),
+        ),
+        options={
+            "pairs": Option(None, "squares below each other, of 2 x 2 outputs, that a warp computes", _size_option, (1,)),
+            "groups": Option(None, "groups of four maps that a warp computes at once", _size_option, (1,)),
+            "warps": Option(None, "warps of a block", _warps_or_none),
+            "blocks": Option(528, "blocks, which walk over the images: four a multiprocessor of an H200", _count_option),
+        },
+        defines=lambda s: {
+            "FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K,
+            "PAIRS": _squares(s).pairs, "GROUPS": _squares(s).groups, "WARPS": _squares(s).warps,
+        },
+        rounding=lambda options: Rounding(_FP16, _FP32),
+        arranged=lambda s: 512 * tiles(s.M, 4 * _squares(s).groups) * _squares(s).groups * s.C * _squares(s).steps,
+        limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
+        steps={"scattered": "a lane stores its own outputs, two at a time"},
+        compared=(
+            *({"pairs": pairs} for pairs in (1, 2, 4, 8)), *({"groups": groups} for groups in (1, 2)),
+            *({"blocks": blocks} for blocks in (132, 264, 1000)),
+        ),
+        base=8,
     ),
 )  # fmt: skip
 

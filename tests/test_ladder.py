@@ -21,9 +21,9 @@ NUMBERS = [each.number for each in LADDER]
 
 
 def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
-    assert list(range(1, len(LADDER) + 1)) == NUMBERS
+    assert NUMBERS == [*range(1, 10), 11]  # 10, streams, has no kernel of its own
     folder = rung(1).file.parent
-    found = {*folder.glob("0[1-9]_*.cu"), *folder.glob("steps/*")}
+    found = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*")} - {folder / "00_network.cu"}
     assert found == {each.path for each in KERNELS}
     assert all(re.fullmatch(r"\d\d[a-z]_\w+\.cu", path.name) for path in (folder / "solutions").iterdir())
 
@@ -56,9 +56,9 @@ def test_signature_is_frozen(kernel):
     signatures = re.findall(r"__global__\s+(?:__launch_bounds__\([^)]*\)\s*)?void (\w+)\(([^)]*)\)", kernel.source)
     assert [name for name, _ in signatures] == [call.kernel for call in kernel.rung.calls]
     for (_, parameters), call in zip(signatures, kernel.rung.calls, strict=True):
-        words = [re.sub(r"\b(const|float|half|int|__restrict__)\b|[*\s]", "", each) for each in parameters.split(",")]
+        words = [re.sub(r"\b(const|float|half|int|uint4|__restrict__)\b|[*\s]", "", each) for each in parameters.split(",")]
         assert words[:3] == list(call.buffers)
-        assert "".join(words[3:]) in ("BCHWMK", "BCHWM", "BCM")
+        assert "".join(words[3:]) in ("BCHWMK", "BCHWM", "BCM", "B", "")
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -86,7 +86,7 @@ def test_variants_of_a_page_are_the_rung_its_steps_and_what_it_compares():
 
 
 # ------------------------------------------------------------------------------------------------------- the diffs
-BUDGET = {2: 4, 3: 9, 4: 17, 5: 50, 6: 31, 7: 22, 8: 60, 9: 49}
+BUDGET = {2: 4, 3: 9, 4: 17, 5: 50, 6: 31, 7: 22, 8: 60, 9: 49, 11: 155}
 
 
 @pytest.mark.parametrize("number", NUMBERS[1:])
@@ -225,7 +225,7 @@ def test_variants_travel_to_other_processes(tmp_path):
 
 
 def test_io_dtypes():
-    assert [variant(n).io_dtype for n in NUMBERS] == [np.float16 if n in (7, 8) else np.float32 for n in NUMBERS]
+    assert [variant(n).io_dtype for n in NUMBERS] == [np.float16 if n in (7, 8, 11) else np.float32 for n in NUMBERS]
 
 
 # ------------------------------------------------------------------------------------------------------- the limits
@@ -292,18 +292,24 @@ layers = st.builds(
 @given(layer=layers, images=st.integers(1, MAX_GRID[2]), number=st.sampled_from(NUMBERS))
 def test_grids_cover_every_output_within_the_limits(layer, images, number):
     chosen = variant(number)
-    last = chosen.launches(layer, images)[-1]
+    try:
+        last = chosen.launches(layer, images)[-1]
+    except LabError as error:  # what does not fit is refused with a reason
+        assert number == 11 and "shared memory" in str(error)
+        return
     outputs_a_thread = {7: 2}
     if number == 8:
         maps, pixels, _ = chosen.options["wmma"]
         outputs_a_thread[8] = maps * pixels / 32 * chosen.options["turns"]
     if number == 9:
         outputs_a_thread[9] = chosen.defines(layer)["ROWS"] * chosen.defines(layer)["MAPS"]
+    if number == 11:  # its blocks walk over the images, its warps over the maps
+        outputs_a_thread[11] = images * layer.M * layer.Ho * layer.Wo
     assert last.threads * outputs_a_thread.get(number, 1) >= images * layer.M * layer.Ho * layer.Wo
     for launch in chosen.launches(layer, images):
         assert np.prod(launch.block) <= MAX_THREADS
         assert all(0 < size <= limit for size, limit in zip(launch.grid, MAX_GRID, strict=True))
-        assert launch.grid[2] == images
+        assert launch.grid[2] == images or number == 11
 
 
 # ------------------------------------------------------------------------------------------------- a reader's source
