@@ -145,8 +145,6 @@ FIGURES = {
     **{f"ladder {n} rungs": (draw.ladder, (rungs(n),), {"layer": LENET86[1], "date": "today"}) for n in (1, 2, 12)},
     **{f"ladder seed {seed}": (draw.ladder, (rungs(12, list(FLOORS)[:2 * seed], seed=seed),), {}) for seed in (1, 2)},
     "ladder batches": (draw.ladder, (rungs(3, batches=(100, 1000)),), {}),
-    "op times": (draw.op_times, (rungs(6, list(FLOORS), batches=(100, 1000, 10000)),), {}),
-    "op times one": (draw.op_times, (rungs(1),), {}),
     "roofline": (draw.roofline, (TRIPLES,), ROOF),
     "roofline one": (draw.roofline, (TRIPLES[:1],), ROOF),
     **{f"roofline seed {s}": (draw.roofline, (rungs(12, seed=s),), {"device": "H200"}) for s in range(2)},
@@ -336,7 +334,7 @@ def test_ladder_draws_times_under_the_floor(drawn):
     assert page.fig.axes[0].get_xlim()[0] < 0.8 and not collisions(page)
 
 
-@pytest.mark.parametrize("function", [draw.ladder, draw.op_times, draw.roofline])
+@pytest.mark.parametrize("function", [draw.ladder, draw.roofline])
 def test_cpu_times_are_called_what_they_are(drawn, function):
     """On a line of its own, whether the table says so in words or only by its engine."""
     options = ROOF if function is draw.roofline else {}
@@ -355,15 +353,6 @@ def test_a_trace_of_the_cpu_engine_is_called_that(drawn):
     page = drawn(draw.time, table)
     assert table.attrs["note"] in page.words
     assert not collisions(page)
-
-
-def test_op_times_are_per_image(said):
-    table = rungs(2, batches=(100, 1000))
-    page = said(draw.op_times, table)
-    lines = [line for line in page.fig.axes[0].lines if len(line.get_xdata()) == 2]
-    for line, label in zip(lines, NAMES, strict=False):
-        mine = table[table["label"] == label]
-        assert np.allclose(line.get_ydata(), mine["op_ms"] * 1000 / mine["batch"])
 
 
 def test_roofline_puts_points_at_their_intensity(said):
@@ -399,7 +388,7 @@ def test_a_notebook_gets_a_png_with_alt_text(monkeypatch):
 
 
 @pytest.mark.parametrize(("function", "args"), [
-    (draw.time, activity), (draw.ladder, rungs), (draw.op_times, rungs), (draw.roofline, lambda: TRIPLES)])  # fmt: skip
+    (draw.time, activity), (draw.ladder, rungs), (draw.roofline, lambda: TRIPLES)])  # fmt: skip
 def test_text_plain_of_a_measurement_has_no_numbers(monkeypatch, function, args):
     """nbval compares text/plain: it has to stay the same when the times do not."""
     screen = Screen(monkeypatch)

@@ -1,7 +1,7 @@
 """The lab's figures, in one style: each function draws one, on the page or into a file."""
 
 from labkit.draw.access import coalescing, sectors
-from labkit.draw.charts import op_times, time
+from labkit.draw.charts import time
 from labkit.draw.constant import constant_budget, constant_divergence, constant_reads
 from labkit.draw.evidence import bank_conflicts, banks, traffic
 from labkit.draw.gantt import chunk_sizes, gantt
@@ -38,7 +38,6 @@ __all__ = [
     "ladder",
     "network",
     "occupancy",
-    "op_times",
     "outputs_a_thread",
     "roofline",
     "rounding",
