@@ -6,7 +6,7 @@ import functools
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -76,6 +76,21 @@ def bench(
     CheckFailed
         If a result is wrong before or after timing.
     """
+    with inputs_kept():
+        return measure(variants, layer, batch, repeat, layer_time)
+
+
+@contextmanager
+def inputs_kept():
+    """Until its end, `measure` finds the inputs of its last call again: they may be half a gigabyte."""
+    try:
+        yield
+    finally:
+        _inputs.cache_clear()
+
+
+def measure(variants, layer, batch=None, repeat=None, layer_time=True) -> pd.DataFrame:
+    """What `bench` does, within `inputs_kept`; a sweep comes back for the same inputs, variant after variant."""
     variants = as_variants(variants)
     batches = as_list(BATCH[device().engine] if batch is None else batch)
     if repeat is not None and repeat < 1:
@@ -117,7 +132,7 @@ def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, layer_ti
     return [_row(*each, layer, batch) for each in zip(variants, op_ms, parts, layer_ms, strict=True)]
 
 
-@functools.lru_cache(maxsize=1)  # a sweep comes back for the same ones, variant after variant
+@functools.lru_cache(maxsize=1)
 def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict, Spots]:
     """x and k in each data type, and the images to check."""
     rng = np.random.default_rng(2)

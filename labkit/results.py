@@ -353,7 +353,7 @@ def counters(name: str, rung: int | None = None, label: str | None = None, netwo
         rows = rows[~rows["label"].str.contains(",")]
     if rows.empty:
         known = "; ".join(table["label"].unique())
-        wanted = label or f"rung {rung}"
+        wanted = label or ("any kernel" if rung is None else f"rung {rung}")
         raise LabError(f"{path.name} has no counters of {wanted} on {network}; it has those of {known}")
     return rows.reset_index(drop=True)
 

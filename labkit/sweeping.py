@@ -96,7 +96,8 @@ def sweep(
     rows = kept.read()
     todo = [point for point in dict.fromkeys(points) if point.key not in rows]
     # On standard output: notebooks show the other one in red.
-    with tqdm(total=len(todo), desc="sweeping", delay=2, leave=False, file=sys.stdout) as progress:
+    bar = tqdm(total=len(todo), desc="sweeping", delay=2, leave=False, file=sys.stdout)
+    with bar as progress, benchmark.inputs_kept():
         for point, row in _measured_with(executor, todo) if executor else _measured_here(todo):
             if row["device"] != here["device"]:
                 raise LabError(
@@ -253,7 +254,7 @@ def _measure(point: _Point) -> dict:
 def _timed(point: _Point) -> dict:
     """What is measured of a point that runs, and is right."""
     check(point.variant, [(point.layer, min(point.batch, 2))], quiet=True)
-    timed = benchmark.bench(point.variant, point.layer, point.batch, point.repeat, layer_time=False)
+    timed = benchmark.measure(point.variant, point.layer, point.batch, point.repeat, layer_time=False)
     times = timed.iloc[0].to_dict()
     with point.variant.plan(point.layer, 1) as plan:
         functions, launches = plan.functions.values(), plan.launches

@@ -1,6 +1,7 @@
 """The bench function: what it reports, and all that it refuses."""
 
 import dataclasses
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -64,6 +65,13 @@ def test_the_table():
     assert row["x_floor"] == pytest.approx(row["op_ms"] / ODD.floor_ms(5))
     assert row["dtype"] == "float32"
     assert row["options"] == "block=16x16"
+
+
+def test_the_inputs_are_let_go():
+    for each in (verified(), verified(lambda x, k, state: quick(x, k, state) + 1)):
+        with suppress(CheckFailed):
+            bench(each, ODD, 2, 1)
+        assert labkit.benchmark._inputs.cache_info().currsize == 0
 
 
 def test_the_note_says_what_the_times_are_not():

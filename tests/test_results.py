@@ -251,6 +251,8 @@ def test_counters_are_found_by_device_and_rung():
     table = results.counters("H200", rung=1)
     assert list(table["layer"]) == ["lenet86 layer 1", "lenet86 layer 2"]
     assert (table["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] > 0).all()
+    with pytest.raises(LabError, match="no counters of any kernel on lenet99; it has those of 01 "):
+        results.counters("H200", network="lenet99")
     with pytest.raises(LabError, match=r"no counters of rung 99 on lenet86; it has those of 01 .*02 constant"):
         results.counters("H200", rung=99)
     with pytest.raises(LabError, match="nvidia-h200"):

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import labkit
-from labkit import LENET72, LENET86, LabError, Layer, overview, sweep, sweeping, sweeps, variant
+from labkit import LENET72, LENET86, LabError, Layer, benchmark, overview, sweep, sweeping, sweeps, variant
 
 SMALL = Layer("small", 2, 14, 17, 5, 3)
 GRID = {"rung": 9, "rows": (1, 3, 5), "maps": (1, 2), "block": [(16, 1)], "channels": 1}
@@ -48,6 +48,14 @@ def test_a_grid_is_every_combination_and_every_point_a_row(path):
     assert table["device"].eq(labkit.device().name).all()
     assert table["code"].eq(variant(9).code).all()
     assert [line["row"]["label"] for line in lines(path)] == list(table["label"])
+
+
+def test_a_layers_points_share_their_inputs_which_are_let_go_at_the_end(path, monkeypatch):
+    made, spots = [], benchmark.Spots
+    monkeypatch.setattr(benchmark, "Spots", lambda *facts: made.append(facts) or spots(*facts))
+    assert small(path).attrs["measured"] == 6
+    assert len(made) == 1
+    assert benchmark._inputs.cache_info().currsize == 0
 
 
 def test_layers_and_batches_are_points_of_their_own(path):
