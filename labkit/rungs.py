@@ -602,10 +602,10 @@ LADDER = (
             ),
         ),
         options={
-            "pairs": Option(None, "squares below each other, of 2 x 2 outputs, that a warp computes", _size_option, (1,)),
+            "pairs": Option(None, "squares of 2 x 2 outputs below each other that a warp computes", _size_option, (1,)),
             "groups": Option(None, "groups of four maps that a warp computes at once", _size_option, (1,)),
             "warps": Option(None, "warps of a block", _warps_or_none),
-            "blocks": Option(528, "blocks, which walk over the images: four a multiprocessor of an H200", _count_option),
+            "blocks": Option(528, "blocks, which walk over the images; four a multiprocessor of an H200", _count_option),
         },
         defines=lambda s: {
             "FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K,

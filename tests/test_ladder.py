@@ -2,10 +2,11 @@
 
 import pickle
 import re
+from contextlib import suppress
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kernels import KERNELS, SOLUTIONS
 
@@ -21,7 +22,7 @@ NUMBERS = [each.number for each in LADDER]
 
 
 def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
-    assert NUMBERS == [*range(1, 10), 11]  # 10, streams, has no kernel of its own
+    assert [*range(1, 10), 11] == NUMBERS  # 10, streams, has no kernel of its own
     folder = rung(1).file.parent
     found = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*")} - {folder / "00_network.cu"}
     assert found == {each.path for each in KERNELS}
@@ -56,7 +57,8 @@ def test_signature_is_frozen(kernel):
     signatures = re.findall(r"__global__\s+(?:__launch_bounds__\([^)]*\)\s*)?void (\w+)\(([^)]*)\)", kernel.source)
     assert [name for name, _ in signatures] == [call.kernel for call in kernel.rung.calls]
     for (_, parameters), call in zip(signatures, kernel.rung.calls, strict=True):
-        words = [re.sub(r"\b(const|float|half|int|uint4|__restrict__)\b|[*\s]", "", each) for each in parameters.split(",")]
+        types = r"\b(const|float|half|int|uint4|__restrict__)\b|[*\s]"
+        words = [re.sub(types, "", each) for each in parameters.split(",")]
         assert words[:3] == list(call.buffers)
         assert "".join(words[3:]) in ("BCHWMK", "BCHWM", "BCM", "B", "")
 
@@ -288,15 +290,19 @@ layers = st.builds(
 )  # fmt: skip; the mask fits into constant memory
 
 
+def fits(chosen, layer):
+    """Whether 11 finds room in shared memory for an image."""
+    with suppress(LabError):
+        return chosen.supports(layer) is None
+    return False
+
+
 @settings(max_examples=60, deadline=None)
 @given(layer=layers, images=st.integers(1, MAX_GRID[2]), number=st.sampled_from(NUMBERS))
 def test_grids_cover_every_output_within_the_limits(layer, images, number):
     chosen = variant(number)
-    try:
-        last = chosen.launches(layer, images)[-1]
-    except LabError as error:  # what does not fit is refused with a reason
-        assert number == 11 and "shared memory" in str(error)
-        return
+    assume(number != 11 or fits(chosen, layer))
+    last = chosen.launches(layer, images)[-1]
     outputs_a_thread = {7: 2}
     if number == 8:
         maps, pixels, _ = chosen.options["wmma"]
