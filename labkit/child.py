@@ -93,7 +93,14 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         kernel that does not end is abandoned and what was seen of it kept, then for certain.
     capture : bool
         Keep what it prints, in place of letting it through.
+
+    Raises
+    ------
+    LabError
+        The time limit leaves no time.
     """
+    if timeout is not None and not timeout > 0:
+        raise LabError(f"a time limit of {timeout:g} s leaves no time: give a positive number of seconds, or none")
     path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     began = time.monotonic()

@@ -160,6 +160,8 @@ def bench(
 ) -> None:
     """Check rungs of the ladder, then measure op time and layer time."""
     chosen, variants = _layer(layer), [labkit.variant(number) for number in rung]
+    for each in batch or ():
+        chosen.x_shape(each)  # refuses a batch that is none, before the checks
     for variant in variants:
         labkit.check(variant)
     table = labkit.bench(variants, chosen, batch or None)
@@ -182,6 +184,7 @@ _PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  #
 
 @app.command(context_settings=_PROGRAM)
 def profile(
+    context: typer.Context,
     script: Program,
     args: Arguments = None,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row a launch there.")] = None,
@@ -198,6 +201,11 @@ def profile(
     from labkit import files
     from labkit.profiling import profile_script
 
+    _say_whose(context, script, args or ())
+    if csv:
+        if not csv.parent.is_dir():
+            raise LabError(f"there is no folder {csv.parent} for {csv.name}: make it, or choose another")
+        files.require_writable(csv.parent)  # now, not after minutes of work
     found = profile_script(script, args or (), engine, timeout, nvcc=nvcc, on_the_cpu="--engine cpu")
     print(found)
     if csv:
@@ -208,6 +216,7 @@ def profile(
 
 @app.command(context_settings=_PROGRAM)
 def sanitize(
+    context: typer.Context,
     script: Program,
     args: Arguments = None,
     tool: Annotated[
@@ -222,11 +231,19 @@ def sanitize(
     """
     from labkit.sanitizing import sanitize_script
 
+    _say_whose(context, script, args or ())
     found = sanitize_script(script, args or (), tool, engine, timeout)
     print(found)
     if not found.clean and not found.ended.interrupted:
         raise typer.Exit(1)
     _after(found.ended, script)
+
+
+def _say_whose(context: typer.Context, script: str, args: list[str]) -> None:
+    """Warn of the program's arguments that are options of this command, too: they may stand in the wrong place."""
+    own = {name for each in context.command.params for name in (*each.opts, *each.secondary_opts) if name[:1] == "-"}
+    if both := [each for each in args if each.partition("=")[0] in own]:
+        print(f"labkit: {script} itself gets {', '.join(both)}: options of labkit stand before it", file=sys.stderr)
 
 
 def _after(ended, script: str) -> None:

@@ -63,6 +63,10 @@ def test_every_command_explains_itself(command, name):
     (["check", "42"], "there is no rung 42"),
     (["bench", "1", "--layer", "lenet86-9"], "there is no layer 'lenet86-9'"),
     (["bench", "1", "--layer", "lenet86"], "there is no layer 'lenet86'"),
+    (["bench", "1", "--batch", "0"], "a batch of 0"),
+    (["profile", "--engine", "cpu", "--timeout", "0", __file__], "a time limit of 0 s leaves no time"),
+    (["sanitize", "--engine", "cpu", "--timeout", "-1", __file__], "a time limit of -1 s leaves no time"),
+    (["profile", "--csv", "no-such-folder/x.csv", __file__], "there is no folder no-such-folder for x.csv"),
 ])  # fmt: skip
 def test_refusals_are_one_line(command, arguments, said):
     status, out, err = command(*arguments)
@@ -164,6 +168,14 @@ def test_bench_prints_a_table(command):
     assert status == 0
     assert "op time (ms)" in out
     assert "01 baseline" in out
+
+
+def test_an_option_behind_the_program_is_said_to_be_the_programs(command, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nassert sys.argv[1:] == ['--csv', 'out.csv', '--no-nvcc', '--other']\n")
+    status, _, err = command("profile", "--engine", "cpu", program, "--csv", "out.csv", "--no-nvcc", "--other")
+    assert status == 0
+    assert err == f"labkit: {program} itself gets --csv, --no-nvcc: options of labkit stand before it\n"
 
 
 def test_device_describes_it(command):

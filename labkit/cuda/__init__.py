@@ -15,6 +15,7 @@ explicit call, `ensure_context`, or by importing ``labkit.cuda.autoinit``.
 """
 
 import atexit
+import ctypes
 import importlib
 import os
 import sys
@@ -31,7 +32,10 @@ def why_no_gpu():
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("pycuda"):
             return f"PyCUDA lacks the package {error.name!r}: pip install {error.name}"
-        return "PyCUDA is not installed: pip install pycuda (it needs the CUDA toolkit), or use environment.yml"
+        return (
+            f"{'' if _driver_answers() else 'no NVIDIA driver answers here (libcuda.so.1), and '}PyCUDA is not "
+            "installed: pip install pycuda (it needs the CUDA toolkit), or use environment.yml"
+        )
     except ImportError as error:
         if "libcuda" in str(error) or "nvcuda" in str(error):
             return f"NVIDIA's driver library is missing ({error}): install the NVIDIA driver, then see nvidia-smi"
@@ -43,6 +47,14 @@ def why_no_gpu():
         return "no NVIDIA device is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"
     except driver.Error as error:
         return f"the NVIDIA driver answers {str(error)!r}: check nvidia-smi and CUDA_VISIBLE_DEVICES"
+
+
+def _driver_answers():
+    """Whether NVIDIA's driver is there and has a device, asked without PyCUDA."""
+    try:
+        return ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
+    except OSError:
+        return False
 
 
 def _choose():

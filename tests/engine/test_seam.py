@@ -131,11 +131,13 @@ def test_what_is_missing_for_the_gpu(fake_pycuda, choose, driver, missing):
         choose("gpu", folder)
 
 
-def test_gpu_without_pycuda(tmp_path, choose):
+def test_gpu_without_pycuda(tmp_path, choose, monkeypatch):
     (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')")
     assert choose("auto", tmp_path) == "cpu"
-    with pytest.raises(LabError, match="PyCUDA is not installed: pip install pycuda"):
-        choose("gpu", tmp_path)
+    for driver, said in ((True, "use: PyCUDA"), (False, r"use: no NVIDIA driver answers here \(.*\), and PyCUDA")):
+        monkeypatch.setattr(labkit.cuda, "_driver_answers", lambda driver=driver: driver)
+        with pytest.raises(LabError, match=f"{said} is not installed: pip install pycuda"):
+            choose("gpu", tmp_path)
 
 
 def test_unknown_engine(tmp_path, choose):
