@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from labkit.draw.style import AMBER, BLUE, CYCLE, HAIR, INK, MUTED, ORANGE, PAPER, SKY, SMALL, canvas, percent
+from labkit.draw.style import AMBER, BLUE, CYCLE, HAIR, INK, MUTED, ORANGE, PAPER, SKY, SMALL, canvas, percent, rect
 from labkit.draw.words import need
 from labkit.errors import LabError
 from labkit.numerals import ms
 
 COLORS = {"copy in": SKY, "kernel": ORANGE, "copy out": BLUE}
 NAMES = {"copy in": "copies in", "kernel": "kernels", "copy out": "copies out"}
-STEPS = tuple(NAMES)
+STEPS = tuple(NAMES)  # as labkit.streaming has them, which needs pandas
 _BAR, _LANE = 11, 38  # pixels: a step's bar; a stream's lane holds three, one under the other
 _LEFT, _RIGHT = 120, 16
 _GAP, _THIN = 0.5, 1.5  # pixels: between two bars; the least width of one
@@ -78,16 +78,10 @@ def _legend(page, y):
     for what in STEPS:
         ax = page.axes(x, y - 9, x + 14, y + 1)
         ax.axis("off")
-        ax.add_artist(_rectangle(0, 0, 1, 1, COLORS[what]))
+        rect(ax, 0, 0, 1, 1, COLORS[what])
         page.text(x + 20, y, what, size=SMALL, color=MUTED)
         x += 20 + page.text_width(what, SMALL) + 22
     page.text(x, y, "one under the other in a stream’s lane; numbered by chunk", size=SMALL, color=MUTED)
-
-
-def _rectangle(x, y, w, h, color):
-    from matplotlib.patches import Rectangle
-
-    return Rectangle((x, y), w, h, facecolor=color)
 
 
 def _panel(page, top, name, timeline, end, floor_ms, last):

@@ -22,11 +22,13 @@ from labkit.draw.style import (
     WIDTH,
     arrow,
     canvas,
+    caption,
     cells,
     percent,
     rect,
 )
 from labkit.errors import LabError
+from labkit.rungs import MAX_THREADS
 
 # What a preset's network has around its convolutions: the activation, and the steps after the last convolution,
 # each (name, detail, maps, side, window, multiply-adds).
@@ -275,7 +277,7 @@ def convolution(layer, title=None, path=None):
         x1 = x0 + columns * cell + gap
         x2 = x1 + K * cell + gap
 
-        _caption(page, ax, x0, y - 14, "input x", f"{C}×{layer.H}×{layer.W}, a corner")
+        caption(page, ax, x0, y - 14, "input x", f"{C}×{layer.H}×{layer.W}, a corner")
         rect(ax, x0 + c * cell, top, cell, K * cell, "#bcd3ec")
         rect(ax, x0 + (c + 1) * cell, top, (K - 1) * cell, K * cell, "#e6dfd6")
         rect(ax, x0 + (c + K) * cell, top, cell, K * cell, "#f9d39a")
@@ -287,7 +289,7 @@ def convolution(layer, title=None, path=None):
                     ha="center", va="center", size=SMALL, zorder=4,
                     bbox={"facecolor": "#e6dfd6", "edgecolor": "none", "pad": 2})  # fmt: skip
 
-        _caption(page, ax, x1, y - 14, "mask k", f"{M}×{C}×{K}×{K}")
+        caption(page, ax, x1, y - 14, "mask k", f"{M}×{C}×{K}×{K}")
         cells(ax, x1, top, K, K, cell, "#e3f3ee", "#9fd0c1")
         rect(ax, x1, top, K * cell, K * cell, "none", GREEN, 2, zorder=3)
         ax.text(x1 - gap / 2, middle, "×", ha="center", va="center", size=17, color=MUTED)
@@ -296,7 +298,7 @@ def convolution(layer, title=None, path=None):
 
         arrow(ax, x1 + K * cell + 14, x2 - 16, middle, MUTED, 1.4)
         ax.text(x2 - gap / 2 - 1, middle - 9, "Σ", ha="center", size=14, color=MUTED)
-        _caption(page, ax, x2, y - 14, "output y", size)
+        caption(page, ax, x2, y - 14, "output y", size)
         cells(ax, x2, oy, h, 7, cell, PAPER)
         for i, (color, name, ink) in enumerate(((BLUE, "thread (h, w)", BLUE), (ORANGE, "thread (h, w+1)", AMBER))):
             rect(ax, x2 + (c + i) * cell, oy + r * cell, cell, cell, color, PAPER, 1, zorder=3)
@@ -330,8 +332,8 @@ def grid(layer, block=(16, 16), batch=None, title=None, path=None):
         If the block is larger than a GPU's.
     """
     bx, by = block[0], block[1]
-    if bx < 1 or by < 1 or bx * by > 1024:
-        raise LabError(f"draw.grid: a block of {bx}×{by} has {bx * by} threads; a GPU takes 1 to 1024")
+    if bx < 1 or by < 1 or bx * by > MAX_THREADS:
+        raise LabError(f"draw.grid: a block of {bx}×{by} has {bx * by} threads; a GPU takes 1 to {MAX_THREADS}")
     nx, ny = -(-layer.Wo // bx), -(-layer.Ho // by)
     launched, wanted = nx * bx * ny * by, layer.Ho * layer.Wo
     idle = launched - wanted
@@ -350,7 +352,7 @@ def grid(layer, block=(16, 16), batch=None, title=None, path=None):
     with canvas(y + max(full_h, by * cell + 40, 200) + 58, path=path) as page:
         page.heading(title or message, f"{layer.name}   ·   blocks of {bx}×{by} threads   ·   a thread an output")
         ax = page.paper()
-        _caption(page, ax, x0, y - 14, "output map", f"{layer.Ho}×{layer.Wo}")
+        caption(page, ax, x0, y - 14, "output map", f"{layer.Ho}×{layer.Wo}")
         if idle:
             rect(ax, x0, y, full_w, full_h, WARM, ORANGE, 0, hatch="////")
         w, h = layer.Wo * scale, layer.Ho * scale
@@ -372,7 +374,7 @@ def grid(layer, block=(16, 16), batch=None, title=None, path=None):
 
         for near, far in ((y, y), (y + by * scale, y + by * cell)):
             ax.plot([px + bx * scale, x1], [near, far], color=INK, lw=0.9, ls=(0, (3, 3)), zorder=4)
-        _caption(page, ax, x1, y - 14, "block", f"{bx * by} threads")
+        caption(page, ax, x1, y - 14, "block", f"{bx * by} threads")
         warp = np.arange(bx * by).reshape(by, bx) // 32
         shades = np.array([[0x1F, 0x64, 0xAD], [0x9D, 0xB9, 0xD9]], np.uint8)[warp % 2]
         box = (x1, x1 + bx * cell, y + by * cell, y)
@@ -389,7 +391,7 @@ def grid(layer, block=(16, 16), batch=None, title=None, path=None):
             shape = "32 of a row" if bx % 32 == 0 else "32 threads, row after row"
         ax.text(x1, y + by * cell + 36, shape, size=SMALL, color=MUTED)
 
-        _caption(page, ax, x2, y - 14, "maps and images", "")
+        caption(page, ax, x2, y - 14, "maps and images", "")
         behind = min(layer.M, 5) - 1
         for i in reversed(range(behind + 1)):
             rect(ax, x2 + 9 * i, y + 9 * (behind - i), 84, 84, TINT, BLUE, 1)
@@ -419,8 +421,9 @@ def tile(T=16, K=7, title=None, path=None):
     LabError
         If the block is larger than a GPU's.
     """
-    if T < 1 or K < 1 or T * T > 1024:
-        raise LabError(f"draw.tile: T = {T}, K = {K}; T is 1 to 32 (a block has at most 1024 threads) and K at least 1")
+    if T < 1 or K < 1 or T * T > MAX_THREADS:
+        raise LabError(f"draw.tile: T = {T}, K = {K}; T is 1 to 32 (a block has at most {MAX_THREADS} threads) and K "
+                       "at least 1")  # fmt: skip
     side = T + K - 1
     asked, loaded = T * T * K * K, side * side
     corners = [(i, j) for i in range(0, side, T) for j in range(0, side, T)]
@@ -445,14 +448,14 @@ def tile(T=16, K=7, title=None, path=None):
         rect(ax, x0, y, K * cell, K * cell, "none", ORANGE, 3, zorder=3)
 
         size = f"{T} + {K} − 1 = {side} wide, {loaded * 4:,} bytes shared"
-        _caption(page, ax, x0, y - 14, "input tile", size)
+        caption(page, ax, x0, y - 14, "input tile", size)
         x1 = x0 + max(side * cell + 130, page.text_width("input tile  ", weight="bold") + page.text_width(size) + 40)
         across = y + max(T * cell / 2, 25)
         arrow(ax, x0 + side * cell + 18, x1 - 18, across, MUTED, 1.4)
         middle = (x0 + side * cell + x1) / 2
         ax.text(middle, across - 10, f"{K * K} products", ha="center", size=SMALL, color=MUTED)
         ax.text(middle, across + 19, "an output", ha="center", size=SMALL, color=MUTED)
-        _caption(page, ax, x1, y - 14, "output tile", f"{T}×{T}, a thread each")
+        caption(page, ax, x1, y - 14, "output tile", f"{T}×{T}, a thread each")
         cells(ax, x1, y, T, T, cell, TINT, PAPER)
         rect(ax, x1, y, cell, cell, ORANGE, PAPER, 1, zorder=3)
         below = y + tall + 20
@@ -465,12 +468,6 @@ def tile(T=16, K=7, title=None, path=None):
             f"A tile of {T}×{T} outputs needs {side}×{side} = {loaded:,} inputs a channel, halo included. {many}; "
             f"without the tile its outputs would ask for {asked:,}."
         )
-
-
-def _caption(page, ax, x, y, name, detail):
-    """What a part of a diagram is, in bold, and its size in grey."""
-    ax.text(x, y, name, weight="bold")
-    ax.text(x + page.text_width(name + "  ", weight="bold"), y, detail, color=MUTED)
 
 
 def _si(count):

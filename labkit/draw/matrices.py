@@ -18,6 +18,7 @@ from labkit.draw.style import (
     WARM,
     arrow,
     canvas,
+    caption,
     cells,
     percent,
     rect,
@@ -70,7 +71,7 @@ def im2col(H=5, W=5, K=3, window=(1, 1), element=(2, 2), title=None, path=None):
         )
         ax = page.paper()
         # x, with the window and the element
-        _caption(page, ax, x0, top - 14, "x", f"{H}×{W}")
+        caption(page, ax, x0, top - 14, "x", f"{H}×{W}")
         rect(ax, x0, top, W * cell, H * cell, PAPER)
         rect(ax, x0 + window[1] * cell, top + window[0] * cell, K * cell, K * cell, TINT)
         rect(ax, x0 + element[1] * cell, top + element[0] * cell, cell, cell, ORANGE)
@@ -80,7 +81,7 @@ def im2col(H=5, W=5, K=3, window=(1, 1), element=(2, 2), title=None, path=None):
         below = top + H * cell + 18
         ax.text(x0, below, f"window ({window[0]}, {window[1]})", size=SMALL, color=BLUE, weight="bold")
         # u, with the column and all copies of the element
-        _caption(page, ax, x1, top - 14, "u", f"{K * K} × {Ho * Wo}: a column a window, a row a place")
+        caption(page, ax, x1, top - 14, "u", f"{K * K} × {Ho * Wo}: a column a window, a row a place")
         rect(ax, x1 + column * cell, top, cell, K * K * cell, TINT)
         for row, n in copies:
             rect(ax, x1 + n * cell, top + row * cell, cell, cell, ORANGE)
@@ -94,11 +95,11 @@ def im2col(H=5, W=5, K=3, window=(1, 1), element=(2, 2), title=None, path=None):
         middle = (x0 + W * cell + 22 + x1 - 48) / 2
         ax.text(middle, top + 1.5 * cell - 9, "im2col", ha="center", size=SMALL, color=MUTED)
         # y = k u, below: rows beside rows, columns under columns
-        _caption(page, ax, x0, k_top - 12, "k", f"{maps} maps × {K * K}")
+        caption(page, ax, x0, k_top - 12, "k", f"{maps} maps × {K * K}")
         rect(ax, x0, k_top, K * K * cell, cell, "#e2f2ec")
         cells(ax, x0, k_top, maps, K * K, cell, "none")
         rect(ax, x0, k_top, K * K * cell, cell, "none", GREEN, 2.6, zorder=3)
-        _caption(page, ax, x1, k_top - 12, "y = k u", f"{maps} maps × {Ho * Wo} outputs")
+        caption(page, ax, x1, k_top - 12, "y = k u", f"{maps} maps × {Ho * Wo} outputs")
         rect(ax, x1 + column * cell, k_top, cell, cell, BLUE)
         cells(ax, x1, k_top, maps, Ho * Wo, cell, "none")
         ax.text((x0 + K * K * cell + x1) / 2, k_top + cell / 2 + 7, "× u =", ha="center", size=13, color=MUTED)
@@ -170,7 +171,7 @@ def fused_index(layer, row, column, title=None, path=None):
             ax.text(96, y + 19, meaning)
             ax.text(96, y + 37, remark, size=SMALL, color=MUTED)
         width, height = layer.W * side, layer.H * side
-        _caption(page, ax, x0, top - 14, f"x, channel {c}", f"{layer.H}×{layer.W}")
+        caption(page, ax, x0, top - 14, f"x, channel {c}", f"{layer.H}×{layer.W}")
         rect(ax, x0, top, width, height, "#f6f8fa", FAINT, 1)
         rect(ax, x0 + w * side, top + h * side, K * side, K * side, WARM, ORANGE, 2)
         spot = max(side, 5)
@@ -224,7 +225,7 @@ def gemm_tiles(layer, tile=16, title=None, path=None):
         step, row, col = wide / tile, tall / tile, broad / tile
 
         def matrix(x, y, name, size, rows, columns, padded_rows, padded_columns, dy, dx, color):
-            _caption(page, ax, x, y - 12, name, size)
+            caption(page, ax, x, y - 12, name, size)
             rect(ax, x, y, padded_columns * dx, padded_rows * dy, PAPER, FAINT, 0.8, hatch="////")
             rect(ax, x, y, columns * dx, rows * dy, color)
             for i in range(0, padded_rows + 1, tile):
@@ -338,9 +339,3 @@ def kernels(table, device=None, date=None, title=None, path=None):
                 for (layer, label), row in times.iterrows()]  # fmt: skip
         page.alt = f"Bar chart, op time kernel by kernel. {'; '.join(said)}. {data.note}".strip()
         page.plain = "Figure: op time kernel by kernel"
-
-
-def _caption(page, ax, x, y, name, detail):
-    """A name in bold and a detail in grey, on one line."""
-    ax.text(x, y, name, weight="bold")
-    ax.text(x + page.text_width(name + "  ", weight="bold"), y, detail, color=MUTED)

@@ -2,7 +2,7 @@
 
 import math
 
-from labkit.draw.style import BLUE, DPI, FAINT, INK, MUTED, PALE, PAPER, SMALL, canvas, percent
+from labkit.draw.style import BLUE, DPI, FAINT, INK, MUTED, PALE, PAPER, SMALL, canvas, log_ticks, percent
 from labkit.draw.words import Measured
 from labkit.errors import LabError
 
@@ -175,10 +175,9 @@ def _ticks(ax):
     """Round numbers on both axes, no minor ticks."""
     for axis, digits in ((ax.xaxis, (1, 2, 5)), (ax.yaxis, (1,))):
         low, high = axis.get_view_interval()
-        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
-        ticks = [d * 10.0**e for e in decades for d in digits if low <= d * 10.0**e <= high]
+        ticks = log_ticks(low, high, digits)
         if len(ticks) < 2:
-            ticks = [d * 10.0**e for e in decades for d in (1, 2, 5) if low <= d * 10.0**e <= high]
+            ticks = log_ticks(low, high, (1, 2, 5))
         axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])
     ax.minorticks_off()
     ax.grid(True)

@@ -2,7 +2,7 @@
 
 import math
 
-from labkit.draw.style import BLUE, GREEN, INK, MUTED, PALE, PAPER, SMALL, canvas
+from labkit.draw.style import BLUE, GREEN, INK, MUTED, PALE, PAPER, SMALL, canvas, log_ticks
 from labkit.draw.words import Measured, layer_name
 from labkit.errors import LabError
 from labkit.numerals import ms, times
@@ -145,8 +145,7 @@ def _scale(ax, limits, width):
     ax.set(xlim=(low, right), xlabel="op time over floor (log scale)")
     apart = width / math.log10(right / low)  # pixels a decade
     digits = (1, 2, 5) if apart > 180 else (1, 3) if apart > 90 else (1,)
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(right)) + 1)
-    ticks = [d * 10.0**e for e in decades for d in digits if low <= d * 10.0**e <= reach]
+    ticks = log_ticks(low, reach, digits)
     ax.set_xticks(ticks, [f"{tick:,.10g}×" for tick in ticks])
     ax.set_xticks([], minor=True)
 

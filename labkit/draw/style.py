@@ -232,6 +232,19 @@ def rect(ax, x, y, w, h, face, edge="none", lw=0.0, **options):
     ax.add_artist(box)
 
 
+def caption(page, ax, x, y, name, detail):
+    """What a part of a diagram is, in bold, and its size in grey."""
+    ax.text(x, y, name, weight="bold")
+    ax.text(x + page.text_width(name + "  ", weight="bold"), y, detail, color=MUTED)
+
+
+def log_ticks(low, high, digits):
+    """Round numbers between the two for a log axis: these digits, times powers of ten."""
+    from matplotlib.ticker import LogLocator
+
+    return [tick for tick in LogLocator(subs=digits, numticks=99).tick_values(low, high) if low <= tick <= high]
+
+
 def cells(ax, x, y, rows, columns, cell, face, edge=FAINT, zorder=1.5):
     """A grid of square cells."""
     from matplotlib.collections import LineCollection

@@ -2,8 +2,9 @@
 
 from labkit.draw.style import AMBER, BLUE, FAINT, INK, MUTED, SMALL, TINT, WIDTH, canvas, percent, rect
 from labkit.errors import LabError
+from labkit.rungs import WMMA_SHAPES
 
-SHAPES = ((8, 32, 16), (16, 16, 16), (32, 8, 16))
+SHAPES = tuple(sorted(WMMA_SHAPES))
 
 
 def fill(maps, shape):

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from labkit.draw.style import AMBER, BLUE, INK, MUTED, ORANGE, SMALL, TINT, WARM, canvas, percent, rect
+from labkit.draw.evidence import BANKS
+from labkit.draw.style import AMBER, BLUE, INK, MUTED, ORANGE, SMALL, TINT, WARM, WIDTH, canvas, percent, rect
 from labkit.errors import LabError
-
-BANKS = 32  # of shared memory, each 4 bytes wide
+from labkit.rungs import MAX_THREADS
 
 
 def tilings(layer, widths=(8, 16, 27, 32), title=None, path=None):
@@ -28,7 +28,8 @@ def tilings(layer, widths=(8, 16, 27, 32), title=None, path=None):
     """
     bad = [width for width in widths if not 1 <= width <= 32]
     if bad or not len(widths):
-        raise LabError(f"draw.tilings: tiles of {bad or 'no'} width; a block has 1 to 1024 threads, so 1 to 32 it is")
+        raise LabError(f"draw.tilings: tiles of {bad or 'no'} width; a block has 1 to {MAX_THREADS} threads, "
+                       "so 1 to 32 it is")  # fmt: skip
     rows = [costs(layer, width) for width in widths]
     idle = [row["idle"] for row in rows]
     best, worst = widths[int(np.argmin(idle))], widths[int(np.argmax(idle))]
@@ -36,7 +37,7 @@ def tilings(layer, widths=(8, 16, 27, 32), title=None, path=None):
     if max(idle) > min(idle):
         message += f", {percent(min(idle))} under tiles of {best}"
     left, y = 200, 92
-    pitch = (760 - left) / len(widths)
+    pitch = (WIDTH - left) / len(widths)
     reach = max(width * -(-max(layer.Wo, layer.Ho) // width) for width in widths)
     scale = min(128.0, pitch - 16) / reach
     lines = {
