@@ -116,7 +116,7 @@ def markdown(results: Recorded) -> str:
         shown = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
         lines.append(f"| {label} | {' | '.join(shown)} |")
     lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in layer_times(results).iterrows()]
-    return "\n".join([caption(results), "", *lines])
+    return "\n".join([f"{caption(results)} Bold: the best of a column, FP32 and FP16 each.", "", *lines])
 
 
 def html(results: Recorded) -> str:

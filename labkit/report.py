@@ -36,7 +36,7 @@ from labkit.results import recorded
 TITLE = "The CUDA convolution lab"
 LEAD = (
     "One real thing, the convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. "
-    "Every page predicts, checks, measures, and says whether the idea worked and why."
+    "Each idea is predicted, checked and measured, and its page says whether it worked and why."
 )
 RECORDED = "H200"  # the device of the first page's ladder
 _SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg", "text/plain")

@@ -53,4 +53,6 @@ def test_the_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     (tmp_path / "my_kernel.cu").write_text(labkit.variant(1).source)
     monkeypatch.chdir(tmp_path)
     exec(compile(example, "README.md", "exec"), {})
-    assert "PASS 01 baseline, my_kernel.cu" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "PASS 01 baseline, my_kernel.cu" in said
+    assert said.count("lenet86 layer") == 4
