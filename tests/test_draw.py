@@ -1,6 +1,8 @@
 """The figures: what they say is what they were given, nothing overlaps, and every one can be read without seeing it."""
 
+import inspect
 import itertools
+import re
 import runpy
 import subprocess
 import sys
@@ -457,6 +459,15 @@ def test_a_dark_style_does_not_get_in(drawn):
     with matplotlib.rc_context({"figure.facecolor": "black", "font.size": 30, "lines.linewidth": 9}):
         dark = drawn(draw.tile, 16, 7).file.read_bytes()
     assert dark == drawn(draw.tile, 16, 7).file.read_bytes()
+
+
+@pytest.mark.parametrize("name", draw.__all__)
+def test_every_figure_says_what_it_takes_and_refuses(name):
+    doc = inspect.getdoc(getattr(draw, name))
+    parameters, _, raises = doc.partition("\nRaises\n------\n")
+    said = re.findall(r"^(\w+(?:, \w+)*)(?: : .+)?$", parameters.partition("\nParameters\n----------\n")[2], re.M)
+    assert [each for line in said for each in line.split(", ")] == [*inspect.signature(getattr(draw, name)).parameters]
+    assert raises.startswith("LabError\n    If ")
 
 
 def test_importing_is_light():

@@ -16,6 +16,17 @@ def sectors(addresses, size=4, title=None, subtitle="", path=None):
         compare two mappings of threads to data.
     size : int
         Bytes that a lane reads or writes there.
+    title : str, optional
+        In place of the message.
+    subtitle : str
+        Whose access it is.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
+
+    Raises
+    ------
+    LabError
+        If there are more lanes than a warp has, or none that takes part.
     """
     panels = addresses if isinstance(addresses, dict) else {"": addresses}
     drawn = {name: _Access(values, size) for name, values in panels.items()}
@@ -39,6 +50,13 @@ def coalescing(layer, block=(16, 16), path=None):
     layer : Layer
     block : tuple of int
         Threads in x and y; the warp is the block's first.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
+
+    Raises
+    ------
+    LabError
+        If the block has no threads.
     """
     bx, by = block[0], block[1]
     lanes = np.arange(min(32, bx * by))

@@ -91,6 +91,17 @@ def banks(words, title=None, subtitle="", path=None):
     words : array of int, at most 32, or mapping of str to such arrays
         Which 4-byte word of shared memory each lane touches; a negative one marks a lane that takes no part. A
         mapping draws a panel each.
+    title : str, optional
+        In place of the message.
+    subtitle : str
+        Whose access it is.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
+
+    Raises
+    ------
+    LabError
+        If there are more lanes than a warp has, or none that takes part.
     """
     panels = words if isinstance(words, dict) else {"": words}
     drawn = {name: _Banks(values) for name, values in panels.items()}
@@ -116,6 +127,8 @@ def bank_conflicts(profile, path=None):
     ----------
     profile : Profile
         Of the CPU engine, which counts by line.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
 
     Raises
     ------

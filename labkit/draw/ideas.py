@@ -59,6 +59,15 @@ def network(preset, times=None, image=None, title=None, path=None):
         Step to milliseconds, for example ``{"conv1": 4.97, "conv2": 18.9, "everything else": 3.1}``: a second bar.
     image : array, shape [H, W], optional
         Drawn on the input.
+    title : str, optional
+        In place of the message.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
+
+    Raises
+    ------
+    LabError
+        If `path` is neither .png nor .svg.
     """
     layers = list(preset)
     name = getattr(preset, "name", "the network")
@@ -204,6 +213,10 @@ def images(pictures, labels, predictions=None, names=None, columns=10, title=Non
         A word for each class.
     columns : int
         Images side by side.
+    title : str, optional
+        In place of the message.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
 
     Raises
     ------
@@ -252,6 +265,15 @@ def convolution(layer, title=None, path=None):
     Parameters
     ----------
     layer : Layer
+    title : str, optional
+        In place of the message.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
+
+    Raises
+    ------
+    LabError
+        If `path` is neither .png nor .svg.
     """
     K, C, M = layer.K, layer.C, layer.M
     shared = C * K * (K - 1)
@@ -325,6 +347,10 @@ def grid(layer, block=(16, 16), batch=None, title=None, path=None):
         Threads in x (along w) and in y (along h).
     batch : int, optional
         Images, for the count of blocks.
+    title : str, optional
+        In place of the message.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
 
     Raises
     ------
@@ -415,6 +441,10 @@ def tile(T=16, K=7, title=None, path=None):
         Side of the output tile and of the block.
     K : int
         Side of the mask.
+    title : str, optional
+        In place of the message.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
 
     Raises
     ------

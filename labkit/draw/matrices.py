@@ -39,6 +39,10 @@ def im2col(H=5, W=5, K=3, window=(1, 1), element=(2, 2), title=None, path=None):
         The output (h, w) whose window is followed into its column.
     element : pair of int
         The input (row, column) that is followed to all its places.
+    title : str, optional
+        In place of the message.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
 
     Raises
     ------
@@ -135,6 +139,10 @@ def fused_index(layer, row, column, title=None, path=None):
     layer : Layer
     row, column : int
         Of u, [C K K, Ho Wo].
+    title : str, optional
+        In place of the message.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
 
     Raises
     ------
@@ -199,6 +207,10 @@ def gemm_tiles(layer, tile=16, title=None, path=None):
     layer : Layer
     tile : int
         Side of the square tiles: a block computes one of y.
+    title : str, optional
+        In place of the message.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
 
     Raises
     ------
@@ -281,6 +293,10 @@ def kernels(table, device=None, date=None, title=None, path=None):
         As `kernel_times` returns it: ``label``, ``layer``, ``kernel``, ``op_ms``; of one batch.
     device, date : str, optional
         What measured it, and when, where the table does not say so.
+    title : str, optional
+        In place of the message.
+    path : str or path-like, optional
+        Save to this .png or .svg file, and show nothing.
 
     Raises
     ------

@@ -19,6 +19,11 @@ def outputs_a_thread(rows, maps, K, title=None, path=None):
         In place of the message.
     path : str or path-like, optional
         Save to this .png or .svg file, and show nothing.
+
+    Raises
+    ------
+    LabError
+        If there are more or fewer of them than can be drawn.
     """
     if not (1 <= rows <= 20 and 1 <= maps <= 8 and 1 <= K <= 7):
         raise LabError(f"draw.outputs_a_thread: rows, maps, K = {rows}, {maps}, {K}: at most 20, 8 and 7, at least 1")

@@ -27,6 +27,8 @@ def stalls(counters, title=None, subtitle="", path=None):
         Nsight Compute's stall reasons. Several frames may be joined with `pandas.concat`.
     title : str, optional
         In place of the message.
+    subtitle : str
+        What is said beside the device and the date.
     path : str or path-like, optional
         Save to this .png or .svg file, and show nothing.
 
