@@ -94,6 +94,14 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
     __shared__ __align__(16) half out[WIDE ? 1 : MAPS * Ho * Wo];         // else outputs gather here
     const int lane = threadIdx.x, thread = threadIdx.y * 32 + lane;
 
+    uint4 weights[GROUPS][STEPS];                           // of a channel, for the maps at hand
+    auto load = [&](const uint4 *mask) {
+        #pragma unroll
+        for (int g = 0; g < GROUPS; ++g)
+            #pragma unroll
+            for (int step = 0; step < STEPS; ++step)
+                weights[g][step] = mask[(g * C * STEPS + step) * 32];
+    };
     for (int i = thread; i < C * ROWS * PITCH / 2 + 4; i += THREADS)
         image[i] = 0;                                       // beyond the image: zero weights times a NaN
     for (int b = blockIdx.x; b < B; b += gridDim.x) {
@@ -102,6 +110,8 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
         __syncthreads();                                    // the image is complete
         for (int m0 = 0; m0 < M; m0 += MAPS) {
             half *maps = y + ((size_t)b * M + m0) * Ho * Wo;
+            if (C == 1 && (M > MAPS || b == blockIdx.x))    // else they are in the registers already
+                load(a + m0 / 4 * STEPS * 32 + lane);
             for (int tile = threadIdx.y; tile < TILES; tile += WARPS) {
                 const int mine = min(8 * tile + lane / 4, COLUMNS - 1);    // whose terms I hand in
                 const unsigned *window = image + mine / ACROSS * PAIRS * PITCH + mine % ACROSS + lane % 4;
@@ -109,12 +119,8 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
                 float sum[GROUPS][PAIRS][4] = {};
                 #pragma unroll 1
                 for (int c = 0; c < C; ++c, window += ROWS * PITCH / 2, mask += STEPS * 32) {
-                    uint4 weights[GROUPS][STEPS];
-                    #pragma unroll
-                    for (int g = 0; g < GROUPS; ++g)
-                        #pragma unroll
-                        for (int step = 0; step < STEPS; ++step)
-                            weights[g][step] = mask[(g * C * STEPS + step) * 32];
+                    if (C > 1)
+                        load(mask);
                     // Two rows of inputs are a window's first two, and the next two of the one above.
                     #pragma unroll
                     for (int row = 0; row < PAIRS + STEPS - 1; ++row) {
@@ -157,12 +163,16 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
             if constexpr (!WIDE) {                          // whole maps, in the order of y
                 const int count = min(MAPS, M - m0) * Ho * Wo;
                 __syncthreads();                            // they are complete
-                if constexpr (M * Ho * Wo % 4 == 0)
-                    for (int i = thread; i < count / 4; i += THREADS)
-                        ((uint2 *)maps)[i] = ((const uint2 *)out)[i];
-                else
-                    for (int i = thread; i < count; i += THREADS)
-                        maps[i] = out[i];
+                constexpr int EACH = M * Ho * Wo % 4 == 0 ? 4 : 1;    // halves in a piece
+                for (int first = 0; first < count / EACH; first += THREADS) {
+                    const int i = first + thread;
+                    if (i < count / EACH) {
+                        if constexpr (EACH == 4)
+                            ((uint2 *)maps)[i] = ((const uint2 *)out)[i];
+                        else
+                            maps[i] = out[i];
+                    }
+                }
                 __syncthreads();                            // and copied
             }
         }

@@ -86,6 +86,14 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
     __shared__ __align__(16) unsigned image[C * ROWS * PITCH / 2 + 4];    // two halves in a word
     const int lane = threadIdx.x, thread = threadIdx.y * 32 + lane;
 
+    uint4 weights[GROUPS][STEPS];                           // of a channel, for the maps at hand
+    auto load = [&](const uint4 *mask) {
+        #pragma unroll
+        for (int g = 0; g < GROUPS; ++g)
+            #pragma unroll
+            for (int step = 0; step < STEPS; ++step)
+                weights[g][step] = mask[(g * C * STEPS + step) * 32];
+    };
     for (int i = thread; i < C * ROWS * PITCH / 2 + 4; i += THREADS)
         image[i] = 0;                                       // beyond the image: zero weights times a NaN
     for (int b = blockIdx.x; b < B; b += gridDim.x) {
@@ -94,6 +102,8 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
         __syncthreads();                                    // the image is complete
         for (int m0 = 0; m0 < M; m0 += MAPS) {
             half *maps = y + ((size_t)b * M + m0) * Ho * Wo;
+            if (C == 1 && (M > MAPS || b == blockIdx.x))    // else they are in the registers already
+                load(a + m0 / 4 * STEPS * 32 + lane);
             for (int tile = threadIdx.y; tile < TILES; tile += WARPS) {
                 const int mine = min(8 * tile + lane / 4, COLUMNS - 1);    // whose terms I hand in
                 const unsigned *window = image + mine / ACROSS * PAIRS * PITCH + mine % ACROSS + lane % 4;
@@ -101,12 +111,8 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
                 float sum[GROUPS][PAIRS][4] = {};
                 #pragma unroll 1
                 for (int c = 0; c < C; ++c, window += ROWS * PITCH / 2, mask += STEPS * 32) {
-                    uint4 weights[GROUPS][STEPS];
-                    #pragma unroll
-                    for (int g = 0; g < GROUPS; ++g)
-                        #pragma unroll
-                        for (int step = 0; step < STEPS; ++step)
-                            weights[g][step] = mask[(g * C * STEPS + step) * 32];
+                    if (C > 1)
+                        load(mask);
                     // Two rows of inputs are a window's first two, and the next two of the one above.
                     #pragma unroll
                     for (int row = 0; row < PAIRS + STEPS - 1; ++row) {
