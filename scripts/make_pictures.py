@@ -89,33 +89,33 @@ def lab(results, path):
             if i + 1 < len(RHYTHM):
                 arrow(ax, place + size + 5, place + size + 29, y + 13.5, MUTED, 1.2)
             place += size + 34
-        ax.text(place - 14, y + 18, "in every notebook, and tested", color=MUTED)
+        ax.text(place - 14, y + 18, "in the notebooks, and tested", color=MUTED)
 
         ax.text(20, bars - 14, "What each step takes", weight="bold", size=10.5)
         where = f"{LAYER.name}, {largest:,} images, {results.device}, {results.date}"
         ax.text(20 + page.text_width("What each step takes   ", 10.5, "bold"), bars - 14, where, color=MUTED)
         left = 30 + max(page.text_width(label, weight="bold") for label in labels)
         room = page.width - left - 110
+        floor, half_floor = (LAYER.floor_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16"))
+        at = left + room * floor / max(times)
         for i, (label, value) in enumerate(zip(labels, times, strict=True)):
             y, weight = bars + i * step, "bold" if i == best else "normal"
             half = "  FP16" if rows["dtype"].iloc[i] == "float16" and not library[i] else ""
             color = BLUE if i == best else MUTED if library[i] else PALE
             ax.text(left - 10, y + 16, label, ha="right", weight=weight)
             rect(ax, left, y + 3, room * value / max(times), step - 5, color)
-            ax.text(left + room * value / max(times) + 8, y + 16, ms(value) + half, weight=weight)
-        floor = LAYER.floor_ms(largest, device=DEVICE)
-        at = left + room * floor / max(times)
+            ax.text(max(left + room * value / max(times), at) + 8, y + 16, ms(value) + half, weight=weight)
         end = bars + step * len(labels)
         ax.plot([at, at], [bars - 2, end + 6], color=GREEN, lw=2)
         ax.text(at - 4, end + 22, f"floor {ms(floor)}", color=GREEN, weight="bold", size=SMALL)
         beside = at + page.text_width(f"floor {ms(floor)}   ", SMALL, "bold")
-        ax.text(beside, end + 22, "what the layer must take on this GPU in FP32: the gap that remains", color=MUTED,
-                size=SMALL)  # fmt: skip
+        ax.text(beside, end + 22, f"what the layer must take on this GPU in FP32; in FP16 {ms(half_floor)}",
+                color=MUTED, size=SMALL)  # fmt: skip
         said = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times, strict=True))
         page.alt = (
             "The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
             f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
-            f"Below, the op time of each rung, {where}: {said}; floor {ms(floor)}."
+            f"Below, the op time of each rung, {where}: {said}; floor {ms(floor)}, in FP16 {ms(half_floor)}."
         )
 
 
