@@ -42,6 +42,8 @@ class Findings:
         How the program ended, of the tool that ran last.
     note : str
         What was not checked, if anything.
+    whole : bool
+        Whether every launch was checked, as far as the program came.
     """
 
     table: pd.DataFrame
@@ -49,11 +51,12 @@ class Findings:
     tools: tuple[str, ...]
     ended: child.Ended
     note: str = ""
+    whole: bool = True
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was found."""
-        return self.table.empty
+        """Whether nothing was found, and nothing kept the tools from looking."""
+        return self.table.empty and self.whole
 
     def __repr__(self) -> str:
         return "\n".join([*self.lines(), self.verdict()])
@@ -78,7 +81,7 @@ class Findings:
 
         from labkit.page import table
 
-        if self.clean:
+        if self.table.empty:
             return f"<p>{escape(self.verdict())}</p>"
         shown = self.table.assign(
             where=[_where(row) for row in self.table.to_dict("records")],
@@ -117,8 +120,8 @@ def sanitize(variants, layer, batch: int = 1, tool: str = "all", engine: str | N
             found.launches = sum(each["launches"] for each in child.ran(Path(name)))
     if found.ended.interrupted:
         raise KeyboardInterrupt
-    if found.ended.problem and found.clean:
-        raise LabError(f"sanitizing {found.ended.problem}.\n{last_lines(found.ended.output)}")
+    if found.ended.problem and found.table.empty:
+        raise LabError(f"sanitizing {found.ended.problem}. {found.note}\n{last_lines(found.ended.output)}")
     return found
 
 
@@ -176,9 +179,13 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: child.Ended) -
             row["count"] += finding["count"]
             row["launches"] += key not in seen
             seen.add(key)
-    cut = sum(bool(record.get("error")) for record in records)
-    note = f"{_launches(cut)} not watched to {'its' if cut == 1 else 'their'} end" if cut else ""
-    return Findings(_frame(list(found.values())), len(records), tuple(tools), ended, note)
+    cut = [record for record in records if record.get("error")]
+    unexplained = [record["error"] for record in cut if not record["findings"]]
+    note = f"{_launches(len(cut))} not watched to {'its' if len(cut) == 1 else 'their'} end" if cut else ""
+    if unexplained:
+        note += f" ({unexplained[0]})"
+    whole = ended.stopped or not unexplained
+    return Findings(_frame(list(found.values())), len(records), tuple(tools), ended, note, whole)
 
 
 def _launches(count: int) -> str:

@@ -326,8 +326,9 @@ _CONFLICTS = {
 
 
 def _record(raw):
-    places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc") if key in finding]
-    _locate(raw["module"], places + [site["pc"] for site in raw["sites"]])
+    places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc") if finding.get(key)]
+    callers = [place for each in (raw, *raw["findings"]) for place in each.get("callers", ())]
+    _locate(raw["module"], places + callers + [site["pc"] for site in raw["sites"]])
     counts = dict.fromkeys([*(name for pair in _METRICS.values() for name in pair), *_CONFLICTS.values()], 0)
     counts |= {"lab__constant_requests.sum": 0, "lab__constant_serialized.sum": 0, _LOCAL: 0}
     counts["lab__barriers.sum"] = raw["barriers"]
@@ -361,9 +362,25 @@ def _record(raw):
     order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
     return LaunchRecord(
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
-        raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], raw["buffers"], raw["error"],
+        raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], raw["buffers"], _error(raw),
         raw["module"],
     )  # fmt: skip
+
+
+def _error(raw):
+    """Why the launch was abandoned, with the line where it was stopped."""
+    error = raw["error"]
+    if raw["callers"]:
+        file, line = _first_known(raw["module"], raw["callers"])
+        error += f" at {file}:{line}" if file else ""
+        if raw["blocks_watched"] < raw["blocks"]:
+            error += ". Check mode runs blocks one after another: one that waits for a later one waits for ever"
+    return error
+
+
+def _first_known(module, callers):
+    """File and line of the innermost of these places that is in the user's source."""
+    return next((_lines[module, place][:2] for place in callers if _lines[module, place][0]), (None, None))
 
 
 def _choices(raw):
@@ -379,7 +396,12 @@ def _choices(raw):
 
 
 def _finding(raw, f):
-    file, line = (_shown(Path(f["file"])), f["line"]) if "file" in f else _lines[raw["module"], f["pc"]][:2]
+    if "file" in f:
+        file, line = _shown(Path(f["file"])), f["line"]
+    elif "callers" in f:
+        file, line = _first_known(raw["module"], f["callers"])
+    else:
+        file, line = _lines[raw["module"], f["pc"]][:2]
     other = None
     if "other_pc" in f:
         other_file, other_line, _ = _lines[raw["module"], f["other_pc"]]

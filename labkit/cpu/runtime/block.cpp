@@ -174,6 +174,10 @@ struct Block {
     const char *fault_address;
     Access access;
     std::string error;
+#ifdef LABKIT_CHECK
+    uintptr_t left_at, left_stack;             // where the thread was when the launch was left, and its stack pointer
+    const char *tool, *kind;                   // of the finding that this is, if it is not one yet
+#endif
 };
 
 static __thread Block *block __attribute__((tls_model("initial-exec")));
@@ -184,6 +188,9 @@ static std::string triple(Index i) { return format("(%u,%u,%u)", i.x, i.y, i.z);
 
 [[noreturn]] static void leave(Block &b) {
     b.failed = true;
+#ifdef LABKIT_CHECK
+    if (!b.left_stack) b.left_stack = (uintptr_t)__builtin_frame_address(0);
+#endif
     switch_context(b.nowhere, b.home);
     __builtin_unreachable();
 }
@@ -204,6 +211,14 @@ static std::string place(Block &b, bool with_thread) {
     leave(b);
 }
 
+// The kernel's own doing: check mode makes a finding of it.
+static void blame([[maybe_unused]] Block &b, [[maybe_unused]] const char *tool, [[maybe_unused]] const char *kind) {
+#ifdef LABKIT_CHECK
+    b.tool = tool;
+    b.kind = kind;
+#endif
+}
+
 namespace labkit {
 [[noreturn]] EXPORT void fail(const char *pattern, ...) {
     char text[1000];
@@ -211,7 +226,10 @@ namespace labkit {
     va_start(values, pattern);
     vsnprintf(text, sizeof text, pattern, values);
     va_end(values);
-    if (block && block->running) fail_thread(*block, text);
+    if (block && block->running) {
+        blame(*block, "memcheck", !strncmp(text, "assertion", 9) ? "assertion" : !strncmp(text, "__trap", 6) ? "trap" : "fault");
+        fail_thread(*block, text);
+    }
     fprintf(stderr, "%s (outside a kernel)\n", text);
     abort();
 }
@@ -409,8 +427,10 @@ static void fiber_main() {
                 if (UNLIKELY(b.arrived || w.meetings)) release_waiting(b, w);
             } while (b.started < b.threads && !b.ready.head && !b.converged);
         } catch (const std::exception &e) {
+            blame(b, "memcheck", "exception");
             fail_thread(b, format("an exception left the kernel: %s", e.what()));
         } catch (...) {
+            blame(b, "memcheck", "exception");
             fail_thread(b, "an exception left the kernel");
         }
         me->next = b.free;
@@ -497,9 +517,11 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     Fiber *me = b.current;
     Warp &w = b.warps[me->thread / warp_size];
     unsigned lane = me->thread % warp_size;
-    if (UNLIKELY(!(mask >> lane & 1)))
+    if (UNLIKELY(!(mask >> lane & 1))) {
+        blame(b, "synccheck", "caller outside its mask");
         fail_thread(b, format("%s at %s:%d with mask 0x%08x, which does not name the calling lane %u", what,
                               file, line, mask, lane));
+    }
     Meeting *meeting = w.meetings;
     while (meeting && (meeting->mask != mask || meeting->combine != combine)) meeting = meeting->next;
     if (!meeting) {
@@ -657,6 +679,30 @@ void begin_launch(Block &b, const Launch &launch) {
     b.threads = launch.block.x * launch.block.y * launch.block.z;
 }
 
+#ifdef LABKIT_CHECK
+static const char *kind_of_fault(Block &b) {
+    const char *low = b.current->top - stack_bytes - page;
+    if (b.signal == SIGFPE) return "division by zero";
+    if (b.signal == SIGILL) return "illegal instruction";
+    return b.fault_address >= low - guard_bytes && b.fault_address < low + page ? "stack overflow" : "out of bounds";
+}
+
+// Tell check mode where the launch was left. What lies on the thread's stack and points into the kernel's code are return
+// addresses, the innermost first.
+static void tell_where_left(Block &b) {
+    constexpr size_t most = 16;
+    uintptr_t places[most], begin = b.launch->text_begin, size = b.launch->text_end - begin;
+    size_t count = 0;
+    if (b.left_at - begin < size) places[count++] = b.left_at + 1;   // not a return address: its instruction is the culprit
+    uintptr_t lowest = (uintptr_t)b.current->top - stack_bytes;
+    auto word = (const uintptr_t *)((b.left_stack > lowest ? b.left_stack : lowest) & ~(uintptr_t)7);
+    for (; word < (const uintptr_t *)b.current->top && count < most; word++)
+        if (*word - begin < size) places[count++] = *word;
+    if (*b.cancelled && b.error.empty()) watch_cancelled(places, count);
+    else if (b.kind) watch_fault(b.tool, b.kind, b.error.substr(b.error.find(": ") + 2), places, count);
+}
+#endif
+
 static std::string describe_fault(Block &b) {
     if (b.signal == SIGFPE) return "integer division by zero";
     if (b.signal == SIGILL) return "an illegal instruction (a trap of the compiler?)";
@@ -691,6 +737,10 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
     }
     b.failed = false;
     b.signal = 0;
+#ifdef LABKIT_CHECK
+    b.left_at = b.left_stack = 0;
+    b.kind = nullptr;
+#endif
     b.error.clear();
     b.current = b.free;
     b.free = b.free->next;
@@ -701,6 +751,11 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
 
     pthread_sigmask(SIG_SETMASK, &b.signals, nullptr);
     if (b.signal) b.error = place(b, true) + ": " + describe_fault(b);
+#ifdef LABKIT_CHECK
+    if (b.signal) blame(b, "memcheck", kind_of_fault(b));
+    tell_where_left(b);
+    if (b.error.empty()) b.error = place(b, true) + " was stopped";
+#endif
     error = b.error;
     b.ready.clear();
     b.barrier.clear();
@@ -773,11 +828,24 @@ static uintptr_t program_counter(void *context) {
 #endif
 }
 
+static void note_where_left([[maybe_unused]] Block &b, [[maybe_unused]] void *context) {
+#ifdef LABKIT_CHECK
+    b.left_at = program_counter(context);
+#if defined(__x86_64__)
+    b.left_stack = ((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    b.left_stack = ((ucontext_t *)context)->uc_mcontext.sp;
+#endif
+#endif
+}
+
 // Elsewhere the kernel may be in a library's function that holds a lock.
 void leave_if_cancelled(void *context) {
     if (!block || !block->running || !*block->cancelled) return;
     uintptr_t at = program_counter(context);
-    if (at >= block->launch->text_begin && at < block->launch->text_end) leave(*block);
+    if (at < block->launch->text_begin || at >= block->launch->text_end) return;
+    note_where_left(*block, context);
+    leave(*block);
 }
 
 void leave_after_signal(int signal, siginfo_t *info, void *context) {
@@ -792,5 +860,6 @@ void leave_after_signal(int signal, siginfo_t *info, void *context) {
         b->access = registers[REG_ERR] & 2 ? Access::write : Access::read;
     if (registers[REG_TRAPNO] == protection_fault) b->access = Access::impossible;
 #endif
+    note_where_left(*b, context);
     leave(*b);
 }

@@ -159,6 +159,7 @@ struct Finding {
     const char *file;                                // the place if `pc` is 0
     int line;
     unsigned look;                                   // the site of a plain load that raced with an atomic operation, or 0
+    std::vector<uint32_t> callers;                   // of the place, if that may not be in the user's source
 };
 
 // Who touched a byte of shared memory last: a write, and reads by up to two threads since.
@@ -217,6 +218,7 @@ struct State {
 
     uint64_t launches = 0, blocks = 0, barriers = 0;
     std::vector<Finding> findings;
+    std::vector<uint32_t> cancelled_at;              // the place, and its callers
 
     // What the last lane to arrive does for all lanes that have met: its accesses, and for whom.
     uintptr_t together = 0;
@@ -1366,6 +1368,7 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     state.epoch = 0;
     memset(state.locking, 0, sizeof state.locking);
     state.findings.clear();
+    state.cancelled_at.clear();
     state.between_blocks.clear();
     state.again.clear();
     state.first_epoch.clear();
@@ -1533,6 +1536,27 @@ void watch_absent(const char *what, const char *file, int line, Index thread, un
                  format("%s names lanes in its mask that have ended: 0x%08x", what, lanes));
 }
 
+static std::vector<uint32_t> in_module(const uintptr_t *places, size_t count) {
+    std::vector<uint32_t> result;
+    for (size_t i = 0; i < count; i++) result.push_back((uint32_t)(places[i] - state.module->base));
+    return result;
+}
+
+void watch_fault(const char *tool, const char *kind, const std::string &sentence, const uintptr_t *places, size_t count) {
+    if (!watches(tool)) return;
+    Finding f{};
+    f.tool = tool;
+    f.kind = kind;
+    f.message = sentence;
+    f.callers = in_module(places, count);
+    f.block = state.block;
+    f.thread = threadIdx;
+    f.count = 1;
+    state.findings.push_back(f);
+}
+
+void watch_cancelled(const uintptr_t *places, size_t count) { state.cancelled_at = in_module(places, count); }
+
 void watch_barrier_released() {
     state.epoch++;
     for (unsigned &count : state.waiting) {
@@ -1557,11 +1581,18 @@ std::string quoted(const std::string &text) {
 
 std::string triple(Index i) { return format("[%u,%u,%u]", i.x, i.y, i.z); }
 
+std::string list(const std::vector<uint32_t> &numbers) {
+    std::string text;
+    for (uint32_t n : numbers) text += format("%s%u", text.empty() ? "" : ",", n);
+    return "[" + text + "]";
+}
+
 std::string text_of(const Finding &f) {
     std::string text = format("{\"tool\":\"%s\",\"kind\":%s,\"pc\":%u,\"block\":%s,\"thread\":%s,\"address\":%zu,\"size\":%zu,"
                               "\"count\":%zu,\"message\":%s", f.tool, quoted(f.kind).c_str(), f.pc, triple(f.block).c_str(),
                               triple(f.thread).c_str(), (size_t)f.address, f.size, (size_t)f.count, quoted(f.message).c_str());
     if (f.file) text += format(",\"file\":%s,\"line\":%d", quoted(f.file).c_str(), f.line);
+    if (!f.callers.empty()) text += ",\"callers\":" + list(f.callers);
     if (f.has_other) text += format(",\"other_pc\":%u,\"other_thread\":%s", f.other_pc, triple(f.other_thread).c_str());
     if (f.has_buffer)
         text += format(",\"buffer\":{\"base\":%zu,\"bytes\":%zu,\"offset\":%ld,\"missed_by\":%ld}", (size_t)f.base, f.bytes,
@@ -1593,7 +1624,8 @@ void watch_end(bool whole, const std::string &error) {
                               (size_t)state.launches++, quoted(launch.kernel).c_str(), quoted(state.module->path).c_str(),
                               triple(launch.grid).c_str(), triple(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
                               (size_t)state.blocks, whole ? "true" : "false", (size_t)state.barriers);
-    text += ",\"buffers\":[" + buffers + "],\"error\":" + quoted(error) + ",\"sites\":[";
+    text += ",\"buffers\":[" + buffers + "],\"error\":" + quoted(error) + ",\"callers\":"
+            + list(state.cancelled_at) + ",\"sites\":[";
     static const char *const spaces[] = {"global", "shared", "constant", "local"}, *const operations[] = {"ld", "st", "atom", "red"};
     bool first = true;
     for (const Access &a : state.code->accesses)

@@ -45,6 +45,9 @@ void watch_barrier_released();
 void watch_meeting(unsigned warp, unsigned lanes, void *from);
 void watch_met();
 void watch_end(bool whole, const std::string &error);           // of the launch
+// The launch has been abandoned there: return addresses of the thread that ran, the innermost first.
+void watch_fault(const char *tool, const char *kind, const std::string &sentence, const uintptr_t *places, size_t count);
+void watch_cancelled(const uintptr_t *places, size_t count);
 
 // Lanes that are named in the mask and have ended.
 void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes);
