@@ -77,7 +77,7 @@ class Module:
         Raises
         ------
         LogicError
-            There is no such kernel; the message lists those there are.
+            There is no such kernel, and the message lists those there are; or it lacks its ``extern "C"``.
         """
         kernel = native.module_kernel(self._handle, name)
         if kernel is None:
@@ -85,7 +85,13 @@ class Module:
                 f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
                 + _suggest(name, native.module_kernels(self._handle), "the module's kernels are")
             )
-        return Function(self, kernel)
+        function = Function(self, kernel)
+        if function.symbol != name:
+            raise LogicError(
+                f"cuModuleGetFunction failed: named symbol not found: the kernel {name!r} has the symbol "
+                f'{function.symbol!r}: write extern "C" in front of its __global__, and it is found by its name'
+            )
+        return function
 
     def get_global(self, name):
         """(device pointer, size in bytes) of a ``__constant__`` or ``__device__`` variable.

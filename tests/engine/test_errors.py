@@ -81,6 +81,14 @@ def test_unknown_kernel(module):
         SourceModule("__device__ int f() { return 1; }").get_function("f")
 
 
+def test_a_kernel_that_only_c_plus_plus_names():
+    """Likewise on a GPU, where the plain name is not found either."""
+    module = SourceModule("__global__ void plain(int *y) { *y = 1; }", no_extern_c=True)
+    assert module.get_function("_Z5plainPi").symbol == "_Z5plainPi"
+    with pytest.raises(cuda.LogicError, match="'plain' has the symbol '_Z5plainPi': write extern \"C\""):
+        module.get_function("plain")
+
+
 def test_unknown_symbol(module):
     with pytest.raises(cuda.LogicError, match=r"named symbol not found: .* variable 'masks'"):
         module.get_global("masks")
