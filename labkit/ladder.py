@@ -515,7 +515,7 @@ class Plan:
     ------
     LabError
         If the batch is no positive integer, the variant does not support the layer, or wants cuBLAS where there
-        is none.
+        is none; if its kernel lacks ``extern "C"`` or takes other arguments than the ladder's.
     labkit.cuda.driver.MemoryError
         If the device's memory does not suffice.
     """
@@ -552,8 +552,7 @@ class Plan:
         arranged = variant.rung.arranged(scope(layer, 1, variant.options))
         arranged_mask = self._allocate(arranged) if arranged else None
 
-        functions = {name: module.get_function(name).prepare(SIGNATURE) for name in variant.kernels}
-        self.functions = functions
+        self.functions = functions = {name: self._function(module, name) for name in variant.kernels}
         options = SimpleNamespace(**variant.options)
         x_step = size * layer.C * layer.H * layer.W  # bytes an image
         y_step = size * layer.M * layer.Ho * layer.Wo
@@ -575,6 +574,15 @@ class Plan:
                 call = product if step.library(options) else functions[launch.kernel].prepared_async_call
                 self._calls.append((call, launch.grid, launch.block, (*pointers, *sizes), dynamic))
         self.launches = tuple(launches)
+
+    def _function(self, module, name):
+        try:
+            return module.get_function(name).prepare(SIGNATURE)
+        except self._driver.LogicError:
+            why = f'there is no kernel {name!r} as C names it: write extern "C" in front of its __global__'
+        except TypeError as error:
+            why = f"{error}; a kernel of the ladder takes nine: pointers x, k and y, then int B, C, H, W, M and K"
+        raise LabError(f"{self.variant.label}: {why}")
 
     def _allocate(self, size):
         buffer = self._driver.mem_alloc(size)

@@ -79,7 +79,9 @@ def test_a_batch_beyond_the_grid_is_computed_in_chunks(number, monkeypatch):
     layer = Layer("small", 2, 9, 11, 3, 7)
     with variant(number).plan(layer, 8) as plan:
         assert plan.images == 3
-        assert [launch.grid[2] for launch in plan.launches[:: len(rung(number).calls)]] == [3, 3, 2]
+        calls = len(rung(number).calls)
+        axis = 0 if number == 11 else 2  # of its images: 11 has a block for each
+        assert [launch.grid[axis] for launch in plan.launches[calls - 1 :: calls]] == [3, 3, 2]
     check(variant(number), [(layer, 8)])
 
 
@@ -184,6 +186,15 @@ def test_a_plan_that_does_not_fit_keeps_nothing(monkeypatch):
 def test_a_batch_that_is_none(batch):
     with pytest.raises(LabError, match="the number of images has to be a positive integer"):
         variant(1).plan(LENET86[0], batch)
+
+
+def test_a_kernel_that_is_not_called_as_the_ladders_are():
+    source = rung(1).source
+    with pytest.raises(LabError, match="own source: there is no kernel 'conv' as C names it: write extern"):
+        variant(1, source.replace('extern "C"', "")).plan(LENET86[0], 1)
+    if labkit.device().engine == "cpu":  # of a GPU's module PyCUDA cannot know the arguments
+        with pytest.raises(LabError, match="9 types for 10 parameters; a kernel of the ladder takes nine: pointers x"):
+            variant(1, source.replace("int K)", "int K, int stride)")).plan(LENET86[0], 1)
 
 
 def test_inputs_of_the_wrong_shape():
