@@ -9,15 +9,17 @@ the rounding error that the variant's own number formats permit.
 from __future__ import annotations
 
 import itertools
+import sys
+import threading
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from labkit.errors import LabError
+from labkit.errors import Interrupted, LabError
 from labkit.layers import Layer
 from labkit.reference import conv_float64, error_scale
 
@@ -32,6 +34,7 @@ _HALF_UNDERFLOW = 2.0**-25
 _TENSOR_ROUNDOFF = 2.0**-22
 _EXACT_INTEGERS = {"float32": 2**24, "float16": 2**11}  # up to here every integer is exact
 _SHOWN = 8  # mismatches in a message
+PATIENCE_S = 10  # with a shape
 
 
 class CheckFailed(LabError, AssertionError):
@@ -197,10 +200,10 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
     from labkit.cuda import driver
 
     plan = variant.plan(layer, batch)  # a kernel that does not compile is not wrong: it says so itself
-    follow = (f"\nNext: lab.sanitize(variant, lab.{layer!r}, {batch}) looks for bad addresses, races and unset memory, "
-              "line by line.")  # fmt: skip
+    follow = (f"\nNext: lab.sanitize({_name(variant)}, lab.{layer!r}, {batch}) looks for bad addresses, races and "
+              "unset memory, line by line.")  # fmt: skip
     try:
-        with plan:
+        with _patience(f"{variant.label} on {layer}, B = {batch}"), plan:
             worst = _worst_of_runs(plan, variant, layer, batch, rng)
     except CheckFailed as wrong:
         raise CheckFailed(f"{wrong}{follow}") from None
@@ -215,6 +218,29 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
         "terms": layer.terms,
         "worst_of_allowed": worst,
     }
+
+
+def _name(variant: Variant) -> str:
+    """What the reader's program calls a variant."""
+    known = tuple(vars(sys.modules["__main__"]).items())
+    return next((name for name, value in known if value is variant and not name.startswith("_")), "variant")
+
+
+@contextmanager
+def _patience(what: str):
+    """Say after a while what is running: of a kernel that does not end nothing else is heard."""
+    from labkit.devices import device
+
+    end = "interrupt it to stop it" if device().engine == "cpu" else "if it does not end, restart Python"
+    late = threading.Timer(PATIENCE_S, print, (f"{what} has been running for {PATIENCE_S} s: {end}",))
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(f"{what} was stopped") from None
+    finally:
+        late.cancel()
 
 
 def _worst_of_runs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> float:

@@ -16,5 +16,9 @@ class Told:
         return [*lines, "", name] if lines else [name]
 
 
+class Interrupted(Told, KeyboardInterrupt):
+    """Ctrl-C, or a notebook's stop button, with a word on what it stopped."""
+
+
 class LabError(Told, Exception):
     """Anything the lab refuses, with a message a reader can act on."""

@@ -1,9 +1,13 @@
 """The checker takes what is right, in each precision, and refuses every well-known way to be wrong."""
 
+import sys
+import time
+
 import numpy as np
 import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct
 
+from labkit import checker
 from labkit.checker import (
     TEST_SHAPES,
     CheckFailed,
@@ -403,9 +407,37 @@ def test_the_ladder_passes(capsys):
     assert capsys.readouterr().out.count("PASS") == 2
 
 
-def test_what_is_wrong_says_how_to_look_closer():
+def test_what_is_wrong_says_how_to_look_closer(monkeypatch):
     layer = Layer("odd", 2, 9, 12, 3, 4)
-    with pytest.raises(CheckFailed) as wrong:
-        check(FakeVariant(lambda x, k, state: correct(x, k, state) + 1), [(layer, 5)])
-    last = str(wrong.value).splitlines()[-1]
-    assert last.startswith(f"Next: lab.sanitize(variant, lab.{layer!r}, 5)") and eval(repr(layer)) == layer
+    off = FakeVariant(lambda x, k, state: correct(x, k, state) + 1)
+    for name in ("variant", "mine"):
+        if name == "mine":  # as the reader's program calls it
+            monkeypatch.setattr(sys.modules["__main__"], name, off, raising=False)
+        with pytest.raises(CheckFailed) as wrong:
+            check(off, [(layer, 5)])
+        last = str(wrong.value).splitlines()[-1]
+        assert last.startswith(f"Next: lab.sanitize({name}, lab.{layer!r}, 5)") and eval(repr(layer)) == layer
+
+
+def test_a_kernel_that_takes_long_is_named(monkeypatch, capsys):
+    def slow(x, k, state):
+        time.sleep(0.2)
+        return correct(x, k, state)
+
+    layer = Layer("odd", 2, 9, 12, 3, 4)
+    check(FakeVariant(slow), layer)
+    assert "running" not in capsys.readouterr().out
+    monkeypatch.setattr(checker, "PATIENCE_S", 0.1)
+    check(FakeVariant(slow), layer)
+    said = [line for line in capsys.readouterr().out.splitlines() if "has been running for 0.1 s" in line]
+    assert len(said) == 1 and said[0].startswith(f"99 fake on {layer}, B = 3")
+
+
+def test_an_interrupt_says_what_it_stopped():
+    def interrupted(x, k, state):
+        raise KeyboardInterrupt
+
+    layer = Layer("odd", 2, 9, 12, 3, 4)
+    with pytest.raises(KeyboardInterrupt) as stop:
+        check(FakeVariant(interrupted), layer)
+    assert stop.value._render_traceback_() == [f"Interrupted: 99 fake on {layer}, B = 3 was stopped"]
