@@ -1,0 +1,41 @@
+"""The exercises of page 11: their solutions reach the goals."""
+
+import pytest
+
+import labkit
+from labkit import LENET72, LENET86, Layer, variant
+
+SECOND = LENET86[1]
+RUNG, APART, ONE = variant(11, groups=1), labkit.solution("11a", groups=1), labkit.solution("11b", groups=1)
+
+
+def test_maps_lie_in_different_banks():
+    profile = labkit.profile([RUNG, APART], SECOND, engine="cpu")
+    assert profile.value("wavefronts_a_shared_store", RUNG.label) > 2.5
+    assert profile.value("wavefronts_a_shared_store", APART.label) <= 1.25
+    assert profile.ratio("shared_load_wavefronts", APART.label, RUNG.label) < 1.01
+    assert labkit.diff(RUNG, APART).changed_lines <= 6
+
+
+@pytest.mark.parametrize("layer", [LENET86[0], *LENET72], ids=str)
+def test_other_layers_pay_nothing(layer):
+    profile = labkit.profile([RUNG, APART], layer, engine="cpu")
+    for count in ("global_store_requests", "global_store_sectors", "shared_load_wavefronts"):
+        assert profile.ratio(count, APART.label, RUNG.label) < 1.01
+    assert profile.value("shared_store_wavefronts", APART.label) <= profile.value("shared_store_wavefronts", RUNG.label)
+
+
+@pytest.mark.parametrize(("options", "share"), [({"groups": 1}, 6 / 10), ({}, 1)], ids=["room for two", "for one"])
+def test_a_barrier_a_turn_where_there_is_room(options, share):
+    rung, mine = variant(11, **options), labkit.solution("11b", **options)
+    if labkit.device().engine == "cpu":  # Nsight Compute does not count barriers
+        assert labkit.profile([rung, mine], SECOND).ratio("barriers", mine.label, rung.label) == share
+    assert labkit.diff(rung, mine).changed_lines <= 5
+
+
+@pytest.mark.parametrize("maps", [8, 12])
+def test_turns_do_not_race(maps):
+    """An even number of turns an image and an odd one, several images a block."""
+    layer = Layer("some turns", 2, 12, 13, maps, 4)
+    assert layer.Wo % 4  # outputs gather
+    assert labkit.sanitize(labkit.solution("11b", groups=1, blocks=1), layer, batch=3, tool="racecheck").clean
