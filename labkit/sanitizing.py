@@ -184,7 +184,9 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: child.Ended) -
     note = f"{_launches(len(cut))} not watched to {'its' if len(cut) == 1 else 'their'} end" if cut else ""
     if unexplained:
         note += f" ({unexplained[0]})"
-    whole = ended.stopped or not unexplained
+    unchecked = dict.fromkeys(sentence for record in records for sentence in record.get("unchecked", ()))
+    note = "; ".join(filter(None, [note, *unchecked]))
+    whole = not unchecked and (ended.stopped or not unexplained)
     return Findings(_frame(list(found.values())), len(records), tuple(tools), ended, note, whole)
 
 

@@ -14,7 +14,8 @@ volatile, and nothing orders them: no ``__threadfence`` and then an atomic or vo
 no atomic or volatile read before the second. Two things that the memory model calls races, too, are left out, because
 right programs do them: stores of the value that is there already, such as a flag that many threads set (within a block,
 too), and a plain read before an atomic operation of the same thread at the same address, such as the first one of a
-loop around ``atomicCAS``. Accesses of one byte are not looked at.
+loop around ``atomicCAS``. Accesses of one byte are not looked at. It takes 24 bytes of memory for each byte of global
+memory that a launch touches; an array for which there are none is named in the result.
 
 The counts bear Nsight Compute's names where it has one, and mean the same as long as the GPU's compiler keeps the
 accesses as written. It may merge neighbouring loads into one wide load. An atomic operation on global memory is a
@@ -136,6 +137,8 @@ class LaunchRecord:
         Of each allocation that was touched: ``address``, ``bytes``, and ``touched``, how many of them.
     error : str
         Why the launch was abandoned; empty if it was not.
+    unchecked : list of str
+        What a tool could not check, and why.
     module : str
         The compiled file.
     """
@@ -153,6 +156,7 @@ class LaunchRecord:
     buffers: list = field(default_factory=list)
     error: str = ""
     module: str = ""
+    unchecked: list = field(default_factory=list)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -190,24 +194,34 @@ def unrolled(text):
 
 
 _RED_ZONE = 256  # bytes; a multiple of the 128 that a pass over the banks covers, so that banks stay as they are
-_OBJECT = re.compile(
-    r"(?m)^(\s*\.section\s+\.t(?:bss|data)\b.*|\s*\.section\s+lk_constant\b.*|\s*\.section\s+\.[a-z]\S*.*|"
-    r"\s*\.(?:text|data|bss)\s*$)|^(\s*\.zero\s+\d+)$"
+_COMMON = re.compile(r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$")
+_SECTION_OR_OBJECT = re.compile(
+    r"(?m)^\t\.(?:section\t)?(text|data|bss|(?<=section\t)[^\s,]+)\b.*$|"
+    r"^\S+:\n(?:\t\.(?:zero|byte|value|long|quad|octa|float|double|ascii|string|base64)\b.*\n)+"
 )
+_GUARDED = re.compile(r"\.tbss|lk_constant|\.?bss|\.?data(?!\.rel\.ro)")  # not the tables of virtual functions
 
 
 def with_red_zones(assembly):
-    """The assembler text with unused bytes behind each shared and each constant array, so that an overrun shows."""
+    """The assembler text with unused bytes behind each variable of a block or a module, so that an overrun shows."""
     guarded = False
 
     def visit(match):
         nonlocal guarded
         if match[1]:
-            guarded = ".tbss" in match[1] or "lk_constant" in match[1]
+            guarded = _GUARDED.match(match[1])
             return match[0]
-        return f"{match[0]}\n\t.zero\t{_RED_ZONE}" if guarded else match[0]
+        return f"{match[0]}\t.zero\t{_RED_ZONE}\n" if guarded else match[0]
 
-    return _OBJECT.sub(visit, assembly)
+    in_bss = (
+        "\t.pushsection\t.bss\n\t.balign\t{3}\n\t.type\t{1}, @object\n\t.size\t{1}, {2}\n{1}:\n"
+        f"\t.zero\t{{2}}+{_RED_ZONE}\n\t.popsection"
+    )
+    return _COMMON.sub(lambda m: in_bss.format(*m.group(0, 1, 2, 3)), _SECTION_OR_OBJECT.sub(visit, assembly))
+
+
+# What kernels call of it is the runtime's: malloc, free, new, delete.
+_ALLOCATING = ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
 
 
 def link(command, folder):
@@ -217,7 +231,8 @@ def link(command, folder):
     if "profile" in TOOLS and instrument.able():
         text = instrument.instrument(text, checks=TOOLS != ("profile",))
     path.write_text(text)
-    return toolchain.run([*command, "-shared", "-fPIC", "-o", "kernel.so", "kernel.s"], cwd=folder)
+    wrapped = [f"-Wl,--wrap={name}" for name in _ALLOCATING]
+    return toolchain.run([*command, "-shared", "-fPIC", *wrapped, "-o", "kernel.so", "kernel.s"], cwd=folder)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -363,7 +378,7 @@ def _record(raw):
     return LaunchRecord(
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
         raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], raw["buffers"], _error(raw),
-        raw["module"],
+        raw["module"], raw["unchecked"],
     )  # fmt: skip
 
 

@@ -44,6 +44,9 @@ extern WORD unsigned labkit_spins;
 extern WORD int labkit_votes, labkit_voters;
 void labkit_log_full(uint64_t **);
 }
+namespace labkit {
+[[noreturn]] void fail(const char *pattern, ...);
+}
 
 namespace {
 
@@ -202,6 +205,7 @@ struct State {
 
     std::vector<Range> ranges;                       // sorted by address
     Range stacks{0, 0, local_space, nullptr, nullptr, nullptr};
+    std::map<uintptr_t, Range> heap;                 // what kernels have allocated
 
     Lane lanes[most_warps * warp_size];
     uint64_t *logs = nullptr, *together_begin = nullptr;
@@ -219,6 +223,7 @@ struct State {
     uint64_t launches = 0, blocks = 0, barriers = 0;
     std::vector<Finding> findings;
     std::vector<uint32_t> cancelled_at;              // the place, and its callers
+    std::vector<std::string> unchecked;              // sentences
 
     // What the last lane to arrive does for all lanes that have met: its accesses, and for whom.
     uintptr_t together = 0;
@@ -257,13 +262,24 @@ Index index_of(unsigned thread) {
 Range *find(uintptr_t address) {
     auto after = std::upper_bound(state.ranges.begin(), state.ranges.end(), address,
                                   [](uintptr_t a, const Range &r) { return a < r.low; });
-    if (after == state.ranges.begin()) return nullptr;
-    Range *range = &*std::prev(after);
+    if (after != state.ranges.begin())
+        if (Range *range = &*std::prev(after); address - range->low < range->bytes) return range;
+    auto block = state.heap.upper_bound(address);
+    if (block == state.heap.begin()) return nullptr;
+    Range *range = &std::prev(block)->second;
     return address - range->low < range->bytes ? range : nullptr;
 }
 
 const char *word(Operation operation) {
     return operation == load ? "read" : operation == store ? "write" : "atomic update";
+}
+
+// In words, with its size.
+std::string named(const Range &r) {
+    if (!r.name && r.space == shared_space) return format("the %zu bytes of dynamic shared memory of the launch", r.bytes);
+    if (!r.name) return format("an allocation of %zu bytes", r.bytes);
+    const char *what = r.space == shared_space ? "__shared__ array" : r.space == constant_space ? "__constant__" : "variable";
+    return format("the %s %s of %zu bytes", what, r.name, r.bytes);
 }
 
 // Nothing holds [address, address + size): say what it missed, and end the launch.
@@ -280,11 +296,15 @@ const char *word(Operation operation) {
     std::string what = format("%s of %zu bytes", word(operation), size);
     const Range *best = nullptr;
     size_t distance = (size_t)1 << 40;
-    for (const Range &r : state.ranges) {
-        if (r.space == unwatched_space || r.space == local_space) continue;
+    auto consider = [&](const Range &r) {
+        if (r.space == unwatched_space || r.space == local_space) return;
         size_t away = address + size <= r.low ? r.low - address : address >= r.low + r.bytes ? address + size - r.low - r.bytes : 0;
         if (away < distance) distance = away, best = &r;
-    }
+    };
+    for (const Range &r : state.ranges) consider(r);
+    for (const auto &block : state.heap) consider(block.second);
+    bool freed = best && best->freed && !distance;
+    if (freed) f.base = best->low, f.bytes = best->bytes;
     if (misaligned) {
         f.kind = "misaligned";
         f.message = format("misaligned %s at %p, which is not a multiple of %zu", what.c_str(), (void *)address, size);
@@ -292,7 +312,7 @@ const char *word(Operation operation) {
         f.kind = "null pointer";
         f.message = format("%s at address %zu: a null pointer", what.c_str(), (size_t)address);
         best = nullptr;
-    } else if (was_freed((void *)address, f.base, f.bytes)) {
+    } else if (freed || was_freed((void *)address, f.base, f.bytes)) {
         f.kind = "freed memory";
         f.has_buffer = true;
         f.offset = (long)(address - f.base);
@@ -301,18 +321,13 @@ const char *word(Operation operation) {
     } else {
         f.kind = "out of bounds";
     }
-    if (best && (misaligned || distance < (size_t)1 << 36)) {
+    if (best && (misaligned || distance < (size_t)1 << 30)) {
         f.has_buffer = true;
         f.base = best->low;
         f.bytes = best->bytes;
         f.offset = (long)(address - best->low);
         f.missed_by = misaligned ? 0 : f.offset < 0 ? f.offset : f.offset + (long)size - (long)f.bytes;
-        std::string buffer = best->space == shared_space
-                                 ? best->name ? format("the __shared__ array %s of %zu bytes", best->name, best->bytes)
-                                              : format("the %zu bytes of dynamic shared memory of the launch", best->bytes)
-                             : best->name ? format("%s %s of %zu bytes", best->space == constant_space ? "the __constant__" : "the variable",
-                                                   best->name, best->bytes)
-                                          : format("an allocation of %zu bytes", best->bytes);
+        std::string buffer = named(*best);
         if (!misaligned && f.missed_by < 0)
             f.message = format("%s %ld bytes before %s", what.c_str(), -f.missed_by, buffer.c_str());
         else if (!misaligned)
@@ -344,7 +359,7 @@ __attribute__((noinline)) unsigned locate(uintptr_t at, uintptr_t address, unsig
     Range *range = find(address);
     if (!range && in_stacks(address, state.stacks)) range = &state.stacks;
     uint32_t pc = (uint32_t)(state.text_begin + at - state.module->base);
-    if (!range || address - range->low + size > range->bytes) refuse(pc, operation, address, size, false);
+    if (!range || range->freed || address - range->low + size > range->bytes) refuse(pc, operation, address, size, false);
     unsigned index = state.site_at[at];
     auto fits = [&](const Site &s) { return s.space == range->space && s.operation == operation && s.size == size; };
     while (index && !fits(state.sites[index])) index = state.sites[index].next;
@@ -366,9 +381,16 @@ __attribute__((noinline)) unsigned locate(uintptr_t at, uintptr_t address, unsig
 
 // ---- Requests -----------------------------------------------------------------------------------------------------------
 
+// There is no memory to keep what has to be known of a range: said once.
+__attribute__((noinline)) void without_memory(const char *tool, Range &range) {
+    if (!range.unchecked) state.unchecked.push_back(format("%s had no memory for %s: not checked", tool, named(range).c_str()));
+    range.unchecked = true;
+}
+
 // Note that these bytes were touched.
 void touch(Range *range, uintptr_t address, size_t bytes) {
     if (UNLIKELY(!range->touched)) range->touched = (uint64_t *)calloc(range->bytes / 64 + 2, 8);
+    if (UNLIKELY(!range->touched)) return without_memory("profile", *range);
     uint64_t *words = range->touched - range->low / 64;
     for (uintptr_t end = address + bytes; address < end;) {
         uintptr_t stop = (address | 63) + 1 < end ? (address | 63) + 1 : end;
@@ -878,9 +900,8 @@ __attribute__((noinline)) void race_in_global(unsigned index, unsigned thread, c
     const Site &site = state.sites[index];
     Index a = index_of(other.thread), b = index_of(thread);
     report("racecheck", "race", site.pc, thread, &other, address, site.size,
-           format("threads (%u,%u,%u) and (%u,%u,%u) of a block use byte %zu of an allocation of %zu bytes without a barrier "
-                  "between, and at least one writes", a.x, a.y, a.z, b.x, b.y, b.z, (size_t)(address - site.range->low),
-                  site.range->bytes));
+           format("threads (%u,%u,%u) and (%u,%u,%u) of a block use byte %zu of %s without a barrier between, and at least one "
+                  "writes", a.x, a.y, a.z, b.x, b.y, b.z, (size_t)(address - site.range->low), named(*site.range).c_str()));
 }
 
 // A store is about to be made to these bytes (a bit each), which another thread has stored to.
@@ -909,8 +930,11 @@ __attribute__((noinline)) void settle_again() {
 // A thread that uses atomics may be holding a lock: until the next barrier it is not judged against its own block.
 void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread, bool strong) {
     Range &range = *site.range;
-    if (!range.cells) range.cells = (GlobalCell *)calloc(range.bytes / 2 + 1, sizeof(GlobalCell));
-    if (!range.cells) return;
+    if (UNLIKELY(!range.cells)) {
+        if (range.unchecked) return;
+        range.cells = (GlobalCell *)calloc(range.bytes / 2 + 1, sizeof(GlobalCell));
+        if (!range.cells) return without_memory("racecheck", range);
+    }
     if (site.operation == atomic) state.locking[thread] = state.epoch;
     bool judged = state.locking[thread] != state.epoch, writes = site.operation != load;
     GlobalTouch now;
@@ -1136,6 +1160,38 @@ template <Operation operation, bool strong = false> void access_range(char *addr
     for (size_t at = 0; at < bytes; at += step) access<operation, true, operation != store, strong>(address + at, step, from);
 }
 
+// ---- Memory that kernels allocate -----------------------------------------------------------------------------------------
+
+constexpr size_t heap_margin = 256;                  // on both sides of a block, so that overruns show
+
+bool in_kernel(void *from) { return (uintptr_t)from - state.text_begin < state.text_bytes; }
+
+void *allocate(size_t bytes, void *from) {
+    if (!in_kernel(from)) return malloc(bytes);
+    char *block = bytes < SIZE_MAX / 2 ? (char *)malloc(bytes + 2 * heap_margin) : nullptr;
+    if (!block) return nullptr;                      // as on a GPU
+    uintptr_t low = (uintptr_t)memset(block + heap_margin, 0xff, bytes);
+    auto written = state.initcheck ? (uint8_t *)calloc(bytes, 1) : nullptr;
+    state.heap.insert({low, Range{low, bytes, global_space, nullptr, nullptr, written}});
+    return (void *)low;
+}
+
+void release(void *p, void *from) {
+    if (!in_kernel(from)) return free(p);
+    if (!p) return;
+    auto block = state.heap.find((uintptr_t)p);
+    if (block == state.heap.end()) labkit::fail("free of %p, which is not the start of a block that a kernel has allocated", p);
+    if (block->second.freed) labkit::fail("free of %p, which was freed before", p);
+    block->second.freed = true;
+    for (Site &site : *state.all_sites)
+        if (site.range == &block->second) site.low = site.span = 0;
+}
+
+void discard(Range &block) {
+    free(block.written);
+    free((char *)block.low - heap_margin);
+}
+
 }  // namespace
 
 extern "C" {
@@ -1207,6 +1263,16 @@ EXPORT uint64_t labkit_atomic_result(uint64_t value, uint64_t place) {
     if (place) state.code->accesses[place].used = true;
     return value;
 }
+// malloc and free, new and delete: checkmode.py has the kernels call these. What a kernel frees is kept to the launch's end:
+// its bytes may not have been counted yet, and a later use of them shows.
+EXPORT void *__wrap_malloc(size_t bytes) { return allocate(bytes, FROM); }
+EXPORT void *__wrap__Znwm(size_t bytes) { return allocate(bytes, FROM); }
+EXPORT void *__wrap__Znam(size_t bytes) { return allocate(bytes, FROM); }
+EXPORT void __wrap_free(void *p) { release(p, FROM); }
+EXPORT void __wrap__ZdlPv(void *p) { release(p, FROM); }
+EXPORT void __wrap__ZdaPv(void *p) { release(p, FROM); }
+EXPORT void __wrap__ZdlPvm(void *p, size_t) { release(p, FROM); }
+EXPORT void __wrap__ZdaPvm(void *p, size_t) { release(p, FROM); }
 EXPORT void __tsan_init() {}
 EXPORT void __tsan_func_entry(void *) {}
 EXPORT void __tsan_func_exit() {}
@@ -1336,6 +1402,10 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     visit_allocations([](const char *base, size_t bytes, uint8_t *written, void *) {
         state.ranges.push_back({(uintptr_t)base, bytes, global_space, nullptr, nullptr, written});
     }, nullptr);
+    if (watches("initcheck"))
+        for (Range &range : state.ranges)
+            if (!range.written)
+                state.unchecked.push_back(format("initcheck had no memory for %s: not checked", named(range).c_str()));
     for (const Range &variable : state.module->variables) state.ranges.push_back(variable);
     for (const WatchedModule::Shared &s : state.module->shared)
         state.ranges.push_back({(uintptr_t)static_shared + s.offset, s.bytes, s.guard ? unwatched_space : shared_space,
@@ -1369,6 +1439,7 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     memset(state.locking, 0, sizeof state.locking);
     state.findings.clear();
     state.cancelled_at.clear();
+    state.unchecked.clear();
     state.between_blocks.clear();
     state.again.clear();
     state.first_epoch.clear();
@@ -1606,16 +1677,24 @@ void watch_end(bool whole, const std::string &error) {
     for (const Finding &f : state.between_blocks)
         if (!f.look || !state.sites[f.look].looks) state.findings.push_back(f);
     std::string buffers;
-    for (Range &range : state.ranges) {
+    auto finish = [&](Range &range) {
         free(range.cells);
         range.cells = nullptr;
-        if (!range.touched) continue;
+        range.unchecked = false;
+        if (!range.touched) return;
         size_t touched = 0;
         for (size_t i = 0; i < range.bytes / 64 + 2; i++) touched += __builtin_popcountll(range.touched[i]);
         free(range.touched);
         range.touched = nullptr;
         buffers += format("%s{\"address\":%zu,\"bytes\":%zu,\"touched\":%zu}", buffers.empty() ? "" : ",", (size_t)range.low,
                           range.bytes, touched);
+    };
+    for (Range &range : state.ranges) finish(range);
+    for (auto block = state.heap.begin(); block != state.heap.end();) {
+        finish(block->second);
+        bool freed = block->second.freed;
+        if (freed) discard(block->second);
+        block = freed ? state.heap.erase(block) : std::next(block);
     }
     const Launch &launch = *state.launch;
     uint64_t blocks = (uint64_t)launch.grid.x * launch.grid.y * launch.grid.z;
@@ -1638,6 +1717,8 @@ void watch_end(bool whole, const std::string &error) {
                            (size_t)n.units, (size_t)n.ideal, (size_t)n.bytes);
             first = false;
         }
+    text += "],\"unchecked\":[";
+    for (const std::string &each : state.unchecked) text += (&each == &state.unchecked[0] ? "" : ",") + quoted(each);
     text += "],\"findings\":[";
     for (const Finding &f : state.findings) text += (&f == &state.findings[0] ? "" : ",") + text_of(f);
     text += "]}\n";

@@ -17,6 +17,8 @@ struct Range {
     uint64_t *touched;         // one bit a byte, of global ranges, once a launch has touched them
     uint8_t *written;          // one byte a byte: somebody wrote it; null: unknown, nothing is said
     struct GlobalCell *cells = nullptr;   // who touched it last in this launch; null until racecheck needs it
+    bool unchecked = false;    // there was no memory for these
+    bool freed = false;        // by a kernel, in this launch
 };
 
 // What check.cpp has to know of a module; it lives as long as the module.

@@ -5,14 +5,16 @@
 // their sizes.
 #include "check.h"
 #include "runtime.h"
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
 #include <map>
-#include <set>
 #include <mutex>
+#include <set>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -63,18 +65,14 @@ struct lk_module {
 namespace {
 
 #ifdef LABKIT_CHECK
-// A mangled name's last part: _ZZ4convE4tile -> tile.
+// A variable's name as declared: _ZZ4convE4tile -> tile.
 const char *plain_name(const char *symbol) {
-    std::string text = symbol;
     static std::set<std::string> names;
-    for (size_t at = 0; at < text.size(); at++) {
-        if (text[at] < '1' || text[at] > '9') continue;
-        size_t digits = text.find_first_not_of("0123456789", at), length = strtoul(&text[at], nullptr, 10);
-        if (!strncmp(symbol, "_Z", 2) && digits + length == text.size())
-            return names.insert(text.substr(digits)).first->c_str();
-        if (digits + length < text.size() && !strncmp(symbol, "_Z", 2)) at = digits + length - 1;
-    }
-    return names.insert(text).first->c_str();
+    char *demangled = abi::__cxa_demangle(symbol, nullptr, nullptr, nullptr);
+    std::string text = demangled ? demangled : symbol;
+    free(demangled);
+    size_t scope = text.rfind("::");
+    return names.insert(scope == std::string::npos ? text : text.substr(scope + 2)).first->c_str();
 }
 
 // Note a variable; true: a constant.
@@ -90,10 +88,12 @@ bool watch_symbol(WatchedModule &module, uintptr_t base, const ElfW(Sym) &symbol
     if (!strcmp(name, "labkit_pieces")) module.pieces = address, module.pieces_bytes = symbol.st_size;
     if (!strcmp(name, "labkit_accesses")) module.accesses = address, module.accesses_bytes = symbol.st_size;
     if (!strcmp(name, "labkit_log")) module.log = (uint64_t **)address;
-    if (!(section.sh_flags & SHF_WRITE) || !strncmp(name, "labkit_", 7)) return false;
-    bool constant = !strncmp(names + section.sh_name, "lk_constant", 11);
-    module.variables.push_back({base + symbol.st_value, symbol.st_size, constant ? constant_space : global_space,
-                                plain_name(name), nullptr, nullptr});
+    const char *place = names + section.sh_name;
+    bool constant = !strncmp(place, "lk_constant", 11), variable = !strcmp(place, ".data") || !strcmp(place, ".bss");
+    // No kernel has to do with the engine's own, nor with that of the compiler.
+    if (!(section.sh_flags & SHF_WRITE) || (variable && (strstr(name, "labkit_") || !strcmp(name, "completed.0")))) return false;
+    Space space = constant ? constant_space : variable && !guard ? global_space : unwatched_space;
+    module.variables.push_back({base + symbol.st_value, symbol.st_size, space, plain_name(name), nullptr, nullptr});
     return constant;
 }
 #endif
