@@ -13,6 +13,7 @@ from labkit.draw.precision import rounding, running_sum
 from labkit.draw.registers import instructions, occupancy
 from labkit.draw.roof import roofline
 from labkit.draw.rungs import ladder
+from labkit.draw.squares import squares
 from labkit.draw.stalls import stalls
 from labkit.draw.tensor import wmma_fill
 from labkit.draw.tiling import tilings
@@ -43,6 +44,7 @@ __all__ = [
     "rounding",
     "running_sum",
     "sectors",
+    "squares",
     "stalls",
     "tile",
     "tilings",
