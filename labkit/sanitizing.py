@@ -187,7 +187,35 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: child.Ended) -
     unchecked = dict.fromkeys(sentence for record in records for sentence in record.get("unchecked", ()))
     note = "; ".join(filter(None, [note, *unchecked]))
     whole = not unchecked and (ended.stopped or not unexplained)
-    return Findings(_frame(list(found.values())), len(records), tuple(tools), ended, note, whole)
+    return Findings(_frame(_folded(found.values())), len(records), tuple(tools), ended, note, whole)
+
+
+def _folded(rows) -> list[dict]:
+    """The rows, with one for all races on one array whose lines hang together: one barrier often mends them all."""
+    groups: list[tuple[tuple, set, list]] = []  # what races on what, at which places, the rows
+    for row in rows:
+        ends = [row, row["other"]] if row["tool"] == "racecheck" and row["other"] and row["buffer"] else []
+        places = {(end["file"], end["line"]) for end in ends if end["line"]}
+        what = (row["kind"], row["kernel"], (row["buffer"] or {}).get("base"))
+        joined = [group for group in groups if group[0] == what and group[1] & places]
+        if not joined:
+            groups.append((what, places, [row]))
+            continue
+        for _, others, members in joined[1:]:
+            joined[0][1].update(others)
+            joined[0][2].extend(members)
+        joined[0][1].update(places)
+        joined[0][2].append(row)
+        groups = [group for group in groups if all(group is not other for other in joined[1:])]
+    for _, places, (first, *others) in groups:
+        if not others:
+            continue
+        first["count"] += sum(row["count"] for row in others)
+        first["launches"] = max(row["launches"] for row in (first, *others))
+        lines = sorted({line for _, line in places})
+        more = f"{len(others)} more pair{'s' * (len(others) > 1)}"
+        first["message"] += f"; so do {more} of lines {', '.join(map(str, lines))}"
+    return [members[0] for _, _, members in groups]
 
 
 def _launches(count: int) -> str:

@@ -72,7 +72,7 @@ cuda.Context.synchronize()
 """)
     status, out, said = command(str(path))
     assert status == 130 and "was interrupted" in said
-    assert "nothing found in 2 launches; 1 launch not watched to its end (kernel forever, block (0,0,0), thread (" in out
+    assert "nothing found in 2 launches; 1 launch not watched to its end (kernel forever, block (0,0,0), " in out
     assert "was stopped at kernel.cu:1); the program was interrupted" in out
 
 
@@ -115,6 +115,21 @@ def test_the_same_mistake_in_several_launches_is_told_once():
     found = sanitizing.checked(records, ["racecheck"], child.Ended(0, 1.0))
     assert found.table[["line", "count", "launches"]].to_numpy().tolist() == [[8, 6, 2], [9, 3, 1]]
     assert "6 such accesses in 2 launches" in repr(found) and "2 findings in 2 launches" in repr(found)
+
+
+def race(line, other, base=64, **more):
+    there = {"file": "/a/races.cu", "line": other, "thread": [1, 0, 0]}
+    return finding(line=line, other=there, buffer={"base": base, "bytes": 256, "missed_by": 0}, **more)
+
+
+def test_races_whose_lines_hang_together_are_told_once():
+    one_barrier = [race(3, 3), race(5, 6), race(4, 5), race(4, 3)]
+    others = [race(3, 4, base=512), race(20, 21), race(3, 4, kernel="g"), race(3, 4, kind="race between blocks")]
+    found = sanitizing.checked([{"findings": one_barrier + others}] * 2, ["racecheck"], child.Ended(0, 1.0))
+    assert found.table["line"].tolist() == [3, 3, 20, 3, 3]
+    assert found.table["count"].tolist() == [24, 6, 6, 6, 6] and set(found.table["launches"]) == {2}
+    assert "; so do 3 more pairs of lines 3, 4, 5, 6\n" in repr(found)
+    assert repr(found).count("so do") == 1
 
 
 FAKE_CUDA = """
