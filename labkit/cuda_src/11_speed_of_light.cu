@@ -68,7 +68,7 @@ __device__ inline void fetch(half *image, const half *__restrict__ x, int thread
         image[i / (H * W) * (ROWS * PITCH) + i / W % H * PITCH + i % W] = value;
     };
     if constexpr (W % 2 == 0 && H * W % 4 == 0 && ROWS * PITCH % 4 == 0) {
-        constexpr int PIECES = H * W / 4;                   // of a channel, 8 bytes each
+        constexpr int PIECES = H * W < 4 ? 1 : H * W / 4;   // of a channel, 8 bytes each
         #pragma unroll 4
         for (int i = thread; i < C * PIECES; i += THREADS)
             ((uint2 *)image)[i / PIECES * (ROWS * PITCH / 4) + i % PIECES] = ((const uint2 *)x)[i];
