@@ -1,9 +1,9 @@
 // 11a no conflicts: a map of out begins eight banks after the one before.
 //
 // A store of out goes to four maps, two rows in each, four words in a row, one between them. On layer 2 of
-// lenet86 a map has 578 words, 18 times the banks and 2: all maps meet in the same few. With 8 in place of the
-// 2 they lie one behind the other. A row has 17 words, which takes the second row to the banks between. Where
-// a map is no multiple of 8 bytes it stays as it is, for a piece that is copied goes across the end of a map.
+// lenet86 a map has 578 words, 18 times the banks and 2: all maps meet in the same few. With 8 in place of
+// the 2 they lie one behind the other. A row has 17 words, which takes the second row to the banks between.
+// A map that is no multiple of 8 bytes stays as it is: a piece that is copied goes across its end.
 
 #include <cuda_fp16.h>
 
