@@ -1,8 +1,8 @@
 // 11b one barrier: while a turn of maps is copied, the next one gathers in another place.
 //
 // Two places take turns. A thread that stores to one has passed the barrier of the turn between, and by then
-// every thread had copied its part of what was there. An image may have an odd number of turns, so they are
-// counted over all images. Twice the outputs need room; where 48 KB are not enough, nothing changes.
+// every thread had copied its part of what was there; between two images there are barriers in any case.
+// Twice the outputs need room; where 48 KB are not enough, nothing changes.
 
 #include <cuda_fp16.h>
 
@@ -93,13 +93,12 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
     };
     for (int i = thread; i < C * ROWS * PITCH / 2 + 4; i += THREADS)
         image[i] = 0;                                       // beyond the image: zero weights times a NaN
-    int turn = 0;                                           // of maps, over all images
     for (int b = blockIdx.x; b < B; b += gridDim.x) {
         __syncthreads();                                    // nobody reads the image before
         fetch((half *)image, x + (size_t)b * C * H * W, thread);
         __syncthreads();                                    // the image is complete
         for (int m0 = 0; m0 < M; m0 += MAPS) {
-            half *maps = y + ((size_t)b * M + m0) * Ho * Wo, *out = outs[turn++ % TURNS];
+            half *maps = y + ((size_t)b * M + m0) * Ho * Wo, *out = outs[m0 / MAPS % TURNS];
             if (C == 1 && (M > MAPS || b == blockIdx.x))    // else they are in the registers already
                 load(a + m0 / 4 * STEPS * 32 + lane);
             for (int tile = threadIdx.y; tile < TILES; tile += WARPS) {
