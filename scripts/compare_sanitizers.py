@@ -31,7 +31,7 @@ PARTS = 12  # of them, each with a process of its own: compute-sanitizer takes m
 
 def find(engine: str) -> pd.DataFrame:
     """A row a bug: kernel, found (at a line that belongs to it), false_alarm (something was found on its repair); and
-    one for the kernels of the lab, where all that is found is a false alarm."""
+    one for the kernels of the lab, where all that is found is a false alarm, with sources, the digests of what ran."""
 
     def one(job):  # on a GPU a fault ends the process, so that each kernel needs one of its own
         bug, fixed = job
@@ -53,7 +53,8 @@ def find(engine: str) -> pd.DataFrame:
     return pd.DataFrame([
         {"kernel": bug.kernel, "found": any(rows["line"].isin(bug.lines)), "false_alarm": not others.empty}
         for bug, rows, others in zip(bugs, found, repaired, strict=True)
-    ] + [{"kernel": LAB, "found": False, "false_alarm": any(alarm.result() for alarm in alarms)}])  # fmt: skip
+    ] + [{"kernel": LAB, "found": False, "false_alarm": any(alarm.result() for alarm in alarms),
+          "sources": " ".join(sorted({source for _, _, source, *_ in compare_counters.every()}))}])  # fmt: skip
 
 
 def report(ours: pd.DataFrame, theirs: pd.DataFrame, device: str, date: str) -> str:
@@ -80,7 +81,12 @@ def report(ours: pd.DataFrame, theirs: pd.DataFrame, device: str, date: str) -> 
 def _sums(table: pd.DataFrame, bugs: int) -> str:
     """The cells of the summary, of a table by kernel."""
     repairs = table.drop(index=LAB, errors="ignore")["false_alarm"].sum()
-    lab = ("findings" if table.loc[LAB, "false_alarm"] else "clean") if LAB in table.index else "not recorded"
+    lab = "not recorded"
+    if LAB in table.index:
+        ran = set(table.loc[LAB, "sources"].split())
+        later = dict.fromkeys(program.split(",")[0] for program, _, source, *_ in compare_counters.every() if source not in ran)
+        lab = "findings" if table.loc[LAB, "false_alarm"] else "clean"
+        lab += f"; newer, and not run yet: {', '.join(later)}" if later else ""
     return f"{table['found'].sum()} of {bugs} | {repairs} | {lab}"
 
 
