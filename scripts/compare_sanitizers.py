@@ -84,7 +84,8 @@ def _sums(table: pd.DataFrame, bugs: int) -> str:
     lab = "not recorded"
     if LAB in table.index:
         ran = set(table.loc[LAB, "sources"].split())
-        later = dict.fromkeys(program.split(",")[0] for program, _, source, *_ in compare_counters.every() if source not in ran)
+        later = dict.fromkeys(program.split(",")[0] for program, _, source, *_ in compare_counters.every()
+                              if source not in ran)  # fmt: skip
         lab = "findings" if table.loc[LAB, "false_alarm"] else "clean"
         lab += f"; newer, and not run yet: {', '.join(later)}" if later else ""
     return f"{table['found'].sum()} of {bugs} | {repairs} | {lab}"
