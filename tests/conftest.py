@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 os.environ.setdefault("LABKIT_ENGINE", "cpu")
 os.environ.setdefault("LABKIT_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"labkit-tests-{os.getuid()}"))
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and what is started inherits it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
