@@ -358,13 +358,15 @@ def _squares(s) -> SimpleNamespace:
     below, across = tiles(s.Ho, 2), tiles(s.Wo, 2)  # squares of 2 x 2 outputs
     pairs = s.pairs or min(range(min(4, below), 12), key=lambda pairs: (tiles(below, pairs) * pairs, pairs))
     groups = s.groups or (2 if s.M % 8 == 0 else 1)
+    fours = tiles(s.M, 4 * groups) * groups  # of maps, in whole groups
     products = tiles(tiles(below, pairs) * across, 8)  # of eight columns of squares
     warps = s.warps or tiles(products, tiles(products, 8 // groups))
     steps = (s.K + 2) // 2
     rows = max(2 * (tiles(below, pairs) * pairs + steps - 1), s.H + s.H % 2)
     image = 2 * s.C * rows * (s.W + s.W % 2) + 16
     out = 0 if s.step else 2 if s.Wo % 4 == 0 else 8 * groups * s.pixels
-    return SimpleNamespace(pairs=pairs, groups=groups, warps=warps, steps=steps, shared=tiles(image, 16) * 16 + out)
+    shared = tiles(image, 16) * 16 + out
+    return SimpleNamespace(pairs=pairs, groups=groups, fours=fours, warps=warps, steps=steps, shared=shared)
 
 
 LADDER = (
@@ -590,7 +592,7 @@ LADDER = (
             Call(
                 kernel="arrange",
                 buffers=("x", "k", "a"),
-                grid=lambda s: (s.C, tiles(s.M, 4 * _squares(s).groups) * _squares(s).groups, 1),
+                grid=lambda s: (s.C, _squares(s).fours, 1),
                 block=lambda s: (32, _squares(s).steps, 1),
             ),
             Call(
@@ -614,7 +616,7 @@ LADDER = (
             "PAIRS": _squares(s).pairs, "GROUPS": _squares(s).groups, "WARPS": _squares(s).warps,
         },
         rounding=lambda options: Rounding(_FP16, _FP32),
-        arranged=lambda s: 512 * tiles(s.M, 4 * _squares(s).groups) * _squares(s).groups * s.C * _squares(s).steps,
+        arranged=lambda s: 512 * _squares(s).fours * s.C * _squares(s).steps,
         limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
         steps={"scattered": "a lane stores its own outputs, two at a time"},
         compared=(
