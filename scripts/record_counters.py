@@ -73,14 +73,14 @@ def kernels(numbers) -> list[tuple]:
 
 def unrolled(numbers) -> list[tuple]:
     """What the sweep on this device, if there was one, tried of 09's unrolling on the second layers."""
+    if 9 not in numbers:
+        return []
     try:
-        swept = labkit.recorded_sweep(labkit.device().name) if 9 in numbers else None
+        swept = labkit.recorded_sweep(labkit.device().name)
     except LabError:
-        swept = None
-    return [] if swept is None else [
-        (variant, layer) for layer in (labkit.LENET86[1], labkit.LENET72[1])
-        for variant in unroll(layer, swept[swept["layer"] == layer.name])
-    ]  # fmt: skip
+        return []
+    return [(variant, layer) for layer in (labkit.LENET86[1], labkit.LENET72[1])
+            for variant in unroll(layer, swept[swept["layer"] == layer.name])]  # fmt: skip
 
 
 PARTS = {"kernels": (kernels, METRICS), "unrolled": (unrolled, FETCHING)}
