@@ -92,7 +92,7 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
                 weights[g][step] = mask[(g * C * STEPS + step) * 32];
     };
     for (int i = thread; i < C * ROWS * PITCH / 2 + 4; i += THREADS)
-        image[i] = 0;                                       // beyond the image: zero weights times a NaN
+        image[i] = 0;                                       // beyond the image: 0 times a NaN would be a NaN
     for (int b = blockIdx.x; b < B; b += gridDim.x) {
         __syncthreads();                                    // nobody reads the image before
         fetch((half *)image, x + (size_t)b * C * H * W, thread);
