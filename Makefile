@@ -74,7 +74,7 @@ define compile
 endef
 
 pictures: $(STAMP)  ## Draw docs/images/ again from the recorded results
-	@$(BIN)/python scripts/make_pictures.py
+	@$(BIN)/python -m labkit.recording.pictures
 
 clean:  ## Remove the reports and every cache in the checkout
 	@rm -rf reports build .pytest_cache .ruff_cache .hypothesis .lab *.egg-info

@@ -1,7 +1,7 @@
 """Measure the CPU engine: the ladder's kernels against a plain C++ loop nest, compile times, launch latency.
 
     python benchmarks/engine.py                                          print the tables
-    python benchmarks/engine.py | python scripts/readme.py engine        write them into the README
+    python benchmarks/engine.py | python -m labkit.recording.readme engine        write them into the README
 
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
 that whatever else the machine does meets all of them alike. One worker and the loop nest are compared by the
@@ -29,10 +29,10 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from labkit.checker import tolerance  # noqa: E402
-from labkit.ladder import LADDER, Variant, variant  # noqa: E402
-from labkit.layers import LENET86, Layer  # noqa: E402
-from labkit.reference import conv_float64, error_scale  # noqa: E402
+from labkit.ladder.variants import LADDER, Variant, variant  # noqa: E402
+from labkit.measure.checker import tolerance  # noqa: E402
+from labkit.spec.layers import LENET86, Layer  # noqa: E402
+from labkit.spec.reference import conv_float64, error_scale  # noqa: E402
 
 BATCH = 4
 FLAGS = (  # those of a kernel: labkit/cpu/compiler.py

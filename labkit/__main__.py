@@ -1,5 +1,5 @@
 """`python -m labkit` is the command `labkit`."""
 
-from labkit.cli import main
+from labkit.report.command import main
 
 main()

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from labkit.base.errors import LabError
 from labkit.cuda import driver, ensure_context
-from labkit.errors import LabError
-from labkit.ladder import Rounding
-from labkit.reference import conv_float64
+from labkit.ladder.variants import Rounding
+from labkit.spec.reference import conv_float64
 
 _numbers = itertools.count()
 HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)

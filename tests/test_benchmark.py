@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct
 
-import labkit.benchmark
 import labkit.cuda
-import labkit.ladder
-from labkit.benchmark import bench, kernel_times, refuse_impossible
-from labkit.checker import CheckFailed, check
-from labkit.devices import device, known
-from labkit.errors import LabError
-from labkit.ladder import Rounding, variant
-from labkit.layers import Layer
-from labkit.reference import conv_numpy
+import labkit.ladder.variants
+from labkit.base.errors import LabError
+from labkit.ladder.variants import Rounding, variant
+from labkit.measure import benchmark
+from labkit.measure.benchmark import bench, kernel_times, refuse_impossible
+from labkit.measure.checker import CheckFailed, check
+from labkit.spec.devices import device, known
+from labkit.spec.layers import Layer
+from labkit.spec.reference import conv_numpy
 
 ODD = Layer("odd layer 1", C=3, H=11, W=16, M=5, K=4)
 FEW = [ODD, Layer("odder", 1, 5, 9, 2, 2)]
@@ -32,8 +32,8 @@ def quick(x, k, state):
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    monkeypatch.setattr(labkit.benchmark, "WARM_UP_S", 0)
-    monkeypatch.setattr(labkit.benchmark, "SECONDS", 0.05)
+    monkeypatch.setattr(benchmark, "WARM_UP_S", 0)
+    monkeypatch.setattr(benchmark, "SECONDS", 0.05)
 
 
 def verified(compute=quick, **facts):
@@ -71,7 +71,7 @@ def test_the_inputs_are_let_go():
     for each in (verified(), verified(lambda x, k, state: quick(x, k, state) + 1)):
         with suppress(CheckFailed):
             bench(each, ODD, 2, 1)
-        assert labkit.benchmark._inputs.cache_info().currsize == 0
+        assert benchmark._inputs.cache_info().currsize == 0
 
 
 def test_the_note_says_what_the_times_are_not():
@@ -84,14 +84,14 @@ def test_the_layer_time_covers_a_fresh_plan():
     variant = verified(takes_s=0.003)
     before = variant.plans
     table = bench(variant, ODD, 2, 3)
-    assert variant.plans == before + 1 + 1 + labkit.benchmark.LAYER_RUNS
+    assert variant.plans == before + 1 + 1 + benchmark.LAYER_RUNS
     assert table["layer_ms"][0] >= 3
 
 
 def test_defaults_suit_the_engine():
     table = bench(verified(), ODD)
-    assert table["batch"][0] == labkit.benchmark.BATCH[device().engine]
-    fewest, most = labkit.benchmark.RUNS
+    assert table["batch"][0] == benchmark.BATCH[device().engine]
+    fewest, most = benchmark.RUNS
     assert fewest <= table["repeat"][0] <= most
 
 
@@ -121,7 +121,7 @@ def test_each_kernel_of_several_is_timed_apart():
 def test_launches_of_one_kernel_are_added_up(monkeypatch):
     """Rung 05 computes a large batch in chunks: im2col, gemm, im2col, gemm, …"""
     layer, chunk = Layer("small", 2, 9, 11, 3, 7), 2
-    monkeypatch.setattr(labkit.ladder, "MAX_GRID", (2**31 - 1, 65535, chunk))
+    monkeypatch.setattr(labkit.ladder.variants, "MAX_GRID", (2**31 - 1, 65535, chunk))
     stamps = iter((0, 1, 11, 13, 33))  # ms, at four launches and the end
 
     class Event:
@@ -138,7 +138,7 @@ def test_launches_of_one_kernel_are_added_up(monkeypatch):
     with variant(5).plan(layer, 2 * chunk) as plan:
         plan.load(np.zeros(layer.x_shape(4)), np.zeros(layer.k_shape))
         monkeypatch.setattr(labkit.cuda.driver, "Event", Event)
-        assert labkit.benchmark._timed_apart(plan) == {"im2col": 1 + 2, "gemm": 10 + 20}
+        assert benchmark._timed_apart(plan) == {"im2col": 1 + 2, "gemm": 10 + 20}
 
 
 def test_no_kernel_times_are_told_from_one_kernel():
@@ -208,7 +208,7 @@ def test_the_first_and_the_last_image_are_checked(image):
 
 
 def test_an_image_that_nobody_writes_is_found_wherever_it_is():
-    missing = np.setdiff1d(np.arange(200), labkit.benchmark.Spots(ODD, 200, {}, np.random.default_rng(0)).images)
+    missing = np.setdiff1d(np.arange(200), benchmark.Spots(ODD, 200, {}, np.random.default_rng(0)).images)
 
     def forgets_many(x, k, state):
         y = quick(x, k, state)
@@ -221,14 +221,14 @@ def test_an_image_that_nobody_writes_is_found_wherever_it_is():
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 1000])
 def test_the_images_looked_at(batch):
-    images = labkit.benchmark.Spots(ODD, batch, {}, np.random.default_rng(0)).images
+    images = benchmark.Spots(ODD, batch, {}, np.random.default_rng(0)).images
     assert images[0] == 0
     assert images[-1] == batch - 1
-    assert len(set(images)) == len(images) == min(batch, labkit.benchmark.CHECKED_IMAGES)
+    assert len(set(images)) == len(images) == min(batch, benchmark.CHECKED_IMAGES)
 
 
 def test_a_time_that_cannot_be_is_refused(monkeypatch):
-    monkeypatch.setattr(labkit.benchmark, "_timed", lambda plan: plan.run() or 1e-9)
+    monkeypatch.setattr(benchmark, "_timed", lambda plan: plan.run() or 1e-9)
     with pytest.raises(LabError, match=r"cannot do it in less than.*bug in the measurement"):
         bench(verified(), ODD, 10)
 

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct
 
-from labkit import checker
-from labkit.checker import (
+from labkit.base.errors import LabError
+from labkit.ladder.variants import Rounding
+from labkit.measure import checker
+from labkit.measure.checker import (
     TEST_SHAPES,
     CheckFailed,
     check,
@@ -18,10 +20,8 @@ from labkit.checker import (
     random_shapes,
     tolerance,
 )
-from labkit.errors import LabError
-from labkit.ladder import Rounding
-from labkit.layers import Layer
-from labkit.reference import conv_float64, error_scale
+from labkit.spec.layers import Layer
+from labkit.spec.reference import conv_float64, error_scale
 
 ODD = (Layer("odd", C=3, H=11, W=16, M=5, K=4), 3)  # y [3, 5, 8, 13]
 
@@ -400,7 +400,7 @@ def test_random_shapes():
 
 
 def test_the_ladder_passes(capsys):
-    from labkit.ladder import LADDER, variant
+    from labkit.ladder.variants import LADDER, variant
 
     for rung in LADDER[:2]:  # the others are compiled for each K; tests/test_kernels.py has them all
         assert check(variant(rung.number), [*TEST_SHAPES, *random_shapes(60)]).worst > 0

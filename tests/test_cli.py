@@ -9,7 +9,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import labkit
-from labkit import cli, notebooks
+from labkit.report import command as cli
+from labkit.report import notebooks
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ def test_store_says_that_it_cannot_write_before_it_executes(command, notebook, m
     def refuse(folder):
         raise labkit.LabError(f"cannot write to {folder}")
 
-    monkeypatch.setattr("labkit.files.require_writable", refuse)
+    monkeypatch.setattr("labkit.base.files.require_writable", refuse)
     status, out, err = command("store", path)
     assert (status, out) == (1, "") and f"cannot write to {path.parent}" in err and "✗" not in err
 

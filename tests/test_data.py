@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import labkit
-from labkit import data
-from labkit.errors import LabError
+from labkit.base.errors import LabError
+from labkit.network import images as data
 
 
 def idx(array):
@@ -114,7 +114,7 @@ def test_what_does_not_exist_is_refused(arguments, message):
 
 
 def test_import_reads_nothing():
-    code = "import labkit.data, sys; print('pooch' in sys.modules, 'requests' in sys.modules)"
+    code = "import labkit.network.images, sys; print('pooch' in sys.modules, 'requests' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["False", "False"]
 

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from labkit import devices
-from labkit.devices import Device, device, find, known, slug
-from labkit.errors import LabError
+from labkit.base.errors import LabError
+from labkit.spec import devices
+from labkit.spec.devices import Device, device, find, known, slug
 
 H200 = known("H200")
 

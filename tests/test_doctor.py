@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from labkit import doctor
-from labkit.doctor import MISSING, OK, UNUSED
+from labkit.report import doctor
+from labkit.report.doctor import MISSING, OK, UNUSED
 
 REAL_PATH = os.environ["PATH"]
 GXX = shutil.which("g++")
@@ -178,7 +178,7 @@ def test_an_unwritable_cache(tmp_path, monkeypatch):
 
 
 def test_damaged_digits(tmp_path, monkeypatch):
-    from labkit import data
+    from labkit.network import images as data
 
     for file in Path(data.data_dir()).glob("digits-*"):
         shutil.copy(file, tmp_path)
@@ -207,7 +207,7 @@ def put_images(folder, seed):
 
 
 def test_fetched_data_is_seen_where_the_loader_finds_it(tmp_path, monkeypatch):
-    from labkit import data
+    from labkit.network import images as data
 
     monkeypatch.delenv("LABKIT_DATA_DIR", raising=False)
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))

@@ -3,7 +3,6 @@
 import inspect
 import itertools
 import re
-import runpy
 import subprocess
 import sys
 import warnings
@@ -17,15 +16,17 @@ from matplotlib.text import Text
 from PIL import Image
 
 import labkit.draw as draw
-from labkit import numerals, overview
+from labkit.base import numerals
+from labkit.base.errors import LabError
+from labkit.base.paths import PACKAGE, cuda_src
 from labkit.draw import style
-from labkit.errors import LabError
-from labkit.layers import LENET28, LENET72, LENET86, PRESETS, Layer
-from labkit.paths import PACKAGE, cuda_src
-from labkit.profiling import NAMES as NAMED
-from labkit.profiling import Profile
-from labkit.publications import library
-from labkit.results import recorded
+from labkit.evidence.profiling import NAMES as NAMED
+from labkit.evidence.profiling import Profile
+from labkit.recording import pictures
+from labkit.records.published import library
+from labkit.records.results import recorded
+from labkit.report import overview
+from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -506,17 +507,17 @@ IMAGES = PACKAGE.parent / "docs" / "images"
 @pytest.mark.parametrize("name", ["lab.png", "ladder.png"])
 def test_the_readme_shows_what_was_recorded(drawn, monkeypatch, name):
     """The pictures in the repository say what the recorded results say now."""
-    script = runpy.run_path(PACKAGE.parent / "scripts" / "make_pictures.py")
+    script = vars(pictures)
     make = {"lab.png": script["lab"], "ladder.png": overview.chart}[name]
     page = drawn(lambda path: make(recorded("H200"), path))
     assert not collisions(page)
     assert page.file.stat().st_size < 120_000
     with Image.open(IMAGES / name) as image:
-        assert image.info["Description"] == page.alt, "stale: run python scripts/make_pictures.py"
+        assert image.info["Description"] == page.alt, "stale: run python -m labkit.recording.pictures"
 
 
 def test_the_readmes_code_is_the_kernels():
-    script = runpy.run_path(PACKAGE.parent / "scripts" / "make_pictures.py")
+    script = vars(pictures)
     source = cuda_src() / "01_baseline.cu"
     lines = script["excerpt"](source)
     kernel = [line.split("//")[0].strip() for line in source.read_text().splitlines()]

@@ -5,8 +5,8 @@ import pytest
 from test_draw import collisions, drawn, said  # noqa: F401  fixtures
 
 import labkit.draw as draw
-from labkit.errors import LabError
-from labkit.layers import LENET72, LENET86, Layer
+from labkit.base.errors import LabError
+from labkit.spec.layers import LENET72, LENET86, Layer
 
 LANE = np.arange(32)
 TOO_LARGE = Layer("a layer with a name as long as this", 64, 20, 20, 64, 3)

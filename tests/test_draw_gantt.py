@@ -11,9 +11,9 @@ from matplotlib.text import Text
 
 import labkit as lab
 import labkit.draw as draw
+from labkit.base.errors import LabError
 from labkit.draw import style
-from labkit.errors import LabError
-from labkit.streaming import schedule
+from labkit.measure.streaming import schedule
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -5,9 +5,9 @@ import pytest
 from test_draw import collisions, drawn, said  # noqa: F401  fixtures
 
 import labkit.draw as draw
+from labkit.base.errors import LabError
 from labkit.draw.style import percent
-from labkit.errors import LabError
-from labkit.layers import LENET72, LENET86, Layer
+from labkit.spec.layers import LENET72, LENET86, Layer
 
 
 def parts(layers=("lenet86 layer 1", "lenet86 layer 2"), labels=("05 unroll gemm", "05 unroll gemm, gemm=cublas")):

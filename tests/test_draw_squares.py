@@ -5,8 +5,8 @@ import pytest
 from test_draw import collisions, drawn, said  # noqa: F401  fixtures
 
 import labkit.draw as draw
+from labkit.base.errors import LabError
 from labkit.draw.squares import placed
-from labkit.errors import LabError
 
 
 @pytest.mark.parametrize("K", range(1, 8))

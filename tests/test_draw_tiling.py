@@ -7,10 +7,10 @@ from test_draw import collisions, drawn, said  # noqa: F401  fixtures
 
 import labkit
 import labkit.draw as draw
-from labkit import nsight
+from labkit.base.errors import LabError
 from labkit.draw.tiling import costs, wavefronts
-from labkit.errors import LabError
-from labkit.layers import LENET72, LENET86, Layer
+from labkit.evidence import nsight
+from labkit.spec.layers import LENET72, LENET86, Layer
 
 ODD = Layer("odd", 2, 13, 29, 5, 4)
 

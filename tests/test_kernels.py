@@ -8,9 +8,10 @@ import pytest
 from kernels import KERNELS, SOLUTIONS
 
 import labkit
-from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, ladder, variant
-from labkit.checker import is_verified, random_shapes
-from labkit.ladder import LADDER, rung
+from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, variant
+from labkit.ladder import variants as ladder
+from labkit.ladder.variants import LADDER, rung
+from labkit.measure.checker import is_verified, random_shapes
 
 NUMBERS = [each.number for each in LADDER]
 ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are

@@ -12,8 +12,8 @@ from kernels import KERNELS, SOLUTIONS
 
 import labkit
 from labkit import LENET72, LENET86, LabError, Layer, diff, show, solution, variant, variants
-from labkit.ladder import LADDER, MAX_GRID, MAX_THREADS, rung, solutions
-from labkit.listing import without_contract
+from labkit.ladder.variants import LADDER, MAX_GRID, MAX_THREADS, rung, solutions
+from labkit.page.listing import without_contract
 
 NUMBERS = [each.number for each in LADDER]
 

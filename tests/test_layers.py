@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from labkit.errors import LabError
-from labkit.layers import LENET28, LENET72, LENET86, PRESETS, Layer, layer
+from labkit.base.errors import LabError
+from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer, layer
 
 
 def test_shapes_of_the_presets():

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import labkit
-from labkit import network
-from labkit.errors import LabError
-from labkit.ladder import Plan
-from labkit.network import (
+from labkit.base.errors import LabError
+from labkit.ladder.variants import Plan
+from labkit.network import lenet86 as network
+from labkit.network.lenet86 import (
     LeNet86,
     course_table,
     forward_numpy,
@@ -302,5 +302,5 @@ def test_images_with_nan_are_found_on_the_device(dtype):
     for image, value in ((2, np.nan), (6, -np.nan)):
         y[image, image % 3, 1, image] = value
     on_device = driver.to_device(y)
-    assert labkit.network.images_with_nan(on_device, y.shape, dtype).tolist() == [2, 6]
+    assert labkit.network.lenet86.images_with_nan(on_device, y.shape, dtype).tolist() == [2, 6]
     on_device.free()

@@ -6,8 +6,9 @@ import re
 import nbformat
 import pytest
 
-from labkit import notebooks, report
-from labkit.paths import PACKAGE
+from labkit.base.paths import PACKAGE
+from labkit.report import html as report
+from labkit.report import notebooks
 
 FOLDER = PACKAGE.parent / "notebooks"
 FILES = sorted(FOLDER.glob("*.ipynb"))

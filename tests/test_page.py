@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import labkit
-from labkit import page
-from labkit.errors import LabError
+from labkit.base.errors import LabError
+from labkit.page import claims as page
 
 
 def test_every_public_name_is_there():
@@ -99,7 +99,7 @@ def test_only_a_gpu_agrees_or_not(capsys, monkeypatch, engine, here, said):
     import types
 
     device = types.SimpleNamespace(engine=engine, name="Some GPU")
-    monkeypatch.setattr("labkit.devices.device", lambda: device)
+    monkeypatch.setattr("labkit.spec.devices.device", lambda: device)
     page.claim("so", True, here=here)
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["✓ so", *([f"  Some GPU, measured here: {said}"] if said else [])]

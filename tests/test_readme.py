@@ -1,17 +1,16 @@
 """The markers in README.md between which scripts write."""
 
 import re
-import runpy
 from pathlib import Path
 
 import pytest
 
 import labkit
-from labkit import overview
-from labkit.errors import LabError
+from labkit.base.errors import LabError
+from labkit.recording.readme import put
+from labkit.report import overview
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
-put = runpy.run_path(str(ROOT / "scripts" / "readme.py"))["put"]
 PAGE = "before\n<!-- a:begin -->\nold\n<!-- a:end -->\nbetween\n<!-- b:begin -->\n<!-- b:end -->\nafter\n"
 
 

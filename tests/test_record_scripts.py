@@ -1,32 +1,21 @@
 """The scripts that record: what they do when time runs out, and when a tool's answer does not fit the question."""
 
-import importlib.util
+import importlib
 import sys
 from itertools import count
-from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 import labkit
-from labkit.errors import LabError
-
-SCRIPTS = Path(__file__).parent.parent / "scripts"
+from labkit.base.errors import LabError
 
 
 @pytest.fixture
-def script(monkeypatch):
-    """A script as a module, by its name."""
-    monkeypatch.setattr(sys, "path", [str(SCRIPTS), *sys.path])
-
-    def load(name):
-        spec = importlib.util.spec_from_file_location(f"script_{name}", SCRIPTS / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
+def script():
+    """A module of `labkit.recording`, by its name."""
+    return lambda name: importlib.import_module(f"labkit.recording.{name}")
 
 
 # ------------------------------------------------------------------------------------------------------- the sweep
@@ -41,7 +30,7 @@ def swept(variants, layer, batch, repeat):
 @pytest.mark.parametrize(("seconds", "parts"), [(0, 0), (2, 1), (8, 4)])
 def test_a_sweep_whose_time_runs_out_begins_no_new_part(script, monkeypatch, capsys, seconds, parts):
     """Between parts, between layers, or before anything was measured: the clock goes on by a second when asked."""
-    record_sweep = script("record_sweep")
+    record_sweep = script("sweep")
     clock = count()
     monkeypatch.setattr(record_sweep, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     monkeypatch.setattr(labkit, "sweep", swept)
@@ -55,7 +44,7 @@ def test_a_sweep_whose_time_runs_out_begins_no_new_part(script, monkeypatch, cap
 # ---------------------------------------------------------------------------------------------------- the counters
 @pytest.mark.parametrize("launches", [1, 3])
 def test_counters_of_more_or_fewer_launches_are_nobodys(script, monkeypatch, launches):
-    record_counters = script("record_counters")
+    record_counters = script("counters")
     monkeypatch.setattr(record_counters, "BATCH", 2)
     cases = [(labkit.variant(1), layer) for layer in labkit.LENET86]
     monkeypatch.setattr(record_counters, "PARTS", {"kernels": (lambda numbers: cases, ("cycles",))})

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.signal import correlate
 
-from labkit.errors import LabError
-from labkit.reference import conv_float64, conv_loops, conv_numpy, error_scale
+from labkit.base.errors import LabError
+from labkit.spec.reference import conv_float64, conv_loops, conv_numpy, error_scale
 
 
 def _random(B, C, H, W, M, K, dtype=np.float32):

@@ -10,8 +10,10 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from labkit import listing, notebooks, report
-from labkit.errors import LabError
+from labkit.base.errors import LabError
+from labkit.page import listing
+from labkit.report import html as report
+from labkit.report import notebooks
 
 TEACHING = [
     new_markdown_cell(
@@ -237,7 +239,7 @@ def test_the_first_page_shows_the_readmes_pictures(tmp_path, monkeypatch):
 
 
 def test_the_first_page_shows_the_whole_ladder(made):
-    from labkit.ladder import LADDER
+    from labkit.ladder.variants import LADDER
 
     page = text_of(made, "index")
     section = page[page.index('<section class="ladder">'):]
@@ -247,7 +249,7 @@ def test_the_first_page_shows_the_whole_ladder(made):
 
 
 def test_the_badge_says_where_the_outputs_come_from(made):
-    from labkit.devices import device
+    from labkit.spec.devices import device
 
     assert made[1][0].notebook.produced["engine"] == device().engine
     page = text_of(made, "01_tiling")
@@ -331,7 +333,7 @@ def test_bad_input(tmp_path):
 
 
 def test_an_interrupted_write_leaves_the_old_page(tmp_path, monkeypatch):
-    from labkit import files
+    from labkit.base import files
 
     target = files.write(tmp_path / "page.html", "old")
     monkeypatch.setattr(files.os, "replace", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -362,7 +364,7 @@ def _luminance(colour):
 
 def test_text_is_legible_in_both_themes():
     """WCAG 2, contrast of at least 4.5 for every colour of text on every ground that it stands on."""
-    style = (report.PACKAGE / "report_template" / "notebook" / "style.css").read_text()
+    style = (report.PACKAGE / "report" / "template" / "notebook" / "style.css").read_text()
     blocks = re.findall(r":root \{(.*?)\}", style, re.S)
     light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in blocks[:2])
     assert set(light) == set(dark)
@@ -379,7 +381,7 @@ def test_text_is_legible_in_both_themes():
 
 def test_print_wraps_the_labs_listings():
     """The style sheet knows the lab's listings by the styles that they bring along: it has to find these in them."""
-    style = (report.PACKAGE / "report_template" / "notebook" / "style.css").read_text()
+    style = (report.PACKAGE / "report" / "template" / "notebook" / "style.css").read_text()
     page = listing.Diff("a", "a.cu", "int i;\n", "b", "b.cu", "int j;\n")._repr_html_()
     styles = re.findall(r'style="([^"]*)"', page)
     known = re.findall(r'\[style\*="([^"]+)"\]', style.partition("@media print")[2])

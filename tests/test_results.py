@@ -5,12 +5,13 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from labkit import overview, results
-from labkit.errors import LabError
-from labkit.ladder import rung, solutions, variant
-from labkit.layers import LENET72, LENET86
-from labkit.publications import cudnn, published, published_training
-from labkit.results import COLUMNS, record, recorded
+from labkit.base.errors import LabError
+from labkit.ladder.variants import rung, solutions, variant
+from labkit.records import results
+from labkit.records.published import cudnn, published, published_training
+from labkit.records.results import COLUMNS, record, recorded
+from labkit.report import overview
+from labkit.spec.layers import LENET72, LENET86
 
 
 def row(rung=1, label=None, layer=LENET86[0].name, batch=1000, op_ms=1.0, **more):
@@ -176,9 +177,9 @@ def test_a_damaged_file_is_not_overwritten(tmp_path):
 def test_a_bench_table_can_be_recorded(tmp_path, monkeypatch):
     from fakes import FakeVariant
 
-    from labkit.benchmark import bench
-    from labkit.checker import check
-    from labkit.devices import device
+    from labkit.measure.benchmark import bench
+    from labkit.measure.checker import check
+    from labkit.spec.devices import device
 
     variant = FakeVariant(label="01 baseline")
     check(variant, [LENET86[1]])
@@ -193,7 +194,7 @@ def test_a_bench_table_can_be_recorded(tmp_path, monkeypatch):
 def test_the_courses_table_can_be_recorded(tmp_path):
     from fakes import FakeVariant
 
-    from labkit.devices import device
+    from labkit.spec.devices import device
 
     conv = FakeVariant(label="01 baseline")
     network = SimpleNamespace(conv=(conv, conv), layers=tuple(LENET86))

@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 
 import labkit as lab
-from labkit import results, streambench, streaming
-from labkit.checker import CheckFailed
-from labkit.devices import known
-from labkit.errors import LabError
-from labkit.streaming import STEPS, Pipeline, busy_ms, chunk_sizes, issue_order, overlap, schedule, span_ms
+from labkit.base.errors import LabError
+from labkit.measure import streambench, streaming
+from labkit.measure.checker import CheckFailed
+from labkit.measure.streaming import STEPS, Pipeline, busy_ms, chunk_sizes, issue_order, overlap, schedule, span_ms
+from labkit.records import results
+from labkit.spec.devices import known
 
 ODD = lab.Layer("odd", C=2, H=13, W=11, M=3, K=5)
 FIRST = lab.LENET86[0]
@@ -144,7 +145,7 @@ def test_inputs_of_another_shape_are_refused():
 
 def test_a_device_that_is_too_small_is_named(monkeypatch):
     from labkit.cuda import driver
-    from labkit.ladder import Variant
+    from labkit.ladder.variants import Variant
 
     plan, freed = Variant.plan, []
 

@@ -14,7 +14,10 @@ import pandas as pd
 import pytest
 
 import labkit
-from labkit import LENET72, LENET86, LabError, Layer, benchmark, overview, sweep, sweeping, sweeps, variant
+from labkit import LENET72, LENET86, LabError, Layer, sweep, variant
+from labkit.measure import benchmark, sweeping
+from labkit.records import sweeps
+from labkit.report import overview
 
 SMALL = Layer("small", 2, 14, 17, 5, 3)
 GRID = {"rung": 9, "rows": (1, 3, 5), "maps": (1, 2), "block": [(16, 1)], "channels": 1}
@@ -435,9 +438,10 @@ def test_the_default_sizes_are_the_best_on_record(layer):
 
 def test_the_sizes_on_record_need_no_ladder():
     """The ladder asks for them: they may not ask the ladder."""
-    code = "import sys, labkit.sweeps; print(*(name for name in sys.modules if name.startswith('labkit.')))"
+    code = "import sys, labkit.records.sweeps; print(*(name for name in sys.modules if name.startswith('labkit.')))"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert "labkit.sweeps" in loaded and not {"labkit.rungs", "labkit.ladder", "labkit.sweeping"} & {*loaded}
+    assert "labkit.records.sweeps" in loaded
+    assert not {"labkit.ladder.rungs", "labkit.ladder.variants", "labkit.measure.sweeping"} & {*loaded}
 
 
 def test_sizes_of_a_layer_that_was_not_swept():

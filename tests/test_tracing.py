@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import labkit
-from labkit.tracing import Trace
+from labkit.measure.tracing import Trace
 
 
 @pytest.fixture(scope="module")

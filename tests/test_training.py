@@ -1,16 +1,15 @@
 """lenet86's training: the gradients, the descent, and the record of how the shipped weights came about."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import labkit
-from labkit.errors import LabError
-from labkit.network import WEIGHT_SHAPES, forward_numpy, load_weights, provenance
-from labkit.training import Adam, distort, initial_weights, loss_and_gradients, random_state, train
+from labkit.base.errors import LabError
+from labkit.network.lenet86 import WEIGHT_SHAPES, forward_numpy, load_weights, provenance
+from labkit.network.training import Adam, distort, initial_weights, loss_and_gradients, random_state, train
+from labkit.recording import weights
 
 
 @pytest.fixture(scope="module")
@@ -126,11 +125,7 @@ def test_the_shipped_weights_are_as_good_as_recorded():
 # ---------------------------------------------------------------------------------------------------------- the script
 @pytest.fixture(scope="module")
 def script():
-    path = Path(__file__).parent.parent / "scripts" / "train_lenet86.py"
-    spec = importlib.util.spec_from_file_location("train_lenet86", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return weights
 
 
 def test_the_script_writes_weights_and_their_record(script, small, monkeypatch, tmp_path):

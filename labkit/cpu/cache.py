@@ -1,7 +1,7 @@
 """The folder of compiled kernels.
 
 Files appear in it whole or not at all (a temporary file, then `os.replace`), so that processes may share it and may
-die at any moment. `labkit.paths.cache_dir` names it. Where it cannot be written, a temporary folder serves for the life
+die at any moment. `labkit.base.paths.cache_dir` names it. Where it cannot be written, a temporary folder serves for the life
 of the process.
 """
 
@@ -15,7 +15,7 @@ import time
 import warnings
 from pathlib import Path
 
-from labkit.paths import cache_dir
+from labkit.base.paths import cache_dir
 
 try:
     import fcntl

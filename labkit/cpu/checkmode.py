@@ -30,8 +30,8 @@ import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from labkit.base.errors import LabError
 from labkit.cpu import instrument, toolchain
-from labkit.errors import LabError
 
 __all__ = ["FLAGS", "TOOLS", "Finding", "LaunchRecord", "launches"]
 

@@ -1,6 +1,6 @@
 """PyCUDA's exceptions, raised by the CPU engine for the same reasons."""
 
-from labkit.errors import Told
+from labkit.base.errors import Told
 
 __all__ = ["CompileError", "Error", "LaunchError", "LogicError", "MemoryError", "RuntimeError"]
 

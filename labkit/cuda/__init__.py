@@ -20,7 +20,7 @@ import importlib
 import os
 import sys
 
-from labkit.errors import LabError
+from labkit.base.errors import LabError
 
 __all__ = ["engine", "ensure_context", "why_no_gpu"]
 

@@ -14,7 +14,7 @@ import os
 import shutil
 from pathlib import Path
 
-from labkit.errors import LabError
+from labkit.base.errors import LabError
 
 _NO_TRANSPOSE = 0  # CUBLAS_OP_N
 _PEDANTIC = 2  # CUBLAS_PEDANTIC_MATH

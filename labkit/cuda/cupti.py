@@ -1,6 +1,6 @@
 """What the GPU and the CUDA driver did, and when: NVIDIA's CUPTI activity records.
 
-The same two functions as :mod:`labkit.cpu.activity`; :mod:`labkit.tracing` calls the ones that belong to the
+The same two functions as :mod:`labkit.cpu.activity`; :mod:`labkit.measure.tracing` calls the ones that belong to the
 engine. CUPTI's activity interface needs no permission for performance counters, only its library and NVIDIA's
 Python bindings (``pip install cupti-python``, of the CUDA toolkit's major version).
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from labkit.errors import LabError
+from labkit.base.errors import LabError
 
 _BUFFER_BYTES = 8 << 20
 _COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # CUpti_ActivityMemcpyKind

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from labkit.base.errors import LabError
 from labkit.draw.style import BLUE, FAINT, MUTED, PALE, PAPER, SMALL, canvas, percent, rect
-from labkit.errors import LabError
 
 
 def sectors(addresses, size=4, title=None, subtitle="", path=None):

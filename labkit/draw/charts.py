@@ -1,9 +1,9 @@
 """A chart of a trace: where the time goes."""
 
+from labkit.base.errors import LabError
+from labkit.base.numerals import ms
 from labkit.draw.style import AMBER, BLUE, FAINT, INK, MUTED, ORANGE, PAPER, SMALL, canvas, percent
 from labkit.draw.words import need
-from labkit.errors import LabError
-from labkit.numerals import ms
 
 _LONGEST = 34  # letters of a kernel's name; a template's is cut in the middle
 _LETTER = 6.95  # pixels that one takes in the monospaced face

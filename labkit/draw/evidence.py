@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from labkit.base.errors import LabError
 from labkit.draw.style import BLUE, FAINT, INK, MUTED, ORANGE, PALE, PAPER, SMALL, canvas, rect
-from labkit.errors import LabError
 
 BANKS = 32  # of shared memory, each 4 bytes wide
 _LEVELS = {

@@ -2,9 +2,9 @@
 
 import math
 
+from labkit.base.errors import LabError
+from labkit.base.numerals import three
 from labkit.draw.style import BLUE, FAINT, HAIR, INK, MUTED, ORANGE, PAPER, SMALL, canvas, rect
-from labkit.errors import LabError
-from labkit.numerals import three
 
 _STEP = 26  # height of a row of cells
 _FADE = math.log(4)  # four times the best is as pale as it gets

@@ -5,6 +5,7 @@ All of them are arithmetic on the sizes given, so they look the same on every ma
 
 import numpy as np
 
+from labkit.base.errors import LabError
 from labkit.draw.style import (
     AMBER,
     BLUE,
@@ -27,8 +28,7 @@ from labkit.draw.style import (
     percent,
     rect,
 )
-from labkit.errors import LabError
-from labkit.rungs import MAX_THREADS
+from labkit.ladder.rungs import MAX_THREADS
 
 # What a preset's network has around its convolutions: the activation, and the steps after the last convolution,
 # each (name, detail, maps, side, window, multiply-adds).

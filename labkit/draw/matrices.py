@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from labkit.base.errors import LabError
+from labkit.base.numerals import ms
 from labkit.draw.style import (
     AMBER,
     BLUE,
@@ -24,8 +26,6 @@ from labkit.draw.style import (
     rect,
 )
 from labkit.draw.words import Measured
-from labkit.errors import LabError
-from labkit.numerals import ms
 
 
 def im2col(H=5, W=5, K=3, window=(1, 1), element=(2, 2), title=None, path=None):

@@ -1,7 +1,7 @@
 """The figure of page 09: what a thread keeps in registers, and how often it uses it."""
 
+from labkit.base.errors import LabError
 from labkit.draw.style import AMBER, BLUE, MUTED, ORANGE, PALE, PAPER, SMALL, TINT, WARM, canvas, cells, rect
-from labkit.errors import LabError
 
 _SPREAD = 7  # columns of a map that are drawn
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from labkit.base.errors import LabError
 from labkit.draw.style import BLUE, CYCLE, GREEN, INK, MUTED, ORANGE, PAPER, READABLE, SMALL, canvas
-from labkit.errors import LabError
 
 _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
 

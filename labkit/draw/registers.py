@@ -1,7 +1,7 @@
 """Pictures of registers: what a warp executes for one product, and how many warps the register file has room for."""
 
+from labkit.base.errors import LabError
 from labkit.draw.style import BLUE, FAINT, INK, MUTED, ORANGE, PALE, PAPER, RUST, SKY, SMALL, canvas, percent, rect
-from labkit.errors import LabError
 
 _COLORS = (BLUE, SKY, ORANGE, PALE, RUST, FAINT)
 
@@ -76,7 +76,7 @@ def occupancy(registers, threads=256, shared=0, arch="sm_90", title=None, path=N
     shared : int
         Bytes of a block.
     arch : str
-        One of `labkit.compiled.LIMITS`: the H200 is sm_90.
+        One of `labkit.evidence.compiled.LIMITS`: the H200 is sm_90.
     title : str, optional
         In place of the message.
     path : str or path-like, optional
@@ -87,8 +87,8 @@ def occupancy(registers, threads=256, shared=0, arch="sm_90", title=None, path=N
     LabError
         If there is no kernel, a number of registers is none that a thread can have, or `arch` is not known.
     """
-    from labkit import events
-    from labkit.compiled import LIMITS
+    from labkit.evidence import events
+    from labkit.evidence.compiled import LIMITS
 
     if arch not in LIMITS:
         raise LabError(f"draw.occupancy: arch = {arch!r}; it is one of {', '.join(LIMITS)}")

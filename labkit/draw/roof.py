@@ -2,9 +2,9 @@
 
 import math
 
+from labkit.base.errors import LabError
 from labkit.draw.style import BLUE, DPI, FAINT, INK, MUTED, PALE, PAPER, SMALL, canvas, log_ticks, percent
 from labkit.draw.words import Measured
-from labkit.errors import LabError
 
 
 def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths=None, title=None, subtitle=None,
@@ -119,7 +119,7 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
 
 def _device(name):
     """The device of this name: listed, or else the one in use, if that is its name or none was said."""
-    from labkit.devices import device, known
+    from labkit.spec.devices import device, known
 
     try:
         return known(name) if name else device()
@@ -131,7 +131,7 @@ def _device(name):
 
 def _of_profile(profile, times):
     """The times of a profile's variants, in its order, with operations per byte moved and per byte asked of L1."""
-    from labkit.profiling import NAMES
+    from labkit.evidence.profiling import NAMES
 
     if times is None or profile.layer is None:
         raise LabError("draw.roofline: a profile counts bytes, and labkit.profile's knows its layer; how long its "
@@ -160,7 +160,7 @@ def _of_profile(profile, times):
 
 def _of_table(rows, one):
     """(label, intensity, GFLOP/s) of each row; the layer is named where there are several."""
-    from labkit.layers import layer
+    from labkit.spec.layers import layer
 
     for row in rows.to_dict("records"):
         label = row["label"] if one or "layer" not in row else f"{row['label']}, {row['layer'].partition(' ')[2]}"

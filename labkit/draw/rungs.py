@@ -2,10 +2,10 @@
 
 import math
 
+from labkit.base.errors import LabError
+from labkit.base.numerals import ms, times
 from labkit.draw.style import BLUE, GREEN, INK, MUTED, PALE, PAPER, SMALL, canvas, log_ticks
 from labkit.draw.words import Measured, layer_name
-from labkit.errors import LabError
-from labkit.numerals import ms, times
 
 TOP, HEAD, STEP, FOOT, GAP = 54, 26, 27, 44, 22  # pixels: heading, over the bars, a bar, under them, between panels
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.style import AMBER, BLUE, INK, MUTED, SMALL, WARM, canvas, caption, cells, percent, rect
-from labkit.errors import LabError
 
 WIDE, SIDE, MAPS = 8, 2, 4  # inputs in a row of a window; outputs along a square; maps of a product
 

@@ -1,9 +1,9 @@
 """What warps wait for: the cycles from one instruction of a warp to its next, by reason."""
 
-from labkit import nsight
+from labkit.base.errors import LabError
 from labkit.draw.style import BLUE, FAINT, GREEN, INK, MUTED, ORANGE, PALE, PAPER, RUST, SKY, SMALL, canvas, rect
 from labkit.draw.words import need
-from labkit.errors import LabError
+from labkit.evidence import nsight
 
 # Nsight Compute's reasons, gathered to what a reader can act on. What is not listed counts as the rest.
 _GROUPS = {

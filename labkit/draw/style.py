@@ -10,8 +10,8 @@ import io
 from contextlib import contextmanager
 from pathlib import Path
 
-from labkit.errors import LabError
-from labkit.files import write
+from labkit.base.errors import LabError
+from labkit.base.files import write
 
 WIDTH = 760  # CSS pixels: the text column of a notebook and of the report
 DPI = 100  # a figure's unit is the CSS pixel: 1/100 inch

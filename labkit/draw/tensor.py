@@ -1,8 +1,8 @@
 """How full the tiles of a warp-wide matrix product are."""
 
+from labkit.base.errors import LabError
 from labkit.draw.style import AMBER, BLUE, FAINT, INK, MUTED, SMALL, TINT, WIDTH, canvas, percent, rect
-from labkit.errors import LabError
-from labkit.rungs import WMMA_SHAPES
+from labkit.ladder.rungs import WMMA_SHAPES
 
 SHAPES = tuple(sorted(WMMA_SHAPES))
 

@@ -1,6 +1,6 @@
 """What the charts share: reading tables of measurements."""
 
-from labkit.errors import LabError
+from labkit.base.errors import LabError
 
 
 class Measured:

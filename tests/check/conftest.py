@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from labkit import cli
+from labkit.report import command as cli
 
 
 @pytest.fixture

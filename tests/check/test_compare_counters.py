@@ -1,16 +1,11 @@
-"""scripts/compare_counters.py: what nvcc's instructions say of counters that differ, and what they do not excuse."""
-
-import importlib.util
-from pathlib import Path
+"""labkit/recording/compare_counters.py: what nvcc's instructions say of counters that differ, and what they do not excuse."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-PATH = Path(__file__).resolve().parents[2] / "scripts" / "compare_counters.py"
-SPEC = importlib.util.spec_from_file_location("compare_counters", PATH)
-script = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(script)
+from labkit.base.paths import cuda_src
+from labkit.recording import compare_counters as script
 
 OWNER = {"program": "05 unroll gemm", "shape": "lenet86 layer 1", "source": "12345678", "kernel": "gemm"}
 INSTRUCTIONS = pd.DataFrame([
@@ -101,6 +96,6 @@ def test_other_launches_are_refused():
 
 def test_every_kernel_file_of_the_ladder_is_compared():
     compared = {variant.path.name for variant, _ in script.ladder()}
-    folder = PATH.parent.parent / "labkit" / "cuda_src"
+    folder = cuda_src()
     expected = {path.name for path in folder.rglob("*.cu")} - {"00_network.cu"}
     assert compared == expected

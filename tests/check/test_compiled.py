@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 import labkit
-from labkit import compiled, nsight
-from labkit.errors import LabError
+from labkit.base.errors import LabError
+from labkit.evidence import compiled, nsight
 
 TEXT = """ptxas info    : 0 bytes gmem, 3136 bytes cmem[3]
 ptxas info    : Compiling entry function 'im2col' for 'sm_90'

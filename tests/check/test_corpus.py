@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit import sanitizing
+from labkit.evidence import sanitizing
 
 sys.path.insert(0, str(Path(__file__).parent / "corpus"))
 import planted

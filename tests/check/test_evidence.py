@@ -7,10 +7,10 @@ from PIL import Image
 
 import labkit
 from labkit import draw
-from labkit.errors import LabError
-from labkit.layers import LENET86
-from labkit.nsight import COUNTED
-from labkit.profiling import NAMES, Profile
+from labkit.base.errors import LabError
+from labkit.evidence.nsight import COUNTED
+from labkit.evidence.profiling import NAMES, Profile
+from labkit.spec.layers import LENET86
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from labkit import sanitizing
+from labkit.evidence import sanitizing
 
 PROGRAM = """
 import sys

@@ -2,8 +2,8 @@
 
 import pytest
 
-from labkit import nsight
-from labkit.errors import LabError
+from labkit.base.errors import LabError
+from labkit.evidence import nsight
 
 LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
 CSV = f'''==PROF== Connected to process 1425 (/usr/bin/python3.12)

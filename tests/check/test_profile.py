@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 import labkit
-from labkit import nsight, profiling
-from labkit.compiled import LIMITS
-from labkit.errors import LabError
-from labkit.events import DRIVERS, limits, occupancy
-from labkit.paths import data_dir
+from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
+from labkit.evidence import nsight, profiling
+from labkit.evidence.compiled import LIMITS
+from labkit.evidence.events import DRIVERS, limits, occupancy
 
 PROGRAM = '''
 import sys, time
@@ -321,7 +321,7 @@ def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsy
     monkeypatch.setattr(labkit.cuda, "why_no_gpu", lambda: None)
     row = ('{"kernel": "conv", "grid": [2, 1, 1], "block": [64, 1, 1], "time_ns": 1500, "registers": 30, '
            '"shared_bytes": 0, "local_bytes": 0, "occupancy_pct": 100.0}')  # fmt: skip
-    fake = tmp_path / "python"  # in the place of `python -m labkit.events FILE SCRIPT`
+    fake = tmp_path / "python"  # in the place of `python -m labkit.evidence.events FILE SCRIPT`
     fake.write_text(f"#!/bin/sh\nprintf '%s\\n' '{row}' > $3\n")
     fake.chmod(0o755)
     found = profiling.watch([str(fake), "script.py"], engine="gpu", capture=True)
@@ -405,7 +405,7 @@ def test_occupancy_is_what_nsight_compute_says_of_every_kernel_that_was_recorded
     every = {each.label: each for rung in labkit.LADDER for each in labkit.variants(rung.number)}
     held = 0
     for row in recorded[recorded["label"].isin(every)].to_dict("records"):
-        launches = every[row["label"]].launches(labkit.layers.layer(row["layer"]), row["batch"])
+        launches = every[row["label"]].launches(labkit.spec.layers.layer(row["layer"]), row["batch"])
         launch = next(each for each in launches if each.kernel == row["kernel"])
         shared = row["launch__shared_mem_per_block"] - DRIVERS  # ncu adds the driver's
         share = occupancy(math.prod(launch.block), row["launch__registers_per_thread"], shared, H200)

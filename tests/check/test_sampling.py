@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import labkit
-from labkit import sampling
-from labkit.profiling import COUNTED
+from labkit.evidence import sampling
+from labkit.evidence.profiling import COUNTED
 
 # Bytes an image: x 1144, y 1188, half as many in FP16; neither a multiple of a sector of 32.
 ODD = labkit.Layer("odd", 2, 11, 13, 3, 3)
@@ -94,7 +94,7 @@ import json
 from dataclasses import asdict
 import numpy as np
 import labkit
-from labkit import sampling
+from labkit.evidence import sampling
 from labkit.cpu import checkmode
 from labkit.cuda import driver, ensure_context
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import labkit
-from labkit import child, nsight, sanitizing
-from labkit.errors import LabError
+from labkit.base.errors import LabError
+from labkit.evidence import child, nsight, sanitizing
 
 PROGRAM = """
 import numpy as np
@@ -160,7 +160,8 @@ def test_on_a_gpu_a_program_without_a_launch_is_told(launches, monkeypatch, tmp_
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "sanitizer"))
     monkeypatch.setattr(labkit.cuda, "why_no_gpu", lambda: None)
-    found = labkit.sanitizing.sanitize_script(str(tmp_path / "program.py"), tool="memcheck", engine="gpu", capture=True)
+    program = str(tmp_path / "program.py")
+    found = sanitizing.sanitize_script(program, tool="memcheck", engine="gpu", capture=True)
     assert found.ended.status == 0 and found.ended.output.count("launched") == launches
     assert ("the program itself launched no kernel" in repr(found)) == (launches == 0)
 

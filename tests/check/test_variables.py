@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit import sanitizing
+from labkit.evidence import sanitizing
 
 PROGRAM = """
 import sys

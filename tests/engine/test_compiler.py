@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import labkit.cuda.driver as cuda
-from labkit import paths
+from labkit.base import paths
 from labkit.cpu import cache, toolchain
 from labkit.cpu import compiler as cpu_compiler
 from labkit.cuda.compiler import SourceModule, compile

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import labkit.cuda
-from labkit.errors import LabError
+from labkit.base.errors import LabError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -155,7 +155,7 @@ def test_an_unknown_tool_to_check_with():
     status, _, err = python("import labkit.cuda", LABKIT_ENGINE="cpu", LABKIT_CHECK="profile,valgrind")
     last = err.splitlines()[-1]
     assert status == 1
-    assert last.startswith("labkit.errors.LabError: LABKIT_CHECK='profile,valgrind': 'valgrind' is not one of ")
+    assert last.startswith("labkit.base.errors.LabError: LABKIT_CHECK='profile,valgrind': 'valgrind' is not one of ")
 
 
 def test_the_primary_context_is_retained_and_released(fake_pycuda):

@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, paths, atomic files, numbers and tables."""

@@ -1,0 +1,1 @@
+"""Why does it take that long? Counters, sanitizers, compiled code."""

@@ -1,0 +1,191 @@
+"""A program in a process of its own: what it does to that process is not done to this one.
+
+`run` starts it and always says how it ended. The module itself, as ``python -m labkit.evidence.child``, is the program that
+runs variants for `labkit.profile` and `labkit.sanitize`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from labkit.base.errors import LabError
+from labkit.base.paths import PACKAGE
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended.
+
+    Attributes
+    ----------
+    status : int or None
+        Its exit status, negative for a signal; None if it was stopped at the time limit, that of SIGINT if by Ctrl-C.
+    seconds : float
+    output : str
+        What it printed, where that was captured.
+    """
+
+    status: int | None
+    seconds: float
+    output: str = ""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C stopped it."""
+        return self.status == -signal.SIGINT
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it would have gone on."""
+        return self.status is None or self.interrupted
+
+    @property
+    def problem(self) -> str:
+        """What went wrong in words, or the empty string."""
+        if self.status is None:
+            return f"did not end within {self.seconds:.0f} s and was stopped"
+        if self.interrupted:
+            return f"was interrupted after {self.seconds:.1f} s and stopped"
+        if self.status < 0:
+            with contextlib.suppress(ValueError):
+                return f"was ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s"
+        return f"failed with exit status {self.status}" if self.status else ""
+
+
+def python(script: str, arguments: Sequence[str]) -> list[str]:
+    """The command that runs a Python program.
+
+    Raises
+    ------
+    LabError
+        There is no such file, or it is no Python program.
+    """
+    path = Path(script).expanduser()
+    if not path.is_file():
+        raise LabError(f"there is no program {script}: give the path of a Python script that uses labkit.cuda")
+    if path.suffix in (".cu", ".ipynb"):
+        what = "a kernel file" if path.suffix == ".cu" else "a notebook"
+        raise LabError(f"{script} is {what}, not a program: give a Python script that launches the kernels")
+    return [sys.executable, str(path), *arguments]
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], timeout: float | None = None,
+        capture: bool = False) -> Ended:  # fmt: skip
+    """Run a program to its end, to the time limit, or to Ctrl-C.
+
+    Parameters
+    ----------
+    command : sequence of str
+    environment : mapping
+        Added to this process's own.
+    timeout : float, optional
+        Seconds after which it is stopped, as Ctrl-C stops it, and all that it started too: first by SIGINT, so that a
+        kernel that does not end is abandoned and what was seen of it kept, then for certain.
+    capture : bool
+        Keep what it prints, in place of letting it through.
+
+    Raises
+    ------
+    LabError
+        The time limit leaves no time.
+    """
+    if timeout is not None and not timeout > 0:
+        raise LabError(f"a time limit of {timeout:g} s leaves no time: give a positive number of seconds, or none")
+    path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": path, **environment}, start_new_session=True,
+        stdin=subprocess.DEVNULL if capture else None, **(pipe if capture else {}),
+    )  # fmt: skip
+    try:
+        output, _ = process.communicate(timeout=timeout)
+        status = process.returncode
+    except (subprocess.TimeoutExpired, KeyboardInterrupt) as stop:
+        _signal(process, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C: at once
+            process.communicate(timeout=_GRACE)
+        _signal(process, signal.SIGKILL)  # whatever it started, too
+        output = process.communicate()[0]
+        status = -signal.SIGINT if isinstance(stop, KeyboardInterrupt) else None
+    except BaseException:
+        _signal(process, signal.SIGKILL)
+        process.wait()
+        raise
+    return Ended(status, time.monotonic() - began, output or "")
+
+
+_GRACE = 3.0  # seconds
+
+
+def _signal(process: subprocess.Popen, which: signal.Signals) -> None:
+    """To the program and whatever it started: they are a process group of their own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, which)
+
+
+def plans(folder: Path, variants: Sequence, layer, batch: int, sample: bool = False) -> list[str]:
+    """The command that runs each variant once on random images; it writes a line a variant to `folder`/ran.
+
+    With `sample`, it runs a few images for all where `labkit.evidence.sampling` can tell from these what all would cost.
+    """
+    (folder / "job").write_bytes(pickle.dumps((tuple(variants), layer, int(batch), sample)))
+    return [sys.executable, "-m", "labkit.evidence.child", str(folder)]
+
+
+def ran(folder: Path) -> list[dict]:
+    """Of each variant that ran: label, rung, launches; and what `labkit.evidence.sampling.run` says, if it was sampled."""
+    return lines(folder / "ran")
+
+
+def lines(path: Path) -> list[dict]:
+    """The records of a file of JSON lines; a last line that was cut off is left out."""
+    records = []
+    if path.is_file():
+        for line in path.read_text(errors="replace").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                records.append(json.loads(line))
+    return records
+
+
+def _main(folder: Path) -> None:
+    import numpy as np
+
+    from labkit.cuda import driver, ensure_context
+    from labkit.evidence import sampling
+
+    ensure_context()
+    variants, layer, batch, sample = pickle.loads((folder / "job").read_bytes())
+    free = driver.mem_get_info()[0]
+    chunks = [sampling.parts(variant, layer, batch, free) if sample else None for variant in variants]
+    images = max(batch if each is None else max(part.images for chunk in each for part in chunk) for each in chunks)
+    rng = np.random.default_rng(2)
+    x, k = rng.random(layer.x_shape(images), np.float32), rng.random(layer.k_shape, np.float32)
+    with open(folder / "ran", "w", buffering=1) as log:
+        for variant, each in zip(variants, chunks, strict=True):
+            record = {"label": variant.label, "rung": variant.rung.number}
+            if each:
+                record["launches"] = len(each) * len(variant.kernels)
+                log.write(json.dumps({**record, **sampling.run(variant, layer, each, x, k)}) + "\n")
+                continue
+            with variant.plan(layer, batch) as plan:
+                plan.load(x[:batch], k)
+                driver.Context.synchronize()
+                record["launches"] = len(plan.launches)
+                log.write(json.dumps(record) + "\n")  # before it runs: a fault belongs to this variant
+                plan.run()
+                driver.Context.synchronize()
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]))

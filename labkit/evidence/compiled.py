@@ -1,0 +1,301 @@
+"""What nvcc makes of each kernel: registers, spills, shared memory, the occupancy that follows, and the machine code's
+loads and stores. It needs no GPU."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pandas as pd
+
+from labkit.base.errors import LabError
+from labkit.cpu.toolchain import demangled
+from labkit.evidence import nsight
+from labkit.evidence.events import occupancy, of_capability
+from labkit.ladder.variants import NVCC_OPTIONS, as_variants
+
+# A multiprocessor's limits, from the CUDA programming guide's table of compute capabilities.
+LIMITS = {
+    "sm_80": {"warps": 64, "registers": 65536, "shared": 167936, **of_capability(8, 0)},
+    "sm_86": {"warps": 48, "registers": 65536, "shared": 102400, **of_capability(8, 6)},
+    "sm_89": {"warps": 48, "registers": 65536, "shared": 102400, **of_capability(8, 9)},
+    "sm_90": {"warps": 64, "registers": 65536, "shared": 233472, **of_capability(9, 0)},
+}
+ARCH = "sm_90"
+_TARGET = re.compile(r"--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)(=.*)?")
+_ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
+_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+
+
+def resources(variants, layer, arch: str = ARCH) -> pd.DataFrame:
+    """Compile variants with nvcc for a GPU that need not be there.
+
+    Parameters
+    ----------
+    variants : Variant, rung number, or iterable of these
+    layer : Layer
+    arch : str
+        One of `LIMITS`: the H200 is sm_90.
+
+    Returns
+    -------
+    DataFrame
+        A row a kernel: variant, kernel, registers (of a thread), stack_bytes (of a thread: arrays that do not fit into
+        registers), spill_store_bytes, spill_load_bytes, shared_bytes (of a block, static and dynamic), occupancy (share
+        of a multiprocessor's warps), source.
+
+    Raises
+    ------
+    LabError
+        If there is no nvcc, `arch` is not one of `LIMITS`, or nvcc refuses the source; the message holds its words.
+    """
+    if arch not in LIMITS:
+        raise LabError(f"arch = {arch!r}: it is one of {', '.join(LIMITS)}")
+    rows = []
+    for each in as_variants(variants):
+        used = read_ptxas(_compile(*_of_variant(each, layer), arch, "-Xptxas", "-v"))
+        for launch in each.launches(layer):
+            facts, dynamic = used[launch.kernel], launch.shared if each._dynamic_shared else 0
+            rows.append({"variant": each.label, "kernel": launch.kernel, **facts,
+                         "shared_bytes": facts["shared_bytes"] + dynamic,
+                         "occupancy": occupancy_of(facts, launch.block, dynamic, arch),
+                         "source": f"nvcc, {arch}"})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, arch: str = ARCH) -> float:
+    """The share of a multiprocessor's warps that can be resident.
+
+    Parameters
+    ----------
+    facts : mapping
+        Of a kernel, as `read_ptxas` gives them.
+    block : sequence of int
+    dynamic : int
+        Bytes of dynamic shared memory a block.
+    arch : str
+        One of `LIMITS`.
+    """
+    return occupancy(math.prod(block), facts["registers"], facts["shared_bytes"] + dynamic, LIMITS[arch])
+
+
+def of_modules(modules: Iterable[Mapping], arch: str = ARCH) -> tuple[dict[str, dict], list[str]]:
+    """What nvcc makes of the kernels of many modules: each distinct one compiled once, side by side.
+
+    Parameters
+    ----------
+    modules : iterable of mapping
+        As the CPU engine's check mode writes them down: ``module`` (a name), ``source``, ``options``, ``include_dirs``.
+    arch : str
+        In place of the one among the options.
+
+    Returns
+    -------
+    kernels : dict
+        Name of the module -> what `read_ptxas` gives.
+    refused : list of str
+        Of each source that nvcc refuses, its first complaint.
+    """
+    modules = list(modules)
+    asked = {each["module"]: (each["source"], *_untargeted(each["options"]), *(f"-I{d}" for d in each["include_dirs"]))
+             for each in modules}  # fmt: skip
+    found, refused = {}, []
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = {key: pool.submit(_compile, key[0], "kernel.cu", key[1:], arch, "-Xptxas", "-v")
+                for key in set(asked.values())}  # fmt: skip
+        for key, job in jobs.items():
+            try:
+                found[key] = _by_plain_names(read_ptxas(job.result()))
+            except LabError as error:
+                lines = str(error).splitlines()
+                refused.append(next((line for line in lines if "error" in line), lines[0]))
+    return {name: found.get(key, {}) for name, key in asked.items()}, refused
+
+
+def _by_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
+    """Kernels by their symbols, and by what the source calls them where that is clear."""
+    found = dict(kernels)
+    for symbol in kernels:
+        if symbol.startswith("_Z"):
+            name = re.sub(r"^void |\(.*", "", demangled(symbol))
+            found[name] = {} if name in found else kernels[symbol]
+    return found
+
+
+def _untargeted(options) -> Iterator[str]:
+    """nvcc's options without those that name a GPU."""
+    words = iter(options)
+    for word in words:
+        target = _TARGET.fullmatch(word)
+        if not target:
+            yield word
+        elif not target[2]:
+            next(words, None)
+
+
+def memory_instructions(variants, layer, arch: str = ARCH) -> pd.DataFrame:
+    """The loads, stores and atomics in the machine code that nvcc makes of variants.
+
+    Parameters
+    ----------
+    variants, layer, arch
+        As for `resources`.
+
+    Returns
+    -------
+    DataFrame
+        As `disassemble` returns it, with the ``variant`` in front.
+
+    Raises
+    ------
+    LabError
+        As `disassemble` does.
+    """
+    tables = [disassemble(*_of_variant(each, layer), arch).assign(variant=each.label) for each in as_variants(variants)]
+    table = pd.concat(tables, ignore_index=True)
+    return table[["variant", *table.columns.drop("variant")]]
+
+
+def disassemble(source: str, name: str, options=NVCC_OPTIONS, arch: str = ARCH) -> pd.DataFrame:
+    """The loads, stores and atomics in the machine code of a source.
+
+    Parameters
+    ----------
+    source : str
+        CUDA C++.
+    name : str
+        Its file name.
+    options : sequence of str
+        Of nvcc.
+    arch : str
+
+    Returns
+    -------
+    DataFrame
+        A row a kernel, line of the source and kind of instruction: kernel, line, instruction ("LDS.128"), space
+        ("global", "shared", "local", "generic"), op ("ld", "st", "atom", "red"), bytes (a lane),
+        predicated (behind a condition of its own: lanes, and whole warps, may pass through it without an access), count
+        (in the code; loops that are not unrolled execute each more than once).
+
+    Raises
+    ------
+    LabError
+        If there is no nvcc or no nvdisasm, or nvcc refuses the source; the message holds its words.
+    """
+    nvdisasm = nsight.find("nvdisasm")
+    if nvdisasm is None:
+        raise LabError("machine code is read by nvdisasm, which is not on this machine: install the CUDA toolkit")
+    with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
+        cubin = Path(folder) / "kernel.cubin"
+        _compile(source, name, options, arch, "-lineinfo", cubin=cubin)
+        done = subprocess.run([nvdisasm, "-gi", "-c", str(cubin)], capture_output=True, text=True)
+    if done.returncode:
+        raise LabError(f"nvdisasm cannot read {name}: {done.stderr.strip()}")
+    return pd.DataFrame(read_sass(done.stdout, name))
+
+
+def available() -> bool:
+    """Whether there is an nvcc."""
+    return shutil.which("nvcc") is not None
+
+
+def nvcc_version() -> str:
+    """ "nvcc 13.0.88" """
+    said = subprocess.run([_nvcc(), "--version"], capture_output=True, text=True).stdout
+    return f"nvcc {found[1]}" if (found := re.search(r"\bV([\d.]+)", said)) else "nvcc"
+
+
+def _nvcc() -> str:
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        raise LabError("registers and spills come from nvcc, which is not on this machine: install the CUDA toolkit")
+    return nvcc
+
+
+def _of_variant(variant, layer) -> tuple[str, str, list[str]]:
+    """Its source, file name and options."""
+    includes = [f"-I{variant.path.parent}"] if variant.path else []
+    defines = [f"-D{name}={value}" for name, value in variant.defines(layer).items()]
+    return variant.source, variant.file_name, [*NVCC_OPTIONS, *includes, *defines]
+
+
+def _compile(source: str, name: str, options, arch: str, *more: str, cubin: Path | None = None) -> str:
+    """Compile with nvcc, into `cubin` if that is wanted; what it prints."""
+    with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
+        path = Path(folder) / "kernel.cu"
+        path.write_text(f'#line 1 "{name}"\n{source}')
+        command = [_nvcc(), *options, f"-arch={arch}", "-cubin", *more, "-o", str(cubin or path.with_suffix(".cubin")),
+                   str(path)]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise LabError(f"nvcc refuses {name}:\n{done.stderr.strip()}")
+    return done.stderr
+
+
+def read_ptxas(text: str) -> dict[str, dict]:
+    """Of each kernel in what ``-Xptxas -v`` prints: registers, stack and spills, static shared memory."""
+    kernels: dict[str, dict] = {}
+    facts: dict = {}
+    for line in text.splitlines():
+        if found := _ENTRY.search(line):
+            facts = kernels.setdefault(found[1], {"registers": 0, "stack_bytes": 0, "spill_store_bytes": 0,
+                                                  "spill_load_bytes": 0, "shared_bytes": 0})  # fmt: skip
+        elif found := _SPILLS.search(line):
+            names = ("stack_bytes", "spill_store_bytes", "spill_load_bytes")
+            facts.update(zip(names, map(int, found.groups()), strict=True))
+        elif found := _USED.search(line):
+            facts["registers"] = int(found[1])
+            shared = _SHARED.search(line)
+            facts["shared_bytes"] = int(shared[1]) if shared else 0
+    return kernels
+
+
+_SECTION = re.compile(r"^\.text\.(\w+):")
+_PLACE = re.compile(r'//## File "([^"]*)", line (\d+)')
+_MEMORY = re.compile(r"/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?((LDSM|LDS|STS|ATOMS|LDG|STG|ATOMG|ATOM|REDG|RED|LDL|STL|LD|ST)"
+                     r"(?:\.[\w.]+)?)\s")  # fmt: skip
+_SPACES = {"S": "shared", "G": "global", "L": "local", "": "generic"}
+_OPS = {"LD": "ld", "ST": "st", "ATOM": "atom", "RED": "red"}
+
+
+def read_sass(text: str, name: str) -> list[dict]:
+    """The loads, stores and atomics in what ``nvdisasm -gi -c`` prints, as `disassemble` returns them.
+
+    The line is that of the file `name`, also where the instruction is another file's, inlined there.
+    """
+    found: dict[tuple, dict] = {}
+    kernel, places, begun = "", [], True
+    for text_line in text.splitlines():
+        if section := _SECTION.match(text_line):
+            kernel, places = section[1], []
+        elif place := _PLACE.search(text_line):  # several in a row: from the innermost function to the kernel
+            places = [*([] if begun else places), place]
+            begun = False
+        elif kernel and (code := _MEMORY.search(text_line)):
+            begun = True
+            own = [int(each[2]) for each in places if Path(each[1]).name == name]
+            word, opcode = code[2], code[3]
+            row = {"kernel": kernel, "line": own[0] if own else 0, "instruction": word, **_kind(word, opcode),
+                   "predicated": bool(code[1]), "count": 0}  # fmt: skip
+            found.setdefault(tuple(row.values()), row)["count"] += 1
+        elif "/*" in text_line:
+            begun = True
+    return sorted(found.values(), key=lambda row: (row["kernel"], row["line"], row["instruction"], row["predicated"]))
+
+
+def _kind(word: str, opcode: str) -> dict:
+    """Memory space, operation and bytes a lane."""
+    if opcode == "LDSM":  # 8x8 matrices of 16-bit elements: 4 bytes a lane each
+        return {"space": "shared", "op": "ld", "bytes": 4 * int(word[-1]) if word[-2:-1] == "." else 4}
+    op = next(each for each in ("ATOM", "RED", "LD", "ST") if opcode.startswith(each))
+    width = re.search(r"\.[SU]?(8|16|64|128)\b", word)
+    return {"space": _SPACES[opcode.removeprefix(op)], "op": _OPS[op], "bytes": int(width[1]) // 8 if width else 4}

@@ -1,0 +1,298 @@
+"""NVIDIA's command-line tools: Nsight Compute (`ncu`) for counters, compute-sanitizer for errors.
+
+Here is all that the lab knows of their options and of what they print; the counters keep Nsight Compute's names.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from labkit.base.errors import LabError
+
+_LOAD, _STORE = "l1tex__t_{}_pipe_lsu_mem_{}_op_ld.sum", "l1tex__t_{}_pipe_lsu_mem_{}_op_st.sum"
+
+# Friendly name -> Nsight Compute's metric, for what the CPU engine counts too.
+COUNTED = {
+    "global_load_requests": _LOAD.format("requests", "global"),
+    "global_load_sectors": _LOAD.format("sectors", "global"),
+    "global_store_requests": _STORE.format("requests", "global"),
+    "global_store_sectors": _STORE.format("sectors", "global"),
+    "atomic_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
+    "atomic_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
+    "reduction_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
+    "reduction_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum",
+    "shared_load_instructions": "smsp__inst_executed_op_shared_ld.sum",
+    "shared_store_instructions": "smsp__inst_executed_op_shared_st.sum",
+    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "shared_load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+}
+# What only a GPU has: time, caches, instructions, and what the compiler decided.
+MEASURED = {
+    "time_ns": "gpu__time_duration.sum",
+    "l1_hit_pct": "l1tex__t_sector_hit_rate.pct",
+    "l2_read_sectors": "lts__t_sectors_op_read.sum",
+    "l2_write_sectors": "lts__t_sectors_op_write.sum",
+    "dram_bytes": "dram__bytes.sum",
+    "instructions": "smsp__inst_executed.sum",
+    "matrix_load_instructions": "smsp__inst_executed_op_ldsm.sum",  # the CPU engine counts them as loads
+    "local_load_requests": _LOAD.format("requests", "local"),  # spills too, of which the CPU engine has none
+    "local_store_requests": _STORE.format("requests", "local"),
+    "constant_cache_requests": "idc__requests.sum",  # one for each word that a warp asks for
+    "registers": "launch__registers_per_thread",
+    "shared_bytes": "launch__shared_mem_per_block",
+    "occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
+}
+METRICS = (*COUNTED.values(), *MEASURED.values())
+# Why a warp did not issue its next instruction: smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio.
+STALLS = ("long_scoreboard", "short_scoreboard", "mio_throttle", "lg_throttle", "barrier", "imc_miss", "wait",
+          "not_selected", "math_pipe_throttle", "no_instruction", "branch_resolving", "dispatch_stall")  # fmt: skip
+NO_PERMISSION = "ERR_NVGPUCTRPERM"
+
+
+def find(tool: str) -> str | None:
+    """The path of `ncu` or `compute-sanitizer`: on PATH, or in the usual places of the CUDA toolkit."""
+    found = shutil.which(tool)
+    if found:
+        return found
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")]
+    for home in [*filter(None, homes), "/usr/local/cuda"]:
+        for path in (Path(home) / "bin" / tool, Path(home) / tool / tool):
+            if os.access(path, os.X_OK) and path.is_file():
+                return str(path)
+    return None
+
+
+# ----------------------------------------------------------------------------------------------- Nsight Compute
+def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METRICS) -> list[str]:
+    """The command that profiles a program, every kernel of it, and writes its CSV to the file `log`.
+
+    Clocks are left alone. What the program prints stays apart from the CSV.
+
+    Raises
+    ------
+    LabError
+        `ncu` is not on this machine.
+    """
+    ncu = find("ncu")
+    if ncu is None:
+        raise LabError("Nsight Compute's ncu is not on this machine (it comes with the CUDA toolkit)")
+    return [ncu, "--clock-control", "none", "--target-processes", "all", "--csv", "--page", "raw", "--print-units",
+            "base", "--metrics", ",".join(metrics), "--log-file", str(log), *program]  # fmt: skip
+
+
+def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
+    """The launches in what ``ncu --csv --page raw --print-units base`` wrote.
+
+    Parameters
+    ----------
+    text : str
+        The CSV; ncu's own messages around it are skipped, and so is a last line that was cut off.
+    metrics : iterable of str, optional
+        Columns to keep, those that are there; by default all that hold numbers.
+
+    Returns
+    -------
+    list of dict
+        In order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers. A metric that ncu could
+        not collect ("n/a") is left out.
+
+    Raises
+    ------
+    LabError
+        If the text has no table and says why, as where counters are forbidden.
+    """
+    rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
+    if not rows:
+        if NO_PERMISSION in text:
+            raise LabError(forbidden())
+        errors = re.findall(r"==ERROR== (.*)", text)
+        if errors:
+            raise LabError(f"ncu: {errors[0].strip()}")
+        return []
+    names = rows[0]
+    for needed in ("Kernel Name", "Block Size", "Grid Size"):
+        if needed not in names:
+            raise LabError(f"this is not ncu's raw page: it has no column {needed!r} (ncu --csv --page raw)")
+    launches = []
+    for cells in rows[1:]:
+        row = dict(zip(names, cells, strict=False))
+        if len(cells) != len(names) or not row.get("ID", "0").strip().isdigit():  # units, or cut off
+            continue
+        values = {name: _number(row[name]) for name in metrics or names if name in row}
+        launches.append({
+            "index": len(launches),
+            "kernel": row["Kernel Name"],
+            "grid": _triple(row["Grid Size"]),
+            "block": _triple(row["Block Size"]),
+            **{name: value for name, value in values.items() if value is not None and "__" in name},
+        })  # fmt: skip
+    return launches
+
+
+def forbidden() -> str:
+    """Why there are no counters, and who can change it."""
+    return (
+        f"this machine's driver gives counters to administrators only ({NO_PERMISSION}); an administrator can "
+        "allow them, see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() else value
+
+
+def _triple(text: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in re.findall(r"\d+", text))
+
+
+# -------------------------------------------------------------------------------------------- compute-sanitizer
+def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]:
+    """The command that runs a program under one of compute-sanitizer's tools, its report going to the file `log`.
+
+    Raises
+    ------
+    LabError
+        compute-sanitizer is not on this machine.
+    """
+    sanitizer = find("compute-sanitizer")
+    if sanitizer is None:
+        raise LabError("compute-sanitizer is not on this machine (it comes with the CUDA toolkit)")
+    more = ["--racecheck-report", "hazard"] if tool == "racecheck" else []  # each with both of its threads
+    return [sanitizer, "--tool", tool, *more, "--print-limit", "1000", "--show-backtrace", "no",
+            "--target-processes", "all", "--log-file", str(log), *program]  # fmt: skip
+
+
+_MARK = re.compile(r"^=========\s?(.*)$")
+_AT = re.compile(
+    r"\bat (?P<where>\S+?)(?:\+0x[0-9a-f]+)?(?: in (?P<place>[^:\s]+):(?P<line>\d+))?(?::(?P<name>[\w~].*))?$"
+)
+_THREAD = re.compile(r"[tT]hread \((\d+),(\d+),(\d+)\)")
+_BLOCK = re.compile(r"in block \((\d+),(\d+),(\d+)\)")
+_ADDRESS = re.compile(r"(?:Address|Access to|__shared__|__global__) (0x[0-9a-f]+)")
+_BUFFER = re.compile(
+    r"(?P<missed>[\d,]+) bytes (?P<side>before|after) the nearest allocation at (?P<base>0x[0-9a-f]+) "
+    r"of size (?P<size>[\d,]+) bytes"
+)
+_KINDS = (
+    (r"hazard|Race reported", "race"),
+    (r"Uninitialized", "uninitialized"),
+    (r"Barrier error", "divergent barrier"),
+    (r"^Invalid", "out of bounds"),
+)
+_NULL = 4096  # addresses below this come from a null pointer
+
+
+def read_sanitizer(text: str, tool: str) -> list[dict]:
+    """The findings in compute-sanitizer's report, under the names that the CPU engine's findings have.
+
+    Parameters
+    ----------
+    text : str
+    tool : {"memcheck", "racecheck", "initcheck", "synccheck"}
+
+    Returns
+    -------
+    list of dict
+        tool, kind, kernel, file, line, block, thread, other (of a race: file, line, thread), address, size, buffer
+        (base, bytes, missed_by), count, message. A report of the same error by another thread is folded
+        into the first, which counts them.
+    """
+    blocks, current = [], None
+    for raw in text.splitlines():
+        found = _MARK.match(raw)
+        line = found[1] if found else ""
+        if not found or not line.strip():
+            current = None
+        elif line.startswith(" ") and current is not None:
+            current.append(line.strip())
+        else:
+            current = [line.strip()]
+            blocks.append(current)
+    findings: dict[tuple, dict] = {}
+    for block in blocks:
+        finding = _finding(block, tool)
+        if finding is None:
+            continue
+        other = finding["other"] or {"file": "", "line": 0}
+        key = (finding["kernel"], finding["kind"], finding["file"], finding["line"], other["file"], other["line"])
+        if key in findings:
+            findings[key]["count"] += finding["count"]
+        else:
+            findings[key] = finding
+    return list(findings.values())
+
+
+def _finding(block: list[str], tool: str) -> dict | None:
+    head, text = block[0], " ".join(block)
+    kind = next((name for pattern, name in _KINDS if re.search(pattern, head)), None)
+    if kind is None or "SUMMARY" in head:
+        return None
+    address = int(found[1], 16) if (found := _ADDRESS.search(text)) else None
+    if kind == "out of bounds" and "misaligned" in text:
+        kind = "misaligned"
+    elif kind == "out of bounds" and "__global__" in head and address is not None and address < _NULL:
+        kind = "null pointer"
+    sides = [(_place(line), _three(_THREAD, line)) for line in block[1:] if re.search(r"\bat \S", line)]
+    place, thread = sides[0] if sides else ({"kernel": "", "file": "", "line": 0}, None)
+    other = None
+    if kind == "race" and len(sides) > 1:
+        other = {"file": sides[1][0]["file"], "line": sides[1][0]["line"], "thread": sides[1][1]}
+    size = re.search(r"of size (\d+)", head)
+    return {
+        "tool": tool,
+        "kind": kind,
+        **place,
+        "block": _three(_BLOCK, text),
+        "thread": thread or _three(_THREAD, text),
+        "other": other,
+        "address": address,
+        "size": int(size[1]) if size else None,
+        "buffer": None if kind == "null pointer" else _buffer(text, int(size[1]) if size else 1),
+        "count": 1,
+        "message": re.sub(r"^(Error|Warning): | in block \(.*$", "", head),
+    }
+
+
+def _three(pattern: re.Pattern, text: str) -> tuple[int, ...] | None:
+    found = pattern.search(text)
+    return tuple(map(int, found.groups())) if found else None
+
+
+def _place(line: str) -> dict:
+    """Kernel, file and line of "at conv+0x1a0 in file.cu:12", or of the older "at 0x1a0 in file.cu:12:conv(int)"."""
+    found = _AT.search(line)
+    if not found:
+        return {"kernel": "", "file": "", "line": 0}
+    name = (found["name"] or found["where"]).partition("(")[0]
+    return {
+        "kernel": "" if name.startswith("0x") else name,
+        "file": found["place"] or "",
+        "line": int(found["line"] or 0),
+    }
+
+
+def _buffer(text: str, size: int) -> dict | None:
+    """What an access of `size` bytes missed, and by how much: bytes beyond its end, or, negative, before its start.
+
+    The tool counts to the first byte of the access, "1 bytes after" being the first one that is not the buffer's.
+    """
+    found = _BUFFER.search(text)
+    if not found:
+        return None
+    missed = int(found["missed"].replace(",", ""))
+    return {
+        "base": int(found["base"], 16),
+        "bytes": int(found["size"].replace(",", "")),
+        "missed_by": missed - 1 + size if found["side"] == "after" else -missed,
+    }

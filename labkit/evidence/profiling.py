@@ -1,0 +1,443 @@
+"""Counters: what each kernel launch asks of the memory, with or without a GPU, under the same names.
+
+On the CPU engine every access is counted; on a GPU Nsight Compute counts. The program runs in a process of its own.
+Where a GPU's counters are not to be had, event times and what the compiler decided stand in, and the rows say so.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from labkit.base.errors import LabError
+from labkit.evidence import child, nsight, sampling
+from labkit.ladder.variants import as_variants
+from labkit.spec.layers import Layer
+
+ABANDONED = "CPU engine, counted until it was abandoned"
+ON_THE_CPU = 'engine="cpu"'
+_ON_GPU = {"LABKIT_ENGINE": "gpu"}
+_REGISTERS = "; registers: "  # in a source, before what decided on them
+COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
+
+# Friendly name -> column. The lab__ ones are the CPU engine's own: Nsight Compute has no single metric for them.
+NAMES = {
+    **nsight.COUNTED,
+    "constant_requests": "lab__constant_requests.sum",
+    "constant_serialized": "lab__constant_serialized.sum",
+    "barriers": "lab__barriers.sum",
+    "local_requests_address_taken": "lab__local_requests_address_taken.sum",  # of others it cannot say
+    "unique_bytes": "lab__unique_bytes_global.sum",
+    **nsight.MEASURED,
+    "static_shared_bytes": "launch__shared_mem_per_block_static",
+    "local_bytes": "local_bytes",  # of a thread: spills, and arrays that do not fit into registers
+    "spill_store_bytes": "spill_store_bytes",
+    "spill_load_bytes": "spill_load_bytes",
+}
+_TAKEN = NAMES["local_requests_address_taken"]
+# Sums over loads and stores.
+_SUMS = {
+    "global_requests": ("global_load_requests", "global_store_requests", "atomic_requests", "reduction_requests"),
+    "global_sectors": ("global_load_sectors", "global_store_sectors", "atomic_sectors", "reduction_sectors"),
+    "local_requests": ("local_load_requests", "local_store_requests"),
+    "shared_instructions": ("shared_load_instructions", "shared_store_instructions"),
+    "shared_wavefronts": ("shared_load_wavefronts", "shared_store_wavefronts"),
+    "shared_conflicts": ("shared_load_conflicts", "shared_store_conflicts"),
+}
+# Quotients, of sums over the launches.
+_QUOTIENTS = {
+    "sectors_a_request": ("global_sectors", "global_requests"),
+    "sectors_a_load": ("global_load_sectors", "global_load_requests"),
+    "sectors_a_store": ("global_store_sectors", "global_store_requests"),
+    "wavefronts_a_shared_load": ("shared_load_wavefronts", "shared_load_instructions"),
+    "wavefronts_a_shared_store": ("shared_store_wavefronts", "shared_store_instructions"),
+}
+_NOT_ADDITIVE = ("l1_hit_pct", "registers", "shared_bytes", "static_shared_bytes", "local_bytes", "spill_store_bytes",
+                 "spill_load_bytes", "occupancy_pct", "unique_bytes")  # fmt: skip
+_FIRST = ("variant", "rung", "launch", "kernel", "grid", "block")
+_LAST = ("blocks", "blocks_counted", "source")
+
+
+@dataclass(repr=False)
+class Profile:
+    """The counters of a program's launches.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row a launch: ``launch`` (its number), ``kernel``, ``grid``, ``block``, the counters under Nsight Compute's
+        names, ``blocks`` and ``blocks_counted`` (fewer where some were sampled), ``source``; of `labkit.profile` also
+        ``variant`` and ``rung``. A counter that the source does not have is NaN.
+    sites : DataFrame
+        Of the CPU engine, a row a launch and source line that touches memory: ``launch``, ``kernel``, file, line,
+        space, op and its counts.
+    note : str
+        What a reader has to know: where the counters come from, what is missing and why.
+    ended : Ended
+        How the program ended.
+    layer, batch
+        Of `labkit.profile`: what its variants computed.
+    """
+
+    table: pd.DataFrame
+    sites: pd.DataFrame
+    note: str
+    ended: child.Ended = field(default_factory=lambda: child.Ended(0, 0.0))
+    layer: Layer | None = None
+    batch: int | None = None
+
+    @property
+    def counts(self) -> pd.DataFrame:
+        """Friendly names, a row a variant (or a kernel, of a script): sums over its launches and quotients of
+        these; of what does not add up (registers, hit rates) the mean over its launches."""
+        by = "variant" if "variant" in self.table else "kernel"
+        rows = []
+        for name, launches in self.table.groupby(by, sort=False):
+            row = {by: name, **({"rung": launches["rung"].iloc[0]} if "rung" in launches else {})}
+            row["launches"] = len(launches)
+            for friendly, column in NAMES.items():
+                if column in launches and launches[column].notna().any():
+                    values = launches[column]
+                    row[friendly] = values.mean() if friendly in _NOT_ADDITIVE else values.sum()
+            for friendly, parts in _SUMS.items():
+                there = [row[part] for part in parts if part in row]
+                if there:
+                    row[friendly] = sum(there)
+            for friendly, (over, under) in _QUOTIENTS.items():
+                if over in row and under in row:
+                    row[friendly] = row[over] / row[under] if row[under] else np.nan
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def value(self, name: str, which: int | str | None = None) -> float:
+        """One figure: ``value("global_sectors", 3)`` is rung 03's, summed over its launches.
+
+        Parameters
+        ----------
+        name : str
+            A column of `counts`, or Nsight Compute's name.
+        which : int or str, optional
+            A rung's number, of several variants of a rung its own kernel with default options; a variant's label; or a
+            kernel's name. It may be left out where there is but one.
+
+        Raises
+        ------
+        LabError
+            If there is no such counter or no such row, or more than one; the message says what there is.
+        """
+        counts = self.counts
+        name = next((friendly for friendly, column in NAMES.items() if column == name), name)
+        if name not in counts or name in ("variant", "kernel", "rung"):
+            raise LabError(f"no counter {name!r} in this profile; it has {', '.join(map(str, counts.columns[1:]))}. "
+                           f"{self.note}")  # fmt: skip
+        by = counts.columns[0]
+        rows = counts
+        if which is not None:
+            of_rung = isinstance(which, int) and "rung" in counts
+            rows = counts[counts["rung" if of_rung else by] == which]
+            if of_rung and len(rows) > 1:  # beside its sub-steps: the rung's own kernel with its default options
+                rows = rows[~rows[by].str.contains(",")]
+        if len(rows) != 1:
+            known = ", ".join(f"{each}" for each in counts[by])
+            raise LabError(f"{len(rows)} rows of this profile are {which!r}; it has {known}")
+        return float(rows[name].iloc[0])
+
+    def ratio(self, name: str, a: int | str, b: int | str) -> float:
+        """The counter of a over that of b: ``ratio("global_sectors", 3, 4) >= 8`` says that 03 asks for at least
+        8 times as many sectors as 04. Infinite where b has none."""
+        over, under = self.value(name, a), self.value(name, b)
+        if under == 0:
+            return float("inf") if over else float("nan")
+        return over / under
+
+    def traffic(self):
+        """The traffic of each variant or kernel, level by level, as a page shows it."""
+        from labkit.page.claims import table
+
+        shown = self.summary()
+        silent = [name for name in shown.columns[1:] if (shown[name] == 0).all()]  # nobody uses that memory at all
+        return table(shown, "Traffic", {name: _TRAFFIC[name] for name in shown if name not in silent})
+
+    def summary(self) -> pd.DataFrame:
+        """The columns of `counts` that `traffic` shows."""
+        counts = self.counts
+        if len(counts):
+            counts = counts[[name for name in _TRAFFIC if name in counts]].copy()
+        compilers = sorted(set(self.table["source"].str.partition(_REGISTERS)[2]) - {""}) if len(counts) else ()
+        counts.attrs["note"] = " ".join([self.note, *(f"Registers and occupancy: {each}." for each in compilers)])
+        return counts
+
+    def __repr__(self) -> str:
+        return repr(self.traffic()) if len(self.table) else self.note
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return self.traffic()._repr_html_() if len(self.table) else f"<p>{escape(self.note)}</p>"
+
+
+_TRAFFIC = {
+    "variant": "variant",
+    "kernel": "kernel",
+    "launches": "launches",
+    "global_load_requests": "load requests",
+    "sectors_a_load": "sectors a load",
+    "global_store_requests": "store requests",
+    "sectors_a_store": "sectors a store",
+    "global_sectors": "global sectors",
+    "atomic_requests": "atomics",
+    "reduction_requests": "reductions",
+    "shared_wavefronts": "shared wavefronts",
+    "shared_conflicts": "of these conflicts",
+    "constant_requests": "constant requests",
+    "local_requests": "local requests",
+    "local_requests_address_taken": "local requests (address taken)",
+    "time_ns": "time (ns)",
+    "registers": "registers",
+    "shared_bytes": "shared bytes",
+    "static_shared_bytes": "static shared bytes",
+    "local_bytes": "local bytes",
+    "occupancy_pct": "occupancy (%)",
+}
+
+
+def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout: float | None = 600,
+            sample: bool = True, nvcc: bool = False) -> Profile:  # fmt: skip
+    """Count what variants ask of the memory, on one layer, in a process of their own.
+
+    Parameters
+    ----------
+    variants : Variant, rung number, or iterable of these
+    layer : Layer
+    batch : int
+        Images. Requests and sectors are proportional to it, so one image is enough to compare kernels. The CPU engine
+        counts a few images for all where that is exact (`labkit.evidence.sampling`); ``source`` says how many.
+    engine : {"cpu", "gpu"}, optional
+        The engine in use by default; "cpu" counts on the CPU engine although there is a GPU.
+    timeout : float, optional
+        Seconds.
+    sample : bool
+        False: the CPU engine counts every image.
+    nvcc : bool
+        Beside the CPU engine's counts registers, spills and occupancy, where there is an nvcc, which takes a second or
+        so a kernel; `labkit.resources` has them, too.
+
+    Raises
+    ------
+    LabError
+        If a variant does not support the layer, the batch is no positive integer, or the process failed; the message
+        holds what it said.
+    """
+    chosen = ready(variants, layer, batch)
+    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+        folder = Path(name)
+        if chosen_engine(engine) == "cpu":
+            command = child.plans(folder, chosen, layer, batch, sample)
+            records, ended = _records(command, folder / "launches", timeout, capture=True)
+            ran = child.ran(folder)
+            records = records if ended.problem else sampling.combine(records, ran)
+            found = counted(records, ended, _modules(folder / "launches") if nvcc else ())
+        else:
+            found = watch(child.plans(folder, chosen, layer, batch), engine, timeout, capture=True)
+            ran = child.ran(folder)
+    if found.ended.interrupted:
+        raise KeyboardInterrupt
+    if found.ended.problem:
+        raise LabError(f"profiling {found.ended.problem}.\n{last_lines(found.ended.output)}")
+    owners = [each for each in ran for _ in range(each["launches"])]
+    if len(owners) != len(found.table):
+        raise LabError(
+            f"{len(owners)} launches were made and {len(found.table)} counted: they cannot be told apart. {found.note}"
+        )
+    found.layer, found.batch = layer, batch
+    found.table.insert(0, "variant", [each["label"] for each in owners])
+    found.table.insert(1, "rung", [each["rung"] for each in owners])
+    if len(found.sites):
+        found.sites.insert(0, "variant", [owners[launch]["label"] for launch in found.sites["launch"]])
+    return found
+
+
+def profile_script(script: str, arguments: Sequence[str] = (), engine: str | None = None,
+                   timeout: float | None = None, capture: bool = False, nvcc: bool = True,
+                   on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
+    """Count the launches of any Python program that uses `labkit.cuda`.
+
+    Parameters
+    ----------
+    script : str
+        Path.
+    arguments : sequence of str
+    engine, timeout, nvcc
+        As for `profile`.
+    capture : bool
+        Keep what the program prints in `Profile.ended`, in place of letting it through.
+    on_the_cpu : str
+        How the reader of the note asks for the CPU engine.
+
+    Returns
+    -------
+    Profile
+        Of all launches up to its end, however it ended: see `Profile.ended`.
+    """
+    return watch(child.python(script, arguments), engine, timeout, capture, nvcc, on_the_cpu)
+
+
+def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None,
+          capture: bool = False, nvcc: bool = True, on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
+    """Run a command that starts Python and give the counters of its launches."""
+    engine = chosen_engine(engine)
+    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+        if engine == "cpu":
+            out = Path(name) / "launches"
+            return counted(*_records(command, out, timeout, capture), _modules(out) if nvcc else ())
+        return _measure(command, Path(name), timeout, capture, on_the_cpu)
+
+
+def _records(command, out: Path, timeout, capture) -> tuple[list[dict], child.Ended]:
+    """What the CPU engine says of each launch, and how the program ended."""
+    environment = {"LABKIT_ENGINE": "cpu", "LABKIT_CHECK": "profile", "LABKIT_CHECK_OUT": str(out)}
+    ended = child.run(command, environment, timeout, capture)
+    return child.lines(out), ended
+
+
+def _modules(out: Path) -> list[dict]:
+    """The modules that were loaded, as the CPU engine wrote them down."""
+    return child.lines(out.with_name(f"{out.name}.modules"))
+
+
+def counted(records: Sequence[dict], ended: child.Ended, modules: Sequence[dict] = ()) -> Profile:
+    """The profile in the CPU engine's records, a dict a launch; with what nvcc makes of the modules, if it is there."""
+    rows, sites = [], []
+    decided, compiler, said = _decided(records, () if ended.interrupted else modules)
+    for number, record in enumerate(records):
+        rows.append({
+            "launch": number, "kernel": record["kernel"], "grid": tuple(record["grid"]),
+            "block": tuple(record["block"]), **record["counts"], **decided[number], "blocks": record["blocks"],
+            "blocks_counted": record["blocks_watched"], "source": record.get("source", COUNTED),
+        })  # fmt: skip
+        if record.get("error"):
+            rows[-1]["source"] = ABANDONED
+        if decided[number]:
+            rows[-1]["source"] += f"{_REGISTERS}{compiler}"
+        rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # none was seen: there may be others
+        sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
+    note = f"Source: {COUNTED}.{said}"
+    sampled = sum(row["blocks_counted"] < row["blocks"] for row in rows)
+    if sampled:
+        note += f" Of {sampled} of {len(rows)} launches some images were counted and stand for all: see source."
+    failed = [f"launch {number}, {record['error']}" for number, record in enumerate(records) if record.get("error")]
+    if failed:
+        note += f" Not to their end: {'; '.join(failed[:3])}{f'; {len(failed) - 3} more' * (len(failed) > 3)}."
+    return Profile(_frame(rows), pd.DataFrame(sites), _with_launches(note, rows), ended)
+
+
+def _decided(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dict], str, str]:
+    """What nvcc decides of each launch's kernel, its name and target, and what a note has to say of it."""
+    from labkit.evidence import compiled
+
+    rows = [{} for _ in records]
+    if not modules or not compiled.available():
+        return rows, "", ""
+    launched = {record["module"] for record in records}
+    try:
+        kernels, refused = compiled.of_modules(each for each in modules if each["module"] in launched)
+    except KeyboardInterrupt:
+        return rows, "", " nvcc was interrupted: there are no registers."
+    for row, record in zip(rows, records, strict=True):
+        facts = kernels.get(record["module"], {}).get(record["kernel"])
+        if facts:
+            share = compiled.occupancy_of(facts, record["block"], record["shared"])
+            row |= {
+                NAMES["registers"]: facts["registers"],
+                NAMES["static_shared_bytes"]: facts["shared_bytes"],
+                "local_bytes": facts["stack_bytes"],
+                **{name: facts[name] for name in ("spill_store_bytes", "spill_load_bytes")},
+                NAMES["occupancy_pct"]: 100 * share,
+            }
+    said = f" nvcc refuses what has no registers here: {'; '.join(refused)}" if refused else ""
+    return rows, f"{compiled.nvcc_version()}, {compiled.ARCH}", said
+
+
+def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
+    """On a GPU, with ncu; where that has no counters, with events."""
+    log, note, ended, launches = folder / "ncu.csv", f"Source: {NCU}.", None, []
+    try:
+        ended = child.run(nsight.ncu_command(command, log), _ON_GPU, timeout, capture)
+        text = log.read_text(errors="replace") if log.is_file() else ""
+        launches = nsight.read_ncu(text, nsight.METRICS)
+    except LabError as error:
+        if ended is None or not ended.stopped:  # what was stopped is not run a second time
+            return _time(command, folder, timeout, capture, f"{error}; {on_the_cpu} counts without a GPU")
+        note += f" There are no counters because {error}."
+    rows = [
+        {"launch": row.pop("index"), **row, "blocks": int(np.prod(row["grid"])),
+         "blocks_counted": int(np.prod(row["grid"])), "source": NCU}
+        for row in launches
+    ]  # fmt: skip
+    return Profile(_frame(rows), pd.DataFrame(), _with_launches(note, rows), ended)
+
+
+def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
+    """On a GPU, with events in place of counters."""
+    print(f"labkit: no counters, event times instead: {why}", file=sys.stderr)
+    out = folder / "launches"
+    program = [command[0], "-m", "labkit.evidence.events", str(out), *command[1:]]
+    ended = child.run(program, _ON_GPU, timeout, capture)
+    rows = []
+    for number, record in enumerate(child.lines(out)):
+        row = {NAMES.get(name, name): value for name, value in record.items()}
+        rows.append({"launch": number, **row, "grid": tuple(row["grid"]), "block": tuple(row["block"]),
+                     "blocks": int(np.prod(row["grid"])), "blocks_counted": 0, "source": EVENTS})  # fmt: skip
+    note = f"Source: {EVENTS}. There are none because {why}."
+    return Profile(_frame(rows), pd.DataFrame(), _with_launches(note, rows), ended)
+
+
+def _with_launches(note: str, rows: list) -> str:
+    return note if rows else f"{note} No kernel was launched."
+
+
+def _frame(rows: list[dict]) -> pd.DataFrame:
+    """The rows with their columns in a fixed order: what, the counters as `NAMES` has them, where from; without rows
+    all columns that there could be."""
+    frame = pd.DataFrame(rows, columns=None if rows else [*_FIRST[2:], *NAMES.values(), *_LAST])
+    known = [*_FIRST, *NAMES.values()]
+    more = [name for name in frame if name not in known and name not in _LAST]
+    return frame[[name for name in (*known, *more, *_LAST) if name in frame]]
+
+
+def chosen_engine(engine: str | None) -> str:
+    """The engine asked for, or the one that `labkit.cuda` takes."""
+    if engine not in (None, "cpu", "gpu"):
+        raise LabError(f"engine = {engine!r}: it is cpu or gpu")
+    import labkit.cuda
+
+    if engine == "gpu" and (missing := labkit.cuda.why_no_gpu()):
+        raise LabError(f"there is no GPU to use: {missing}. The CPU engine counts and checks without one.")
+    return engine or labkit.cuda.engine()
+
+
+def ready(variants, layer, batch: int) -> list:
+    """`as_variants`, of which each computes the layer, on so many images.
+
+    Raises
+    ------
+    LabError
+        If one does not, the layer is none, or the batch is none.
+    """
+    if not isinstance(layer, Layer):
+        raise LabError(f"one layer at a time, such as lab.LENET86[0]; this is a {type(layer).__name__}")
+    chosen = as_variants(variants)
+    for each in chosen:
+        each.launches(layer, batch)
+    return chosen
+
+
+def last_lines(text: str) -> str:
+    """The end of what a program printed."""
+    return "\n".join(text.strip().splitlines()[-12:])

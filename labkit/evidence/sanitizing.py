@@ -1,0 +1,287 @@
+"""Errors that a kernel commits without saying so: bad addresses, races, unset memory, divided barriers.
+
+On the CPU engine its check mode finds them, on a GPU compute-sanitizer; a finding reads the same. Races in global
+memory, within a block or between blocks, only the CPU engine finds: compute-sanitizer's racecheck looks at shared
+memory. The program runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from labkit.base.errors import LabError
+from labkit.evidence import child, nsight
+from labkit.evidence.profiling import chosen_engine, last_lines, ready
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
+           "launches", "message")  # fmt: skip
+
+
+@dataclass(repr=False)
+class Findings:
+    """What the tools found.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row a finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's source, ``block`` and
+        ``thread`` (x, y, z), ``other`` (the other access of a race: file, line, thread), ``address``, ``size`` of the
+        access [bytes], ``buffer`` (the nearest: base, bytes, missed_by), ``count`` (accesses that this finding stands
+        for) and in how many ``launches`` (None where the tool does not say), ``message``, ``source``.
+    launches : int or None
+        Kernels that were watched; None where the tool does not say.
+    tools : tuple of str
+        Those that ran.
+    ended : Ended
+        How the program ended, of the tool that ran last.
+    note : str
+        What was not checked, if anything.
+    whole : bool
+        Whether every launch was checked, as far as the program came.
+    """
+
+    table: pd.DataFrame
+    launches: int | None
+    tools: tuple[str, ...]
+    ended: child.Ended
+    note: str = ""
+    whole: bool = True
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found, and nothing kept the tools from looking."""
+        return self.table.empty and self.whole
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.lines(), self.verdict()])
+
+    def lines(self) -> list[str]:
+        """Each finding in a few lines: what, where, by whom, which address."""
+        return [_words(row) for row in self.table.to_dict("records")]
+
+    def verdict(self) -> str:
+        """The last line."""
+        n = len(self.table)
+        found = f"{n} finding{'s' * (n != 1)}" if n else "nothing found"
+        if not n and self.launches == 0:
+            found = "no kernel was launched, so nothing was checked"
+        elif self.launches:
+            found += f" in {_launches(self.launches)}"
+        stopped = f"the program {self.ended.problem}: the rest was not checked" if self.ended.stopped else ""
+        return f"{', '.join(self.tools)}: {'; '.join(filter(None, (found, self.note, stopped)))}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from labkit.page.claims import table
+
+        if self.table.empty:
+            return f"<p>{escape(self.verdict())}</p>"
+        shown = self.table.assign(
+            where=[_where(row) for row in self.table.to_dict("records")],
+            thread=[_thread(row) for row in self.table.to_dict("records")],
+        )
+        columns = {"kind": "what", "kernel": "kernel", "where": "where", "thread": "by", "message": "in words",
+                   "count": "times"}  # fmt: skip
+        return table(shown, self.verdict(), columns)._repr_html_()
+
+
+def sanitize(variants, layer, batch: int = 1, tool: str = "all", engine: str | None = None,
+             timeout: float | None = 600) -> Findings:  # fmt: skip
+    """Look for errors in variants at work on one layer, in a process of their own.
+
+    Parameters
+    ----------
+    variants : Variant, rung number, or iterable of these
+    layer : Layer
+    batch : int
+    tool : {"all", "memcheck", "racecheck", "initcheck", "synccheck"}
+    engine : {"cpu", "gpu"}, optional
+        The engine in use by default.
+    timeout : float, optional
+        Seconds, for each run.
+
+    Raises
+    ------
+    LabError
+        If a variant does not support the layer, the batch is no positive integer, or the process failed without a
+        finding.
+    """
+    chosen = ready(variants, layer, batch)
+    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+        found = watch(child.plans(Path(name), chosen, layer, batch), tool, engine, timeout, capture=True)
+        if found.launches is None:
+            found.launches = sum(each["launches"] for each in child.ran(Path(name)))
+    if found.ended.interrupted:
+        raise KeyboardInterrupt
+    if found.ended.problem and found.table.empty:
+        raise LabError(f"sanitizing {found.ended.problem}. {found.note}\n{last_lines(found.ended.output)}")
+    return found
+
+
+def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all", engine: str | None = None,
+                    timeout: float | None = None, capture: bool = False) -> Findings:  # fmt: skip
+    """Look for errors in the launches of any Python program that uses `labkit.cuda`.
+
+    Parameters
+    ----------
+    script : str
+        Path.
+    arguments : sequence of str
+    tool, engine, timeout
+        As for `sanitize`.
+    capture : bool
+        Keep what the program prints in `Findings.ended`, in place of letting it through.
+    """
+    return watch(child.python(script, arguments), tool, engine, timeout, capture)
+
+
+def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, timeout: float | None = None,
+          capture: bool = False) -> Findings:  # fmt: skip
+    """Run a command that starts Python and give the findings of its launches."""
+    tools = _tools(tool)
+    engine = chosen_engine(engine)
+    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+        if engine == "cpu":
+            return _check(command, tools, Path(name) / "launches", timeout, capture)
+        return _compute_sanitizer(command, tools, Path(name), timeout, capture)
+
+
+def _tools(tool: str) -> tuple[str, ...]:
+    if tool != "all" and tool not in TOOLS:
+        raise LabError(f"there is no tool {tool!r}; there are {', '.join(TOOLS)} and all")
+    return TOOLS if tool == "all" else (tool,)
+
+
+def _check(command, tools, out: Path, timeout, capture) -> Findings:
+    """On the CPU engine."""
+    environment = {"LABKIT_ENGINE": "cpu", "LABKIT_CHECK": ",".join(tools), "LABKIT_CHECK_OUT": str(out)}
+    ended = child.run(command, environment, timeout, capture)
+    return checked(child.lines(out), tools, ended)
+
+
+def checked(records: Sequence[dict], tools: Sequence[str], ended: child.Ended) -> Findings:
+    """The findings in the CPU engine's records, a dict a launch."""
+    found: dict[tuple, dict] = {}
+    for record in records:
+        seen = set()
+        for finding in record["findings"]:
+            other = finding["other"] or {}
+            key = (*(finding[name] for name in ("tool", "kind", "kernel", "file", "line")),
+                   other.get("file"), other.get("line"))  # fmt: skip
+            row = found.setdefault(key, {**finding, "count": 0, "launches": 0, "source": "CPU engine"})
+            row["count"] += finding["count"]
+            row["launches"] += key not in seen
+            seen.add(key)
+    cut = [record for record in records if record.get("error")]
+    unexplained = [record["error"] for record in cut if not record["findings"]]
+    note = f"{_launches(len(cut))} not watched to {'its' if len(cut) == 1 else 'their'} end" if cut else ""
+    if unexplained:
+        note += f" ({unexplained[0]})"
+    unchecked = dict.fromkeys(sentence for record in records for sentence in record.get("unchecked", ()))
+    note = "; ".join(filter(None, [note, *unchecked]))
+    whole = not unchecked and (ended.stopped or not unexplained)
+    return Findings(_frame(_folded(found.values())), len(records), tuple(tools), ended, note, whole)
+
+
+def _folded(rows) -> list[dict]:
+    """The rows, with one for all races on one array whose lines hang together: one barrier often mends them all."""
+    groups: list[tuple[tuple, set, list]] = []  # what races on what, at which places, the rows
+    for row in rows:
+        ends = [row, row["other"]] if row["tool"] == "racecheck" and row["other"] and row["buffer"] else []
+        places = {(end["file"], end["line"]) for end in ends if end["line"]}
+        what = (row["kind"], row["kernel"], (row["buffer"] or {}).get("base"))
+        joined = [group for group in groups if group[0] == what and group[1] & places]
+        if not joined:
+            groups.append((what, places, [row]))
+            continue
+        for _, others, members in joined[1:]:
+            joined[0][1].update(others)
+            joined[0][2].extend(members)
+        joined[0][1].update(places)
+        joined[0][2].append(row)
+        groups = [group for group in groups if all(group is not other for other in joined[1:])]
+    for _, places, (first, *others) in groups:
+        if not others:
+            continue
+        first["count"] += sum(row["count"] for row in others)
+        first["launches"] = max(row["launches"] for row in (first, *others))
+        lines = sorted({line for _, line in places})
+        more = f"{len(others)} more pair{'s' * (len(others) > 1)}"
+        first["message"] += f"; so do {more} of lines {', '.join(map(str, lines))}"
+    return [members[0] for _, _, members in groups]
+
+
+def _launches(count: int) -> str:
+    return f"{count:,} launch{'es' * (count != 1)}"
+
+
+def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findings:
+    """On a GPU: one run a tool. nvcc adds line numbers, and PyCUDA keeps what it compiles so apart."""
+    cache, launched = folder / "cache", folder / "launched"
+    cache.mkdir()
+    environment = {"LABKIT_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
+    script = command[1] != "-m"
+    if script:
+        command = [command[0], "-m", "labkit.evidence.events", "--count", str(launched), *command[1:]]
+    rows, ran = [], []
+    for tool in tools:
+        log = folder / tool
+        ended = child.run(nsight.sanitizer_command(command, tool, log), environment, timeout, capture)
+        ran.append(tool)
+        text = log.read_text(errors="replace") if log.is_file() else ""
+        rows += [{**finding, "source": "compute-sanitizer"} for finding in nsight.read_sanitizer(text, tool)]
+        if ended.stopped:
+            break
+    none = script and not (launched.is_file() and launched.stat().st_size)  # programs that it starts are not counted
+    note = "the program itself launched no kernel" if none else ""
+    return Findings(_frame(rows), None, tuple(ran), ended, note)
+
+
+def _frame(rows: list[dict]) -> pd.DataFrame:
+    frame = pd.DataFrame([{**row, "file": row["file"] or "", "line": row["line"] or 0} for row in rows],
+                         columns=[*COLUMNS, "source"])  # fmt: skip
+    return frame.astype({"line": int, "count": int})
+
+
+def _where(row: dict) -> str:
+    """file:line; the file's path from here where it is below, else its name alone (the table has all of it)."""
+    if not row["file"]:
+        return "(no source line)"
+    path, here = Path(row["file"]), Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path.name
+    return f"{shown}:{row['line']}"
+
+
+def _thread(row: dict) -> str:
+    if row["thread"] is None or row["thread"] != row["thread"]:  # None, or NaN where pandas put one
+        return ""
+    block, thread = (",".join(map(str, row[name])) for name in ("block", "thread"))
+    return f"thread ({thread}) of block ({block})"
+
+
+def _words(row: dict) -> str:
+    lines = [f"{row['kind']} in {row['kernel'] or 'a kernel'} at {_where(row)}: {row['message']}"]
+    who = _thread(row)
+    if who:
+        lines.append(f"  by {who}")
+    if isinstance(row["other"], dict):
+        other = row["other"]
+        also = f", thread ({','.join(map(str, other['thread']))})" if other.get("thread") else ""
+        lines.append(f"  and {_where(other)}{also}")
+    if isinstance(row["buffer"], dict):
+        buffer = row["buffer"]
+        missed = buffer["missed_by"]
+        side = f"{missed:,} bytes beyond the end of" if missed > 0 else f"{-missed:,} bytes before" if missed else "in"
+        whole = f"the {buffer['bytes']:,} bytes at {buffer['base']:#x}"
+        lines.append(f"  address {int(row['address']):#x}, {side} {whole}")
+    if row["count"] > 1:
+        several = f" in {row['launches']:,} launches" if row["launches"] and row["launches"] > 1 else ""
+        lines.append(f"  {row['count']:,} such accesses{several}")
+    return "\n".join(lines)

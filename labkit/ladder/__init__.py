@@ -1,0 +1,1 @@
+"""The ladder: rungs, their variants, and plans that run them."""

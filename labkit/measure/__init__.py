@@ -1,0 +1,1 @@
+"""Is it right, and how long does it take?"""

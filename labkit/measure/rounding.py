@@ -1,0 +1,58 @@
+"""How far a kernel's sums are off, beside how far they may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pandas as pd
+
+from labkit.ladder.variants import as_variants
+from labkit.measure.checker import draw_reals, tolerance
+from labkit.spec.layers import Layer
+from labkit.spec.reference import conv_float64, error_scale
+
+
+def rounding_errors(variants, layers: Layer | Iterable[Layer], batch: int = 4) -> pd.DataFrame:
+    """Measure the rounding errors of variants, in parts of what was summed: sum |x| |k| of each output.
+
+    Every variant gets the numbers that `labkit.check` draws, real ones of the size of pixels and weights, rounded
+    to its own storage first: what is measured is the error of the arithmetic and of the output's format.
+
+    Parameters
+    ----------
+    variants : Variant, rung number, or iterable of these
+    layers : Layer or iterable of Layer
+    batch : int
+        Images.
+
+    Returns
+    -------
+    DataFrame
+        A row a layer and variant: label, layer, terms (products a sum), largest and typical (root mean square) error,
+        and bound, the largest error that the checker allows: all three as parts of sum |x| |k|.
+
+    Raises
+    ------
+    LabError
+        If a variant does not support a layer.
+    """
+    chosen, rows = as_variants(variants), []
+    for layer in [layers] if isinstance(layers, Layer) else layers:
+        for variant in chosen:
+            x, k = draw_reals(variant, layer, batch, np.random.default_rng(1))
+            with variant.plan(layer, batch) as plan:
+                plan.load(x, k)
+                plan.run()
+                y = plan.result()
+            scale = error_scale(x, k)
+            error = np.abs(y - conv_float64(x, k)) / scale
+            rows.append({
+                "label": variant.label,
+                "layer": layer.name,
+                "terms": layer.terms,
+                "largest": float(error.max()),
+                "typical": float(np.sqrt(np.mean(error**2))),
+                "bound": float((tolerance(variant.rounding, scale, layer.terms) / scale).max()),
+            })  # fmt: skip
+    return pd.DataFrame(rows)

@@ -1,0 +1,1 @@
+"""LeNet with any convolution inside: images, weights, accuracy."""

@@ -1,0 +1,536 @@
+"""The network lenet86: on the engine at hand, with any convolution inside, and in NumPy to verify it.
+
+    images [B,1,86,86] -> conv1 [B,4,80,80] -> ReLU, max-pool 2/2 [B,4,40,40]
+                       -> conv2 [B,16,34,34] -> ReLU, max-pool 4/4, ceil mode [B,16,9,9]
+                       -> fully connected, ReLU [B,32] -> fully connected [B,10] -> softmax [B,10]
+
+The convolutions have no bias; the fully connected layers have.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import json
+import time
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from labkit.base.errors import LabError
+from labkit.base.paths import cuda_src, data_dir
+from labkit.spec.layers import LENET86
+from labkit.spec.reference import conv_numpy
+
+CLASSES = 10
+THREADS = 256  # a block of the kernels in 00_network.cu
+
+WEIGHT_SHAPES = {
+    "conv1": (4, 1, 7, 7),
+    "conv2": (16, 4, 7, 7),
+    "fc1": (1296, 32),  # [inputs, outputs], so that x @ w, and neighbouring outputs are neighbours in memory
+    "fc1_bias": (32,),
+    "fc2": (32, 10),
+    "fc2_bias": (10,),
+}
+
+
+# ----------------------------------------------------------------------------------------------------- NumPy
+def relu(x):
+    """max(x, 0), element by element."""
+    return np.maximum(x, 0)
+
+
+def pool_size(length, window, stride, ceil=False):
+    """How many windows fit into `length`; in ceil mode the last may reach over the edge.
+
+    It has to begin inside: a window with nothing in it has no maximum.
+    """
+    steps = (length - window) / stride
+    count = int(np.ceil(steps) if ceil else np.floor(steps)) + 1
+    return count - 1 if (count - 1) * stride >= length else count
+
+
+def max_pool(x, window, stride, ceil=False):
+    """The maximum of each window.
+
+    Parameters
+    ----------
+    x : ndarray [..., H, W]
+    window, stride : int
+        Alike in both directions.
+    ceil : bool
+        Keep a last window that reaches over the edge, cut there.
+
+    Returns
+    -------
+    ndarray [..., Ho, Wo]
+    """
+    Ho, Wo = (pool_size(length, window, stride, ceil) for length in x.shape[-2:])
+    y = np.full((*x.shape[:-2], Ho, Wo), -np.inf, x.dtype)
+    for p in range(window):
+        for q in range(window):
+            under = x[..., p::stride, q::stride][..., :Ho, :Wo]  # element (p, q) of every window that has one
+            part = y[..., : under.shape[-2], : under.shape[-1]]
+            np.maximum(part, under, out=part)
+    return y
+
+
+def fully_connected(x, w, bias):
+    """y [B, O] = x [B, I] w [I, O] + bias [O]."""
+    return x @ w + bias
+
+
+def softmax(x):
+    """Probabilities from scores [B, N], each row for itself."""
+    powers = np.exp(x - x.max(axis=1, keepdims=True))  # without the maximum, exp overflows
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def forward_numpy(images, weights, conv=conv_numpy):
+    """The network's forward pass in NumPy.
+
+    Parameters
+    ----------
+    images : ndarray, float32 [B, 1, 86, 86]
+    weights : dict of ndarray
+        As `load_weights` gives them.
+    conv : callable
+        The convolution: (x [B,C,H,W], k [M,C,K,K]) -> y [B,M,Ho,Wo].
+
+    Returns
+    -------
+    ndarray, float32 [B, 10]
+        The probability of each class.
+    """
+    x = max_pool(relu(conv(images, weights["conv1"])), 2, 2)
+    x = max_pool(relu(conv(x, weights["conv2"])), 4, 4, ceil=True)
+    x = x.reshape(len(x), -1)
+    x = relu(fully_connected(x, weights["fc1"], weights["fc1_bias"]))
+    return softmax(fully_connected(x, weights["fc2"], weights["fc2_bias"]))
+
+
+# --------------------------------------------------------------------------------------------------- weights
+def load_weights(which="digits"):
+    """The weights of a trained lenet86.
+
+    Parameters
+    ----------
+    which : str, Path or mapping
+        A data set whose weights are in data/weights, the path of an .npz file that
+        labkit/recording/weights.py wrote, or the arrays themselves by name.
+
+    Returns
+    -------
+    dict of ndarray, float32
+        conv1 [4,1,7,7], conv2 [16,4,7,7], fc1 [1296,32], fc1_bias [32], fc2 [32,10], fc2_bias [10].
+
+    Raises
+    ------
+    LabError
+        If there are none, the file is damaged, or an array has a wrong shape.
+    """
+    if isinstance(which, (str, Path)):
+        path = _weights_path(which)
+        arrays = _read_weights(path)
+    else:
+        path, arrays = "the weights", dict(which)
+    for name, shape in WEIGHT_SHAPES.items():
+        if name not in arrays or arrays[name].shape != shape:
+            found = f"has the shape {arrays[name].shape}" if name in arrays else "is missing"
+            raise LabError(f"{path}: {name} {found}; lenet86 needs {shape}")
+        if not np.isfinite(arrays[name]).all():
+            raise LabError(f"{path}: {name} holds NaN or infinity; train it again with a lower --rate")
+    return {name: np.ascontiguousarray(arrays[name], np.float32) for name in WEIGHT_SHAPES}
+
+
+def provenance(which="digits"):
+    """How the weights were trained (data, seed, settings, accuracies): the record beside them, as a dict."""
+    path = _weights_path(which).with_suffix(".json")
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise LabError(f"cannot read {path} ({error}); labkit/recording/weights.py writes it") from None
+
+
+def _weights_path(which):
+    if isinstance(which, Path) or str(which).endswith(".npz"):
+        path = Path(which).expanduser()
+    else:
+        path = data_dir() / "weights" / f"lenet86-{which}.npz"
+    if not path.is_file():
+        raise LabError(f"there are no weights {path}. Train them: python -m labkit.recording.weights --dataset "
+                       f"digits|mnist|fashion-mnist, and --out for another place than data/weights")
+    return path
+
+
+def _read_weights(path):
+    content = path.read_bytes()
+    if path.with_suffix(".json").is_file():
+        recorded = provenance(path).get("sha256")
+        if recorded and hashlib.sha256(content).hexdigest() != recorded:
+            raise LabError(f"{path} is not the file that {path.with_suffix('.json').name} describes: its "
+                           f"SHA-256 differs. Restore both, or train again with labkit/recording/weights.py")
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise LabError(f"{path} is no .npz file, or a damaged one ({error}); train again with "
+                       f"labkit/recording/weights.py") from None
+
+
+# ------------------------------------------------------------------------------------------------ the engine
+@dataclass(frozen=True)
+class Times:
+    """What one forward pass took.
+
+    Attributes
+    ----------
+    op_ms : (float, float)
+        The kernels of conv1 and conv2, between events around `Plan.run`: no copies, no conversions to half
+        and back.
+    layer_ms : (float, float) or None
+        Each convolution with its allocations, the copies of its input and mask to the device, and that of its
+        output back. None if the pass kept its data on the device.
+    total_s : float
+        From the images in host memory to the probabilities in host memory.
+    """
+
+    op_ms: tuple[float, float]
+    layer_ms: tuple[float, float] | None
+    total_s: float
+
+
+class LeNet86:
+    """lenet86 on the engine at hand, a GPU or the CPU engine.
+
+    Parameters
+    ----------
+    weights : str, Path or mapping
+        For `load_weights`.
+    conv : Variant or pair of Variant, optional
+        The convolution of both layers, or of each. Default: 01 baseline.
+    streams : mapping, optional
+        What a `labkit.Pipeline` is to do: ``{"chunk": 1000, "streams": 3}``. With `course` the convolutions then
+        go through pipelines, and the layer times are those from and to page-locked memory.
+
+    Attributes
+    ----------
+    weights : dict of ndarray
+    conv : (Variant, Variant)
+    layers : (Layer, Layer)
+    times : Times or None
+        Of the last forward pass.
+
+    Raises
+    ------
+    LabError
+        If a variant cannot compute its layer.
+    """
+
+    layers = tuple(LENET86)
+    pools = ((2, 2, False), (4, 4, True))  # window, stride, ceil mode
+
+    def __init__(self, weights="digits", conv=None, streams=None):
+        from labkit.ladder.variants import Variant, variant
+
+        conv = variant(1) if conv is None else conv
+        self.conv = (conv, conv) if isinstance(conv, Variant) else tuple(conv)
+        if len(self.conv) != 2 or not all(isinstance(each, Variant) for each in self.conv):
+            raise LabError(f"conv is a variant for both layers, as from labkit.variant(1), or a pair of variants; "
+                           f"not {conv!r}")
+        for each, layer in zip(self.conv, self.layers, strict=True):
+            each.supports(layer)
+        self.weights = load_weights(weights)
+        self.streams = streams
+        self.times = None
+
+    def __repr__(self):
+        first, second = (each.label for each in self.conv)
+        return f"<LeNet86 with {first}{'' if first == second else ' and ' + second}>"
+
+    def forward(self, images, course=False):
+        """Run the network on one batch, and note in `.times` how long it took.
+
+        Parameters
+        ----------
+        images : ndarray, float32 [B, 1, 86, 86]
+        course : bool
+            Copy the input of each convolution from host memory to the device and its output back, as the
+            course's program does, where the host computes everything else: that gives layer times. (ReLU,
+            pooling and the rest run on the device here all the same.) Otherwise the data stays on the device
+            from the images to the probabilities.
+
+        Returns
+        -------
+        ndarray, float32 [B, 10]
+            The probability of each class.
+
+        Raises
+        ------
+        LabError
+            If the images have another shape.
+        labkit.cuda.driver.MemoryError
+            If the batch does not fit into the device's memory; nothing stays allocated.
+        """
+        images = self._as_images(images)
+        kernels = _kernels()
+        for variant, layer in zip(self.conv, self.layers, strict=True):
+            variant.module(layer)  # compiled before the clock starts
+        B, op_ms, layer_ms = len(images), [], []
+        begin = time.perf_counter()
+        with _Memory() as memory:
+            x, host = None, images
+            for i, (layer, (window, stride, ceil)) in enumerate(zip(self.layers, self.pools, strict=True)):
+                if course and self.streams:
+                    y = self._stream(memory, i, host, op_ms, layer_ms)
+                else:
+                    clock = time.perf_counter()
+                    if x is None:
+                        x = memory.copy_in(host)
+                    y = memory.new(layer.y_shape(B))
+                    op_ms.append(self._convolve(memory, i, B, x, y))
+                    memory.free(x)
+                    if course:
+                        memory.copy_out(y, layer.y_shape(B))
+                        layer_ms.append((time.perf_counter() - clock) * 1e3)
+                Ho, Wo = (pool_size(length, window, stride, ceil) for length in (layer.Ho, layer.Wo))
+                shape = B, layer.M, Ho, Wo
+                x = memory.new(shape)
+                kernels.relu_max_pool(B * layer.M * Ho * Wo, y, x, B * layer.M, layer.Ho, layer.Wo,
+                                      window, stride, Ho, Wo)  # fmt: skip
+                memory.free(y)
+                if course and i == 0:
+                    host = memory.copy_out(x, shape)
+                    memory.free(x)
+                    x = None
+            probabilities = self._classify(memory, kernels, B, x)
+        self.times = Times(tuple(op_ms), tuple(layer_ms) if course else None, time.perf_counter() - begin)
+        return probabilities
+
+    def accuracy(self, images, labels, batch=None):
+        """The part of the images that the network classifies rightly, 0 to 1.
+
+        Parameters
+        ----------
+        images : ndarray, float32 [N, 1, 86, 86]
+        labels : ndarray, int [N]
+        batch : int, optional
+            Images a forward pass; default: all at once.
+        """
+        labels = _as_labels(images, labels)
+        batch = batch or len(labels)
+        right = 0
+        for start in range(0, len(labels), batch):
+            part = slice(start, start + batch)
+            right += int((self.forward(images[part]).argmax(axis=1) == labels[part]).sum())
+        return right / len(labels)
+
+    def _as_images(self, images):
+        shape = np.shape(images)
+        wanted = self.layers[0].x_shape(1)[1:]
+        if len(shape) != 4 or shape[1:] != wanted or shape[0] < 1:
+            raise LabError(f"the images have the shape {shape}; lenet86 takes [B, {wanted[0]}, {wanted[1]}, "
+                           f"{wanted[2]}], as labkit.dataset(size={wanted[1]}).images has them")
+        return np.ascontiguousarray(images, np.float32)
+
+    def _convolve(self, memory, i, B, x, y):
+        """conv1 (i = 0) or conv2 from device buffer x to y, both float32; the op time in ms."""
+        from labkit.cuda import driver
+
+        variant, layer = self.conv[i], self.layers[i]
+        half = variant.io_dtype == np.float16
+        x_size, y_size = (int(np.prod(shape)) for shape in (layer.x_shape(B), layer.y_shape(B)))
+        x_io, y_io = x, y
+        if half:
+            x_io, y_io = memory.new(x_size, np.float16), memory.new(y_size, np.float16)
+            _kernels().float_to_half(x_size, x, x_io, x_size)
+        start, stop = driver.Event(), driver.Event()
+        with variant.plan(layer, B, x=x_io, y=y_io) as plan:
+            # Every time: two layers may share one module, and so its __constant__ mask.
+            plan.load(k=self.weights[f"conv{i + 1}"])
+            start.record()
+            plan.run()
+            stop.record()
+            stop.synchronize()
+        if half:
+            _kernels().half_to_float(y_size, y_io, y, y_size)
+            memory.free(x_io, y_io)
+        return stop.time_since(start)
+
+    def _stream(self, memory, i, host, op_ms, layer_ms):
+        """conv1 or conv2 of a host array, in chunks on streams; notes its times, returns y on the device, float32."""
+        from labkit.measure.streaming import Pipeline, busy_ms, host_arrays
+
+        variant, layer, B = self.conv[i], self.layers[i], len(host)
+        arrays = host_arrays(layer, B, variant.io_dtype)
+        np.copyto(arrays[0], host, casting="same_kind")
+        clock = time.perf_counter()
+        with Pipeline(variant, layer, B, host=arrays, **self.streams) as pipeline:
+            y = pipeline.run(k=self.weights[f"conv{i + 1}"])
+            layer_ms.append((time.perf_counter() - clock) * 1e3)
+            op_ms.append(float(busy_ms(pipeline.timeline)["kernel"]))
+        return memory.copy_in(y.astype(np.float32, copy=False))
+
+    def _classify(self, memory, kernels, B, x):
+        """The fully connected layers and softmax, from device buffer x [B, 1296] to host memory."""
+        for layer, activate in (("fc1", 1), ("fc2", 0)):
+            inputs, outputs = WEIGHT_SHAPES[layer]
+            w, bias = memory.copy_in(self.weights[layer]), memory.copy_in(self.weights[f"{layer}_bias"])
+            y = memory.new((B, outputs))
+            kernels.fully_connected(B * outputs, x, w, bias, y, B, inputs, outputs, activate)
+            x = y
+        y = memory.new((B, CLASSES))
+        kernels.softmax(B, x, y, B, CLASSES)
+        return memory.copy_out(y, (B, CLASSES))
+
+
+def course_table(network, images, labels, batches=(100, 1000, 10000)):
+    """Op times, layer times, total time and accuracy at several batch sizes, as in the course's reports.
+
+    Parameters
+    ----------
+    network : LeNet86
+    images : ndarray, float32 [N, 1, 86, 86]
+    labels : ndarray, int [N]
+        A batch that is larger than N begins again at the first image; the last column says how many are
+        distinct.
+    batches : sequence of int
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns: batch, op time 1 ms, op time 2 ms, layer time 1 ms, layer time 2 ms, total s, accuracy,
+        distinct images.
+    """
+    import pandas as pd
+
+    labels = _as_labels(images, labels)
+    network.forward(images[:1], course=True)  # loads the kernels: the first launch of each would pay for that
+    rows = []
+    for batch in batches:
+        if batch < 1:
+            raise LabError(f"a batch needs at least one image, not {batch}")
+        at = np.arange(batch) % len(labels)
+        probabilities = network.forward(images[at], course=True)
+        times = network.times
+        rows.append({
+            "batch": batch,
+            "op time 1 ms": times.op_ms[0],
+            "op time 2 ms": times.op_ms[1],
+            "layer time 1 ms": times.layer_ms[0],
+            "layer time 2 ms": times.layer_ms[1],
+            "total s": times.total_s,
+            "accuracy": float((probabilities.argmax(axis=1) == labels[at]).mean()),
+            "distinct images": min(batch, len(labels)),
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def _as_labels(images, labels):
+    labels = np.asarray(labels)
+    if labels.ndim != 1 or len(labels) != len(images) or not len(labels):
+        raise LabError(f"{len(images)} images need as many labels, in one row; there are labels of the shape "
+                       f"{labels.shape}")
+    return labels
+
+
+class _Memory:
+    """Device buffers that are freed at the end of a `with` block, whatever happens in it."""
+
+    def __init__(self):
+        from labkit.cuda import autoinit, driver  # noqa: F401  (autoinit retains the device's context)
+
+        self._driver, self._buffers = driver, {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.free(*list(self._buffers.values()))
+
+    def new(self, shape, dtype=np.float32):
+        """A buffer for an array."""
+        buffer = self._driver.mem_alloc(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        self._buffers[int(buffer)] = buffer
+        return buffer
+
+    def free(self, *buffers):
+        """Free some before the end."""
+        for buffer in buffers:
+            del self._buffers[int(buffer)]
+            buffer.free()
+
+    def copy_in(self, array):
+        """A buffer with the array's contents."""
+        buffer = self.new(array.shape, array.dtype)
+        self._driver.memcpy_htod(buffer, array)
+        return buffer
+
+    def copy_out(self, buffer, shape):
+        """Wait, and copy a float32 buffer back."""
+        array = np.empty(shape, np.float32)
+        self._driver.memcpy_dtoh(array, buffer)
+        return array
+
+
+_SIGNATURES = {
+    "relu_max_pool": "PPiiiiiii",
+    "fully_connected": "PPPPiiii",
+    "softmax": "PPii",
+    "float_to_half": "PPq",
+    "half_to_float": "PPq",
+    "nan_images": "PPqqi",
+}
+
+
+class _Kernels:
+    """The kernels of 00_network.cu as functions: the number of outputs, then the kernel's own arguments."""
+
+    def __init__(self):
+        from labkit.cuda import autoinit  # noqa: F401  (retains the device's context)
+        from labkit.cuda.compiler import SourceModule
+
+        path = cuda_src() / "00_network.cu"
+        source = f'#line 1 "{path.as_posix()}"\n{path.read_text()}'
+        self.module = SourceModule(source, options=["-std=c++17", "-O3"], no_extern_c=True)
+        for name, signature in _SIGNATURES.items():
+            function = self.module.get_function(name).prepare(signature)
+            setattr(self, name, functools.partial(self._launch, function))
+
+    @staticmethod
+    def _launch(function, outputs, *arguments):
+        function.prepared_call((-(-outputs // THREADS), 1, 1), (THREADS, 1, 1), *arguments)
+
+
+@functools.cache
+def _kernels():
+    """Compiled at first use, once a process."""
+    return _Kernels()
+
+
+def images_with_nan(y, shape, dtype):
+    """The images of a device buffer that hold a NaN; nothing but their numbers leaves the device.
+
+    Parameters
+    ----------
+    y : device pointer
+        Of an array of `shape` [B, ...] and `dtype`, float32 or float16.
+
+    Returns
+    -------
+    ndarray of int
+        Ascending.
+    """
+    from labkit.cuda import driver
+
+    size, dtype = int(np.prod(shape)), np.dtype(dtype)
+    kernels, found = _kernels(), np.zeros(shape[0], np.int32)
+    with _Memory() as memory:
+        flags = memory.copy_in(found)
+        kernels.nan_images(size, y, flags, size, size // shape[0], dtype.itemsize)
+        driver.memcpy_dtoh(found, flags)
+    return np.flatnonzero(found)

@@ -1,0 +1,1 @@
+"""What a notebook page says: the engine, predictions, tables, claims, listings."""

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Make docs/images/ and the README's table of the ladder, from the kernels and the recorded results.
+
+    python -m labkit.recording.pictures [FOLDER]
+
+lab.png     one kernel's source, the two engines that run it, and what each rung of the ladder takes.
+ladder.png  time over floor for every rung, all layers; the README has the same as a table.
+
+Everything in them is read: the code from labkit/cuda_src, the times from data/results/nvidia-h200.csv. Run it again
+after recording.
+"""
+
+import sys
+from pathlib import Path
+
+from labkit.base.numerals import ms
+from labkit.base.paths import PACKAGE, cuda_src
+from labkit.draw.style import BLUE, FAINT, GREEN, INK, MUTED, PALE, PAPER, SMALL, TINT, arrow, canvas, rect
+from labkit.records.results import recorded
+from labkit.report import overview
+from labkit.spec.layers import LENET86
+
+IMAGES = PACKAGE.parent / "docs" / "images"
+DEVICE = "H200"
+LAYER = LENET86[1]
+SHOWN = ("__global__", "void conv(", "int B,", "{", "const int h =", "const int w =", "h * Wo + w]", "for (", "}")
+RHYTHM = ("predict", "check", "measure", "evidence", "verdict")
+CODE = {"Keyword": "#7fb2e8", "Name.Function": "#f0c674", "Literal.Number": "#e9a66b", "Comment": "#8b98a7"}
+MONO = 7.2  # points; a letter of DejaVu Sans Mono is 0.602 em wide
+
+
+def excerpt(path):
+    """The lines of a kernel that say what it computes: no comments, "…" where others are left out."""
+    lines, left_out = [], False
+    for line in path.read_text().splitlines():
+        code = line.split("//")[0].rstrip()
+        if not code:
+            continue
+        if any(word in code for word in SHOWN):
+            if left_out:
+                lines.append("  …")
+            inside = len(code) - len(code.lstrip())
+            lines.append(" " * (inside // 2 if inside < 20 else inside) + code.lstrip())
+        left_out = not any(word in code for word in SHOWN)
+    return lines
+
+
+def lab(results, path):
+    """The README's picture."""
+    rows = overview.rows(results)
+    rows = rows[rows["layer"] == LAYER.name].reset_index(drop=True)
+    largest = int(rows["batch"].max())
+    labels, times, library = rows["label"].tolist(), rows["op_ms"].tolist(), rows["rung"].isna()
+    best = rows[rows["dtype"] == "float32"]["op_ms"].idxmin()
+    code = excerpt(cuda_src() / "01_baseline.cu")
+    line, step = 15.0, 21
+    card = (20, 84, 574, 26 + line * len(code))
+    bars = card[1] + card[3] + 104
+    with canvas(bars + step * len(labels) + 54, width=860, path=path) as page:
+        page.text(20, 32, "One CUDA source, two engines, every step measured and explained", size=14.5, weight="bold")
+        page.text(20, 56, "The convolutions of a LeNet, optimized one idea a notebook, with a GPU or without one.",
+                  color=MUTED, size=10)  # fmt: skip
+        ax = page.paper()
+        _code(page, ax, card, "01_baseline.cu", code, line)
+
+        x, w, h = card[0] + card[2] + 52, page.width - 20 - (card[0] + card[2] + 52), (card[3] - 16) / 2
+        engines = (
+            ("NVIDIA GPU", "nvcc and PyCUDA run it", ("times are recorded,", "with device and date"), BLUE),
+            ("No GPU", "g++ builds the same file", ("the same answers,", "on a laptop and in CI"), GREEN),
+        )
+        for i, (name, how, why, color) in enumerate(engines):
+            y = card[1] + i * (h + 16)
+            rect(ax, x, y, w, h, PAPER, FAINT, 1)
+            rect(ax, x, y, 5, h, color)
+            middle = y + h / 2
+            ax.text(x + 22, middle - 24, name, weight="bold", size=11, color=color)
+            for j, text in enumerate((how, *why)):
+                ax.text(x + 22, middle - 3 + 18 * j, text, color=INK if j == 0 else MUTED)
+            arrow(ax, card[0] + card[2] + 10, x - 8, y + h / 2, color, 2)
+
+        y = card[1] + card[3] + 22
+        place = 20
+        for i, word in enumerate(RHYTHM):
+            size = page.text_width(word, weight="bold") + 28
+            rect(ax, place, y, size, 27, TINT)
+            ax.text(place + size / 2, y + 18, word, ha="center", weight="bold", color=BLUE)
+            if i + 1 < len(RHYTHM):
+                arrow(ax, place + size + 5, place + size + 29, y + 13.5, MUTED, 1.2)
+            place += size + 34
+        ax.text(place - 14, y + 18, "in the notebooks, and tested", color=MUTED)
+
+        ax.text(20, bars - 14, "What each step takes", weight="bold", size=10.5)
+        where = f"{LAYER.name}, {largest:,} images, {results.device}, {results.date}"
+        ax.text(20 + page.text_width("What each step takes   ", 10.5, "bold"), bars - 14, where, color=MUTED)
+        left = 30 + max(page.text_width(label, weight="bold") for label in labels)
+        room = page.width - left - 110
+        floor, half_floor = (LAYER.floor_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16"))
+        at = left + room * floor / max(times)
+        for i, (label, value) in enumerate(zip(labels, times, strict=True)):
+            y, weight = bars + i * step, "bold" if i == best else "normal"
+            half = "  FP16" if rows["dtype"].iloc[i] == "float16" and not library[i] else ""
+            color = BLUE if i == best else MUTED if library[i] else PALE
+            ax.text(left - 10, y + 16, label, ha="right", weight=weight)
+            rect(ax, left, y + 3, room * value / max(times), step - 5, color)
+            ax.text(max(left + room * value / max(times), at) + 8, y + 16, ms(value) + half, weight=weight)
+        end = bars + step * len(labels)
+        ax.plot([at, at], [bars - 2, end + 6], color=GREEN, lw=2)
+        ax.text(at - 4, end + 22, f"floor {ms(floor)}", color=GREEN, weight="bold", size=SMALL)
+        beside = at + page.text_width(f"floor {ms(floor)}   ", SMALL, "bold")
+        ax.text(beside, end + 22, f"what the layer must take on this GPU in FP32; in FP16 {ms(half_floor)}",
+                color=MUTED, size=SMALL)  # fmt: skip
+        said = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times, strict=True))
+        page.alt = (
+            "The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
+            f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
+            f"Below, the op time of each rung, {where}: {said}; floor {ms(floor)}, in FP16 {ms(half_floor)}."
+        )
+
+
+def _code(page, ax, card, name, lines, step):
+    """A listing on a dark card, its words coloured."""
+    from pygments.lexers import get_lexer_by_name
+    from pygments.token import string_to_tokentype
+
+    x, y, w, h = card
+    rect(ax, x, y, w, h, INK)
+    ax.text(x + w - 14, y + 20, name, ha="right", size=SMALL, color="#8b98a7")
+    width = MONO * 0.602 / 0.72  # pixels a letter
+    colors = {string_to_tokentype(kind): color for kind, color in CODE.items()}
+    lexer = get_lexer_by_name("cuda", stripnl=False, ensurenl=False)
+    for i, line in enumerate(lines):
+        column = 0
+        for kind, text in lexer.get_tokens(line):
+            color = next((color for known, color in colors.items() if kind in known), "#e4e9ee")
+            blank = len(text) - len(text.lstrip())
+            if text.strip():
+                ax.text(x + 16 + (column + blank) * width, y + 25 + i * step, text.strip(), family="DejaVu Sans Mono",
+                        size=MONO, color=color, va="baseline")  # fmt: skip
+            column += len(text)
+
+
+def main(folder=None):
+    folder = Path(folder or IMAGES)
+    results = recorded(DEVICE)
+    for name, draw in (("lab.png", lab), ("ladder.png", overview.chart)):
+        draw(results, folder / name)
+        print(f"{name}  {(folder / name).stat().st_size:,} bytes")
+    if folder == IMAGES:
+        from labkit.recording.readme import put
+
+        put("ladder", overview.markdown(results))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

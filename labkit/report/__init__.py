@@ -1,0 +1,1 @@
+"""Notebooks executed, reports written; the command and the doctor."""

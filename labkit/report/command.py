@@ -1,0 +1,301 @@
+"""The command `labkit`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import labkit
+from labkit.base.errors import LabError
+
+app = typer.Typer(
+    name="labkit",
+    help="The CUDA convolution lab: the convolution layers of a LeNet, optimized in CUDA C step by step, with or "
+    "without a GPU.",
+    epilog="LABKIT_ENGINE=cpu or gpu chooses the engine; by default it is the GPU where there is one.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Notebooks = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NOTEBOOK", help='A file, a name ("01_baseline") or a number ("1"); all by default.'),
+]
+
+
+def main() -> None:
+    """Run the command. What the lab refuses is one message and exit status 1, not a traceback."""
+    try:
+        app(prog_name="labkit")
+    except LabError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        raise SystemExit(130) from None
+    except Exception as error:
+        if not _is_the_compilers(error):
+            raise
+        _fail(str(error))
+
+
+def _fail(message: str) -> None:
+    print(f"labkit: {message}", file=sys.stderr)
+    raise SystemExit(1)
+
+
+def _is_the_compilers(error: Exception) -> bool:
+    """Whether an engine raised it: PyCUDA's errors and their twins say all there is to say in their text."""
+    return type(error).__module__.partition(".")[0] in ("pycuda", "labkit")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"labkit {labkit.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Say what this machine has and lacks, with the remedy for each. Exit status 1 if the lab cannot run."""
+    from labkit.report import doctor
+
+    report = doctor.examine()
+    if json:
+        from json import dumps
+
+        print(dumps(report.as_dict(), indent=2, ensure_ascii=False))
+    else:
+        doctor.show(report)
+    raise typer.Exit(0 if report.ready else 1)
+
+
+@app.command()
+def device() -> None:
+    """Describe the device that kernels run on."""
+    print(labkit.device())
+
+
+@app.command()
+def report(
+    notebook: Notebooks = None,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Export the outputs stored in the notebooks; execute nothing.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to; reports/ by default.")
+    ] = None,
+) -> None:
+    """Execute the notebooks and write HTML pages that need no network."""
+    from labkit.report import html as report
+
+    with _Bar() as bar:
+        pages = report.make(notebook or (), out, stored=stored, progress=bar)
+    print(f"{pages[0].path.parent / 'index.html'}")
+    if any(page.failure for page in pages):
+        raise typer.Exit(1)
+
+
+@app.command()
+def store(
+    notebook: Notebooks = None,
+    as_is: Annotated[
+        bool, typer.Option("--as-is", help="Execute nothing; only rewrite the files in canonical form.")
+    ] = False,
+) -> None:
+    """Execute the notebooks and store their outputs in them.
+
+    In canonical form: no metadata but tags and where the outputs were made. A notebook that fails is left alone.
+    """
+    from labkit.base import files
+    from labkit.report import notebooks
+
+    chosen = [notebooks.read(path) for path in notebooks.find(notebook or ())]
+    for each in chosen:
+        files.require_writable(each.path.parent)  # now, not after minutes of work
+    with _Bar() as bar:
+        for each in chosen:
+            bar.start(each)
+            if not as_is:
+                notebooks.execute(each, bar)
+            if not each.failure:
+                notebooks.store(each)
+            bar.finish(each)
+    if any(each.failure for each in chosen):
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(
+    rung: Annotated[list[int], typer.Argument(metavar="N", help="Numbers of rungs.")],
+    source: Annotated[
+        Path | None, typer.Option(metavar="FILE.cu", help="A kernel of your own in place of the rung's.")
+    ] = None,
+) -> None:
+    """Check that rungs compute the convolution, on awkward shapes."""
+    for number in rung:
+        labkit.check(labkit.variant(number, source=source))
+
+
+@app.command()
+def bench(
+    rung: Annotated[list[int], typer.Argument(metavar="N", help="Numbers of rungs.")],
+    layer: Annotated[str, typer.Option(metavar="NET-L", help='"lenet86-1", "lenet86-2", "lenet72-1", …')] = "lenet86-2",
+    batch: Annotated[list[int] | None, typer.Option(help="Images; may be given several times.")] = None,
+    record: Annotated[bool, typer.Option("--record", help="Keep the results in data/results/.")] = False,
+) -> None:
+    """Check rungs of the ladder, then measure op time and layer time."""
+    chosen, variants = _layer(layer), [labkit.variant(number) for number in rung]
+    for each in batch or ():
+        chosen.x_shape(each)  # refuses a batch that is none, before the checks
+    for variant in variants:
+        labkit.check(variant)
+    table = labkit.bench(variants, chosen, batch or None)
+    print(labkit.table(table, columns={
+        "label": "variant", "batch": "B", "op_ms": "op time (ms)", "layer_ms": "layer time (ms)",
+        "images_s": "images/s", "x_floor": "time over floor",
+    }))
+    if record:
+        print(labkit.record(table))
+
+
+Program = Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python program that uses labkit.cuda.")]
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT", help="Its arguments.")]
+Engine = Annotated[
+    str | None, typer.Option("--engine", metavar="cpu|gpu", help="Where to run it; the engine in use by default.")
+]
+Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")]
+_PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # what follows SCRIPT is the program's
+
+
+@app.command(context_settings=_PROGRAM)
+def profile(
+    context: typer.Context,
+    script: Program,
+    args: Arguments = None,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row a launch there.")] = None,
+    engine: Engine = None,
+    timeout: Timeout = None,
+    nvcc: Annotated[
+        bool, typer.Option("--nvcc/--no-nvcc", help="Without a GPU: registers and occupancy from nvcc, if it is there.")
+    ] = True,
+) -> None:
+    """Run a program and count what its launches ask of the memory.
+
+    A row a launch, under Nsight Compute's names for the counters.
+    """
+    from labkit.base import files
+    from labkit.evidence.profiling import profile_script
+
+    _say_whose(context, script, args or ())
+    if csv:
+        if not csv.parent.is_dir():
+            raise LabError(f"there is no folder {csv.parent} for {csv.name}: make it, or choose another")
+        files.require_writable(csv.parent)  # now, not after minutes of work
+    found = profile_script(script, args or (), engine, timeout, nvcc=nvcc, on_the_cpu="--engine cpu")
+    print(found)
+    if csv:
+        files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))
+        print(csv)
+    _after(found.ended, script)
+
+
+@app.command(context_settings=_PROGRAM)
+def sanitize(
+    context: typer.Context,
+    script: Program,
+    args: Arguments = None,
+    tool: Annotated[
+        str, typer.Option("--tool", metavar="NAME", help="memcheck, racecheck, initcheck, synccheck or all.")
+    ] = "all",
+    engine: Engine = None,
+    timeout: Timeout = None,
+) -> None:
+    """Run a program and find what is wrong in its kernels.
+
+    Bad addresses, races, unset memory and divided barriers. Exit status 1 if anything was found, 0 if not.
+    """
+    from labkit.evidence.sanitizing import sanitize_script
+
+    _say_whose(context, script, args or ())
+    found = sanitize_script(script, args or (), tool, engine, timeout)
+    print(found)
+    if not found.clean and not found.ended.interrupted:
+        raise typer.Exit(1)
+    _after(found.ended, script)
+
+
+def _say_whose(context: typer.Context, script: str, args: list[str]) -> None:
+    """Warn of the program's arguments that are options of this command, too: they may stand in the wrong place."""
+    own = {name for each in context.command.params for name in (*each.opts, *each.secondary_opts) if name[:1] == "-"}
+    if both := [each for each in args if each.partition("=")[0] in own]:
+        print(f"labkit: {script} itself gets {', '.join(both)}: options of labkit stand before it", file=sys.stderr)
+
+
+def _after(ended, script: str) -> None:
+    """Pass on that the program failed: its own exit status, as a shell gives it."""
+    if ended.problem:
+        print(f"labkit: {script} {ended.problem}; above is what was seen until then", file=sys.stderr)
+        status = 124 if ended.status is None else ended.status if ended.status > 0 else 128 - ended.status
+        raise typer.Exit(status)
+
+
+def _layer(name: str):
+    presets = {"lenet86": labkit.LENET86, "lenet72": labkit.LENET72, "lenet28": labkit.LENET28}
+    network, _, number = name.partition("-")
+    layers = presets.get(network, ())
+    if not number.isdigit() or not 1 <= int(number) <= len(layers):
+        known = ", ".join(f"{net}-{n}" for net, layers in presets.items() for n in range(1, len(layers) + 1))
+        raise LabError(f"there is no layer {name!r}; there are {known}")
+    return layers[int(number) - 1]
+
+
+class _Bar:
+    """Shows how far a report is: a bar for the notebook at work, and one line for each that is done."""
+
+    def __enter__(self):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self.console = Console(highlight=False, stderr=True)
+        self.bar = Progress(
+            TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn(), TextColumn("cells"),
+            TimeElapsedColumn(), console=self.console, transient=True,
+        )
+        if self.console.is_terminal:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *error):
+        if self.console.is_terminal:
+            self.bar.stop()
+
+    def start(self, notebook):
+        self.task = self.bar.add_task(notebook.name, total=None)
+
+    def cell(self, notebook, done, of):
+        self.bar.update(self.task, completed=done, total=of)
+
+    def finish(self, notebook):
+        self.bar.remove_task(self.task)
+        took = f"  {notebook.seconds:.0f} s" if notebook.seconds else ""
+        if notebook.failure:
+            self.console.print(f"[red]✗[/] {notebook.name}{took}")
+            self.console.print(f"  {notebook.failure.message}", markup=False, style="red", soft_wrap=True)
+        else:
+            self.console.print(f"[green]✓[/] {notebook.name}{took}")

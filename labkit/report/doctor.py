@@ -1,0 +1,389 @@
+"""What this machine has, what it lacks, and one command for each thing that is missing.
+
+Nothing is changed: programs are asked for their version, one line of C++ is compiled and run, and whatever could
+take the process down with it (a driver, PyCUDA) is asked in a process of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from labkit.base import paths
+from labkit.base.errors import LabError
+
+OK, MISSING, UNUSED = "ok", "missing", "not needed"
+PYTHON = (3, 11)
+_TIMEOUT = 60  # seconds for any one question
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that was looked for.
+
+    Attributes
+    ----------
+    what : str
+    state : {"ok", "missing", "not needed"}
+        "not needed" is what is absent, and of no use on this machine.
+    found : str
+        The version or the place; or what is wrong.
+    remedy : str
+        The command that puts it right; empty if nothing is missing.
+    """
+
+    what: str
+    state: str
+    found: str
+    remedy: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """The findings, and what follows from them.
+
+    Attributes
+    ----------
+    findings : list of Finding
+    engine : {"gpu", "cpu", None}
+        The engine that will be used; None if there is none.
+    why : str
+        Why that one, or what stands in the way.
+    """
+
+    findings: list[Finding]
+    engine: str | None
+    why: str
+
+    @property
+    def ready(self) -> bool:
+        """Whether the lab can run: on either engine, with the data that the repository ships."""
+        return self.engine is not None and self["data"].state == OK and self["Python"].state == OK
+
+    def __getitem__(self, what: str) -> Finding:
+        return next(finding for finding in self.findings if finding.what == what)
+
+    def as_dict(self) -> dict:
+        """The report for `labkit doctor --json`."""
+        return {
+            "ready": self.ready,
+            "engine": self.engine,
+            "why": self.why,
+            "findings": [dataclasses.asdict(finding) for finding in self.findings],
+        }
+
+
+def examine() -> Report:
+    """Look for everything that the lab can use."""
+    gpu = _gpu()
+    has_gpu, wants_gpu = bool(gpu), os.environ.get("LABKIT_ENGINE", "").lower() == "gpu"
+    for_gpu = has_gpu or wants_gpu or _nvidia_hardware()
+    findings = [
+        _python(),
+        _compiler(),
+        _driver(gpu, for_gpu),
+        _gpus(gpu, for_gpu),
+        _nvcc(for_gpu),
+        _pycuda(for_gpu),
+        _cupti(for_gpu),
+        _shipped(),
+        *(_fetched(name) for name in ("fashion-mnist", "mnist")),
+        _cache(),
+    ]
+    return Report(findings, *_engine(findings))
+
+
+def _run(command: list[str]) -> tuple[int, str]:
+    """Exit status and everything a command says; status 127 if it cannot be run."""
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return 124, f"{command[0]} did not answer within {_TIMEOUT} s"
+    except OSError as error:
+        return 127, f"{command[0]}: {error.strerror}"
+    return done.returncode, done.stdout.decode("utf-8", "replace").strip()
+
+
+def _ask_python(code: str) -> tuple[int, str]:
+    """Run some Python that may crash, with this interpreter and this labkit; status and the last line it says."""
+    paths_ = [str(paths.PACKAGE.parent), *sys.path]
+    prelude = f"import sys; sys.path[:] = {paths_!r}\n"
+    status, text = _run([sys.executable, "-W", "ignore", "-c", prelude + code])
+    return status, text.splitlines()[-1] if text else f"it ended with status {status}"
+
+
+def _install(**by_manager: str) -> str:
+    """The command that installs something here, from the packages' names: `apt="g++", brew="gcc", …`.
+
+    The environment that is active comes first, then the system's own package manager.
+    """
+    sudo = "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "sudo "
+    commands = {
+        "macos": ("", sys.platform == "darwin"),
+        "conda": ("conda install -c conda-forge ", bool(os.environ.get("CONDA_PREFIX"))),
+        "brew": ("brew install ", shutil.which("brew")),
+        "apt": (f"{sudo}apt-get install ", shutil.which("apt-get")),
+        "dnf": (f"{sudo}dnf install ", shutil.which("dnf")),
+        "pacman": (f"{sudo}pacman -S ", shutil.which("pacman")),
+        "zypper": (f"{sudo}zypper install ", shutil.which("zypper")),
+        "apk": (f"{sudo}apk add ", shutil.which("apk")),
+    }
+    for manager, (command, here) in commands.items():
+        if here and manager in by_manager:
+            return command + by_manager[manager]
+    return by_manager["otherwise"]
+
+
+def _pip(requirement: str) -> str:
+    """The command that installs a Python package beside labkit: `make gpu` in a checkout's own environment."""
+    if Path(sys.prefix) == paths.PACKAGE.parent / ".venv":
+        return "make gpu"
+    return f'"{sys.executable}" -m pip install "{requirement}"'
+
+
+def _python() -> Finding:
+    version, wanted = platform.python_version(), ".".join(map(str, PYTHON))
+    if sys.version_info >= PYTHON:
+        return Finding("Python", OK, f"{version}, {sys.executable}")
+    remedy = _install(
+        conda="python>=3.11", apt="python3.11", dnf="python3.11", brew="python@3.13", pacman="python",
+        zypper="python311", apk="python3", otherwise="see https://www.python.org/downloads/",
+    )
+    return Finding("Python", MISSING, f"{version} is too old, the lab needs {wanted}", remedy)
+
+
+def _compiler() -> Finding:
+    """The host compiler has to compile and run a line, not merely to be there."""
+    from labkit.cpu import toolchain
+
+    what = "C++ compiler"
+    remedy = _install(
+        macos="docker run -it --rm -v \"$PWD\":/lab -w /lab python:3.13 make report", conda="cxx-compiler", apt="g++",
+        dnf="gcc-c++", pacman="gcc", zypper="gcc-c++", apk="g++", otherwise="conda install -c conda-forge cxx-compiler",
+    )
+    try:
+        command = toolchain.find()
+    except Exception as error:  # the engine's CompileError is of PyCUDA's kind, no LabError
+        return Finding(what, MISSING, str(error).split("\n")[0], "unset CXX" if os.environ.get("CXX") else remedy)
+    with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
+        source, program = Path(folder, "line.cpp"), Path(folder, "line")
+        source.write_text("#include <cmath>\nint main() { return std::lround(std::sqrt(1764.0)) == 42 ? 0 : 1; }\n")
+        status, said = _run([*command, "-std=gnu++17", "-O1", str(source), "-o", str(program)])
+        if status == 0:
+            status, said = _run([str(program)])
+    if status:
+        reason = said.splitlines()[-1] if said else f"status {status}"
+        return Finding(what, MISSING, f"{command[0]} cannot compile and run one line: {reason}", remedy)
+    _, version = _run([*command, "--version"])
+    version = version.partition("\n")[0] or "says no version"
+    return Finding(what, OK, f"{version}, {shutil.which(command[0])}")
+
+
+def _gpu() -> list[tuple[str, str]]:
+    """(name, driver version) of every GPU that answers."""
+    if shutil.which("nvidia-smi"):
+        status, said = _run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
+        rows = [tuple(part.strip() for part in line.split(",")) for line in said.splitlines()]
+        if status == 0 and rows and all(len(row) == 2 for row in rows):
+            return rows
+    return _gpu_by_library()
+
+
+def _gpu_by_library() -> list[tuple[str, str]]:
+    """Likewise from the driver's library, for machines without nvidia-smi."""
+    status, said = _ask_python(
+        "import ctypes\n"
+        "cuda = ctypes.CDLL('libcuda.so.1')\n"
+        "assert cuda.cuInit(0) == 0\n"
+        "count, version, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(100)\n"
+        "assert cuda.cuDeviceGetCount(ctypes.byref(count)) == 0\n"
+        "cuda.cuDriverGetVersion(ctypes.byref(version))\n"
+        "names = [cuda.cuDeviceGetName(name, 100, i) or name.value.decode() for i in range(count.value)]\n"
+        "print('|'.join([f'for CUDA {version.value // 1000}.{version.value % 1000 // 10}', *names]))\n"
+    )
+    if status:
+        return []
+    version, *names = said.split("|")
+    return [(name, version) for name in names]
+
+
+def _nvidia_hardware() -> bool:
+    """Whether an NVIDIA display controller is plugged in, with or without a driver."""
+    for device in Path("/sys/bus/pci/devices").glob("*"):
+        try:
+            vendor, kind = (device / "vendor").read_text(), (device / "class").read_text()
+        except OSError:
+            continue
+        if vendor.strip() == "0x10de" and kind.startswith("0x03"):
+            return True
+    return False
+
+
+def _absent(what: str, for_gpu: bool, problem: str, remedy: str) -> Finding:
+    """Something only a GPU uses, and it is not there."""
+    if for_gpu:
+        return Finding(what, MISSING, problem, remedy)
+    return Finding(what, UNUSED, "of use only with an NVIDIA GPU, and there is none here")
+
+
+def _driver(gpu: list, for_gpu: bool) -> Finding:
+    if gpu:
+        return Finding("NVIDIA driver", OK, gpu[0][1])
+    if Path("/.dockerenv").exists():
+        remedy = "docker run --gpus all IMAGE"  # the driver is the host's; a container only has to be given it
+    elif shutil.which("ubuntu-drivers"):
+        remedy = "sudo ubuntu-drivers install"
+    else:
+        remedy = _install(
+            apt="nvidia-driver", dnf="akmod-nvidia", pacman="nvidia", zypper="nvidia-open-driver-G06-signed-kmp-meta",
+            otherwise="see https://www.nvidia.com/drivers",
+        )
+    return _absent("NVIDIA driver", for_gpu, "does not answer (nvidia-smi and libcuda.so.1)", remedy)
+
+
+def _gpus(gpu: list, for_gpu: bool) -> Finding:
+    if gpu:
+        names = [name for name, _ in gpu]
+        return Finding("GPU", OK, ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names)))
+    return _absent("GPU", for_gpu, "none answers", "export LABKIT_ENGINE=cpu")
+
+
+def _nvcc(for_gpu: bool) -> Finding:
+    found = shutil.which("nvcc")
+    if found:
+        status, said = _run(["nvcc", "--version"])
+        release = next((line for line in said.splitlines() if "release" in line), said[-100:])
+        if status == 0:
+            return Finding("nvcc", OK, f"{release.split(', ')[-2] if ', ' in release else release}, {found}")
+        return Finding("nvcc", MISSING, f"{found} does not work: {said[-100:]}", _nvcc_remedy())
+    return _absent("nvcc", for_gpu, "not on the path; PyCUDA compiles kernels with it", _nvcc_remedy())
+
+
+def _nvcc_remedy() -> str:
+    for toolkit in (os.environ.get("CUDA_HOME"), "/usr/local/cuda", "/opt/cuda"):
+        if toolkit and (Path(toolkit) / "bin" / "nvcc").is_file():
+            return f'export PATH="{toolkit}/bin:$PATH"'
+    return _install(
+        conda="cuda-nvcc", apt="nvidia-cuda-toolkit", dnf="cuda-toolkit", pacman="cuda", zypper="cuda-toolkit",
+        otherwise="conda install -c conda-forge cuda-nvcc",
+    )
+
+
+def _pycuda(for_gpu: bool) -> Finding:
+    status, said = _ask_python("import pycuda; print(pycuda.VERSION_TEXT)")
+    if status == 0:
+        return Finding("PyCUDA", OK, said)
+    return _absent("PyCUDA", for_gpu, f"does not import: {said}", _pip("pycuda>=2025.1,<2027"))
+
+
+def _cupti(for_gpu: bool) -> Finding:
+    status, said = _ask_python(
+        "from cupti import cupti; from importlib.metadata import version; print(version('cupti-python'))"
+    )
+    if status == 0:
+        return Finding("CUPTI", OK, said)
+    return _absent("CUPTI", for_gpu, f"does not import: {said}", _pip("cupti-python>=12.6,<14"))
+
+
+def _shipped() -> Finding:
+    """The data of the repository itself: the images and the weights that the notebooks begin with."""
+    from labkit.network.images import dataset
+    from labkit.network.lenet86 import load_weights
+
+    try:
+        count = sum(len(dataset("digits", split)) for split in ("train", "test"))
+        load_weights("digits")
+    except LabError as error:
+        return Finding("data", MISSING, str(error), f'git -C "{paths.PACKAGE.parent}" checkout -- data')
+    return Finding("data", OK, f"{count} digits and the network's weights, checksums as recorded, {paths.data_dir()}")
+
+
+def _fetched(name: str) -> Finding:
+    """Whether a data set that is fetched on demand is at hand already: the loader's files, found and read."""
+    from labkit.network import images as data
+
+    chosen = os.environ.get("LABKIT_DATA_DIR")
+    absent = Finding(name, UNUSED, "fetched and verified when a notebook first asks for it")
+    try:
+        for split in ("train", "test"):
+            files, unpublished = data._from_folder(chosen or paths.cache_dir() / "data", name, split)
+            if unpublished and not chosen:  # damaged in the cache: fetched again
+                return absent
+            data._read_pair(*files)
+    except LabError as error:
+        return Finding(name, UNUSED, str(error)) if chosen else absent
+    return Finding(name, OK, f"at hand, {files[0].parent}")
+
+
+def _cache() -> Finding:
+    folder = paths.cache_dir()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return Finding("cache", OK, str(folder))
+    except OSError as error:
+        problem = f"{folder} cannot be written ({error.strerror}): every process compiles its kernels anew"
+        return Finding("cache", MISSING, problem, f'export LABKIT_CACHE_DIR="{tempfile.gettempdir()}/labkit"')
+
+
+def _engine(findings: list[Finding]) -> tuple[str | None, str]:
+    """The engine that labkit.cuda picks, asked in a process of its own, and why it is that one."""
+    status, said = _ask_python(
+        "try:\n"
+        "    from labkit import cuda\n"
+        "    cuda.ensure_context()\n"
+        "    print(cuda.engine())\n"
+        "except Exception as error:\n"
+        "    sys.exit(' '.join(str(error).split()))\n"
+    )
+    if status or said not in ("gpu", "cpu"):
+        return None, said.rstrip(".")
+    by_name = {finding.what: finding for finding in findings}
+    if said == "cpu" and by_name["C++ compiler"].state != OK:
+        return None, "there is neither a GPU that PyCUDA can use nor a C++ compiler for the CPU engine"
+    if os.environ.get("LABKIT_ENGINE", "auto").lower() != "auto":
+        return said, f"LABKIT_ENGINE={os.environ['LABKIT_ENGINE']} asks for it"
+    if said == "gpu":
+        return said, "PyCUDA imports and a GPU answers"
+    lacking = [name for name in ("NVIDIA driver", "GPU", "PyCUDA") if by_name[name].state == MISSING]
+    return said, f"missing for the GPU: {', '.join(lacking)}" if lacking else "there is no NVIDIA GPU here"
+
+
+def show(report: Report) -> None:
+    """Print a report as a table, the remedies under it, and last whether the lab can run."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    marks = {OK: ("✓", "green"), MISSING: ("✗", "red"), UNUSED: ("–", "dim")}
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in report.findings:
+        mark, colour = marks[finding.state]
+        table.add_row(Text(mark, colour), Text(finding.what), Text(finding.found, "dim" if colour == "dim" else ""))
+    console.print(table)
+    for finding in report.findings:
+        if finding.remedy:
+            console.print(Text(f"\n{finding.what}: ", "bold").append(finding.found, "not bold"))
+            console.print(Text(f"    {finding.remedy}", "cyan"), soft_wrap=True)
+    console.print()
+    if report.ready:
+        name = {"gpu": "GPU", "cpu": "CPU engine"}[report.engine]
+        console.print(Text(f"The lab runs here, on the {name}: {report.why}.", "bold green"), soft_wrap=True)
+        if report.engine == "cpu":
+            console.print("Results and counts are real there; times are not GPU times.")
+    else:
+        why = report.why if report.engine is None else "see above"
+        console.print(Text(f"The lab cannot run here yet: {why}.", "bold red"), soft_wrap=True)

@@ -1,0 +1,396 @@
+"""The HTML report: the series executed on this machine's engine, as pages that open from disk and load nothing.
+
+Mathematics is MathML, figures and styles are inside the page, and there is no script: a page that would ask a network
+for anything is reported as a failure.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import html
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+
+import latex2mathml.converter
+from nbconvert.exporters.html import HTMLExporter
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat import NotebookNode
+
+import labkit
+from labkit.base.errors import LabError
+from labkit.base.files import require_writable, write
+from labkit.base.paths import PACKAGE
+from labkit.records.results import recorded
+from labkit.report import notebooks, overview
+from labkit.report.notebooks import Failure, Notebook, Progress
+
+TITLE = "The CUDA convolution lab"
+LEAD = (
+    "One real thing, the convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. "
+    "Each idea is predicted, checked and measured, and its page says whether it worked and why."
+)
+RECORDED = "H200"  # the device of the first page's ladder
+_SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg", "text/plain")
+
+
+@dataclass(eq=False)
+class Page:
+    """A notebook on its way to HTML.
+
+    Attributes
+    ----------
+    notebook : Notebook
+    path : Path
+        The file to write.
+    prose : dict of int to str
+        The HTML of each Markdown cell, by the cell's index.
+    contents : list of (int, str, str)
+        Level, anchor and text of each heading.
+    previous, next : Page or None
+        Its neighbours in the series.
+    """
+
+    notebook: Notebook
+    path: Path
+    prose: dict[int, str] = field(default_factory=dict)
+    contents: list[tuple[int, str, str]] = field(default_factory=list)
+    previous: Page | None = None
+    next: Page | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """What stopped the notebook, or what is wrong with its page."""
+        return self.notebook.failure
+
+
+def make(
+    names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False, progress: Progress | None = None
+) -> list[Page]:
+    """Execute notebooks and write `index.html` and a page for each.
+
+    The notebooks run one after another: side by side they would spoil each other's measured times. With `names`, the
+    pages of the other notebooks stay as they are, or are made from stored outputs if there are none yet, so that the
+    series is always whole. A notebook that fails does not stop the others, and its page shows how far it came.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Files, names or numbers of notebooks; none means all.
+    out : path
+        The folder to write to; `reports/` of the checkout by default.
+    stored : bool
+        Export the outputs that the notebooks hold, and execute nothing.
+    progress : Progress
+
+    Returns
+    -------
+    list of Page
+        Those that were asked for; `page.failure` says what went wrong.
+
+    Raises
+    ------
+    LabError
+        A name that fits no notebook, a file that is none, two of one name, a folder that cannot be written.
+    """
+    progress = progress or Progress()
+    out = Path(out) if out else PACKAGE.parent / "reports"
+    asked = notebooks.find(names)
+    series = notebooks.series() if notebooks.has_series() else []
+    files = series if set(asked) <= set(series) else asked  # somebody's own notebooks are a report of their own
+    pages = [Page(notebooks.read(file), out / f"{file.stem}.html") for file in files]
+    if len({page.path for page in pages}) < len(pages):
+        raise LabError("two of these notebooks have the same name, and their pages would, too: rename one")
+    if not pages:
+        raise LabError(f"there is nothing to report: {notebooks.folder()} holds no notebook NN_name.ipynb")
+    for before, after in itertools.pairwise(pages):
+        before.next, after.previous = after, before
+    require_writable(out)  # now, not after minutes of work
+
+    wanted = [page for page in pages if page.notebook.path in asked]
+    exporter = Exporter(pages)
+    for page in pages:
+        if page in wanted:
+            progress.start(page.notebook)
+            if not stored:
+                notebooks.execute(page.notebook, progress)
+            exporter.write(page)
+            progress.finish(page.notebook)
+        elif page.path.is_file():
+            page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
+        else:
+            exporter.write(page)
+    write(out / "index.html", exporter.series())
+    return wanted
+
+
+class _Note(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.produced = {}
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag == "meta" and attrs.get("name") == "labkit-produced":
+            self.produced = json.loads(attrs["content"])
+
+
+def _noted_in(path: Path) -> dict:
+    """Where an earlier page's outputs came from, as the page itself notes it."""
+    page = _Note()
+    page.feed(path.read_text(encoding="utf-8"))
+    return page.produced
+
+
+class Exporter(HTMLExporter):
+    """nbconvert's HTML exporter with the lab's template, mathematics as MathML, and links that lead somewhere.
+
+    Parameters
+    ----------
+    pages : list of Page
+        The whole series: links between its notebooks become links between pages.
+    """
+
+    def __init__(self, pages: list[Page]):
+        self.pages, self.page = pages, pages[0]
+        templates = PACKAGE / "report" / "template"
+        super().__init__(template_name="notebook", extra_template_basedirs=[str(templates)])
+        style = (templates / "notebook" / "style.css").read_text(encoding="utf-8")
+        self.common = {"series_title": TITLE, "style": style}
+
+    @property
+    def default_config(self):
+        """nbconvert's settings, but no output that needs a script."""
+        config = super().default_config
+        config.NbConvertBase.display_data_priority = list(_SHOWN)
+        return config
+
+    def write(self, page: Page) -> None:
+        """Write a notebook's page, whole or not at all."""
+        text = self.render(page)
+        asks = requests_in(text)
+        if asks and not page.failure:
+            what = f"its page would load {asks[0]}, which a page that opens offline must not"
+            page.notebook.failure = Failure(
+                None, f"{page.notebook.path.name}: {what}; keep a copy beside the notebook"
+            )
+            text = self.render(page)
+        write(page.path, text)
+
+    def render(self, page: Page) -> str:
+        """A notebook as the text of an HTML page."""
+        self.page, page.contents = page, []
+        cells = enumerate(page.notebook.nb.cells)
+        page.prose = {i: self.markdown(cell.source, cell) for i, cell in cells if cell.cell_type == "markdown"}
+        self.environment.globals.update(page=page, **self.common)
+        return self.from_notebook_node(page.notebook.nb)[0]
+
+    def series(self) -> str:
+        """The first page: the series with what each notebook teaches."""
+        return self.environment.get_template("series.html.j2").render(
+            pages=self.pages, lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
+            version=labkit.__version__, **self.common,
+        )
+
+    def default_filters(self):
+        """The template's words, besides nbconvert's own."""
+        yield from super().default_filters()
+        yield "day", _day
+        yield "formula", lambda text: formula(text.strip().strip("$"), "block")
+        yield "markdown2html", self.markdown
+        yield "picture", _output_picture
+        yield "without_style", _without_style
+
+    def markdown(self, source: str, cell: NotebookNode | None = None) -> str:
+        """Markdown to HTML, with links and pictures as they are seen from the page being made."""
+        folder = str(self.page.notebook.path.resolve().parent)
+        renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
+        return MarkdownWithMath(renderer=renderer).render(source)
+
+
+class Renderer(IPythonRenderer):
+    """Markdown's pieces as the report writes them."""
+
+    def __init__(self, exporter: Exporter, **options):
+        super().__init__(escape=False, embed_images=True, **options)
+        self.exporter = exporter
+
+    def heading(self, text: str, level: int, **attrs) -> str:
+        """A heading that can be linked to, noted for the table of contents."""
+        contents = self.exporter.page.contents
+        words = html.unescape(re.sub(r"<math\b.*?</math>|<[^>]+>", " ", text))
+        anchor = base = re.sub(r"\W+", "-", words).strip("-").lower() or "section"
+        taken = {known for _, known, _ in contents}
+        for number in range(2, 100):
+            if anchor not in taken:
+                break
+            anchor = f"{base}-{number}"
+        contents.append((level, anchor, re.sub(r"</?a\b[^>]*>", "", text)))
+        link = f'<a class="anchor" href="#{anchor}" aria-label="Link to this section">#</a>' if level > 1 else ""
+        return f'<h{level} id="{anchor}">{text}{link}</h{level}>\n'
+
+    def inline_math(self, body: str) -> str:
+        """`$...$` as MathML."""
+        return formula(body, "inline")
+
+    def block_math(self, body: str) -> str:
+        """`$$...$$` as MathML on a line of its own."""
+        return formula(body, "block")
+
+    def latex_environment(self, name: str, body: str) -> str:
+        r"""`\begin{align}` and its like as MathML."""
+        return formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
+
+    def block_mermaidjs(self, code: str) -> str:
+        """A Mermaid diagram as its source: drawing it would take a script."""
+        return f"<pre><code>{html.escape(code)}</code></pre>\n"
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        """A link as it is seen from the page: to the other page for a notebook, to the file for a file."""
+        return super().link(text, self._seen_from_page(url), title)
+
+    def _seen_from_page(self, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme or parts.netloc or not parts.path:
+            return url
+        target = (Path(self.path) / unquote(parts.path)).resolve()
+        anchor = f"#{parts.fragment}" if parts.fragment else ""
+        for page in self.exporter.pages:
+            if page.notebook.path.resolve() == target:
+                return page.path.name + anchor.lower()
+        folder = self.exporter.page.path.resolve().parent
+        return Path(os.path.relpath(target, folder)).as_posix() + anchor
+
+
+def formula(latex: str, display: str) -> str:
+    """LaTeX as MathML; as LaTeX, marked as such, where latex2mathml cannot read it.
+
+    Parameters
+    ----------
+    latex : str
+        Without its dollars.
+    display : {"inline", "block"}
+    """
+    try:
+        text = latex2mathml.converter.convert(latex.strip(), xmlns="", display=display)
+        tree = ElementTree.fromstring(text)
+    except Exception:  # its exceptions have no base of their own, and some inputs raise plain IndexErrors
+        return f'<code class="latex">{html.escape(latex)}</code>'
+    for tag in ("msub", "msup", "msubsup", "munder", "mover", "munderover"):
+        for parent in tree.iter(tag):
+            for script in list(parent)[1:]:
+                for operator in script.iter("mo"):  # TeX sets indices and limits tight, MathML does not by itself
+                    operator.attrib.update(lspace="0", rspace="0")
+    for operator in tree.iter("mo"):
+        if operator.text == "|":  # likewise: an absolute value's bar, which MathML takes for a relation
+            operator.attrib.update(lspace="0", rspace="0")
+    if display == "block":
+        for operator in tree.iter("mo"):
+            if operator.text and operator.text in "∑∏":  # browsers enlarge them only with a mathematical font
+                operator.attrib.update({"largeop": "false", "class": "large"})
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def _output_picture(output: NotebookNode, kind: str) -> str:
+    data, about = output.data[kind], output.get("metadata", {}).get(kind, {})
+    if kind == "image/svg+xml":
+        data = base64.b64encode(data.encode()).decode()
+    alt = about.get("alt") or "A figure without a description, drawn by the code above"
+    return _picture(data, kind, alt, about.get("width"), about.get("height"))
+
+
+def _picture(data: str, kind: str, alt: str, width: int | None = None, height: int | None = None) -> str:
+    size = f' width="{int(width)}"' if width else ""
+    size += f' height="{int(height)}"' if height else ""
+    data = "".join(data.split())
+    return f'<img src="data:{kind};base64,{data}" alt="{html.escape(alt)}"{size}>'
+
+
+def _overview() -> dict[str, str]:
+    """What the first page shows of the whole series: the README's pictures, and the ladder as a table.
+
+    Each is HTML; empty where the pictures or the recorded results are missing.
+    """
+    readme = PACKAGE.parent / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
+    pictures = {}
+    for alt, name in re.findall(r"!\[([^\]]*)\]\(([\w/.-]+\.png)\)", text):
+        if (readme.parent / name).is_file():
+            data = base64.b64encode((readme.parent / name).read_bytes()).decode()
+            pictures[Path(name).stem] = _picture(data, "image/png", alt)
+    try:
+        table = overview.html(recorded(RECORDED))
+    except LabError:
+        table = ""
+    return {"first": pictures.get("lab", ""), "ladder": pictures.get("ladder", ""), "table": table}
+
+
+def _without_style(text: str) -> str:
+    """An HTML output without pandas' own table style, which is the page's business."""
+    text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.DOTALL)
+    return text.replace('<table border="1" class="dataframe">', '<table class="dataframe">')
+
+
+def _day(date: str) -> str:
+    """"2026-11-05" as "5 November 2026"."""
+    day = datetime.date.fromisoformat(date)
+    return f"{day.day} {day:%B %Y}"
+
+
+# What makes a browser load something by itself, as opposed to a link that somebody follows.
+_LOADING = {"src", "srcset", "poster", "background", "data", "action", "formaction", "xlink:href", "manifest", "ping"}
+_LOADED_BY_LINK = {"link", "image", "use", "feimage", "script", "base"}
+_REMOTE = re.compile(r"^\s*(https?:|ftp:|wss?:|//)", re.IGNORECASE)
+_IN_STYLE = re.compile(r"url\(\s*['\"]?([^)'\"]+)|@import\s+(?:url\()?\s*['\"]?([^)'\";\s]+)", re.IGNORECASE)
+
+
+class _Requests(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.found, self.inside = [], None
+
+    def handle_starttag(self, tag, attrs):
+        self.inside = tag
+        for name, value in attrs:
+            value = value or ""
+            if name == "style":
+                self._style(value)
+            elif name == "srcset":
+                self.found += [part.strip() for part in value.split(",") if _REMOTE.match(part)]
+            elif name in _LOADING or (name == "href" and tag in _LOADED_BY_LINK):
+                self._address(value)
+        if tag == "meta" and "refresh" in (dict(attrs).get("http-equiv") or "").lower():
+            self.found.append("a page that it forwards to")
+
+    def handle_endtag(self, tag):
+        self.inside = None
+
+    def handle_data(self, data):
+        if self.inside == "style":
+            self._style(data)
+        elif self.inside == "script":
+            self.found += re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s'\"]*", data)
+
+    def _style(self, text):
+        for match in _IN_STYLE.finditer(text):
+            self._address(match[1] or match[2])
+
+    def _address(self, value):
+        if _REMOTE.match(value):
+            self.found.append(value.strip())
+
+
+def requests_in(page: str) -> list[str]:
+    """The addresses that a browser would load from a network when it opens an HTML page; plain links do not count."""
+    parser = _Requests()
+    parser.feed(page)
+    parser.close()
+    return parser.found

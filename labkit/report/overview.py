@@ -1,0 +1,138 @@
+"""The whole ladder at a glance: time over floor for every rung, layer and network, as rows, table and chart."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from labkit.base.errors import LabError
+from labkit.base.numerals import ms, times
+from labkit.ladder.rungs import LADDER
+from labkit.ladder.variants import solutions, variant, variants
+from labkit.records.published import library
+from labkit.records.results import OWN, Recorded
+from labkit.records.sweeps import recorded_sweep
+from labkit.spec.layers import PRESETS
+
+NETWORKS = ("lenet86", "lenet72")
+STREAMS = 10  # no kernel of its own: it is about the layer time
+_KERNELS = [each.number for each in LADDER]
+
+
+def rows(results: Recorded) -> pd.DataFrame:
+    """The ladder as it was recorded at its largest batch, cuDNN's best below it.
+
+    Parameters
+    ----------
+    results : Recorded
+        Of the device that cuDNN was measured on, an H200.
+
+    Returns
+    -------
+    DataFrame
+        A row a rung or library and layer, in the ladder's order: rung (none for the library), label, ``shown`` (the
+        label with its precision), layer, batch, dtype, op_ms, x_floor, device.
+    """
+    batch = int(results.table["batch"].max())
+    order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
+    ladder = pd.concat([results.ladder(max(_KERNELS), network, batch) for network in NETWORKS])
+    ladder = ladder[ladder["rung"].isin(_KERNELS)]
+    best = [library(network, batch, dtype) for dtype in ("float32", "float16") for network in NETWORKS]
+    every = pd.concat([ladder, *best], ignore_index=True)
+    every = every[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_floor", "device"]]
+    every["order"] = every["layer"].map(order)
+    half = every["dtype"].eq("float16") & every["rung"].notna()  # the library's label says it already
+    every["shown"] = every["label"] + half.map({True: ", FP16", False: ""})
+    return every.sort_values(["rung", "dtype", "order"], ascending=[True, False, True], ignore_index=True)
+
+
+def cells(results: Recorded) -> pd.DataFrame:
+    """The table as it is read: a row a rung or library, a column a layer, "3.71 ms · 8.87×"; indexed by label."""
+    every = rows(results)
+    every["cell"] = [f"{ms(row.op_ms)} · {times(row.x_floor)}" for row in every.itertuples()]
+    table = every.pivot_table(index="shown", columns="layer", values="cell", aggfunc="first")
+    return table.reindex(index=every["shown"].unique(), columns=every["layer"].unique()).fillna("–")
+
+
+def layer_times(results: Recorded) -> pd.DataFrame:
+    """The layer time from host memory back to host memory, before and with streams, as it is read: a column a layer,
+    milliseconds and times over the link's floor; indexed by label. The same kernel is inside both."""
+    batch = int(results.table["batch"].max())
+    table = {}
+    for layer in (layer for name in NETWORKS for layer in PRESETS[name]):
+        floor = layer.link_floor_ms(batch, device=results.device)
+        streams = results.select(layer=layer, batch=batch, rung=STREAMS).iloc[0]
+        inside = streams["options"].split(";")[0]
+        before = results.value("layer_ms", layer=layer, batch=batch, label=inside)
+        table[layer.name] = {
+            "without streams": f"{ms(before)} · {times(before / floor)}",
+            streams["label"]: f"{ms(streams['layer_ms'])} · {times(streams['layer_ms'] / floor)}",
+            "the link's floor": ms(floor),
+        }
+    return pd.DataFrame(table)
+
+
+def caption(results: Recorded) -> str:
+    """What the table shows, measured where and when."""
+    batch = int(results.table["batch"].max())
+    inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
+    return (
+        f"Op time and op time over floor, {batch:,} images, {results.device}, {results.date}. The floor is the time "
+        "that the layer's bytes or its products must take there, in the same precision. Layer time is that from host "
+        f"memory back to host memory, with the kernel of {' and '.join(inside)}: in page-locked memory with streams, "
+        "in ordinary memory without; over the floor of the link."
+        + (f" Changed since they were measured: {', '.join(changed)}." if (changed := outdated(results)) else "")
+    )
+
+
+def outdated(results: Recorded) -> list[str]:
+    """The labels of those kernels of the lab whose recorded times are of another source than they have now; and the
+    sweeps on the same device, with the sizes that come from them, of which this is so."""
+    times = results.table[results.table["code"] != ""]
+    codes = times.groupby("label")["code"].agg(set)
+    every = [each for rung in LADDER for each in (*variants(rung.number), *solutions(rung.number))]
+    changed = [each.label for each in every if codes.get(each.label, {each.code}) != {each.code}]
+    return [*changed, *_outdated_sweeps(results.device)]
+
+
+def _outdated_sweeps(device: str) -> list[str]:
+    try:
+        swept = recorded_sweep(device)
+    except LabError:  # there is none
+        return []
+    beside = swept["label"].str.contains(OWN) | swept["options"].str.contains("step=")
+    known = swept[~beside & (swept["code"] != "")]
+    own = {number: variant(number) for number in known["rung"].unique()}
+    return [f"the sweep of {each.label}" for number, each in own.items()
+            if set(known.loc[known["rung"] == number, "code"]) != {each.code}]  # fmt: skip
+
+
+def markdown(results: Recorded) -> str:
+    """The table for the README; the best of each column and precision is bold."""
+    table, every = cells(results), rows(results)
+    fastest = every.loc[every.groupby(["layer", "dtype"])["op_ms"].idxmin()]
+    best = set(zip(fastest["shown"], fastest["layer"], strict=True))
+    lines = [f"| | {' | '.join(table.columns)} |", "|---|" + "---:|" * len(table.columns)]
+    for label, line in table.iterrows():
+        shown = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
+        lines.append(f"| {label} | {' | '.join(shown)} |")
+    lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in layer_times(results).iterrows()]
+    return "\n".join([f"{caption(results)} Bold: the best of a column, FP32 and FP16 each.", "", *lines])
+
+
+def html(results: Recorded) -> str:
+    """The table for the report's first page."""
+    from labkit.page.claims import table
+
+    last = layer_times(results).rename(index=lambda label: f"layer time {label}")
+    shown = pd.concat([cells(results), last]).rename_axis("").reset_index()
+    return table(shown, caption(results), {name: name for name in shown})._repr_html_()
+
+
+def chart(results: Recorded, path=None) -> None:
+    """The chart: `labkit.draw.ladder` of every layer, with the library below."""
+    from labkit.draw import ladder
+
+    every = rows(results)
+    title = "The ladder: how far each step is from what the machine can do"
+    own, best = every[every["rung"].notna()], every[every["rung"].isna()]
+    ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)

@@ -1,0 +1,1 @@
+"""What is given: layers, devices, CUDA limits, metrics, and the convolution itself."""

@@ -1,0 +1,432 @@
+"""What the lab runs on: a description of the GPU or the CPU, with two kinds of rates.
+
+*Peaks* are theoretical: nothing can be faster, so a measured time under them is a bug in the measurement.
+*Floors* are what the device was measured to reach: the honest yardstick, "time over floor".
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+import math
+import os
+import platform
+import re
+import time
+import tomllib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+
+from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
+
+TERA, GIGA = 1e12, 1e9
+
+# FP32 lanes of one multiprocessor by compute capability: CUDA C++ Programming Guide, arithmetic instructions.
+_LANES = {
+    (5, 0): 128, (5, 2): 128, (5, 3): 128, (6, 0): 64, (6, 1): 128, (6, 2): 128, (7, 0): 64, (7, 2): 64,
+    (7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (10, 3): 128,
+    (11, 0): 128, (12, 0): 128, (12, 1): 128,
+}  # fmt: skip
+
+# Dense FP16 operations a clock of one multiprocessor's tensor cores, from NVIDIA's architecture white papers.
+_TENSOR = {
+    (7, 0): 1024, (7, 2): 1024, (7, 5): 1024, (8, 0): 2048, (8, 6): 1024, (8, 7): 2048, (8, 9): 1024,
+    (9, 0): 4096, (10, 0): 8192, (10, 3): 8192, (11, 0): 8192, (12, 0): 1024, (12, 1): 1024,
+}  # fmt: skip
+
+# FP32 operations a clock of one core with an FMA on every vector unit: generous, as a bound has to be.
+_VECTOR_FLOPS = {"avx512f": 64, "avx": 32, "sse2": 16}
+_OTHER_FLOPS = 64  # four 128-bit units (Apple), two 256-bit ones (Neoverse V), two 512-bit ones (A64FX)
+_FASTEST_CLOCK = 6.5e9  # no processor boosts higher; a virtual machine does not tell its host's boost clock
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device and its rates.
+
+    Attributes
+    ----------
+    engine : {"gpu", "cpu"}
+    name : str
+        As the driver or the operating system gives it.
+    compute_capability : tuple of int or None
+        (9, 0) on an H100 or H200; None on a CPU.
+    multiprocessors : int
+        Streaming multiprocessors of a GPU, worker threads of the CPU engine.
+    clock_hz : float
+        Highest clock [1/s].
+    memory_bytes, l2_bytes : int
+    peak_flops : float
+        Theoretical FP32 rate outside the tensor cores [FLOP/s].
+    peak_half_flops : float
+        Theoretical rate of the fastest half-precision units [FLOP/s]; infinite where it is not known.
+    peak_bandwidth : float
+        Theoretical bandwidth [B/s]: of the memory on a GPU, of the cores' load and store units on a CPU,
+        where a layer may well stay in the caches.
+    measured : mapping of str to float or None
+        Rates measured on a device of this name (`data/devices.toml`), in SI units: "floor_bandwidth",
+        "floor_float32", "copy", "to_device_pinned", …
+    source : str
+        Where the numbers come from.
+    software : str
+        Driver and bindings, or operating system: what else a recorded time depends on.
+    peak_link : float
+        Theoretical rate of the link to the host, each way [B/s]; infinite where it is not known.
+    """
+
+    engine: str
+    name: str
+    compute_capability: tuple[int, int] | None
+    multiprocessors: int
+    clock_hz: float
+    memory_bytes: int
+    l2_bytes: int
+    peak_flops: float
+    peak_half_flops: float
+    peak_bandwidth: float
+    measured: Mapping[str, float] | None = field(default=None, compare=False, hash=False)
+    source: str = ""
+    software: str = ""
+    peak_link: float = math.inf
+
+    @property
+    def slug(self) -> str:
+        """The name as a file name: "nvidia-h200"."""
+        return slug(self.name)
+
+    @property
+    def note(self) -> str:
+        """What must be said beside a time measured here; empty on a GPU."""
+        if self.engine == "gpu":
+            return ""
+        return f"Not GPU times: measured on the CPU engine ({self.name}, {self.multiprocessors} workers)."
+
+    @property
+    def ceilings(self) -> Mapping[str, float]:
+        """The rates reached in practice [B/s, FLOP/s], with the two behind "x floor".
+
+        From `data/devices.toml` if the device is known; measured here, once a process and in about half a
+        second, on a CPU; the theoretical peaks on a GPU that is not known.
+        """
+        if self.measured is not None:
+            return self.measured
+        if self.engine == "cpu":
+            return _measure_host(self.multiprocessors)
+        return {"floor_bandwidth": self.peak_bandwidth, "floor_float32": self.peak_flops}
+
+    def floor_s(self, moved: float, flops: float, dtype=np.float32) -> float:
+        """The larger of `moved` bytes over the bandwidth and `flops` over the arithmetic rate, as measured [s].
+
+        The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009). The rate is that of FP32 outside the tensor
+        cores; of half storage on a GPU, that of the fastest units for it, as a matrix product in half reaches it.
+        """
+        rates, rate = self.ceilings, self.ceilings["floor_float32"]
+        if self.engine == "gpu" and np.dtype(dtype).itemsize < 4:
+            rate = rates.get("float16_gemm", self.peak_half_flops)
+        return max(moved / rates["floor_bandwidth"], flops / rate)
+
+    def shortest_s(self, read: float, written: float, flops: float, half: bool = False) -> float:
+        """The time that nothing on this device can undercut [s], from its theoretical peaks.
+
+        Parameters
+        ----------
+        read, written : float
+            Bytes. What is written may stay in the L2 cache beyond the end of a kernel: only what does not fit
+            there has to reach the memory. What is read is taken to be in memory (`bench` empties the L2
+            before).
+        flops : float
+            Operations of the direct convolution.
+        half : bool
+            Whether any of the arithmetic is done in less than FP32 (half2, tensor cores, TF32).
+        """
+        moved = read + max(0.0, written - self.l2_bytes)
+        return max(moved / self.peak_bandwidth, flops / (self.peak_half_flops if half else self.peak_flops))
+
+    def link(self, pinned: bool = True) -> tuple[float, float]:
+        """Measured rates of the link between host and device: (to the device, back) [B/s].
+
+        Parameters
+        ----------
+        pinned : bool
+            Whether the host's memory is page-locked.
+
+        Raises
+        ------
+        LabError
+            If they were not measured on this device.
+        """
+        kind = "pinned" if pinned else "pageable"
+        rates = [(self.measured or {}).get(f"{way}_device_{kind}") for way in ("to", "from")]
+        if None in rates:
+            raise LabError(
+                f"the link between {self.name} and its host was not measured: data/devices.toml has no "
+                f"to_device_{kind}_gb_s and from_device_{kind}_gb_s for it; give a device that has, such as \"H200\""
+            )
+        return tuple(rates)
+
+    def _lines(self) -> list[tuple[str, str]]:
+        gpu = self.engine == "gpu"
+        lines = [("engine", self.engine), ("name", self.name)]
+        if self.compute_capability:
+            lines.append(("compute capability", "{}.{}".format(*self.compute_capability)))
+        lines += [
+            ("multiprocessors" if gpu else "workers", str(self.multiprocessors)),
+            ("clock", f"{self.clock_hz / GIGA:.2f} GHz" if self.clock_hz else "not told"),
+            ("memory", f"{self.memory_bytes / 2**30:.0f} GiB"),
+            ("L2 cache" if gpu else "last cache", f"{self.l2_bytes / 2**20:.0f} MiB"),
+            ("peak FP32", _rate(self.peak_flops, "FLOP/s")),
+            ("peak bandwidth", _rate(self.peak_bandwidth, "B/s") + ("" if gpu else " (of the caches)")),
+        ]
+        if self.measured is not None:
+            lines.append(("measured", ", ".join(
+                f"{key.removeprefix('floor_')} {_rate(value, 'B/s' if 'bandwidth' in key else 'FLOP/s')}"
+                for key, value in self.measured.items() if key.startswith("floor_")
+            )))  # fmt: skip
+        if self.software:
+            lines.append(("software", self.software))
+        return lines + [("source", self.source)]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{key:18}  {value}" for key, value in self._lines())
+
+    def _repr_html_(self) -> str:
+        cells = ((html.escape(key), html.escape(value)) for key, value in self._lines())
+        rows = "".join(f"<tr><th>{key}</th><td>{value}</td></tr>" for key, value in cells)
+        return f'<table class="lab-table">{rows}</table>'
+
+
+@functools.cache
+def device() -> Device:
+    """The device that `labkit.cuda` runs on.
+
+    Raises
+    ------
+    LabError
+        If LABKIT_ENGINE asks for an engine that this machine does not have.
+    """
+    from labkit import cuda
+
+    cuda.ensure_context()
+    return _this_gpu() if cuda.engine() == "gpu" else _this_cpu()
+
+
+def find(device_or_name: Device | str | None = None) -> Device:
+    """A `Device` for a `Device`, for a name of `data/devices.toml` ("H200"), or for None: the one in use.
+
+    Raises
+    ------
+    LabError
+        For a name that is not listed; the message lists those that are.
+    """
+    if device_or_name is None:
+        return device()
+    if isinstance(device_or_name, Device):
+        return device_or_name
+    return known(device_or_name)
+
+
+@functools.cache
+def known(name: str) -> Device:
+    """A device of `data/devices.toml`, by its name or a part of it: known("H200").
+
+    Raises
+    ------
+    LabError
+        If no listed device, or more than one, goes by that name.
+    """
+    listed = _listed()
+    found = [entry for full, entry in listed.items() if full.lower() == name.lower()]
+    found = found or [entry for full, entry in listed.items() if name.lower() in full.lower()]
+    if len(found) != 1:
+        count = f"{len(found)} devices" if found else "no device"
+        raise LabError(f"data/devices.toml has {count} by the name {name!r}; it lists {', '.join(listed) or 'none'}")
+    entry = found[0]
+    return _gpu(
+        name=entry["name"],
+        compute_capability=tuple(entry["compute_capability"]),
+        multiprocessors=entry["multiprocessors"],
+        clock_hz=entry["clock_mhz"] * 1e6,
+        memory_hz=entry["memory_clock_mhz"] * 1e6,
+        bus_bits=entry["memory_bus_bits"],
+        memory_bytes=entry["memory_mib"] * 2**20,
+        l2_bytes=entry["l2_mib"] * 2**20,
+        source="data/devices.toml",
+    )
+
+
+def _listed() -> dict[str, dict]:
+    path = data_dir() / "devices.toml"
+    if not path.is_file():  # the library without its data: every device is unknown, nothing else is lost
+        return {}
+    with path.open("rb") as file:
+        return {entry["name"]: entry for entry in tomllib.load(file)["device"]}
+
+
+def _measured(name: str) -> dict[str, float] | None:
+    """The measured rates of a listed device, in SI units: {"floor_bandwidth": 4.3e12, "copy": 4.23e12, …}."""
+    entry = _listed().get(name)
+    if entry is None:
+        return None
+    rates = {f"floor_{key}": value for key, value in entry["floor"].items()} | entry["measured"]
+    units = {"_tb_s": TERA, "_tflop_s": TERA, "_gb_s": GIGA}
+    return {
+        key.removesuffix(unit): value * factor
+        for key, value in rates.items()
+        for unit, factor in units.items()
+        if key.endswith(unit)
+    }
+
+
+def _this_gpu() -> Device:
+    from labkit.cuda import driver
+
+    gpu = driver.Context.get_device()
+    get, kind = gpu.get_attribute, driver.device_attribute
+    return _gpu(
+        name=gpu.name(),
+        compute_capability=gpu.compute_capability(),
+        multiprocessors=get(kind.MULTIPROCESSOR_COUNT),
+        clock_hz=get(kind.CLOCK_RATE) * 1e3,
+        memory_hz=get(kind.MEMORY_CLOCK_RATE) * 1e3,
+        bus_bits=get(kind.GLOBAL_MEMORY_BUS_WIDTH),
+        memory_bytes=gpu.total_memory(),
+        l2_bytes=get(kind.L2_CACHE_SIZE),
+        source="the driver's device attributes",
+        software=_gpu_software(driver),
+    )
+
+
+def _gpu_software(driver) -> str:
+    """ "CUDA 13.0, driver 580.95.05, PyCUDA 2026.1", as far as the machine tells."""
+    version = driver.get_driver_version()
+    parts = [f"CUDA {version // 1000}.{version % 1000 // 10}"]
+    kernel_module = Path("/proc/driver/nvidia/version")
+    if kernel_module.is_file():
+        found = re.search(r"\b\d+\.\d+(\.\d+)?\b", kernel_module.read_text())
+        parts += [f"driver {found[0]}"] if found else []
+    return ", ".join([*parts, f"PyCUDA {metadata.version('pycuda')}"])
+
+
+def _gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, source, **facts) -> Device:
+    """A GPU's peaks: lanes x 2 FLOP (an FMA) x clock, and two transfers a memory clock over the whole bus."""
+    lanes = _LANES.get(compute_capability, 128)
+    tensor = _TENSOR.get(compute_capability, math.inf if compute_capability >= (7, 0) else 4 * lanes)
+    measured = _measured(facts["name"])
+    source += "; measured rates from data/devices.toml" if measured else "; no measured rates known"
+    if compute_capability not in _LANES:
+        source += f"; {lanes} FP32 lanes a multiprocessor are a guess for this compute capability"
+    return Device(
+        engine="gpu",
+        compute_capability=compute_capability,
+        multiprocessors=multiprocessors,
+        clock_hz=clock_hz,
+        peak_flops=multiprocessors * lanes * 2 * clock_hz,
+        peak_half_flops=multiprocessors * tensor * clock_hz,
+        peak_bandwidth=2 * memory_hz * bus_bits / 8 or math.inf,  # some boards with shared memory tell no clock
+        measured=measured,
+        peak_link=_listed().get(facts["name"], {}).get("link_gb_s", math.inf) * GIGA,
+        source=source,
+        **facts,
+    )
+
+
+def _this_cpu() -> Device:
+    from labkit.cuda import driver
+
+    workers = driver.Context.get_device().get_attribute(driver.device_attribute.MULTIPROCESSOR_COUNT)
+    name, flags, megahertz = _cpu_facts()
+    flops = next((flops for flag, flops in _VECTOR_FLOPS.items() if flag in flags), _OTHER_FLOPS)
+    clock = max([megahertz * 1e6, _FASTEST_CLOCK])
+    return Device(
+        engine="cpu",
+        name=name,
+        compute_capability=None,
+        multiprocessors=workers,
+        clock_hz=megahertz * 1e6,
+        memory_bytes=_memory_bytes(),
+        l2_bytes=_last_cache_bytes(),
+        peak_flops=workers * flops * clock,
+        peak_half_flops=2 * workers * flops * clock,
+        # At most two vectors loaded and one stored a clock, against two multiplied: 3 x 4 B for 4 FLOP.
+        peak_bandwidth=workers * 3 * flops * clock,
+        source=f"the operating system; the peaks are bounds: {flops} FLOP a clock at {clock / GIGA:.1f} GHz",
+        software=f"{platform.system()} {platform.machine()}",
+    )
+
+
+def _cpu_facts() -> tuple[str, set[str], float]:
+    """Model name, instruction sets, highest clock in MHz (0 if not told)."""
+    name, flags, clocks = platform.processor() or platform.machine() or "CPU", set(), [0.0]
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.is_file():
+        for line in cpuinfo.read_text(errors="replace").splitlines():
+            key, _, value = (part.strip() for part in line.partition(":"))
+            if key == "model name":
+                name = value
+            elif key in ("flags", "Features"):
+                flags = set(value.split())
+            elif key == "cpu MHz":
+                clocks.append(float(value))
+    maximum = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
+    if maximum.is_file():
+        clocks.append(float(maximum.read_text()) / 1e3)
+    return " ".join(name.split()), flags, max(clocks)
+
+
+def _memory_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def _last_cache_bytes() -> int:
+    """Size of the largest cache of processor 0, in bytes; 0 if the system does not tell."""
+    units = {"K": 2**10, "M": 2**20, "G": 2**30}
+    folder = Path("/sys/devices/system/cpu/cpu0/cache")
+    sizes = [file.read_text().strip() for file in folder.glob("index*/size")]
+    return max((int(size[:-1]) * units[size[-1]] for size in sizes if size[-1:] in units), default=0)
+
+
+@functools.cache
+def _measure_host(workers: int) -> dict[str, float]:
+    """What this host reaches: a copy by all workers [B/s], and an FP32 matrix product by each of them
+    [FLOP/s].
+
+    The copy is STREAM's (McCalpin): arrays past most caches, bytes read plus bytes written. The product is
+    that of one core, times the workers: 64 x 64 matrices, which a BLAS does not spread over threads, so that
+    a busy neighbour core costs nothing. The best of ten each.
+    """
+    parts = [(np.ones(2**22, np.float64), np.empty(2**22)) for _ in range(workers)]
+    matrices = np.ones((200, 64, 64), np.float32)
+    product = np.empty_like(matrices)
+    copy_s = product_s = math.inf
+    with ThreadPoolExecutor(workers) as pool:
+        for _ in range(10):
+            start = time.perf_counter()
+            list(pool.map(lambda part: np.copyto(part[1], part[0]), parts))
+            copy_s = min(copy_s, time.perf_counter() - start)
+            start = time.perf_counter()
+            np.matmul(matrices, matrices, out=product)
+            product_s = min(product_s, time.perf_counter() - start)
+    bandwidth = sum(2 * part[0].nbytes for part in parts) / copy_s
+    rate = workers * 2 * matrices.size * 64 / product_s
+    return {"floor_bandwidth": bandwidth, "floor_float32": rate, "copy": bandwidth, "float32_gemm": rate}
+
+
+def slug(name: str) -> str:
+    """A name as a file name: "nvidia-h200" of "NVIDIA H200"."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def _rate(value: float, unit: str) -> str:
+    for factor, prefix in ((TERA, "T"), (GIGA, "G"), (1e6, "M")):
+        if value >= factor:
+            return f"{value / factor:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"

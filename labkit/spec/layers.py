@@ -1,0 +1,232 @@
+"""Convolution layers: their shapes, what they must move and compute, and the time no kernel can beat.
+
+The convolution of this lab has stride 1, no padding, no bias and no flip, in NCHW order:
+
+    y[b, m, h, w] = sum over c, p, q of  x[b, c, h+p, w+q] * k[m, c, p, q]
+
+with x [B, C, H, W], k [M, C, K, K], y [B, M, Ho, Wo], Ho = H-K+1 and Wo = W-K+1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from labkit.base.errors import LabError
+
+if TYPE_CHECKING:
+    from labkit.spec.devices import Device
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One convolution layer.
+
+    Parameters
+    ----------
+    name : str
+        As it appears in tables, e.g. "lenet86 layer 1".
+    C, H, W : int
+        Input channels, rows and columns.
+    M : int
+        Output maps.
+    K : int
+        Side of the square mask.
+
+    Raises
+    ------
+    LabError
+        If a dimension is no positive integer, or the mask is larger than the image.
+    """
+
+    name: str
+    C: int
+    H: int
+    W: int
+    M: int
+    K: int
+
+    def __post_init__(self):
+        for dimension in "CHWMK":
+            value = getattr(self, dimension)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise LabError(f"layer {self.name!r}: {dimension} = {value!r} is no positive integer")
+            object.__setattr__(self, dimension, int(value))
+        if min(self.H, self.W) < self.K:
+            raise LabError(
+                f"layer {self.name!r}: a mask of {self.K}x{self.K} does not fit into an image of "
+                f"{self.H}x{self.W}; take K <= {min(self.H, self.W)}"
+            )
+
+    @property
+    def Ho(self) -> int:
+        """Output rows."""
+        return self.H - self.K + 1
+
+    @property
+    def Wo(self) -> int:
+        """Output columns."""
+        return self.W - self.K + 1
+
+    @property
+    def terms(self) -> int:
+        """Products summed into one output, C K²: the length of the reduction."""
+        return self.C * self.K * self.K
+
+    def x_shape(self, B: int) -> tuple[int, int, int, int]:
+        """Shape of the input of `B` images, [B, C, H, W]."""
+        return _batch(B), self.C, self.H, self.W
+
+    @property
+    def k_shape(self) -> tuple[int, int, int, int]:
+        """Shape of the masks, [M, C, K, K]."""
+        return self.M, self.C, self.K, self.K
+
+    def y_shape(self, B: int) -> tuple[int, int, int, int]:
+        """Shape of the output of `B` images, [B, M, Ho, Wo]."""
+        return _batch(B), self.M, self.Ho, self.Wo
+
+    def macs(self, B: int) -> int:
+        """Multiply-adds of the direct convolution of `B` images."""
+        return _batch(B) * self.M * self.Ho * self.Wo * self.terms
+
+    def flops(self, B: int) -> int:
+        """Floating-point operations: two a multiply-add."""
+        return 2 * self.macs(B)
+
+    def bytes(self, B: int, dtype=np.float32) -> int:
+        """Bytes of x, k and y together: the traffic if everything were moved exactly once."""
+        elements = sum(int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B)))
+        return elements * np.dtype(dtype).itemsize
+
+    def intensity(self, dtype=np.float32, B: int = 1000) -> float:
+        """Operations a byte, if everything is moved once [FLOP/B]: the layer's place on the roofline."""
+        return self.flops(B) / self.bytes(B, dtype)
+
+    def floor_ms(self, B: int, dtype=np.float32, device: Device | str | None = None) -> float:
+        """The layer's floor: the time in which `device` could at best move or compute it [ms].
+
+        The roofline (Williams, Waterman and Patterson, CACM 52(4), 2009): the larger of the bytes moved once
+        over the device's bandwidth, and the operations over its arithmetic rate, both as *measured* on it
+        where that is known. For half storage (`dtype=np.float16`) on a GPU the rate is that of a matrix product
+        in half on the tensor cores.
+
+        Parameters
+        ----------
+        B : int
+            Images.
+        dtype : dtype
+            Of x, k and y in memory.
+        device : Device or str, optional
+            The name of a device of `data/devices.toml` ("H200"), or a `Device`; by default the one in use.
+        """
+        from labkit.spec.devices import find
+
+        return 1e3 * find(device).floor_s(self.bytes(B, dtype), self.flops(B), dtype)
+
+    def link_ms(self, B: int, dtype=np.float32, device: Device | str | None = None, pinned: bool = True):
+        """How long the link between host and device takes for x and k on the way in, and for y back [ms, ms].
+
+        At the rates that were measured for large copies from and to page-locked (`pinned`) or ordinary memory.
+
+        Raises
+        ------
+        LabError
+            If the link of `device` was not measured.
+        """
+        from labkit.spec.devices import find
+
+        elements = [int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))]
+        rates = find(device).link(pinned)
+        sizes = (elements[0] + elements[1], elements[2])
+        return tuple(1e3 * n * np.dtype(dtype).itemsize / rate for n, rate in zip(sizes, rates, strict=True))
+
+    def link_floor_ms(self, B: int, dtype=np.float32, device: Device | str | None = None) -> float:
+        """The floor of a layer time: the busier direction of the link [ms].
+
+        The link carries both directions at once, so that x can come in while y goes back; nobody gets y sooner
+        than all of it has gone through. The rates are those of page-locked memory, as measured.
+
+        Raises
+        ------
+        LabError
+            If the link of `device` was not measured.
+        """
+        return max(self.link_ms(B, dtype, device))
+
+    @property
+    def network(self) -> str:
+        """The network's name, if the layer belongs to a preset: "lenet86" of "lenet86 layer 1"; else ""."""
+        network, middle, number = self.name.rpartition(" layer ")
+        return network if middle and number.isdigit() else ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.C}x{self.H}x{self.W} -> {self.M}x{self.Ho}x{self.Wo}, K = {self.K}"
+
+
+def _batch(B: int) -> int:
+    if isinstance(B, bool) or not isinstance(B, (int, np.integer)) or B < 1:
+        raise LabError(f"a batch of {B!r}: the number of images has to be a positive integer")
+    return int(B)
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The convolution layers of one network. It indexes and iterates like a tuple: LENET86[0] is layer 1."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    about: str
+
+    def __getitem__(self, index: int) -> Layer:
+        try:
+            return self.layers[index]
+        except IndexError:
+            raise IndexError(
+                f"{self.name} has {len(self.layers)} layer(s): [0] to [{len(self.layers) - 1}], not [{index}]"
+            ) from None
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Layer]:
+        return iter(self.layers)
+
+    def __str__(self) -> str:
+        return "\n".join(str(each) for each in self.layers)
+
+
+def _preset(name: str, *sizes: tuple[int, int, int, int, int], about: str) -> Preset:
+    return Preset(name, tuple(Layer(f"{name} layer {i}", *size) for i, size in enumerate(sizes, 1)), about)
+
+
+#                             C   H   W   M  K
+LENET86 = _preset("lenet86", (1, 86, 86, 4, 7), (4, 40, 40, 16, 7), about="images of 86x86; reports 000, 003")
+LENET72 = _preset("lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7), about="images of 72x72; reports 002, 004")
+LENET28 = _preset(
+    "lenet28",
+    (1, 28, 28, 6, 5),
+    about="images of 28x28; report 001 (training). Its second stage is no convolution of this form: one "
+    "trainable 4x4 filter, shared by the six maps, moves with stride 4 and makes 6x6x6 of 6x24x24.",
+)
+PRESETS = {preset.name: preset for preset in (LENET86, LENET72, LENET28)}
+
+
+def layer(network: str, number: int | None = None) -> Layer:
+    """Look a layer up: `layer("lenet86", 1)` or, as tables write it, `layer("lenet86 layer 1")`.
+
+    Raises
+    ------
+    LabError
+        If there is no such network or layer; the message lists those there are.
+    """
+    for preset in PRESETS.values():
+        for index, each in enumerate(preset, 1):
+            if each.name == network or (preset.name == network and index == number):
+                return each
+    wanted = network if number is None else f"{network} layer {number}"
+    known = ", ".join(each.name for preset in PRESETS.values() for each in preset)
+    raise LabError(f"there is no {wanted!r}; the lab's layers are {known}")
