@@ -5,7 +5,7 @@
 
 A child process each for run mode, for the counters and for all the checks, with one worker each, because check mode has
 one. They take turns, so that what else the machine does meets all of them alike: a row gives the best of several runs
-of the op, in processor time, on LeNet86's two layers, every access counted. The table goes to stderr, a sentence to
+of the op, in processor time, on Network's two layers, every access counted. The table goes to stderr, a sentence to
 stdout. It ends with status 1 if the counters are more than 20 times slower than run mode anywhere.
 """
 

@@ -22,7 +22,7 @@ ODD = Layer("odd layer 1", C=3, H=11, W=16, M=5, K=4)
 FEW = [ODD, Layer("odder", 1, 5, 9, 2, 2)]
 COLUMNS = [
     "rung", "label", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s",
-    "x_floor", "images_s", "engine", "device",
+    "x_reference", "images_s", "engine", "device",
 ]  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def test_the_table():
     assert row["gflop_s"] == pytest.approx(ODD.flops(5) / (row["op_ms"] * 1e6))
     assert row["gb_s"] == pytest.approx(ODD.bytes(5) / (row["op_ms"] * 1e6))
     assert row["images_s"] == pytest.approx(5e3 / row["op_ms"])
-    assert row["x_floor"] == pytest.approx(row["op_ms"] / ODD.floor_ms(5))
+    assert row["x_reference"] == pytest.approx(row["op_ms"] / ODD.reference_ms(5))
     assert row["dtype"] == "float32"
     assert row["options"] == "block=16x16"
 
@@ -208,7 +208,7 @@ def test_the_first_and_the_last_image_are_checked(image):
 
 
 def test_an_image_that_nobody_writes_is_found_wherever_it_is():
-    missing = np.setdiff1d(np.arange(200), benchmark.Spots(ODD, 200, {}, np.random.default_rng(0)).images)
+    missing = np.setdiff1d(np.arange(200), benchmark.SampledImages(ODD, 200, {}, np.random.default_rng(0)).images)
 
     def forgets_many(x, k, state):
         y = quick(x, k, state)
@@ -221,7 +221,7 @@ def test_an_image_that_nobody_writes_is_found_wherever_it_is():
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 1000])
 def test_the_images_looked_at(batch):
-    images = benchmark.Spots(ODD, batch, {}, np.random.default_rng(0)).images
+    images = benchmark.SampledImages(ODD, batch, {}, np.random.default_rng(0)).images
     assert images[0] == 0
     assert images[-1] == batch - 1
     assert len(set(images)) == len(images) == min(batch, benchmark.CHECKED_IMAGES)

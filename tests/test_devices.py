@@ -24,19 +24,19 @@ def test_what_was_measured_lies_under_the_peaks():
     assert measured["copy"] == pytest.approx(4.23e12)
     assert measured["to_device_pinned"] == pytest.approx(55.2e9)
     assert measured["float16_gemm"] == pytest.approx(729e12)
-    for name in ("copy", "read", "write", "floor_bandwidth"):
+    for name in ("copy", "read", "write", "reference_bandwidth"):
         assert measured[name] < H200.peak_bandwidth
-    for name in ("float32_gemm", "float32_ffma", "floor_float32"):
+    for name in ("float32_gemm", "float32_ffma", "reference_float32"):
         assert measured[name] <= H200.peak_flops * 1.0001
     assert measured["float16_gemm"] < H200.peak_half_flops
     assert len(measured) == 13
 
 
 def test_floors():
-    assert H200.floor_s(moved=4.3e12, flops=1) == pytest.approx(1)
-    assert H200.floor_s(moved=1, flops=60e12) == pytest.approx(1)
-    assert H200.floor_s(moved=4.3e9, flops=60e9, dtype=np.float16) == pytest.approx(1e-3)
-    assert H200.floor_s(moved=1, flops=729e12, dtype=np.float16) == pytest.approx(1)
+    assert H200.reference_s(moved=4.3e12, flops=1) == pytest.approx(1)
+    assert H200.reference_s(moved=1, flops=60e12) == pytest.approx(1)
+    assert H200.reference_s(moved=4.3e9, flops=60e9, dtype=np.float16) == pytest.approx(1e-3)
+    assert H200.reference_s(moved=1, flops=729e12, dtype=np.float16) == pytest.approx(1)
 
 
 def test_nothing_is_faster_than_the_shortest_time():
@@ -52,8 +52,8 @@ def test_an_unlisted_gpu_takes_its_peaks_for_floors():
     gpu = devices._gpu(compute_capability=(8, 6), multiprocessors=10, clock_hz=1e9, source="test", **facts)
     assert gpu.peak_flops == 10 * 128 * 2 * 1e9
     assert gpu.peak_bandwidth == 64e9
-    assert gpu.ceilings == {"floor_bandwidth": gpu.peak_bandwidth, "floor_float32": gpu.peak_flops}
-    assert gpu.floor_s(1, gpu.peak_half_flops, np.float16) == pytest.approx(1)
+    assert gpu.ceilings == {"reference_bandwidth": gpu.peak_bandwidth, "reference_float32": gpu.peak_flops}
+    assert gpu.reference_s(1, gpu.peak_half_flops, np.float16) == pytest.approx(1)
     assert "no measured rates known" in gpu.source
     future = devices._gpu(compute_capability=(99, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts)
     assert "guess" in future.source
@@ -90,16 +90,16 @@ def test_the_device_at_hand():
     assert here.multiprocessors >= 1
     assert here.memory_bytes > 2**28
     assert here.peak_flops > 1e9
-    assert 0 < here.ceilings["floor_bandwidth"] < here.peak_bandwidth * 1.0001
-    assert 0 < here.ceilings["floor_float32"] < here.peak_flops * 1.0001
-    assert here.floor_s(1e9, 1e9) > here.shortest_s(1e9, 0, 1e9)
+    assert 0 < here.ceilings["reference_bandwidth"] < here.peak_bandwidth * 1.0001
+    assert 0 < here.ceilings["reference_float32"] < here.peak_flops * 1.0001
+    assert here.reference_s(1e9, 1e9) > here.shortest_s(1e9, 0, 1e9)
 
 
 def test_the_host_is_measured_once():
     first = devices._measure_host(2)
     assert devices._measure_host(2) is first
-    assert first["floor_bandwidth"] == first["copy"] > 1e8
-    assert first["floor_float32"] == first["float32_gemm"] > 1e8
+    assert first["reference_bandwidth"] == first["copy"] > 1e8
+    assert first["reference_float32"] == first["float32_gemm"] > 1e8
 
 
 def test_a_cpu_says_that_its_times_are_no_gpus():

@@ -23,15 +23,14 @@ from labkit.draw import style
 from labkit.evidence.profiling import NAMES as NAMED
 from labkit.evidence.profiling import Profile
 from labkit.recording import pictures
-from labkit.records.published import library
 from labkit.records.results import recorded
 from labkit.report import overview
 from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-NAMES = ["01 baseline", "02 constant", "03 registers", "04 tiling", "05 unroll_gemm", "06 fusion", "07 fp16",
-         "08 tensor_cores", "09 tuning", "10 streams", "11 training", "12 speed of light"]  # fmt: skip
+NAMES = ["01 baseline", "02 constant", "03 registers", "04 tiling", "05 unroll_gemm", "06 fusion", "08 fp16",
+         "09 tensor_cores", "07 tuning", "12 streams", "11 training", "10 speed of light"]  # fmt: skip
 FLOORS = {"lenet86 layer 1": 0.42, "lenet86 layer 2": 1.21, "lenet72 layer 1": 0.85, "lenet72 layer 2": 3.43}
 
 
@@ -44,7 +43,7 @@ def rungs(count=8, layers=("lenet86 layer 2",), batches=(10000,), seed=0):
             over = float(np.exp(random.uniform(0.1, 3.5))) * (1 + 100 / batch)
             op_ms = FLOORS[layer] * over * batch / 10000
             rows.append((label, layer, batch, op_ms, over, 25000 / over))
-    table = pd.DataFrame(rows, columns=["label", "layer", "batch", "op_ms", "x_floor", "gflop_s"])
+    table = pd.DataFrame(rows, columns=["label", "layer", "batch", "op_ms", "x_reference", "gflop_s"])
     return table.assign(dtype="float32", device="NVIDIA H200", engine="gpu")
 
 
@@ -292,13 +291,13 @@ def test_ladder_says_the_times_it_was_given(said):
     table = rungs(5)
     page = said(draw.ladder, table, date="2026-01-01")
     for row in table.itertuples():
-        assert f"{numerals.ms(row.op_ms)}  {numerals.times(row.x_floor)}" in page.words
+        assert f"{numerals.ms(row.op_ms)}  {numerals.times(row.x_reference)}" in page.words
         assert row.label in page.words
         assert f"{row.label} {numerals.ms(row.op_ms)}" in page.alt
     assert "floor 1.21 ms" in page.words
     assert all(part in page.subtitle for part in ("lenet86 layer 2", "batch 10,000", "NVIDIA H200", "2026-01-01"))
     bars = [bar.get_width() + 1 for bar in page.fig.axes[0].patches]
-    assert np.allclose(bars, table["x_floor"])
+    assert np.allclose(bars, table["x_reference"])
 
 
 def test_ladder_takes_recorded_results_and_leaves_the_whole_network_out(said):
@@ -310,7 +309,7 @@ def test_ladder_takes_recorded_results_and_leaves_the_whole_network_out(said):
 
 
 def test_ladder_draws_the_library(drawn):
-    cudnn = rungs(1).assign(label="cuDNN FP32", op_ms=5.69, x_floor=4.7)
+    cudnn = rungs(1).assign(label="cuDNN FP32", op_ms=5.69, x_reference=4.7)
     page = drawn(draw.ladder, rungs(3), library=cudnn)
     assert "5.69 ms  4.70×" in page.words
     assert "cuDNN FP32 5.69 ms (4.70×)" in page.alt
@@ -324,16 +323,16 @@ def test_ladder_refuses_the_library_of_another_device(said):
 
 
 def test_half_precision_is_marked_and_has_the_librarys_own_row(said):
-    table = rungs(2).assign(dtype=["float32", "float16"], x_floor=[5.0, 40.0])
+    table = rungs(2).assign(dtype=["float32", "float16"], x_reference=[5.0, 40.0])
     page = said(draw.ladder, table, library=library("lenet86", 10000, "float16"))
     assert f"{numerals.ms(table['op_ms'].iloc[1])}  40.0×  FP16" in page.words
-    over = 1.0161 / LENET86[1].floor_ms(10000, "float16", "H200")
+    over = 1.0161 / LENET86[1].reference_ms(10000, "float16", "H200")
     assert any(text.endswith(f"{over:.2f}×  FP16") for text in page.words)
 
 
 def test_ladder_draws_times_under_the_floor(drawn):
     """A floor is what a device was measured to reach, not a bound: a CPU whose caches help may be under it."""
-    page = drawn(draw.ladder, rungs(3).assign(x_floor=[0.8, 2.0, 0.9]))
+    page = drawn(draw.ladder, rungs(3).assign(x_reference=[0.8, 2.0, 0.9]))
     assert page.fig.axes[0].get_xlim()[0] < 0.8 and not collisions(page)
 
 
@@ -478,7 +477,7 @@ def test_importing_is_light():
 
 # ------------------------------------------------------------------------------------------------------- refusals
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: draw.ladder(rungs(2).drop(columns="x_floor")), "lacks x_floor"),
+    (lambda: draw.ladder(rungs(2).drop(columns="x_reference")), "lacks x_reference"),
     (lambda: draw.ladder(rungs(2).iloc[:0]), "without a row"),
     (lambda: draw.ladder(rungs(2), layer=LENET72[0]), "layer = 'lenet72 layer 1'; the table has lenet86 layer 2"),
     (lambda: draw.ladder(rungs(2), batch=7), "batch = 7; the table has 10000"),

@@ -133,7 +133,7 @@ def test_outputs_a_thread_counts_what_is_loaded_and_used(monkeypatch, tmp_path, 
     pages = []
     save = style.save
     monkeypatch.setattr(style, "save", lambda page, path: (pages.append(page), save(page, path)))
-    labkit.draw.outputs_a_thread(rows, maps, K, path=tmp_path / "figure.png")
+    labkit.draw.outputs_per_thread(rows, maps, K, path=tmp_path / "figure.png")
     (page,) = pages
     loads, products = rows + K - 1 + maps * K, rows * maps * K
     assert f"{loads} numbers loaded for {products} products" in page.alt
@@ -148,7 +148,7 @@ def test_outputs_a_thread_counts_what_is_loaded_and_used(monkeypatch, tmp_path, 
 
 def test_outputs_a_thread_refuses_what_it_cannot_draw():
     with pytest.raises(LabError, match="rows, maps, K = 21, 4, 7: at most 20, 8 and 7"):
-        labkit.draw.outputs_a_thread(21, 4, 7)
+        labkit.draw.outputs_per_thread(21, 4, 7)
 
 
 def test_the_lab_exports_it():

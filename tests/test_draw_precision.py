@@ -1,4 +1,4 @@
-"""The figures of pages 07 and 08, and what they are drawn from."""
+"""The figures of pages 08 and 09, and what they are drawn from."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ LONG = [Layer(f"{4 * C} products", C, 4, 5, 3, 2) for C in (2, 40, 300)]
 # ------------------------------------------------------------------------------------------------------- the errors
 @pytest.fixture(scope="module")
 def errors():
-    variants = [6, *(labkit.variant(7, step=step) for step in ("storage", "half_sum", "half2")), 7]
+    variants = [6, *(labkit.variant(8, step=step) for step in ("storage", "half_sum", "half2")), 8]
     return labkit.rounding_errors(variants, LONG)
 
 
@@ -25,10 +25,10 @@ def test_errors_are_within_the_bound_and_half_sums_are_the_worst(errors):
     assert (errors["largest"] <= errors["bound"]).all()
     assert (errors["largest"] > 0).all()
     at = errors.set_index(["label", "terms"])["largest"].unstack()
-    assert (at.loc["07 fp16, half_sum"] == at.loc["07 fp16, half2"]).all(), "the same products, in the same order"
-    assert at.loc["07 fp16, half2", 1200] > 5 * at.loc["07 fp16", 1200] > 0
-    assert at.loc["07 fp16, storage", 1200] > 20 * at.loc["06 fusion", 1200]
-    assert at.loc["07 fp16, half2", 1200] > 2 * at.loc["07 fp16, half2", 8]
+    assert (at.loc["08 fp16, half_sum"] == at.loc["08 fp16, half2"]).all(), "the same products, in the same order"
+    assert at.loc["08 fp16, half2", 1200] > 5 * at.loc["08 fp16", 1200] > 0
+    assert at.loc["08 fp16, storage", 1200] > 20 * at.loc["06 fusion", 1200]
+    assert at.loc["08 fp16, half2", 1200] > 2 * at.loc["08 fp16, half2", 8]
 
 
 def test_an_error_that_is_there_is_found(errors):
@@ -47,7 +47,7 @@ def test_errors_of_a_layer_that_a_variant_does_not_take():
 def test_rounding_draws_each_variant_and_its_bound(drawn, errors):  # noqa: F811
     page = drawn(draw.rounding, errors)
     assert not collisions(page)
-    assert page.title.startswith("From 8 to 1,200 products: 07 fp16, half")
+    assert page.title.startswith("From 8 to 1,200 products: 08 fp16, half")
     lines = page.fig.axes[0].get_lines()
     assert len(lines) == 2 * 5
     for label in errors["label"].unique():
@@ -90,7 +90,7 @@ def test_running_sum_of_nothing(terms, part):
 def test_fill_is_that_of_the_launch():
     for layer in (*LENET86, *LENET72):
         for shape in SHAPES:
-            launch = labkit.variant(8, wmma=shape).launches(layer)[0]
+            launch = labkit.variant(9, wmma=shape).launches(layer)[0]
             tiles, share = fill(layer.M, shape)
             assert launch.grid[1] == tiles
             assert share == pytest.approx(layer.M / (launch.grid[1] * shape[0]))
@@ -116,7 +116,7 @@ def test_wmma_fill_names_the_emptiest_tile(said):  # noqa: F811
 
 
 def test_the_roof_of_the_tensor_cores_fits_on_the_page(drawn):  # noqa: F811
-    points = [("07 fp16", 146.0, 15_000.0), ("08 tensor cores", 146.0, 40_500.0)]
+    points = [("08 fp16", 146.0, 15_000.0), ("09 tensor cores", 146.0, 40_500.0)]
     page = drawn(draw.roofline, points, peaks={"FP16": 729e3, "FP32": 60e3}, bandwidths={"memory": 4300.0})
     assert "1,000,000" in page.words
     assert not collisions(page)
@@ -125,7 +125,7 @@ def test_the_roof_of_the_tensor_cores_fits_on_the_page(drawn):  # noqa: F811
 def test_numpy_rounds_as_the_kernels_do():
     """What the page says of half is NumPy's arithmetic; the engines' is the same."""
     layer = Layer("ones", 45, 7, 7, 1, 7)
-    with labkit.variant(7, step="half_sum").plan(layer, 1) as plan:
+    with labkit.variant(8, step="half_sum").plan(layer, 1) as plan:
         plan.load(np.ones(layer.x_shape(1)), np.ones(layer.k_shape))
         plan.run()
         assert plan.result().item() == counted(layer.terms, 0)[-1] == 2048

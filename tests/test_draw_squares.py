@@ -1,4 +1,4 @@
-"""The figure of page 11."""
+"""The figure of page 10."""
 
 import numpy as np
 import pytest

@@ -50,7 +50,7 @@ def test_costs_are_those_of_the_loops(layer, width):
 
 def test_wavefronts_are_those_counted():
     variants = [labkit.variant(4, tile=tile) for tile in (8, 16, 27, 32)]
-    counts = labkit.profile(variants, LENET86[0]).counts["wavefronts_a_shared_load"]
+    counts = labkit.profile(variants, LENET86[0]).counts["wavefronts_per_shared_load"]
     assert counts.tolist() == pytest.approx([np.mean(wavefronts(t, t + 6)) for t in (8, 16, 27, 32)], rel=0.03)
     assert wavefronts(16, 22) == [2] * 8
     assert wavefronts(16, 48) == [1] * 8

@@ -12,7 +12,7 @@ from labkit.base.errors import LabError
 from labkit.ladder.variants import Plan
 from labkit.network import lenet86 as network
 from labkit.network.lenet86 import (
-    LeNet86,
+    Network,
     course_table,
     forward_numpy,
     fully_connected,
@@ -187,7 +187,7 @@ def test_half_kernels():
 @pytest.mark.parametrize("number", [rung.number for rung in labkit.LADDER])
 def test_every_rung_inside_the_network(number, digits, weights):
     images = digits.images[:3]
-    net = LeNet86(conv=labkit.variant(number))
+    net = Network(conv=labkit.variant(number))
     expected = forward_numpy(images, weights)
     tolerance = 2e-2 if net.conv[0].io_dtype == np.float16 else 2e-5
     for course in (False, True):
@@ -197,14 +197,14 @@ def test_every_rung_inside_the_network(number, digits, weights):
 
 
 def test_a_pair_of_variants(digits, weights):
-    net = LeNet86(conv=(labkit.variant(2), labkit.variant(1, block=(8, 8))))
-    assert repr(net) == "<LeNet86 with 02 constant and 01 baseline, block=8x8>"
+    net = Network(conv=(labkit.variant(2), labkit.variant(1, block=(8, 8))))
+    assert repr(net) == "<Network with 02 constant and 01 baseline, block=8x8>"
     np.testing.assert_allclose(net.forward(digits.images[:3]), forward_numpy(digits.images[:3], weights),
                                atol=2e-5)  # fmt: skip
 
 
 def test_times(digits):
-    net = LeNet86()
+    net = Network()
     assert net.times is None
     net.forward(digits.images[:2])
     assert net.times.layer_ms is None
@@ -220,7 +220,7 @@ def test_accuracy(digits, weights):
     images, labels = digits.images[:40], digits.labels[:40].copy()
     labels[:4] += 1  # four wrong ones, whatever the network says
     predicted = forward_numpy(images, weights).argmax(axis=1)
-    net = LeNet86()
+    net = Network()
     assert net.accuracy(images, labels) == (predicted == labels).mean()
     assert net.accuracy(images, labels, batch=16) == (predicted == labels).mean()
     with pytest.raises(LabError, match="40 images need as many labels"):
@@ -229,7 +229,7 @@ def test_accuracy(digits, weights):
 
 def test_course_table(digits, weights):
     few = digits.images[:6], digits.labels[:6]
-    table = course_table(LeNet86(), *few, batches=(4, 9))
+    table = course_table(Network(), *few, batches=(4, 9))
     assert list(table.columns) == ["batch", "op time 1 ms", "op time 2 ms", "layer time 1 ms", "layer time 2 ms",
                                    "total s", "accuracy", "distinct images"]  # fmt: skip
     assert table["batch"].tolist() == [4, 9]
@@ -238,14 +238,14 @@ def test_course_table(digits, weights):
     assert table["accuracy"].tolist() == pytest.approx([right[:4].mean(), (right.sum() + right[:3].sum()) / 9])
     assert (table["layer time 2 ms"] > table["op time 2 ms"]).all()
     with pytest.raises(LabError, match="at least one image, not 0"):
-        course_table(LeNet86(), *few, batches=(0,))
+        course_table(Network(), *few, batches=(0,))
 
 
 def test_nothing_is_left_on_the_device(digits, monkeypatch):
     """Neither after a pass nor after one that failed on its way."""
     from labkit.cuda import driver
 
-    net = LeNet86(conv=(labkit.variant(1), labkit.variant(8)))
+    net = Network(conv=(labkit.variant(1), labkit.variant(9)))
     net.forward(digits.images[:2])
     kept, mem_alloc = [], driver.mem_alloc
 
@@ -276,17 +276,17 @@ def test_nothing_is_left_on_the_device(digits, monkeypatch):
 @pytest.mark.parametrize("shape", [(1, 86, 86), (2, 1, 86, 85), (2, 3, 86, 86), (0, 1, 86, 86)])
 def test_images_of_another_shape_are_refused(shape):
     with pytest.raises(LabError, match=r"lenet86 takes \[B, 1, 86, 86\]"):
-        LeNet86().forward(np.zeros(shape, np.float32))
+        Network().forward(np.zeros(shape, np.float32))
 
 
 @pytest.mark.parametrize("conv", ["01 baseline", (1, 2), ()])
 def test_what_is_no_variant_is_refused(conv):
     with pytest.raises(LabError, match="conv is a variant"):
-        LeNet86(conv=conv)
+        Network(conv=conv)
 
 
 def test_images_of_another_dtype_are_converted(digits):
-    net = LeNet86()
+    net = Network()
     as_double = digits.images[:2].astype(np.float64)
     np.testing.assert_array_equal(net.forward(as_double), net.forward(digits.images[:2]))
     flipped = digits.images[:2, :, ::-1, :]  # not contiguous

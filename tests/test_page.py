@@ -42,12 +42,12 @@ def test_setup_says_which_engine_and_what_its_times_mean():
 def test_table_rounds_for_reading_and_keeps_the_units():
     frame = pd.DataFrame({
         "label": ["01 <baseline>", "02"], "op_ms": [12345.678, 0.01234], "share": [0.5, None],
-        "batch": [10000, 100], "x_floor": [29.51, 1.0], "gb_s": [4321.0, 3.14159],
+        "batch": [10000, 100], "x_reference": [29.51, 1.0], "gb_s": [4321.0, 3.14159],
     })  # fmt: skip
     frame.attrs["note"] = "Not GPU times."
     told = page.table(frame, "A caption")
     for text in ("01 &lt;baseline&gt;", "12,346", "0.0123", "50.0%", "–", "10,000", "29.5×", "4,321", "3.14",
-                 "op time (ms)", "time over floor", "GB/s", "A caption", "Not GPU times."):  # fmt: skip
+                 "op time (ms)", "time over reference", "GB/s", "A caption", "Not GPU times."):  # fmt: skip
         assert text in told.page
     assert "A caption" in repr(told)
     assert "<td>" not in repr(told)

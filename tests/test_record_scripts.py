@@ -21,8 +21,8 @@ def script():
 # ------------------------------------------------------------------------------------------------------- the sweep
 def swept(variants, layer, batch, repeat):
     """In place of a sweep: every point a row, each slower than the one before."""
-    rows = [{"rung": 9, "label": each.label, "options": each.options_text, "layer": layer.name, "batch": 1000,
-             "op_ms": 1.0 + i, "x_floor": 2.0 + i, "registers": 40, "shared_bytes": 196, "reason": "", **each.options}
+    rows = [{"rung": 7, "label": each.label, "options": each.options_text, "layer": layer.name, "batch": 1000,
+             "op_ms": 1.0 + i, "x_reference": 2.0 + i, "registers": 40, "shared_bytes": 196, "reason": "", **each.options}
             for i, each in enumerate(variants)]  # fmt: skip
     return pd.DataFrame(rows)
 

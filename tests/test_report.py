@@ -345,7 +345,7 @@ def test_an_interrupted_write_leaves_the_old_page(tmp_path, monkeypatch):
 
 def test_stored_notebooks_are_canonical(tmp_path):
     cells = [new_code_cell("1", metadata={"scrolled": True, "tags": ["keep"]}), new_markdown_cell("  ")]
-    path = save(tmp_path, "07_form", cells, **ON_GPU, language_info={"name": "python", "version": "3.11.2"})
+    path = save(tmp_path, "08_form", cells, **ON_GPU, language_info={"name": "python", "version": "3.11.2"})
     notebooks.store(notebooks.read(path))
     nb = nbformat.read(path, as_version=4)
     nbformat.validate(nb)

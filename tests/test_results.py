@@ -8,7 +8,7 @@ import pytest
 from labkit.base.errors import LabError
 from labkit.ladder.variants import rung, solutions, variant
 from labkit.records import results
-from labkit.records.published import cudnn, published, published_training
+from labkit.records.published import cudnn_times, published, published_training
 from labkit.records.results import COLUMNS, record, recorded
 from labkit.report import overview
 from labkit.spec.layers import LENET72, LENET86
@@ -243,9 +243,9 @@ def test_published_figures():
 
 def test_published_training_and_cudnn():
     assert published_training()["test_accuracy_pct"].max() == 96.86
-    best = cudnn().groupby(["network", "layer", "batch"])["median_ms"].min()
+    best = cudnn_times().groupby(["network", "layer", "batch"])["median_ms"].min()
     assert best["lenet86", 2, 10000] == 1.0161
-    assert len(cudnn()) == 72
+    assert len(cudnn_times()) == 72
 
 
 def test_counters_are_found_by_device_and_rung():

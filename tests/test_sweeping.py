@@ -20,7 +20,7 @@ from labkit.records import sweeps
 from labkit.report import overview
 
 SMALL = Layer("small", 2, 14, 17, 5, 3)
-GRID = {"rung": 9, "rows": (1, 3, 5), "maps": (1, 2), "block": [(16, 1)], "channels": 1}
+GRID = {"rung": 7, "rows": (1, 3, 5), "maps": (1, 2), "block": [(16, 1)], "channels": 1}
 
 
 @pytest.fixture
@@ -42,20 +42,20 @@ def test_a_grid_is_every_combination_and_every_point_a_row(path):
     table = small(path)
     assert list(zip(table["rows"], table["maps"], strict=True)) == [(r, m) for r in (1, 3, 5) for m in (1, 2)]
     assert (table["op_ms"] > 0).all() and (table["reason"] == "").all()
-    assert (table["op_min_ms"] <= table["op_ms"]).all() and (table["x_floor"] > 0).all()
+    assert (table["op_min_ms"] <= table["op_ms"]).all() and (table["x_reference"] > 0).all()
     assert set(table["block"]) == {"16x1"}
     assert set(table["threads"]) == {16}
     assert list(table["shared_bytes"]) == [4 * 9 * maps for maps in table["maps"]]
     assert table.attrs["measured"] == 6 and table.attrs["resumed"] == 0
     assert table.attrs["note"] == labkit.device().note
     assert table["device"].eq(labkit.device().name).all()
-    assert table["code"].eq(variant(9).code).all()
+    assert table["code"].eq(variant(7).code).all()
     assert [line["row"]["label"] for line in lines(path)] == list(table["label"])
 
 
 def test_a_layers_points_share_their_inputs_which_are_let_go_at_the_end(path, monkeypatch):
-    made, spots = [], benchmark.Spots
-    monkeypatch.setattr(benchmark, "Spots", lambda *facts: made.append(facts) or spots(*facts))
+    made, spots = [], benchmark.SampledImages
+    monkeypatch.setattr(benchmark, "SampledImages", lambda *facts: made.append(facts) or spots(*facts))
     assert small(path).attrs["measured"] == 6
     assert len(made) == 1
     assert benchmark._inputs.cache_info().currsize == 0
@@ -63,9 +63,9 @@ def test_a_layers_points_share_their_inputs_which_are_let_go_at_the_end(path, mo
 
 def test_layers_and_batches_are_points_of_their_own(path):
     other = Layer("other", 1, 9, 11, 2, 3)
-    table = small(path, variant(9, rows=1), [SMALL, other])
+    table = small(path, variant(7, rows=1), [SMALL, other])
     assert list(table["layer"]) == ["small", "other"]
-    assert sweep(variant(9, rows=1), SMALL, 3, path=path, repeat=1).attrs["measured"] == 1
+    assert sweep(variant(7, rows=1), SMALL, 3, path=path, repeat=1).attrs["measured"] == 1
     assert len(lines(path)) == 3
 
 
@@ -115,7 +115,7 @@ def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by
     [
         ([], "an empty sweep"),
         ({"rows": (1, 2)}, "a grid names its rung"),
-        ({"rung": 9, "tile": (8, 16)}, "09 tuning with no option 'tile': one rung, and options of rows, maps"),
+        ({"rung": 7, "tile": (8, 16)}, "07 tuning with no option 'tile': one rung, and options of rows, maps"),
         ({"rung": (4, 9)}, "with 2 rungs"),
         ({"rung": 99}, "no rung 99"),
     ],
@@ -166,11 +166,11 @@ def test_a_changed_kernel_is_another_point(path):
 
 
 def test_other_default_sizes_are_another_point(path, monkeypatch):
-    """Rung 09 takes them from a record, which may have been made again."""
-    small(path, variant(9))
+    """Rung 07 takes them from a record, which may have been made again."""
+    small(path, variant(7))
     monkeypatch.setattr(sweeps, "best_on_record", lambda *sizes: {"rows": 2})
-    assert small(path, variant(9)).attrs["measured"] == 1
-    assert small(path, variant(9)).attrs["measured"] == 0
+    assert small(path, variant(7)).attrs["measured"] == 1
+    assert small(path, variant(7)).attrs["measured"] == 0
 
 
 def test_half_a_line_of_a_killed_process_is_no_point(path):
@@ -191,7 +191,7 @@ def test_another_devices_points_are_not_taken_for_this_ones(path):
 
 def test_the_cache_is_the_default_place(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
-    sweep(variant(9, rows=1), SMALL, 2, repeat=1)
+    sweep(variant(7, rows=1), SMALL, 2, repeat=1)
     assert len(lines(tmp_path / "sweeps" / f"{labkit.device().slug}.jsonl")) == 1
 
 
@@ -355,10 +355,10 @@ def test_recording_a_part_of_a_sweep_again_changes_nothing(tmp_path):
 def test_a_sweep_of_another_source_is_named(tmp_path, monkeypatch):
     """Where the source is known; of older records it is not, and a digest of digits alone is still a text."""
     monkeypatch.setattr(sweeps, "sweeps_dir", lambda: tmp_path)
-    about = {"device": "NVIDIA H200", "rung": 9, "layer": LENET86[0].name, "batch": 1000, "op_ms": 1.0, "code": ""}
-    points = [variant(9, rows=2), variant(9, step="shared"), variant(9, labkit.rung(1).source)]
+    about = {"device": "NVIDIA H200", "rung": 7, "layer": LENET86[0].name, "batch": 1000, "op_ms": 1.0, "code": ""}
+    points = [variant(7, rows=2), variant(7, step="shared"), variant(7, labkit.rung(1).source)]
     rows = [about | {"label": each.label, "options": each.options_text, "code": each.code} for each in points]
-    older = about | {"label": variant(9, rows=4).label, "options": "rows=4"}
+    older = about | {"label": variant(7, rows=4).label, "options": "rows=4"}
 
     def named(*rows):
         sweeps.record_sweep(pd.DataFrame(rows))
@@ -367,7 +367,7 @@ def test_a_sweep_of_another_source_is_named(tmp_path, monkeypatch):
     without = overview.outdated(labkit.recorded("H200"))
     assert named(*rows, older) == without
     assert labkit.recorded_sweep("H200")["code"].ne("").sum() == 3
-    assert named(older | {"code": "00000012"}) == [*without, "the sweep of 09 tuning"]
+    assert named(older | {"code": "00000012"}) == [*without, "the sweep of 07 tuning"]
     assert "00000012" in set(labkit.recorded_sweep("H200")["code"])
 
 
@@ -404,7 +404,7 @@ def test_a_table_of_two_devices_is_not_recorded(path, tmp_path):
 def test_the_best_of_a_sweep(path):
     table = small(path)
     table["op_ms"] = [6, 5, 4, 1, 3, float("nan")]
-    assert labkit.best(table, SMALL) == variant(9, rows=3, maps=2, block=(16, 1), channels=1)
+    assert labkit.best(table, SMALL) == variant(7, rows=3, maps=2, block=(16, 1), channels=1)
     larger = table.assign(batch=5, op_ms=[1, 2, 3, 4, 5, 6])
     assert labkit.best(pd.concat([table, larger], ignore_index=True), SMALL).options["rows"] == 1
     assert labkit.best(pd.concat([table, larger], ignore_index=True), SMALL, batch=2).options["rows"] == 3
@@ -415,7 +415,7 @@ def test_the_best_of_a_sweep(path):
 def test_best_at_the_largest_batch_ignores_rows_without_a_time(path):
     table = small(path)
     failed = table.assign(batch=9, op_ms=float("nan"), reason="no")
-    assert labkit.best(pd.concat([table, failed], ignore_index=True), SMALL).rung.number == 9
+    assert labkit.best(pd.concat([table, failed], ignore_index=True), SMALL).rung.number == 7
 
 
 def test_unknown_recorded_sweep(tmp_path):
@@ -423,7 +423,7 @@ def test_unknown_recorded_sweep(tmp_path):
         sweeps.recorded_sweep("H900", tmp_path)
 
 
-# ------------------------------------------------------------------------------------------- the sizes of rung 09
+# ------------------------------------------------------------------------------------------- the sizes of rung 07
 LAYERS = (*LENET86, *LENET72)
 OTHER = Layer("never swept", 3, 20, 31, 9, 5)
 
@@ -432,8 +432,8 @@ OTHER = Layer("never swept", 3, 20, 31, 9, 5)
 def test_the_default_sizes_are_the_best_on_record(layer):
     best = labkit.best("H200", layer)
     assert None not in [value for name, value in best.options.items() if name not in ("step", "unroll")]
-    assert variant(9).defines(layer) == best.defines(layer)
-    assert variant(9).launches(layer, 5) == best.launches(layer, 5)
+    assert variant(7).defines(layer) == best.defines(layer)
+    assert variant(7).launches(layer, 5) == best.launches(layer, 5)
 
 
 def test_the_sizes_on_record_need_no_ladder():
@@ -445,19 +445,19 @@ def test_the_sizes_on_record_need_no_ladder():
 
 
 def test_sizes_of_a_layer_that_was_not_swept():
-    assert variant(9).defines(OTHER) == {
+    assert variant(7).defines(OTHER) == {
         "FIXED_K": 5, "FIXED_H": 20, "FIXED_W": 31, "ROWS": 8, "MAPS": 4, "THREADS": 54, "GROUPS": 3, "CHANNELS": 3,
         "UNROLL": 5,
     }  # fmt: skip
-    one = variant(9).defines(Layer("one", 1, 1, 1, 1, 1))
+    one = variant(7).defines(Layer("one", 1, 1, 1, 1, 1))
     assert (one["ROWS"], one["MAPS"], one["THREADS"], one["GROUPS"], one["CHANNELS"]) == (1, 1, 1, 1, 1)
 
 
 def test_a_chosen_size_wins_and_the_others_stay():
     best = labkit.best("H200", LENET86[0]).defines(LENET86[0])
-    assert variant(9, maps=3).defines(LENET86[0]) == {**best, "MAPS": 3}
-    assert variant(9, rows=1000).defines(OTHER)["ROWS"] == OTHER.Ho
-    assert variant(9, unroll=3).defines(LENET86[0]) == {**best, "UNROLL": 3}
+    assert variant(7, maps=3).defines(LENET86[0]) == {**best, "MAPS": 3}
+    assert variant(7, rows=1000).defines(OTHER)["ROWS"] == OTHER.Ho
+    assert variant(7, unroll=3).defines(LENET86[0]) == {**best, "UNROLL": 3}
 
 
 @pytest.mark.parametrize("options", [{"rows": 0}, {"maps": -1}, {"channels": 2.5}, {"rows": "4"}, {"maps": True},
@@ -465,12 +465,12 @@ def test_a_chosen_size_wins_and_the_others_stay():
 def test_sizes_that_are_none(options):
     (name,) = options
     with pytest.raises(LabError, match=rf"{name}=.*: {name} are a positive integer"):
-        variant(9, **options)
+        variant(7, **options)
 
 
 def test_masks_of_too_many_channels_do_not_fit_into_shared_memory():
     with pytest.raises(LabError, match=r"50,176 bytes of shared memory a block .* limit is 49,152"):
-        variant(9, maps=8, block=(32, 4), channels=8).supports(LENET86[1])
+        variant(7, maps=8, block=(32, 4), channels=8).supports(LENET86[1])
 
 
 def test_the_recorded_sweep_has_every_layer_and_only_what_this_kernel_can_do():
@@ -481,5 +481,5 @@ def test_the_recorded_sweep_has_every_layer_and_only_what_this_kernel_can_do():
         rows = table[table["layer"] == layer.name]
         assert {1000, 10_000} <= set(rows["batch"])
         for text in rows["options"]:
-            variant(9, **sweeps.options(text)).launches(layer, 2)
-        assert (rows["x_floor"].dropna() > 1).all()
+            variant(7, **sweeps.options(text)).launches(layer, 2)
+        assert (rows["x_reference"].dropna() > 1).all()

@@ -4,7 +4,7 @@ import linecache
 import traceback
 
 
-class Told:
+class ShortTraceback:
     """An exception that a notebook shows by its message and by the cell's lines that led to it, not by the lab's own:
     `%debug` still walks through all of them."""
 
@@ -16,9 +16,9 @@ class Told:
         return [*lines, "", name] if lines else [name]
 
 
-class Interrupted(Told, KeyboardInterrupt):
+class Interrupted(ShortTraceback, KeyboardInterrupt):
     """Ctrl-C, or a notebook's stop button, with a word on what it stopped."""
 
 
-class LabError(Told, Exception):
+class LabError(ShortTraceback, Exception):
     """Anything the lab refuses, with a message a reader can act on."""

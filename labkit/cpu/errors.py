@@ -1,11 +1,11 @@
 """PyCUDA's exceptions, raised by the CPU engine for the same reasons."""
 
-from labkit.base.errors import Told
+from labkit.base.errors import ShortTraceback
 
 __all__ = ["CompileError", "Error", "LaunchError", "LogicError", "MemoryError", "RuntimeError"]
 
 
-class Error(Told, Exception):
+class Error(ShortTraceback, Exception):
     """Base of all that the driver raises."""
 
 

@@ -8,7 +8,7 @@ from labkit.draw.gantt import chunk_sizes, gantt
 from labkit.draw.heat import heatmap
 from labkit.draw.ideas import convolution, grid, images, network, tile
 from labkit.draw.matrices import fused_index, gemm_tiles, im2col, kernels
-from labkit.draw.outputs import outputs_a_thread
+from labkit.draw.outputs import outputs_per_thread
 from labkit.draw.precision import rounding, running_sum
 from labkit.draw.registers import instructions, occupancy
 from labkit.draw.roof import roofline
@@ -39,7 +39,7 @@ __all__ = [
     "ladder",
     "network",
     "occupancy",
-    "outputs_a_thread",
+    "outputs_per_thread",
     "roofline",
     "rounding",
     "running_sum",

@@ -8,7 +8,7 @@ from labkit.draw.style import BLUE, FAINT, HAIR, INK, MUTED, ORANGE, PAPER, SMAL
 
 _STEP = 26  # height of a row of cells
 _FADE = math.log(4)  # four times the best is as pale as it gets
-_WORDS = {"op_ms": "op time (ms)", "x_floor": "op time over floor", "registers": "registers of a thread",
+_WORDS = {"op_ms": "op time (ms)", "x_reference": "op time over reference", "registers": "registers of a thread",
           "local_bytes": "bytes of local memory of a thread", "threads": "threads of a block"}  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The figure of page 09: what a thread keeps in registers, and how often it uses it."""
+"""The figure of page 07: what a thread keeps in registers, and how often it uses it."""
 
 from labkit.base.errors import LabError
 from labkit.draw.style import AMBER, BLUE, MUTED, ORANGE, PALE, PAPER, SMALL, TINT, WARM, canvas, cells, rect
@@ -6,8 +6,8 @@ from labkit.draw.style import AMBER, BLUE, MUTED, ORANGE, PALE, PAPER, SMALL, TI
 _SPREAD = 7  # columns of a map that are drawn
 
 
-def outputs_a_thread(rows, maps, K, title=None, path=None):
-    """A thread of rung 09 at one column of the mask: the inputs and mask elements it loads, the sums that use them.
+def outputs_per_thread(rows, maps, K, title=None, path=None):
+    """A thread of rung 07 at one column of the mask: the inputs and mask elements it loads, the sums that use them.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def outputs_a_thread(rows, maps, K, title=None, path=None):
         If there are more or fewer of them than can be drawn.
     """
     if not (1 <= rows <= 20 and 1 <= maps <= 8 and 1 <= K <= 7):
-        raise LabError(f"draw.outputs_a_thread: rows, maps, K = {rows}, {maps}, {K}: at most 20, 8 and 7, at least 1")
+        raise LabError(f"draw.outputs_per_thread: rows, maps, K = {rows}, {maps}, {K}: at most 20, 8 and 7, at least 1")
     inputs, products = rows + K - 1, rows * maps * K
     loads = inputs + maps * K
     cell = min(18, 250 / inputs)
@@ -61,7 +61,7 @@ def outputs_a_thread(rows, maps, K, title=None, path=None):
         words = f"an input serves up to {served}, a mask element {rows} {_s(rows, 'row')}."
         page.text(24, bottom + 16, words, size=SMALL, color=AMBER)
         page.alt = (
-            f"A thread of rung 09 at one column of the mask: {inputs} inputs below each other in registers, {maps} "
+            f"A thread of rung 07 at one column of the mask: {inputs} inputs below each other in registers, {maps} "
             f"times {K} mask elements from shared memory, {maps} times {rows} sums in registers; {loads} numbers "
             f"loaded for {products} products."
         )

@@ -67,8 +67,8 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
     if not (peaks and bandwidths):
         device = device or _device("")
         ceilings = device.ceilings
-        peaks = peaks or {"FP32 in practice": ceilings["floor_float32"] / 1e9, "FP32 peak": device.peak_flops / 1e9}
-        bandwidths = bandwidths or {"memory in practice": ceilings["floor_bandwidth"] / 1e9}
+        peaks = peaks or {"FP32 in practice": ceilings["reference_float32"] / 1e9, "FP32 peak": device.peak_flops / 1e9}
+        bandwidths = bandwidths or {"memory in practice": ceilings["reference_bandwidth"] / 1e9}
     peak, bandwidth = next(iter(peaks.values())), next(iter(bandwidths.values()))
     ridge = peak / bandwidth
 

@@ -1,4 +1,4 @@
-"""The ladder: time over floor, rung by rung."""
+"""The ladder: time over reference, rung by rung."""
 
 import math
 
@@ -11,13 +11,13 @@ TOP, HEAD, STEP, FOOT, GAP = 54, 26, 27, 44, 22  # pixels: heading, over the bar
 
 
 def ladder(table, layer=None, batch=None, device=None, date=None, library=None, highlight=None, title=None, path=None):
-    """Time over floor, a row a rung: how far each kernel is from what the machine can do.
+    """Time over reference, a row a rung: how far each kernel is from what the machine can do.
 
     Parameters
     ----------
     table : DataFrame or Recorded
         What `bench` or `recorded` returned: a row a rung, in the ladder's order, with ``label`` ("01 baseline"),
-        ``op_ms`` and ``x_floor`` (op time over floor). Where it holds several layers, and no `layer` is asked for,
+        ``op_ms`` and ``x_reference`` (op time over reference). Where it holds several layers, and no `layer` is asked for,
         each gets a panel of its own; where it holds several batches, and no `batch` is asked for, the largest is
         drawn.
     layer : Layer or str, optional
@@ -43,7 +43,7 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
         are another device's.
     """
     who = "draw.ladder"
-    data = Measured(table, ["label", "op_ms", "x_floor"], who, device, date)
+    data = Measured(table, ["label", "op_ms", "x_reference"], who, device, date)
     data.only(who, layer=layer)
     if batch is None and "batch" in data.rows:
         batch = int(data.rows["batch"].max())
@@ -72,9 +72,9 @@ def ladder(table, layer=None, batch=None, device=None, date=None, library=None, 
                 page.text(x, y + 24, panel.layer, weight="bold")
             frame = page.axes(x, y + head, x + width, y + panel_height - FOOT)
             panel.draw(frame, rungs, others, highlight, width, limits, named=i % across == 0)
-        about = ["Bar chart, op time over floor, log scale.", subtitle.replace("   ·   ", ", ") + ".", data.note]
+        about = ["Bar chart, op time over reference, log scale.", subtitle.replace("   ·   ", ", ") + ".", data.note]
         page.alt = " ".join(filter(None, [*about, *(panel.words() for panel in panels)]))
-        page.plain = "Figure: the ladder, op time over floor for each rung"
+        page.plain = "Figure: the ladder, op time over reference for each rung"
 
 
 class _Panel:
@@ -86,7 +86,7 @@ class _Panel:
             label = row["label"]
             if label in self.ms:
                 raise LabError(f"draw.ladder got several rows of {label} for {layer or 'the layer'}: one each, please")
-            self.ms[label], self.over[label] = float(row["op_ms"]), float(row["x_floor"])
+            self.ms[label], self.over[label] = float(row["op_ms"]), float(row["x_reference"])
             self.precision[label] = row.get("dtype", "")
             floors.append(self.ms[label] / self.over[label])
         # Half precision has a floor of its own; where several meet, the smaller is that of FP16.
@@ -142,7 +142,7 @@ def _scale(ax, limits, width):
     """The log axis, with round numbers up to the longest bar."""
     low, reach, right = limits
     ax.set_xscale("log")
-    ax.set(xlim=(low, right), xlabel="op time over floor (log scale)")
+    ax.set(xlim=(low, right), xlabel="op time over reference (log scale)")
     apart = width / math.log10(right / low)  # pixels a decade
     digits = (1, 2, 5) if apart > 180 else (1, 3) if apart > 90 else (1,)
     ticks = log_ticks(low, reach, digits)
@@ -153,7 +153,7 @@ def _scale(ax, limits, width):
 def _message(panels, label):
     over = [panel.over[label] for panel in panels if label in panel.over]
     if not over:
-        return "The ladder: op time over floor"
+        return "The ladder: op time over reference"
     if max(over) < 1:
         return f"{label}: {times(max(over))} its floor"
     spread = times(over[0]) if len(over) == 1 else f"{times(min(over))} to {times(max(over))}"
@@ -168,7 +168,7 @@ def _of(layer, rows):
 
 def _library(table, batch, device):
     """The library's rows for this batch, if they are of the same machine."""
-    table = Measured(table, ["label", "op_ms", "x_floor"], "draw.ladder(library=)")
+    table = Measured(table, ["label", "op_ms", "x_reference"], "draw.ladder(library=)")
     if device and table.device and table.device != device:
         raise LabError(f"the library was measured on {table.device}, the rungs on {device}: no chart compares machines")
     return table.only("draw.ladder(library=)", batch=batch).rows

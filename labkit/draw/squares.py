@@ -1,4 +1,4 @@
-"""The figure of page 11: a window of the image as a column of a product, and which lane hands in which word."""
+"""The figure of page 10: a window of the image as a column of a product, and which lane hands in which word."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def placed(K):
 
 
 def squares(K=7, lane=1, title=None, path=None):
-    """How rung 11 makes a product of a window: its words by lane, the mask in it, and the 16 rows of the product.
+    """How rung 10 makes a product of a window: its words by lane, the mask in it, and the 16 rows of the product.
 
     Parameters
     ----------

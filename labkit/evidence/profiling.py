@@ -53,10 +53,10 @@ _SUMS = {
 # Quotients, of sums over the launches.
 _QUOTIENTS = {
     "sectors_a_request": ("global_sectors", "global_requests"),
-    "sectors_a_load": ("global_load_sectors", "global_load_requests"),
-    "sectors_a_store": ("global_store_sectors", "global_store_requests"),
-    "wavefronts_a_shared_load": ("shared_load_wavefronts", "shared_load_instructions"),
-    "wavefronts_a_shared_store": ("shared_store_wavefronts", "shared_store_instructions"),
+    "sectors_per_load": ("global_load_sectors", "global_load_requests"),
+    "sectors_per_store": ("global_store_sectors", "global_store_requests"),
+    "wavefronts_per_shared_load": ("shared_load_wavefronts", "shared_load_instructions"),
+    "wavefronts_per_shared_store": ("shared_store_wavefronts", "shared_store_instructions"),
 }
 _NOT_ADDITIVE = ("l1_hit_pct", "registers", "shared_bytes", "static_shared_bytes", "local_bytes", "spill_store_bytes",
                  "spill_load_bytes", "occupancy_pct", "unique_bytes")  # fmt: skip
@@ -187,9 +187,9 @@ _TRAFFIC = {
     "kernel": "kernel",
     "launches": "launches",
     "global_load_requests": "load requests",
-    "sectors_a_load": "sectors a load",
+    "sectors_per_load": "sectors a load",
     "global_store_requests": "store requests",
-    "sectors_a_store": "sectors a store",
+    "sectors_per_store": "sectors a store",
     "global_sectors": "global sectors",
     "atomic_requests": "atomics",
     "reduction_requests": "reductions",

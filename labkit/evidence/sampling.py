@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from labkit.ladder.rungs import scope
-from labkit.ladder.variants import Variant, images_a_launch
+from labkit.ladder.variants import Variant, images_per_launch
 from labkit.spec.layers import Layer
 
 SECTOR = 32  # bytes
@@ -88,7 +88,7 @@ def parts(variant: Variant, layer: Layer, batch: int, free: int) -> list[list[Pa
     if every is None or batch < 2 * every:
         return None
     x, y, scratch = _image_bytes(variant, layer)
-    chunk = images_a_launch(batch, scratch, max(0, free - batch * (x + y)))
+    chunk = images_per_launch(batch, scratch, max(0, free - batch * (x + y)))
     found = []
     for first in range(0, batch, chunk):
         images = min(chunk, batch - first)

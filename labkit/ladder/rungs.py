@@ -255,7 +255,7 @@ class Rung:
 
     def step_file(self, step: str) -> Path:
         """The kernel file of a sub-step."""
-        return cuda_src() / "steps" / f"{self.number:02d}_{step}.cu"
+        return cuda_src() / "steps" / self.name / f"{step}.cu"
 
     @property
     def source(self) -> str:
@@ -281,9 +281,9 @@ def less_shared(rung: Rung, layer: Layer, options) -> str:
     return f"take a smaller {' or '.join(helping)}"
 
 
-# ------------------------------------------------------------------------------------------------ sizes of 09
+# ------------------------------------------------------------------------------------------------ sizes of 07
 def _tuned(s) -> SimpleNamespace:
-    """The sizes of rung 09 for a scope: those chosen; of the others the layer's best on record, or what may do."""
+    """The sizes of rung 07 for a scope: those chosen; of the others the layer's best on record, or what may do."""
     chosen = {name: getattr(s, name) for name in ("rows", "maps", "block", "channels")}
     if None in chosen.values():
         from labkit.records.sweeps import best_on_record
@@ -303,14 +303,14 @@ def _columns(s) -> int:
     return s.Wo * tiles(s.Ho, _tuned(s).rows)
 
 
-def _maps_a_block(s) -> int:
+def _maps_per_block(s) -> int:
     return _tuned(s).maps * _tuned(s).block[1]
 
 
-def _shared_of_09(s) -> int:
+def _shared_of_07(s) -> int:
     """Bytes a block: its masks; in a sub-step its inputs, too."""
     sizes = _tuned(s)
-    masks = 0 if s.step == "constant" else 4 * sizes.channels * s.K**2 * _maps_a_block(s)
+    masks = 0 if s.step == "constant" else 4 * sizes.channels * s.K**2 * _maps_per_block(s)
     rows = (sizes.block[0] + s.Wo - 2) // s.Wo * sizes.rows + sizes.rows + s.K - 1
     return masks + (4 * s.W * min(s.H, rows) if s.step == "shared" else 0)
 
@@ -342,19 +342,19 @@ _MAPS_ACROSS = Call(
 )
 
 
-def _pixels_a_thread(s) -> int:
-    """Of 07: a half2 holds two."""
+def _pixels_per_thread(s) -> int:
+    """Of 08: a half2 holds two."""
     return 1 if s.step in ("storage", "half_sum") else 2
 
 
 def _rows(s) -> int:
-    """Of u in 08: its depth in whole tiles of a WMMA."""
+    """Of u in 09: its depth in whole tiles of a WMMA."""
     return 16 * tiles(s.depth, 16)
 
 
 # ---------------------------------------------------------------------------------------------- geometry of 11
 def _squares(s) -> SimpleNamespace:
-    """Of rung 11 for a scope: its sizes, those not chosen by what kept an H200 busiest; and what follows from them."""
+    """Of rung 10 for a scope: its sizes, those not chosen by what kept an H200 busiest; and what follows from them."""
     below, across = tiles(s.Ho, 2), tiles(s.Wo, 2)  # squares of 2 x 2 outputs
     pairs = s.pairs or min(range(min(4, below), 12), key=lambda pairs: (tiles(below, pairs) * pairs, pairs))
     groups = s.groups or (2 if s.M % 8 == 0 else 1)
@@ -493,13 +493,46 @@ LADDER = (
         compared=({"tile": 8}, {"tile": 32}),
     ),
     Rung(
-        7, "fp16", "FP16: half the bytes, two products an instruction",
+        7, "tuning", "Tuning: outputs a thread, and a kernel for each layer",
+        "A thread computes several rows in several maps from registers; how many is swept, layer by layer.",
+        calls=(
+            Call(
+                kernel="conv",
+                buffers=("x", "k", "y"),
+                grid=lambda s: (tiles(_columns(s), _tuned(s).block[0]), tiles(s.M, _maps_per_block(s)), s.B),
+                block=lambda s: (*_tuned(s).block, 1),
+                shared=_shared_of_07,
+            ),
+        ),
+        options={
+            "rows": Option(None, "outputs below each other that a thread computes; at most Ho", _size_option, (1,)),
+            "maps": Option(None, "output maps that a thread computes", _size_option, (1,)),
+            "block": Option(
+                None, "threads of a block (x, y): columns of outputs, groups of maps", _block_option, ((1, 1),)
+            ),
+            "channels": Option(None, "input channels whose masks are in shared memory at a time", _size_option, (1,)),
+            "unroll": Option(None, "columns of the mask whose loop is unrolled at a time; all K of them", _size_option),
+        },
+        defines=lambda s: {
+            "FIXED_K": s.K, "FIXED_H": s.H, "FIXED_W": s.W, "ROWS": _tuned(s).rows, "MAPS": _tuned(s).maps,
+            "THREADS": _tuned(s).block[0], "GROUPS": _tuned(s).block[1], "CHANNELS": _tuned(s).channels,
+            "UNROLL": s.unroll or s.K,
+        },
+        steps={
+            "runtime": "H and W are arguments, so one kernel serves images of any size",
+            "constant": "the masks come from constant memory",
+            "shared": "the inputs come through shared memory",
+        },
+        base=3,
+    ),
+    Rung(
+        8, "fp16", "FP16: half the bytes, two products an instruction",
         "x, k and y are stored as half, and one half2 instruction multiplies and adds for two pixels.",
         calls=(
             Call(
                 kernel="conv",
                 buffers=("x", "k", "y"),
-                grid=lambda s: (tiles(s.pixels, _pixels_a_thread(s) * s.tile), tiles(s.M, s.tile), s.B),
+                grid=lambda s: (tiles(s.pixels, _pixels_per_thread(s) * s.tile), tiles(s.M, s.tile), s.B),
                 block=lambda s: (s.tile, s.tile, 1),
                 shared=lambda s: {"storage": 8, "half_sum": 4}.get(s.step, 6) * s.tile**2,
             ),
@@ -517,9 +550,10 @@ LADDER = (
             "half2": "two pixels share a half2: two products an instruction",
         },
         compared=({"tile": 8}, {"tile": 32}),
+        base=6,
     ),
     Rung(
-        8, "tensor_cores", "Tensor cores: a warp multiplies whole tiles",
+        9, "tensor_cores", "Tensor cores: a warp multiplies whole tiles",
         "WMMA multiplies 16x16 tiles of halves in one warp-wide operation and sums them in float.",
         calls=(
             Call(
@@ -551,42 +585,10 @@ LADDER = (
         compared=(
             {"wmma": (8, 32, 16)}, {"wmma": (32, 8, 16)}, {"turns": 1}, {"turns": 2}, {"turns": 4}, {"turns": 16},
         ),
+        base=8,
     ),
     Rung(
-        9, "tuning", "Tuning: outputs a thread, and a kernel for each layer",
-        "A thread computes several rows in several maps from registers; how many is swept, layer by layer.",
-        calls=(
-            Call(
-                kernel="conv",
-                buffers=("x", "k", "y"),
-                grid=lambda s: (tiles(_columns(s), _tuned(s).block[0]), tiles(s.M, _maps_a_block(s)), s.B),
-                block=lambda s: (*_tuned(s).block, 1),
-                shared=_shared_of_09,
-            ),
-        ),
-        options={
-            "rows": Option(None, "outputs below each other that a thread computes; at most Ho", _size_option, (1,)),
-            "maps": Option(None, "output maps that a thread computes", _size_option, (1,)),
-            "block": Option(
-                None, "threads of a block (x, y): columns of outputs, groups of maps", _block_option, ((1, 1),)
-            ),
-            "channels": Option(None, "input channels whose masks are in shared memory at a time", _size_option, (1,)),
-            "unroll": Option(None, "columns of the mask whose loop is unrolled at a time; all K of them", _size_option),
-        },
-        defines=lambda s: {
-            "FIXED_K": s.K, "FIXED_H": s.H, "FIXED_W": s.W, "ROWS": _tuned(s).rows, "MAPS": _tuned(s).maps,
-            "THREADS": _tuned(s).block[0], "GROUPS": _tuned(s).block[1], "CHANNELS": _tuned(s).channels,
-            "UNROLL": s.unroll or s.K,
-        },
-        steps={
-            "runtime": "H and W are arguments, so one kernel serves images of any size",
-            "constant": "the masks come from constant memory",
-            "shared": "the inputs come through shared memory",
-        },
-        base=3,
-    ),
-    Rung(
-        11, "speed_of_light", "Speed of light: the image is the matrix",
+        10, "speed_of_light", "Speed of light: the image is the matrix",
         "Rows of tensor core products are squares of outputs, so that a lane's terms are words of the image.",
         calls=(
             Call(
@@ -623,7 +625,7 @@ LADDER = (
             *({"pairs": pairs} for pairs in (1, 2, 4, 8)), {"groups": 1},
             *({"blocks": blocks} for blocks in (132, 264, 1000)),
         ),
-        base=8,
+        base=9,
     ),
 )  # fmt: skip
 

@@ -214,7 +214,7 @@ class Variant:
                 )
         s = scope(layer, 1, self.options)
         if why := self.rung.limit(s):
-            raise LabError(f"{self.label} cannot compute {layer}: {why}; take a rung that can, such as 9")
+            raise LabError(f"{self.label} cannot compute {layer}: {why}; take a rung that can, such as 7")
         for what, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
                            ("mask", layer.M * s.depth), ("unrolled", self.rung.scratch(s) // 4)):  # fmt: skip
             if size > MAX_OFFSET:
@@ -298,8 +298,8 @@ def variant(number: int, source: str | Path | None = None, **options) -> Variant
     LabError
         For an unknown rung, an unknown option or a value outside its limits, with the valid ones.
     """
-    if number == 10:
-        raise LabError("10 streams has no kernel of its own: labkit.Pipeline runs those of any other rung on streams")
+    if number == 12:
+        raise LabError("12 streams has no kernel of its own: labkit.Pipeline runs those of any other rung on streams")
     chosen = rung(number)
     values = {name: option.default for name, option in chosen.options.items()}
     for name, value in options.items():
@@ -363,7 +363,9 @@ def solutions(number: int | None = None) -> list[Variant]:
 
 
 def _solution_files() -> dict[str, Path]:
-    return {path.name.split("_")[0]: path for path in sorted((cuda_src() / "solutions").glob("*.cu"))}
+    folder = cuda_src() / "solutions"
+    return {f"{each.number:02d}{path.name[0]}": path
+            for each in LADDER for path in sorted((folder / each.name).glob("[ab]_*.cu"))}
 
 
 def _as_path(source) -> Path | None:
@@ -468,7 +470,7 @@ def _product():
 
 
 # ------------------------------------------------------------------------------------------------------ plans
-def images_a_launch(batch: int, scratch: int, free: int) -> int:
+def images_per_launch(batch: int, scratch: int, free: int) -> int:
     """As many as the grid and the scratch buffer have room for, in chunks of nearly equal size.
 
     Parameters
@@ -546,7 +548,7 @@ class Plan:
         self._mask = None  # digest of the mask it was loaded with
 
         scratch = variant.rung.scratch(scope(layer, 1, variant.options))
-        self.images = images_a_launch(self.batch, scratch, self._driver.mem_get_info()[0])
+        self.images = images_per_launch(self.batch, scratch, self._driver.mem_get_info()[0])
         self.scratch_bytes = scratch * self.images
         scratch_buffer = self._allocate(self.scratch_bytes) if scratch else None
         arranged = variant.rung.arranged(scope(layer, 1, variant.options))

@@ -64,7 +64,7 @@ def bench(
     DataFrame
         A row a layer, batch and variant: rung, label, layer, batch, dtype (of x, k and y), op_ms (median),
         op_min_ms and op_max_ms, layer_ms (median), gflop_s (direct convolution's operations over op time),
-        gb_s (bytes moved once over op time), x_floor (op time over `Layer.floor_ms`), images_s (batch over
+        gb_s (bytes moved once over op time), x_reference (op time over `Layer.reference_ms`), images_s (batch over
         op time), engine, device, options, repeat, kernels_ms (of a variant with several kernels, the time of each,
         see `kernel_times`). `attrs["note"]` says so where these are not GPU times.
 
@@ -133,13 +133,13 @@ def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, layer_ti
 
 
 @functools.lru_cache(maxsize=1)
-def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict, Spots]:
+def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict, SampledImages]:
     """x and k in each data type, and the images to check."""
     rng = np.random.default_rng(2)
     x = rng.random(layer.x_shape(batch), dtype=np.float32)
     k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
     inputs = {dtype: (x.astype(dtype), k.astype(dtype)) for dtype in dtypes}
-    return inputs, Spots(layer, batch, inputs, rng)
+    return inputs, SampledImages(layer, batch, inputs, rng)
 
 
 def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> tuple[list, list]:
@@ -233,7 +233,7 @@ def _layer_time(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np
     return float(np.median(times[1:]))
 
 
-class Spots:
+class SampledImages:
     """Some images of a batch, the first and the last among them, and what they have to become.
 
     Parameters
@@ -329,11 +329,11 @@ def _row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, laye
 
 
 def rates(layer: Layer, batch: int, dtype, op_ms: float, on: Device | str) -> dict[str, float]:
-    """What an op time amounts to, in the columns of `bench`: gflop_s, gb_s, x_floor, images_s."""
+    """What an op time amounts to, in the columns of `bench`: gflop_s, gb_s, x_reference, images_s."""
     return {
         "gflop_s": layer.flops(batch) / op_ms / 1e6,
         "gb_s": layer.bytes(batch, dtype) / op_ms / 1e6,
-        "x_floor": op_ms / layer.floor_ms(batch, dtype, on),
+        "x_reference": op_ms / layer.reference_ms(batch, dtype, on),
         "images_s": batch / op_ms * 1e3,
     }
 

@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.measure.benchmark import BATCH, Spots
+from labkit.measure.benchmark import BATCH, SampledImages
 from labkit.measure.checker import require_verified
 from labkit.measure.streaming import CHUNK, Pipeline, busy_ms, host_arrays, overlap
 from labkit.records.results import one_of
@@ -121,7 +121,7 @@ class _Watch:
             np.copyto(part, np.roll(images, first // len(images) + 1, axis=-1)[: len(part)])
         self.k = (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(dtype)
         self.stage_ms = self._staging() if pinned else 0.0
-        self.spots = Spots(layer, batch, {dtype: (x, self.k)}, rng, CHECKED_IMAGES)
+        self.spots = SampledImages(layer, batch, {dtype: (x, self.k)}, rng, CHECKED_IMAGES)
         self.sample = y.reshape(batch, -1)[:, :: max(1, y[0].size // 16)]  # of every image
 
     def _staging(self):

@@ -1,6 +1,6 @@
 """Sweeps: many variants on several layers, each checked and timed; kept point by point, resumed, spread over executors.
 
-    table = labkit.sweep({"rung": 9, "rows": (5, 8, 10), "maps": (2, 4)}, labkit.LENET86, batch=1000)
+    table = labkit.sweep({"rung": 7, "rows": (5, 8, 10), "maps": (2, 4)}, labkit.LENET86, batch=1000)
     labkit.draw.heatmap(table, "rows", "maps")
 
 A finished point is one line of a file in JSON, written the moment it is known: whatever ends a sweep, the next call
@@ -50,7 +50,7 @@ def sweep(
     Parameters
     ----------
     variants : Variant, iterable of Variant, or mapping
-        A mapping is a grid: ``{"rung": 9, "rows": (5, 8, 10), "maps": [2, 4]}`` stands for every combination of what is
+        A mapping is a grid: ``{"rung": 7, "rows": (5, 8, 10), "maps": [2, 4]}`` stands for every combination of what is
         in its lists; ``[(32, 8), (16, 16)]`` is a list of two blocks.
     layers : Layer or iterable of Layer
     batch : int, optional
@@ -90,7 +90,7 @@ def sweep(
         raise LabError("an empty sweep: give at least one variant and one layer")
     if batch is not None:
         layers[0].x_shape(batch)  # refuses a batch that is none
-    here = _whoever(executor)
+    here = _device_of(executor)
     batch = benchmark.BATCH[here["engine"]] if batch is None else batch
     points = [_Point(each, at, batch, repeat) for at in layers for each in chosen]
     kept = _Kept(Path(path or cache_dir() / "sweeps" / f"{slug(here['device'])}.jsonl"), here["device"])
@@ -117,8 +117,8 @@ def sweep(
     # A point of two variants that are one kernel is measured once, and has a row of each.
     measured = [{**rows[point.key], "label": point.variant.label, "code": point.variant.code, "layer": point.layer.name}
                 for point in points]  # fmt: skip
-    unborn = [{**each, **here, "layer": at.name, "batch": batch} for at in layers for each in refused]
-    table = as_table([*measured, *unborn])
+    refused = [{**each, **here, "layer": at.name, "batch": batch} for at in layers for each in refused]
+    table = as_table([*measured, *refused])
     table.attrs.update(note=here["note"], measured=len(todo), resumed=len(set(points)) - len(todo))
     return table
 
@@ -131,7 +131,7 @@ def _combinations(variants) -> tuple[list[Variant], list[dict]]:
         return list(variants), []
     grid = {name: value if isinstance(value, list | tuple) else [value] for name, value in variants.items()}
     if "rung" not in grid:
-        raise LabError(f"a grid names its rung: {{'rung': 9, ...}}; this one has {', '.join(grid) or 'nothing'}")
+        raise LabError(f"a grid names its rung: {{'rung': 7, ...}}; this one has {', '.join(grid) or 'nothing'}")
     number, *more = grid.pop("rung")
     known = rung(number).options
     if more or (strange := [name for name in grid if name not in known]):
@@ -161,13 +161,13 @@ class _Point:
     @property
     def key(self) -> str:
         """What the file of finished points knows it by: the kernel, what it is compiled with, the layer, the batch."""
-        at, defines = self.layer, self.variant.defines(self.layer)  # rung 09's defaults come from a record
+        at, defines = self.layer, self.variant.defines(self.layer)  # rung 07's defaults come from a record
         sizes = " ".join(f"{name}={value}" for name, value in defines.items())
         return f"{self.variant.identity} {at.C}x{at.H}x{at.W} {at.M}x{at.K} B={self.batch} {sizes}".strip()
 
 
 # ------------------------------------------------------------------------------------------------------- measuring
-def _whoever(executor) -> dict:
+def _device_of(executor) -> dict:
     """The device that measures: this process's, or a worker's."""
     return executor.submit(_device_here).result() if executor else _device_here()
 
@@ -261,7 +261,7 @@ def _timed(point: _Point) -> dict:
         functions, launches = plan.functions.values(), plan.launches
         on_gpu = times["engine"] == "gpu"
         return {
-            **{name: times[name] for name in ("op_ms", "op_min_ms", "op_max_ms", "x_floor", "repeat")},
+            **{name: times[name] for name in ("op_ms", "op_min_ms", "op_max_ms", "x_reference", "repeat")},
             "registers": max(each.num_regs for each in functions) if on_gpu else None,
             "local_bytes": max(each.local_size_bytes for each in functions) if on_gpu else None,
             "shared_bytes": max(each.shared for each in launches),
@@ -330,7 +330,7 @@ class _Kept:
 
 
 # ---------------------------------------------------------------------------------------------------------- the best
-def best(source: str | pd.DataFrame, layer: Layer, batch: int | None = None, number: int = 9) -> Variant:
+def best(source: str | pd.DataFrame, layer: Layer, batch: int | None = None, number: int = 7) -> Variant:
     """The fastest variant of a rung on a layer, of a sweep; its sub-steps do not count.
 
     Parameters

@@ -300,7 +300,7 @@ def read_idx(path):
         raise LabError(f"cannot read {path}: {error.strerror or error}") from None
     if len(content) < 4 or content[:3] != b"\0\0\x08" or not 1 <= content[3] <= 4:
         begins = content[:4].hex(" ") or "nothing"
-        raise LabError(f"{path} is no idx file of bytes: it begins with {begins}, not with 00 00 08 and the "
+        raise LabError(f"{path} is no idx file of bytes: it begins with {begins}, not with 00 00 09 and the "
                        f"number of dimensions. {_remedy(path)}")
     start = 4 + 4 * content[3]
     shape = tuple(int(n) for n in np.frombuffer(content[4:start], ">u4")) if len(content) >= start else ()

@@ -204,7 +204,7 @@ class Times:
     total_s: float
 
 
-class LeNet86:
+class Network:
     """lenet86 on the engine at hand, a GPU or the CPU engine.
 
     Parameters
@@ -250,7 +250,7 @@ class LeNet86:
 
     def __repr__(self):
         first, second = (each.label for each in self.conv)
-        return f"<LeNet86 with {first}{'' if first == second else ' and ' + second}>"
+        return f"<Network with {first}{'' if first == second else ' and ' + second}>"
 
     def forward(self, images, course=False):
         """Run the network on one batch, and note in `.times` how long it took.
@@ -393,7 +393,7 @@ def course_table(network, images, labels, batches=(100, 1000, 10000)):
 
     Parameters
     ----------
-    network : LeNet86
+    network : Network
     images : ndarray, float32 [N, 1, 86, 86]
     labels : ndarray, int [N]
         A batch that is larger than N begins again at the first image; the last column says how many are

@@ -22,11 +22,11 @@ _FORMATS = (
     ("_s", three, " (s)"),
     ("share", lambda v: f"{v:.1%}", ""),
     ("cumulative", lambda v: f"{v:.1%}", ""),
-    ("x_floor", times, ""),
+    ("x_reference", times, ""),
     ("accuracy", lambda v: f"{v:.4f}", ""),
 )
 _HEADINGS = {
-    "x_floor": "time over floor",
+    "x_reference": "time over reference",
     "gflop_s": "GFLOP/s",
     "gb_s": "GB/s",
     "images_s": "images/s",

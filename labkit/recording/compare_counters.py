@@ -58,7 +58,7 @@ TEXTBOOK = (
     ("gemm", (8, 8), (16, 16, 1), 128),
     ("wmma", (16, 1), (32, 1, 1), 16),
 )
-NETWORK = ("00 network", "lenet86, 07 fp16")
+NETWORK = ("00 network", "lenet86, 08 fp16")
 NETWORK_SOURCE = cuda_src() / "00_network.cu"
 NETWORK_LAUNCHES = 12
 SHOWN = ["program", "shape", "kernel"]
@@ -71,7 +71,7 @@ MATRIX_LOADS = nsight.MEASURED["matrix_load_instructions"]
 NO_LANE = "run also for warps of which no lane takes part"
 # nvcc unrolls a loop with the odd rounds first. Where the lanes of a warp make different numbers of rounds, these are
 # requests of some lanes alone: program and shape -> requests an image more, and why.
-ODD_ROUNDS = {("11 speed of light", "lenet86 layer 1"): (
+ODD_ROUNDS = {("10 speed of light", "lenet86 layer 1"): (
     3, "fetch: 1849 pieces are 8 rounds for 25 lanes of a warp, 7 for the others; unrolled by 4, these make 3 first")}
 # The least wavefronts of a warp's instruction, by its bytes a lane: as many as if its lanes read the same words. One is
 # enough where half of them take no part.
@@ -97,7 +97,7 @@ def every():
     """What is launched, in order: (program, shape, source, launches, what), the last as `launch` takes it."""
     for variant, layer in ladder():
         yield variant.label, layer.name, _digest(variant, layer), len(variant.launches(layer, BATCH)), (variant, layer)
-    yield *NETWORK, _digest(labkit.variant(7), labkit.LENET86[0], NETWORK_SOURCE), NETWORK_LAUNCHES, None
+    yield *NETWORK, _digest(labkit.variant(8), labkit.LENET86[0], NETWORK_SOURCE), NETWORK_LAUNCHES, None
     for name, *how in TEXTBOOK:
         yield "textbook", name, _digest(name), 1, (name, *how)
 
@@ -149,10 +149,10 @@ def launch(missing: bool, part: tuple[int, int] = (0, 1)) -> None:
 
 def _launch_network(rng) -> None:
     import labkit.cuda.driver as cuda
-    from labkit.network.lenet86 import LeNet86, images_with_nan
+    from labkit.network.lenet86 import Network, images_with_nan
 
     shape = labkit.LENET86[0].y_shape(BATCH)
-    LeNet86(conv=labkit.variant(7)).forward(rng.random(labkit.LENET86[0].x_shape(BATCH), np.float32))
+    Network(conv=labkit.variant(8)).forward(rng.random(labkit.LENET86[0].x_shape(BATCH), np.float32))
     images_with_nan(cuda.to_device(np.zeros(shape, np.float32)), shape, np.float32)
 
 
@@ -204,7 +204,7 @@ def count(engine: str, missing: bool = False) -> tuple[pd.DataFrame, pd.DataFram
 def instructions() -> pd.DataFrame:
     """The loads and stores of all kernels in nvcc's machine code: `compiled.disassemble`, behind program and shape."""
     jobs = [(variant.label, layer.name, variant, layer) for variant, layer in ladder()]
-    jobs.append((*NETWORK, labkit.variant(7), labkit.LENET86[0]))
+    jobs.append((*NETWORK, labkit.variant(8), labkit.LENET86[0]))
     sources = [_digest(*job[2:], NETWORK_SOURCE if job[:2] == NETWORK else None) for job in jobs]
     with ThreadPoolExecutor() as pool:
         tables = list(pool.map(lambda job: compiled.memory_instructions(*job[2:], ARCH), jobs))

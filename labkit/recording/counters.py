@@ -2,7 +2,7 @@
 """Record Nsight Compute's counters of the ladder's kernels on the GPU at hand, for data/counters/.
 
     python -m labkit.recording.counters            all rungs, 1000 images of lenet86; 03 and 04 also of lenet72,
-                                                 09 with all that the sweep tried of its unrolling on both layers 2
+                                                 07 with all that the sweep tried of its unrolling on both layers 2
     python -m labkit.recording.counters --rungs 1
 
 Needs `ncu` on the path and the permission to read counters. Clocks are left alone.
@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from record_sweep import unroll
 
 import labkit
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.evidence import child, nsight
+from labkit.recording.sweep import unroll
 from labkit.records.results import record_evidence
 
 BATCH = 1000
@@ -69,8 +69,8 @@ def kernels(numbers) -> list[tuple]:
 
 
 def unrolled(numbers) -> list[tuple]:
-    """What the sweep on this device, if there was one, tried of 09's unrolling on the second layers."""
-    if 9 not in numbers:
+    """What the sweep on this device, if there was one, tried of 07's unrolling on the second layers."""
+    if 7 not in numbers:
         return []
     try:
         swept = labkit.recorded_sweep(labkit.device().name)

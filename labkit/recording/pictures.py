@@ -4,7 +4,7 @@
     python -m labkit.recording.pictures [FOLDER]
 
 lab.png     one kernel's source, the two engines that run it, and what each rung of the ladder takes.
-ladder.png  time over floor for every rung, all layers; the README has the same as a table.
+ladder.png  time over reference for every rung, all layers; the README has the same as a table.
 
 Everything in them is read: the code from labkit/cuda_src, the times from data/results/nvidia-h200.csv. Run it again
 after recording.
@@ -94,7 +94,7 @@ def lab(results, path):
         ax.text(20 + page.text_width("What each step takes   ", 10.5, "bold"), bars - 14, where, color=MUTED)
         left = 30 + max(page.text_width(label, weight="bold") for label in labels)
         room = page.width - left - 110
-        floor, half_floor = (LAYER.floor_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16"))
+        floor, half_floor = (LAYER.reference_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16"))
         at = left + room * floor / max(times)
         for i, (label, value) in enumerate(zip(labels, times, strict=True)):
             y, weight = bars + i * step, "bold" if i == best else "normal"

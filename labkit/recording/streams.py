@@ -59,7 +59,7 @@ def sweep(variant, layer, full: bool) -> pd.DataFrame:
 
 def ladder_rows(table) -> pd.DataFrame:
     """Of a sweep the pipelines of 500 images a chunk, of a smaller batch ten chunks, on as few streams as overlap, as
-    `bench` would write them: rung 10."""
+    `bench` would write them: rung 12."""
     chunk = (table["batch"] // 10).clip(upper=500)
     best = table[table["pinned"] & (table["sizes"] == "equal") & (table["chunk"] == chunk) & (table["streams"] > 1)]
     best = best[best["order"] == "depth"].sort_values("streams").drop_duplicates(["layer", "batch"])
@@ -67,7 +67,7 @@ def ladder_rows(table) -> pd.DataFrame:
     for row in best.itertuples():
         layer = labkit.spec.layers.layer(row.layer)
         rows.append({
-            "rung": 10, "label": "10 streams", "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
+            "rung": 12, "label": "12 streams", "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
             "options": f"{row.label}; chunk={row.chunk} streams={row.streams} {row.order}",
             "op_ms": row.kernel_ms, "layer_ms": row.layer_ms, "engine": row.engine, "device": row.device,
             **rates(layer, row.batch, row.dtype, row.kernel_ms, row.device),
@@ -78,11 +78,11 @@ def ladder_rows(table) -> pd.DataFrame:
 def run_network(variants, folder) -> None:
     """The course's table of lenet86, its convolutions in pipelines."""
     digits = labkit.dataset("digits", split="test", size=86)
-    network = labkit.LeNet86(conv=variants, streams={"chunk": 500, "streams": 2})
+    network = labkit.Network(conv=variants, streams={"chunk": 500, "streams": 2})
     table = labkit.course_table(network, digits.images, digits.labels, (100, 1000, 10000))
     print(table.to_string(index=False))
     label = " + ".join(dict.fromkeys(each.label for each in variants))
-    record_course(table, network, folder, rung=10, label="10 streams", options=f"{label}; chunk=500 streams=2 depth")
+    record_course(table, network, folder, rung=12, label="12 streams", options=f"{label}; chunk=500 streams=2 depth")
 
 
 def timelines(variant, layer) -> pd.DataFrame:
@@ -126,9 +126,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--out", type=Path, default=data_dir() / "streams", help="folder of the files")
     parser.add_argument("--results", type=Path, help="folder of the ladder's results (data/results)")
-    parser.add_argument("--rungs", type=int, nargs=2, default=(9, 9), metavar=("ONE", "TWO"),
+    parser.add_argument("--rungs", type=int, nargs=2, default=(7, 7), metavar=("ONE", "TWO"),
                         help="whose kernel computes layers 1 and layers 2")  # fmt: skip
-    parser.add_argument("--beside", type=int, nargs="*", default=(6, 8), help="rungs measured in few configurations")
+    parser.add_argument("--beside", type=int, nargs="*", default=(6, 9), help="rungs measured in few configurations")
     parser.add_argument("--networks", nargs="+", choices=PRESETS, default=list(PRESETS))
     parser.add_argument("--brief", action="store_true", help="few configurations of every rung, no sweep")
     chosen = parser.parse_args()

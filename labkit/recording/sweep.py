@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sweep the sizes of rung 09 on the device at hand, for data/sweeps/.
+"""Sweep the sizes of rung 07 on the device at hand, for data/sweeps/.
 
     python -m labkit.recording.sweep                 sweep, and keep the table in data/sweeps/<device>.csv
     python -m labkit.recording.sweep --dry           keep nothing
@@ -43,7 +43,7 @@ def outputs(layer, _) -> list:
                 for groups, threads in THREADS.items():
                     y = min(groups, tiles(layer.M, maps))
                     x = tiles(columns, max(1, round(columns * y / threads)))
-                    found[labkit.variant(9, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))] = None
+                    found[labkit.variant(7, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))] = None
     return list(found)
 
 
@@ -58,21 +58,21 @@ def blocks(layer, swept) -> list:
         for x in sorted({*WIDTHS, *(x for x in fitting if x <= max(WIDTHS))}):
             for y in (1, 2, 3, 4):
                 if x * y <= 512 and y <= tiles(layer.M, maps):
-                    found[labkit.variant(9, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))] = None
+                    found[labkit.variant(7, rows=rows, maps=maps, block=(x, y), channels=min(4, layer.C))] = None
     return list(found)
 
 
 def channels(layer, swept) -> list:
     """Other channels at a time, for the best of all."""
     best = labkit.best(swept, layer)
-    return [labkit.variant(9, **{**best.options, "channels": count})
+    return [labkit.variant(7, **{**best.options, "channels": count})
             for count in sorted({1, 2, 3, 4, 6, layer.C}) if count <= layer.C]  # fmt: skip
 
 
 def unroll(layer, swept) -> list:
     """How many columns of the mask are unrolled at a time, against rows, at the best maps, block and channels."""
     best = labkit.best(swept, layer)
-    return [labkit.variant(9, **{**best.options, "rows": rows, "unroll": count})
+    return [labkit.variant(7, **{**best.options, "rows": rows, "unroll": count})
             for rows in sorted({*UNROLLED_ROWS, best.options["rows"]}) if rows <= layer.Ho
             for count in sorted({*UNROLL, layer.K}) if count <= layer.K]  # fmt: skip
 
@@ -119,7 +119,7 @@ def main() -> int:
 
     for layer in LAYERS if tables else ():
         for batch, rows in of(layer).drop_duplicates(["label", "batch"]).groupby("batch"):
-            shown = rows.nsmallest(6, "op_ms")[["options", "op_ms", "x_floor", "registers", "shared_bytes"]]
+            shown = rows.nsmallest(6, "op_ms")[["options", "op_ms", "x_reference", "registers", "shared_bytes"]]
             print(f"\n{layer.name}, batch {batch}\n{shown.to_string(index=False)}")
     print(f"\n{time.perf_counter() - start:.1f} s in all")
     return 0

@@ -71,7 +71,7 @@ def run_network(variants, batches, keep: bool) -> None:
     """The course's table of lenet86 with each variant inside, on the embedded images."""
     digits = labkit.dataset("digits", split="test", size=86)
     for variant in variants:
-        network = labkit.LeNet86(conv=variant)
+        network = labkit.Network(conv=variant)
         table = labkit.course_table(network, digits.images, digits.labels, batches)
         if keep:
             record_course(table, network)
@@ -81,7 +81,7 @@ def summary(table: pd.DataFrame) -> str:
     """Op time in milliseconds, a row a rung, a column a layer and batch; times over the floor at the largest batch."""
     times = table.pivot_table(index="label", columns=["layer", "batch"], values="op_ms", sort=False)
     largest = table[table["batch"] == table["batch"].max()]
-    floors = largest.pivot_table(index="label", columns="layer", values="x_floor", sort=False)
+    floors = largest.pivot_table(index="label", columns="layer", values="x_reference", sort=False)
     return "\n".join([
         f"op time [ms], {table['device'].iloc[0]}",
         times.to_string(float_format="{:.4g}".format),

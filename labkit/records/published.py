@@ -55,7 +55,7 @@ def published_training() -> pd.DataFrame:
     return _published("training.csv")
 
 
-def cudnn() -> pd.DataFrame:
+def cudnn_times() -> pd.DataFrame:
     """cuDNN 9.19 on one H200, through PyTorch 2.11: network, layer (1 or 2), batch, mode, median_ms of 20
     runs.
 
@@ -65,7 +65,7 @@ def cudnn() -> pd.DataFrame:
     return _published("cudnn_h200.csv")
 
 
-def library(network: str, batch: int, dtype: str = "float32") -> pd.DataFrame:
+def cudnn(network: str, batch: int, dtype: str = "float32") -> pd.DataFrame:
     """cuDNN's best time for each layer in one precision, to stand beside the ladder's rows.
 
     Parameters
@@ -79,27 +79,27 @@ def library(network: str, batch: int, dtype: str = "float32") -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a layer: label, layer, batch, dtype, op_ms, x_floor (over the H200's floor), device.
+        A row a layer: label, layer, batch, dtype, op_ms, x_reference (over the H200's floor), device.
 
     Raises
     ------
     LabError
         If there is no such measurement.
     """
-    table, mode = cudnn(), str(dtype).replace("float", "fp")
+    table, mode = cudnn_times(), str(dtype).replace("float", "fp")
     rows = table[(table["network"] == network) & (table["batch"] == batch) & table["mode"].isin([mode, f"{mode}cl"])]
     if rows.empty:
-        raise LabError(f"cuDNN was not measured for {network} in {dtype} at batch {batch}; `cudnn()` shows what was")
+        raise LabError(f"cuDNN was not measured for {network} in {dtype} at batch {batch}; `cudnn_times()` shows what was")
     best = rows.groupby("layer", as_index=False)["median_ms"].min()
     layers = [layer(network, number) for number in best["layer"]]
-    floors = [each.floor_ms(batch, dtype, "H200") for each in layers]
+    floors = [each.reference_ms(batch, dtype, "H200") for each in layers]
     return pd.DataFrame({
         "label": f"cuDNN {mode.upper()}",
         "layer": [each.name for each in layers],
         "batch": batch,
         "dtype": dtype,
         "op_ms": best["median_ms"],
-        "x_floor": best["median_ms"] / floors,
+        "x_reference": best["median_ms"] / floors,
         "device": "NVIDIA H200",
     })  # fmt: skip
 

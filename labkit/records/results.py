@@ -21,7 +21,7 @@ from labkit.spec.layers import Layer
 
 COLUMNS = (
     "date", "device", "engine", "software", "rung", "label", "options", "code", "network", "layer", "batch",
-    "dtype", "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s", "x_floor", "images_s", "repeat",
+    "dtype", "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s", "x_reference", "images_s", "repeat",
     "kernels_ms", "op1_ms", "op2_ms", "layer1_ms", "layer2_ms", "total_s", "accuracy", "distinct",
 )  # fmt: skip
 KEY = ["device", "engine", "label", "network", "layer", "batch", "dtype"]  # a later measurement of the same replaces
@@ -98,7 +98,7 @@ def record_course(table: pd.DataFrame, network, folder: Path | str | None = None
     ----------
     table : DataFrame
         As `labkit.course_table` returns it.
-    network : labkit.network.lenet86.LeNet86
+    network : labkit.network.lenet86.Network
         Whose figures they are.
     folder : path, optional
         As for `record`.

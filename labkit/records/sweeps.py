@@ -3,7 +3,7 @@
     swept = labkit.recorded_sweep("H200")
     best_options(swept, labkit.LENET86[0])  # {"rows": 10, "maps": 4, ...}
 
-What sweeps is `labkit.measure.sweeping`. Rung 09 has its default sizes from here, so nothing here needs the ladder.
+What sweeps is `labkit.measure.sweeping`. Rung 07 has its default sizes from here, so nothing here needs the ladder.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from labkit.spec.layers import PRESETS, Layer
 
 COLUMNS = (
     "date", "device", "engine", "software", "rung", "label", "options", "code", "layer", "batch", "dtype", "op_ms",
-    "op_min_ms", "op_max_ms", "x_floor", "repeat", "registers", "local_bytes", "shared_bytes", "threads", "reason",
+    "op_min_ms", "op_max_ms", "x_reference", "repeat", "registers", "local_bytes", "shared_bytes", "threads", "reason",
 )  # fmt: skip
 _LAYERS = [at for preset in PRESETS.values() for at in preset]  # in the order of the tables
 _COUNTED = ("repeat", "registers", "local_bytes", "shared_bytes", "threads")
 KEY = ["device", "label", "layer", "batch"]  # a later measurement of the same replaces
-RECORD_OF_DEFAULTS = "nvidia-h200"  # the sweep that the default sizes of rung 09 come from
+RECORD_OF_DEFAULTS = "nvidia-h200"  # the sweep that the default sizes of rung 07 come from
 
 
 def as_table(rows: list[dict]) -> pd.DataFrame:
@@ -110,7 +110,7 @@ def recorded_sweep(name: str, folder: Path | str | None = None) -> pd.DataFrame:
     return frame
 
 
-def best_options(source: str | pd.DataFrame, layer: Layer, batch: int | None = None, number: int = 9) -> dict:
+def best_options(source: str | pd.DataFrame, layer: Layer, batch: int | None = None, number: int = 7) -> dict:
     """The options of the fastest variant of a rung on a layer; its sub-steps do not count.
 
     For the parameters and the errors see `labkit.best`.
@@ -127,12 +127,12 @@ def best_options(source: str | pd.DataFrame, layer: Layer, batch: int | None = N
 
 @functools.cache
 def best_on_record(C: int, H: int, W: int, M: int, K: int) -> dict:
-    """The options of rung 09 that were fastest on a layer of these sizes, by the recorded sweep; {} if none was."""
+    """The options of rung 07 that were fastest on a layer of these sizes, by the recorded sweep; {} if none was."""
     path = sweeps_dir() / f"{RECORD_OF_DEFAULTS}.csv"
     if not path.is_file():
         return {}
     table = recorded_sweep(RECORD_OF_DEFAULTS)
-    swept = set(table.loc[table["rung"] == 9, "layer"])
+    swept = set(table.loc[table["rung"] == 7, "layer"])
     for at in _LAYERS:
         if at.name in swept and (at.C, at.H, at.W, at.M, at.K) == (C, H, W, M, K):
             return best_options(table, at)

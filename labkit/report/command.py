@@ -168,7 +168,7 @@ def bench(
     table = labkit.bench(variants, chosen, batch or None)
     print(labkit.table(table, columns={
         "label": "variant", "batch": "B", "op_ms": "op time (ms)", "layer_ms": "layer time (ms)",
-        "images_s": "images/s", "x_floor": "time over floor",
+        "images_s": "images/s", "x_reference": "time over reference",
     }))
     if record:
         print(labkit.record(table))

@@ -1,4 +1,4 @@
-"""The whole ladder at a glance: time over floor for every rung, layer and network, as rows, table and chart."""
+"""The whole ladder at a glance: time over reference for every rung, layer and network, as rows, table and chart."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import ms, times
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import solutions, variant, variants
-from labkit.records.published import library
 from labkit.records.results import OWN, Recorded
 from labkit.records.sweeps import recorded_sweep
 from labkit.spec.layers import PRESETS
@@ -30,7 +29,7 @@ def rows(results: Recorded) -> pd.DataFrame:
     -------
     DataFrame
         A row a rung or library and layer, in the ladder's order: rung (none for the library), label, ``shown`` (the
-        label with its precision), layer, batch, dtype, op_ms, x_floor, device.
+        label with its precision), layer, batch, dtype, op_ms, x_reference, device.
     """
     batch = int(results.table["batch"].max())
     order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
@@ -38,7 +37,7 @@ def rows(results: Recorded) -> pd.DataFrame:
     ladder = ladder[ladder["rung"].isin(_KERNELS)]
     best = [library(network, batch, dtype) for dtype in ("float32", "float16") for network in NETWORKS]
     every = pd.concat([ladder, *best], ignore_index=True)
-    every = every[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_floor", "device"]]
+    every = every[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_reference", "device"]]
     every["order"] = every["layer"].map(order)
     half = every["dtype"].eq("float16") & every["rung"].notna()  # the library's label says it already
     every["shown"] = every["label"] + half.map({True: ", FP16", False: ""})
@@ -48,7 +47,7 @@ def rows(results: Recorded) -> pd.DataFrame:
 def cells(results: Recorded) -> pd.DataFrame:
     """The table as it is read: a row a rung or library, a column a layer, "3.71 ms · 8.87×"; indexed by label."""
     every = rows(results)
-    every["cell"] = [f"{ms(row.op_ms)} · {times(row.x_floor)}" for row in every.itertuples()]
+    every["cell"] = [f"{ms(row.op_ms)} · {times(row.x_reference)}" for row in every.itertuples()]
     table = every.pivot_table(index="shown", columns="layer", values="cell", aggfunc="first")
     return table.reindex(index=every["shown"].unique(), columns=every["layer"].unique()).fillna("–")
 
@@ -76,7 +75,7 @@ def caption(results: Recorded) -> str:
     batch = int(results.table["batch"].max())
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
     return (
-        f"Op time and op time over floor, {batch:,} images, {results.device}, {results.date}. The floor is the time "
+        f"Op time and op time over reference, {batch:,} images, {results.device}, {results.date}. The floor is the time "
         "that the layer's bytes or its products must take there, in the same precision. Layer time is that from host "
         f"memory back to host memory, with the kernel of {' and '.join(inside)}: in page-locked memory with streams, "
         "in ordinary memory without; over the floor of the link."

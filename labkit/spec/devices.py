@@ -1,7 +1,7 @@
 """What the lab runs on: a description of the GPU or the CPU, with two kinds of rates.
 
 *Peaks* are theoretical: nothing can be faster, so a measured time under them is a bug in the measurement.
-*Floors* are what the device was measured to reach: the honest yardstick, "time over floor".
+*Floors* are what the device was measured to reach: the honest yardstick, "time over reference".
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Device:
         Theoretical bandwidth [B/s]: of the memory on a GPU, of the cores' load and store units on a CPU,
         where a layer may well stay in the caches.
     measured : mapping of str to float or None
-        Rates measured on a device of this name (`data/devices.toml`), in SI units: "floor_bandwidth",
-        "floor_float32", "copy", "to_device_pinned", …
+        Rates measured on a device of this name (`data/devices.toml`), in SI units: "reference_bandwidth",
+        "reference_float32", "copy", "to_device_pinned", …
     source : str
         Where the numbers come from.
     software : str
@@ -118,18 +118,18 @@ class Device:
             return self.measured
         if self.engine == "cpu":
             return _measure_host(self.multiprocessors)
-        return {"floor_bandwidth": self.peak_bandwidth, "floor_float32": self.peak_flops}
+        return {"reference_bandwidth": self.peak_bandwidth, "reference_float32": self.peak_flops}
 
-    def floor_s(self, moved: float, flops: float, dtype=np.float32) -> float:
+    def reference_s(self, moved: float, flops: float, dtype=np.float32) -> float:
         """The larger of `moved` bytes over the bandwidth and `flops` over the arithmetic rate, as measured [s].
 
         The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009). The rate is that of FP32 outside the tensor
         cores; of half storage on a GPU, that of the fastest units for it, as a matrix product in half reaches it.
         """
-        rates, rate = self.ceilings, self.ceilings["floor_float32"]
+        rates, rate = self.ceilings, self.ceilings["reference_float32"]
         if self.engine == "gpu" and np.dtype(dtype).itemsize < 4:
             rate = rates.get("float16_gemm", self.peak_half_flops)
-        return max(moved / rates["floor_bandwidth"], flops / rate)
+        return max(moved / rates["reference_bandwidth"], flops / rate)
 
     def shortest_s(self, read: float, written: float, flops: float, half: bool = False) -> float:
         """The time that nothing on this device can undercut [s], from its theoretical peaks.
@@ -269,11 +269,11 @@ def _listed() -> dict[str, dict]:
 
 
 def _measured(name: str) -> dict[str, float] | None:
-    """The measured rates of a listed device, in SI units: {"floor_bandwidth": 4.3e12, "copy": 4.23e12, …}."""
+    """The measured rates of a listed device, in SI units: {"reference_bandwidth": 4.3e12, "copy": 4.23e12, …}."""
     entry = _listed().get(name)
     if entry is None:
         return None
-    rates = {f"floor_{key}": value for key, value in entry["floor"].items()} | entry["measured"]
+    rates = {f"reference_{key}": value for key, value in entry["reference"].items()} | entry["measured"]
     units = {"_tb_s": TERA, "_tflop_s": TERA, "_gb_s": GIGA}
     return {
         key.removesuffix(unit): value * factor
@@ -417,7 +417,7 @@ def _measure_host(workers: int) -> dict[str, float]:
             product_s = min(product_s, time.perf_counter() - start)
     bandwidth = sum(2 * part[0].nbytes for part in parts) / copy_s
     rate = workers * 2 * matrices.size * 64 / product_s
-    return {"floor_bandwidth": bandwidth, "floor_float32": rate, "copy": bandwidth, "float32_gemm": rate}
+    return {"reference_bandwidth": bandwidth, "reference_float32": rate, "copy": bandwidth, "float32_gemm": rate}
 
 
 def slug(name: str) -> str:

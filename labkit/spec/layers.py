@@ -106,7 +106,7 @@ class Layer:
         """Operations a byte, if everything is moved once [FLOP/B]: the layer's place on the roofline."""
         return self.flops(B) / self.bytes(B, dtype)
 
-    def floor_ms(self, B: int, dtype=np.float32, device: Device | str | None = None) -> float:
+    def reference_ms(self, B: int, dtype=np.float32, device: Device | str | None = None) -> float:
         """The layer's floor: the time in which `device` could at best move or compute it [ms].
 
         The roofline (Williams, Waterman and Patterson, CACM 52(4), 2009): the larger of the bytes moved once
@@ -125,7 +125,7 @@ class Layer:
         """
         from labkit.spec.devices import find
 
-        return 1e3 * find(device).floor_s(self.bytes(B, dtype), self.flops(B), dtype)
+        return 1e3 * find(device).reference_s(self.bytes(B, dtype), self.flops(B), dtype)
 
     def link_ms(self, B: int, dtype=np.float32, device: Device | str | None = None, pinned: bool = True):
         """How long the link between host and device takes for x and k on the way in, and for y back [ms, ms].

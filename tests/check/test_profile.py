@@ -228,7 +228,7 @@ def test_local_requests_are_those_that_can_be_seen(program):
 
 def test_a_choice_between_an_address_and_a_variable_is_no_local_request():
     """Also where no lane of a copy of an unrolled loop chooses the address: nvcc makes stacks of 0 bytes of them."""
-    variants = [labkit.variant(7), labkit.variant(8, step="plain")]
+    variants = [labkit.variant(8), labkit.variant(9, step="plain")]
     found = labkit.profile(variants, labkit.LENET86[0], engine="cpu")
     assert found.table["lab__local_requests_address_taken.sum"].isna().all()
     assert not (found.sites["space"] == "local").any()
@@ -293,7 +293,7 @@ def test_registers_can_be_left_out(program, fake_nvcc):
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_a_profile_and_the_resources_agree():
-    variants = [labkit.variant(4), labkit.variant(8)]  # extern shared memory, and WMMA
+    variants = [labkit.variant(4), labkit.variant(9)]  # extern shared memory, and WMMA
     found = labkit.profile(variants, labkit.LENET86[0], engine="cpu", nvcc=True).table
     expected = labkit.resources(variants, labkit.LENET86[0])
     assert found["launch__registers_per_thread"].tolist() == expected["registers"].tolist()

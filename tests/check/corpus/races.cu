@@ -68,7 +68,7 @@ extern "C" __global__ void all_write_the_maximum(const float *in, float *out) {
 }
 
 //: kind="write-write" grid=1 block=64 args=f64,f64
-extern "C" __global__ void two_threads_a_slot(const float *in, float *out) {
+extern "C" __global__ void two_threads_per_slot(const float *in, float *out) {
   __shared__ float slot[64];
   int i = threadIdx.x;
   slot[PLANTED(i % 32, i)] = in[i];  // BUG

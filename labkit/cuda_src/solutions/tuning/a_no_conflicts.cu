@@ -1,0 +1,60 @@
+// 07a no conflicts: neighbours store neighbouring maps of one mask element.
+//
+// The rung's neighbours read neighbouring mask elements and store them GROUPS MAPS words apart: where that
+// is a multiple of 4, say, a warp's stores fall into 8 banks. Here the words of mask are filled in their own
+// order, a bank each. It costs in global memory: the maps of one element lie C K K words apart there, a
+// sector each.
+
+extern "C" __global__
+void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
+          int B, int C, int, int, int M, int)
+{
+    constexpr int K = FIXED_K, H = FIXED_H, W = FIXED_W;    // the missing arguments, known to the compiler
+    constexpr int Ho = H - K + 1, Wo = W - K + 1, Q = UNROLL;    // the loop over q unrolls by Q
+    constexpr int TERMS = CHANNELS * K * K;                 // of CHANNELS input channels
+    __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS];
+
+    // Which outputs are mine? Neighbours in threadIdx.x are neighbours in w. Where the last rows do not
+    // fill a thread, it moves up and computes some of its neighbour's again.
+    const int n = blockIdx.x * THREADS + threadIdx.x;
+    const int first = n / Wo * ROWS, w = n % Wo;
+    const int h = min(first, Ho - ROWS);
+    const int m0 = blockIdx.y * GROUPS * MAPS;              // the block's first map
+    const int mine = threadIdx.y * MAPS;                    // and mine, counted from it
+    const int b = blockIdx.z;
+
+    // From here on x and y point at my first input and output.
+    x += (size_t)b * C * H * W + h * W + w;
+    y += (((size_t)b * M + m0 + mine) * Ho + h) * Wo + w;
+
+    float sum[MAPS][ROWS] = {};
+    for (int c0 = 0; c0 < C; c0 += CHANNELS) {
+        __syncthreads();                                    // nobody reads the masks of the channels before
+        for (int i = threadIdx.y * THREADS + threadIdx.x; i < TERMS * GROUPS * MAPS; i += THREADS * GROUPS) {
+            const int m = i % (GROUPS * MAPS), t = i / (GROUPS * MAPS);
+            mask[t][m] = m0 + m < M && c0 * K * K + t < C * K * K ? k[((m0 + m) * C + c0) * K * K + t] : 0;
+        }
+        __syncthreads();                                    // the masks are complete
+        for (int c = 0; c < CHANNELS && c0 + c < C && first < Ho; ++c, x += H * W)
+            #pragma unroll Q
+            for (int q = 0; q < K; ++q) {
+                float column[ROWS + K - 1];
+                #pragma unroll
+                for (int i = 0; i < ROWS + K - 1; ++i)
+                    column[i] = x[i * W + q];
+                #pragma unroll
+                for (int p = 0; p < K; ++p)
+                    #pragma unroll
+                    for (int m = 0; m < MAPS; ++m)
+                        #pragma unroll
+                        for (int r = 0; r < ROWS; ++r)
+                            sum[m][r] += column[r + p] * mask[(c * K + p) * K + q][mine + m];
+            }
+    }
+    #pragma unroll
+    for (int m = 0; m < MAPS; ++m)
+        #pragma unroll
+        for (int r = 0; r < ROWS; ++r)
+            if (m0 + mine + m < M && h + r >= first)        // the neighbour stores his own
+                y[(m * Ho + r) * Wo] = sum[m][r];
+}

@@ -1,0 +1,46 @@
+// 08 half sum: the arithmetic is half, too.
+//
+// Idea      Multiply and add in half. One instruction still makes one product, so nothing is gained but
+//           smaller tiles; the sum is paid for it: every addition rounds to 11 significant bits.
+// Delta     from 08 storage: half for the tiles and the sum, __hfma for the multiply-add.
+// Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
+// Launch    grid (pixels / TILE, M / TILE, B), block (TILE, TILE). Shared memory: 4 TILE^2 bytes.
+// Requires  M/TILE and B <= 65535; every partial sum < 65504, the largest half. Compiled once for each K
+//           and TILE.
+
+#include <cuda_fp16.h>
+
+extern "C" __global__
+void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restrict__ y,
+          int B, int C, int H, int W, int M, int)
+{
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
+    __shared__ half k_tile[TILE][TILE], u_tile[TILE][TILE];
+    const int Ho = H - K + 1, Wo = W - K + 1;
+    const int pixels = Ho * Wo, depth = C * K * K;          // y [M,pixels] = k [M,depth] u [depth,pixels]
+    const int n = blockIdx.x * TILE + threadIdx.x;
+    const int m = blockIdx.y * TILE + threadIdx.y;
+    const int b = blockIdx.z;
+
+    // From here on x is image b and y its output.
+    x += (size_t)b * C * H * W;
+    y += (size_t)b * M * pixels;
+
+    const int h = n / Wo, w = n % Wo;
+    const half zero = __float2half(0);
+    half sum = zero;
+    for (int step = 0; step < depth; step += TILE) {
+        const int column = step + threadIdx.x;              // of k
+        k_tile[threadIdx.y][threadIdx.x] = m < M && column < depth ? k[m * depth + column] : zero;
+        const int row = step + threadIdx.y;                 // of u: element (c, p, q) of a window
+        const int c = row / (K * K), p = row / K % K, q = row % K;
+        u_tile[threadIdx.y][threadIdx.x] = row < depth && n < pixels ? x[(c * H + h + p) * W + w + q] : zero;
+        __syncthreads();                                    // both tiles are complete
+        #pragma unroll
+        for (int i = 0; i < TILE; ++i)
+            sum = __hfma(k_tile[threadIdx.y][i], u_tile[i][threadIdx.x], sum);
+        __syncthreads();                                    // nobody reads them any more: next step
+    }
+    if (m < M && n < pixels)
+        y[m * pixels + n] = sum;
+}

@@ -1,0 +1,46 @@
+// 08 storage: x, k and y are half, the arithmetic is still float.
+//
+// Idea      Half the bytes move, and nothing else changes. The first row of this precision, which every
+//           other row of FP16 has to be measured against.
+// Delta     from 06: half for the arrays in memory. A value becomes float on its way into a tile, and half
+//           again when y is stored.
+// Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
+// Launch    grid (pixels / TILE, M / TILE, B), block (TILE, TILE). Shared memory: 8 TILE^2 bytes.
+// Requires  M/TILE and B <= 65535; |y| < 65504, the largest half. Compiled once for each K and TILE.
+
+#include <cuda_fp16.h>
+
+extern "C" __global__
+void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restrict__ y,
+          int B, int C, int H, int W, int M, int)
+{
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
+    __shared__ float k_tile[TILE][TILE], u_tile[TILE][TILE];
+    const int Ho = H - K + 1, Wo = W - K + 1;
+    const int pixels = Ho * Wo, depth = C * K * K;          // y [M,pixels] = k [M,depth] u [depth,pixels]
+    const int n = blockIdx.x * TILE + threadIdx.x;
+    const int m = blockIdx.y * TILE + threadIdx.y;
+    const int b = blockIdx.z;
+
+    // From here on x is image b and y its output.
+    x += (size_t)b * C * H * W;
+    y += (size_t)b * M * pixels;
+
+    const int h = n / Wo, w = n % Wo;
+    float sum = 0;
+    for (int step = 0; step < depth; step += TILE) {
+        const int column = step + threadIdx.x;              // of k
+        k_tile[threadIdx.y][threadIdx.x] = m < M && column < depth ? __half2float(k[m * depth + column]) : 0;
+        const int row = step + threadIdx.y;                 // of u: element (c, p, q) of a window
+        const int c = row / (K * K), p = row / K % K, q = row % K;
+        u_tile[threadIdx.y][threadIdx.x] =
+            row < depth && n < pixels ? __half2float(x[(c * H + h + p) * W + w + q]) : 0;
+        __syncthreads();                                    // both tiles are complete
+        #pragma unroll
+        for (int i = 0; i < TILE; ++i)
+            sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
+        __syncthreads();                                    // nobody reads them any more: next step
+    }
+    if (m < M && n < pixels)
+        y[m * pixels + n] = __float2half(sum);
+}

@@ -1,0 +1,63 @@
+// 07 runtime: one kernel for images of any size.
+//
+// Idea      H and W are arguments, as on every rung before: the kernel need not be compiled again for another
+//           layer. Every row of the column then has an address to compute and a register pair to keep it in.
+// Delta     from 07: H and W from the arguments.
+// Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
+// Launch    grid (Wo * Ho / ROWS / THREADS, M / (MAPS GROUPS), B), quotients rounded up, block (THREADS,
+//           GROUPS). Shared memory: 4 CHANNELS K K MAPS GROUPS bytes.
+// Requires  ROWS <= Ho. M / (MAPS GROUPS) and B <= 65535. Compiled once for each K and choice of sizes.
+
+extern "C" __global__
+void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
+          int B, int C, int H, int W, int M, int)
+{
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
+    const int Ho = H - K + 1, Wo = W - K + 1, Q = UNROLL;    // the loop over q unrolls by Q
+    constexpr int TERMS = CHANNELS * K * K;                 // of CHANNELS input channels
+    __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS];
+
+    // Which outputs are mine? Neighbours in threadIdx.x are neighbours in w. Where the last rows do not
+    // fill a thread, it moves up and computes some of its neighbour's again.
+    const int n = blockIdx.x * THREADS + threadIdx.x;
+    const int first = n / Wo * ROWS, w = n % Wo;
+    const int h = min(first, Ho - ROWS);
+    const int m0 = blockIdx.y * GROUPS * MAPS;              // the block's first map
+    const int mine = threadIdx.y * MAPS;                    // and mine, counted from it
+    const int b = blockIdx.z;
+
+    // From here on x and y point at my first input and output.
+    x += (size_t)b * C * H * W + h * W + w;
+    y += (((size_t)b * M + m0 + mine) * Ho + h) * Wo + w;
+
+    float sum[MAPS][ROWS] = {};
+    for (int c0 = 0; c0 < C; c0 += CHANNELS) {
+        __syncthreads();                                    // nobody reads the masks of the channels before
+        for (int i = threadIdx.y * THREADS + threadIdx.x; i < TERMS * GROUPS * MAPS; i += THREADS * GROUPS) {
+            const int m = i / TERMS, t = i % TERMS;
+            mask[t][m] = m0 + m < M && c0 * K * K + t < C * K * K ? k[((m0 + m) * C + c0) * K * K + t] : 0;
+        }
+        __syncthreads();                                    // the masks are complete
+        for (int c = 0; c < CHANNELS && c0 + c < C && first < Ho; ++c, x += H * W)
+            #pragma unroll Q
+            for (int q = 0; q < K; ++q) {
+                float column[ROWS + K - 1];
+                #pragma unroll
+                for (int i = 0; i < ROWS + K - 1; ++i)
+                    column[i] = x[i * W + q];
+                #pragma unroll
+                for (int p = 0; p < K; ++p)
+                    #pragma unroll
+                    for (int m = 0; m < MAPS; ++m)
+                        #pragma unroll
+                        for (int r = 0; r < ROWS; ++r)
+                            sum[m][r] += column[r + p] * mask[(c * K + p) * K + q][mine + m];
+            }
+    }
+    #pragma unroll
+    for (int m = 0; m < MAPS; ++m)
+        #pragma unroll
+        for (int r = 0; r < ROWS; ++r)
+            if (m0 + mine + m < M && h + r >= first)        // the neighbour stores his own
+                y[(m * Ho + r) * Wo] = sum[m][r];
+}
