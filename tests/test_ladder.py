@@ -24,9 +24,9 @@ NUMBERS = [each.number for each in LADDER]
 def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
     assert [*range(1, 11)] == NUMBERS  # 12, streams, has no kernel of its own
     folder = rung(1).file.parent
-    found = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*")} - {folder / "00_network.cu"}
+    found = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*/*")} - {folder / "00_network.cu"}
     assert found == {each.path for each in KERNELS}
-    assert all(re.fullmatch(r"\d\d[a-z]_\w+\.cu", path.name) for path in (folder / "solutions").iterdir())
+    assert all(re.fullmatch(r"[ab]_\w+\.cu", path.name) for path in (folder / "solutions").glob("*/*"))
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
@@ -47,7 +47,7 @@ def test_file_opens_with_its_contract(kernel):
 @pytest.mark.parametrize("solved", SOLUTIONS, ids=str)
 def test_solution_opens_with_its_exercise(solved):
     lines = solved.source.split("\n")
-    assert lines[0].startswith(f"// {solved.path.stem.split('_')[0]} ")
+    assert lines[0].startswith(f"// {solved.rung.number:02d}{solved.path.stem[0]} ")
     assert max(map(len, lines)) <= 110
 
 
@@ -165,8 +165,8 @@ def test_unknown_option_lists_the_valid_ones():
         (4, {"tile": 16.0}, "positive integer"),
         (4, {"tile": True}, "positive integer"),
         (5, {"block": 2000}, "1 to 1024"),
-        (8, {"warps": 33}, "1 to 32"),
-        (8, {"wmma": (16, 8, 16)}, r"\(8, 32, 16\)"),
+        (9, {"warps": 33}, "1 to 32"),
+        (9, {"wmma": (16, 8, 16)}, r"\(8, 32, 16\)"),
         (3, {"step": "summed"}, "03 registers has the steps sum, restrict"),
         (3, {"step": ["sum"]}, "03 registers has the steps sum, restrict"),
     ],

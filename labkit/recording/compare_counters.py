@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from record_counters import measured
 
 import labkit
 from labkit.base.errors import LabError
@@ -29,6 +28,7 @@ from labkit.base.files import write
 from labkit.base.paths import cuda_src, data_dir
 from labkit.evidence import compiled, nsight, profiling
 from labkit.ladder.variants import digest, solutions
+from labkit.recording.counters import measured
 from labkit.records.results import record_evidence
 
 BATCH = 2

@@ -8,6 +8,7 @@ from labkit.base.errors import LabError
 from labkit.base.numerals import ms, times
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import solutions, variant, variants
+from labkit.records.published import cudnn
 from labkit.records.results import OWN, Recorded
 from labkit.records.sweeps import recorded_sweep
 from labkit.spec.layers import PRESETS
@@ -35,7 +36,7 @@ def rows(results: Recorded) -> pd.DataFrame:
     order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
     ladder = pd.concat([results.ladder(max(_KERNELS), network, batch) for network in NETWORKS])
     ladder = ladder[ladder["rung"].isin(_KERNELS)]
-    best = [library(network, batch, dtype) for dtype in ("float32", "float16") for network in NETWORKS]
+    best = [cudnn(network, batch, dtype) for dtype in ("float32", "float16") for network in NETWORKS]
     every = pd.concat([ladder, *best], ignore_index=True)
     every = every[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_reference", "device"]]
     every["order"] = every["layer"].map(order)

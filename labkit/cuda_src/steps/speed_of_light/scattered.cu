@@ -1,7 +1,7 @@
-// 11 scattered: a lane stores its own outputs.
+// 10 scattered: a lane stores its own outputs.
 //
 // Idea      A lane holds, of each square, two outputs side by side. It could store them where they belong.
-// Delta     from 11: no shared memory for the outputs, and no barrier but those of the image.
+// Delta     from 10: no shared memory for the outputs, and no barrier but those of the image.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1. The arranged
 //           mask a [M/4,C,STEPS,32] has 16 bytes a lane; STEPS = (K+2)/2 products span the rows of a window.
 // Launch    arrange: grid (C, M/4), block (32, STEPS). conv: any grid (blocks), which walk over the images,
