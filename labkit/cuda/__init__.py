@@ -2,30 +2,37 @@
 
 ``import labkit.cuda.driver as cuda``, ``from labkit.cuda.compiler import SourceModule`` and
 ``import labkit.cuda.autoinit`` work on any machine. On an NVIDIA GPU the first two *are* PyCUDA's modules; without one
-they are the CPU engine's twins of them. The environment variable ``LABKIT_ENGINE`` chooses:
+they are the CPU engine's modules of the same names. The environment variable ``LABKIT_ENGINE`` chooses:
 
 ========  ===========================================================================
-auto      (default) the GPU where PyCUDA imports and a device answers, else the CPU
+auto      (default) the GPU if PyCUDA imports and a device answers, else the CPU
 gpu       the GPU, or an error that says what is missing
 cpu       the CPU engine
 ========  ===========================================================================
 
-The choice falls when this package is imported, and imports nothing but the engine's modules. A context is made by an
+The engine is chosen on first use: when `engine` or `ensure_context` is called, or one of the engine's modules
+(`driver`, `compiler`, `activity`) is imported or looked up here. ``from labkit import cuda`` chooses nothing, so the
+lab's own files import it at the top and write ``cuda.driver.Event()`` where they need it. A context is made by an
 explicit call, `ensure_context`, or by importing ``labkit.cuda.autoinit``.
 """
 
 import atexit
 import ctypes
+import functools
 import importlib
 import os
-import sys
+from types import ModuleType
+from typing import Any
 
 from labkit.base.errors import LabError
 
 __all__ = ["engine", "ensure_context", "why_no_gpu"]
 
 
-def why_no_gpu():
+_context = None
+
+
+def why_no_gpu() -> str | None:
     """None if PyCUDA imports and a device answers, else a sentence that says what is missing and what to do."""
     try:
         driver = importlib.import_module("pycuda.driver")
@@ -49,7 +56,7 @@ def why_no_gpu():
         return f"the NVIDIA driver answers {str(error)!r}: check nvidia-smi and CUDA_VISIBLE_DEVICES"
 
 
-def _driver_answers():
+def _driver_answers() -> bool:
     """Whether NVIDIA's driver is there and has a device, asked without PyCUDA."""
     try:
         return ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
@@ -57,7 +64,20 @@ def _driver_answers():
         return False
 
 
-def _choose():
+@functools.cache
+def engine() -> str:
+    """The engine in use, chosen by the first call.
+
+    Returns
+    -------
+    str
+        ``"gpu"`` or ``"cpu"``.
+
+    Raises
+    ------
+    LabError
+        ``LABKIT_ENGINE`` names no engine, or one that this machine does not have.
+    """
     wanted = os.environ.get("LABKIT_ENGINE", "").strip().lower() or "auto"
     if wanted not in ("auto", "gpu", "cpu"):
         raise LabError(
@@ -75,32 +95,21 @@ def _choose():
     return "cpu" if missing else "gpu"
 
 
-_engine = _choose()
-_context = None
-_package = "pycuda" if _engine == "gpu" else "labkit.cpu"
-for _name, _path in {
-    "driver": f"{_package}.driver",
-    "compiler": f"{_package}.compiler",
-    "activity": "labkit.cuda.cupti" if _engine == "gpu" else "labkit.cpu.activity",
-}.items():
-    _module = importlib.import_module(_path)
-    sys.modules[f"{__name__}.{_name}"] = globals()[_name] = _module
-del _name, _path, _module
+def engine_module(name: str) -> ModuleType:
+    """The module of the engine in use that goes by a name: what ``labkit.cuda.<name>`` stands for."""
+    if engine() == "cpu":
+        return importlib.import_module(f"labkit.cpu.{name}")
+    return importlib.import_module("labkit.cuda.cupti" if name == "activity" else f"pycuda.{name}")
 
 
-def engine():
-    """The engine in use.
-
-    Returns
-    -------
-    str
-        ``"gpu"`` or ``"cpu"``.
-    """
-    return _engine
+def __getattr__(name: str) -> ModuleType:
+    if name in ("driver", "compiler", "activity"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def ensure_context():
-    """Make a context current if none is, and let it go when the process ends.
+def ensure_context() -> Any:
+    """Make a context current if none is, and release it when the process ends.
 
     On a GPU it is the device's primary context, which PyTorch and other libraries share: retained here, released at
     exit (PyCUDA's own ``autoinit`` makes a private one, which collides with theirs). ``CUDA_DEVICE`` chooses the
@@ -114,32 +123,33 @@ def ensure_context():
     global _context
     if _context is not None:
         return _context
-    driver.init()  # noqa: F821 - the loop above made it
-    if _engine == "gpu" and _has_context():
-        return driver.Context  # noqa: F821
+    driver, gpu = engine_module("driver"), engine() == "gpu"
+    driver.init()
+    if gpu and _has_context(driver):
+        return driver.Context
     number = os.environ.get("CUDA_DEVICE", "0")
     if not number.isdigit():
         raise LabError(f"CUDA_DEVICE={number!r} is not a device number: set 0, 1, ..., or unset it")
-    _context = driver.Device(int(number) if _engine == "gpu" else 0).retain_primary_context()  # noqa: F821
+    _context = driver.Device(int(number) if gpu else 0).retain_primary_context()
     _context.push()
     atexit.register(_release)
     return _context
 
 
-def _has_context():
+def _has_context(driver: ModuleType) -> bool:
     """Whether PyCUDA knows a current context (CUDA may have one of another library that PyCUDA would not use)."""
     try:
-        driver.Event()  # noqa: F821
-    except driver.LogicError:  # noqa: F821
+        driver.Event()
+    except driver.LogicError:
         return False
     return True
 
 
-def _release():
+def _release() -> None:
     """Pop and drop the context, else PyCUDA aborts the process with "context stack was not empty"."""
     global _context
     if _context is not None:
         _context.pop()
-        if _engine == "gpu":
+        if engine() == "gpu":
             importlib.import_module("pycuda.tools").clear_context_caches()
         _context = None

@@ -14,6 +14,7 @@ import os
 import shutil
 from pathlib import Path
 
+from labkit import cuda
 from labkit.base.errors import LabError
 
 _NO_TRANSPOSE = 0  # CUBLAS_OP_N
@@ -23,9 +24,7 @@ _ONE, _ZERO = ctypes.c_float(1), ctypes.c_float(0)
 
 def missing() -> str | None:
     """None if cuBLAS can multiply here, else a sentence that says why not."""
-    from labkit.cuda import engine
-
-    if engine() != "gpu":
+    if cuda.engine() != "gpu":
         return "cuBLAS multiplies on an NVIDIA GPU, and this is the CPU engine"
     try:
         _library()
@@ -83,9 +82,7 @@ def prepare() -> None:
 @functools.cache
 def _handle():
     """The library and the process's handle on it, in the context that is current now."""
-    from labkit.cuda import ensure_context
-
-    ensure_context()
+    cuda.ensure_context()
     library, handle = _library(), ctypes.c_void_p()
     _check(library.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
     atexit.register(library.cublasDestroy_v2, handle)  # before the context goes: it was there first

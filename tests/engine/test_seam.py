@@ -88,7 +88,7 @@ def test_gpu_where_pycuda_answers(fake_pycuda):
 
 @pytest.fixture
 def choose(monkeypatch):
-    """What a fresh import would choose, given LABKIT_ENGINE and a folder in front of the path."""
+    """What a fresh process would choose, given LABKIT_ENGINE and a folder in front of the path."""
 
     def choose(engine, folder):
         for name in [name for name in sys.modules if name.partition(".")[0] == "pycuda"]:
@@ -96,7 +96,7 @@ def choose(monkeypatch):
         monkeypatch.syspath_prepend(folder)
         monkeypatch.setenv("LABKIT_ENGINE", engine)
         try:
-            return labkit.cuda._choose()
+            return labkit.cuda.engine.__wrapped__()
         finally:
             for name in [name for name in sys.modules if name.partition(".")[0] == "pycuda"]:
                 del sys.modules[name]
@@ -145,14 +145,30 @@ def test_unknown_engine(tmp_path, choose):
         choose("tpu", tmp_path)
 
 
-def test_an_error_of_choice_ends_the_import():
-    status, _, err = python("import labkit.cuda", LABKIT_ENGINE="tpu")
-    assert status == 1
+@pytest.mark.parametrize("use", ["labkit.cuda.engine()", "labkit.cuda.driver", "import labkit.cuda.compiler"])
+def test_an_error_of_choice_ends_the_first_use(use):
+    status, out, err = python(f"import labkit.cuda; print('imported'); {use}", LABKIT_ENGINE="tpu")
+    assert (status, out) == (1, "imported")
     assert "LabError: LABKIT_ENGINE='tpu'" in err
 
 
+def test_no_other_module_chooses_an_engine():
+    code = """
+        import importlib, pkgutil, labkit
+        for module in pkgutil.walk_packages(labkit.__path__, "labkit."):
+            if module.name not in {"labkit.__main__", *(f"labkit.cuda.{name}" for name in CHOOSING)}:
+                try:
+                    importlib.import_module(module.name)
+                except ModuleNotFoundError as missing:  # of what only a recorder needs, such as scikit-learn
+                    assert not missing.name.startswith("labkit"), missing
+    """
+    code = f"CHOOSING = 'driver', 'compiler', 'activity', 'autoinit'\n{textwrap.dedent(code)}"
+    status, _, err = python(code, LABKIT_ENGINE="none of them")
+    assert status == 0, err
+
+
 def test_an_unknown_tool_to_check_with():
-    status, _, err = python("import labkit.cuda", LABKIT_ENGINE="cpu", LABKIT_CHECK="profile,valgrind")
+    status, _, err = python("import labkit.cuda.driver", LABKIT_ENGINE="cpu", LABKIT_CHECK="profile,valgrind")
     last = err.splitlines()[-1]
     assert status == 1
     assert last.startswith("labkit.base.errors.LabError: LABKIT_CHECK='profile,valgrind': 'valgrind' is not one of ")
