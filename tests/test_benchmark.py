@@ -162,8 +162,8 @@ def test_an_unverified_variant_is_refused():
 def test_a_rung_s_number_is_the_rung():
     check(variant(3), [ODD])
     assert bench(3, ODD, batch=2, repeat=1, layer_time=False)["label"].tolist() == ["03 registers"]
-    with pytest.raises(LabError, match="there is no rung 12"):
-        bench([3, 12], ODD)
+    with pytest.raises(LabError, match="there is no rung 13"):
+        bench([3, 13], ODD)
 
 
 def test_the_check_of_one_variant_does_not_verify_another():
