@@ -8,7 +8,7 @@ import numpy as np
 
 from labkit.base.errors import LabError
 from labkit.cuda import driver, ensure_context
-from labkit.ladder.variants import Rounding
+from labkit.ladder.rung import Rounding
 from labkit.spec.reference import conv_float64
 
 _numbers = itertools.count()

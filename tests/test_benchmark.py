@@ -8,9 +8,10 @@ import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct
 
 import labkit.cuda
-import labkit.ladder.variants
+import labkit.ladder.plan
 from labkit.base.errors import LabError
-from labkit.ladder.variants import Rounding, variant
+from labkit.ladder.rung import Rounding
+from labkit.ladder.variants import variant
 from labkit.measure import benchmark
 from labkit.measure.benchmark import bench, kernel_times, refuse_impossible
 from labkit.measure.checker import CheckFailed, check
@@ -121,7 +122,7 @@ def test_each_kernel_of_several_is_timed_apart():
 def test_launches_of_one_kernel_are_added_up(monkeypatch):
     """Rung 05 computes a large batch in chunks: im2col, gemm, im2col, gemm, …"""
     layer, chunk = Layer("small", 2, 9, 11, 3, 7), 2
-    monkeypatch.setattr(labkit.ladder.variants, "MAX_GRID", (2**31 - 1, 65535, chunk))
+    monkeypatch.setattr(labkit.ladder.plan, "MAX_GRID", (2**31 - 1, 65535, chunk))
     stamps = iter((0, 1, 11, 13, 33))  # ms, at four launches and the end
 
     class Event:

@@ -8,7 +8,7 @@ import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct
 
 from labkit.base.errors import LabError
-from labkit.ladder.variants import Rounding
+from labkit.ladder.rung import Rounding
 from labkit.measure import checker
 from labkit.measure.checker import (
     TEST_SHAPES,
@@ -400,7 +400,8 @@ def test_random_shapes():
 
 
 def test_the_ladder_passes(capsys):
-    from labkit.ladder.variants import LADDER, variant
+    from labkit.ladder.rungs import LADDER
+    from labkit.ladder.variants import variant
 
     for rung in LADDER[:2]:  # the others are compiled for each K; tests/test_kernels.py has them all
         assert check(variant(rung.number), [*TEST_SHAPES, *random_shapes(60)]).worst > 0

@@ -9,8 +9,8 @@ from kernels import KERNELS, SOLUTIONS
 
 import labkit
 from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, variant
-from labkit.ladder import variants as ladder
-from labkit.ladder.variants import LADDER, rung
+from labkit.ladder import plan as plans
+from labkit.ladder.rungs import LADDER, rung
 from labkit.measure.checker import is_verified, random_shapes
 
 NUMBERS = [each.number for each in LADDER]
@@ -76,7 +76,7 @@ def test_a_thousand_random_shapes_through_the_baseline():
 # ------------------------------------------------------------------------------------------------------------ plans
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_batch_beyond_the_grid_is_computed_in_chunks(number, monkeypatch):
-    monkeypatch.setattr(ladder, "MAX_GRID", (2**31 - 1, 65535, 3))
+    monkeypatch.setattr(plans, "MAX_GRID", (2**31 - 1, 65535, 3))
     layer = Layer("small", 2, 9, 11, 3, 7)
     with variant(number).plan(layer, 8) as plan:
         assert plan.images == 3
@@ -92,13 +92,13 @@ def test_scratch_is_bounded_and_shared_by_the_chunks(monkeypatch):
     with variant(5).plan(layer, 4) as plan:
         assert plan.images == 4
         assert plan.scratch_bytes == 4 * an_image
-    monkeypatch.setattr(ladder, "MAX_SCRATCH_BYTES", 3 * an_image)
+    monkeypatch.setattr(plans, "MAX_SCRATCH_BYTES", 3 * an_image)
     with variant(5).plan(layer, 4) as plan:
         assert plan.images == 2  # chunks of nearly equal size
         assert plan.scratch_bytes == 2 * an_image
         assert len(plan.launches) == 4
     check(variant(5), [(layer, 4)])
-    monkeypatch.setattr(ladder, "MAX_SCRATCH_BYTES", 1)  # not even one image: one at a time, nevertheless
+    monkeypatch.setattr(plans, "MAX_SCRATCH_BYTES", 1)  # not even one image: one at a time, nevertheless
     check(variant(5), [(layer, 2)])
 
 

@@ -12,8 +12,10 @@ from kernels import KERNELS, SOLUTIONS
 
 import labkit
 from labkit import LENET72, LENET86, LabError, Layer, diff, show, solution, variant, variants
-from labkit.ladder.variants import LADDER, MAX_GRID, MAX_THREADS, rung, solutions
+from labkit.ladder.rungs import LADDER, rung
+from labkit.ladder.variants import solutions
 from labkit.page.listing import without_contract
+from labkit.spec.limits import MAX_GRID, MAX_THREADS
 
 NUMBERS = [each.number for each in LADDER]
 
@@ -72,9 +74,9 @@ def test_defines_are_those_the_source_uses(number):
 
 def test_solution_is_found_by_its_exercise():
     for solved in SOLUTIONS:
-        assert solution(solved.path.stem.split("_")[0]) == solved
+        assert solution(f"{solved.rung.number:02d}{solved.path.stem[0]}") == solved
     assert solution("04b").step == "weights"  # the step that it goes on from
-    assert [each.path.stem[:3] for each in solutions(4)] == ["04a", "04b"]
+    assert [each.path.stem for each in solutions("tiling")] == ["a_no_conflicts", "b_together"]
     with pytest.raises(LabError, match="no kernel solves an exercise '99z'; there are solutions of "):
         solution("99z")
 
@@ -88,13 +90,12 @@ def test_variants_of_a_page_are_the_rung_its_steps_and_what_it_compares():
 
 
 # ------------------------------------------------------------------------------------------------------- the diffs
-BUDGET = {2: 4, 3: 9, 4: 17, 5: 50, 6: 31, 7: 49, 8: 22, 9: 60, 10: 170}
+BUDGET = {2: 4, 3: 9, 4: 17, 6: 31, 7: 49, 8: 22}
 
 
-@pytest.mark.parametrize("number", NUMBERS[1:])
-def test_diff_from_rung_to_rung_stays_readable(number):
-    changed = diff(rung(number).base, number).changed_lines
-    assert 0 < changed <= BUDGET[number]
+@pytest.mark.parametrize("each", [each for each in LADDER if each.base], ids=str)
+def test_diff_from_rung_to_rung_stays_readable(each):
+    assert 0 < diff(each.base, each.name).changed_lines <= BUDGET[each.number]
 
 
 def test_diff_leaves_the_contract_out_and_keeps_line_numbers():

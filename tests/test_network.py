@@ -9,7 +9,7 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.ladder.variants import Plan
+from labkit.ladder.plan import Plan
 from labkit.network import lenet86 as network
 from labkit.network.lenet86 import (
     Network,

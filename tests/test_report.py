@@ -239,7 +239,7 @@ def test_the_first_page_shows_the_readmes_pictures(tmp_path, monkeypatch):
 
 
 def test_the_first_page_shows_the_whole_ladder(made):
-    from labkit.ladder.variants import LADDER
+    from labkit.ladder.rungs import LADDER
 
     page = text_of(made, "index")
     section = page[page.index('<section class="ladder">'):]

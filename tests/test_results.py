@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from labkit.base.errors import LabError
-from labkit.ladder.variants import rung, solutions, variant
+from labkit.ladder.rungs import rung
+from labkit.ladder.variants import solutions, variant
 from labkit.records import results
 from labkit.records.published import cudnn_times, published, published_training
 from labkit.records.results import COLUMNS, record, recorded

@@ -4,7 +4,7 @@ import numpy as np
 
 from labkit.base.errors import LabError
 from labkit.draw.style import AMBER, BLUE, GREEN, INK, MUTED, ORANGE, PALE, PAPER, SMALL, canvas, percent, rect
-from labkit.ladder.rungs import CONSTANT_BYTES
+from labkit.spec.limits import CONSTANT_BYTES
 
 
 def constant_budget(layers, size=4, title=None, path=None):

@@ -28,7 +28,7 @@ from labkit.draw.style import (
     percent,
     rect,
 )
-from labkit.ladder.rungs import MAX_THREADS
+from labkit.spec.limits import MAX_THREADS
 
 # What a preset's network has around its convolutions: the activation, and the steps after the last convolution,
 # each (name, detail, maps, side, window, multiply-adds).

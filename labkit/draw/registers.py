@@ -76,7 +76,7 @@ def occupancy(registers, threads=256, shared=0, arch="sm_90", title=None, path=N
     shared : int
         Bytes of a block.
     arch : str
-        One of `labkit.evidence.compiled.LIMITS`: the H200 is sm_90.
+        One of `labkit.spec.limits.MULTIPROCESSOR`: the H200 is sm_90.
     title : str, optional
         In place of the message.
     path : str or path-like, optional
@@ -88,13 +88,13 @@ def occupancy(registers, threads=256, shared=0, arch="sm_90", title=None, path=N
         If there is no kernel, a number of registers is none that a thread can have, or `arch` is not known.
     """
     from labkit.evidence import events
-    from labkit.evidence.compiled import LIMITS
+    from labkit.spec.limits import MULTIPROCESSOR
 
-    if arch not in LIMITS:
-        raise LabError(f"draw.occupancy: arch = {arch!r}; it is one of {', '.join(LIMITS)}")
+    if arch not in MULTIPROCESSOR:
+        raise LabError(f"draw.occupancy: arch = {arch!r}; it is one of {', '.join(MULTIPROCESSOR)}")
     if not registers or any(not 1 <= count <= 255 for count in registers.values()):
         raise LabError(f"draw.occupancy: kernels with 1 to 255 registers a thread, please; got {registers}")
-    most, limits = LIMITS[arch]["warps"], LIMITS[arch]
+    most, limits = MULTIPROCESSOR[arch]["warps"], MULTIPROCESSOR[arch]
     counts = range(16, 256)
     share = {count: events.occupancy(threads, count, shared, limits) for count in {*counts, *registers.values()}}
     full = max((count for count in counts if share[count] == share[16]), default=16)

@@ -2,7 +2,7 @@
 
 from labkit.base.errors import LabError
 from labkit.draw.style import AMBER, BLUE, FAINT, INK, MUTED, SMALL, TINT, WIDTH, canvas, percent, rect
-from labkit.ladder.rungs import WMMA_SHAPES
+from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 
 SHAPES = tuple(sorted(WMMA_SHAPES))
 

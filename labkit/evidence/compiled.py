@@ -18,16 +18,11 @@ import pandas as pd
 from labkit.base.errors import LabError
 from labkit.cpu.toolchain import demangled
 from labkit.evidence import nsight
-from labkit.evidence.events import occupancy, of_capability
-from labkit.ladder.variants import NVCC_OPTIONS, as_variants
+from labkit.evidence.events import occupancy
+from labkit.ladder.plan import NVCC_OPTIONS
+from labkit.ladder.variants import as_variants
+from labkit.spec.limits import MULTIPROCESSOR
 
-# A multiprocessor's limits, from the CUDA programming guide's table of compute capabilities.
-LIMITS = {
-    "sm_80": {"warps": 64, "registers": 65536, "shared": 167936, **of_capability(8, 0)},
-    "sm_86": {"warps": 48, "registers": 65536, "shared": 102400, **of_capability(8, 6)},
-    "sm_89": {"warps": 48, "registers": 65536, "shared": 102400, **of_capability(8, 9)},
-    "sm_90": {"warps": 64, "registers": 65536, "shared": 233472, **of_capability(9, 0)},
-}
 ARCH = "sm_90"
 _TARGET = re.compile(r"--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)(=.*)?")
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
@@ -44,7 +39,7 @@ def resources(variants, layer, arch: str = ARCH) -> pd.DataFrame:
     variants : Variant, rung number, or iterable of these
     layer : Layer
     arch : str
-        One of `LIMITS`: the H200 is sm_90.
+        One of `labkit.spec.limits.MULTIPROCESSOR`: the H200 is sm_90.
 
     Returns
     -------
@@ -56,15 +51,15 @@ def resources(variants, layer, arch: str = ARCH) -> pd.DataFrame:
     Raises
     ------
     LabError
-        If there is no nvcc, `arch` is not one of `LIMITS`, or nvcc refuses the source; the message holds its words.
+        If there is no nvcc, `arch` is unknown, or nvcc refuses the source; the message holds its words.
     """
-    if arch not in LIMITS:
-        raise LabError(f"arch = {arch!r}: it is one of {', '.join(LIMITS)}")
+    if arch not in MULTIPROCESSOR:
+        raise LabError(f"arch = {arch!r}: it is one of {', '.join(MULTIPROCESSOR)}")
     rows = []
     for each in as_variants(variants):
         used = read_ptxas(_compile(*_of_variant(each, layer), arch, "-Xptxas", "-v"))
         for launch in each.launches(layer):
-            facts, dynamic = used[launch.kernel], launch.shared if each._dynamic_shared else 0
+            facts, dynamic = used[launch.kernel], launch.shared if each.dynamic_shared else 0
             rows.append({"variant": each.label, "kernel": launch.kernel, **facts,
                          "shared_bytes": facts["shared_bytes"] + dynamic,
                          "occupancy": occupancy_of(facts, launch.block, dynamic, arch),
@@ -83,9 +78,9 @@ def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, a
     dynamic : int
         Bytes of dynamic shared memory a block.
     arch : str
-        One of `LIMITS`.
+        One of `labkit.spec.limits.MULTIPROCESSOR`.
     """
-    return occupancy(math.prod(block), facts["registers"], facts["shared_bytes"] + dynamic, LIMITS[arch])
+    return occupancy(math.prod(block), facts["registers"], facts["shared_bytes"] + dynamic, MULTIPROCESSOR[arch])
 
 
 def of_modules(modules: Iterable[Mapping], arch: str = ARCH) -> tuple[dict[str, dict], list[str]]:

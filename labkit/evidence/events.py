@@ -15,12 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-REGISTERS_A_WARP_STEP = 256  # registers are given to warps in steps of so many, on every GPU since 3.0
-WARPS_STEP = 4  # a multiprocessor has four parts with registers of their own
-SHARED_STEP, DRIVERS = 128, 1024  # bytes; from 8.0 on the driver takes so many of a block for itself
-# Blocks that a multiprocessor has room for, from the CUDA programming guide's table of compute capabilities: 32 of all
-# others from 5.0 on.
-BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (11, 0): 24, (12, 0): 24, (12, 1): 24}
+from labkit.spec.limits import REGISTER_UNIT, SHARED_UNIT, WARP, WARP_UNIT, of_capability
 
 
 def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, int]) -> float:
@@ -37,10 +32,10 @@ def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, in
     limits : mapping
         Of a multiprocessor: ``warps``, ``blocks``, ``registers``, ``shared`` and, of each block, ``drivers`` [bytes].
     """
-    warps = math.ceil(threads / 32)
-    a_warp = math.ceil(registers * 32 / REGISTERS_A_WARP_STEP) * REGISTERS_A_WARP_STEP
-    with_registers = limits["registers"] // a_warp // WARPS_STEP * WARPS_STEP if registers else limits["warps"]
-    a_block = math.ceil((shared + limits["drivers"]) / SHARED_STEP) * SHARED_STEP
+    warps = math.ceil(threads / WARP)
+    a_warp = math.ceil(registers * WARP / REGISTER_UNIT) * REGISTER_UNIT
+    with_registers = limits["registers"] // a_warp // WARP_UNIT * WARP_UNIT if registers else limits["warps"]
+    a_block = math.ceil((shared + limits["drivers"]) / SHARED_UNIT) * SHARED_UNIT
     blocks = min(
         limits["blocks"],
         min(limits["warps"], with_registers) // warps,
@@ -49,17 +44,12 @@ def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, in
     return blocks * warps / limits["warps"]
 
 
-def of_capability(major: int, minor: int) -> dict[str, int]:
-    """The limits that a compute capability decides and no device tells: ``blocks``, ``drivers``."""
-    return {"blocks": BLOCKS.get((major, minor), 32), "drivers": DRIVERS if major >= 8 else 0}
-
-
 def limits(device) -> dict[str, int]:
     """A multiprocessor's limits, from PyCUDA's device."""
     from pycuda.driver import device_attribute as a
 
     return {
-        "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // 32,
+        "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // WARP,
         "registers": device.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
         "shared": device.get_attribute(a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
         **of_capability(*device.compute_capability()),

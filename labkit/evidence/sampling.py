@@ -21,8 +21,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from labkit.ladder.rungs import scope
-from labkit.ladder.variants import Variant, images_per_launch
+from labkit.ladder.plan import images_per_launch
+from labkit.ladder.rung import scope
+from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 
 SECTOR = 32  # bytes

@@ -1,1 +1,1 @@
-"""The ladder: rungs, their variants, and plans that run them."""
+"""The ladder: rungs (`rungs`), their variants (`variants`), and plans that run them (`plan`)."""

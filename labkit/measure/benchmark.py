@@ -22,7 +22,8 @@ from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
 if TYPE_CHECKING:
-    from labkit.ladder.variants import Plan, Variant
+    from labkit.ladder.plan import Plan
+    from labkit.ladder.variants import Variant
 
 BATCH = {"gpu": 1000, "cpu": 10}  # images that take milliseconds on either
 SECONDS = 0.5  # spent on the timed runs of a variant, within

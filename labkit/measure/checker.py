@@ -24,7 +24,9 @@ from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
 if TYPE_CHECKING:
-    from labkit.ladder.variants import Plan, Rounding, Variant
+    from labkit.ladder.plan import Plan
+    from labkit.ladder.rung import Rounding
+    from labkit.ladder.variants import Variant
 
 # The largest relative error of one rounding to nearest, and the error of a result among half's subnormals.
 _ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11}
@@ -52,7 +54,7 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
 
     Parameters
     ----------
-    rounding : labkit.ladder.variants.Rounding
+    rounding : labkit.ladder.rung.Rounding
         The number formats that the kernel keeps its data and its sums in.
     scale : array
         sum |x| |k| of each output: `labkit.spec.reference.error_scale`.

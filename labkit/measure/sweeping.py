@@ -27,8 +27,9 @@ from tqdm import tqdm
 from labkit.base import files
 from labkit.base.errors import LabError
 from labkit.base.paths import cache_dir
-from labkit.ladder.rungs import short
-from labkit.ladder.variants import Variant, rung, variant
+from labkit.ladder.options import short
+from labkit.ladder.rungs import rung
+from labkit.ladder.variants import Variant, variant
 from labkit.measure import benchmark
 from labkit.measure.checker import check
 from labkit.records.sweeps import as_table, best_options

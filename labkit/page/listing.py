@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import difflib
 import html
+import inspect
 import re
+import textwrap
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
+
+from labkit.ladder.variants import Variant, variant
 
 _WORD = re.compile(r"\w+|\s+|.")
 
@@ -184,3 +189,23 @@ class Listing:
             '<pre class="labkit-listing" style="margin:0;padding:4px 10px;font:inherit;background:none">'
             f"{code}</pre></div>"
         )
+
+
+def diff(a: int | str | Variant, b: int | str | Variant) -> Diff:
+    """What changed from one kernel to another; the comments that open them are left out.
+
+    Parameters
+    ----------
+    a, b : int, str or Variant
+        Rungs by number or name, or variants (a reader's own kernel, for example).
+    """
+    sides = [each if isinstance(each, Variant) else variant(each) for each in (a, b)]
+    return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)))
+
+
+def show(which: int | str | Variant | Callable) -> Listing:
+    """The kernel file of a rung, the source of a variant, or a Python function of the lab."""
+    if callable(which):
+        return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
+    chosen = which if isinstance(which, Variant) else variant(which)
+    return Listing(chosen.file_name, chosen.source)

@@ -27,7 +27,8 @@ from labkit.base.errors import LabError
 from labkit.base.files import write
 from labkit.base.paths import cuda_src, data_dir
 from labkit.evidence import compiled, nsight, profiling
-from labkit.ladder.variants import digest, solutions
+from labkit.ladder.source import digest
+from labkit.ladder.variants import solutions
 from labkit.recording.counters import measured
 from labkit.records.results import record_evidence
 

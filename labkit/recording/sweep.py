@@ -18,7 +18,7 @@ import time
 import pandas as pd
 
 import labkit
-from labkit.ladder.rungs import tiles
+from labkit.ladder.rung import tiles
 from labkit.records.sweeps import record_sweep
 
 LAYERS = (*labkit.LENET86, *labkit.LENET72)

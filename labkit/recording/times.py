@@ -19,7 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pandas as pd
 
 import labkit
-from labkit.ladder.variants import LADDER, solutions
+from labkit.ladder.rungs import LADDER
+from labkit.ladder.variants import solutions
 from labkit.measure.checker import TEST_SHAPES
 from labkit.records.results import record_course
 

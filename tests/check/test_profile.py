@@ -15,8 +15,8 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.evidence import nsight, profiling
-from labkit.evidence.compiled import LIMITS
-from labkit.evidence.events import DRIVERS, limits, occupancy
+from labkit.evidence.events import limits, occupancy
+from labkit.spec.limits import DRIVER_BYTES, MULTIPROCESSOR
 
 PROGRAM = '''
 import sys, time
@@ -365,7 +365,7 @@ def test_several_layers_are_refused(watched):
         watched(3, labkit.LENET86, engine="cpu")
 
 
-H200 = LIMITS["sm_90"]
+H200 = MULTIPROCESSOR["sm_90"]
 TURING = {"warps": 32, "blocks": 16, "registers": 65536, "shared": 65536, "drivers": 0}
 
 
@@ -386,8 +386,9 @@ def test_before_ampere_the_driver_takes_no_shared_memory():
     assert occupancy(256, 32, 0, TURING) == 1
 
 
-@pytest.mark.parametrize(("capability", "known"), [((7, 5), TURING), ((8, 0), LIMITS["sm_80"]),
-    ((8, 6), LIMITS["sm_86"]), ((8, 9), LIMITS["sm_89"]), ((9, 0), LIMITS["sm_90"])])  # fmt: skip
+@pytest.mark.parametrize(("capability", "known"), [((7, 5), TURING)] + [
+    ((major, minor), MULTIPROCESSOR[f"sm_{major}{minor}"]) for major, minor in ((8, 0), (8, 6), (8, 9), (9, 0))
+])  # fmt: skip
 def test_the_limits_of_a_device_are_those_of_the_table(monkeypatch, capability, known):
     told = {"MAX_THREADS_PER_MULTIPROCESSOR": 32 * known["warps"],
             "MAX_REGISTERS_PER_MULTIPROCESSOR": known["registers"],
@@ -397,7 +398,7 @@ def test_the_limits_of_a_device_are_those_of_the_table(monkeypatch, capability, 
     monkeypatch.setitem(sys.modules, "pycuda.driver", SimpleNamespace(device_attribute=names))
     device = SimpleNamespace(compute_capability=lambda: capability, get_attribute=told.__getitem__)
     assert limits(device) == known
-    assert [known["blocks"] for known in LIMITS.values()] == [32, 16, 24, 32]
+    assert [known["blocks"] for known in MULTIPROCESSOR.values()] == [32, 16, 24, 32]
 
 
 def test_occupancy_is_what_nsight_compute_says_of_every_kernel_that_was_recorded():
@@ -407,7 +408,7 @@ def test_occupancy_is_what_nsight_compute_says_of_every_kernel_that_was_recorded
     for row in recorded[recorded["label"].isin(every)].to_dict("records"):
         launches = every[row["label"]].launches(labkit.spec.layers.layer(row["layer"]), row["batch"])
         launch = next(each for each in launches if each.kernel == row["kernel"])
-        shared = row["launch__shared_mem_per_block"] - DRIVERS  # ncu adds the driver's
+        shared = row["launch__shared_mem_per_block"] - DRIVER_BYTES  # ncu adds the driver's
         share = occupancy(math.prod(launch.block), row["launch__registers_per_thread"], shared, H200)
         assert 100 * share == pytest.approx(row["sm__maximum_warps_per_active_cycle_pct"], abs=0.01), row["label"]
         held += 1

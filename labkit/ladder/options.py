@@ -1,0 +1,93 @@
+"""The options of the rungs: what a reader can choose, and how a value is validated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from labkit.base.errors import LabError
+from labkit.spec.limits import MAX_THREADS, WARP
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a rung.
+
+    Attributes
+    ----------
+    default : object
+    about : str
+        What it means.
+    validate : callable
+        Of the option's name and a value: returns the value, or raises `LabError`.
+    least : tuple
+        The values among which is the one that needs the least shared memory.
+    """
+
+    default: object
+    about: str
+    validate: Callable
+    least: tuple = ()
+
+
+def short(value) -> str:
+    """An option's value as labels and results write it: a pair is "32x8"."""
+    return "x".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+
+
+def _positive(value) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
+
+
+def block_size(name: str, value) -> tuple[int, int]:
+    """Validate a block of threads (x, y)."""
+    if not (isinstance(value, (tuple, list)) and len(value) == 2 and all(map(_positive, value))):
+        raise LabError(f"{name}={value!r}: a block is a pair of positive integers (x, y), such as (32, 8)")
+    x, y = map(int, value)
+    if x * y > MAX_THREADS:
+        raise LabError(f"{name}={(x, y)} has {x * y} threads; a block has at most {MAX_THREADS}")
+    return x, y
+
+
+def tile_side(name: str, value) -> int:
+    """Validate the side of a square tile with one thread per element."""
+    if not _positive(value):
+        raise LabError(f"{name}={value!r}: the side of a tile is a positive integer, for example 16")
+    if value * value > MAX_THREADS:
+        raise LabError(
+            f"{name}={value} makes a block of {value}x{value} = {value * value} threads; a block has at most "
+            f"{MAX_THREADS}: take {name} <= 32"
+        )
+    return int(value)
+
+
+def count(name: str, value) -> int:
+    """Validate a positive integer."""
+    if not _positive(value):
+        raise LabError(f"{name}={value!r}: it has to be a positive integer")
+    return int(value)
+
+
+def thread_count(name: str, value) -> int:
+    """Validate the number of threads of a block."""
+    if not _positive(value) or value > MAX_THREADS:
+        raise LabError(f"{name}={value!r}: the threads of a block are an integer from 1 to {MAX_THREADS}")
+    return int(value)
+
+
+def warp_count(name: str, value) -> int:
+    """Validate the number of warps of a block."""
+    if not _positive(value) or value > MAX_THREADS // WARP:
+        raise LabError(f"{name}={value!r}: the warps of a block are an integer from 1 to {MAX_THREADS // WARP}")
+    return int(value)
+
+
+def or_none(validate: Callable) -> Callable:
+    """Allow None, too: the rung chooses the value for each layer."""
+    return lambda name, value: None if value is None else validate(name, value)
+
+
+BLOCK = Option((16, 16), "threads of a block (x, y): the outputs of a tile", block_size)
+TILE = Option(16, "side of a square tile; a block has tile x tile threads", tile_side, (1,))

@@ -1,0 +1,286 @@
+"""Plans: a variant made ready for one layer and one batch, with its module compiled and its buffers allocated."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from labkit.base.errors import LabError
+from labkit.ladder.rung import scope, tiles
+from labkit.spec.layers import Layer
+from labkit.spec.limits import MAX_GRID
+
+if TYPE_CHECKING:
+    from labkit.ladder.variants import Variant
+
+NVCC_OPTIONS = ("-std=c++17", "-O3")
+SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
+MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images than fit are computed in chunks
+
+
+_modules: dict = {}
+_masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it
+
+
+def load_module(variant: Variant, layer: Layer):
+    """The compiled module of a variant for `layer`; compiled once per process."""
+    from labkit.cuda import ensure_context
+    from labkit.cuda.compiler import SourceModule
+
+    defines = variant.defines(layer)
+    key = _key(variant, defines)
+    if key not in _modules:
+        ensure_context()
+        _modules[key] = SourceModule(**_compiler_arguments(variant, defines))
+    return _modules[key]
+
+
+def precompile(variant: Variant, *layers: Layer) -> None:
+    """Compile a variant for `layers` in parallel, into the engine's cache on disk."""
+    from labkit.cuda import compiler
+    from labkit.spec.devices import device
+
+    capability = device().compute_capability
+    arch = "sm_{}{}".format(*capability) if capability else None
+    defines = [each for each in map(variant.defines, layers) if _key(variant, each) not in _modules]
+    jobs = {tuple(each.items()): _compiler_arguments(variant, each) for each in defines}.values()
+    with ThreadPoolExecutor(min(len(jobs), os.cpu_count()) or 1) as pool:
+        for done in [pool.submit(compiler.compile, **job, arch=arch) for job in jobs]:
+            done.result()
+
+
+def _key(variant, defines) -> tuple:
+    return variant.source, variant.path, *variant.headers, tuple(defines.items())
+
+
+def _compiler_arguments(variant, defines) -> dict:
+    name = str(variant.path or variant.file_name).replace("\\", "/")
+    return {
+        "source": f'#line 1 "{name}"\n{variant.source}',
+        "options": [*NVCC_OPTIONS, *(f"-D{name}={value}" for name, value in defines.items())],
+        "no_extern_c": True,
+        "include_dirs": [str(variant.path.parent)] if variant.path else [],
+    }
+
+
+def images_per_launch(batch: int, scratch: int, free: int) -> int:
+    """The images that the grid and the scratch buffer have room for, in chunks of nearly equal size.
+
+    Parameters
+    ----------
+    batch : int
+        Images.
+    scratch : int
+        Bytes of the buffer between the kernels, per image.
+    free : int
+        Bytes of free device memory.
+    """
+    most = min(batch, MAX_GRID[2])
+    if scratch:
+        most = max(1, min(most, min(MAX_SCRATCH_BYTES, free // 4) // scratch))
+    return tiles(batch, tiles(batch, most))
+
+
+class Plan:
+    """A variant made ready for one layer and one batch: compiled, buffers allocated, launches prepared.
+
+    Parameters
+    ----------
+    variant : Variant
+    layer : Layer
+    batch : int
+        Images, at least 1.
+    x, y, k : device pointer, optional
+        Buffers of the caller to read from and write to, in `variant.io_dtype`. By default the plan allocates its
+        own. Plans that share `k` share the mask: one of them loads it.
+
+    Attributes
+    ----------
+    x, k, y : device pointers
+        x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo].
+    scratch_bytes : int
+        Of the buffer between the kernels of 05.
+    images : int
+        Images per launch: less than the batch where the grid (65535) or the scratch buffer sets a limit.
+    launches : tuple of Launch
+        In order.
+
+    Raises
+    ------
+    LabError
+        If the batch is not a positive integer; if the variant does not support the layer, or needs cuBLAS and
+        there is none; if its kernel lacks ``extern "C"`` or has other parameters than the ladder's.
+    labkit.cuda.driver.MemoryError
+        If the device has too little memory.
+    """
+
+    def __init__(self, variant: Variant, layer: Layer, batch: int, x=None, y=None, k=None):
+        variant.supports(layer)
+        layer.x_shape(batch)  # raises if it is not a number of images
+        from labkit.cuda import driver
+
+        self.variant, self.layer, self.batch = variant, layer, int(batch)
+        self._driver = driver
+        product = None
+        if variant.library:
+            from labkit.cuda import cublas
+
+            cublas.prepare()
+            product = cublas.product
+        module = load_module(variant, layer)
+        self._owned = []
+        try:
+            self._set_up(module, product, x, y, k)
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self, module, product, x, y, k):
+        """Allocate the buffers and prepare the launches."""
+        variant, layer, size = self.variant, self.layer, self.variant.io_dtype.itemsize
+        self.x = self._allocate(size * int(np.prod(layer.x_shape(self.batch), dtype=np.int64))) if x is None else x
+        self.k = self._allocate(size * int(np.prod(layer.k_shape))) if k is None else k
+        self.y = self._allocate(size * int(np.prod(layer.y_shape(self.batch), dtype=np.int64))) if y is None else y
+        self._constant = self._constant_address(module)
+        self._mask = None  # digest of the mask it was loaded with
+
+        scratch = variant.rung.scratch(scope(layer, 1, variant.options))
+        self.images = images_per_launch(self.batch, scratch, self._driver.mem_get_info()[0])
+        self.scratch_bytes = scratch * self.images
+        scratch_buffer = self._allocate(self.scratch_bytes) if scratch else None
+        arranged = variant.rung.arranged(scope(layer, 1, variant.options))
+        arranged_mask = self._allocate(arranged) if arranged else None
+
+        self.functions = functions = {name: self._function(module, name) for name in variant.kernels}
+        options = SimpleNamespace(**variant.options)
+        x_step = size * layer.C * layer.H * layer.W  # bytes per image
+        y_step = size * layer.M * layer.Ho * layer.Wo
+        launches, self._calls = [], []
+        for first in range(0, self.batch, self.images):
+            images = min(self.images, self.batch - first)
+            where = {
+                "x": int(self.x) + first * x_step,
+                "k": int(self.k),
+                "y": int(self.y) + first * y_step,
+                "u": int(scratch_buffer) if scratch else 0,
+                "a": int(arranged_mask) if arranged else 0,
+            }
+            sizes = (images, layer.C, layer.H, layer.W, layer.M, layer.K)
+            for launch, call in zip(variant.geometry(layer, images), variant.rung.calls, strict=True):
+                pointers = (where[name] for name in call.buffers)
+                dynamic = launch.shared if variant.dynamic_shared else 0
+                launches.append(launch)
+                function = product if call.library(options) else functions[launch.kernel].prepared_async_call
+                self._calls.append((function, launch.grid, launch.block, (*pointers, *sizes), dynamic))
+        self.launches = tuple(launches)
+
+    def _function(self, module, name):
+        try:
+            return module.get_function(name).prepare(SIGNATURE)
+        except self._driver.LogicError:
+            why = f'there is no kernel {name!r} as C names it: write extern "C" in front of its __global__'
+        except TypeError as error:
+            why = f"{error}; a kernel of the ladder has nine: pointers x, k and y, then int B, C, H, W, M, K"
+        raise LabError(f"{self.variant.label}: {why}")
+
+    def _allocate(self, size):
+        buffer = self._driver.mem_alloc(size)
+        self._owned.append(buffer)
+        return buffer
+
+    def _constant_address(self, module):
+        """The address of the mask in constant memory, or None."""
+        if not self.variant.constant:
+            return None
+        address, size = module.get_global(self.variant.constant)
+        needed = int(np.prod(self.layer.k_shape)) * self.variant.io_dtype.itemsize
+        if needed > size:
+            raise LabError(
+                f"{self.variant.label}: the __constant__ array {self.variant.constant} has {size:,} bytes, "
+                f"the mask of {self.layer} {needed:,}: make the array larger"
+            )
+        return int(address)
+
+    def load(self, x: np.ndarray | None = None, k: np.ndarray | None = None) -> None:
+        """Copy inputs to the device, cast to `variant.io_dtype`.
+
+        Parameters
+        ----------
+        x : array [B,C,H,W], optional
+        k : array [M,C,K,K], optional
+            Also copied to the __constant__ array, if the variant has one. Plans of the same module share that
+            array: `run` copies again if another plan has loaded another mask since.
+
+        Raises
+        ------
+        LabError
+            If a shape is not that of the plan.
+        """
+        if x is not None:
+            self._driver.memcpy_htod(self.x, self._as_input("x", x, self.layer.x_shape(self.batch)))
+        if k is not None:
+            k = self._as_input("k", k, self.layer.k_shape)
+            self._driver.memcpy_htod(self.k, k)
+            if self._constant is not None:
+                self._driver.memcpy_htod(self._constant, k)
+                self._mask = _masks[self._constant] = hashlib.sha256(k).digest()
+
+    def _as_input(self, name, array, shape):
+        array = np.ascontiguousarray(array, self.variant.io_dtype)
+        if array.shape != shape:
+            raise LabError(f"{name} has the shape {array.shape}; {self.layer}, batch {self.batch}, needs {shape}")
+        return array
+
+    def run(self, stream=None, mark: Callable[[], None] | None = None) -> None:
+        """Launch the kernels: the op. Returns before they have finished.
+
+        Parameters
+        ----------
+        stream : labkit.cuda.driver.Stream, optional
+        mark : callable, optional
+            Called before each launch and after the last one, for example to time them separately.
+        """
+        if self._mask is not None and _masks[self._constant] != self._mask:
+            size = int(np.prod(self.layer.k_shape)) * self.variant.io_dtype.itemsize
+            self._driver.memcpy_dtod_async(self._constant, self.k, size, stream)
+            _masks[self._constant] = self._mask
+        for function, grid, block, arguments, shared in self._calls:
+            if mark:
+                mark()
+            function(grid, block, stream, *arguments, shared_size=shared)
+        if mark:
+            mark()
+
+    def result(self) -> np.ndarray:
+        """Wait, and copy y back.
+
+        Returns
+        -------
+        array [B,M,Ho,Wo]
+            In `variant.io_dtype`.
+        """
+        y = np.empty(self.layer.y_shape(self.batch), self.variant.io_dtype)
+        self._driver.memcpy_dtoh(y, self.y)
+        return y
+
+    def close(self) -> None:
+        """Free the plan's own buffers; a second call does nothing."""
+        self._calls = ()
+        while self._owned:
+            self._owned.pop().free()
+
+    def __enter__(self) -> Plan:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        launches = f"{len(self.launches)} launch{'es' * (len(self.launches) != 1)}"
+        return f"<Plan {self.variant.label}, {self.layer.name}, batch {self.batch}, {launches}>"

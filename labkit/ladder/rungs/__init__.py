@@ -1,0 +1,30 @@
+"""The ladder: every module of this folder defines one rung as `RUNG`."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+
+from labkit.base.errors import LabError
+from labkit.ladder.rung import Rung
+
+LADDER: tuple[Rung, ...] = tuple(
+    sorted(
+        (import_module(f"{__name__}.{module.name}").RUNG for module in pkgutil.iter_modules(__path__)),
+        key=lambda each: each.number,
+    )
+)
+
+
+def rung(which: int | str) -> Rung:
+    """A rung by its number or its name.
+
+    Raises
+    ------
+    LabError
+        If there is none; the message lists the rungs.
+    """
+    for each in LADDER:
+        if which in (each.number, each.name) and not isinstance(which, bool):
+            return each
+    raise LabError(f"there is no rung {which!r}; the ladder has {', '.join(each.label for each in LADDER)}")

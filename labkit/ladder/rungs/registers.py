@@ -1,0 +1,24 @@
+"""Rung 03: the sum in a register, the loops unrolled."""
+
+from labkit.ladder.options import BLOCK
+from labkit.ladder.rung import Rung
+from labkit.ladder.rungs.baseline import DIRECT
+
+RUNG = Rung(
+    number=3,
+    name="registers",
+    title="Registers and unrolling: let the compiler see the loops",
+    idea="The sum stays in a register, and with K known at compile time the inner loops unroll.",
+    calls=(DIRECT,),
+    base="constant",
+    path=("sum", "restrict", "fixed_k"),
+    options={"block": BLOCK},
+    defines=lambda s: {"FIXED_K": s.K},
+    constant="mask",
+    steps={
+        "sum": "The sum in a register, stored once.",
+        "restrict": "The compiler may also assume that the arrays do not overlap.",
+        "fixed_k": "K is also known at compile time; unrolling is left to the compiler.",
+        "rolled": "The rung with its loops kept: what unrolling gains.",
+    },
+)

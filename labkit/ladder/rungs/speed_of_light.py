@@ -1,0 +1,63 @@
+"""Rung 10: tensor core products whose operands are words of the image."""
+
+from types import SimpleNamespace
+
+from labkit.ladder.options import Option, count, or_none, warp_count
+from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
+
+
+def _squares(s) -> SimpleNamespace:
+    """The sizes for a scope, and what follows from them. Those not chosen are what kept an H200 busiest."""
+    below, across = tiles(s.Ho, 2), tiles(s.Wo, 2)  # squares of 2 x 2 outputs
+    pairs = s.pairs or min(range(min(4, below), 12), key=lambda pairs: (tiles(below, pairs) * pairs, pairs))
+    groups = s.groups or (2 if s.M % 8 == 0 else 1)
+    fours = tiles(s.M, 4 * groups) * groups  # of maps, in whole groups
+    products = tiles(tiles(below, pairs) * across, 8)  # of eight columns of squares
+    warps = s.warps or tiles(products, tiles(products, 8 // groups))
+    steps = (s.K + 2) // 2
+    rows = max(2 * (tiles(below, pairs) * pairs + steps - 1), s.H + s.H % 2)
+    image = 2 * s.C * rows * (s.W + s.W % 2) + 16
+    out = 0 if s.step else 2 if s.Wo % 4 == 0 else 8 * groups * s.pixels
+    shared = tiles(image, 16) * 16 + out
+    return SimpleNamespace(pairs=pairs, groups=groups, fours=fours, warps=warps, steps=steps, shared=shared)
+
+
+RUNG = Rung(
+    number=10,
+    name="speed_of_light",
+    title="Speed of light: the image is the matrix",
+    idea="Rows of tensor core products are squares of outputs, so that a lane's terms are words of the image.",
+    calls=(
+        Call(
+            kernel="arrange",
+            buffers=("x", "k", "a"),
+            grid=lambda s: (s.C, _squares(s).fours, 1),
+            block=lambda s: (32, _squares(s).steps, 1),
+        ),
+        Call(
+            kernel="conv",
+            buffers=("x", "a", "y"),
+            grid=lambda s: (min(s.B, s.blocks), 1, 1),
+            block=lambda s: (32, _squares(s).warps, 1),
+            shared=lambda s: _squares(s).shared,
+        ),
+    ),
+    options={
+        "pairs": Option(None, "squares of 2 x 2 outputs below each other that a warp computes", or_none(count), (1,)),
+        "groups": Option(None, "groups of four maps that a warp computes at once", or_none(count), (1,)),
+        "warps": Option(None, "warps of a block", or_none(warp_count)),
+        "blocks": Option(528, "blocks, which walk over the images: four per multiprocessor of an H200", count),
+    },
+    defines=lambda s: {
+        "FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K,
+        "PAIRS": _squares(s).pairs, "GROUPS": _squares(s).groups, "WARPS": _squares(s).warps,
+    },
+    rounding=lambda options: Rounding(HALF, FLOAT),
+    arranged=lambda s: 512 * _squares(s).fours * s.C * _squares(s).steps,
+    limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
+    steps={"scattered": "a lane stores its own outputs, two at a time"},
+    compared=(
+        *({"pairs": pairs} for pairs in (1, 2, 4, 8)), {"groups": 1},
+        *({"blocks": blocks} for blocks in (132, 264, 1000)),
+    ),
+)  # fmt: skip

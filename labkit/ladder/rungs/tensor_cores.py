@@ -1,0 +1,62 @@
+"""Rung 09: WMMA, a warp multiplies whole tiles."""
+
+from labkit.base.errors import LabError
+from labkit.ladder.options import Option, count, warp_count
+from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
+
+WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
+
+
+def _wmma(name, value):
+    if not isinstance(value, (tuple, list)) or tuple(value) not in WMMA_SHAPES:
+        raise LabError(f"{name}={value!r}: a WMMA in half is one of {', '.join(map(str, WMMA_SHAPES))}")
+    return tuple(value)
+
+
+def _rows(s) -> int:
+    """Rows of im2col's matrix, filled up to whole tiles of a WMMA."""
+    return 16 * tiles(s.depth, 16)
+
+
+def _shared(s) -> int:
+    m, n, _ = s.wmma
+    table = 0 if s.step in ("plain", "pixel") else 4 * (_rows(s) + 128 // n)
+    mask = 2 * m * (16 if s.step else _rows(s) + 8)
+    return table + mask + s.warps * (32 * n + 4 * m * n)
+
+
+RUNG = Rung(
+    number=9,
+    name="tensor_cores",
+    title="Tensor cores: a warp multiplies whole tiles",
+    idea="WMMA multiplies 16x16 tiles of halves in one warp-wide operation and sums them in float.",
+    calls=(
+        Call(
+            kernel="conv",
+            buffers=("x", "k", "y"),
+            grid=lambda s: (
+                tiles(s.pixels, s.warps * s.wmma[1] * (1 if s.step else s.turns)), tiles(s.M, s.wmma[0]), s.B,
+            ),
+            block=lambda s: (32, s.warps, 1),
+            shared=_shared,
+        ),
+    ),
+    path=("plain", "pixel", "table"),
+    options={
+        "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _wmma, WMMA_SHAPES),
+        "warps": Option(4, "warps of a block", warp_count, (1,)),
+        "turns": Option(8, "tiles of pixels that a warp computes one after the other", count),
+    },
+    defines=lambda s: {
+        "FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps, "ROWS": _rows(s),
+    },
+    rounding=lambda options: Rounding(HALF, FLOAT),
+    steps={
+        "plain": "every element's indices are computed where it is loaded",
+        "pixel": "a lane's pixel is decoded once, before the loop",
+        "table": "where a row of u begins is computed once per block, and looked up",
+    },
+    compared=(
+        {"wmma": (8, 32, 16)}, {"wmma": (32, 8, 16)}, {"turns": 1}, {"turns": 2}, {"turns": 4}, {"turns": 16},
+    ),
+)  # fmt: skip

@@ -1,0 +1,45 @@
+"""Rung 04: the inputs of a tile, with their halo, in shared memory."""
+
+from labkit.ladder.options import TILE
+from labkit.ladder.rung import Call, Rung, tiles
+
+
+def _maps(s) -> int:
+    """Output maps per block."""
+    return 4 if s.step in ("maps", "weights") else 1
+
+
+def _shared(s) -> int:
+    if s.step == "barrier":
+        return 0
+    return 4 * (s.tile + s.K - 1) ** 2 + (16 * s.K**2 if s.step == "weights" else 0)
+
+
+RUNG = Rung(
+    number=4,
+    name="tiling",
+    title="Tiling: share the inputs of neighbouring threads",
+    idea="A block loads its inputs once, tile and halo, and reads them up to K*K times from shared memory.",
+    calls=(
+        Call(
+            kernel="conv",
+            buffers=("x", "k", "y"),
+            grid=lambda s: (tiles(s.Wo, s.tile) * tiles(s.Ho, s.tile), tiles(s.M, _maps(s)), s.B),
+            block=lambda s: (s.tile, s.tile, 1),
+            shared=_shared,
+        ),
+    ),
+    base="registers",
+    options={"tile": TILE},
+    defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile, **({"MAPS": _maps(s)} if _maps(s) > 1 else {})},
+    constant="mask",
+    steps={
+        "columns": "The tile is loaded in column order: what the order of the loads gains.",
+        "skip": "Threads without an output skip the sum.",
+        "barrier": "Rung 03 with one barrier per channel and no tile: what keeping the warps together gains.",
+        "maps": "A block computes four output maps from each tile that it has loaded.",
+        "weights": "Four maps per tile, with their weights in shared memory, too: one wide load reads all four.",
+    },
+    compared=({"tile": 8}, {"tile": 27}, {"tile": 32}),
+    solved={"b": {"step": "weights"}},
+)

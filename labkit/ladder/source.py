@@ -1,0 +1,85 @@
+"""Reading CUDA sources: their text, headers, kernel names, constant arrays, and a digest of their code."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from labkit.base.errors import LabError
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
+_COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+_KERNEL = re.compile(
+    r"\b__global__\s(?:[^;{}()]|__launch_bounds__\s*\([^)]*\))*?\bvoid\s+"
+    r"(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\("
+)
+_CONSTANT = re.compile(r"__constant__\s+(?:\w+\s+)*?(\w+)\s*\[")
+_DYNAMIC_SHARED = re.compile(r"\bextern\b[^;]*\b__shared__\b")
+
+
+def digest(source: str) -> str:
+    """Eight hexadecimal digits of a source without its comments."""
+    return hashlib.sha256(re.sub(r"[ \t]*//.*", "", source).encode()).hexdigest()[:8]
+
+
+def as_path(source: str | Path) -> Path | None:
+    """The path, if `source` is one; None if it is the text of a kernel.
+
+    Raises
+    ------
+    LabError
+        If there is no such file.
+    """
+    if not isinstance(source, Path) and ("\n" in source or "(" in source):
+        return None
+    path = Path(source).expanduser()
+    if not path.is_file():
+        raise LabError(f"there is no kernel file {path}; give the path of a .cu file or the kernel's text")
+    return path.resolve()
+
+
+def read(path: Path) -> str:
+    """The text of a kernel file.
+
+    Raises
+    ------
+    LabError
+        If it is not UTF-8; the message names the line.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = 1 + error.object[: error.start].count(b"\n")
+        raise LabError(f"{path}, line {line}: {error.object[error.start]:#x} is no UTF-8; save it as UTF-8") from None
+
+
+def headers(source: str, *folders: Path, found: dict[Path, str] | None = None) -> dict[Path, str]:
+    """The files of `folders` that a source includes, and those that they include from there or from beside them."""
+    found = {} if found is None else found
+    for name in _INCLUDE.findall(source):
+        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
+        if path and path.resolve() not in found:
+            text = found[path.resolve()] = path.read_text(encoding="utf-8", errors="surrogateescape")
+            headers(text, path.parent, folders[-1], found=found)
+    return found
+
+
+def code_only(source: str) -> str:
+    """A source with its comments and strings blanked."""
+    return _COMMENT_OR_STRING.sub(lambda found: '""' if found[0].startswith('"') else " ", source)
+
+
+def kernel_names(code: str) -> tuple[str, ...]:
+    """The __global__ void functions, in their order."""
+    return tuple(dict.fromkeys(_KERNEL.findall(code)))
+
+
+def constant_arrays(code: str) -> list[str]:
+    """The __constant__ arrays, in their order."""
+    return _CONSTANT.findall(code)
+
+
+def has_dynamic_shared(code: str) -> bool:
+    """Whether a kernel declares shared memory whose size the launch gives."""
+    return bool(_DYNAMIC_SHARED.search(code))

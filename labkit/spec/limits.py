@@ -1,0 +1,40 @@
+"""The limits of CUDA devices: CUDA C++ Programming Guide, "Compute Capabilities". The CPU engine has the same."""
+
+from __future__ import annotations
+
+WARP = 32  # threads
+SECTOR = 32  # bytes: the unit in which L1, L2 and device memory move data
+BANKS = 32  # of shared memory, each 4 bytes wide
+
+MAX_THREADS = 1024  # per block
+MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks in x, y, z
+CONSTANT_BYTES = 64 * 1024
+SHARED_BYTES = 48 * 1024  # per block, without opt-in
+SHARED_OPT_IN_BYTES = 227 * 1024  # per block, with opt-in, on compute capability 9.0
+
+REGISTER_UNIT = 256  # a warp's registers are allocated in multiples of this
+WARP_UNIT = 4  # a multiprocessor has four partitions with registers of their own
+SHARED_UNIT = 128  # bytes: a block's shared memory is allocated in multiples of this
+DRIVER_BYTES = 1024  # of a block's shared memory, reserved by the driver from compute capability 8.0 on
+_BLOCKS = {(7, 5): 16, (8, 6): 16, (8, 7): 16, (8, 9): 24, (11, 0): 24, (12, 0): 24, (12, 1): 24}
+
+
+def of_capability(major: int, minor: int) -> dict[str, int]:
+    """The limits of a multiprocessor that follow from the compute capability alone.
+
+    Returns
+    -------
+    dict
+        ``blocks`` that are resident at most, and ``drivers``: the bytes of shared memory that the driver reserves
+        per block.
+    """
+    return {"blocks": _BLOCKS.get((major, minor), 32), "drivers": DRIVER_BYTES if major >= 8 else 0}
+
+
+# Per multiprocessor, by the architecture that nvcc compiles for.
+MULTIPROCESSOR = {
+    "sm_80": {"warps": 64, "registers": 65536, "shared": 164 * 1024, **of_capability(8, 0)},
+    "sm_86": {"warps": 48, "registers": 65536, "shared": 100 * 1024, **of_capability(8, 6)},
+    "sm_89": {"warps": 48, "registers": 65536, "shared": 100 * 1024, **of_capability(8, 9)},
+    "sm_90": {"warps": 64, "registers": 65536, "shared": 228 * 1024, **of_capability(9, 0)},
+}
