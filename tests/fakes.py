@@ -24,7 +24,7 @@ class FakeVariant:
     """Stands in for a `Variant`: `compute(x, k, state)` gives what the kernel leaves in y; None leaves y alone."""
 
     def __init__(self, compute=correct, label="99 fake", rounding=None, refuses=lambda layer: False, takes_s=0.0,
-                 kernels=None):  # fmt: skip
+                 kernels=None, source=""):  # fmt: skip
         self.compute, self.label, self.refuses = compute, label, refuses
         self.rounding = rounding or Rounding()
         self.io_dtype = np.dtype(self.rounding.storage)
@@ -33,6 +33,7 @@ class FakeVariant:
         self.kernels = kernels or {"fake": takes_s}  # how long each takes [s]
         self.identity = f"fake {next(_numbers)}"
         self.code = self.identity
+        self.source, self.headers, self.library = source, [], False
         self.plans = 0
 
     def supports(self, layer):

@@ -13,9 +13,9 @@ from labkit.base.errors import LabError
 from labkit.ladder.rung import Rounding
 from labkit.ladder.variants import variant
 from labkit.measure import benchmark
-from labkit.measure.benchmark import bench, kernel_times, refuse_impossible
+from labkit.measure.benchmark import bench, fastest_unit, kernel_times, refuse_impossible
 from labkit.measure.checker import CheckFailed, check
-from labkit.spec.devices import device, known
+from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_numpy
 
@@ -230,25 +230,61 @@ def test_the_images_looked_at(batch):
 
 def test_a_time_that_cannot_be_is_refused(monkeypatch):
     monkeypatch.setattr(benchmark, "_timed", lambda plan: plan.run() or 1e-9)
-    with pytest.raises(LabError, match=r"cannot do it in less than.*bug in the measurement"):
+    with pytest.raises(LabError, match=r"cannot move the bytes .* in less than.*The measurement is wrong"):
         bench(verified(), ODD, 10)
 
 
-def test_the_limit_is_the_theoretical_one():
-    h200, layer, variant = known("H200"), Layer("big", 4, 40, 40, 16, 7), FakeVariant()
-    by_flops = 1e3 * layer.flops(10000) / h200.peak_flops
+UNITS = {
+    "FP32": ("y[i] += x[i] * k[j];  // not on tensor cores with mma.sync, nor half2 /* wmma:: */", "peak_flops"),
+    "half2": ("half2 sum = __hfma2(u, k, half2());", "peak_half2_flops"),
+    "tensor cores": ("wmma::mma_sync(sum, a, b, sum);", "peak_tensor_flops"),
+}
+
+
+@pytest.mark.parametrize("storage", [HALF, SINGLE])
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_time_just_under_the_floor_of_the_fastest_unit_is_refused(unit, storage):
+    """Whatever the type of x and y: float results from tensor cores, too, are held against the tensor cores' peak."""
+    source, peak = UNITS[unit]
+    h200, layer = device("H200"), Layer("deep", 64, 40, 40, 64, 7)  # arithmetic takes longer than the bytes do
+    variant = FakeVariant(rounding=Rounding(storage, SINGLE), source=source)
+    by_flops = 1e3 * layer.flops(10000) / getattr(h200, peak)
     refuse_impossible(variant, layer, 10000, by_flops * 1.001, h200)
     for impossible in (by_flops * 0.999, 0.0, -1.0, np.nan):
-        with pytest.raises(LabError, match="bug in the measurement"):
+        with pytest.raises(LabError, match=f"{unit}, the fastest unit in the source.*The measurement is wrong"):
             refuse_impossible(variant, layer, 10000, impossible, h200)
-    half = FakeVariant(rounding=Rounding(HALF, SINGLE))
-    refuse_impossible(half, layer, 10000, by_flops / 5, h200)  # tensor cores may
-    with pytest.raises(LabError):
-        refuse_impossible(half, layer, 10000, by_flops / 50, h200)
+
+
+def test_a_float_kernel_on_tensor_cores_may_be_faster_than_the_reference_time():
+    """A float as two halves takes three products, TF32 one at half the rate: either is faster than the FP32 units."""
+    h200, layer = device("H200"), Layer("deep", 64, 40, 40, 64, 7)
+    reference_ms = layer.reference_ms(10000, SINGLE, h200)
+    split = FakeVariant(source='asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 …");')
+    tf32 = FakeVariant(source="wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> a;")
+    refuse_impossible(split, layer, 10000, reference_ms / 5, h200)
+    refuse_impossible(tf32, layer, 10000, reference_ms / 8, h200)
+    with pytest.raises(LabError, match="FP32, the fastest unit"):
+        refuse_impossible(FakeVariant(), layer, 10000, reference_ms / 5, h200)
+
+
+@pytest.mark.parametrize(("number", "unit"), [(1, "FP32"), (7, "FP32"), (8, "half2"), (9, "tensor cores"),
+                                               (10, "tensor cores")])  # fmt: skip
+def test_the_fastest_unit_of_a_rung(number, unit):
+    assert fastest_unit(variant(number)) == unit
+
+
+def test_the_fastest_unit_of_a_readers_own_source(tmp_path):
+    own = variant(1).source
+    assert fastest_unit(variant(1, source=own)) == "FP32"
+    (tmp_path / "products.h").write_text('#define PRODUCT asm("wgmma.mma_async.sync …")\n')
+    (tmp_path / "mine.cu").write_text('#include "products.h"\n' + own)
+    assert fastest_unit(variant(1, source=tmp_path / "mine.cu")) == "tensor cores"
+    assert fastest_unit(variant(1, source=own.replace("float *", "float /* lemma, gamma */ *"))) == "FP32"
+    assert fastest_unit(variant(5, gemm="cublas")) == "tensor cores"
 
 
 def test_an_output_that_fits_into_the_l2_need_not_reach_memory():
-    h200, layer, variant = known("H200"), Layer("pointwise", 1, 100, 100, 1, 1), FakeVariant()
+    h200, layer, variant = device("H200"), Layer("pointwise", 1, 100, 100, 1, 1), FakeVariant()
     bandwidth_ms = 1e3 * layer.bytes(100) / h200.peak_bandwidth
     refuse_impossible(variant, layer, 100, 0.6 * bandwidth_ms, h200)
     with pytest.raises(LabError):

@@ -8,15 +8,16 @@ import pytest
 
 from labkit.base.errors import LabError
 from labkit.spec import devices
-from labkit.spec.devices import Device, device, find, known, slug
+from labkit.spec.devices import Device, device, slug
 
-H200 = known("H200")
+H200 = device("H200")
 
 
 def test_the_h200s_peaks_are_its_data_sheets():
     assert pytest.approx(66.9e12, rel=0.005) == H200.peak_flops
     assert pytest.approx(4.8e12, rel=0.005) == H200.peak_bandwidth
-    assert 989e12 <= H200.peak_half_flops < 1.1 * 989e12  # the data sheet's clock is lower than the highest
+    assert pytest.approx(133.8e12, rel=0.005) == H200.peak_half2_flops
+    assert 989e12 <= H200.peak_tensor_flops < 1.1 * 989e12  # the data sheet's clock is lower than the highest
 
 
 def test_what_was_measured_lies_under_the_peaks():
@@ -28,11 +29,11 @@ def test_what_was_measured_lies_under_the_peaks():
         assert measured[name] < H200.peak_bandwidth
     for name in ("float32_gemm", "float32_ffma", "reference_float32"):
         assert measured[name] <= H200.peak_flops * 1.0001
-    assert measured["float16_gemm"] < H200.peak_half_flops
+    assert measured["float16_gemm"] < H200.peak_tensor_flops
     assert len(measured) == 13
 
 
-def test_floors():
+def test_reference_times():
     assert H200.reference_s(moved=4.3e12, flops=1) == pytest.approx(1)
     assert H200.reference_s(moved=1, flops=60e12) == pytest.approx(1)
     assert H200.reference_s(moved=4.3e9, flops=60e9, dtype=np.float16) == pytest.approx(1e-3)
@@ -42,39 +43,43 @@ def test_floors():
 def test_nothing_is_faster_than_the_shortest_time():
     assert H200.shortest_s(read=H200.peak_bandwidth, written=0, flops=0) == 1
     assert H200.shortest_s(0, 0, H200.peak_flops) == 1
-    assert H200.shortest_s(0, 0, H200.peak_half_flops, half=True) == 1
+    assert H200.shortest_s(0, 0, H200.peak_half2_flops, "half2") == 1
+    assert H200.shortest_s(0, 0, H200.peak_tensor_flops, "tensor cores") == 1
     assert H200.shortest_s(0, H200.l2_bytes, 0) == 0
     assert H200.shortest_s(0, H200.l2_bytes + H200.peak_bandwidth, 0) == pytest.approx(1)
 
 
-def test_an_unlisted_gpu_takes_its_peaks_for_floors():
+def test_the_reference_rates_of_an_unlisted_gpu_are_its_peaks():
     facts = {"name": "NVIDIA Unheard Of", "memory_bytes": 1, "l2_bytes": 1, "memory_hz": 1e9, "bus_bits": 256}
     gpu = devices._gpu(compute_capability=(8, 6), multiprocessors=10, clock_hz=1e9, source="test", **facts)
     assert gpu.peak_flops == 10 * 128 * 2 * 1e9
     assert gpu.peak_bandwidth == 64e9
     assert gpu.ceilings == {"reference_bandwidth": gpu.peak_bandwidth, "reference_float32": gpu.peak_flops}
-    assert gpu.reference_s(1, gpu.peak_half_flops, np.float16) == pytest.approx(1)
+    assert gpu.reference_s(1, gpu.peak_tensor_flops, np.float16) == pytest.approx(1)
     assert "no measured rates known" in gpu.source
     future = devices._gpu(compute_capability=(99, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts)
     assert "guess" in future.source
-    assert future.peak_half_flops == math.inf  # a limit that is not known refuses nothing
+    assert future.peak_tensor_flops == math.inf  # a limit that is not known refuses nothing
+    old = devices._gpu(compute_capability=(6, 0), multiprocessors=1, clock_hz=1e9, source="test", **facts)
+    assert old.peak_flops < old.peak_half2_flops == old.peak_tensor_flops  # no tensor cores
 
 
-def test_known_by_part_of_the_name():
-    assert known("NVIDIA H200") == known("h200") == find("H200") == H200
-    with pytest.raises(LabError, match="no device by the name 'H2000'; it lists NVIDIA H200"):
-        known("H2000")
-    assert find(H200) is H200
+def test_a_listed_device_by_part_of_its_name():
+    assert device("NVIDIA H200") == device("h200") == H200
+    with pytest.raises(LabError, match="no device with the name 'H2000'; it lists NVIDIA H200"):
+        device("H2000")
+    other = dataclasses.replace(H200, measured=None)
+    assert device(other) is other
 
 
 def test_two_devices_of_one_name(monkeypatch):
     listed = devices._listed()
     monkeypatch.setattr(devices, "_listed", lambda: {**listed, "NVIDIA H200 NVL": listed["NVIDIA H200"]})
-    known.cache_clear()
-    assert known("NVIDIA H200").name == "NVIDIA H200"
+    devices._listed_device.cache_clear()
+    assert device("NVIDIA H200").name == "NVIDIA H200"
     with pytest.raises(LabError, match="2 devices"):
-        known("H20")
-    known.cache_clear()
+        device("H20")
+    devices._listed_device.cache_clear()
 
 
 def test_without_the_data_folder_every_device_is_unknown(monkeypatch, tmp_path):
@@ -82,9 +87,9 @@ def test_without_the_data_folder_every_device_is_unknown(monkeypatch, tmp_path):
     assert devices._measured("NVIDIA H200") is None
 
 
-def test_the_device_at_hand():
+def test_the_device_in_use():
     here = device()
-    assert here is device() is find()
+    assert here is device() is device(None)
     assert here.engine in ("gpu", "cpu")
     assert here.name
     assert here.multiprocessors >= 1
@@ -103,11 +108,11 @@ def test_the_host_is_measured_once():
 
 
 def test_a_cpu_says_that_its_times_are_no_gpus():
-    cpu = Device("cpu", "Some CPU (TM)", None, 4, 0.0, 2**30, 2**20, 1e12, 2e12, 3e12)
+    cpu = Device("cpu", "Some CPU (TM)", None, 4, 0.0, 2**30, 2**20, 1e12, 2e12, 2e12, 3e12)
     assert cpu.note == "Not GPU times: measured on the CPU engine (Some CPU (TM), 4 workers)."
     assert H200.note == ""
     assert "workers             4" in str(cpu)
-    assert "not told" in str(cpu)
+    assert "not reported" in str(cpu)
 
 
 def test_descriptions():

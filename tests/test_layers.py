@@ -1,4 +1,4 @@
-"""Layers: shapes, counts, floors, and what is refused."""
+"""Layers: shapes, counts, reference times, and what is refused."""
 
 import dataclasses
 
@@ -43,12 +43,12 @@ def test_counts_against_a_count_by_hand():
         ("lenet72 layer 2", 3.43, 0.28),
     ],
 )
-def test_floors_of_the_h200_at_10000_images(name, float32, float16):
+def test_reference_times_of_the_h200_at_10000_images(name, float32, float16):
     assert round(layer(name).reference_ms(10000, np.float32, "H200"), 2) == float32
     assert round(layer(name).reference_ms(10000, np.float16, "H200"), 2) == float16
 
 
-def test_a_floor_is_for_the_device_in_use_by_default():
+def test_a_reference_time_is_for_the_device_in_use_by_default():
     assert LENET86[0].reference_ms(10) > 0
 
 

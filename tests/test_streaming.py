@@ -10,7 +10,7 @@ from labkit.measure import streambench, streaming
 from labkit.measure.checker import CheckFailed
 from labkit.measure.streaming import STEPS, Pipeline, busy_ms, chunk_sizes, issue_order, overlap, schedule, span_ms
 from labkit.records import results
-from labkit.spec.devices import known
+from labkit.spec.devices import device
 
 ODD = lab.Layer("odd", C=2, H=13, W=11, M=3, K=5)
 FIRST = lab.LENET86[0]
@@ -254,13 +254,13 @@ def test_a_schedule_is_possible(streams):
         for _, mine in [*table.groupby("what"), *table.groupby("stream")]:
             mine = mine.sort_values("start_ms")
             assert (mine["start_ms"].to_numpy()[1:] >= mine["end_ms"].to_numpy()[:-1] - 1e-9).all()
-        assert span_ms(table) >= lab.LENET72[1].link_floor_ms(1000, device="H200")
+        assert span_ms(table) >= lab.LENET72[1].link_reference_ms(1000, device="H200")
 
 
 # ------------------------------------------------------------------------------------------------------------- floor
 def test_the_links_floor_is_its_busier_direction():
-    assert FIRST.link_floor_ms(10_000, device="H200") == pytest.approx(1.024e9 / 55.4e9 * 1e3)
-    assert FIRST.link_floor_ms(10_000, np.float16, "H200") == pytest.approx(0.512e9 / 55.4e9 * 1e3)
+    assert FIRST.link_reference_ms(10_000, device="H200") == pytest.approx(1.024e9 / 55.4e9 * 1e3)
+    assert FIRST.link_reference_ms(10_000, np.float16, "H200") == pytest.approx(0.512e9 / 55.4e9 * 1e3)
     into, back = FIRST.link_ms(10_000, device="H200", pinned=False)
     assert into == pytest.approx((10_000 * 86 * 86 + 4 * 49) * 4 / 8.9e9 * 1e3)
     assert back == pytest.approx(1.024e9 / 19.1e9 * 1e3)
@@ -268,11 +268,11 @@ def test_the_links_floor_is_its_busier_direction():
 
 def test_a_link_that_was_not_measured_is_named():
     with pytest.raises(LabError, match=r"to_device_pinned_gb_s.*H200"):
-        FIRST.link_floor_ms(10)
+        FIRST.link_reference_ms(10)
 
 
 def test_a_layer_time_that_the_link_does_not_permit_is_refused():
-    h200, variant = known("H200"), lab.variant(3)
+    h200, variant = device("H200"), lab.variant(3)
     streambench.refuse_impossible(variant, FIRST, 10_000, 18.5, h200)
     for impossible in (16.2, float("nan")):
         with pytest.raises(LabError, match=r"takes 16.25 ms at least"):
@@ -346,7 +346,7 @@ def test_recorded_rows_are_found_by_what_was_run():
     assert set(rows["layer"]) == {FIRST.name}
     assert not rows["pinned"].any()
     assert rows["streams"].nunique() > 1
-    assert (rows["steady_ms"] > FIRST.link_floor_ms(10_000, device="H200")).all()
+    assert (rows["steady_ms"] > FIRST.link_reference_ms(10_000, device="H200")).all()
     timeline = lab.recorded_timelines("H200", layer=FIRST, pinned=False, label=rows["label"].iloc[0])
     assert busy_ms(timeline).gt(0).all()
     with pytest.raises(LabError, match=r"nothing more for streams = 77; it had 1, "):

@@ -119,10 +119,10 @@ def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths
 
 def _device(name):
     """The device of this name: listed, or else the one in use, if that is its name or none was said."""
-    from labkit.spec.devices import device, known
+    from labkit.spec.devices import device
 
     try:
-        return known(name) if name else device()
+        return device(name or None)
     except LabError:
         if device().name != name:
             raise

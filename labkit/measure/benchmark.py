@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import time
 from collections.abc import Iterable
@@ -32,6 +33,12 @@ PART_RUNS = 5  # at most, besides: of a variant with several kernels, each of th
 LAYER_RUNS = 3  # after one to warm up; fewer if one takes long
 WARM_UP_S = 0.05  # a GPU raises its clock in that time
 CHECKED_IMAGES = 8
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_UNITS = {  # how a source that uses the unit can be recognized, the fastest first; every other source computes in FP32
+    "tensor cores": re.compile(r"\b(wmma|wgmma|mma|mma_sync|tcgen05|cutlass|cute)\b"),
+    "half2": re.compile(r"half|bfloat16|f16"),
+}
 
 
 def bench(
@@ -72,8 +79,8 @@ def bench(
     Raises
     ------
     LabError
-        If a variant is not verified, the device's memory does not suffice, or a time is under what the
-        device's theoretical peaks permit.
+        If a variant is not verified, the device's memory does not suffice, or a time is impossible
+        (`refuse_impossible`).
     CheckFailed
         If a result is wrong before or after timing.
     """
@@ -377,22 +384,31 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
+def fastest_unit(variant: Variant) -> str:
+    """The fastest unit that a variant's source uses, by its instructions: "tensor cores", "half2" or "FP32"."""
+    if variant.library:  # cuBLAS chooses its kernel
+        return "tensor cores"
+    code = _COMMENT.sub(" ", "\n".join([variant.source, *variant.headers]))
+    return next((unit for unit, instruction in _UNITS.items() if instruction.search(code)), "FP32")
+
+
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, on: Device) -> None:
-    """Refuse a time that the theoretical peaks of the device do not permit.
+    """Refuse a time under the floor: bytes moved once, or a direct convolution's products on the kernel's fastest unit.
+
+    Both at the theoretical peaks of the device. The reference time plays no part in it: a kernel may be faster.
 
     Raises
     ------
     LabError
         If `op_ms` is under the shortest possible time, or no number.
     """
-    size = variant.io_dtype.itemsize
+    size, unit = variant.io_dtype.itemsize, fastest_unit(variant)
     written = int(np.prod(layer.y_shape(batch), dtype=np.int64)) * size
     read = layer.bytes(batch, variant.io_dtype) - written
-    half = size < 4  # then half2 or tensor cores may have done the arithmetic
-    shortest = 1e3 * on.shortest_s(read, written, layer.flops(batch), half)
+    shortest = 1e3 * on.shortest_s(read, written, layer.flops(batch), unit)
     if not op_ms >= shortest:
         raise LabError(
-            f"{variant.label} on {layer}, B = {batch}: {op_ms:.4g} ms, but {on.name} cannot do it in less than "
-            f"{shortest:.4g} ms. That is a bug in the measurement: does the kernel run at all, and does the clock "
-            "stop after it?"
+            f"{variant.label} on {layer}, B = {batch}: {op_ms:.4g} ms, but {on.name} cannot move the bytes and compute "
+            f"the products ({unit}, the fastest unit in the source) in less than {shortest:.4g} ms. The measurement is "
+            "wrong: check that the kernel runs and that the clock stops after it"
         )

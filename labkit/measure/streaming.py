@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from labkit.base.errors import LabError
-from labkit.spec.devices import Device, device, find
+from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
 
 if TYPE_CHECKING:
@@ -458,5 +458,5 @@ def schedule(
                      "ready_ms": ready, "start_ms": start, "end_ms": end})  # fmt: skip
     table = pd.DataFrame(rows).sort_values(["chunk", "start_ms"], kind="stable", ignore_index=True)
     table.attrs["note"] = ""
-    table.attrs["device"] = find(on).name
+    table.attrs["device"] = device(on).name
     return table

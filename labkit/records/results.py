@@ -16,7 +16,7 @@ import pandas as pd
 from labkit.base import files
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.spec.devices import device, known, slug
+from labkit.spec.devices import device, slug
 from labkit.spec.layers import Layer
 
 COLUMNS = (
@@ -215,7 +215,7 @@ class Recorded:
     @property
     def ceilings(self) -> Mapping[str, float]:
         """The device's measured rates, [B/s] and [FLOP/s]: `Device.ceilings`."""
-        return known(self.device).ceilings
+        return device(self.device).ceilings
 
     def course(self, rung: int, network: str = "lenet86") -> pd.DataFrame:
         """The course's table of a network with a rung inside: the columns of `course_table`, a row a batch.

@@ -14,7 +14,7 @@ from labkit.records.sweeps import recorded_sweep
 from labkit.spec.layers import PRESETS
 
 NETWORKS = ("lenet86", "lenet72")
-STREAMS = 10  # no kernel of its own: it is about the layer time
+STREAMS = 12  # no kernel of its own: it is about the layer time
 _KERNELS = [each.number for each in LADDER]
 
 
@@ -59,7 +59,7 @@ def layer_times(results: Recorded) -> pd.DataFrame:
     batch = int(results.table["batch"].max())
     table = {}
     for layer in (layer for name in NETWORKS for layer in PRESETS[name]):
-        floor = layer.link_floor_ms(batch, device=results.device)
+        floor = layer.link_reference_ms(batch, device=results.device)
         streams = results.select(layer=layer, batch=batch, rung=STREAMS).iloc[0]
         inside = streams["options"].split(";")[0]
         before = results.value("layer_ms", layer=layer, batch=batch, label=inside)

@@ -1,7 +1,8 @@
 """What the lab runs on: a description of the GPU or the CPU, with two kinds of rates.
 
-*Peaks* are theoretical: nothing can be faster, so a measured time under them is a bug in the measurement.
-*Floors* are what the device was measured to reach: the honest yardstick, "time over reference".
+*Peaks* are theoretical. No kernel exceeds them, so a time that would need more is an error of the measurement.
+*Reference rates* are near what programs reach on the device. A reference time is computed from them: a yardstick for
+"time over reference", not a bound.
 """
 
 from __future__ import annotations
@@ -34,16 +35,19 @@ _LANES = {
     (11, 0): 128, (12, 0): 128, (12, 1): 128,
 }  # fmt: skip
 
-# Dense FP16 operations a clock of one multiprocessor's tensor cores, from NVIDIA's architecture white papers.
+# Operations per clock of one multiprocessor with half2: twice the largest number of results in the same table.
+_HALF2 = 512
+
+# Dense FP16 operations per clock of one multiprocessor's tensor cores, from NVIDIA's architecture white papers.
 _TENSOR = {
     (7, 0): 1024, (7, 2): 1024, (7, 5): 1024, (8, 0): 2048, (8, 6): 1024, (8, 7): 2048, (8, 9): 1024,
     (9, 0): 4096, (10, 0): 8192, (10, 3): 8192, (11, 0): 8192, (12, 0): 1024, (12, 1): 1024,
 }  # fmt: skip
 
-# FP32 operations a clock of one core with an FMA on every vector unit: generous, as a bound has to be.
+# FP32 operations per clock of one core with an FMA on every vector unit: generous, because it is used as a bound.
 _VECTOR_FLOPS = {"avx512f": 64, "avx": 32, "sse2": 16}
 _OTHER_FLOPS = 64  # four 128-bit units (Apple), two 256-bit ones (Neoverse V), two 512-bit ones (A64FX)
-_FASTEST_CLOCK = 6.5e9  # no processor boosts higher; a virtual machine does not tell its host's boost clock
+_FASTEST_CLOCK = 6.5e9  # no processor boosts higher; a virtual machine does not report its host's boost clock
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Device:
     ----------
     engine : {"gpu", "cpu"}
     name : str
-        As the driver or the operating system gives it.
+        As the driver or the operating system reports it.
     compute_capability : tuple of int or None
         (9, 0) on an H100 or H200; None on a CPU.
     multiprocessors : int
@@ -62,13 +66,12 @@ class Device:
     clock_hz : float
         Highest clock [1/s].
     memory_bytes, l2_bytes : int
-    peak_flops : float
-        Theoretical FP32 rate outside the tensor cores [FLOP/s].
-    peak_half_flops : float
-        Theoretical rate of the fastest half-precision units [FLOP/s]; infinite where it is not known.
+    peak_flops, peak_half2_flops, peak_tensor_flops : float
+        Theoretical rates of FP32 outside the tensor cores, of half2, and of FP16 on the tensor cores [FLOP/s]: each at
+        least as high as the one before, infinite where it is not known.
     peak_bandwidth : float
-        Theoretical bandwidth [B/s]: of the memory on a GPU, of the cores' load and store units on a CPU,
-        where a layer may well stay in the caches.
+        Theoretical bandwidth [B/s]: of the memory on a GPU; of the cores' load and store units on a CPU, where a layer
+        may stay in the caches.
     measured : mapping of str to float or None
         Rates measured on a device of this name (`data/devices.toml`), in SI units: "reference_bandwidth",
         "reference_float32", "copy", "to_device_pinned", …
@@ -88,7 +91,8 @@ class Device:
     memory_bytes: int
     l2_bytes: int
     peak_flops: float
-    peak_half_flops: float
+    peak_half2_flops: float
+    peak_tensor_flops: float
     peak_bandwidth: float
     measured: Mapping[str, float] | None = field(default=None, compare=False, hash=False)
     source: str = ""
@@ -102,17 +106,17 @@ class Device:
 
     @property
     def note(self) -> str:
-        """What must be said beside a time measured here; empty on a GPU."""
+        """The note that goes with every time measured here; empty on a GPU."""
         if self.engine == "gpu":
             return ""
         return f"Not GPU times: measured on the CPU engine ({self.name}, {self.multiprocessors} workers)."
 
     @property
     def ceilings(self) -> Mapping[str, float]:
-        """The rates reached in practice [B/s, FLOP/s], with the two behind "x floor".
+        """The rates reached in practice, and the two reference rates [B/s, FLOP/s].
 
-        From `data/devices.toml` if the device is known; measured here, once a process and in about half a
-        second, on a CPU; the theoretical peaks on a GPU that is not known.
+        From `data/devices.toml` if the device is listed there. On a CPU they are measured once per process, in about
+        half a second. On a GPU that is not listed they are the theoretical peaks.
         """
         if self.measured is not None:
             return self.measured
@@ -121,32 +125,33 @@ class Device:
         return {"reference_bandwidth": self.peak_bandwidth, "reference_float32": self.peak_flops}
 
     def reference_s(self, moved: float, flops: float, dtype=np.float32) -> float:
-        """The larger of `moved` bytes over the bandwidth and `flops` over the arithmetic rate, as measured [s].
+        """The reference time: `moved` bytes or `flops` operations at the reference rates, whichever takes longer [s].
 
-        The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009). The rate is that of FP32 outside the tensor
-        cores; of half storage on a GPU, that of the fastest units for it, as a matrix product in half reaches it.
+        The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009). On an H200 it assumes 4.3 TB/s, 60 TFLOP/s
+        in float32 and 729 TFLOP/s in half. The float32 rate is one of the FP32 units (their measured peak is 66.9), the
+        half rate that of a matrix product on the tensor cores. It is a yardstick, not a bound: a kernel can take less,
+        for example one that computes float32 results on tensor cores.
         """
         rates, rate = self.ceilings, self.ceilings["reference_float32"]
         if self.engine == "gpu" and np.dtype(dtype).itemsize < 4:
-            rate = rates.get("float16_gemm", self.peak_half_flops)
+            rate = rates.get("float16_gemm", self.peak_tensor_flops)
         return max(moved / rates["reference_bandwidth"], flops / rate)
 
-    def shortest_s(self, read: float, written: float, flops: float, half: bool = False) -> float:
-        """The time that nothing on this device can undercut [s], from its theoretical peaks.
+    def shortest_s(self, read: float, written: float, flops: float, unit: str = "FP32") -> float:
+        """The floor: a time that no kernel on this device can be faster than, from the theoretical peaks [s].
 
         Parameters
         ----------
         read, written : float
-            Bytes. What is written may stay in the L2 cache beyond the end of a kernel: only what does not fit
-            there has to reach the memory. What is read is taken to be in memory (`bench` empties the L2
-            before).
+            Bytes. What is written may stay in the L2 cache after the kernel has ended: only what does not fit there has
+            to reach the memory. What is read is in memory before (`bench` empties the L2 cache).
         flops : float
-            Operations of the direct convolution.
-        half : bool
-            Whether any of the arithmetic is done in less than FP32 (half2, tensor cores, TF32).
+            Operations.
+        unit : {"FP32", "half2", "tensor cores"}
+            The fastest unit that the kernel uses.
         """
-        moved = read + max(0.0, written - self.l2_bytes)
-        return max(moved / self.peak_bandwidth, flops / (self.peak_half_flops if half else self.peak_flops))
+        peaks = {"FP32": self.peak_flops, "half2": self.peak_half2_flops, "tensor cores": self.peak_tensor_flops}
+        return max((read + max(0.0, written - self.l2_bytes)) / self.peak_bandwidth, flops / peaks[unit])
 
     def link(self, pinned: bool = True) -> tuple[float, float]:
         """Measured rates of the link between host and device: (to the device, back) [B/s].
@@ -177,16 +182,16 @@ class Device:
             lines.append(("compute capability", "{}.{}".format(*self.compute_capability)))
         lines += [
             ("multiprocessors" if gpu else "workers", str(self.multiprocessors)),
-            ("clock", f"{self.clock_hz / GIGA:.2f} GHz" if self.clock_hz else "not told"),
+            ("clock", f"{self.clock_hz / GIGA:.2f} GHz" if self.clock_hz else "not reported"),
             ("memory", f"{self.memory_bytes / 2**30:.0f} GiB"),
             ("L2 cache" if gpu else "last cache", f"{self.l2_bytes / 2**20:.0f} MiB"),
             ("peak FP32", _rate(self.peak_flops, "FLOP/s")),
             ("peak bandwidth", _rate(self.peak_bandwidth, "B/s") + ("" if gpu else " (of the caches)")),
         ]
         if self.measured is not None:
-            lines.append(("measured", ", ".join(
-                f"{key.removeprefix('floor_')} {_rate(value, 'B/s' if 'bandwidth' in key else 'FLOP/s')}"
-                for key, value in self.measured.items() if key.startswith("floor_")
+            lines.append(("reference rates", ", ".join(
+                f"{key.removeprefix('reference_')} {_rate(value, 'B/s' if 'bandwidth' in key else 'FLOP/s')}"
+                for key, value in self.measured.items() if key.startswith("reference_")
             )))  # fmt: skip
         if self.software:
             lines.append(("software", self.software))
@@ -201,51 +206,42 @@ class Device:
         return f'<table class="lab-table">{rows}</table>'
 
 
-@functools.cache
-def device() -> Device:
-    """The device that `labkit.cuda` runs on.
+def device(name: str | Device | None = None) -> Device:
+    """The device that `labkit.cuda` runs on, or one that the lab has figures of.
+
+    Parameters
+    ----------
+    name : str or Device, optional
+        A device of `data/devices.toml`, by its name or a part of it: `device("H200")`. A `Device` is returned as it is.
+        By default the device in use.
 
     Raises
     ------
     LabError
-        If LABKIT_ENGINE asks for an engine that this machine does not have.
+        If no listed device, or more than one, has that name; or if LABKIT_ENGINE names an engine that this machine
+        does not have.
     """
+    if isinstance(name, Device):
+        return name
+    return _in_use() if name is None else _listed_device(name)
+
+
+@functools.cache
+def _in_use() -> Device:
     from labkit import cuda
 
     cuda.ensure_context()
     return _this_gpu() if cuda.engine() == "gpu" else _this_cpu()
 
 
-def find(device_or_name: Device | str | None = None) -> Device:
-    """A `Device` for a `Device`, for a name of `data/devices.toml` ("H200"), or for None: the one in use.
-
-    Raises
-    ------
-    LabError
-        For a name that is not listed; the message lists those that are.
-    """
-    if device_or_name is None:
-        return device()
-    if isinstance(device_or_name, Device):
-        return device_or_name
-    return known(device_or_name)
-
-
 @functools.cache
-def known(name: str) -> Device:
-    """A device of `data/devices.toml`, by its name or a part of it: known("H200").
-
-    Raises
-    ------
-    LabError
-        If no listed device, or more than one, goes by that name.
-    """
+def _listed_device(name: str) -> Device:
     listed = _listed()
     found = [entry for full, entry in listed.items() if full.lower() == name.lower()]
     found = found or [entry for full, entry in listed.items() if name.lower() in full.lower()]
     if len(found) != 1:
         count = f"{len(found)} devices" if found else "no device"
-        raise LabError(f"data/devices.toml has {count} by the name {name!r}; it lists {', '.join(listed) or 'none'}")
+        raise LabError(f"data/devices.toml has {count} with the name {name!r}; it lists {', '.join(listed) or 'none'}")
     entry = found[0]
     return _gpu(
         name=entry["name"],
@@ -262,7 +258,7 @@ def known(name: str) -> Device:
 
 def _listed() -> dict[str, dict]:
     path = data_dir() / "devices.toml"
-    if not path.is_file():  # the library without its data: every device is unknown, nothing else is lost
+    if not path.is_file():  # the package without its data: no device is listed
         return {}
     with path.open("rb") as file:
         return {entry["name"]: entry for entry in tomllib.load(file)["device"]}
@@ -303,7 +299,7 @@ def _this_gpu() -> Device:
 
 
 def _gpu_software(driver) -> str:
-    """ "CUDA 13.0, driver 580.95.05, PyCUDA 2026.1", as far as the machine tells."""
+    """ "CUDA 13.0, driver 580.95.05, PyCUDA 2026.1", as far as they are known."""
     version = driver.get_driver_version()
     parts = [f"CUDA {version // 1000}.{version % 1000 // 10}"]
     kernel_module = Path("/proc/driver/nvidia/version")
@@ -314,21 +310,22 @@ def _gpu_software(driver) -> str:
 
 
 def _gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, source, **facts) -> Device:
-    """A GPU's peaks: lanes x 2 FLOP (an FMA) x clock, and two transfers a memory clock over the whole bus."""
+    """A GPU's peaks: lanes x 2 FLOP (an FMA) x clock, and two transfers per memory clock over the whole bus."""
     lanes = _LANES.get(compute_capability, 128)
-    tensor = _TENSOR.get(compute_capability, math.inf if compute_capability >= (7, 0) else 4 * lanes)
+    tensor = _TENSOR.get(compute_capability, math.inf if compute_capability >= (7, 0) else _HALF2)
     measured = _measured(facts["name"])
     source += "; measured rates from data/devices.toml" if measured else "; no measured rates known"
     if compute_capability not in _LANES:
-        source += f"; {lanes} FP32 lanes a multiprocessor are a guess for this compute capability"
+        source += f"; {lanes} FP32 lanes per multiprocessor are a guess for this compute capability"
     return Device(
         engine="gpu",
         compute_capability=compute_capability,
         multiprocessors=multiprocessors,
         clock_hz=clock_hz,
         peak_flops=multiprocessors * lanes * 2 * clock_hz,
-        peak_half_flops=multiprocessors * tensor * clock_hz,
-        peak_bandwidth=2 * memory_hz * bus_bits / 8 or math.inf,  # some boards with shared memory tell no clock
+        peak_half2_flops=multiprocessors * _HALF2 * clock_hz,
+        peak_tensor_flops=multiprocessors * tensor * clock_hz,
+        peak_bandwidth=2 * memory_hz * bus_bits / 8 or math.inf,  # some boards with shared memory report no clock
         measured=measured,
         peak_link=_listed().get(facts["name"], {}).get("link_gb_s", math.inf) * GIGA,
         source=source,
@@ -352,16 +349,17 @@ def _this_cpu() -> Device:
         memory_bytes=_memory_bytes(),
         l2_bytes=_last_cache_bytes(),
         peak_flops=workers * flops * clock,
-        peak_half_flops=2 * workers * flops * clock,
-        # At most two vectors loaded and one stored a clock, against two multiplied: 3 x 4 B for 4 FLOP.
+        peak_half2_flops=2 * workers * flops * clock,
+        peak_tensor_flops=2 * workers * flops * clock,
+        # At most two vectors loaded and one stored per clock, against two multiplied: 3 x 4 B for 4 FLOP.
         peak_bandwidth=workers * 3 * flops * clock,
-        source=f"the operating system; the peaks are bounds: {flops} FLOP a clock at {clock / GIGA:.1f} GHz",
+        source=f"the operating system; the peaks are bounds: {flops} FLOP per clock at {clock / GIGA:.1f} GHz",
         software=f"{platform.system()} {platform.machine()}",
     )
 
 
 def _cpu_facts() -> tuple[str, set[str], float]:
-    """Model name, instruction sets, highest clock in MHz (0 if not told)."""
+    """Model name, instruction sets, highest clock in MHz (0 if not reported)."""
     name, flags, clocks = platform.processor() or platform.machine() or "CPU", set(), [0.0]
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.is_file():
@@ -387,7 +385,7 @@ def _memory_bytes() -> int:
 
 
 def _last_cache_bytes() -> int:
-    """Size of the largest cache of processor 0, in bytes; 0 if the system does not tell."""
+    """Size of the largest cache of processor 0, in bytes; 0 if the system does not report it."""
     units = {"K": 2**10, "M": 2**20, "G": 2**30}
     folder = Path("/sys/devices/system/cpu/cpu0/cache")
     sizes = [file.read_text().strip() for file in folder.glob("index*/size")]
@@ -396,12 +394,11 @@ def _last_cache_bytes() -> int:
 
 @functools.cache
 def _measure_host(workers: int) -> dict[str, float]:
-    """What this host reaches: a copy by all workers [B/s], and an FP32 matrix product by each of them
-    [FLOP/s].
+    """The rates of this host: a copy by all workers [B/s], and an FP32 matrix product by each of them [FLOP/s].
 
-    The copy is STREAM's (McCalpin): arrays past most caches, bytes read plus bytes written. The product is
-    that of one core, times the workers: 64 x 64 matrices, which a BLAS does not spread over threads, so that
-    a busy neighbour core costs nothing. The best of ten each.
+    The copy is STREAM's (McCalpin): arrays larger than most caches, bytes read plus bytes written. The product is that
+    of one core, times the workers: a BLAS does not spread 64 x 64 matrices over threads, so a busy neighbouring core
+    does not slow it down. The best of ten each.
     """
     parts = [(np.ones(2**22, np.float64), np.empty(2**22)) for _ in range(workers)]
     matrices = np.ones((200, 64, 64), np.float32)
@@ -421,7 +418,7 @@ def _measure_host(workers: int) -> dict[str, float]:
 
 
 def slug(name: str) -> str:
-    """A name as a file name: "nvidia-h200" of "NVIDIA H200"."""
+    """A name as a file name: "NVIDIA H200" becomes "nvidia-h200"."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 

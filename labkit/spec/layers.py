@@ -1,4 +1,4 @@
-"""Convolution layers: their shapes, what they must move and compute, and the time no kernel can beat.
+"""Convolution layers: their shapes, the bytes and operations that they need, and their reference times.
 
 The convolution of this lab has stride 1, no padding, no bias and no flip, in NCHW order:
 
@@ -11,14 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from labkit.base.errors import LabError
-
-if TYPE_CHECKING:
-    from labkit.spec.devices import Device
+from labkit.spec import devices
+from labkit.spec.devices import Device
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Layer:
     Raises
     ------
     LabError
-        If a dimension is no positive integer, or the mask is larger than the image.
+        If a dimension is not a positive integer, or the mask is larger than the image.
     """
 
     name: str
@@ -53,7 +51,7 @@ class Layer:
         for dimension in "CHWMK":
             value = getattr(self, dimension)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise LabError(f"layer {self.name!r}: {dimension} = {value!r} is no positive integer")
+                raise LabError(f"layer {self.name!r}: {dimension} = {value!r} has to be a positive integer")
             object.__setattr__(self, dimension, int(value))
         if min(self.H, self.W) < self.K:
             raise LabError(
@@ -94,7 +92,7 @@ class Layer:
         return _batch(B) * self.M * self.Ho * self.Wo * self.terms
 
     def flops(self, B: int) -> int:
-        """Floating-point operations: two a multiply-add."""
+        """Floating-point operations: two per multiply-add."""
         return 2 * self.macs(B)
 
     def bytes(self, B: int, dtype=np.float32) -> int:
@@ -103,32 +101,31 @@ class Layer:
         return elements * np.dtype(dtype).itemsize
 
     def intensity(self, dtype=np.float32, B: int = 1000) -> float:
-        """Operations a byte, if everything is moved once [FLOP/B]: the layer's place on the roofline."""
+        """Operations per byte, if everything is moved once [FLOP/B]: the layer's place on the roofline."""
         return self.flops(B) / self.bytes(B, dtype)
 
     def reference_ms(self, B: int, dtype=np.float32, device: Device | str | None = None) -> float:
-        """The layer's floor: the time in which `device` could at best move or compute it [ms].
+        """The layer's reference time: its bytes moved once, or its operations, whichever takes longer [ms].
 
-        The roofline (Williams, Waterman and Patterson, CACM 52(4), 2009): the larger of the bytes moved once
-        over the device's bandwidth, and the operations over its arithmetic rate, both as *measured* on it
-        where that is known. For half storage (`dtype=np.float16`) on a GPU the rate is that of a matrix product
-        in half on the tensor cores.
+        At the reference rates of `device`: see `Device.reference_s` for what they assume. It is a yardstick, not a
+        bound.
 
         Parameters
         ----------
         B : int
             Images.
         dtype : dtype
-            Of x, k and y in memory.
+            Of x, k and y in memory. In float32 the rate is that of the FP32 units, in float16 on a GPU that of a matrix
+            product on the tensor cores.
         device : Device or str, optional
-            The name of a device of `data/devices.toml` ("H200"), or a `Device`; by default the one in use.
+            A `Device`, or the name of a device of `data/devices.toml` ("H200"); by default the one in use.
         """
-        from labkit.spec.devices import find
+        return 1e3 * devices.device(device).reference_s(self.bytes(B, dtype), self.flops(B), dtype)
 
-        return 1e3 * find(device).reference_s(self.bytes(B, dtype), self.flops(B), dtype)
-
-    def link_ms(self, B: int, dtype=np.float32, device: Device | str | None = None, pinned: bool = True):
-        """How long the link between host and device takes for x and k on the way in, and for y back [ms, ms].
+    def link_ms(
+        self, B: int, dtype=np.float32, device: Device | str | None = None, pinned: bool = True
+    ) -> tuple[float, float]:
+        """The time that the link between host and device takes for x and k on the way in, and for y back [ms, ms].
 
         At the rates that were measured for large copies from and to page-locked (`pinned`) or ordinary memory.
 
@@ -137,18 +134,15 @@ class Layer:
         LabError
             If the link of `device` was not measured.
         """
-        from labkit.spec.devices import find
-
         elements = [int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B))]
-        rates = find(device).link(pinned)
+        rates = devices.device(device).link(pinned)
         sizes = (elements[0] + elements[1], elements[2])
         return tuple(1e3 * n * np.dtype(dtype).itemsize / rate for n, rate in zip(sizes, rates, strict=True))
 
-    def link_floor_ms(self, B: int, dtype=np.float32, device: Device | str | None = None) -> float:
-        """The floor of a layer time: the busier direction of the link [ms].
+    def link_reference_ms(self, B: int, dtype=np.float32, device: Device | str | None = None) -> float:
+        """The reference time of a layer time: the busier direction of the link, page-locked, as measured [ms].
 
-        The link carries both directions at once, so that x can come in while y goes back; nobody gets y sooner
-        than all of it has gone through. The rates are those of page-locked memory, as measured.
+        The link carries both directions at once, so that x can come in while y goes back.
 
         Raises
         ------
@@ -209,19 +203,19 @@ LENET72 = _preset("lenet72", (1, 72, 72, 12, 7), (12, 33, 33, 24, 7), about="ima
 LENET28 = _preset(
     "lenet28",
     (1, 28, 28, 6, 5),
-    about="images of 28x28; report 001 (training). Its second stage is no convolution of this form: one "
-    "trainable 4x4 filter, shared by the six maps, moves with stride 4 and makes 6x6x6 of 6x24x24.",
+    about="images of 28x28; report 001 (training). Its second stage is not a convolution of this form: one "
+    "trainable 4x4 filter, shared by the six maps, moves with stride 4 and reduces 6x24x24 to 6x6x6.",
 )
 PRESETS = {preset.name: preset for preset in (LENET86, LENET72, LENET28)}
 
 
 def layer(network: str, number: int | None = None) -> Layer:
-    """Look a layer up: `layer("lenet86", 1)` or, as tables write it, `layer("lenet86 layer 1")`.
+    """A layer by its name: `layer("lenet86", 1)` or, as tables write it, `layer("lenet86 layer 1")`.
 
     Raises
     ------
     LabError
-        If there is no such network or layer; the message lists those there are.
+        If there is no such network or layer; the message lists the layers.
     """
     for preset in PRESETS.values():
         for index, each in enumerate(preset, 1):

@@ -1,4 +1,4 @@
-"""The convolution without a GPU: plain loops (the specification), NumPy (fast), float64 (the judge)."""
+"""The convolution without a GPU: plain loops (the specification), NumPy (fast), float64 (the reference)."""
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -7,7 +7,7 @@ from labkit.base.errors import LabError
 
 
 def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """The convolution as seven plain loops: what every kernel has to compute, and nothing else.
+    """The convolution as seven plain loops: the specification of every kernel.
 
     Parameters
     ----------
@@ -17,7 +17,7 @@ def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
     Returns
     -------
     array [B, M, H-K+1, W-K+1] of float32
-        Summed in double precision and rounded once. About a million multiply-adds a second: for tiny shapes.
+        Summed in double precision and rounded once. About a million multiply-adds per second: for tiny shapes.
     """
     (B, C, H, W), (M, C, K, K) = _shapes(x, k)
     Ho, Wo = H - K + 1, W - K + 1
@@ -36,9 +36,9 @@ def conv_loops(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 
 def conv_numpy(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """The same convolution as NumPy writes it, in float32.
+    """The same convolution with NumPy, in float32.
 
-    `sliding_window_view` shows all K x K windows without a copy; `tensordot` unrolls those of one output row
+    `sliding_window_view` gives all K x K windows without a copy; `tensordot` unrolls those of one output row
     into a matrix and multiplies it by the masks: im2col and a GEMM, in pieces that stay in the cache.
 
     Parameters
@@ -54,7 +54,7 @@ def conv_numpy(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 
 def conv_float64(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """The convolution in float64: exact to about 1e-16 of `error_scale`, so it can judge float32 and float16.
+    """The convolution in float64: exact to about 1e-16 of `error_scale`, the reference for float32 and float16.
 
     Shapes as in `conv_numpy`; returns float64.
     """
@@ -62,7 +62,7 @@ def conv_float64(x: np.ndarray, k: np.ndarray) -> np.ndarray:
 
 
 def error_scale(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """sum |x| |k| of each output, float64 [B, M, Ho, Wo]: what rounding errors are measured against.
+    """sum |x| |k| of each output, float64 [B, M, Ho, Wo]: the scale of its rounding error.
 
     A relative error says nothing where large terms cancel; the error of a computed sum of n products is at
     most about n u sum |x| |k|, whatever its value (Higham, Accuracy and Stability of Numerical Algorithms,
@@ -85,7 +85,7 @@ def _windows(x, k, dtype) -> np.ndarray:
 def _shapes(x, k):
     x_shape, k_shape = np.shape(x), np.shape(k)
     if len(x_shape) != 4 or len(k_shape) != 4:
-        raise LabError(f"x is {x_shape} and k {k_shape}, but they have to be [B, C, H, W] and [M, C, K, K]")
+        raise LabError(f"x has the shape {x_shape} and k {k_shape}; they have to be [B, C, H, W] and [M, C, K, K]")
     if x_shape[1] != k_shape[1]:
         raise LabError(f"x {x_shape} has C = {x_shape[1]} channels, but k {k_shape} has C = {k_shape[1]}")
     if k_shape[2] != k_shape[3] or k_shape[2] > min(x_shape[2:]):
