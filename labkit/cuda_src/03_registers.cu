@@ -1,4 +1,4 @@
-// 03 registers and unrolling: keep the sum where the arithmetic is, and let the compiler see the loops.
+// 03 registers and unrolling: keep the sum in a register, and let the compiler unroll the loops.
 //
 // Idea      In 02 every product stored y, because y might overlap x. A local sum stays in a register and is
 //           stored once. With K known at compile time the loops over p and q unroll: no counters, and
@@ -20,13 +20,13 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
     const int m = blockIdx.y;
     const int b = blockIdx.z;
-    if (h >= Ho || w >= Wo) return;                         // the last tiles stick out of the map
+    if (h >= Ho || w >= Wo) return;                         // the last tiles extend beyond the map
 
     // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
     x += (size_t)b * C * H * W;

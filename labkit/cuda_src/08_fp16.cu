@@ -1,8 +1,8 @@
-// 08 FP16: half the bytes, and two products an instruction.
+// 08 FP16: half the bytes, and two products per instruction.
 //
 // Idea      A half has 11 significant bits: 2048 + 1 is 2048. So a half2 sums only the TILE products of one
 //           step, which is short enough to lose little, and the steps are summed in float.
-// Delta     from 06: half for float, and a thread computes the pixels n and n+1 with one __hfma2 a product.
+// Delta     from 06: half for float, and a thread computes the pixels n and n+1 with one __hfma2 per product.
 //           (from 08 half2: the sum has two levels.)
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / 2 TILE, M / TILE, B), block (TILE, TILE). Shared memory: 6 TILE^2 bytes.
@@ -46,7 +46,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
             part = __hfma2(__half2half2(k_tile[threadIdx.y][i]), u_tile[i][threadIdx.x], part);
         sum.x += __low2float(part);
         sum.y += __high2float(part);
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = __float2half(sum.x);

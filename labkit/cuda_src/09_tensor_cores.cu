@@ -1,11 +1,11 @@
 // 09 tensor cores: a warp multiplies whole tiles.
 //
 // Idea      WMMA multiplies a WM x 16 tile of k by a 16 x WN tile of u in one warp-wide operation: half
-//           inputs, and sums kept in float inside the tensor core. What is left to the lanes is to fill the
-//           tiles, so whatever is the same for all pixels is made once and used again.
+//           inputs, and sums kept in float inside the tensor core. The lanes only have to fill the
+//           tiles, so whatever is the same for all pixels is computed once and reused.
 // Delta     from 08: a warp, not a thread, owns a piece of y: WM maps of WN pixels. A block prepares its maps
-//           of the mask and the offsets of the rows of u, then its WARPS warps walk over the pixels, each on
-//           its own: no barrier in the loop. (from 09 table: the walk; all columns of the mask in k_tile.)
+//           of the mask and the offsets of the rows of u, then its WARPS warps walk over the pixels, each
+//           independently: no barrier in the loop. (from 09 table: this walk; all columns of the mask.)
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / (turns WARPS WN), M / WM, B), block (32, WARPS); WM x WN is 16 x 16, 8 x 32 or
 //           32 x 8. Shared memory, at most 48 KB: 4 ROWS + 512 / WN + 2 WM (ROWS + 8) +
@@ -64,13 +64,13 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
             for (int i = 0; i < DEPTH / LINES; ++i)
                 column[i] = *(const half *)(window + offset[lane / WN][step / LINES + i]);
             #pragma unroll
-            for (int i = 0; i < DEPTH / LINES; ++i)         // the loads are all under way by now
+            for (int i = 0; i < DEPTH / LINES; ++i)         // all loads have been issued by now
                 u_tile[warp][i * LINES + lane / WN][lane % WN] = column[i];
             __syncwarp();                                   // the warp's tile is complete
             wmma::load_matrix_sync(k_fragment, &k_tile[0][step], ROWS + 8);
             wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
             wmma::mma_sync(sum, k_fragment, u_fragment, sum);
-            __syncwarp();                                   // nobody reads it any more: next step
+            __syncwarp();                                   // all lanes have read it: next step
         }
         // Which lane holds which element of a fragment is not documented: go through shared memory.
         wmma::store_matrix_sync(&y_tile[warp][0][0], sum, WN, wmma::mem_row_major);

@@ -1,6 +1,6 @@
-// 02a rotated: each lane begins its row of the mask at an element of its own.
+// 02a rotated: each lane starts its row of the mask at a different element.
 //
-// The products of a row are the same ones in another order. But at each turn of the loop the lanes of a
+// The products of a row are the same, in another order. But in each iteration the lanes of a
 // warp now ask for up to K different elements, and constant memory serves them one after the other.
 
 __constant__ float mask[16384];    // [M,C,K,K], 64 KB: all there is
@@ -11,13 +11,13 @@ void conv(const float *x, const float *k, float *y,
 {
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
     const int m = blockIdx.y;
     const int b = blockIdx.z;
-    if (h >= Ho || w >= Wo) return;                         // the last tiles stick out of the map
+    if (h >= Ho || w >= Wo) return;                         // the last tiles extend beyond the map
 
     // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
     x += (size_t)b * C * H * W;

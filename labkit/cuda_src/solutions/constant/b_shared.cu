@@ -1,7 +1,7 @@
-// 02b shared: the block's mask in shared memory, a channel at a time.
+// 02b shared: the block's mask in shared memory, one channel at a time.
 //
-// Shared memory hands one word to all 32 lanes at once, too, and it would hand 32 different words from 32
-// banks. The price is a copy and two barriers a channel. Requires K <= 32.
+// Shared memory also broadcasts one word to all 32 lanes, and it can deliver 32 different words from 32
+// banks. The cost is a copy and two barriers per channel. Requires K <= 32.
 
 extern "C" __global__
 void conv(const float *x, const float *k, float *y,
@@ -10,13 +10,13 @@ void conv(const float *x, const float *k, float *y,
     __shared__ float mask[32 * 32];                         // [K,K] of one map and channel
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
     const int m = blockIdx.y;
     const int b = blockIdx.z;
-    const bool mine = h < Ho && w < Wo;                     // the others help to load, and reach the barriers
+    const bool mine = h < Ho && w < Wo;                     // other threads only load and reach the barriers
 
     // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
     x += (size_t)b * C * H * W;
@@ -29,9 +29,9 @@ void conv(const float *x, const float *k, float *y,
         __syncthreads();                                    // the mask is complete
         if (mine)
             for (int p = 0; p < K; ++p)
-                #pragma unroll 1                            // by fours nvcc reads y again for each part
+                #pragma unroll 1                            // unrolled by 4, nvcc reads y again for each part
                 for (int q = 0; q < K; ++q)
                     y[h * Wo + w] += x[(c * H + h + p) * W + w + q] * mask[p * K + q];
-        __syncthreads();                                    // nobody reads it any more: next channel
+        __syncthreads();                                    // all threads have read it: next channel
     }
 }

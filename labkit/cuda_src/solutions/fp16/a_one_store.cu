@@ -1,6 +1,6 @@
-// 08a one store: both pixels of a thread leave in one half2.
+// 08a one store: both pixels of a thread are stored as one half2.
 //
-// A half2 has to lie at a multiple of four bytes. Pixel n is even, so that is where it lies if every map
+// A half2 must be aligned to four bytes. Pixel n is even, so it is aligned if every map
 // begins at an even element: if a map has an even number of pixels. Otherwise the thread stores twice.
 
 #include <cuda_fp16.h>
@@ -41,7 +41,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
             part = __hfma2(__half2half2(k_tile[threadIdx.y][i]), u_tile[i][threadIdx.x], part);
         sum.x += __low2float(part);
         sum.y += __high2float(part);
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels && pixels % 2 == 0)             // y and n are even, and n + 1 is a pixel, too
         *(half2 *)(y + m * pixels + n) = __float22half2_rn(sum);

@@ -1,6 +1,6 @@
 // 08b no float: a sum in two levels, both of them half.
 //
-// A product goes through TILE additions and then one for each further step, in place of one for each further
+// A product takes part in TILE additions and then one per further step, instead of one per further
 // product. The error bound falls from depth to TILE + depth / TILE units, without a single float.
 
 #include <cuda_fp16.h>
@@ -40,7 +40,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
         for (int i = 0; i < TILE; ++i)
             part = __hfma2(__half2half2(k_tile[threadIdx.y][i]), u_tile[i][threadIdx.x], part);
         sum = __hadd2(sum, part);
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = __low2half(sum);

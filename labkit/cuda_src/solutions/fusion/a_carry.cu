@@ -20,7 +20,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     y += (size_t)b * M * pixels;
 
     const int h = n / Wo, w = n % Wo;
-    constexpr int DC = TILE / (K * K), DP = TILE / K % K, DQ = TILE % K;    // TILE rows of u further on
+    constexpr int DC = TILE / (K * K), DP = TILE / K % K, DQ = TILE % K;    // TILE rows of u later
     int c = threadIdx.y / (K * K), p = threadIdx.y / K % K, q = threadIdx.y % K;
     float sum = 0;
     for (int step = 0; step < depth; step += TILE) {
@@ -32,9 +32,9 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
         #pragma unroll
         for (int i = 0; i < TILE; ++i)
             sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
         q += DQ;
-        p += DP + (q >= K);                                 // carry, as on paper
+        p += DP + (q >= K);                                 // carry, as in written addition
         c += DC + (p >= K);
         q -= q >= K ? K : 0;
         p -= p >= K ? K : 0;

@@ -1,6 +1,6 @@
 // 06b two pixels: a thread sums two outputs, and loads an element of the mask once for both.
 //
-// Of 06. A block computes a tile of TILE x 2 TILE; the launch is the rung's, so that every second block has
+// Of 06. A block computes a tile of TILE x 2 TILE; the launch is that of the rung, so every second block has
 // nothing to do.
 
 extern "C" __global__
@@ -11,10 +11,10 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     __shared__ float k_tile[TILE][TILE], u_tile[TILE][2 * TILE];
     const int Ho = H - K + 1, Wo = W - K + 1;
     const int pixels = Ho * Wo, depth = C * K * K;          // y [M,pixels] = k [M,depth] u [depth,pixels]
-    const int n = blockIdx.x * 2 * TILE + threadIdx.x;      // my first pixel; the second is TILE further on
+    const int n = blockIdx.x * 2 * TILE + threadIdx.x;      // first pixel; the second is TILE columns later
     const int m = blockIdx.y * TILE + threadIdx.y;
     const int b = blockIdx.z;
-    if (blockIdx.x * 2 * TILE >= pixels) return;            // the whole block: the others do its work
+    if (blockIdx.x * 2 * TILE >= pixels) return;            // the whole block: another block does its work
 
     // From here on x is image b and y its output.
     x += (size_t)b * C * H * W;
@@ -38,7 +38,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
             sum[0] += weight * u_tile[i][threadIdx.x];
             sum[1] += weight * u_tile[i][threadIdx.x + TILE];
         }
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     for (int j = 0; j < 2; ++j)
         if (m < M && n + j * TILE < pixels)

@@ -1,7 +1,7 @@
-// 03a restrict: rung 02 with nothing but a promise.
+// 03a restrict: rung 02 with __restrict__ alone.
 //
-// The sum still grows in y as the source has it. But y overlaps nothing now, so nobody can see what it
-// holds meanwhile: the compiler keeps it in a register by itself.
+// The source still accumulates in y. But y overlaps no other array now, so no other access can see what it
+// holds in the loop: the compiler keeps the sum in a register.
 
 __constant__ float mask[16384];    // [M,C,K,K], 64 KB: all there is
 
@@ -11,13 +11,13 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
 {
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
     const int m = blockIdx.y;
     const int b = blockIdx.z;
-    if (h >= Ho || w >= Wo) return;                         // the last tiles stick out of the map
+    if (h >= Ho || w >= Wo) return;                         // the last tiles extend beyond the map
 
     // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
     x += (size_t)b * C * H * W;

@@ -1,6 +1,6 @@
 // 03b two outputs: a thread computes two outputs of a map, and reads each mask element once for both.
 //
-// The constant cache of a multiprocessor hands out one element in two cycles. Each of them now serves 64
+// The constant cache of a multiprocessor delivers one element in two cycles. Each element now serves 64
 // products in place of 32.
 
 __constant__ float mask[16384];    // [M,C,K,K], 64 KB: all there is
@@ -12,13 +12,13 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
     const int m = blockIdx.y;
     const int b = blockIdx.z;
-    const int half = (Ho + 1) / 2;                          // my second output lies half a map below
+    const int half = (Ho + 1) / 2;                          // the second output lies half a map below
     if (h >= half || w >= Wo) return;
     const int down = h + half < Ho ? half : 0;              // the middle row of an odd map has none
 

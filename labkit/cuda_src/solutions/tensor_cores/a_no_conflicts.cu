@@ -1,7 +1,7 @@
 // 09a no conflicts: the rows of a warp's tile of u begin in different banks.
 //
-// The tensor cores' loads take eight rows of 16 bytes at a time. Rows of 16 halves lie 8 banks apart, so rows
-// 0 and 4 meet; 8 halves more make it 12 banks, and none do. 32 halves need the same 8 more, 8 halves none:
+// load_matrix_sync reads eight rows of 16 bytes at a time. Rows of 16 halves lie 8 banks apart, so rows
+// 0 and 4 conflict; 8 halves more make it 12 banks, without conflicts. 32 halves need 8 more, 8 halves none:
 // WN | 8. The stride stays a multiple of 16 bytes, as WMMA asks.
 
 #include <cuda_fp16.h>
@@ -55,13 +55,13 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
             for (int i = 0; i < DEPTH / LINES; ++i)
                 column[i] = *(const half *)(window + offset[lane / WN][step / LINES + i]);
             #pragma unroll
-            for (int i = 0; i < DEPTH / LINES; ++i)         // the loads are all under way by now
+            for (int i = 0; i < DEPTH / LINES; ++i)         // all loads have been issued by now
                 u_tile[warp][i * LINES + lane / WN][lane % WN] = column[i];
             __syncwarp();                                   // the warp's tile is complete
             wmma::load_matrix_sync(k_fragment, &k_tile[0][step], ROWS + 8);
             wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN | 8);
             wmma::mma_sync(sum, k_fragment, u_fragment, sum);
-            __syncwarp();                                   // nobody reads it any more: next step
+            __syncwarp();                                   // all lanes have read it: next step
         }
         // Which lane holds which element of a fragment is not documented: go through shared memory.
         wmma::store_matrix_sync(&y_tile[warp][0][0], sum, WN, wmma::mem_row_major);

@@ -56,7 +56,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
             for (int i = 0; i < DEPTH / LINES; ++i)
                 column[i] = *(const half *)(window + offset[lane / WN][step / LINES + i]);
             #pragma unroll
-            for (int i = 0; i < DEPTH / LINES; ++i)         // the loads are all under way by now
+            for (int i = 0; i < DEPTH / LINES; ++i)         // all loads have been issued by now
                 u_tile[warp][i * LINES + lane / WN][lane % WN] = column[i];
             __syncwarp();                                   // the warp's tile is complete
             wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
@@ -65,7 +65,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
                 wmma::load_matrix_sync(k_fragment, &k_tile[t * WM][step], ROWS + 8);
                 wmma::mma_sync(sum[t], k_fragment, u_fragment, sum[t]);
             }
-            __syncwarp();                                   // nobody reads it any more: next step
+            __syncwarp();                                   // all lanes have read it: next step
         }
         // Which lane holds which element of a fragment is not documented: go through shared memory.
         #pragma unroll

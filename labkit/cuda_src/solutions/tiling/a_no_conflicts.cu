@@ -2,7 +2,7 @@
 //
 // At tile 16 a warp covers two rows of outputs. With rows SIDE = 22 words apart, the second row's banks 22
 // to 37 overlap the first row's 0 to 15, modulo 32. If rows lie TILE words apart, modulo 32, then thread
-// number n of the block reads bank n, plus a constant: 32 consecutive threads meet in no bank, whatever
+// number n of the block reads bank n, plus a constant: 32 consecutive threads use 32 banks, whatever
 // TILE is. TILE + 32 is such a distance and has room for the halo of any K up to 33. It costs shared
 // memory: 22 x 48 words, not 22 x 22.
 
@@ -17,7 +17,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     __shared__ float tile[SIDE][TILE + 32];                 // bank of a thread: its number, modulo 32
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
@@ -30,7 +30,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
 
     float sum = 0;
     for (int c = 0; c < C; ++c) {
-        // The halo is wider than the block: each thread loads its own input and those TILE further on.
+        // The tile is wider than the block: each thread loads its own input and those TILE apart.
         for (int i = 0; i < SIDE; i += TILE)
             for (int j = 0; j < SIDE; j += TILE)
                 if (threadIdx.y + i < SIDE && threadIdx.x + j < SIDE)
@@ -42,8 +42,8 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
             #pragma unroll
             for (int q = 0; q < K; ++q)
                 sum += tile[threadIdx.y + p][threadIdx.x + q] * mask[((m * C + c) * K + p) * K + q];
-        __syncthreads();                                    // nobody reads it any more: next channel
+        __syncthreads();                                    // all threads have read it: next channel
     }
-    if (h < Ho && w < Wo)                                   // the last tiles stick out of the map
+    if (h < Ho && w < Wo)                                   // the last tiles extend beyond the map
         y[h * Wo + w] = sum;
 }

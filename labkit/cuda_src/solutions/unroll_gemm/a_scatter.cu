@@ -1,6 +1,6 @@
-// 05a scatter: im2col reads each input once, and writes it to every place that wants it.
+// 05a scatter: im2col reads each input once, and writes it to every place where it is needed.
 //
-// Of 05. A thread has an input, not an output: element (row, column) of x is element (p, q) of the window
+// Of 05. A thread handles an input, not an output: element (row, column) of x is element (p, q) of the window
 // at (row - p, column - q), for each p and q, if there is such a window.
 
 extern "C" __global__
@@ -17,7 +17,7 @@ void im2col(const float *__restrict__ x, const float *__restrict__ k, float *__r
     x += ((size_t)b * C + c) * H * W;
     u += ((size_t)b * C + c) * K * K * pixels;
 
-    // There are more inputs than outputs: each thread takes its own, and those a whole grid further on.
+    // There are more inputs than outputs: each thread takes inputs that lie one whole grid apart.
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < H * W; i += gridDim.x * blockDim.x) {
         const float value = x[i];                           // read once
         const int row = i / W, column = i % W;
@@ -58,7 +58,7 @@ void gemm(const float *__restrict__ u, const float *__restrict__ k, float *__res
         #pragma unroll
         for (int i = 0; i < TILE; ++i)
             sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = sum;

@@ -1,4 +1,4 @@
-// 05b tail: the last step multiplies no more rows than there are.
+// 05b tail: the last step multiplies only the rows that exist.
 //
 // Of 05. The depth C*K*K is no multiple of TILE; the rung fills the last tiles up with zeros and multiplies
 // them, too. Fewer products, but the compiler can no longer unroll the loop.
@@ -10,7 +10,7 @@ void im2col(const float *__restrict__ x, const float *__restrict__ k, float *__r
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     const int Ho = H - K + 1, Wo = W - K + 1;
     const int pixels = Ho * Wo;
-    const int n = blockIdx.x * blockDim.x + threadIdx.x;    // my output pixel, a column of u
+    const int n = blockIdx.x * blockDim.x + threadIdx.x;    // the output pixel: a column of u
     const int c = blockIdx.y;
     const int b = blockIdx.z;
     if (n >= pixels) return;
@@ -52,7 +52,7 @@ void gemm(const float *__restrict__ u, const float *__restrict__ k, float *__res
         __syncthreads();                                    // both tiles are complete
         for (int i = 0; i < min(TILE, depth - step); ++i)    // the last step may have fewer rows
             sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = sum;

@@ -1,7 +1,7 @@
 // 02 divergent: the lanes of a warp work on different maps, the mask in __constant__.
 //
 // Idea      Constant memory serves one address at a time. Lanes that work on n different maps ask for n
-//           different mask elements, and each of them takes a turn.
+//           different mask elements, and each of these takes one pass.
 // Delta     from step "sum" of 03: threadIdx.x counts maps, threadIdx.y the outputs of a map, row after
 //           row. With a block of (1, 256) a warp still works on one map; with (16, 16) it works on 16.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
@@ -16,13 +16,13 @@ void conv(const float *x, const float *k, float *y,
 {
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in m: the same inputs, another mask.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in m: same inputs, other masks.
     const int m = blockIdx.y * blockDim.x + threadIdx.x;
     const int output = blockIdx.x * blockDim.y + threadIdx.y;
     const int h = output / Wo;
     const int w = output % Wo;
     const int b = blockIdx.z;
-    if (m >= M || h >= Ho) return;                          // the last block sticks out
+    if (m >= M || h >= Ho) return;                          // the last block extends beyond the map
 
     // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
     x += (size_t)b * C * H * W;

@@ -13,13 +13,13 @@ void conv(const float *x, const float *k, float *y,
 {
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in m: the same inputs, another mask.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in m: same inputs, other masks.
     const int m = blockIdx.y * blockDim.x + threadIdx.x;
     const int output = blockIdx.x * blockDim.y + threadIdx.y;
     const int h = output / Wo;
     const int w = output % Wo;
     const int b = blockIdx.z;
-    if (m >= M || h >= Ho) return;                          // the last block sticks out
+    if (m >= M || h >= Ho) return;                          // the last block extends beyond the map
 
     // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
     x += (size_t)b * C * H * W;

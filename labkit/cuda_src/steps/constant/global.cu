@@ -1,7 +1,7 @@
 // 02 global: the mask in global memory again, the sum in a register.
 //
-// Idea      In 01 and 02 the stores hide what reading the mask costs. Take the stores away, and the place
-//           of the mask can be told apart: this kernel against step "sum" of 03, which reads it from
+// Idea      In 01 and 02 the stores hide what reading the mask costs. Without the stores, the two places
+//           of the mask can be compared: this kernel with step "sum" of 03, which reads it from
 //           constant memory.
 // Delta     from 01: the sum grows in a register and is stored once.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
@@ -16,13 +16,13 @@ void conv(const float *x, const float *k, float *y,
 {
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
     const int m = blockIdx.y;
     const int b = blockIdx.z;
-    if (h >= Ho || w >= Wo) return;                         // the last tiles stick out of the map
+    if (h >= Ho || w >= Wo) return;                         // the last tiles extend beyond the map
 
     // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
     x += (size_t)b * C * H * W;

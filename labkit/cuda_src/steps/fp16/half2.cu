@@ -1,4 +1,4 @@
-// 08 half2: two products an instruction.
+// 08 half2: two products per instruction.
 //
 // Idea      A half2 holds two neighbouring pixels in one register, and __hfma2 multiplies and adds both.
 // Delta     from 08 half sum: a thread computes the pixels n and n+1; u_tile and the sum are half2.
@@ -42,7 +42,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
         #pragma unroll
         for (int i = 0; i < TILE; ++i)
             sum = __hfma2(__half2half2(k_tile[threadIdx.y][i]), u_tile[i][threadIdx.x], sum);
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = __low2half(sum);

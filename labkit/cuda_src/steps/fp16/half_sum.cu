@@ -1,7 +1,7 @@
 // 08 half sum: the arithmetic is half, too.
 //
 // Idea      Multiply and add in half. One instruction still makes one product, so nothing is gained but
-//           smaller tiles; the sum is paid for it: every addition rounds to 11 significant bits.
+//           smaller tiles; the sum becomes less accurate: every addition rounds to 11 significant bits.
 // Delta     from 08 storage: half for the tiles and the sum, __hfma for the multiply-add.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / TILE, M / TILE, B), block (TILE, TILE). Shared memory: 4 TILE^2 bytes.
@@ -39,7 +39,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
         #pragma unroll
         for (int i = 0; i < TILE; ++i)
             sum = __hfma(k_tile[threadIdx.y][i], u_tile[i][threadIdx.x], sum);
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = sum;

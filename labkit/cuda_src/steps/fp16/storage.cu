@@ -1,7 +1,7 @@
 // 08 storage: x, k and y are half, the arithmetic is still float.
 //
-// Idea      Half the bytes move, and nothing else changes. The first row of this precision, which every
-//           other row of FP16 has to be measured against.
+// Idea      Half the bytes move, and nothing else changes. The first row in this precision: every other
+//           FP16 row is compared with it.
 // Delta     from 06: half for the arrays in memory. A value becomes float on its way into a tile, and half
 //           again when y is stored.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
@@ -39,7 +39,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
         #pragma unroll
         for (int i = 0; i < TILE; ++i)
             sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = __float2half(sum);

@@ -1,8 +1,8 @@
-// 06 divide: K is known at run time alone, and the divisions by it are divisions.
+// 06 divide: K is known only at run time, and dividing by it takes real divisions.
 //
 // Idea      What does the index of an element of u cost? A GPU has no instruction that divides integers. By
 //           a constant the compiler divides with a multiplication and a shift. By a variable it needs a
-//           whole sequence of instructions, and here that comes three times a step: by K*K, and twice by K.
+//           whole sequence of instructions, and here it runs three times per step: by K*K, and twice by K.
 // Delta     from 06: K is the argument again.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / TILE, M / TILE, B), block (TILE, TILE). Shared memory: 8 TILE^2 bytes.
@@ -35,7 +35,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
         #pragma unroll
         for (int i = 0; i < TILE; ++i)
             sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = sum;

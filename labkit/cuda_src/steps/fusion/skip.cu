@@ -1,7 +1,7 @@
-// 06 skip: warps without an output leave the product out.
+// 06 skip: warps without an output skip the product.
 //
 // Idea      A tile has TILE rows and y has M. Where M is smaller, whole warps multiply zeros for rows that
-//           do not exist: they can leave that out, once they have loaded their part of u_tile.
+//           do not exist: they can skip that, once they have loaded their part of u_tile.
 // Delta     from 06: a condition before the inner loop.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / TILE, M / TILE, B), block (TILE, TILE). Shared memory: 8 TILE^2 bytes.
@@ -33,12 +33,12 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
         const int c = row / (K * K), p = row / K % K, q = row % K;
         u_tile[threadIdx.y][threadIdx.x] = row < depth && n < pixels ? x[(c * H + h + p) * W + w + q] : 0;
         __syncthreads();                                    // both tiles are complete
-        if (m < M) {                                        // else the row is none, and the sum nobody's
+        if (m < M) {                                        // otherwise the row does not exist
             #pragma unroll
             for (int i = 0; i < TILE; ++i)
                 sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
         }
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = sum;

@@ -1,7 +1,7 @@
 // 03 fixed k: K known at compile time.
 //
 // Idea      With K known, Ho and Wo need no K, the mask's offsets become constants, and the compiler knows
-//           how often the loops over p and q run: it may unroll them where it thinks fit.
+//           how often the loops over p and q run: it may unroll them as it chooses.
 // Delta     from step "restrict": K from -DFIXED_K.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (tiles of an output map, M, B), block (16, 16): a tile is blockDim.y rows of blockDim.x
@@ -18,13 +18,13 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
     const int m = blockIdx.y;
     const int b = blockIdx.z;
-    if (h >= Ho || w >= Wo) return;                         // the last tiles stick out of the map
+    if (h >= Ho || w >= Wo) return;                         // the last tiles extend beyond the map
 
     // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
     x += (size_t)b * C * H * W;

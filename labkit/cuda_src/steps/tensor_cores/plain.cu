@@ -56,7 +56,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
         wmma::load_matrix_sync(k_fragment, &k_tile[0][0], DEPTH);
         wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
         wmma::mma_sync(sum, k_fragment, u_fragment, sum);
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     // Which lane holds which element of a fragment is not documented: go through shared memory.
     wmma::store_matrix_sync(&y_tile[warp][0][0], sum, WN, wmma::mem_row_major);

@@ -2,7 +2,7 @@
 //
 // Idea      Row (c, p, q) of u begins at the same distance from a window's first element, whatever the pixel.
 //           So a block computes that distance once for each row and keeps it in shared memory, in the order
-//           in which a lane asks: four offsets a load.
+//           in which a lane reads them: four offsets per load.
 // Delta     from 09 pixel: the array offset; an address is one addition and needs no guard: a pixel
 //           or a row beyond the last reads another's element, which is not stored, or meets a zero of k_tile.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
@@ -44,7 +44,7 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
         const int c = row / (K * K), p = row / K % K, q = row % K;
         offset[row % LINES][row / LINES] = row < depth ? 2u * ((c * H + p) * W + q) : 0;
     }
-    __syncthreads();                                        // all offsets are there
+    __syncthreads();                                        // all offsets are stored
     const half zero = __float2half(0);
     wmma::fragment<wmma::matrix_a, WM, WN, DEPTH, half, wmma::row_major> k_fragment;
     wmma::fragment<wmma::matrix_b, WM, WN, DEPTH, half, wmma::row_major> u_fragment;
@@ -62,13 +62,13 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
         for (int i = 0; i < DEPTH / LINES; ++i)
             column[i] = *(const half *)(window + offset[lane / WN][step / LINES + i]);
         #pragma unroll
-        for (int i = 0; i < DEPTH / LINES; ++i)             // the loads are all under way by now
+        for (int i = 0; i < DEPTH / LINES; ++i)             // all loads have been issued by now
             u_tile[warp][i * LINES + lane / WN][lane % WN] = column[i];
         __syncthreads();                                    // both tiles are complete
         wmma::load_matrix_sync(k_fragment, &k_tile[0][0], DEPTH);
         wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
         wmma::mma_sync(sum, k_fragment, u_fragment, sum);
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     // Which lane holds which element of a fragment is not documented: go through shared memory.
     wmma::store_matrix_sync(&y_tile[warp][0][0], sum, WN, wmma::mem_row_major);

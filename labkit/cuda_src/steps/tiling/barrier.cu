@@ -1,8 +1,8 @@
 // 04 barrier: rung 03 with 04's barriers, and no tile.
 //
-// Idea      A barrier a channel keeps the warps of a block together. What is that worth by itself, with
+// Idea      One barrier per channel keeps the warps of a block together. What is that worth by itself, with
 //           every input still read from global memory?
-// Delta     from 03: a barrier a channel; all threads have to reach it, so the guard moves from the top to
+// Delta     from 03: one barrier per channel; all threads must reach it, so the guard moves from the top to
 //           the sum and the store.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (tiles of an output map, M, B), block (TILE, TILE).
@@ -18,7 +18,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
@@ -31,8 +31,8 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
 
     float sum = 0;
     for (int c = 0; c < C; ++c) {
-        __syncthreads();                                    // all warps of the block begin the channel
-        if (h < Ho && w < Wo)                               // the last tiles stick out of the map
+        __syncthreads();                                    // all warps of the block begin this channel
+        if (h < Ho && w < Wo)                               // the last tiles extend beyond the map
             #pragma unroll
             for (int p = 0; p < K; ++p)
                 #pragma unroll

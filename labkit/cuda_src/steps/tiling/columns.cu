@@ -1,7 +1,7 @@
 // 04 columns: the tile is loaded in column order, threadIdx.x walks down its rows.
 //
 // Idea      What the load order is worth. The same inputs go to the same places of the same tile; only
-//           which thread carries which has changed. A warp's lanes now lie a row of the image apart.
+//           which thread loads which has changed. The lanes of a warp now lie one image row apart.
 // Delta     from 04: the two load loops have swapped threadIdx.x and threadIdx.y.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (tiles of an output map, M, B), block (TILE, TILE). Shared memory: 4 (TILE+K-1)^2 bytes.
@@ -19,7 +19,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     __shared__ float tile[SIDE][SIDE];
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
@@ -32,7 +32,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
 
     float sum = 0;
     for (int c = 0; c < C; ++c) {
-        // The halo is wider than the block: each thread loads its own input and those TILE further on.
+        // The tile is wider than the block: each thread loads its own input and those TILE apart.
         const int row = h - threadIdx.y + threadIdx.x, column = w - threadIdx.x + threadIdx.y;
         for (int i = 0; i < SIDE; i += TILE)
             for (int j = 0; j < SIDE; j += TILE)
@@ -45,8 +45,8 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
             #pragma unroll
             for (int q = 0; q < K; ++q)
                 sum += tile[threadIdx.y + p][threadIdx.x + q] * mask[((m * C + c) * K + p) * K + q];
-        __syncthreads();                                    // nobody reads it any more: next channel
+        __syncthreads();                                    // all threads have read it: next channel
     }
-    if (h < Ho && w < Wo)                                   // the last tiles stick out of the map
+    if (h < Ho && w < Wo)                                   // the last tiles extend beyond the map
         y[h * Wo + w] = sum;
 }

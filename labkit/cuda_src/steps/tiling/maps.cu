@@ -1,6 +1,6 @@
 // 04 maps: the block computes MAPS output maps from each tile that it has loaded.
 //
-// Idea      In 04 the M blocks of a place load the same tile M times. Here a block keeps MAPS sums a thread
+// Idea      In 04 the M blocks at one position load the same tile M times. Here each thread keeps MAPS sums
 //           and loads it once for all of them. And an input read from shared memory serves MAPS products.
 // Delta     from 04: blockIdx.y counts groups of MAPS maps; sum is an array. Maps beyond M repeat the last
 //           one's mask, and are not stored.
@@ -21,11 +21,11 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     __shared__ float tile[SIDE][SIDE];
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
-    const int m = blockIdx.y * MAPS;                        // the first of my maps
+    const int m = blockIdx.y * MAPS;                        // the first of this thread's maps
     const int b = blockIdx.z;
 
     // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
@@ -34,7 +34,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
 
     float sum[MAPS] = {};
     for (int c = 0; c < C; ++c) {
-        // The halo is wider than the block: each thread loads its own input and those TILE further on.
+        // The tile is wider than the block: each thread loads its own input and those TILE apart.
         for (int i = 0; i < SIDE; i += TILE)
             for (int j = 0; j < SIDE; j += TILE)
                 if (threadIdx.y + i < SIDE && threadIdx.x + j < SIDE)
@@ -49,9 +49,9 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
                 for (int n = 0; n < MAPS; ++n)
                     sum[n] += tile[threadIdx.y + p][threadIdx.x + q]
                               * mask[((min(m + n, M - 1) * C + c) * K + p) * K + q];
-        __syncthreads();                                    // nobody reads it any more: next channel
+        __syncthreads();                                    // all threads have read it: next channel
     }
     for (int n = 0; n < MAPS; ++n)
-        if (h < Ho && w < Wo && m + n < M)                  // the last tiles stick out of the map
+        if (h < Ho && w < Wo && m + n < M)                  // the last tiles extend beyond the map
             y[(n * Ho + h) * Wo + w] = sum[n];
 }

@@ -1,7 +1,7 @@
-// 04 skip: a thread without an output loads for the others, but sums nothing.
+// 04 skip: a thread without an output loads inputs, but skips the sum.
 //
 // Idea      A thread of 03 without an output left at the top. In 04 all have to reach the barriers, so it
-//           stays and computes a sum that nobody stores. Where a whole warp lies outside of the map, that
+//           stays and computes a sum that is never stored. Where a whole warp lies outside the map, that
 //           can go.
 // Delta     from 04: the guard stands before the sum, too. The barriers stay outside of it.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
@@ -20,7 +20,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     __shared__ float tile[SIDE][SIDE];
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
@@ -33,7 +33,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
 
     float sum = 0;
     for (int c = 0; c < C; ++c) {
-        // The halo is wider than the block: each thread loads its own input and those TILE further on.
+        // The tile is wider than the block: each thread loads its own input and those TILE apart.
         for (int i = 0; i < SIDE; i += TILE)
             for (int j = 0; j < SIDE; j += TILE)
                 if (threadIdx.y + i < SIDE && threadIdx.x + j < SIDE)
@@ -46,8 +46,8 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
                 #pragma unroll
                 for (int q = 0; q < K; ++q)
                     sum += tile[threadIdx.y + p][threadIdx.x + q] * mask[((m * C + c) * K + p) * K + q];
-        __syncthreads();                                    // nobody reads it any more: next channel
+        __syncthreads();                                    // all threads have read it: next channel
     }
-    if (h < Ho && w < Wo)                                   // the last tiles stick out of the map
+    if (h < Ho && w < Wo)                                   // the last tiles extend beyond the map
         y[h * Wo + w] = sum;
 }

@@ -1,4 +1,4 @@
-// 04 weights: several maps a tile, and their weights beside it in shared memory.
+// 04 weights: several maps per tile, and their weights in shared memory, too.
 //
 // Idea      A product of 04 costs two instructions of the memory pipe: one for the input, one for the
 //           weight. MAPS maps share the input; MAPS weights that lie side by side arrive in one wide load.
@@ -19,11 +19,11 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     __shared__ __align__(16) float weights[K * K][MAPS];
     const int Ho = H - K + 1, Wo = W - K + 1;
 
-    // Which output is mine? Neighbours in threadIdx.x are neighbours in w, and so in memory.
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
     const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
     const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
     const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
-    const int m = blockIdx.y * MAPS;                        // the first of my maps
+    const int m = blockIdx.y * MAPS;                        // the first of this thread's maps
     const int b = blockIdx.z;
 
     // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
@@ -32,7 +32,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
 
     float sum[MAPS] = {};
     for (int c = 0; c < C; ++c) {
-        // The halo is wider than the block: each thread loads its own input and those TILE further on.
+        // The tile is wider than the block: each thread loads its own input and those TILE apart.
         for (int i = 0; i < SIDE; i += TILE)
             for (int j = 0; j < SIDE; j += TILE)
                 if (threadIdx.y + i < SIDE && threadIdx.x + j < SIDE)
@@ -50,9 +50,9 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
                 #pragma unroll
                 for (int n = 0; n < MAPS; ++n)
                     sum[n] += tile[threadIdx.y + p][threadIdx.x + q] * weights[p * K + q][n];
-        __syncthreads();                                    // nobody reads them any more: next channel
+        __syncthreads();                                    // all threads have read them: next channel
     }
     for (int n = 0; n < MAPS; ++n)
-        if (h < Ho && w < Wo && m + n < M)                  // the last tiles stick out of the map
+        if (h < Ho && w < Wo && m + n < M)                  // the last tiles extend beyond the map
             y[(n * Ho + h) * Wo + w] = sum[n];
 }

@@ -1,8 +1,8 @@
-// 05 skip: warps without an output leave the product out.
+// 05 skip: warps without an output skip the product.
 //
 // Idea      A tile has TILE rows and y has M. Where M is smaller, whole warps multiply zeros for rows that
-//           do not exist. They still have to load their part of u_tile and to meet the others at the
-//           barriers, but the product they can leave out.
+//           do not exist. They still have to load their part of u_tile and to reach the
+//           barriers, but they can skip the product.
 // Delta     from 05: a condition before gemm's inner loop.
 // Shapes    x [B,C,H,W], k [M,C,K,K], u [B,C*K*K,Ho*Wo], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo
 //           = W-K+1.
@@ -18,7 +18,7 @@ void im2col(const float *__restrict__ x, const float *__restrict__ k, float *__r
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     const int Ho = H - K + 1, Wo = W - K + 1;
     const int pixels = Ho * Wo;
-    const int n = blockIdx.x * blockDim.x + threadIdx.x;    // my output pixel, a column of u
+    const int n = blockIdx.x * blockDim.x + threadIdx.x;    // the output pixel: a column of u
     const int c = blockIdx.y;
     const int b = blockIdx.z;
     if (n >= pixels) return;
@@ -58,12 +58,12 @@ void gemm(const float *__restrict__ u, const float *__restrict__ k, float *__res
         const int row = step + threadIdx.y;                 // of u
         u_tile[threadIdx.y][threadIdx.x] = row < depth && n < pixels ? u[row * pixels + n] : 0;
         __syncthreads();                                    // both tiles are complete
-        if (m < M) {                                        // else the row is none, and the sum nobody's
+        if (m < M) {                                        // otherwise the row does not exist
             #pragma unroll
             for (int i = 0; i < TILE; ++i)
                 sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
         }
-        __syncthreads();                                    // nobody reads them any more: next step
+        __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels)
         y[m * pixels + n] = sum;
