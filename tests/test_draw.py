@@ -20,13 +20,13 @@ from labkit.base import numerals
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, cuda_src
 from labkit.draw import style
-from labkit.evidence.profiling import NAMES as NAMED
 from labkit.evidence.profiling import Profile
 from labkit.recording import pictures
 from labkit.records.published import cudnn
 from labkit.records.results import recorded
 from labkit.report import overview
 from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer
+from labkit.spec.metrics import NAMES as NAMED
 
 pytestmark = pytest.mark.filterwarnings("error")
 

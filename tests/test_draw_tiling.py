@@ -9,7 +9,7 @@ import labkit
 import labkit.draw as draw
 from labkit.base.errors import LabError
 from labkit.draw.tiling import costs, wavefronts
-from labkit.evidence import nsight
+from labkit.spec import metrics
 from labkit.spec.layers import LENET72, LENET86, Layer
 
 ODD = Layer("odd", 2, 13, 29, 5, 4)
@@ -67,7 +67,7 @@ def test_widths_that_make_no_block(widths):
 def reasons(label="04 tiling", layer="lenet86 layer 1", **cycles):
     """A made-up row of recorded counters: half a cycle for each reason that is not given."""
     stalled = {f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio": cycles.get(name, 0.5)
-               for name in nsight.STALLS}  # fmt: skip
+               for name in metrics.STALLS}  # fmt: skip
     return {"label": label, "layer": layer, "device": "NVIDIA H200", "date": "2026-11-21", **stalled}
 
 
@@ -87,7 +87,7 @@ def test_stalls_add_up_to_the_cycles_of_an_instruction(said):  # noqa: F811
     page = said(draw.stalls, pd.DataFrame([reasons(mio_throttle=4, lg_throttle=3), reasons("05", long_scoreboard=2)]))
     assert page.title == "04 tiling on lenet86 layer 1: most of the wait is for room in the memory pipe"
     assert "room in the memory pipe 7.0" in page.alt
-    assert f"04 tiling, lenet86 layer 1: {7 + 0.5 * (len(nsight.STALLS) - 2) + 1:.1f} cycles" in page.alt
+    assert f"04 tiling, lenet86 layer 1: {7 + 0.5 * (len(metrics.STALLS) - 2) + 1:.1f} cycles" in page.alt
 
 
 def test_stalls_refuse_a_table_without_them():

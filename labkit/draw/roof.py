@@ -5,6 +5,7 @@ import math
 from labkit.base.errors import LabError
 from labkit.draw.style import BLUE, DPI, FAINT, INK, MUTED, PALE, PAPER, SMALL, canvas, log_ticks, percent
 from labkit.draw.words import Measured
+from labkit.spec.metrics import NAMES
 
 
 def roofline(points, device=None, layer=None, batch=None, peaks=None, bandwidths=None, title=None, subtitle=None,
@@ -131,8 +132,6 @@ def _device(name):
 
 def _of_profile(profile, times):
     """The times of a profile's variants, in its order, with operations per byte moved and per byte asked of L1."""
-    from labkit.evidence.profiling import NAMES
-
     if times is None or profile.layer is None:
         raise LabError("draw.roofline: a profile counts bytes, and labkit.profile's knows its layer; how long its "
                        "variants take comes from a table, as times=recorded(\"H200\") or times=bench(...)")  # fmt: skip

@@ -3,7 +3,7 @@
 from labkit.base.errors import LabError
 from labkit.draw.style import BLUE, FAINT, GREEN, INK, MUTED, ORANGE, PALE, PAPER, RUST, SKY, SMALL, canvas, rect
 from labkit.draw.words import need
-from labkit.evidence import nsight
+from labkit.spec import metrics
 
 # Nsight Compute's reasons, gathered to what a reader can act on. What is not listed counts as the rest.
 _GROUPS = {
@@ -38,7 +38,7 @@ def stalls(counters, title=None, subtitle="", path=None):
         If a column is missing or there is no row.
     """
     who = "draw.stalls"
-    need(counters, ["label", "layer", *map(_METRIC.format, nsight.STALLS)], who)
+    need(counters, ["label", "layer", *map(_METRIC.format, metrics.STALLS)], who)
     if not len(counters):
         raise LabError(f"{who} got a table without a row: choose a rung that was recorded")
     rows = [_Row(row) for row in counters.to_dict("records")]
@@ -89,7 +89,7 @@ class _Row:
 
     def __init__(self, row):
         self.label, self.layer = row["label"], row["layer"]
-        of = {reason: float(row[_METRIC.format(reason)]) for reason in nsight.STALLS}
+        of = {reason: float(row[_METRIC.format(reason)]) for reason in metrics.STALLS}
         self.groups = {name: sum(of.pop(reason) for reason in reasons) for name, (_, reasons) in _GROUPS.items()}
         self.reason = max((name for name in self.groups if name != "its turn"), key=self.groups.get)
         self.groups["the rest"] = sum(of.values()) + 1  # the cycle in which it issues

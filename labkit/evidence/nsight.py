@@ -13,46 +13,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from labkit.base.errors import LabError
+from labkit.spec.metrics import COUNTED, MEASURED
 
-_LOAD, _STORE = "l1tex__t_{}_pipe_lsu_mem_{}_op_ld.sum", "l1tex__t_{}_pipe_lsu_mem_{}_op_st.sum"
-
-# Friendly name -> Nsight Compute's metric, for what the CPU engine counts too.
-COUNTED = {
-    "global_load_requests": _LOAD.format("requests", "global"),
-    "global_load_sectors": _LOAD.format("sectors", "global"),
-    "global_store_requests": _STORE.format("requests", "global"),
-    "global_store_sectors": _STORE.format("sectors", "global"),
-    "atomic_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
-    "atomic_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
-    "reduction_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
-    "reduction_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum",
-    "shared_load_instructions": "smsp__inst_executed_op_shared_ld.sum",
-    "shared_store_instructions": "smsp__inst_executed_op_shared_st.sum",
-    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-    "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-    "shared_load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-}
-# What only a GPU has: time, caches, instructions, and what the compiler decided.
-MEASURED = {
-    "time_ns": "gpu__time_duration.sum",
-    "l1_hit_pct": "l1tex__t_sector_hit_rate.pct",
-    "l2_read_sectors": "lts__t_sectors_op_read.sum",
-    "l2_write_sectors": "lts__t_sectors_op_write.sum",
-    "dram_bytes": "dram__bytes.sum",
-    "instructions": "smsp__inst_executed.sum",
-    "matrix_load_instructions": "smsp__inst_executed_op_ldsm.sum",  # the CPU engine counts them as loads
-    "local_load_requests": _LOAD.format("requests", "local"),  # spills too, of which the CPU engine has none
-    "local_store_requests": _STORE.format("requests", "local"),
-    "constant_cache_requests": "idc__requests.sum",  # one for each word that a warp asks for
-    "registers": "launch__registers_per_thread",
-    "shared_bytes": "launch__shared_mem_per_block",
-    "occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
-}
 METRICS = (*COUNTED.values(), *MEASURED.values())
-# Why a warp did not issue its next instruction: smsp__average_warps_issue_stalled_<reason>_per_issue_active.ratio.
-STALLS = ("long_scoreboard", "short_scoreboard", "mio_throttle", "lg_throttle", "barrier", "imc_miss", "wait",
-          "not_selected", "math_pipe_throttle", "no_instruction", "branch_resolving", "dispatch_stall")  # fmt: skip
 NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 

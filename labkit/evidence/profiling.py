@@ -19,6 +19,7 @@ from labkit.base.errors import LabError
 from labkit.evidence import child, nsight, sampling
 from labkit.ladder.variants import as_variants
 from labkit.spec.layers import Layer
+from labkit.spec.metrics import NAMES, NOT_ADDITIVE, QUOTIENTS, SUMS, TRAFFIC
 
 ABANDONED = "CPU engine, counted until it was abandoned"
 ON_THE_CPU = 'engine="cpu"'
@@ -26,40 +27,7 @@ _ON_GPU = {"LABKIT_ENGINE": "gpu"}
 _REGISTERS = "; registers: "  # in a source, before what decided on them
 COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
 
-# Friendly name -> column. The lab__ ones are the CPU engine's own: Nsight Compute has no single metric for them.
-NAMES = {
-    **nsight.COUNTED,
-    "constant_requests": "lab__constant_requests.sum",
-    "constant_serialized": "lab__constant_serialized.sum",
-    "barriers": "lab__barriers.sum",
-    "local_requests_address_taken": "lab__local_requests_address_taken.sum",  # of others it cannot say
-    "unique_bytes": "lab__unique_bytes_global.sum",
-    **nsight.MEASURED,
-    "static_shared_bytes": "launch__shared_mem_per_block_static",
-    "local_bytes": "local_bytes",  # of a thread: spills, and arrays that do not fit into registers
-    "spill_store_bytes": "spill_store_bytes",
-    "spill_load_bytes": "spill_load_bytes",
-}
 _TAKEN = NAMES["local_requests_address_taken"]
-# Sums over loads and stores.
-_SUMS = {
-    "global_requests": ("global_load_requests", "global_store_requests", "atomic_requests", "reduction_requests"),
-    "global_sectors": ("global_load_sectors", "global_store_sectors", "atomic_sectors", "reduction_sectors"),
-    "local_requests": ("local_load_requests", "local_store_requests"),
-    "shared_instructions": ("shared_load_instructions", "shared_store_instructions"),
-    "shared_wavefronts": ("shared_load_wavefronts", "shared_store_wavefronts"),
-    "shared_conflicts": ("shared_load_conflicts", "shared_store_conflicts"),
-}
-# Quotients, of sums over the launches.
-_QUOTIENTS = {
-    "sectors_a_request": ("global_sectors", "global_requests"),
-    "sectors_per_load": ("global_load_sectors", "global_load_requests"),
-    "sectors_per_store": ("global_store_sectors", "global_store_requests"),
-    "wavefronts_per_shared_load": ("shared_load_wavefronts", "shared_load_instructions"),
-    "wavefronts_per_shared_store": ("shared_store_wavefronts", "shared_store_instructions"),
-}
-_NOT_ADDITIVE = ("l1_hit_pct", "registers", "shared_bytes", "static_shared_bytes", "local_bytes", "spill_store_bytes",
-                 "spill_load_bytes", "occupancy_pct", "unique_bytes")  # fmt: skip
 _FIRST = ("variant", "rung", "launch", "kernel", "grid", "block")
 _LAST = ("blocks", "blocks_counted", "source")
 
@@ -104,12 +72,12 @@ class Profile:
             for friendly, column in NAMES.items():
                 if column in launches and launches[column].notna().any():
                     values = launches[column]
-                    row[friendly] = values.mean() if friendly in _NOT_ADDITIVE else values.sum()
-            for friendly, parts in _SUMS.items():
+                    row[friendly] = values.mean() if friendly in NOT_ADDITIVE else values.sum()
+            for friendly, parts in SUMS.items():
                 there = [row[part] for part in parts if part in row]
                 if there:
                     row[friendly] = sum(there)
-            for friendly, (over, under) in _QUOTIENTS.items():
+            for friendly, (over, under) in QUOTIENTS.items():
                 if over in row and under in row:
                     row[friendly] = row[over] / row[under] if row[under] else np.nan
             rows.append(row)
@@ -162,13 +130,13 @@ class Profile:
 
         shown = self.summary()
         silent = [name for name in shown.columns[1:] if (shown[name] == 0).all()]  # nobody uses that memory at all
-        return table(shown, "Traffic", {name: _TRAFFIC[name] for name in shown if name not in silent})
+        return table(shown, "Traffic", {name: TRAFFIC[name] for name in shown if name not in silent})
 
     def summary(self) -> pd.DataFrame:
         """The columns of `counts` that `traffic` shows."""
         counts = self.counts
         if len(counts):
-            counts = counts[[name for name in _TRAFFIC if name in counts]].copy()
+            counts = counts[[name for name in TRAFFIC if name in counts]].copy()
         compilers = sorted(set(self.table["source"].str.partition(_REGISTERS)[2]) - {""}) if len(counts) else ()
         counts.attrs["note"] = " ".join([self.note, *(f"Registers and occupancy: {each}." for each in compilers)])
         return counts
@@ -180,31 +148,6 @@ class Profile:
         from html import escape
 
         return self.traffic()._repr_html_() if len(self.table) else f"<p>{escape(self.note)}</p>"
-
-
-_TRAFFIC = {
-    "variant": "variant",
-    "kernel": "kernel",
-    "launches": "launches",
-    "global_load_requests": "load requests",
-    "sectors_per_load": "sectors a load",
-    "global_store_requests": "store requests",
-    "sectors_per_store": "sectors a store",
-    "global_sectors": "global sectors",
-    "atomic_requests": "atomics",
-    "reduction_requests": "reductions",
-    "shared_wavefronts": "shared wavefronts",
-    "shared_conflicts": "of these conflicts",
-    "constant_requests": "constant requests",
-    "local_requests": "local requests",
-    "local_requests_address_taken": "local requests (address taken)",
-    "time_ns": "time (ns)",
-    "registers": "registers",
-    "shared_bytes": "shared bytes",
-    "static_shared_bytes": "static shared bytes",
-    "local_bytes": "local bytes",
-    "occupancy_pct": "occupancy (%)",
-}
 
 
 def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout: float | None = 600,

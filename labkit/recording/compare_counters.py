@@ -26,11 +26,12 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.base.files import write
 from labkit.base.paths import cuda_src, data_dir
-from labkit.evidence import compiled, nsight, profiling
+from labkit.evidence import compiled, profiling
 from labkit.ladder.source import digest
 from labkit.ladder.variants import solutions
 from labkit.recording.counters import measured
 from labkit.records.results import record_evidence
+from labkit.spec.metrics import COUNTED, MEASURED
 
 BATCH = 2
 EXACT = data_dir() / "counters" / "exact"
@@ -65,10 +66,10 @@ NETWORK_LAUNCHES = 12
 SHOWN = ["program", "shape", "kernel"]
 KEYS = ["program", "shape", "source", "kernel"]  # source: a digest of what is compiled
 # The wavefronts that the addresses of shared accesses need: ncu counts them by instruction. The pipe adds passes of its
-# own, in each run others; they are in `nsight.COUNTED`'s wavefronts and in its conflicts alike.
+# own, in each run others; they are in `COUNTED`'s wavefronts and in its conflicts alike.
 _NEEDED = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 NEEDED = {"load": (_NEEDED.format("ld"), _NEEDED.format("ldsm")), "store": (_NEEDED.format("st"),)}
-MATRIX_LOADS = nsight.MEASURED["matrix_load_instructions"]
+MATRIX_LOADS = MEASURED["matrix_load_instructions"]
 NO_LANE = "run also for warps of which no lane takes part"
 # nvcc unrolls a loop with the odd rounds first. Where the lanes of a warp make different numbers of rounds, these are
 # requests of some lanes alone: program and shape -> requests an image more, and why.
@@ -180,7 +181,7 @@ def count(engine: str, missing: bool = False) -> tuple[pd.DataFrame, pd.DataFram
     """The counters, by their friendly names, a row a launch; and, of the CPU engine, its `Profile.sites`."""
     program = [sys.executable, "-m", "labkit.recording.compare_counters", "--launch", *["--missing"] * missing]
     if engine == "gpu":
-        metrics = [*nsight.COUNTED.values(), MATRIX_LOADS, *(each for several in NEEDED.values() for each in several)]
+        metrics = [*COUNTED.values(), MATRIX_LOADS, *(each for several in NEEDED.values() for each in several)]
         launches, sites = pd.DataFrame(measured(program, metrics)), None
     else:
         found = profiling.watch(program, engine)
@@ -192,7 +193,7 @@ def count(engine: str, missing: bool = False) -> tuple[pd.DataFrame, pd.DataFram
         raise LabError(f"{len(owners)} launches were expected and {len(launches)} counted")
     table = pd.DataFrame(owners, columns=KEYS[:3])
     table["kernel"] = launches["kernel"]
-    for name, metric in nsight.COUNTED.items():
+    for name, metric in COUNTED.items():
         if metric in launches:
             table[name] = launches[metric]
     if engine == "gpu":
@@ -247,7 +248,7 @@ def compare(ours: pd.DataFrame, theirs: pd.DataFrame) -> pd.DataFrame:
         if key not in keyed[1].index:
             continue
         b = keyed[1].loc[key]
-        for name in nsight.COUNTED:
+        for name in COUNTED:
             if name in a and name in b and (a[name] or b[name]):
                 error = abs(a[name] - b[name]) / b[name] if b[name] else float("inf")
                 rows.append({"launch": number, **dict(zip(KEYS, key, strict=False)), "counter": name,
@@ -396,7 +397,7 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
     text.append("\n## All\n\nOne number where both count the same, else the engine's and ncu's.\n")
     for title, starts in GROUPS.items():
         rows = table[table["counter"].str.startswith(starts)]
-        names = [name for name in nsight.COUNTED if name in set(rows["counter"])]
+        names = [name for name in COUNTED if name in set(rows["counter"])]
         heads = " | ".join(name.removeprefix("global_").removeprefix("shared_").replace("_", " ") for name in names)
         text.append(f"\n### {title}\n\n| program | shape | kernel | {heads} |\n|---|---|---{'|---:' * len(names)}|\n")
         for _, launch in rows.groupby("launch"):
@@ -412,7 +413,7 @@ def added(theirs: pd.DataFrame) -> str:
         "\n## Passes that no address needs\n\n"
         "Of shared memory ncu has two counts of wavefronts: those that the addresses of each instruction need "
         f"(`{_NEEDED.format('ld')}`), which are compared here, and those that the pipe made "
-        f"(`{nsight.COUNTED['shared_load_wavefronts']}`). The second has a few more, in each recording others, which "
+        f"(`{COUNTED['shared_load_wavefronts']}`). The second has a few more, in each recording others, which "
         "stand among its bank conflicts, too; they are taken off both. Where they are more than "
         f"{ALLOWED:.0%}:\n\n| program | shape | kernel | | needed | added |\n|---|---|---|---|---:|---:|\n"
     )

@@ -24,12 +24,13 @@ from labkit.base.paths import data_dir
 from labkit.evidence import child, nsight
 from labkit.recording.sweep import unroll
 from labkit.records.results import record_evidence
+from labkit.spec.metrics import COUNTED, MEASURED, STALLED, STALLS
 
 BATCH = 1000
-STALLED = tuple(f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio" for reason in nsight.STALLS)
+WAITS = tuple(map(STALLED.format, STALLS))
 METRICS = (
-    *nsight.COUNTED.values(),
-    *nsight.MEASURED.values(),
+    *COUNTED.values(),
+    *MEASURED.values(),
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
     "lts__throughput.avg.pct_of_peak_sustained_elapsed",
     "smsp__issue_active.avg.pct_of_peak_sustained_active",
@@ -47,7 +48,7 @@ METRICS = (
     "smsp__thread_inst_executed.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
     *(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum" for kind in ("integer", "ffma", "control", "memory")),
-    *STALLED,
+    *WAITS,
 )
 FETCHING = (  # how instructions come to the multiprocessors
     "sm__icc_requests.sum",  # of a multiprocessor's instruction cache
@@ -56,7 +57,7 @@ FETCHING = (  # how instructions come to the multiprocessors
     "gcc__cache_requests_type_instruction_lookup_miss.sum",
     "smsp__inst_executed.sum",
     "sm__cycles_elapsed.max",
-    *STALLED,
+    *WAITS,
 )
 BOTH = (3, 4)  # what tiling gains turns round from one network to the other: these rungs are watched on both
 

@@ -8,9 +8,9 @@ from PIL import Image
 import labkit
 from labkit import draw
 from labkit.base.errors import LabError
-from labkit.evidence.nsight import COUNTED
-from labkit.evidence.profiling import NAMES, Profile
+from labkit.evidence.profiling import Profile
 from labkit.spec.layers import LENET86
+from labkit.spec.metrics import COUNTED, NAMES
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -17,6 +17,7 @@ from labkit.base.paths import data_dir
 from labkit.evidence import nsight, profiling
 from labkit.evidence.events import limits, occupancy
 from labkit.spec.limits import DRIVER_BYTES, MULTIPROCESSOR
+from labkit.spec.metrics import COUNTED
 
 PROGRAM = '''
 import sys, time
@@ -85,7 +86,7 @@ def test_a_rungs_number_is_its_own_kernel_beside_its_steps():
 
 def test_a_ratio_of_two_rungs(first_rungs):
     assert first_rungs.ratio("global_sectors", 1, 4) == pytest.approx(846_400 / 25_100, rel=0.01)
-    assert first_rungs.ratio(nsight.COUNTED["global_store_requests"], 1, 3) == 50
+    assert first_rungs.ratio(COUNTED["global_store_requests"], 1, 3) == 50
     assert first_rungs.ratio("shared_wavefronts", 4, 1) == float("inf")
 
 
@@ -98,7 +99,7 @@ def test_every_row_says_where_it_comes_from(first_rungs):
 
 
 def test_traffic_reads_as_text_and_as_a_page(first_rungs):
-    assert "04 tiling" in repr(first_rungs) and "sectors a load" in repr(first_rungs)
+    assert "04 tiling" in repr(first_rungs) and "sectors per load" in repr(first_rungs)
     assert "<table" in first_rungs._repr_html_()
 
 
@@ -120,8 +121,8 @@ def test_the_command_prints_and_writes_csv(command, tmp_path):
     status, out, _ = command("launch(3)\nprint('the program speaks')", "--csv", str(tmp_path / "out.csv"))
     assert status == 0 and "the program speaks" in out and "twice" in out
     table = pd.read_csv(tmp_path / "out.csv")
-    assert len(table) == 3 and (table[nsight.COUNTED["global_load_requests"]] == 4).all()
-    assert (table[nsight.COUNTED["global_load_sectors"]] == 16).all()
+    assert len(table) == 3 and (table[COUNTED["global_load_requests"]] == 4).all()
+    assert (table[COUNTED["global_load_sectors"]] == 16).all()
 
 
 def test_a_crash_keeps_what_was_counted(command):
@@ -147,8 +148,8 @@ def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(command, ker
     assert re.search(rf"launch 1, kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped", out)
     table = pd.read_csv(csv).set_index("kernel")
     assert table["source"].to_dict() == {"twice": profiling.COUNTED, kernel: profiling.ABANDONED}
-    assert table.loc["twice", nsight.COUNTED["global_load_requests"]] == 4
-    assert (table.loc[kernel, nsight.COUNTED["global_load_requests"]] > 0) == (kernel == "forever")
+    assert table.loc["twice", COUNTED["global_load_requests"]] == 4
+    assert (table.loc[kernel, COUNTED["global_load_requests"]] > 0) == (kernel == "forever")
 
 
 def test_ctrl_c_keeps_what_was_counted(command, tmp_path):
@@ -175,7 +176,7 @@ def test_a_program_that_launches_nothing(command, tmp_path):
     status, out, _ = command("", "--csv", str(tmp_path / "out.csv"))
     assert status == 0 and "No kernel was launched" in out
     table = pd.read_csv(tmp_path / "out.csv")
-    assert table.empty and {"launch", "kernel", "source", *nsight.COUNTED.values()} <= set(table)
+    assert table.empty and {"launch", "kernel", "source", *COUNTED.values()} <= set(table)
 
 
 def test_ten_thousand_launches(program):

@@ -1,0 +1,114 @@
+"""Counters: Nsight Compute's metrics under friendly names, what follows from them, and their words in tables."""
+
+_LOAD, _STORE = "l1tex__t_{}_pipe_lsu_mem_{}_op_ld.sum", "l1tex__t_{}_pipe_lsu_mem_{}_op_st.sum"
+
+# Friendly name -> Nsight Compute's metric, for what the CPU engine counts too.
+COUNTED = {
+    "global_load_requests": _LOAD.format("requests", "global"),
+    "global_load_sectors": _LOAD.format("sectors", "global"),
+    "global_store_requests": _STORE.format("requests", "global"),
+    "global_store_sectors": _STORE.format("sectors", "global"),
+    "atomic_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
+    "atomic_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
+    "reduction_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
+    "reduction_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum",
+    "shared_load_instructions": "smsp__inst_executed_op_shared_ld.sum",
+    "shared_store_instructions": "smsp__inst_executed_op_shared_st.sum",
+    "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "shared_load_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "shared_store_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+}
+# What only a GPU has: time, caches, instructions, and what the compiler decided.
+MEASURED = {
+    "time_ns": "gpu__time_duration.sum",
+    "l1_hit_pct": "l1tex__t_sector_hit_rate.pct",
+    "l2_read_sectors": "lts__t_sectors_op_read.sum",
+    "l2_write_sectors": "lts__t_sectors_op_write.sum",
+    "dram_bytes": "dram__bytes.sum",
+    "instructions": "smsp__inst_executed.sum",
+    "matrix_load_instructions": "smsp__inst_executed_op_ldsm.sum",  # the CPU engine counts them as loads
+    "local_load_requests": _LOAD.format("requests", "local"),  # spills too, of which the CPU engine has none
+    "local_store_requests": _STORE.format("requests", "local"),
+    "constant_cache_requests": "idc__requests.sum",  # one per word that a warp asks for
+    "registers": "launch__registers_per_thread",
+    "shared_bytes": "launch__shared_mem_per_block",
+    "occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
+}
+# Friendly name -> column of a profile. The lab__ ones are the CPU engine's own: Nsight Compute has no single metric
+# for them.
+NAMES = {
+    **COUNTED,
+    "constant_requests": "lab__constant_requests.sum",
+    "constant_serialized": "lab__constant_serialized.sum",
+    "barriers": "lab__barriers.sum",
+    "local_requests_address_taken": "lab__local_requests_address_taken.sum",  # it cannot count other local requests
+    "unique_bytes": "lab__unique_bytes_global.sum",
+    **MEASURED,
+    "static_shared_bytes": "launch__shared_mem_per_block_static",
+    "local_bytes": "local_bytes",  # per thread: spills, and arrays that do not fit into registers
+    "spill_store_bytes": "spill_store_bytes",
+    "spill_load_bytes": "spill_load_bytes",
+}
+# Means over the launches of a variant; all others are sums.
+NOT_ADDITIVE = ("l1_hit_pct", "registers", "shared_bytes", "static_shared_bytes", "local_bytes", "spill_store_bytes",
+                "spill_load_bytes", "occupancy_pct", "unique_bytes")  # fmt: skip
+SUMS = {
+    "global_requests": ("global_load_requests", "global_store_requests", "atomic_requests", "reduction_requests"),
+    "global_sectors": ("global_load_sectors", "global_store_sectors", "atomic_sectors", "reduction_sectors"),
+    "local_requests": ("local_load_requests", "local_store_requests"),
+    "shared_instructions": ("shared_load_instructions", "shared_store_instructions"),
+    "shared_wavefronts": ("shared_load_wavefronts", "shared_store_wavefronts"),
+    "shared_conflicts": ("shared_load_conflicts", "shared_store_conflicts"),
+}
+# Quotients of sums over the launches.
+QUOTIENTS = {
+    "sectors_per_request": ("global_sectors", "global_requests"),
+    "sectors_per_load": ("global_load_sectors", "global_load_requests"),
+    "sectors_per_store": ("global_store_sectors", "global_store_requests"),
+    "wavefronts_per_shared_load": ("shared_load_wavefronts", "shared_load_instructions"),
+    "wavefronts_per_shared_store": ("shared_store_wavefronts", "shared_store_instructions"),
+}
+# The columns of a table of traffic, in their order, and their words.
+TRAFFIC = {
+    "variant": "variant",
+    "kernel": "kernel",
+    "launches": "launches",
+    "global_load_requests": "load requests",
+    "sectors_per_load": "sectors per load",
+    "global_store_requests": "store requests",
+    "sectors_per_store": "sectors per store",
+    "global_sectors": "global sectors",
+    "atomic_requests": "atomics",
+    "reduction_requests": "reductions",
+    "shared_wavefronts": "shared wavefronts",
+    "shared_conflicts": "of these conflicts",
+    "constant_requests": "constant requests",
+    "local_requests": "local requests",
+    "local_requests_address_taken": "local requests (address taken)",
+    "time_ns": "time (ns)",
+    "registers": "registers",
+    "shared_bytes": "shared bytes",
+    "static_shared_bytes": "static shared bytes",
+    "local_bytes": "local bytes",
+    "occupancy_pct": "occupancy (%)",
+}
+
+# Nsight Compute's reasons for which a warp does not issue its next instruction, and what the warp waits for: see
+# "Warp Stall Reasons" in the Nsight Compute documentation. STALLED gives the metric of a reason: cycles per issued
+# instruction.
+STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+STALLS = {
+    "long_scoreboard": "data from global or local memory",
+    "short_scoreboard": "data from shared memory",  # and other results of the memory input/output unit (MIO)
+    "mio_throttle": "room in the queue to shared memory",  # the MIO's queue
+    "lg_throttle": "room in the queue to global memory",  # of the load/store unit, for local and global memory
+    "imc_miss": "a constant that its cache does not hold",  # the cache of immediate constants
+    "barrier": "a barrier",
+    "math_pipe_throttle": "a busy arithmetic pipe",
+    "wait": "a fixed latency",
+    "no_instruction": "an instruction that its cache does not hold",
+    "branch_resolving": "the target of a branch",
+    "dispatch_stall": "the dispatch unit",
+    "not_selected": "its issue slot: another warp was issued",
+}
