@@ -80,7 +80,7 @@ def test_a_batch_beyond_the_grid_is_computed_in_chunks(number, monkeypatch):
     layer = Layer("small", 2, 9, 11, 3, 7)
     with variant(number).plan(layer, 8) as plan:
         assert plan.images == 3
-        calls = len(rung(number).calls)
+        calls = len(variant(number).calls)
         axis = 0 if number == 10 else 2  # of its images: 10 has a block for each
         assert [launch.grid[axis] for launch in plan.launches[calls - 1 :: calls]] == [3, 3, 2]
     check(variant(number), [(layer, 8)])

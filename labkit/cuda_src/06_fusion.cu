@@ -3,7 +3,7 @@
 // Idea      Every element of u is an element of x, and which one follows from its row and column. So the
 //           product computes that index while it fills its tile, and neither the im2col kernel nor its buffer
 //           is needed.
-// Delta     from 05: im2col is gone; the load of u_tile reads x, which costs a few integer instructions.
+// Delta     from 06 elements: im2col is gone; the load of u_tile reads x, for a few integer instructions.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / TILE, M / TILE, B), block (TILE, TILE). Shared memory: 8 TILE^2 bytes.
 // Requires  M/TILE and B <= 65535. Compiled once for each K (divisions by K become multiplications) and TILE.

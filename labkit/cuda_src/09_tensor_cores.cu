@@ -5,7 +5,7 @@
 //           tiles, so whatever is the same for all pixels is computed once and reused.
 // Delta     from 08: a warp, not a thread, owns a piece of y: WM maps of WN pixels. A block prepares its maps
 //           of the mask and the offsets of the rows of u, then its WARPS warps walk over the pixels, each
-//           independently: no barrier in the loop. (from 09 table: this walk; all columns of the mask.)
+//           independently: no barrier in the loop. (from 09 mask: the walk over the pixels.)
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (pixels / (turns WARPS WN), M / WM, B), block (32, WARPS); WM x WN is 16 x 16, 8 x 32 or
 //           32 x 8. Shared memory, at most 48 KB: 4 ROWS + 512 / WN + 2 WM (ROWS + 8) +

@@ -172,7 +172,7 @@ class Plan:
                 "a": int(arranged_mask) if arranged else 0,
             }
             sizes = (images, layer.C, layer.H, layer.W, layer.M, layer.K)
-            for launch, call in zip(variant.geometry(layer, images), variant.rung.calls, strict=True):
+            for launch, call in zip(variant.geometry(layer, images), variant.calls, strict=True):
                 pointers = (where[name] for name in call.buffers)
                 dynamic = launch.shared if variant.dynamic_shared else 0
                 launches.append(launch)

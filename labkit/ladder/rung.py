@@ -57,8 +57,10 @@ class Call:
         Its three pointers: "x", "k", "y", "u" (the rung's scratch buffer) or "a" (the arranged mask).
     grid, block, shared : callable
         Of the `scope` of a launch. `shared` is the shared memory of a block in bytes.
+    used : callable
+        Of the options: whether the variant launches this kernel; for a sub-step with other kernels than the rung's.
     library : callable
-        Of the scope: whether cuBLAS computes this call, a product of u and k, instead of the kernel.
+        Of the options: whether cuBLAS computes this call, a product of u and k, instead of the kernel.
     """
 
     kernel: str
@@ -66,6 +68,7 @@ class Call:
     grid: Callable
     block: Callable
     shared: Callable = lambda s: 0
+    used: Callable = lambda s: True
     library: Callable = lambda s: False
 
 

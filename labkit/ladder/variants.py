@@ -70,6 +70,8 @@ class Variant:
         The file that it was read from.
     own : bool
         Whether the source is a reader's own.
+    calls : tuple of Call
+        Those of the rung that it launches.
     kernels : tuple of str
         The kernel of each call.
     constant : str or None
@@ -81,6 +83,7 @@ class Variant:
     def __init__(self, rung: Rung, options: dict, text: str, path: Path | None, own: bool):
         self.rung, self.source, self.path, self.own = rung, text, path, own
         self.options = MappingProxyType(options)
+        self.calls = tuple(call for call in rung.calls if call.used(SimpleNamespace(**options)))
         code = code_only(text)
         self.kernels = self._kernel_names(kernel_names(code))
         self.constant = rung.constant
@@ -91,7 +94,7 @@ class Variant:
 
     def _kernel_names(self, found):
         """The rung's names; for a rung of one call, the only kernel that there is."""
-        wanted = tuple(call.kernel for call in self.rung.calls)
+        wanted = tuple(call.kernel for call in self.calls)
         if len(wanted) == 1 and len(found) == 1:
             return found
         if set(wanted) <= set(found):
@@ -123,7 +126,7 @@ class Variant:
     @property
     def library(self) -> bool:
         """Whether cuBLAS computes a part of it: that needs an NVIDIA GPU."""
-        return any(call.library(SimpleNamespace(**self.options)) for call in self.rung.calls)
+        return any(call.library(SimpleNamespace(**self.options)) for call in self.calls)
 
     @property
     def file_name(self) -> str:
@@ -184,7 +187,7 @@ class Variant:
         s = scope(layer, images, self.options)
         return tuple(
             Launch(kernel, call.grid(s), call.block(s), call.shared(s))
-            for kernel, call in zip(self.kernels, self.rung.calls, strict=True)
+            for kernel, call in zip(self.kernels, self.calls, strict=True)
         )
 
     def defines(self, layer: Layer) -> dict[str, int]:
@@ -238,7 +241,7 @@ class Variant:
 
         def shared(**changed):
             s = scope(layer, 1, {**self.options, **changed})
-            return max(call.shared(s) for call in self.rung.calls)
+            return max(call.shared(s) for call in self.calls)
 
         least = {name: min(option.least, key=lambda value: shared(**{name: value}))
                  for name, option in self.rung.options.items() if option.least}  # fmt: skip

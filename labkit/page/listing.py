@@ -57,6 +57,8 @@ class Row:
 class Diff:
     """What changed between two kernel sources. Prints as a unified diff; notebooks show it in colour.
 
+    A line that is only indented or aligned differently is unchanged.
+
     Attributes
     ----------
     hunks : list of list of Row
@@ -69,7 +71,7 @@ class Diff:
         self.labels = a_label, b_label
         self.files = a_file, b_file
         (skipped_a, a), (skipped_b, b) = without_contract(a_source), without_contract(b_source)
-        matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+        matcher = difflib.SequenceMatcher(None, *([" ".join(line.split()) for line in side] for side in (a, b)), False)
         self.changed_lines = sum(
             max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"
         )

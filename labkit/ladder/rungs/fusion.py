@@ -1,7 +1,16 @@
 """Rung 06: the matrix product reads x itself, im2col's matrix is never written."""
 
+from dataclasses import replace
+
 from labkit.ladder.options import TILE
 from labkit.ladder.rung import Call, Rung, tiles
+from labkit.ladder.rungs.unroll_gemm import GEMM
+
+
+def _unrolls(s) -> bool:
+    """Whether u is written: in one sub-step im2col is still a kernel of its own."""
+    return s.step == "elements"
+
 
 RUNG = Rung(
     number=6,
@@ -10,17 +19,22 @@ RUNG = Rung(
     idea="The matrix product computes im2col's indices while it fills its tile, and reads x itself.",
     calls=(
         Call(
-            kernel="conv",
-            buffers=("x", "k", "y"),
-            grid=lambda s: (tiles(s.pixels, s.tile), tiles(s.M, s.tile), s.B),
-            block=lambda s: (s.tile, s.tile, 1),
-            shared=lambda s: 8 * s.tile**2,
+            kernel="im2col",
+            buffers=("x", "k", "u"),
+            grid=lambda s: (tiles(s.pixels, 256), s.depth, s.B),
+            block=lambda s: (256, 1, 1),
+            used=_unrolls,
         ),
+        replace(GEMM, used=_unrolls, library=lambda s: False),
+        replace(GEMM, kernel="conv", buffers=("x", "k", "y"), used=lambda s: not _unrolls(s), library=lambda s: False),
     ),
     base="unroll_gemm",
+    path=("elements",),
     options={"tile": TILE},
     defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
+    scratch=lambda s: 4 * s.depth * s.pixels if _unrolls(s) else 0,
     steps={
+        "elements": "im2col computes every element of u by itself, from its row and its column.",
         "divide": "K is known at run time only: what the divisions by it cost.",
         "skip": "Warps without an output skip the product.",
     },

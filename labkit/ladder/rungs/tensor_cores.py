@@ -21,7 +21,7 @@ def _rows(s) -> int:
 def _shared(s) -> int:
     m, n, _ = s.wmma
     table = 0 if s.step in ("plain", "pixel") else 4 * (_rows(s) + 128 // n)
-    mask = 2 * m * (16 if s.step else _rows(s) + 8)
+    mask = 2 * m * (_rows(s) + 8 if s.step in (None, "mask") else 16)
     return table + mask + s.warps * (32 * n + 4 * m * n)
 
 
@@ -41,7 +41,7 @@ RUNG = Rung(
             shared=_shared,
         ),
     ),
-    path=("plain", "pixel", "table"),
+    path=("plain", "pixel", "table", "mask"),
     options={
         "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _wmma, WMMA_SHAPES),
         "warps": Option(4, "warps of a block", warp_count, (1,)),
@@ -55,6 +55,7 @@ RUNG = Rung(
         "plain": "every element's indices are computed where it is loaded",
         "pixel": "a lane's pixel is decoded once, before the loop",
         "table": "where a row of u begins is computed once per block, and looked up",
+        "mask": "all columns of the mask are in shared memory from the start: no barrier in the loop",
     },
     compared=(
         {"wmma": (8, 32, 16)}, {"wmma": (32, 8, 16)}, {"turns": 1}, {"turns": 2}, {"turns": 4}, {"turns": 16},

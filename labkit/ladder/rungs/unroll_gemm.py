@@ -11,6 +11,15 @@ def _gemm(name, value):
     return value
 
 
+GEMM = Call(
+    kernel="gemm",
+    buffers=("u", "k", "y"),
+    grid=lambda s: (tiles(s.pixels, s.tile), tiles(s.M, s.tile), s.B),
+    block=lambda s: (s.tile, s.tile, 1),
+    shared=lambda s: 8 * s.tile**2,
+    library=lambda s: s.gemm == "cublas",
+)
+
 RUNG = Rung(
     number=5,
     name="unroll_gemm",
@@ -23,14 +32,7 @@ RUNG = Rung(
             grid=lambda s: (tiles(s.pixels, s.block), s.C, s.B),
             block=lambda s: (s.block, 1, 1),
         ),
-        Call(
-            kernel="gemm",
-            buffers=("u", "k", "y"),
-            grid=lambda s: (tiles(s.pixels, s.tile), tiles(s.M, s.tile), s.B),
-            block=lambda s: (s.tile, s.tile, 1),
-            shared=lambda s: 8 * s.tile**2,
-            library=lambda s: s.gemm == "cublas",
-        ),
+        GEMM,
     ),
     options={
         "tile": TILE,
