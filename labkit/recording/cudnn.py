@@ -1,0 +1,145 @@
+"""Measure cuDNN on the layers of lenet86 and lenet72 through PyTorch, for data/cudnn/.
+
+    python -m labkit.recording.cudnn         measure, and keep the table in data/cudnn/<device>.csv
+    python -m labkit.recording.cudnn --dry   keep nothing
+
+It needs an NVIDIA GPU and PyTorch, which nothing else in the lab needs. Each convolution is measured in three modes
+(fp32 without TF32; tf32, which PyTorch allows by default for convolutions; fp16) and in two layouts of x, k and y
+(NCHW; NHWC, which PyTorch calls channels-last). The autotuner of cuDNN (`torch.backends.cudnn.benchmark`) chooses an
+algorithm at the first call. The result is compared with the reference; the limit of fp32 is one that TF32 exceeds.
+After a warm-up each run is timed between two events. Before each run the L2 cache is emptied: twice its size is
+written.
+"""
+
+import argparse
+import datetime
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from labkit.base import files
+from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
+from labkit.spec.devices import slug
+from labkit.spec.layers import LENET72, LENET86, Layer
+from labkit.spec.reference import conv_float64, error_scale
+
+BATCHES = (100, 1000, 10_000)
+MODES = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 2e-3}  # and the largest error, as a part of sum |x| |k|
+LAYOUTS = ("NCHW", "NHWC")
+REPEAT = 20
+WARM_UP_MS = 50
+CHECKED_IMAGES = 4
+
+
+def measure(torch, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, layout: str) -> dict:
+    """One row: cuDNN's convolution of x and k in one mode and layout, checked and timed.
+
+    Raises
+    ------
+    LabError
+        If the result is wrong, or less exact than the mode allows.
+    """
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = mode == "tf32"
+    dtype = torch.float16 if mode == "fp16" else torch.float32
+    order = torch.contiguous_format if layout == "NCHW" else torch.channels_last
+    # Not `contiguous`: with one channel it takes either layout for the other, and leaves the strides.
+    on_gpu = [torch.from_numpy(each).to("cuda", dtype, memory_format=order) for each in (x, k)]
+    flushed = 2 * torch.cuda.get_device_properties(0).L2_cache_size
+    buffer = torch.empty(flushed, dtype=torch.uint8, device="cuda")
+
+    def run() -> float:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        buffer.zero_()
+        start.record()
+        torch.nn.functional.conv2d(*on_gpu)
+        end.record()
+        end.synchronize()
+        return start.elapsed_time(end)
+
+    y = torch.nn.functional.conv2d(*on_gpu)  # the autotuner chooses
+    _check(y[:CHECKED_IMAGES].float().cpu().numpy(), layer, x[:CHECKED_IMAGES], k, mode, layout)
+    del y
+    start = time.perf_counter()
+    while time.perf_counter() - start < WARM_UP_MS / 1e3:
+        run()
+    times = [run() for _ in range(REPEAT)]
+    return {
+        "network": layer.network, "layer": int(layer.name[-1]), "batch": len(x), "mode": mode, "layout": layout,
+        "median_ms": np.median(times), "min_ms": min(times), "max_ms": max(times), "repeat": REPEAT,
+        "warm_up_ms": WARM_UP_MS, "l2_flush_mib": flushed / 2**20,
+    }  # fmt: skip
+
+
+def _check(y, layer, x, k, mode, layout) -> None:
+    if mode == "fp16":
+        x, k = x.astype(np.float16), k.astype(np.float16)
+    error = np.max(np.abs(y - conv_float64(x, k)) / error_scale(x, k))
+    if not error <= MODES[mode]:
+        raise LabError(f"cuDNN on {layer} in {mode}, {layout}: the error is {error:.1e} of sum |x| |k|; the limit is "
+                       f"{MODES[mode]:.0e}. Do other settings of PyTorch change the precision?")  # fmt: skip
+
+
+def software(torch) -> str:
+    """ "PyTorch 2.11.0, cuDNN 9.19.0, CUDA 13.0"."""
+    version = torch.backends.cudnn.version()
+    return (f"PyTorch {torch.__version__}, cuDNN {version // 10_000}.{version // 100 % 100}.{version % 100}, "
+            f"CUDA {torch.version.cuda}")  # fmt: skip
+
+
+def every_case(torch, layers=(*LENET86, *LENET72), batches=BATCHES) -> pd.DataFrame:
+    """A row per layer, batch, mode and layout."""
+    rng = np.random.default_rng(2)
+    rows = []
+    for layer in layers:
+        start = time.perf_counter()
+        x = rng.random(layer.x_shape(max(batches)), dtype=np.float32)
+        k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
+        rows += [measure(torch, layer, x[:batch], k, mode, layout)
+                 for batch in batches for mode in MODES for layout in LAYOUTS]  # fmt: skip
+        print(f"{layer.name}: {time.perf_counter() - start:.1f} s", flush=True)
+    table = pd.DataFrame(rows)
+    table.insert(0, "date", datetime.date.today().isoformat())
+    table.insert(1, "device", torch.cuda.get_device_name(0))
+    table.insert(2, "software", software(torch))
+    return table
+
+
+def summary(table: pd.DataFrame) -> str:
+    """The best layout of each mode, in milliseconds."""
+    best = table.loc[table.groupby(["network", "layer", "batch", "mode"])["median_ms"].idxmin()]
+    best = best.assign(best=[f"{row.median_ms:.4g} {row.layout}" for row in best.itertuples()])
+    shown = best.pivot(index=["network", "layer", "batch"], columns="mode", values="best")[list(MODES)]
+    return f"Op time [ms], {table['device'].iloc[0]}, {table['software'].iloc[0]}\n{shown.to_string()}"
+
+
+def main() -> int:
+    """Measure, print the summary, keep the table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--dry", action="store_true", help="keep nothing in data/cudnn/")
+    chosen = parser.parse_args()
+    try:
+        import torch
+    except ModuleNotFoundError:
+        sys.exit("labkit.recording.cudnn needs PyTorch with CUDA: https://pytorch.org/get-started/locally")
+    if not torch.cuda.is_available():
+        sys.exit("labkit.recording.cudnn needs an NVIDIA GPU that PyTorch can use; torch.cuda.is_available() is False")
+    table = every_case(torch)
+    print(f"\n{summary(table)}")
+    if not chosen.dry:
+        print(f"\nkept in {keep(table)}")
+    return 0
+
+
+def keep(table: pd.DataFrame, folder: Path | None = None) -> Path:
+    """Write the table in place of the device's file."""
+    path = (folder or data_dir() / "cudnn") / f"{slug(table['device'].iloc[0])}.csv"
+    return files.write(path, table.to_csv(index=False, float_format="%.5g", lineterminator="\n"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
