@@ -1,0 +1,54 @@
+"""docs/glossary.md: each term once, in a few sentences, with an anchor; and its figures are the lab's."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import labkit
+from labkit.spec import limits
+
+ROOT = Path(labkit.__file__).resolve().parent.parent
+TEXT = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+TERMS = dict(re.findall(r"^### (.+)\n((?:(?!#).+\n)+)", TEXT, re.MULTILINE))
+WANTED = (
+    "warp", "lane", "sector", "request", "wavefront", "bank", "occupancy", "issue slot", "stall", "divergent",
+    "fragment", "rung", "step", "floor", "reference time", "op time", "layer time", "halo", "im2col", "lenet28",
+    "lenet72", "lenet86",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("term", WANTED)
+def test_a_term_is_defined(term):
+    assert term in TERMS
+
+
+def test_each_term_is_defined_once_in_at_most_four_sentences():
+    headings = re.findall(r"^### (.+)$", TEXT, re.MULTILINE)
+    assert len(headings) == len(set(headings)) == len(TERMS)
+    for term, words in TERMS.items():
+        assert 1 <= len(re.findall(r"[.](?=\s|$)", words)) <= 4, term
+
+
+def test_links_lead_to_terms():
+    anchors = {term.lower().replace(" ", "-") for term in TERMS}
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")):
+        linked = re.findall(r"glossary\.md#([\w-]+)", path.read_text(encoding="utf-8"))
+        assert set(linked) <= anchors, path.name
+
+
+def test_the_networks_are_the_presets():
+    for preset in (labkit.LENET86, labkit.LENET72, labkit.LENET28):
+        for layer in preset:
+            assert re.search(rf"\b{layer.M}\s+maps\s+of\s+{layer.Ho}×{layer.Wo}\b", TERMS[preset.name]), layer
+            assert f"{layer.K}×{layer.K}" in TERMS[preset.name]
+
+
+def test_the_figures_are_those_of_the_h200():
+    rates = labkit.device("H200").measured
+    for name, unit in (("reference_bandwidth", "TB/s"), ("reference_float32", "TFLOP/s in FP32"),
+                       ("float16_gemm", "TFLOP/s in FP16")):  # fmt: skip
+        assert f"{rates[name] / 1e12:g} {unit}" in TERMS["reference time"].replace("\n", " ")
+    assert f"is {rates['float32_ffma'] / 1e12:.1f})" in TERMS["reference time"].replace("\n", " ")
+    assert f"those it can hold, {limits.MULTIPROCESSOR['sm_90']['warps']}." in TERMS["occupancy"]
+    assert TERMS["sector"].startswith(f"{limits.SECTOR} bytes")
