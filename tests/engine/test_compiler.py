@@ -1,4 +1,4 @@
-"""Compiling: options, headers, messages, and the cache under bad conditions."""
+"""The CPU engine's compiler, on any machine: options, headers, messages, and the cache under bad conditions."""
 
 import gc
 import os
@@ -17,11 +17,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import labkit.cuda.driver as cuda
+import labkit.cpu.driver as cuda
 from labkit.base import paths
-from labkit.cpu import cache, toolchain
-from labkit.cpu import compiler as cpu_compiler
-from labkit.cuda.compiler import SourceModule, compile
+from labkit.cpu import cache, compiler, toolchain
+from labkit.cpu.compiler import SourceModule, compile
 
 ROOT = Path(__file__).resolve().parents[2]
 WRITE = "__global__ void f(int *y) { y[0] = %s; }"
@@ -89,7 +88,7 @@ def test_arch_keyword():
 
 
 def test_an_unknown_option_warns_once():
-    cpu_compiler._passed_over.discard("--no-such-option")
+    compiler._passed_over.discard("--no-such-option")
     with pytest.warns(UserWarning, match="'--no-such-option'"):
         assert value(WRITE % 1, options=["--no-such-option"]) == 1
     with warnings.catch_warnings():
@@ -248,7 +247,7 @@ def test_modules_of_one_source_may_be_loaded_by_many_threads_at_once(monkeypatch
             started.wait(timeout=5)
         copyfile(*paths)
 
-    monkeypatch.setattr(cpu_compiler, "shutil", SimpleNamespace(copyfile=copy_all_at_once, rmtree=shutil.rmtree))
+    monkeypatch.setattr(compiler, "shutil", SimpleNamespace(copyfile=copy_all_at_once, rmtree=shutil.rmtree))
     cuda.init()
     with ThreadPoolExecutor(6) as pool:
         modules = list(pool.map(SourceModule, [source] * 6))
@@ -364,7 +363,7 @@ def test_old_entries_are_trimmed(fresh_cache):
     assert [p.name for p in sorted(fresh_cache.glob("entry-*"))] == [f"entry-{age:02}" for age in range(10)]
 
 
-def test_modules_that_nobody_used_for_a_month_are_removed_once_a_day(fresh_cache):
+def test_modules_unused_for_a_month_are_removed_once_a_day(fresh_cache):
     modules = fresh_cache / "modules"
 
     def entry(number):

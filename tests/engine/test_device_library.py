@@ -9,7 +9,6 @@ from scipy import special
 
 import labkit.cuda.autoinit  # noqa: F401
 import labkit.cuda.driver as cuda
-from labkit.cuda import engine
 from labkit.cuda.compiler import SourceModule
 
 RNG = np.random.default_rng(86)
@@ -762,7 +761,7 @@ def test_divergent_lanes_and_a_partial_last_warp():
 # ---- The whole -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(engine() != "cpu", reason="CUDA's own cuda_fp16.h and mma.h need no_extern_c=True")
+@pytest.mark.usefixtures("cpu_engine")
 def test_every_header_inside_extern_c():
     """PyCUDA wraps a source in extern "C" as it stands, includes and all."""
     headers = ["cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "mma.h", "math_constants.h", "vector_types.h"]
@@ -926,7 +925,7 @@ def test_complex_numbers():
     np.testing.assert_allclose(y, a / b - (a.real - 1j * b.imag), rtol=1e-13)
 
 
-@pytest.mark.skipif(engine() != "cpu", reason="CUDA dropped these with compute capability 7.0")
+@pytest.mark.usefixtures("cpu_engine")
 def test_warp_functions_without_a_mask():
     """The forms of older textbooks take the lanes that arrive together."""
     module = SourceModule("""

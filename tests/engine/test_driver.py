@@ -1,4 +1,4 @@
-"""The twin of pycuda.driver: memory, copies, streams, events, launches, prepared calls, attributes, traces."""
+"""The CPU engine's twin of pycuda.driver: memory, copies, streams, events, launches, attributes, traces."""
 
 import gc
 import threading
@@ -7,10 +7,8 @@ import time
 import numpy as np
 import pytest
 
-import labkit.cuda.driver as cuda
-from labkit.cuda.compiler import SourceModule
-
-pytestmark = pytest.mark.skipif(not hasattr(cuda, "trace_calls"), reason="the CPU engine's own tests")
+import labkit.cpu.driver as cuda
+from labkit.cpu.compiler import SourceModule
 
 SOURCE = """
 struct Pair { short first; float second; };

@@ -1,4 +1,4 @@
-"""Bad input to the engine: one clear error each, and the process goes on."""
+"""Bad input to the CPU engine: one clear error each, and the process goes on."""
 
 import gc
 import os
@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import labkit.cuda.driver as cuda
-from labkit.cuda.compiler import SourceModule
+import labkit.cpu.driver as cuda
+from labkit.cpu.compiler import SourceModule
 
-pytestmark = pytest.mark.skipif(not hasattr(cuda, "trace_calls"), reason="the CPU engine's own tests")
 ROOT = Path(__file__).resolve().parents[2]
 
 SOURCE = """
@@ -432,8 +431,8 @@ def test_ctrl_c_reaches_a_buffer_that_waits_for_an_endless_kernel(module):
 def test_a_program_ends_though_its_kernel_does_not():
     code = """
         import numpy as np
-        import labkit.cuda.driver as cuda
-        from labkit.cuda.compiler import SourceModule
+        import labkit.cpu.driver as cuda
+        from labkit.cpu.compiler import SourceModule
         f = SourceModule("__global__ void endless(volatile int *y) { while (y[0] == 0) { } }").get_function("endless")
         y = cuda.to_device(np.zeros(1, np.int32))
         f(y, block=(1, 1, 1))

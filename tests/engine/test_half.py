@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import labkit.cuda.autoinit  # noqa: F401
 import labkit.cuda.driver as cuda
-from labkit.cuda import engine
 from labkit.cuda.compiler import SourceModule
 
 RNG = np.random.default_rng(16)
@@ -575,7 +574,7 @@ extern "C" __global__ void ops(const float *x, const float *y, float *sum, float
     assert (outputs[3] == (bf16(a * a) + bf16(b * b)).astype(np.float32)).all()
 
 
-@pytest.mark.skipif(engine() != "cpu", reason="about the CPU engine's conversions without F16C")
+@pytest.mark.usefixtures("cpu_engine")
 def test_software_conversions_agree_with_the_instructions():
     source = """
 extern "C" __global__ void compare(const float *x, int n, int *wrong)

@@ -14,11 +14,9 @@ from hypothesis import strategies as st
 import labkit.cuda.autoinit  # noqa: F401
 import labkit.cuda.driver as cuda
 from labkit.cpu.source import rewrite
-from labkit.cuda import engine
 from labkit.cuda.compiler import SourceModule
 
 RNG = np.random.default_rng(168)
-on_the_cpu = pytest.mark.skipif(engine() != "cpu", reason="the CPU engine's own tests")
 
 # A warp's rows of a (16 a warp, k halves each) times the 8 columns of b, which lie one after the other, `turns` times.
 KERNEL = """
@@ -166,7 +164,7 @@ def test_in_a_macro():
     assert_close(run(SourceModule(source, no_extern_c=True).get_function("f"), a, b, c, 1, 1), a, b, c, 1)
 
 
-@on_the_cpu
+@pytest.mark.usefixtures("cpu_engine")
 def test_a_warp_that_is_not_whole_is_refused():
     source = kernel(16, "f32", f"if (threadIdx.x == 20) return;\n{mma(16, 'f32')}")
     function = SourceModule(source).get_function("f")
@@ -187,7 +185,7 @@ def refusal(text):
     return caught.value.msg
 
 
-@on_the_cpu
+@pytest.mark.usefixtures("cpu_engine")
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -210,7 +208,7 @@ def test_what_the_engine_cannot_run(text, words):
     assert "kernel.cu:4:" in error and words in error
 
 
-@on_the_cpu
+@pytest.mark.usefixtures("cpu_engine")
 def test_what_is_not_compiled_is_not_refused():
     SourceModule("""
 #define EXP(y, x) asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x))
@@ -267,7 +265,7 @@ def test_left_alone(text):
     assert rewrite(text).text == text
 
 
-@on_the_cpu
+@pytest.mark.usefixtures("cpu_engine")
 def test_an_error_behind_it_names_its_line():
     error = refusal(f'asm(\n"{"mma.sync"}"\n".nothing;"\n:\n: "f"(x[0])\n); nowhere = 1;')
     assert "kernel.cu:4:" in error and "PTX mma.sync.nothing;" in error and "kernel.cu:9:3: error: 'nowhere'" in error
@@ -308,7 +306,6 @@ print(json.dumps([record.sites, [finding.message for finding in record.findings]
 """
 
 
-@on_the_cpu
 @pytest.mark.parametrize("tools", ["profile", "profile,memcheck,racecheck,initcheck,synccheck"])
 def test_check_mode_counts_the_operands_alone(tools):
     """An operand in memory is a load; what the lanes hand each other is none."""

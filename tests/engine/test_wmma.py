@@ -11,7 +11,6 @@ import pytest
 
 import labkit.cuda.autoinit  # noqa: F401
 import labkit.cuda.driver as cuda
-from labkit.cuda import engine
 from labkit.cuda.compiler import SourceModule
 
 RNG = np.random.default_rng(161616)
@@ -201,7 +200,7 @@ extern "C" __global__ void transpose_sum(const half *x, float *y)
     assert (y == 2 * x.astype(np.float32).T.ravel()[::-1].reshape(16, 16)).all()
 
 
-@pytest.mark.skipif(engine() != "cpu", reason="undefined on a GPU, which says nothing")
+@pytest.mark.usefixtures("cpu_engine")
 def test_a_warp_that_is_not_whole_is_refused():
     source = """
 #include <mma.h>
