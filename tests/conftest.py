@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from labkit import cuda
+
 os.environ.setdefault("LABKIT_ENGINE", "cpu")
 os.environ.setdefault("LABKIT_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"labkit-tests-{os.getuid()}"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and what is started inherits it
@@ -21,3 +23,27 @@ def no_collection():
     gc.disable()
     yield
     gc.enable()
+
+
+class Buffers(list):
+    """Device buffers in the order of their allocation, kept here so that only `free` frees them."""
+
+    def all_freed(self):
+        """Whether each of them was freed. What the device has free would not tell: other processes share a GPU."""
+        for buffer in self:
+            with pytest.raises(cuda.driver.LogicError):  # a second time
+                buffer.free()
+        return len(self) > 0
+
+
+@pytest.fixture
+def buffers(monkeypatch):
+    """What the test allocates on the device."""
+    kept, mem_alloc = Buffers(), cuda.driver.mem_alloc
+
+    def keep(size):
+        kept.append(mem_alloc(size))
+        return kept[-1]
+
+    monkeypatch.setattr(cuda.driver, "mem_alloc", keep)
+    return kept

@@ -26,6 +26,7 @@ def path(tmp_path, monkeypatch):
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("LABKIT_ENGINE", "auto")
     for name in ("CXX", "CONDA_PREFIX", "CUDA_HOME", "LABKIT_DATA_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(doctor, "_nvidia_hardware", lambda: False)
@@ -78,8 +79,7 @@ def test_without_a_gpu_the_compiler_is_enough(path, python_says):
     assert not any(finding.remedy for finding in report.findings)
 
 
-def test_a_gpu_machine(path, python_says, monkeypatch):
-    monkeypatch.setenv("LABKIT_ENGINE", "auto")
+def test_a_gpu_machine(path, python_says):
     path("nvidia-smi", SMI)
     path("nvcc", NVCC)
     python_says.update({"pycuda": "2026.1", "cupti": "13.4.0", "cuda.engine()": "gpu"})
@@ -92,8 +92,7 @@ def test_a_gpu_machine(path, python_says, monkeypatch):
     assert report["C++ compiler"].state == MISSING  # said, though the GPU does without
 
 
-def test_a_gpu_without_pycuda_falls_back_and_says_why(path, python_says, monkeypatch):
-    monkeypatch.setenv("LABKIT_ENGINE", "auto")
+def test_a_gpu_without_pycuda_falls_back_and_says_why(path, python_says):
     path("nvidia-smi", SMI)
     path("g++", f'exec {GXX} "$@"')
     python_says["cuda.engine()"] = "cpu"
@@ -103,8 +102,7 @@ def test_a_gpu_without_pycuda_falls_back_and_says_why(path, python_says, monkeyp
     assert report["PyCUDA"].state == report["nvcc"].state == MISSING
 
 
-def test_neither_compiler_nor_gpu(path, python_says, monkeypatch):
-    monkeypatch.setenv("LABKIT_ENGINE", "auto")
+def test_neither_compiler_nor_gpu(path, python_says):
     path("dnf", "exit 0")
     python_says["cuda.engine()"] = "cpu"
     report = doctor.examine()

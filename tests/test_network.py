@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import labkit
+from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.ladder.plan import Plan
 from labkit.network import lenet86 as network
@@ -241,36 +242,27 @@ def test_course_table(digits, weights):
         course_table(Network(), *few, batches=(0,))
 
 
-def test_nothing_is_left_on_the_device(digits, monkeypatch):
+def test_nothing_is_left_on_the_device(digits, buffers, monkeypatch):
     """Neither after a pass nor after one that failed on its way."""
-    from labkit.cuda import driver
-
     net = Network(conv=(labkit.variant(1), labkit.variant(9)))
     net.forward(digits.images[:2])
-    kept, mem_alloc = [], driver.mem_alloc
-
-    def keep(size):  # or Python would free what nobody refers to any more
-        kept.append(mem_alloc(size))
-        return kept[-1]
-
-    monkeypatch.setattr(driver, "mem_alloc", keep)
-    free_before = driver.mem_get_info()[0]
     net.forward(digits.images[:20])
-    assert len(kept) > 10
-    assert driver.mem_get_info()[0] == free_before
+    passed = len(buffers)
+    assert passed > 10
+
 
     run, count = Plan.run, itertools.count()
 
     def fail_in_conv2(self, stream=None):
         if next(count) == 1:
-            assert driver.mem_get_info()[0] < free_before
-            raise driver.LogicError("on purpose")
+            raise cuda.driver.LogicError("on purpose")
         run(self, stream)
 
     monkeypatch.setattr(Plan, "run", fail_in_conv2)
-    with pytest.raises(driver.LogicError, match="on purpose"):
+    with pytest.raises(cuda.driver.LogicError, match="on purpose"):
         net.forward(digits.images[:20])
-    assert driver.mem_get_info()[0] == free_before
+    assert len(buffers) > passed
+    assert buffers.all_freed()
 
 
 @pytest.mark.parametrize("shape", [(1, 86, 86), (2, 1, 86, 85), (2, 3, 86, 86), (0, 1, 86, 86)])

@@ -184,7 +184,7 @@ def test_half_a_line_of_a_killed_process_is_no_point(path):
 
 def test_another_devices_points_are_not_taken_for_this_ones(path):
     small(path)
-    path.write_text(path.read_text().replace(labkit.device().name, "NVIDIA H200"))
+    path.write_text(path.read_text().replace(labkit.device().name, "another device"))
     assert small(path).attrs["measured"] == 6
     assert len(lines(path)) == 12
 
@@ -244,9 +244,9 @@ def test_a_broken_pool_keeps_what_was_finished(path):
 
 def test_workers_of_different_devices_are_refused(path):
     def other(point):
-        return {**sweeping._measure(point), "device": "NVIDIA H200"}
+        return {**sweeping._measure(point), "device": "another device"}
 
-    with ThreadPoolExecutor(1) as pool, pytest.raises(LabError, match="NVIDIA H200 measured a point of a sweep of"):
+    with ThreadPoolExecutor(1) as pool, pytest.raises(LabError, match="another device measured a point of a sweep of"):
         small(path, executor=Submitting(pool, other))
     assert lines(path) == []
 

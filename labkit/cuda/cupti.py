@@ -13,6 +13,7 @@ from labkit.base.errors import LabError
 
 _BUFFER_BYTES = 8 << 20
 _COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # CUpti_ActivityMemcpyKind
+_PACKAGES = {"elftools": "pyelftools"}  # a module and the package that has it, where the names differ
 _records: list[tuple] = []
 _registered = False
 
@@ -21,10 +22,12 @@ def _cupti():
     try:
         from cupti import cupti
     except ImportError as error:
-        raise LabError(
-            f"tracing on a GPU needs NVIDIA's CUPTI bindings, which do not import here ({error}); install the "
-            "release that matches your CUDA toolkit, for CUDA 13: pip install 'cupti-python~=13.0'"
-        ) from None
+        missing = (error.name or "cupti").partition(".")[0]
+        remedy = f"install it: pip install {_PACKAGES.get(missing, missing)}"
+        if missing == "cupti":
+            remedy = "install the release for your CUDA toolkit, for CUDA 13: pip install 'cupti-python~=13.0'"
+        raise LabError(f"tracing on a GPU needs NVIDIA's CUPTI bindings, and {missing} does not import ({error}): "
+                       f"{remedy}") from None
     return cupti
 
 

@@ -6,7 +6,6 @@ import labkit
 from labkit import LENET72, LENET86, Layer, variant
 
 SIZES = {"rows": 5, "maps": 4, "block": (64, 1)}
-ORDERED, ONE = (f"07 tuning, {name}.cu, rows=5, maps=4, block=64x1" for name in ("07a_no_conflicts", "07b_one_barrier"))
 
 
 def solved(exercise, **options):
@@ -15,21 +14,20 @@ def solved(exercise, **options):
 
 @pytest.mark.parametrize("layer", [LENET86[0], LENET72[0]], ids=str)
 def test_masks_are_stored_without_conflicts(layer):
-    rung = variant(7, **SIZES)
-    profile = labkit.profile([rung, solved("07a")], layer)
+    rung, ordered = variant(7, **SIZES), solved("07a")
+    profile = labkit.profile([rung, ordered], layer, engine="cpu")  # of the stores as written: nvcc joins some
     assert profile.value("wavefronts_per_shared_store", rung.label) > 3
-    assert profile.value("wavefronts_per_shared_store", ORDERED) <= 1.05
-    assert profile.ratio("shared_load_wavefronts", ORDERED, rung.label) == 1
-    assert profile.ratio("global_load_sectors", ORDERED, rung.label) > 1  # what it costs
-    assert labkit.diff(rung, solved("07a")).changed_lines == 1
+    assert profile.value("wavefronts_per_shared_store", ordered.label) <= 1.05
+    assert profile.ratio("shared_load_wavefronts", ordered.label, rung.label) == 1
+    assert profile.ratio("global_load_sectors", ordered.label, rung.label) > 1  # what it costs
+    assert labkit.diff(rung, ordered).changed_lines == 1
 
 
 def test_one_barrier_where_the_channels_fit():
     rung, mine = (variant(7, **SIZES, channels=1), solved("07b", channels=1))
     assert labkit.diff(rung, mine).changed_lines == 1
-    if labkit.device().engine == "cpu":  # Nsight Compute does not count barriers
-        profile = labkit.profile([rung, mine], LENET86[0])
-        assert profile.ratio("barriers", f"{ONE}, channels=1", f"{rung.label}") == 1 / 2
+    profile = labkit.profile([rung, mine], LENET86[0], engine="cpu")  # Nsight Compute does not count barriers
+    assert profile.ratio("barriers", mine.label, rung.label) == 1 / 2
 
 
 @pytest.mark.parametrize("channels", [1, 3])
