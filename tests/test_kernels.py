@@ -57,9 +57,9 @@ def test_solution(solved):
         (4, {"tile": 32}),
         (5, {"tile": 8, "block": 96}),
         (6, {"tile": 32}),
-        (7, {"tile": 5}),
-        (8, {"wmma": (8, 32, 16)}),
-        (8, {"wmma": (32, 8, 16), "warps": 1}),
+        (8, {"tile": 5}),
+        (9, {"wmma": (8, 32, 16)}),
+        (9, {"wmma": (32, 8, 16), "warps": 1}),
     ],
 )
 def test_options(number, options):

@@ -265,7 +265,7 @@ def test_the_links_floor_is_its_busier_direction():
 
 
 def test_a_link_that_was_not_measured_is_named():
-    other = dataclasses.replace(known("H200"), name="another GPU", measured=None)
+    other = dataclasses.replace(lab.device("H200"), name="another GPU", measured=None)
     with pytest.raises(LabError, match=r"between another GPU and.*to_device_pinned_gb_s.*H200"):
         FIRST.link_reference_ms(10, device=other)
 
