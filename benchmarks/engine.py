@@ -31,7 +31,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from labkit.ladder.rungs import LADDER  # noqa: E402
 from labkit.ladder.variants import Variant, variant  # noqa: E402
-from labkit.measure.checker import tolerance  # noqa: E402
+from labkit.measure.check import tolerance  # noqa: E402
 from labkit.spec.layers import LENET86, Layer  # noqa: E402
 from labkit.spec.reference import conv_float64, error_scale  # noqa: E402
 

@@ -20,7 +20,7 @@ from labkit.base import numerals
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, cuda_src
 from labkit.draw import style
-from labkit.evidence.profiling import Profile
+from labkit.evidence.profile import Profile
 from labkit.recording import pictures
 from labkit.records.published import cudnn
 from labkit.records.results import recorded

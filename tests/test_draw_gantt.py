@@ -13,7 +13,7 @@ import labkit as lab
 import labkit.draw as draw
 from labkit.base.errors import LabError
 from labkit.draw import style
-from labkit.measure.streaming import schedule
+from labkit.measure.pipeline import schedule
 
 pytestmark = pytest.mark.filterwarnings("error")
 

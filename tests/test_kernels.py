@@ -11,7 +11,7 @@ import labkit
 from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, variant
 from labkit.ladder import plan as plans
 from labkit.ladder.rungs import LADDER, rung
-from labkit.measure.checker import is_verified, random_shapes
+from labkit.measure.check import is_verified, random_shapes
 
 NUMBERS = [each.number for each in LADDER]
 ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are

@@ -8,6 +8,7 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
+from labkit.base.tables import table
 from labkit.page import claims as page
 
 
@@ -45,7 +46,7 @@ def test_table_rounds_for_reading_and_keeps_the_units():
         "batch": [10000, 100], "x_reference": [29.51, 1.0], "gb_s": [4321.0, 3.14159],
     })  # fmt: skip
     frame.attrs["note"] = "Not GPU times."
-    told = page.table(frame, "A caption")
+    told = table(frame, "A caption")
     for text in ("01 &lt;baseline&gt;", "12,346", "0.0123", "50.0%", "–", "10,000", "29.5×", "4,321", "3.14",
                  "op time (ms)", "time over reference", "GB/s", "A caption", "Not GPU times."):  # fmt: skip
         assert text in told.page
@@ -55,10 +56,10 @@ def test_table_rounds_for_reading_and_keeps_the_units():
 
 def test_table_takes_the_columns_asked_for_in_their_order():
     frame = pd.DataFrame({"a": [1], "b": [2.5]})
-    told = page.table(frame, columns={"b": "second", "a": "first"})
+    told = table(frame, columns={"b": "second", "a": "first"})
     assert told.page.index("second") < told.page.index("first")
     with pytest.raises(LabError, match=r"no column 'c' in this table; it has a, b"):
-        page.table(frame, columns={"c": "third"})
+        table(frame, columns={"c": "third"})
 
 
 def test_prediction_is_held_against_the_measurement():
@@ -80,7 +81,7 @@ def test_nothing_may_be_predicted():
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
 def test_what_is_missing_is_a_dash(missing):
     frame = pd.DataFrame({"sizes": [[1, 2], (3, 4)], "count": pd.Series([7, missing], dtype=object)})
-    assert repr(page.table(frame)).split() == ["sizes", "count", "[1,", "2]", "7", "(3,", "4)", "–"]
+    assert repr(table(frame)).split() == ["sizes", "count", "[1,", "2]", "7", "(3,", "4)", "–"]
 
 
 def test_claim(capsys, monkeypatch):
@@ -99,7 +100,7 @@ def test_only_a_gpu_agrees_or_not(capsys, monkeypatch, engine, here, said):
     import types
 
     device = types.SimpleNamespace(engine=engine, name="Some GPU")
-    monkeypatch.setattr("labkit.spec.devices.device", lambda: device)
+    monkeypatch.setattr(page, "device", lambda: device)
     page.claim("so", True, here=here)
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["✓ so", *([f"  Some GPU, measured here: {said}"] if said else [])]

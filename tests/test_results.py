@@ -178,8 +178,8 @@ def test_a_damaged_file_is_not_overwritten(tmp_path):
 def test_a_bench_table_can_be_recorded(tmp_path, monkeypatch):
     from fakes import FakeVariant
 
-    from labkit.measure.benchmark import bench
-    from labkit.measure.checker import check
+    from labkit.measure.bench import bench
+    from labkit.measure.check import check
     from labkit.spec.devices import device
 
     variant = FakeVariant(label="01 baseline")

@@ -133,8 +133,6 @@ class LaunchRecord:
         "constant", "local"), ``op`` ("ld", "st", "atom", "red"), ``size`` in bytes a lane, ``requests``, ``bytes``, and
         ``sectors`` (global) or ``wavefronts`` and ``conflicts`` (shared, constant).
     findings : list of Finding
-    buffers : list of dict
-        Of each allocation that was touched: ``address``, ``bytes``, and ``touched``, how many of them.
     error : str
         Why the launch was abandoned; empty if it was not.
     unchecked : list of str
@@ -153,7 +151,6 @@ class LaunchRecord:
     counts: dict
     sites: list = field(default_factory=list)
     findings: list = field(default_factory=list)
-    buffers: list = field(default_factory=list)
     error: str = ""
     module: str = ""
     unchecked: list = field(default_factory=list)
@@ -347,7 +344,7 @@ def _record(raw):
     counts = dict.fromkeys([*(name for pair in _METRICS.values() for name in pair), *_CONFLICTS.values()], 0)
     counts |= {"lab__constant_requests.sum": 0, "lab__constant_serialized.sum": 0, _LOCAL: 0}
     counts["lab__barriers.sum"] = raw["barriers"]
-    counts["lab__unique_bytes_global.sum"] = sum(each["touched"] for each in raw["buffers"])
+    counts["lab__unique_bytes_global.sum"] = raw["unique_bytes"]
     sites = {}
     choices = _choices(raw)
     for raw_site in raw["sites"]:
@@ -377,7 +374,7 @@ def _record(raw):
     order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
     return LaunchRecord(
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
-        raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], raw["buffers"], _error(raw),
+        raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], _error(raw),
         raw["module"], raw["unchecked"],
     )  # fmt: skip
 

@@ -1,6 +1,6 @@
 """What the GPU and the CUDA driver did, and when: NVIDIA's CUPTI activity records.
 
-The same two functions as :mod:`labkit.cpu.activity`; :mod:`labkit.measure.tracing` calls the ones that belong to the
+The same two functions as :mod:`labkit.cpu.activity`; :mod:`labkit.measure.trace` calls the ones that belong to the
 engine. CUPTI's activity interface needs no permission for performance counters, only its library and NVIDIA's
 Python bindings (``pip install cupti-python``, of the CUDA toolkit's major version).
 """

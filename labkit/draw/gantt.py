@@ -9,7 +9,7 @@ from labkit.draw.words import need
 
 COLORS = {"copy in": SKY, "kernel": ORANGE, "copy out": BLUE}
 NAMES = {"copy in": "copies in", "kernel": "kernels", "copy out": "copies out"}
-STEPS = tuple(NAMES)  # as labkit.measure.streaming has them, which needs pandas
+STEPS = tuple(NAMES)  # as labkit.measure.pipeline has them, which needs pandas
 _BAR, _LANE = 11, 38  # pixels: a step's bar; a stream's lane holds three, one under the other
 _LEFT, _RIGHT = 120, 16
 _GAP, _THIN = 0.5, 1.5  # pixels: between two bars; the least width of one
@@ -64,7 +64,7 @@ def gantt(timeline, title=None, subtitle="", floor_ms=None, path=None):
 
 
 def _message(several):
-    from labkit.measure.streaming import busy_ms, span_ms
+    from labkit.measure.pipeline import busy_ms, span_ms
 
     each = list(several.values())[-1]
     busy, span = busy_ms(each), span_ms(each)
@@ -86,7 +86,7 @@ def _legend(page, y):
 
 def _panel(page, top, name, timeline, end, floor_ms, last):
     """One timeline; returns it in words."""
-    from labkit.measure.streaming import busy_ms, overlap, span_ms
+    from labkit.measure.pipeline import busy_ms, overlap, span_ms
 
     busy, span, at_once = busy_ms(timeline), span_ms(timeline), overlap(timeline)
     streams = sorted(timeline["stream"].unique())

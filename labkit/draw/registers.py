@@ -87,7 +87,7 @@ def occupancy(registers, threads=256, shared=0, arch="sm_90", title=None, path=N
     LabError
         If there is no kernel, a number of registers is none that a thread can have, or `arch` is not known.
     """
-    from labkit.evidence import events
+    from labkit.evidence import launches
     from labkit.spec.limits import MULTIPROCESSOR
 
     if arch not in MULTIPROCESSOR:
@@ -96,7 +96,7 @@ def occupancy(registers, threads=256, shared=0, arch="sm_90", title=None, path=N
         raise LabError(f"draw.occupancy: kernels with 1 to 255 registers a thread, please; got {registers}")
     most, limits = MULTIPROCESSOR[arch]["warps"], MULTIPROCESSOR[arch]
     counts = range(16, 256)
-    share = {count: events.occupancy(threads, count, shared, limits) for count in {*counts, *registers.values()}}
+    share = {count: launches.occupancy(threads, count, shared, limits) for count in {*counts, *registers.values()}}
     full = max((count for count in counts if share[count] == share[16]), default=16)
     points: dict[int, list[str]] = {}
     for label, count in registers.items():

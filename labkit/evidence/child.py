@@ -18,6 +18,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 
@@ -134,17 +137,14 @@ def _signal(process: subprocess.Popen, which: signal.Signals) -> None:
         os.killpg(process.pid, which)
 
 
-def plans(folder: Path, variants: Sequence, layer, batch: int, sample: bool = False) -> list[str]:
-    """The command that runs each variant once on random images; it writes a line a variant to `folder`/ran.
-
-    With `sample`, it runs a few images for all where `labkit.evidence.sampling` can tell from these what all would cost.
-    """
-    (folder / "job").write_bytes(pickle.dumps((tuple(variants), layer, int(batch), sample)))
+def plans(folder: Path, variants: Sequence, layer, batch: int) -> list[str]:
+    """The command that runs each variant once on random images; it writes a line per variant to `folder`/ran."""
+    (folder / "job").write_bytes(pickle.dumps((tuple(variants), layer, int(batch))))
     return [sys.executable, "-m", "labkit.evidence.child", str(folder)]
 
 
 def ran(folder: Path) -> list[dict]:
-    """Of each variant that ran: label, rung, launches; and what `labkit.evidence.sampling.run` says, if it was sampled."""
+    """Label, rung and number of launches of each variant that ran."""
     return lines(folder / "ran")
 
 
@@ -159,32 +159,19 @@ def lines(path: Path) -> list[dict]:
 
 
 def _main(folder: Path) -> None:
-    import numpy as np
-
-    from labkit.cuda import driver, ensure_context
-    from labkit.evidence import sampling
-
-    ensure_context()
-    variants, layer, batch, sample = pickle.loads((folder / "job").read_bytes())
-    free = driver.mem_get_info()[0]
-    chunks = [sampling.parts(variant, layer, batch, free) if sample else None for variant in variants]
-    images = max(batch if each is None else max(part.images for chunk in each for part in chunk) for each in chunks)
+    cuda.ensure_context()
+    variants, layer, batch = pickle.loads((folder / "job").read_bytes())
     rng = np.random.default_rng(2)
-    x, k = rng.random(layer.x_shape(images), np.float32), rng.random(layer.k_shape, np.float32)
+    x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
     with open(folder / "ran", "w", buffering=1) as log:
-        for variant, each in zip(variants, chunks, strict=True):
-            record = {"label": variant.label, "rung": variant.rung.number}
-            if each:
-                record["launches"] = len(each) * len(variant.kernels)
-                log.write(json.dumps({**record, **sampling.run(variant, layer, each, x, k)}) + "\n")
-                continue
+        for variant in variants:
             with variant.plan(layer, batch) as plan:
-                plan.load(x[:batch], k)
-                driver.Context.synchronize()
-                record["launches"] = len(plan.launches)
+                plan.load(x, k)
+                cuda.driver.Context.synchronize()
+                record = {"label": variant.label, "rung": variant.rung.number, "launches": len(plan.launches)}
                 log.write(json.dumps(record) + "\n")  # before it runs: a fault belongs to this variant
                 plan.run()
-                driver.Context.synchronize()
+                cuda.driver.Context.synchronize()
 
 
 if __name__ == "__main__":

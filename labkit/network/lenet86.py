@@ -363,7 +363,7 @@ class Network:
 
     def _stream(self, memory, i, host, op_ms, layer_ms):
         """conv1 or conv2 of a host array, in chunks on streams; notes its times, returns y on the device, float32."""
-        from labkit.measure.streaming import Pipeline, busy_ms, host_arrays
+        from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays
 
         variant, layer, B = self.conv[i], self.layers[i], len(host)
         arrays = host_arrays(layer, B, variant.io_dtype)

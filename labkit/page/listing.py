@@ -12,6 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+
 from labkit.ladder.variants import Variant, variant
 
 _WORD = re.compile(r"\w+|\s+|.")
@@ -176,10 +180,6 @@ class Listing:
         return self.text.rstrip()
 
     def _repr_html_(self) -> str:
-        from pygments import highlight
-        from pygments.formatters import HtmlFormatter
-        from pygments.lexers import get_lexer_by_name
-
         rules = "".join(
             f".labkit-listing .{name}{{color:var(--jp-mirror-editor-{variable}-color,{colour})}}"
             for name, (variable, colour) in

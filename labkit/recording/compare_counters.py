@@ -26,7 +26,8 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.base.files import write
 from labkit.base.paths import cuda_src, data_dir
-from labkit.evidence import compiled, profiling
+from labkit.evidence import nvcc
+from labkit.evidence.profile import watch
 from labkit.ladder.source import digest
 from labkit.ladder.variants import solutions
 from labkit.recording.counters import measured
@@ -184,7 +185,7 @@ def count(engine: str, missing: bool = False) -> tuple[pd.DataFrame, pd.DataFram
         metrics = [*COUNTED.values(), MATRIX_LOADS, *(each for several in NEEDED.values() for each in several)]
         launches, sites = pd.DataFrame(measured(program, metrics)), None
     else:
-        found = profiling.watch(program, engine)
+        found = watch(program, engine)
         if found.ended.problem:
             raise LabError(f"the kernels' program {found.ended.problem}. {found.note}")
         launches, sites = found.table, found.sites
@@ -204,20 +205,20 @@ def count(engine: str, missing: bool = False) -> tuple[pd.DataFrame, pd.DataFram
 
 
 def instructions() -> pd.DataFrame:
-    """The loads and stores of all kernels in nvcc's machine code: `compiled.disassemble`, behind program and shape."""
+    """The loads and stores of all kernels in nvcc's machine code: `nvcc.disassemble`, behind program and shape."""
     jobs = [(variant.label, layer.name, variant, layer) for variant, layer in ladder()]
     jobs.append((*NETWORK, labkit.variant(8), labkit.LENET86[0]))
     sources = [_digest(*job[2:], NETWORK_SOURCE if job[:2] == NETWORK else None) for job in jobs]
     with ThreadPoolExecutor() as pool:
-        tables = list(pool.map(lambda job: compiled.memory_instructions(*job[2:], ARCH), jobs))
+        tables = list(pool.map(lambda job: nvcc.memory_instructions(*job[2:], ARCH), jobs))
     parts = [table.assign(program=program, shape=shape, source=source)
              for (program, shape, *_), table, source in zip(jobs, tables, sources, strict=True)]  # fmt: skip
-    textbook = compiled.disassemble(TEXTBOOK_SOURCE.read_text(), "textbook.cu", arch=ARCH)
+    textbook = nvcc.disassemble(TEXTBOOK_SOURCE.read_text(), "textbook.cu", arch=ARCH)
     parts.append(textbook.assign(program="textbook", shape=textbook["kernel"],
                                  source=textbook["kernel"].map(_digest)))  # fmt: skip
     table = pd.concat(parts, ignore_index=True)
     rest = ["line", "instruction", "space", "op", "bytes", "predicated", "count"]
-    return table.assign(compiler=f"{compiled.nvcc_version()}, {ARCH}")[["compiler", *KEYS, *rest]]
+    return table.assign(compiler=f"{nvcc.nvcc_version()}, {ARCH}")[["compiler", *KEYS, *rest]]
 
 
 # --------------------------------------------------------------------------------------------------- the comparison

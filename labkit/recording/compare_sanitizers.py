@@ -14,7 +14,7 @@ import pandas as pd
 from labkit.base.errors import LabError
 from labkit.base.files import write
 from labkit.base.paths import PACKAGE, data_dir
-from labkit.evidence.sanitizing import sanitize_script
+from labkit.evidence.sanitize import sanitize_script
 from labkit.recording import compare_counters
 from labkit.records.results import record_evidence
 

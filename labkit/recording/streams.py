@@ -21,9 +21,9 @@ import pandas as pd
 
 import labkit
 from labkit.base.paths import data_dir
-from labkit.measure.benchmark import rates
-from labkit.measure.streambench import KEY, bench_cases
-from labkit.measure.streaming import Pipeline, busy_ms, host_arrays
+from labkit.measure.bench import rates
+from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays
+from labkit.measure.streams import KEY, bench_cases
 from labkit.records.results import merge, record_course
 
 BATCH = 10_000

@@ -21,7 +21,7 @@ import pandas as pd
 import labkit
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import solutions
-from labkit.measure.checker import TEST_SHAPES
+from labkit.measure.check import TEST_SHAPES
 from labkit.records.results import record_course
 
 BATCHES = {"gpu": (100, 1000, 10000), "cpu": (10,)}

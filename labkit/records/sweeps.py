@@ -3,7 +3,7 @@
     swept = labkit.recorded_sweep("H200")
     best_options(swept, labkit.LENET86[0])  # {"rows": 10, "maps": 4, ...}
 
-What sweeps is `labkit.measure.sweeping`. Rung 07 has its default sizes from here, so nothing here needs the ladder.
+What sweeps is `labkit.measure.sweep`. Rung 07 has its default sizes from here, so nothing here needs the ladder.
 """
 
 from __future__ import annotations

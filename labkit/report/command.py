@@ -200,7 +200,7 @@ def profile(
     A row a launch, under Nsight Compute's names for the counters.
     """
     from labkit.base import files
-    from labkit.evidence.profiling import profile_script
+    from labkit.evidence.profile import profile_script
 
     _say_whose(context, script, args or ())
     if csv:
@@ -230,7 +230,7 @@ def sanitize(
 
     Bad addresses, races, unset memory and divided barriers. Exit status 1 if anything was found, 0 if not.
     """
-    from labkit.evidence.sanitizing import sanitize_script
+    from labkit.evidence.sanitize import sanitize_script
 
     _say_whose(context, script, args or ())
     found = sanitize_script(script, args or (), tool, engine, timeout)

@@ -121,7 +121,7 @@ def markdown(results: Recorded) -> str:
 
 def html(results: Recorded) -> str:
     """The table for the report's first page."""
-    from labkit.page.claims import table
+    from labkit.base.tables import table
 
     last = layer_times(results).rename(index=lambda label: f"layer time {label}")
     shown = pd.concat([cells(results), last]).rename_axis("").reset_index()

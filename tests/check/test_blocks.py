@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.evidence import sanitizing
+from labkit.evidence.sanitize import sanitize_script
 
 PROGRAM = '''
 import numpy as np
@@ -159,7 +159,7 @@ WRONG = list(KERNELS).index("two_write_one_word")
 def findings(tmp_path_factory):
     path = tmp_path_factory.mktemp("blocks") / "program.py"
     path.write_text(PROGRAM)
-    found = sanitizing.sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)
+    found = sanitize_script(str(path), tool="racecheck", engine="cpu", capture=True)
     assert found.ended.status == 0, found.ended.output
     assert found.launches == 2 * len(KERNELS)
     return found.table

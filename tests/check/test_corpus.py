@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit.evidence import sanitizing
+from labkit.evidence.sanitize import sanitize_script
 
 sys.path.insert(0, str(Path(__file__).parent / "corpus"))
 import planted
@@ -16,12 +16,12 @@ BUGS = planted.corpus()
 
 @pytest.fixture(scope="module")
 def bugs_found():
-    return sanitizing.sanitize_script(planted.__file__, engine="cpu", capture=True)
+    return sanitize_script(planted.__file__, engine="cpu", capture=True)
 
 
 @pytest.fixture(scope="module")
 def repairs():
-    return sanitizing.sanitize_script(planted.__file__, ["--fixed"], engine="cpu", capture=True)
+    return sanitize_script(planted.__file__, ["--fixed"], engine="cpu", capture=True)
 
 
 def test_the_corpus_is_as_large_as_it_claims():

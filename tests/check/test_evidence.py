@@ -8,7 +8,7 @@ from PIL import Image
 import labkit
 from labkit import draw
 from labkit.base.errors import LabError
-from labkit.evidence.profiling import Profile
+from labkit.evidence.profile import Profile
 from labkit.spec.layers import LENET86
 from labkit.spec.metrics import COUNTED, NAMES
 

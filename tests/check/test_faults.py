@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from labkit.evidence import sanitizing
+from labkit.evidence.sanitize import sanitize_script
 
 PROGRAM = """
 import sys
@@ -93,7 +93,7 @@ def test_a_tool_that_does_not_look_for_the_fault_does_not_call_the_launch_clean(
 
 @pytest.mark.parametrize(("kernel", "line"), [("waits_for_a_later_block", 32), ("grid_barrier", 38)])
 def test_a_kernel_that_does_not_end_is_told_where_it_stood(program, kernel, line):
-    found = sanitizing.sanitize_script(program, [kernel], engine="cpu", timeout=8, capture=True)
+    found = sanitize_script(program, [kernel], engine="cpu", timeout=8, capture=True)
     assert found.ended.stopped and found.clean
     assert f"(kernel {kernel}, block (0,0,0), thread (0,0,0) was stopped at faults.cu:{line}. " in repr(found)
     assert "Check mode runs blocks one after another" in repr(found)

@@ -14,8 +14,10 @@ import pytest
 import labkit
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.evidence import nsight, profiling
-from labkit.evidence.events import limits, occupancy
+from labkit.evidence import nsight
+from labkit.evidence import profile as profile_module
+from labkit.evidence.launches import limits, occupancy
+from labkit.evidence.profile import profile_script, watch
 from labkit.spec.limits import DRIVER_BYTES, MULTIPROCESSOR
 from labkit.spec.metrics import COUNTED
 
@@ -92,10 +94,10 @@ def test_a_ratio_of_two_rungs(first_rungs):
 
 def test_every_row_says_where_it_comes_from(first_rungs):
     table = first_rungs.table
-    assert set(table["source"]) == {profiling.COUNTED}
+    assert set(table["source"]) == {profile_module.COUNTED}
     assert (table["blocks_counted"] <= table["blocks"]).all() and (table["blocks_counted"] > 0).all()
     assert table["grid"].iloc[0] == (25, 4, 2) and table["block"].iloc[0] == (16, 16, 1)
-    assert profiling.COUNTED in first_rungs.note
+    assert profile_module.COUNTED in first_rungs.note
 
 
 def test_traffic_reads_as_text_and_as_a_page(first_rungs):
@@ -147,7 +149,7 @@ def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(command, ker
     assert status == 124 and "starting" in out and "was stopped" in said
     assert re.search(rf"launch 1, kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped", out)
     table = pd.read_csv(csv).set_index("kernel")
-    assert table["source"].to_dict() == {"twice": profiling.COUNTED, kernel: profiling.ABANDONED}
+    assert table["source"].to_dict() == {"twice": profile_module.COUNTED, kernel: profile_module.ABANDONED}
     assert table.loc["twice", COUNTED["global_load_requests"]] == 4
     assert (table.loc[kernel, COUNTED["global_load_requests"]] > 0) == (kernel == "forever")
 
@@ -180,7 +182,7 @@ def test_a_program_that_launches_nothing(command, tmp_path):
 
 
 def test_ten_thousand_launches(program):
-    found = profiling.profile_script(program("launch(10_000)"), engine="cpu", capture=True)
+    found = profile_script(program("launch(10_000)"), engine="cpu", capture=True)
     assert found.ended.status == 0 and len(found.table) == 10_000
     assert found.value("global_load_requests", "twice") == 40_000
     assert len(repr(found).splitlines()) < 10
@@ -194,7 +196,7 @@ def test_what_is_no_program_is_refused(script, said, tmp_path, monkeypatch):
     for name in ("a.cu", "a.ipynb"):
         (tmp_path / name).touch()
     with pytest.raises(LabError, match=said):
-        profiling.profile_script(script)
+        profile_script(script)
 
 
 LOCAL = """
@@ -220,7 +222,7 @@ cuda.Context.synchronize()
 
 def test_local_requests_are_those_that_can_be_seen(program):
     """Of an array whose address another function gets: 40 stores; the host's compiler keeps the rest to itself."""
-    found = profiling.profile_script(program(LOCAL), engine="cpu", capture=True)
+    found = profile_script(program(LOCAL), engine="cpu", capture=True)
     assert found.ended.status == 0, found.ended.output
     local = found.table.set_index("kernel")["lab__local_requests_address_taken.sum"]
     assert local["given"] == 40 and np.isnan(local["kept"]) and np.isnan(local["chosen"])
@@ -269,7 +271,7 @@ SourceModule("__global__ void twice(float *x) { /* forever */ }", options=["-DA=
     "twice")(x, grid=(1, 1), block=(32, 1, 1), shared=40_000)
 cuda.Context.synchronize()
 """
-    found = profiling.profile_script(program(rest), engine="cpu", capture=True)
+    found = profile_script(program(rest), engine="cpu", capture=True)
     table = found.table.set_index("kernel")
     assert found.value("registers", "twice") == 40 and found.value("static_shared_bytes", "twice") == 2048
     assert table.loc["twice", "launch__registers_per_thread"].tolist() == [40, 40, 40]
@@ -278,7 +280,7 @@ cuda.Context.synchronize()
     assert facts.drop_duplicates().to_numpy().tolist() == [[24, 8, 12]]
     assert set(table.loc["twice", "source"]) == {"CPU engine, counted; registers: nvcc 13.0.1, sm_90"}
     assert table.loc["host", "launch__registers_per_thread"].isna().all()
-    assert set(table.loc["host", "source"]) == {profiling.COUNTED}
+    assert set(table.loc["host", "source"]) == {profile_module.COUNTED}
     assert "nvcc 13" not in found.note, "a figure's line is the same on every machine"
     assert "Registers and occupancy: nvcc 13.0.1, sm_90." in repr(found)
     assert "nvcc refuses what has no registers here: kernel.cu(1): error: not for a GPU" in found.note
@@ -288,7 +290,7 @@ cuda.Context.synchronize()
 
 
 def test_registers_can_be_left_out(program, fake_nvcc):
-    found = profiling.profile_script(program("launch()"), engine="cpu", capture=True, nvcc=False)
+    found = profile_script(program("launch()"), engine="cpu", capture=True, nvcc=False)
     assert "launch__registers_per_thread" not in found.table and not (fake_nvcc / "calls").exists()
 
 
@@ -322,14 +324,14 @@ def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsy
     monkeypatch.setattr(labkit.cuda, "why_no_gpu", lambda: None)
     row = ('{"kernel": "conv", "grid": [2, 1, 1], "block": [64, 1, 1], "time_ns": 1500, "registers": 30, '
            '"shared_bytes": 0, "local_bytes": 0, "occupancy_pct": 100.0}')  # fmt: skip
-    fake = tmp_path / "python"  # in the place of `python -m labkit.evidence.events FILE SCRIPT`
+    fake = tmp_path / "python"  # in the place of `python -m labkit.evidence.launches FILE SCRIPT`
     fake.write_text(f"#!/bin/sh\nprintf '%s\\n' '{row}' > $3\n")
     fake.chmod(0o755)
-    found = profiling.watch([str(fake), "script.py"], engine="gpu", capture=True)
-    assert found.table["source"].tolist() == [profiling.EVENTS]
+    found = watch([str(fake), "script.py"], engine="gpu", capture=True)
+    assert found.table["source"].tolist() == [profile_module.EVENTS]
     assert found.value("time_ns", "conv") == 1500 and found.value("registers", "conv") == 30
     assert why in found.note and 'engine="cpu" counts without a GPU' in found.note
-    told = profiling.watch([str(fake), "script.py"], engine="gpu", capture=True, on_the_cpu="--engine cpu")
+    told = watch([str(fake), "script.py"], engine="gpu", capture=True, on_the_cpu="--engine cpu")
     assert "--engine cpu counts without a GPU" in told.note and "engine=" not in told.note
     said = capsys.readouterr().err.strip().splitlines()
     assert len(said) == 2 and why in said[0]
@@ -340,7 +342,7 @@ def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsy
 def test_a_gpu_that_is_not_there_is_told_before_anything_runs(monkeypatch, program):
     monkeypatch.setattr(labkit.cuda, "why_no_gpu", lambda: "PyCUDA is not installed: pip install pycuda")
     with pytest.raises(LabError, match="no GPU to use: PyCUDA is not installed"):
-        profiling.profile_script(program("launch()"), engine="gpu")
+        profile_script(program("launch()"), engine="gpu")
 
 
 def test_what_was_stopped_on_a_gpu_is_not_run_again(monkeypatch, tmp_path):
@@ -349,7 +351,7 @@ def test_what_was_stopped_on_a_gpu_is_not_run_again(monkeypatch, tmp_path):
     (tmp_path / "ncu").chmod(0o755)
     monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu"))
     monkeypatch.setattr(labkit.cuda, "why_no_gpu", lambda: None)
-    found = profiling.watch(["/bin/echo", "again"], engine="gpu", timeout=2, capture=True)
+    found = watch(["/bin/echo", "again"], engine="gpu", timeout=2, capture=True)
     assert found.ended.stopped and found.ended.output == "once\n"
     assert "administrators only" in found.note and found.table.empty
 

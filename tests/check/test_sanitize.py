@@ -7,7 +7,8 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.evidence import child, nsight, sanitizing
+from labkit.evidence import child, nsight
+from labkit.evidence.sanitize import checked, sanitize_script
 
 PROGRAM = """
 import numpy as np
@@ -103,7 +104,7 @@ def finding(**more):
 
 
 def test_a_race_is_told_with_both_threads():
-    found = sanitizing.checked([{"findings": [finding()]}], ["racecheck"], child.Ended(0, 1.0))
+    found = checked([{"findings": [finding()]}], ["racecheck"], child.Ended(0, 1.0))
     text = repr(found)
     assert "race in f at races.cu:8" in text and "thread (31,0,0) of block (0,0,0)" in text
     assert "races.cu:10, thread (32,0,0)" in text and "3 such accesses" in text
@@ -112,7 +113,7 @@ def test_a_race_is_told_with_both_threads():
 
 def test_the_same_mistake_in_several_launches_is_told_once():
     records = [{"findings": [finding(), finding(line=9)]}, {"findings": [finding()]}]
-    found = sanitizing.checked(records, ["racecheck"], child.Ended(0, 1.0))
+    found = checked(records, ["racecheck"], child.Ended(0, 1.0))
     assert found.table[["line", "count", "launches"]].to_numpy().tolist() == [[8, 6, 2], [9, 3, 1]]
     assert "6 such accesses in 2 launches" in repr(found) and "2 findings in 2 launches" in repr(found)
 
@@ -125,7 +126,7 @@ def race(line, other, base=64, **more):
 def test_races_whose_lines_hang_together_are_told_once():
     one_barrier = [race(3, 3), race(5, 6), race(4, 5), race(4, 3)]
     others = [race(3, 4, base=512), race(20, 21), race(3, 4, kernel="g"), race(3, 4, kind="race between blocks")]
-    found = sanitizing.checked([{"findings": one_barrier + others}] * 2, ["racecheck"], child.Ended(0, 1.0))
+    found = checked([{"findings": one_barrier + others}] * 2, ["racecheck"], child.Ended(0, 1.0))
     assert found.table["line"].tolist() == [3, 3, 20, 3, 3]
     assert found.table["count"].tolist() == [24, 6, 6, 6, 6] and set(found.table["launches"]) == {2}
     assert "; so do 3 more pairs of lines 3, 4, 5, 6\n" in repr(found)
@@ -161,19 +162,19 @@ def test_on_a_gpu_a_program_without_a_launch_is_told(launches, monkeypatch, tmp_
     monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "sanitizer"))
     monkeypatch.setattr(labkit.cuda, "why_no_gpu", lambda: None)
     program = str(tmp_path / "program.py")
-    found = sanitizing.sanitize_script(program, tool="memcheck", engine="gpu", capture=True)
+    found = sanitize_script(program, tool="memcheck", engine="gpu", capture=True)
     assert found.ended.status == 0 and found.ended.output.count("launched") == launches
     assert ("the program itself launched no kernel" in repr(found)) == (launches == 0)
 
 
 def test_a_finding_without_a_line_is_still_one():
     record = {"findings": [finding(file=None, line=None, other=None)]}
-    found = sanitizing.checked([record], ["racecheck"], child.Ended(0, 1.0))
+    found = checked([record], ["racecheck"], child.Ended(0, 1.0))
     assert not found.clean and "(no source line)" in repr(found)
 
 
 def test_nothing_launched_is_not_called_clean():
-    found = sanitizing.checked([], ["memcheck"], child.Ended(0, 1.0))
+    found = checked([], ["memcheck"], child.Ended(0, 1.0))
     assert "nothing was checked" in repr(found)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.evidence import sanitizing
+from labkit.evidence.sanitize import sanitize_script
 
 PROGRAM = """
 import sys
@@ -107,7 +107,7 @@ def look(tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
 
     def run(*kernels):
-        return sanitizing.sanitize_script(str(tmp_path / "program.py"), kernels, engine="cpu", capture=True)
+        return sanitize_script(str(tmp_path / "program.py"), kernels, engine="cpu", capture=True)
 
     return run
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import labkit as lab
-from labkit.measure.streaming import schedule, span_ms
+from labkit.measure.pipeline import schedule, span_ms
 
 BATCH = 10_000
 RUNG = 3  # whose recorded op time the tests take; the exercises hold for any kernel that the link hides

@@ -1676,18 +1676,15 @@ std::string text_of(const Finding &f) {
 void watch_end(bool whole, const std::string &error) {
     for (const Finding &f : state.between_blocks)
         if (!f.look || !state.sites[f.look].looks) state.findings.push_back(f);
-    std::string buffers;
+    size_t unique_bytes = 0;
     auto finish = [&](Range &range) {
         free(range.cells);
         range.cells = nullptr;
         range.unchecked = false;
         if (!range.touched) return;
-        size_t touched = 0;
-        for (size_t i = 0; i < range.bytes / 64 + 2; i++) touched += __builtin_popcountll(range.touched[i]);
+        for (size_t i = 0; i < range.bytes / 64 + 2; i++) unique_bytes += __builtin_popcountll(range.touched[i]);
         free(range.touched);
         range.touched = nullptr;
-        buffers += format("%s{\"address\":%zu,\"bytes\":%zu,\"touched\":%zu}", buffers.empty() ? "" : ",", (size_t)range.low,
-                          range.bytes, touched);
     };
     for (Range &range : state.ranges) finish(range);
     for (auto block = state.heap.begin(); block != state.heap.end();) {
@@ -1699,11 +1696,11 @@ void watch_end(bool whole, const std::string &error) {
     const Launch &launch = *state.launch;
     uint64_t blocks = (uint64_t)launch.grid.x * launch.grid.y * launch.grid.z;
     std::string text = format("{\"index\":%zu,\"kernel\":%s,\"module\":%s,\"grid\":%s,\"block\":%s,\"shared\":%zu,"
-                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu",
+                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"unique_bytes\":%zu",
                               (size_t)state.launches++, quoted(launch.kernel).c_str(), quoted(state.module->path).c_str(),
                               triple(launch.grid).c_str(), triple(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
-                              (size_t)state.blocks, whole ? "true" : "false", (size_t)state.barriers);
-    text += ",\"buffers\":[" + buffers + "],\"error\":" + quoted(error) + ",\"callers\":"
+                              (size_t)state.blocks, whole ? "true" : "false", (size_t)state.barriers, unique_bytes);
+    text += ",\"error\":" + quoted(error) + ",\"callers\":"
             + list(state.cancelled_at) + ",\"sites\":[";
     static const char *const spaces[] = {"global", "shared", "constant", "local"}, *const operations[] = {"ld", "st", "atom", "red"};
     bool first = true;

@@ -18,7 +18,7 @@ import pandas as pd
 from labkit.base.errors import LabError
 from labkit.cpu.toolchain import demangled
 from labkit.evidence import nsight
-from labkit.evidence.events import occupancy
+from labkit.evidence.launches import occupancy
 from labkit.ladder.plan import NVCC_OPTIONS
 from labkit.ladder.variants import as_variants
 from labkit.spec.limits import MULTIPROCESSOR

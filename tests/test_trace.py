@@ -9,7 +9,7 @@ import pytest
 import labkit
 from labkit.base.errors import LabError
 from labkit.cuda import cupti
-from labkit.measure.tracing import Trace
+from labkit.measure.trace import Trace
 
 
 @pytest.fixture(scope="module")

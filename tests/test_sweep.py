@@ -15,7 +15,8 @@ import pytest
 
 import labkit
 from labkit import LENET72, LENET86, LabError, Layer, sweep, variant
-from labkit.measure import benchmark, sweeping
+from labkit.measure import bench as bench_module
+from labkit.measure import sweep as sweep_module
 from labkit.records import sweeps
 from labkit.report import overview
 
@@ -54,11 +55,11 @@ def test_a_grid_is_every_combination_and_every_point_a_row(path):
 
 
 def test_a_layers_points_share_their_inputs_which_are_let_go_at_the_end(path, monkeypatch):
-    made, spots = [], benchmark.SampledImages
-    monkeypatch.setattr(benchmark, "SampledImages", lambda *facts: made.append(facts) or spots(*facts))
+    made, spots = [], bench_module.SampledImages
+    monkeypatch.setattr(bench_module, "SampledImages", lambda *facts: made.append(facts) or spots(*facts))
     assert small(path).attrs["measured"] == 6
     assert len(made) == 1
-    assert benchmark._inputs.cache_info().currsize == 0
+    assert bench_module._inputs.cache_info().currsize == 0
 
 
 def test_layers_and_batches_are_points_of_their_own(path):
@@ -91,7 +92,7 @@ def test_a_wrong_kernel_is_a_row_without_a_time(path):
 
 def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by_the_next_time(path, monkeypatch):
     """A fault takes a GPU's context with it: no later point may be blamed for that."""
-    real, answers = sweeping._timed, []
+    real, answers = sweep_module._timed, []
 
     def timed(point):
         if point.variant.options["rows"] == 3 and not answers:
@@ -99,12 +100,12 @@ def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by
             raise LabError("an illegal address")
         return real(point)
 
-    monkeypatch.setattr(sweeping, "_timed", timed)
-    monkeypatch.setattr(sweeping, "_answers", lambda: not answers)
+    monkeypatch.setattr(sweep_module, "_timed", timed)
+    monkeypatch.setattr(sweep_module, "_answers", lambda: not answers)
     with pytest.raises(LabError, match=r"rows=3, .* left .* without an answer: an illegal address.*begin again"):
         small(path)
     assert len(lines(path)) == 3
-    monkeypatch.setattr(sweeping, "_answers", lambda: True)
+    monkeypatch.setattr(sweep_module, "_answers", lambda: True)
     table = small(path)
     assert table.attrs["resumed"] == 3
     assert list(table["reason"] == "an illegal address") == [False, False, True, False, False, False]
@@ -135,14 +136,14 @@ def test_a_batch_that_is_none(path, batch):
 # ---------------------------------------------------------------------------------------------- finished points
 def test_finished_points_are_not_measured_again(path, monkeypatch):
     first = small(path)
-    monkeypatch.setattr(sweeping, "_timed", None)  # nothing is left to time
+    monkeypatch.setattr(sweep_module, "_timed", None)  # nothing is left to time
     again = small(path)
     assert again.attrs["measured"] == 0 and again.attrs["resumed"] == 6
     pd.testing.assert_frame_equal(first, again)
 
 
 def test_an_interrupted_sweep_goes_on_where_it_stopped(path, monkeypatch):
-    real, seen = sweeping._timed, []
+    real, seen = sweep_module._timed, []
 
     def timed(point):
         if len(seen) == 2:
@@ -150,11 +151,11 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(path, monkeypatch):
         seen.append(point)
         return real(point)
 
-    monkeypatch.setattr(sweeping, "_timed", timed)
+    monkeypatch.setattr(sweep_module, "_timed", timed)
     with pytest.raises(KeyboardInterrupt):
         small(path)
     assert len(lines(path)) == 2
-    monkeypatch.setattr(sweeping, "_timed", real)
+    monkeypatch.setattr(sweep_module, "_timed", real)
     assert small(path).attrs["measured"] == 4
     assert len({line["key"] for line in lines(path)}) == len(lines(path)) == 6
 
@@ -197,7 +198,7 @@ def test_the_cache_is_the_default_place(tmp_path, monkeypatch):
 
 # ------------------------------------------------------------------------------------------------------- executors
 def test_threads_time_one_point_at_a_time(path, monkeypatch):
-    real, inside, most = sweeping._timed, [], []
+    real, inside, most = sweep_module._timed, [], []
 
     def timed(point):
         inside.append(point)
@@ -207,7 +208,7 @@ def test_threads_time_one_point_at_a_time(path, monkeypatch):
         inside.remove(point)
         return row
 
-    monkeypatch.setattr(sweeping, "_timed", timed)
+    monkeypatch.setattr(sweep_module, "_timed", timed)
     with ThreadPoolExecutor(3) as executor:
         table = small(path, executor=executor)
     assert table.attrs["measured"] == 6 and (table["op_ms"] > 0).all()
@@ -217,7 +218,7 @@ def test_threads_time_one_point_at_a_time(path, monkeypatch):
 def _crash(point):
     if point.variant.options["rows"] == 5:
         os.kill(os.getpid(), signal.SIGKILL)
-    return sweeping._measure(point)
+    return sweep_module._measure(point)
 
 
 class Submitting:
@@ -227,7 +228,7 @@ class Submitting:
         self.executor, self.measure = executor, measure
 
     def submit(self, function, *arguments):
-        chosen = self.measure if function is sweeping._measure else function
+        chosen = self.measure if function is sweep_module._measure else function
         return self.executor.submit(chosen, *arguments)
 
 
@@ -244,7 +245,7 @@ def test_a_broken_pool_keeps_what_was_finished(path):
 
 def test_workers_of_different_devices_are_refused(path):
     def other(point):
-        return {**sweeping._measure(point), "device": "another device"}
+        return {**sweep_module._measure(point), "device": "another device"}
 
     with ThreadPoolExecutor(1) as pool, pytest.raises(LabError, match="another device measured a point of a sweep of"):
         small(path, executor=Submitting(pool, other))
@@ -260,13 +261,13 @@ def test_who_gives_up_takes_back_what_waits(path, monkeypatch, ending):
         begun.append(point)
         if len(begun) > 1:
             given_up.wait(60)
-        return {**sweeping._measure(point), "lost": ending is LabError}
+        return {**sweep_module._measure(point), "lost": ending is LabError}
 
     def interrupted(kept, key, row):
         raise KeyboardInterrupt
 
     if ending is KeyboardInterrupt:
-        monkeypatch.setattr(sweeping._Kept, "append", interrupted)
+        monkeypatch.setattr(sweep_module._Kept, "append", interrupted)
     with ThreadPoolExecutor(1) as pool:
         with pytest.raises(ending):
             small(path, executor=Submitting(pool, lost))
@@ -279,7 +280,7 @@ def _logged(folder, point):
     name = f"{point.variant.identity}-{os.getpid()}-{time.monotonic_ns()}"
     (Path(folder) / f"{name}.begun").touch()
     time.sleep(0.2)  # so that the worker is lost in the middle of a point
-    row = sweeping._measure(point)
+    row = sweep_module._measure(point)
     (Path(folder) / f"{name}.ended").touch()
     return row
 
@@ -441,7 +442,7 @@ def test_the_sizes_on_record_need_no_ladder():
     code = "import sys, labkit.records.sweeps; print(*(name for name in sys.modules if name.startswith('labkit.')))"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert "labkit.records.sweeps" in loaded
-    assert not {"labkit.ladder.rungs", "labkit.ladder.variants", "labkit.measure.sweeping"} & {*loaded}
+    assert not {"labkit.ladder.rungs", "labkit.ladder.variants", "labkit.measure.sweep"} & {*loaded}
 
 
 def test_sizes_of_a_layer_that_was_not_swept():

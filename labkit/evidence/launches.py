@@ -1,6 +1,6 @@
 """What can be said of a program's launches without counters: event times, and what the compiler decided.
 
-``python -m labkit.evidence.events FILE SCRIPT [ARGS]`` runs a program that uses `labkit.cuda` on a GPU and writes a JSON line a
+``python -m labkit.evidence.launches FILE SCRIPT [ARGS]`` runs a program that uses `labkit.cuda` on a GPU and writes a JSON line a
 launch to FILE: kernel, grid, block, time between two events, registers, shared and local memory, occupancy. It needs
 no permission. With ``--count`` in front of FILE it writes an empty line a launch and touches nothing else.
 """

@@ -24,14 +24,15 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
+from labkit import cuda
 from labkit.base import files
 from labkit.base.errors import LabError
 from labkit.base.paths import cache_dir
 from labkit.ladder.options import short
 from labkit.ladder.rungs import rung
 from labkit.ladder.variants import Variant, variant
-from labkit.measure import benchmark
-from labkit.measure.checker import check
+from labkit.measure.bench import BATCH, as_list, inputs_kept, measure
+from labkit.measure.check import check
 from labkit.records.sweeps import as_table, best_options
 from labkit.spec.devices import device, slug
 from labkit.spec.layers import Layer
@@ -86,20 +87,20 @@ def sweep(
         after which the device does not answer, or a broken executor. What was finished is kept in every case.
     """
     chosen, refused = _combinations(variants)
-    layers = benchmark.as_list(layers)
+    layers = as_list(layers)
     if not (chosen or refused) or not layers:
         raise LabError("an empty sweep: give at least one variant and one layer")
     if batch is not None:
         layers[0].x_shape(batch)  # refuses a batch that is none
     here = _device_of(executor)
-    batch = benchmark.BATCH[here["engine"]] if batch is None else batch
+    batch = BATCH[here["engine"]] if batch is None else batch
     points = [_Point(each, at, batch, repeat) for at in layers for each in chosen]
     kept = _Kept(Path(path or cache_dir() / "sweeps" / f"{slug(here['device'])}.jsonl"), here["device"])
     rows = kept.read()
     todo = [point for point in dict.fromkeys(points) if point.key not in rows]
     # On standard output: notebooks show the other one in red.
     bar = tqdm(total=len(todo), desc="sweeping", delay=2, leave=False, file=sys.stdout)
-    with bar as progress, benchmark.inputs_kept():
+    with bar as progress, inputs_kept():
         for point, row in _measured_with(executor, todo) if executor else _measured_here(todo):
             if row["device"] != here["device"]:
                 raise LabError(
@@ -222,9 +223,7 @@ def _measured_with(executor: Executor, todo: list[_Point]):
 
 def _compile(point: _Point) -> None:
     """Into the engine's cache on disk; what does not compile will say so when it is measured."""
-    from labkit.cuda import driver
-
-    with suppress(LabError, driver.Error):
+    with suppress(LabError, cuda.driver.Error):
         point.variant.supports(point.layer)
         point.variant.precompile(point.layer)
 
@@ -234,8 +233,6 @@ _alone = threading.Lock()  # a process times one point at a time
 
 def _measure(point: _Point) -> dict:
     """The row of a point; runs in whatever process and thread an executor chooses."""
-    from labkit.cuda import driver
-
     with _context():
         here = _device_here()
         row = {
@@ -249,14 +246,14 @@ def _measure(point: _Point) -> dict:
             point.variant.precompile(point.layer)
             with _alone:
                 return row | _timed(point)
-        except (LabError, driver.Error) as error:
+        except (LabError, cuda.driver.Error) as error:
             return row | {"reason": str(error).strip() or type(error).__name__, "lost": not _answers()}
 
 
 def _timed(point: _Point) -> dict:
     """What is measured of a point that runs, and is right."""
     check(point.variant, [(point.layer, min(point.batch, 2))], quiet=True)
-    timed = benchmark.measure(point.variant, point.layer, point.batch, point.repeat, layer_time=False)
+    timed = measure(point.variant, point.layer, point.batch, point.repeat, layer_time=False)
     times = timed.iloc[0].to_dict()
     with point.variant.plan(point.layer, 1) as plan:
         functions, launches = plan.functions.values(), plan.launches
@@ -273,8 +270,6 @@ def _timed(point: _Point) -> dict:
 @contextmanager
 def _context():
     """The device's context, current in this thread: an executor's worker measures in whichever thread it has."""
-    from labkit import cuda
-
     context = cuda.ensure_context()
     if cuda.engine() == "cpu" or isinstance(context, type):  # another library's, current already
         yield
@@ -288,12 +283,10 @@ def _context():
 
 def _answers() -> bool:
     """Whether the device still works: a fault takes a GPU's context with it."""
-    from labkit.cuda import driver
-
     try:
-        driver.Context.synchronize()
-        driver.mem_alloc(4).free()
-    except driver.Error:
+        cuda.driver.Context.synchronize()
+        cuda.driver.mem_alloc(4).free()
+    except cuda.driver.Error:
         return False
     return True
 

@@ -6,23 +6,21 @@ import itertools
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.measure.benchmark import BATCH, SampledImages
-from labkit.measure.checker import require_verified
-from labkit.measure.streaming import CHUNK, Pipeline, busy_ms, host_arrays, overlap
+from labkit.ladder.variants import Variant
+from labkit.measure.bench import BATCH, SampledImages
+from labkit.measure.check import require_verified
+from labkit.measure.pipeline import CHUNK, Pipeline, busy_ms, host_arrays, overlap
 from labkit.records.results import one_of
 from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
-
-if TYPE_CHECKING:
-    from labkit.ladder.variants import Variant
 
 SECONDS = 0.15  # spent on the timed runs of a configuration, within
 RUNS = (2, 20)  # these limits
@@ -148,11 +146,9 @@ class _Watch:
 
 def _bench_case(variant, layer, batch, case, repeat, watch) -> dict:
     """The row of one configuration."""
-    from labkit.cuda import driver
-
     fresh, steady = [], []
     for run in range(FRESH + 1):  # the first one warms up
-        driver.Context.synchronize()
+        cuda.driver.Context.synchronize()
         if run == FRESH:
             watch.poison()
         start = time.perf_counter()

@@ -6,6 +6,7 @@ Where a GPU's counters are not to be had, event times and what the compiler deci
 
 from __future__ import annotations
 
+import html
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -15,8 +16,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from labkit import cuda
 from labkit.base.errors import LabError
-from labkit.evidence import child, nsight, sampling
+from labkit.base.tables import table
+from labkit.evidence import child, nsight
+from labkit.evidence.nvcc import ARCH, available, nvcc_version, occupancy_of, of_modules
 from labkit.ladder.variants import as_variants
 from labkit.spec.layers import Layer
 from labkit.spec.metrics import NAMES, NOT_ADDITIVE, QUOTIENTS, SUMS, TRAFFIC
@@ -40,7 +44,7 @@ class Profile:
     ----------
     table : DataFrame
         A row a launch: ``launch`` (its number), ``kernel``, ``grid``, ``block``, the counters under Nsight Compute's
-        names, ``blocks`` and ``blocks_counted`` (fewer where some were sampled), ``source``; of `labkit.profile` also
+        names, ``blocks`` and ``blocks_counted`` (fewer where a launch was abandoned), ``source``; of `labkit.profile` also
         ``variant`` and ``rung``. A counter that the source does not have is NaN.
     sites : DataFrame
         Of the CPU engine, a row a launch and source line that touches memory: ``launch``, ``kernel``, file, line,
@@ -126,8 +130,6 @@ class Profile:
 
     def traffic(self):
         """The traffic of each variant or kernel, level by level, as a page shows it."""
-        from labkit.page.claims import table
-
         shown = self.summary()
         silent = [name for name in shown.columns[1:] if (shown[name] == 0).all()]  # nobody uses that memory at all
         return table(shown, "Traffic", {name: TRAFFIC[name] for name in shown if name not in silent})
@@ -145,13 +147,11 @@ class Profile:
         return repr(self.traffic()) if len(self.table) else self.note
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        return self.traffic()._repr_html_() if len(self.table) else f"<p>{escape(self.note)}</p>"
+        return self.traffic()._repr_html_() if len(self.table) else f"<p>{html.escape(self.note)}</p>"
 
 
 def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout: float | None = 600,
-            sample: bool = True, nvcc: bool = False) -> Profile:  # fmt: skip
+            nvcc: bool = False) -> Profile:  # fmt: skip
     """Count what variants ask of the memory, on one layer, in a process of their own.
 
     Parameters
@@ -159,14 +159,11 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
     variants : Variant, rung number, or iterable of these
     layer : Layer
     batch : int
-        Images. Requests and sectors are proportional to it, so one image is enough to compare kernels. The CPU engine
-        counts a few images for all where that is exact (`labkit.evidence.sampling`); ``source`` says how many.
+        Images. Requests and sectors are proportional to it, so one image is enough to compare kernels.
     engine : {"cpu", "gpu"}, optional
         The engine in use by default; "cpu" counts on the CPU engine although there is a GPU.
     timeout : float, optional
         Seconds.
-    sample : bool
-        False: the CPU engine counts every image.
     nvcc : bool
         Beside the CPU engine's counts registers, spills and occupancy, where there is an nvcc, which takes a second or
         so a kernel; `labkit.resources` has them, too.
@@ -179,16 +176,8 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
     """
     chosen = ready(variants, layer, batch)
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
-        folder = Path(name)
-        if chosen_engine(engine) == "cpu":
-            command = child.plans(folder, chosen, layer, batch, sample)
-            records, ended = _records(command, folder / "launches", timeout, capture=True)
-            ran = child.ran(folder)
-            records = records if ended.problem else sampling.combine(records, ran)
-            found = counted(records, ended, _modules(folder / "launches") if nvcc else ())
-        else:
-            found = watch(child.plans(folder, chosen, layer, batch), engine, timeout, capture=True)
-            ran = child.ran(folder)
+        found = watch(child.plans(Path(name), chosen, layer, batch), engine, timeout, capture=True, nvcc=nvcc)
+        ran = child.ran(Path(name))
     if found.ended.interrupted:
         raise KeyboardInterrupt
     if found.ended.problem:
@@ -262,7 +251,7 @@ def counted(records: Sequence[dict], ended: child.Ended, modules: Sequence[dict]
         rows.append({
             "launch": number, "kernel": record["kernel"], "grid": tuple(record["grid"]),
             "block": tuple(record["block"]), **record["counts"], **decided[number], "blocks": record["blocks"],
-            "blocks_counted": record["blocks_watched"], "source": record.get("source", COUNTED),
+            "blocks_counted": record["blocks_watched"], "source": COUNTED,
         })  # fmt: skip
         if record.get("error"):
             rows[-1]["source"] = ABANDONED
@@ -271,9 +260,6 @@ def counted(records: Sequence[dict], ended: child.Ended, modules: Sequence[dict]
         rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # none was seen: there may be others
         sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
     note = f"Source: {COUNTED}.{said}"
-    sampled = sum(row["blocks_counted"] < row["blocks"] for row in rows)
-    if sampled:
-        note += f" Of {sampled} of {len(rows)} launches some images were counted and stand for all: see source."
     failed = [f"launch {number}, {record['error']}" for number, record in enumerate(records) if record.get("error")]
     if failed:
         note += f" Not to their end: {'; '.join(failed[:3])}{f'; {len(failed) - 3} more' * (len(failed) > 3)}."
@@ -282,20 +268,18 @@ def counted(records: Sequence[dict], ended: child.Ended, modules: Sequence[dict]
 
 def _decided(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dict], str, str]:
     """What nvcc decides of each launch's kernel, its name and target, and what a note has to say of it."""
-    from labkit.evidence import compiled
-
     rows = [{} for _ in records]
-    if not modules or not compiled.available():
+    if not modules or not available():
         return rows, "", ""
     launched = {record["module"] for record in records}
     try:
-        kernels, refused = compiled.of_modules(each for each in modules if each["module"] in launched)
+        kernels, refused = of_modules(each for each in modules if each["module"] in launched)
     except KeyboardInterrupt:
         return rows, "", " nvcc was interrupted: there are no registers."
     for row, record in zip(rows, records, strict=True):
         facts = kernels.get(record["module"], {}).get(record["kernel"])
         if facts:
-            share = compiled.occupancy_of(facts, record["block"], record["shared"])
+            share = occupancy_of(facts, record["block"], record["shared"])
             row |= {
                 NAMES["registers"]: facts["registers"],
                 NAMES["static_shared_bytes"]: facts["shared_bytes"],
@@ -304,7 +288,7 @@ def _decided(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dic
                 NAMES["occupancy_pct"]: 100 * share,
             }
     said = f" nvcc refuses what has no registers here: {'; '.join(refused)}" if refused else ""
-    return rows, f"{compiled.nvcc_version()}, {compiled.ARCH}", said
+    return rows, f"{nvcc_version()}, {ARCH}", said
 
 
 def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
@@ -330,7 +314,7 @@ def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
     """On a GPU, with events in place of counters."""
     print(f"labkit: no counters, event times instead: {why}", file=sys.stderr)
     out = folder / "launches"
-    program = [command[0], "-m", "labkit.evidence.events", str(out), *command[1:]]
+    program = [command[0], "-m", "labkit.evidence.launches", str(out), *command[1:]]
     ended = child.run(program, _ON_GPU, timeout, capture)
     rows = []
     for number, record in enumerate(child.lines(out)):
@@ -358,11 +342,9 @@ def chosen_engine(engine: str | None) -> str:
     """The engine asked for, or the one that `labkit.cuda` takes."""
     if engine not in (None, "cpu", "gpu"):
         raise LabError(f"engine = {engine!r}: it is cpu or gpu")
-    import labkit.cuda
-
-    if engine == "gpu" and (missing := labkit.cuda.why_no_gpu()):
+    if engine == "gpu" and (missing := cuda.why_no_gpu()):
         raise LabError(f"there is no GPU to use: {missing}. The CPU engine counts and checks without one.")
-    return engine or labkit.cuda.engine()
+    return engine or cuda.engine()
 
 
 def ready(variants, layer, batch: int) -> list:

@@ -9,8 +9,8 @@ from fakes import HALF, SINGLE, FakeVariant, correct
 
 from labkit.base.errors import LabError
 from labkit.ladder.rung import Rounding
-from labkit.measure import checker
-from labkit.measure.checker import (
+from labkit.measure import check as check_module
+from labkit.measure.check import (
     TEST_SHAPES,
     CheckFailed,
     check,
@@ -428,7 +428,7 @@ def test_a_kernel_that_takes_long_is_named(monkeypatch, capsys):
     layer = Layer("odd", 2, 9, 12, 3, 4)
     check(FakeVariant(slow), layer)
     assert "running" not in capsys.readouterr().out
-    monkeypatch.setattr(checker, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(check_module, "PATIENCE_S", 0.1)
     check(FakeVariant(slow), layer)
     said = [line for line in capsys.readouterr().out.splitlines() if "has been running for 0.1 s" in line]
     assert len(said) == 1 and said[0].startswith(f"99 fake on {layer}, B = 3")

@@ -9,22 +9,19 @@ import time
 from collections.abc import Iterable
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from labkit import cuda
 from labkit.base.errors import LabError
-from labkit.ladder.variants import as_variants
-from labkit.measure.checker import CheckFailed, compare, poison, require_verified, tolerance
+from labkit.ladder.plan import Plan
+from labkit.ladder.variants import Variant, as_variants
+from labkit.measure.check import CheckFailed, compare, poison, require_verified, tolerance
 from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
-
-if TYPE_CHECKING:
-    from labkit.ladder.plan import Plan
-    from labkit.ladder.variants import Variant
 
 BATCH = {"gpu": 1000, "cpu": 10}  # images that take milliseconds on either
 SECONDS = 0.5  # spent on the timed runs of a variant, within
@@ -124,14 +121,12 @@ def as_list(one_or_many) -> list:
 
 def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, layer_time: bool, progress: tqdm):
     """The rows of one layer and batch."""
-    from labkit.cuda import driver
-
     inputs, spots = _inputs(layer, batch, frozenset(each.io_dtype for each in variants))
     try:
         op_ms, parts = _op_times(variants, layer, batch, repeat, inputs, spots, progress)
         layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) if layer_time else np.nan
                     for each in variants]  # fmt: skip
-    except driver.MemoryError as error:
+    except cuda.driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
         raise LabError(
             f"{layer} at B = {batch} takes {size:.2f} GB and more on the device, which does not have it: "
@@ -193,9 +188,7 @@ def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> tuple[
 
 def _timed(plan: Plan) -> float:
     """One run, between two events [ms]."""
-    from labkit.cuda import driver
-
-    start, end = driver.Event(), driver.Event()
+    start, end = cuda.driver.Event(), cuda.driver.Event()
     start.record()
     plan.run()
     end.record()
@@ -205,10 +198,8 @@ def _timed(plan: Plan) -> float:
 
 def _timed_apart(plan: Plan) -> dict[str, float]:
     """One run with an event between any two launches: of each kernel the time of all its launches [ms]."""
-    from labkit.cuda import driver
-
     events, spent = [], {}
-    plan.run(mark=lambda: events.append(driver.Event().record()))
+    plan.run(mark=lambda: events.append(cuda.driver.Event().record()))
     events[-1].synchronize()
     for launch, (start, end) in zip(plan.launches, pairwise(events), strict=True):
         spent[launch.kernel] = spent.get(launch.kernel, 0.0) + start.time_till(end)
@@ -225,18 +216,16 @@ def _warm_up(plan: Plan) -> float:
 
 def _layer_time(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np.ndarray) -> float:
     """Allocate, copy in, compute, copy back: median of the host's clock [ms]. Everything is compiled by now."""
-    from labkit.cuda import driver
-
     y = np.zeros(layer.y_shape(batch), variant.io_dtype)
     y.fill(0)  # the pages exist before the clock runs
     times = []
     while len(times) < 2 or (len(times) <= LAYER_RUNS and sum(times) < 1e3 * SECONDS):
-        driver.Context.synchronize()
+        cuda.driver.Context.synchronize()
         start = time.perf_counter()
         with variant.plan(layer, batch) as plan:
             plan.load(x, k)
             plan.run()
-            driver.memcpy_dtoh(y, plan.y)
+            cuda.driver.memcpy_dtoh(y, plan.y)
             times.append(1e3 * (time.perf_counter() - start))
     return float(np.median(times[1:]))
 
@@ -282,13 +271,12 @@ class SampledImages:
 
 def _check_on_device(spots, plan, variant, when):
     """Copy the spots back and hold them against the reference; all other images stay on the device."""
-    from labkit.cuda import driver
     from labkit.network.lenet86 import images_with_nan
 
     dtype, shape = variant.io_dtype, spots.layer.y_shape(spots.batch)
     y = np.empty((len(spots.images), *shape[1:]), dtype)
     for i, image in enumerate(spots.images.tolist()):
-        driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)
+        cuda.driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)
     spots.check(variant, when, y, images_with_nan(plan.y, shape, dtype))
 
 
@@ -300,12 +288,10 @@ class _Flush:
         self.buffer = None
 
     def __call__(self):
-        from labkit.cuda import driver
-
         if self.bytes:
             if self.buffer is None:
-                self.buffer = driver.mem_alloc(self.bytes)
-            driver.memset_d8(self.buffer, 0, self.bytes)
+                self.buffer = cuda.driver.mem_alloc(self.bytes)
+            cuda.driver.memset_d8(self.buffer, 0, self.bytes)
 
     def close(self):
         if self.buffer is not None:

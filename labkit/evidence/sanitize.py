@@ -7,6 +7,7 @@ memory. The program runs in a process of its own.
 
 from __future__ import annotations
 
+import html
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +16,9 @@ from pathlib import Path
 import pandas as pd
 
 from labkit.base.errors import LabError
+from labkit.base.tables import table
 from labkit.evidence import child, nsight
-from labkit.evidence.profiling import chosen_engine, last_lines, ready
+from labkit.evidence.profile import chosen_engine, last_lines, ready
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
@@ -77,12 +79,8 @@ class Findings:
         return f"{', '.join(self.tools)}: {'; '.join(filter(None, (found, self.note, stopped)))}"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        from labkit.page.claims import table
-
         if self.table.empty:
-            return f"<p>{escape(self.verdict())}</p>"
+            return f"<p>{html.escape(self.verdict())}</p>"
         shown = self.table.assign(
             where=[_where(row) for row in self.table.to_dict("records")],
             thread=[_thread(row) for row in self.table.to_dict("records")],
@@ -229,7 +227,7 @@ def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findin
     environment = {"LABKIT_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
     script = command[1] != "-m"
     if script:
-        command = [command[0], "-m", "labkit.evidence.events", "--count", str(launched), *command[1:]]
+        command = [command[0], "-m", "labkit.evidence.launches", "--count", str(launched), *command[1:]]
     rows, ran = [], []
     for tool in tools:
         log = folder / tool

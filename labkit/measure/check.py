@@ -14,19 +14,18 @@ import threading
 from collections.abc import Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from labkit import cuda
 from labkit.base.errors import Interrupted, LabError
+from labkit.ladder.plan import Plan
+from labkit.ladder.rung import Rounding
+from labkit.ladder.variants import Variant
+from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
-
-if TYPE_CHECKING:
-    from labkit.ladder.plan import Plan
-    from labkit.ladder.rung import Rounding
-    from labkit.ladder.variants import Variant
 
 # The largest relative error of one rounding to nearest, and the error of a result among half's subnormals.
 _ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11}
@@ -172,8 +171,6 @@ def check(
     LabError
         If the variant refuses every shape.
     """
-    from labkit.cuda import driver
-
     shapes, refused = {}, []
     for index, shape in enumerate([layers] if isinstance(layers, Layer) else layers):
         layer, batch = shape if isinstance(shape, tuple) else (shape, 3)
@@ -183,7 +180,7 @@ def check(
         except LabError as refusal:
             refused.append(f"{layer}: {refusal}")
     if len(shapes) > 1:  # a single one's plan compiles it
-        with suppress(driver.CompileError):  # the plan will say so
+        with suppress(cuda.driver.CompileError):  # the plan will say so
             variant.precompile(*(layer for layer, _ in shapes.values()))
     rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
             for index, (layer, batch) in shapes.items()]  # fmt: skip
@@ -199,8 +196,6 @@ def check(
 
 def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> dict:
     """The row of one shape."""
-    from labkit.cuda import driver
-
     plan = variant.plan(layer, batch)  # a kernel that does not compile is not wrong: it says so itself
     follow = (f"\nNext: lab.sanitize({_name(variant)}, lab.{layer!r}, {batch}) looks for bad addresses, races and "
               "unset memory, line by line.")  # fmt: skip
@@ -209,7 +204,7 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
             worst = _worst_of_runs(plan, variant, layer, batch, rng)
     except CheckFailed as wrong:
         raise CheckFailed(f"{wrong}{follow}") from None
-    except driver.Error as fault:
+    except cuda.driver.Error as fault:
         # Freeing the buffers may bring to light that the kernel wrote past them, after it was found wrong.
         wrong = fault.__context__ if isinstance(fault.__context__, CheckFailed) else None
         message = f"{wrong}\nAnd it faults" if wrong else f"{variant.label} faults on {layer}, B = {batch}"
@@ -231,8 +226,6 @@ def _name(variant: Variant) -> str:
 @contextmanager
 def _patience(what: str):
     """Say after a while what is running: of a kernel that does not end nothing else is heard."""
-    from labkit.spec.devices import device
-
     end = "interrupt it to stop it" if device().engine == "cpu" else "if it does not end, restart Python"
     late = threading.Timer(PATIENCE_S, print, (f"{what} has been running for {PATIENCE_S} s: {end}",))
     late.daemon = True
@@ -291,9 +284,7 @@ def draw_reals(variant: Variant, layer: Layer, batch: int, rng: np.random.Genera
 
 def poison(plan: Plan, layer: Layer, batch: int, dtype) -> None:
     """Fill a plan's output with NaN: 0xFF bytes are one in float32 and in float16."""
-    from labkit.cuda import driver
-
-    driver.memset_d8(plan.y, 0xFF, int(np.prod(layer.y_shape(batch))) * np.dtype(dtype).itemsize)
+    cuda.driver.memset_d8(plan.y, 0xFF, int(np.prod(layer.y_shape(batch))) * np.dtype(dtype).itemsize)
 
 
 def compare(y, expected, allowed=0.0, dtype=np.float32, title="the result is wrong", inputs=None) -> float:
@@ -413,6 +404,4 @@ def is_verified(variant: Variant) -> bool:
 
 
 def _key(variant: Variant) -> tuple[str, str]:
-    from labkit.spec.devices import device
-
     return device().engine, variant.identity

@@ -8,9 +8,22 @@ import pytest
 
 import labkit as lab
 from labkit.base.errors import LabError
-from labkit.measure import streambench, streaming
-from labkit.measure.checker import CheckFailed
-from labkit.measure.streaming import STEPS, Pipeline, busy_ms, chunk_sizes, issue_order, overlap, schedule, span_ms
+from labkit.measure import pipeline as pipeline_module
+from labkit.measure import streams as streams_module
+from labkit.measure.check import CheckFailed
+from labkit.measure.pipeline import (
+    ORDERS,
+    STEPS,
+    Pipeline,
+    busy_ms,
+    chunk_sizes,
+    host_arrays,
+    issue_order,
+    one_at_a_time,
+    overlap,
+    schedule,
+    span_ms,
+)
 from labkit.records import results
 from labkit.spec.devices import device
 
@@ -42,7 +55,7 @@ def test_every_cut_gives_the_same_result(number, batch, chunk, streams):
     x, k = integers(ODD, batch, variant.io_dtype)
     expected = lab.conv_float64(x, k)
     for pinned in (True, False):
-        for order in streaming.ORDERS:
+        for order in ORDERS:
             with Pipeline(variant, ODD, batch, chunk, streams, pinned, order) as pipeline:
                 pipeline.y.fill(np.nan)
                 y = pipeline.run(x, k)
@@ -75,7 +88,7 @@ def test_pipelines_that_share_a_constant_mask_do_not_disturb_each_other():
 
 def test_host_arrays_of_the_caller_are_used_in_place():
     x, k = integers(ODD, 4)
-    host = streaming.host_arrays(ODD, 4)
+    host = host_arrays(ODD, 4)
     host[0][...] = x
     with Pipeline(lab.variant(1), ODD, 4, 2, host=host) as pipeline:
         assert pipeline.run(k=k) is host[1]
@@ -169,7 +182,7 @@ def test_the_last_chunk_takes_what_is_left():
     assert chunk_sizes(10, [1, 9]) == (1, 9)
 
 
-@pytest.mark.parametrize("order", streaming.ORDERS)
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("chunks", "streams"), [(1, 1), (7, 3), (6, 3), (5, 8)])
 def test_an_order_has_every_step_once_and_no_step_before_its_own(order, chunks, streams):
     issued = issue_order(chunks, streams, order)
@@ -216,7 +229,7 @@ def test_overlap_counts_the_engines_at_work():
 def test_on_a_gpu_a_step_begins_when_the_one_before_of_its_kind_has_ended(monkeypatch):
     table = steps((0, "copy in", 0, 0, 2), (1, "copy in", 1, 0, 4), (0, "kernel", 0, 2, 3), (1, "kernel", 1, 4, 9),
                   (2, "copy in", 2, 0, 6), (0, "copy out", 0, 3, 5))  # fmt: skip
-    streaming.one_at_a_time(table)
+    one_at_a_time(table)
     assert table["start_ms"].tolist() == [0, 2, 2, 4, 4, 3]
 
 
@@ -247,7 +260,7 @@ def test_ordinary_memory_keeps_the_host_waiting():
 
 @pytest.mark.parametrize("streams", [1, 2, 3, 8])
 def test_a_schedule_is_possible(streams):
-    for order in streaming.ORDERS:
+    for order in ORDERS:
         table = schedule(lab.LENET72[1], 1000, 3.3, (100, 200, 700), streams, order=order, on="H200")
         for _, mine in [*table.groupby("what"), *table.groupby("stream")]:
             mine = mine.sort_values("start_ms")
@@ -272,10 +285,10 @@ def test_a_link_that_was_not_measured_is_named():
 
 def test_a_layer_time_that_the_link_does_not_permit_is_refused():
     h200, variant = device("H200"), lab.variant(3)
-    streambench.refuse_impossible(variant, FIRST, 10_000, 18.5, h200)
+    streams_module.refuse_impossible(variant, FIRST, 10_000, 18.5, h200)
     for impossible in (16.2, float("nan")):
         with pytest.raises(LabError, match=r"takes 16.25 ms at least"):
-            streambench.refuse_impossible(variant, FIRST, 10_000, impossible, h200)
+            streams_module.refuse_impossible(variant, FIRST, 10_000, impossible, h200)
 
 
 # ------------------------------------------------------------------------------------------------------- measurement
@@ -310,7 +323,7 @@ def test_bench_refuses_no_run_at_all(verified):
 
 
 def test_bench_sees_a_chunk_that_did_not_come_back(verified, monkeypatch):
-    monkeypatch.setattr(streaming, "issue_order", lambda *a: [pair for pair in issue_order(*a) if pair[0] != 2])
+    monkeypatch.setattr(pipeline_module, "issue_order", lambda *a: [pair for pair in issue_order(*a) if pair[0] != 2])
     with pytest.raises(CheckFailed, match="wrong before timing"):
         lab.bench_streams(verified, ODD, 40, 5, 2, repeat=1)
 
@@ -330,7 +343,7 @@ def test_bench_sees_a_chunk_in_the_wrong_place(verified, monkeypatch):
 
 # ---------------------------------------------------------------------------------------------------------- recorded
 def test_a_device_without_recorded_streams_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr(streambench, "data_dir", lambda: tmp_path)
+    monkeypatch.setattr(streams_module, "data_dir", lambda: tmp_path)
     with pytest.raises(LabError, match="streams has results of: none"):
         lab.recorded_streams("H200")
     (tmp_path / "streams").mkdir()

@@ -9,6 +9,7 @@ import time
 
 import pandas as pd
 
+from labkit import cuda
 from labkit.spec.devices import device
 
 COLUMNS = ("kind", "name", "start", "duration", "bytes", "stream")
@@ -33,21 +34,16 @@ class Trace:
     """
 
     def __enter__(self) -> Trace:
-        from labkit.cuda import activity
-
-        self._activity = activity
-        activity.start()
+        cuda.activity.start()
         self._entered = time.perf_counter()
         return self
 
     def __exit__(self, *exception) -> None:
-        from labkit.cuda import driver
-
         try:
-            driver.Context.synchronize()
+            cuda.driver.Context.synchronize()
         finally:  # a kernel of the block may have failed: the recording ends all the same
             self.wall_ms = (time.perf_counter() - self._entered) * 1e3
-            recorded = self._activity.stop()
+            recorded = cuda.activity.stop()
         records = pd.DataFrame(recorded, columns=COLUMNS).sort_values("start", ignore_index=True)
         first = records["start"].min() if len(records) else 0.0
         records["start_ms"] = (records.pop("start") - first) * 1e3

@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from labkit import cuda
 from labkit.base.errors import LabError
+from labkit.ladder.variants import Variant
 from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
-
-if TYPE_CHECKING:
-    from labkit.ladder.variants import Variant
 
 STEPS = ("copy in", "kernel", "copy out")  # of a chunk, in this order
 MAX_STREAMS = 32  # a GPU has at most that many hardware queues; further streams share them
@@ -108,15 +106,13 @@ def host_arrays(layer: Layer, batch: int, dtype=np.float32, pinned: bool = True)
     LabError
         If the system does not lock so much memory.
     """
-    from labkit.cuda import driver, ensure_context
-
-    ensure_context()
+    cuda.ensure_context()
     shapes = layer.x_shape(batch), layer.y_shape(batch)
     if not pinned:
         return tuple(_touched(np.empty(shape, dtype)) for shape in shapes)
     try:
-        return tuple(_touched(driver.pagelocked_empty(shape, np.dtype(dtype))) for shape in shapes)
-    except (driver.MemoryError, driver.LogicError, MemoryError) as error:
+        return tuple(_touched(cuda.driver.pagelocked_empty(shape, np.dtype(dtype))) for shape in shapes)
+    except (cuda.driver.MemoryError, cuda.driver.LogicError, MemoryError) as error:
         size = layer.bytes(batch, dtype) / 1e9
         raise LabError(
             f"{size:.2f} GB of page-locked memory for {layer}, B = {batch}, are not to be had ({error}): take a "
@@ -207,12 +203,9 @@ class Pipeline:
         return host
 
     def _allocate(self):
-        from labkit.cuda import driver, ensure_context
-
-        ensure_context()
-        self._driver = driver
+        cuda.ensure_context()
         try:
-            self._streams = [driver.Stream() for _ in range(self.streams)]
+            self._streams = [cuda.driver.Stream() for _ in range(self.streams)]
             k = None
             for i, plans in enumerate(self._plans):
                 sizes = sorted(set(self.chunks[i :: self.streams]), reverse=True)
@@ -221,7 +214,7 @@ class Pipeline:
                     buffers = (largest.x, largest.y) if largest else (None, None)
                     plans[images] = self.variant.plan(self.layer, images, *buffers, k=k)
                     k = plans[images].k
-        except driver.MemoryError as error:
+        except cuda.driver.MemoryError as error:
             raise LabError(
                 f"{self.streams} streams of {max(self.chunks):,} images take {self.device_bytes / 1e9:.2f} GB and more "
                 f"on the device, which does not have it: take a smaller chunk or fewer streams ({error})"
@@ -280,9 +273,9 @@ class Pipeline:
         # the same module may have put its own into constant memory since.
         next(iter(self._plans[0].values())).load(k=self._k)
         self._marks = None
-        marks = {key: (self._driver.Event(), self._driver.Event()) for key in self._order} if events else None
+        marks = {key: (cuda.driver.Event(), cuda.driver.Event()) for key in self._order} if events else None
         if events:
-            self._begin = self._driver.Event().record(self._streams[0])
+            self._begin = cuda.driver.Event().record(self._streams[0])
         self.issue(marks)
         for stream in self._streams:
             stream.synchronize()
@@ -295,7 +288,7 @@ class Pipeline:
         `marks`: for each step two events, which note when the stream comes to it
         and when it is done.
         """
-        htod, dtoh = self._driver.memcpy_htod_async, self._driver.memcpy_dtoh_async
+        htod, dtoh = cuda.driver.memcpy_htod_async, cuda.driver.memcpy_dtoh_async
         ends = [0, *itertools.accumulate(self.chunks)]
         for chunk, step in self._order:
             lane = chunk % self.streams

@@ -12,9 +12,9 @@ import labkit.ladder.plan
 from labkit.base.errors import LabError
 from labkit.ladder.rung import Rounding
 from labkit.ladder.variants import variant
-from labkit.measure import benchmark
-from labkit.measure.benchmark import bench, fastest_unit, kernel_times, refuse_impossible
-from labkit.measure.checker import CheckFailed, check
+from labkit.measure import bench as bench_module
+from labkit.measure.bench import bench, fastest_unit, kernel_times, refuse_impossible
+from labkit.measure.check import CheckFailed, check
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_numpy
@@ -33,8 +33,8 @@ def quick(x, k, state):
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch):
-    monkeypatch.setattr(benchmark, "WARM_UP_S", 0)
-    monkeypatch.setattr(benchmark, "SECONDS", 0.05)
+    monkeypatch.setattr(bench_module, "WARM_UP_S", 0)
+    monkeypatch.setattr(bench_module, "SECONDS", 0.05)
 
 
 def verified(compute=quick, **facts):
@@ -72,7 +72,7 @@ def test_the_inputs_are_let_go():
     for each in (verified(), verified(lambda x, k, state: quick(x, k, state) + 1)):
         with suppress(CheckFailed):
             bench(each, ODD, 2, 1)
-        assert benchmark._inputs.cache_info().currsize == 0
+        assert bench_module._inputs.cache_info().currsize == 0
 
 
 def test_the_note_says_what_the_times_are_not():
@@ -85,14 +85,14 @@ def test_the_layer_time_covers_a_fresh_plan():
     variant = verified(takes_s=0.003)
     before = variant.plans
     table = bench(variant, ODD, 2, 3)
-    assert variant.plans == before + 1 + 1 + benchmark.LAYER_RUNS
+    assert variant.plans == before + 1 + 1 + bench_module.LAYER_RUNS
     assert table["layer_ms"][0] >= 3
 
 
 def test_defaults_suit_the_engine():
     table = bench(verified(), ODD)
-    assert table["batch"][0] == benchmark.BATCH[device().engine]
-    fewest, most = benchmark.RUNS
+    assert table["batch"][0] == bench_module.BATCH[device().engine]
+    fewest, most = bench_module.RUNS
     assert fewest <= table["repeat"][0] <= most
 
 
@@ -139,7 +139,7 @@ def test_launches_of_one_kernel_are_added_up(monkeypatch):
     with variant(5).plan(layer, 2 * chunk) as plan:
         plan.load(np.zeros(layer.x_shape(4)), np.zeros(layer.k_shape))
         monkeypatch.setattr(labkit.cuda.driver, "Event", Event)
-        assert benchmark._timed_apart(plan) == {"im2col": 1 + 2, "gemm": 10 + 20}
+        assert bench_module._timed_apart(plan) == {"im2col": 1 + 2, "gemm": 10 + 20}
 
 
 def test_no_kernel_times_are_told_from_one_kernel():
@@ -209,7 +209,7 @@ def test_the_first_and_the_last_image_are_checked(image):
 
 
 def test_an_image_that_nobody_writes_is_found_wherever_it_is():
-    missing = np.setdiff1d(np.arange(200), benchmark.SampledImages(ODD, 200, {}, np.random.default_rng(0)).images)
+    missing = np.setdiff1d(np.arange(200), bench_module.SampledImages(ODD, 200, {}, np.random.default_rng(0)).images)
 
     def forgets_many(x, k, state):
         y = quick(x, k, state)
@@ -222,14 +222,14 @@ def test_an_image_that_nobody_writes_is_found_wherever_it_is():
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 1000])
 def test_the_images_looked_at(batch):
-    images = benchmark.SampledImages(ODD, batch, {}, np.random.default_rng(0)).images
+    images = bench_module.SampledImages(ODD, batch, {}, np.random.default_rng(0)).images
     assert images[0] == 0
     assert images[-1] == batch - 1
-    assert len(set(images)) == len(images) == min(batch, benchmark.CHECKED_IMAGES)
+    assert len(set(images)) == len(images) == min(batch, bench_module.CHECKED_IMAGES)
 
 
 def test_a_time_that_cannot_be_is_refused(monkeypatch):
-    monkeypatch.setattr(benchmark, "_timed", lambda plan: plan.run() or 1e-9)
+    monkeypatch.setattr(bench_module, "_timed", lambda plan: plan.run() or 1e-9)
     with pytest.raises(LabError, match=r"cannot move the bytes .* in less than.*The measurement is wrong"):
         bench(verified(), ODD, 10)
 

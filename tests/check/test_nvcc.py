@@ -6,7 +6,7 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.evidence import compiled, nsight
+from labkit.evidence import nsight, nvcc
 
 TEXT = """ptxas info    : 0 bytes gmem, 3136 bytes cmem[3]
 ptxas info    : Compiling entry function 'im2col' for 'sm_90'
@@ -21,7 +21,7 @@ ptxas info    : Used 255 registers, used 1 barriers, 2048 bytes smem
 
 
 def test_each_kernel_has_its_own_figures():
-    found = compiled.read_ptxas(TEXT)
+    found = nvcc.read_ptxas(TEXT)
     assert found["im2col"] == {"registers": 32, "stack_bytes": 0, "spill_store_bytes": 0, "spill_load_bytes": 0,
                                "shared_bytes": 0}  # fmt: skip
     assert found["gemm"] == {"registers": 255, "stack_bytes": 40, "spill_store_bytes": 16, "spill_load_bytes": 24,
@@ -59,7 +59,7 @@ extern "C" __global__ void plain(float *x) { x[0] = SIZE; }"""
     module = {"module": "a", "source": source, "options": ["-DSIZE=3", "-gencode", "arch=compute_80,code=sm_80"],
               "include_dirs": []}  # fmt: skip
     wrong = {**module, "module": "b", "options": []}
-    kernels, (refused,) = compiled.of_modules([module, {**module, "module": "c"}, wrong])
+    kernels, (refused,) = nvcc.of_modules([module, {**module, "module": "c"}, wrong])
     assert kernels["a"]["fill<float>"] == kernels["c"]["_Z4fillIfEvPT_"] and kernels["a"]["plain"]["registers"] > 0
     assert kernels["a"]["twice"] == {} and kernels["a"]["_Z5twicePf"]["registers"] > 0, "which of the two is not said"
     assert kernels["b"] == {} and refused.startswith("mine.cu(11): error") and "SIZE" in refused
@@ -94,7 +94,7 @@ SASS = """
 
 
 def test_loads_and_stores_of_machine_code_are_told_by_line_and_width():
-    found = [tuple(row.values()) for row in compiled.read_sass(SASS, "04_tiling.cu")]
+    found = [tuple(row.values()) for row in nvcc.read_sass(SASS, "04_tiling.cu")]
     assert found == [
         ("conv", 41, "LDG.E.CONSTANT", "global", "ld", 4, True, 1),
         ("conv", 41, "STS", "shared", "st", 4, False, 2),
@@ -109,7 +109,7 @@ def test_loads_and_stores_of_machine_code_are_told_by_line_and_width():
 
 @pytest.mark.skipif(nsight.find("nvdisasm") is None or shutil.which("nvcc") is None, reason="needs nvcc and nvdisasm")
 def test_nvcc_joins_the_reads_of_a_row():
-    found = compiled.memory_instructions(labkit.variant(5), labkit.LENET86[0])
+    found = nvcc.memory_instructions(labkit.variant(5), labkit.LENET86[0])
     loads = found[(found["space"] == "shared") & (found["op"] == "ld")]
     assert dict(zip(loads["instruction"], loads["count"], strict=True)) == {"LDS": 16, "LDS.128": 4}
     assert loads["line"].nunique() == 1 and set(loads["variant"]) == {"05 unroll gemm"}
