@@ -8,8 +8,9 @@ import pytest
 from kernels import KERNELS, SOLUTIONS
 
 import labkit
-from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, variant
+from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, cuda, variant
 from labkit.ladder import plan as plans
+from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.rungs import LADDER, rung
 from labkit.measure.check import is_verified, random_shapes
 
@@ -57,6 +58,7 @@ def test_solution(solved):
         (4, {"tile": 32}),
         (5, {"tile": 8, "block": 96}),
         (6, {"tile": 32}),
+        (7, {"rows": 3, "maps": 2, "block": (50, 3), "channels": 2}),
         (8, {"tile": 5}),
         (9, {"wmma": (8, 32, 16)}),
         (9, {"wmma": (32, 8, 16), "warps": 1}),
@@ -103,33 +105,29 @@ def test_scratch_is_bounded_and_shared_by_the_chunks(monkeypatch):
 
 
 def test_plan_reads_and_writes_the_buffers_it_is_given():
-    from labkit.cuda import driver
-
     layer, batch = ODD
     rng = np.random.default_rng(3)
     x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
-    x_device, y_device = driver.mem_alloc(x.nbytes), driver.mem_alloc(4 * int(np.prod(layer.y_shape(batch))))
-    driver.memcpy_htod(x_device, x)
+    x_device, y_device = cuda.driver.mem_alloc(x.nbytes), cuda.driver.mem_alloc(4 * int(np.prod(layer.y_shape(batch))))
+    cuda.driver.memcpy_htod(x_device, x)
     with variant(1).plan(layer, batch, x=x_device, y=y_device) as plan:
         plan.load(k=k)
         plan.run()
     y = np.empty(layer.y_shape(batch), np.float32)
-    driver.memcpy_dtoh(y, y_device)  # still there after the plan has been closed
+    cuda.driver.memcpy_dtoh(y, y_device)  # still there after the plan has been closed
     np.testing.assert_allclose(y, labkit.conv_float64(x, k), rtol=1e-5)
     x_device.free()
     y_device.free()
 
 
 def test_plan_on_a_stream():
-    from labkit.cuda import driver
-
     layer, batch = ODD
     rng = np.random.default_rng(4)
     x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
-    stream = driver.Stream()
+    stream = cuda.driver.Stream()
     with variant(5).plan(layer, batch) as plan:
         plan.load(x, k)
-        driver.Context.synchronize()
+        cuda.driver.Context.synchronize()
         plan.run(stream)
         stream.synchronize()
         np.testing.assert_allclose(plan.result(), labkit.conv_float64(x, k), rtol=1e-5)
@@ -162,20 +160,29 @@ def test_closing_a_plan_frees_its_memory(buffers):
 
 
 def test_a_plan_that_does_not_fit_keeps_nothing(monkeypatch):
-    from labkit.cuda import driver
-
     freed, sizes = [], []
 
     def mem_alloc(size):
         sizes.append(size)
         if len(sizes) == 3:
-            raise driver.MemoryError("cuMemAlloc failed: out of memory")
+            raise cuda.driver.MemoryError("cuMemAlloc failed: out of memory")
         return SimpleNamespace(free=lambda: freed.append(size))
 
-    monkeypatch.setattr(driver, "mem_alloc", mem_alloc)
-    with pytest.raises(driver.MemoryError):
+    monkeypatch.setattr(cuda.driver, "mem_alloc", mem_alloc)
+    with pytest.raises(cuda.driver.MemoryError):
         variant(1).plan(LENET86[0], 2)
     assert sorted(freed) == sorted(sizes[:2])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_images_with_nan_are_found_on_the_device(dtype):
+    y = np.random.default_rng(0).normal(size=(7, 3, 5, 11)).astype(dtype)
+    y[0, 0, 0, 0], y[1, 2, 4, 10] = np.inf, -np.inf  # no NaN
+    for image, value in ((2, np.nan), (6, -np.nan)):
+        y[image, image % 3, 1, image] = value
+    on_device = cuda.driver.to_device(y)
+    assert images_with_nan(on_device, y.shape, dtype).tolist() == [2, 6]
+    on_device.free()
 
 
 @pytest.mark.parametrize("batch", [0, -1, 2.5, "10", True, None])
@@ -189,7 +196,7 @@ def test_a_kernel_that_is_not_called_as_the_ladders_are():
     with pytest.raises(LabError, match="own source: there is no kernel 'conv' as C names it: write extern"):
         variant(1, source.replace('extern "C"', "")).plan(LENET86[0], 1)
     if labkit.device().engine == "cpu":  # of a GPU's module PyCUDA cannot know the arguments
-        with pytest.raises(LabError, match="9 types for 10 parameters; a kernel of the ladder takes nine: pointers x"):
+        with pytest.raises(LabError, match="9 types for 10 parameters; a kernel of the ladder has nine: pointers x"):
             variant(1, source.replace("int K)", "int K, int stride)")).plan(LENET86[0], 1)
 
 
@@ -254,14 +261,12 @@ def test_own_constant_array_that_is_too_small():
 
 
 def test_compile_error_names_file_and_line(tmp_path):
-    from labkit.cuda import driver
-
     lines = rung(1).source.split("\n")
     line = next(i for i, text in enumerate(lines) if "y[h * Wo + w] = 0;" in text)
     lines[line] = "    y[h * Wo + w] = nought;"
     path = tmp_path / "mine.cu"
     path.write_text("\n".join(lines))
-    with pytest.raises(driver.CompileError) as failure:
+    with pytest.raises(cuda.driver.CompileError) as failure:
         variant(1, path).plan(LENET86[0], 1)
     message = str(failure.value)
     assert "nought" in message
@@ -282,6 +287,19 @@ def test_a_kernel_whose_header_changed_is_another_one(tmp_path):
             check(each, [ODD])
     header.write_text("#define TIMES *\n")
     assert is_verified(mine)
+
+
+@pytest.mark.parametrize("prepare", [lambda each: each.plan(LENET86[0], 1), lambda each: each.precompile(LENET86[0])])
+def test_a_device_that_lacks_the_instructions_is_refused_before_the_compiler_runs(prepare, monkeypatch):
+    monkeypatch.setattr(plans, "device", lambda: SimpleNamespace(name="Tesla T4", compute_capability=(7, 5)))
+    monkeypatch.setattr(plans, "_compiler_arguments", lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr(plans, "_modules", {})
+    for each in (variant("speed_of_light"), labkit.solution("10a")):
+        with pytest.raises(LabError, match=r"^10 speed.* needs compute capability 8\.0; the Tesla T4 has 7\.5: take an"):
+            prepare(each)
+    for each in (variant("tensor_cores"), variant("speed_of_light", rung("speed_of_light").source)):
+        with pytest.raises(pytest.fail.Exception, match="compiled"):  # a reader's own kernel may need less
+            prepare(each)
 
 
 def test_modules_are_compiled_once():

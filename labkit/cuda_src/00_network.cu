@@ -1,4 +1,4 @@
-// 00 network: what lenet86 needs around its convolutions, and what a benchmark looks for in their outputs.
+// 00 network: the layers of lenet86 around its convolutions.
 //
 // Idea      One thread an output element, in a row: these kernels take little of the network's time, and stay
 //           as plain as their formulas. NumPy's versions are in labkit/network.py.
@@ -75,15 +75,4 @@ extern "C" __global__ void half_to_float(const half *x, float *y, long long n)
 {
     const size_t i = my_element();
     if (i < n) y[i] = __half2float(x[i]);
-}
-
-// found[b] = 1 if image b of y holds a NaN: all bits of the exponent, and others below them. `bytes` of a number:
-// 4 of a float, 2 of a half. found [B] is 0 before.
-extern "C" __global__ void nan_images(const void *y, int *found, long long n, long long image, int bytes)
-{
-    const size_t i = my_element();
-    if (i >= n) return;
-    const bool nan = bytes == 4 ? (((const unsigned *)y)[i] & 0x7fffffff) > 0x7f800000
-                                : (((const unsigned short *)y)[i] & 0x7fff) > 0x7c00;
-    if (nan) found[i / image] = 1;
 }

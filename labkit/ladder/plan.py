@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from labkit import cuda
 from labkit.base.errors import LabError
-from labkit.ladder.rung import scope, tiles
+from labkit.base.paths import cuda_src
+from labkit.cuda import cublas
+from labkit.ladder.rung import tiles
+from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from labkit.spec.limits import MAX_GRID
 
@@ -30,29 +34,37 @@ _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of th
 
 def load_module(variant: Variant, layer: Layer):
     """The compiled module of a variant for `layer`; compiled once per process."""
-    from labkit.cuda import ensure_context
-    from labkit.cuda.compiler import SourceModule
-
     defines = variant.defines(layer)
     key = _key(variant, defines)
     if key not in _modules:
-        ensure_context()
-        _modules[key] = SourceModule(**_compiler_arguments(variant, defines))
+        _require_capability(variant)
+        cuda.ensure_context()
+        _modules[key] = cuda.compiler.SourceModule(**_compiler_arguments(variant, defines))
     return _modules[key]
 
 
 def precompile(variant: Variant, *layers: Layer) -> None:
     """Compile a variant for `layers` in parallel, into the engine's cache on disk."""
-    from labkit.cuda import compiler
-    from labkit.spec.devices import device
-
-    capability = device().compute_capability
+    capability = _require_capability(variant)
     arch = "sm_{}{}".format(*capability) if capability else None
     defines = [each for each in map(variant.defines, layers) if _key(variant, each) not in _modules]
     jobs = {tuple(each.items()): _compiler_arguments(variant, each) for each in defines}.values()
     with ThreadPoolExecutor(min(len(jobs), os.cpu_count()) or 1) as pool:
-        for done in [pool.submit(compiler.compile, **job, arch=arch) for job in jobs]:
+        for done in [pool.submit(cuda.compiler.compile, **job, arch=arch) for job in jobs]:
             done.result()
+
+
+def _require_capability(variant) -> tuple[int, int] | None:
+    """The compute capability of the device; None of the CPU engine, which runs every kernel."""
+    here, needed = device(), variant.rung.min_capability
+    capability = here.compute_capability
+    from_lab = variant.path and variant.path.is_relative_to(cuda_src())  # a reader's own kernel may need less
+    if capability and capability < needed and from_lab:
+        raise LabError(
+            f"{variant.label} needs compute capability {needed[0]}.{needed[1]}; the {here.name} has "
+            f"{capability[0]}.{capability[1]}: take another rung, or LABKIT_ENGINE=cpu"
+        )
+    return capability
 
 
 def _key(variant, defines) -> tuple:
@@ -123,14 +135,9 @@ class Plan:
     def __init__(self, variant: Variant, layer: Layer, batch: int, x=None, y=None, k=None):
         variant.supports(layer)
         layer.x_shape(batch)  # raises if it is not a number of images
-        from labkit.cuda import driver
-
         self.variant, self.layer, self.batch = variant, layer, int(batch)
-        self._driver = driver
         product = None
         if variant.library:
-            from labkit.cuda import cublas
-
             cublas.prepare()
             product = cublas.product
         module = load_module(variant, layer)
@@ -150,11 +157,11 @@ class Plan:
         self._constant = self._constant_address(module)
         self._mask = None  # digest of the mask it was loaded with
 
-        scratch = variant.rung.scratch(scope(layer, 1, variant.options))
-        self.images = images_per_launch(self.batch, scratch, self._driver.mem_get_info()[0])
+        scratch = variant.rung.scratch(variant.scope(layer))
+        self.images = images_per_launch(self.batch, scratch, cuda.driver.mem_get_info()[0])
         self.scratch_bytes = scratch * self.images
         scratch_buffer = self._allocate(self.scratch_bytes) if scratch else None
-        arranged = variant.rung.arranged(scope(layer, 1, variant.options))
+        arranged = variant.rung.arranged(variant.scope(layer))
         arranged_mask = self._allocate(arranged) if arranged else None
 
         self.functions = functions = {name: self._function(module, name) for name in variant.kernels}
@@ -183,14 +190,14 @@ class Plan:
     def _function(self, module, name):
         try:
             return module.get_function(name).prepare(SIGNATURE)
-        except self._driver.LogicError:
+        except cuda.driver.LogicError:
             why = f'there is no kernel {name!r} as C names it: write extern "C" in front of its __global__'
         except TypeError as error:
             why = f"{error}; a kernel of the ladder has nine: pointers x, k and y, then int B, C, H, W, M, K"
         raise LabError(f"{self.variant.label}: {why}")
 
     def _allocate(self, size):
-        buffer = self._driver.mem_alloc(size)
+        buffer = cuda.driver.mem_alloc(size)
         self._owned.append(buffer)
         return buffer
 
@@ -223,12 +230,12 @@ class Plan:
             If a shape is not that of the plan.
         """
         if x is not None:
-            self._driver.memcpy_htod(self.x, self._as_input("x", x, self.layer.x_shape(self.batch)))
+            cuda.driver.memcpy_htod(self.x, self._as_input("x", x, self.layer.x_shape(self.batch)))
         if k is not None:
             k = self._as_input("k", k, self.layer.k_shape)
-            self._driver.memcpy_htod(self.k, k)
+            cuda.driver.memcpy_htod(self.k, k)
             if self._constant is not None:
-                self._driver.memcpy_htod(self._constant, k)
+                cuda.driver.memcpy_htod(self._constant, k)
                 self._mask = _masks[self._constant] = hashlib.sha256(k).digest()
 
     def _as_input(self, name, array, shape):
@@ -248,7 +255,7 @@ class Plan:
         """
         if self._mask is not None and _masks[self._constant] != self._mask:
             size = int(np.prod(self.layer.k_shape)) * self.variant.io_dtype.itemsize
-            self._driver.memcpy_dtod_async(self._constant, self.k, size, stream)
+            cuda.driver.memcpy_dtod_async(self._constant, self.k, size, stream)
             _masks[self._constant] = self._mask
         for function, grid, block, arguments, shared in self._calls:
             if mark:
@@ -266,7 +273,7 @@ class Plan:
             In `variant.io_dtype`.
         """
         y = np.empty(self.layer.y_shape(self.batch), self.variant.io_dtype)
-        self._driver.memcpy_dtoh(y, self.y)
+        cuda.driver.memcpy_dtoh(y, self.y)
         return y
 
     def close(self) -> None:

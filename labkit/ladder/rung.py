@@ -5,7 +5,7 @@ The kernel files hold no host code. What the host has to know about them is in `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,26 +25,6 @@ def tiles(length: int, tile: int) -> int:
     return -(-length // tile)
 
 
-def scope(layer: Layer, images: int, options) -> SimpleNamespace:
-    """What the geometry of a call may depend on.
-
-    Parameters
-    ----------
-    layer : Layer
-    images : int
-    options : mapping
-        Of a variant, by name.
-
-    Returns
-    -------
-    SimpleNamespace
-        C, H, W, M, K, Ho, Wo of the layer; B, the images; pixels = Ho Wo; depth = C K K; the options.
-    """
-    images = layer.x_shape(images)[0]  # raises if it is not a number of images
-    dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
-    return SimpleNamespace(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
-
-
 @dataclass(frozen=True)
 class Call:
     """One kernel of a rung, and how it is launched.
@@ -56,7 +36,7 @@ class Call:
     buffers : tuple of str
         Its three pointers: "x", "k", "y", "u" (the rung's scratch buffer) or "a" (the arranged mask).
     grid, block, shared : callable
-        Of the `scope` of a launch. `shared` is the shared memory of a block in bytes.
+        Of the scope of a launch (`Rung.scope`). `shared` is the shared memory of a block in bytes.
     used : callable
         Of the options: whether the variant launches this kernel; for a sub-step with other kernels than the rung's.
     library : callable
@@ -111,6 +91,11 @@ class Rung:
         The sub-steps that lead from the base to the rung, one idea each, in order. The other sub-steps are
         experiments beside the path.
     options : mapping of str to Option
+    sizes : callable
+        Of the scope: the values of options that are None, for they depend on the layer, and other sizes that follow.
+        They become part of the scope.
+    recorded : callable
+        Of the options: the text of the measured sizes that `sizes` chooses from, if it does. It is part of the code.
     defines : callable
         Of the scope: the compile-time parameters, passed to the compiler as -DNAME=value.
     rounding : callable
@@ -123,6 +108,8 @@ class Rung:
         Of the scope: the bytes of the buffer "a", the mask as one kernel arranges it for the next.
     limit : callable
         Of the scope: why the rung cannot compute the layer; "" if it can.
+    min_capability : tuple of int
+        The compute capability that its instructions need.
     steps : mapping of str to str
         The sub-steps: name and sentence. Each is a kernel file `steps/<rung>/<step>.cu` and is chosen by the option
         `step`. The scope has it as `s.step`; that is None for the rung itself.
@@ -140,12 +127,15 @@ class Rung:
     base: str | None = None
     path: tuple[str, ...] = ()
     options: dict[str, Option] = field(default_factory=dict)
+    sizes: Callable = lambda s: {}
+    recorded: Callable = lambda options: ""
     defines: Callable = lambda s: {}
     rounding: Callable = lambda options: Rounding()
     constant: str | None = None
     scratch: Callable = lambda s: 0
     arranged: Callable = lambda s: 0
     limit: Callable = lambda s: ""
+    min_capability: tuple[int, int] = (5, 0)
     steps: dict[str, str] = field(default_factory=dict)
     compared: tuple[dict, ...] = ()
     solved: dict[str, dict] = field(default_factory=dict)
@@ -159,6 +149,20 @@ class Rung:
         if value is not None and value not in tuple(self.steps):  # a tuple: the value may not be hashable
             raise LabError(f"{name}={value!r}: {self.label} has the steps {', '.join(self.steps)}")
         return value
+
+    def scope(self, layer: Layer, images: int, options: Mapping[str, object]) -> SimpleNamespace:
+        """What the geometry of a launch may depend on.
+
+        Returns
+        -------
+        SimpleNamespace
+            C, H, W, M, K, Ho, Wo of the layer; B, the images; pixels = Ho Wo; depth = C K K; the options; the `sizes`.
+        """
+        images = layer.x_shape(images)[0]  # raises if it is not a number of images
+        dimensions = {name: getattr(layer, name) for name in ("C", "H", "W", "M", "K", "Ho", "Wo")}
+        s = SimpleNamespace(**dimensions, B=images, pixels=layer.Ho * layer.Wo, depth=layer.terms, **options)
+        vars(s).update(self.sizes(s))
+        return s
 
     @property
     def label(self) -> str:

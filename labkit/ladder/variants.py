@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -21,9 +21,10 @@ import numpy as np
 
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
+from labkit.cuda import cublas
 from labkit.ladder.options import short
 from labkit.ladder.plan import Plan, load_module, precompile
-from labkit.ladder.rung import Rounding, Rung, scope
+from labkit.ladder.rung import Rounding, Rung
 from labkit.ladder.rungs import LADDER, rung
 from labkit.ladder.source import (
     as_path,
@@ -115,8 +116,17 @@ class Variant:
 
     @property
     def options_text(self) -> str:
-        """The options as results write them: "block=16x16"."""
-        return " ".join(f"{name}={short(value)}" for name, value in self.options.items() if value is not None)
+        """The chosen options as sweeps write them: "block=16x16"."""
+        return _text(self.options)
+
+    def options_on(self, layer: Layer) -> str:
+        """The options as results write them, with the values that the rung chooses for `layer`."""
+        s = self.scope(layer)
+        return _text({name: getattr(s, name) for name in self.options})
+
+    def scope(self, layer: Layer, images: int = 1) -> SimpleNamespace:
+        """What the geometry of a launch may depend on, see `Rung.scope`."""
+        return self.rung.scope(layer, images, self.options)
 
     @property
     def step(self) -> str | None:
@@ -150,14 +160,15 @@ class Variant:
 
     @property
     def identity(self) -> str:
-        """A digest of the source, its headers and the options: the same kernel has the same identity."""
-        text = json.dumps([self.rung.name, dict(self.options), self.source, *self.headers], sort_keys=True)
+        """A digest of the source, its headers, the options and the recorded sizes that take the place of options."""
+        parts = [self.rung.name, dict(self.options), self.rung.recorded(self.options), self.source, *self.headers]
+        text = json.dumps(parts, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @functools.cached_property
     def code(self) -> str:
-        """A short digest of the source: a measurement with another digest belongs to another kernel."""
-        return digest(self.source)
+        """A short digest of the source and the recorded sizes: what was measured with another is another kernel's."""
+        return digest(self.source + self.rung.recorded(self.options))
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Variant) and self.identity == other.identity
@@ -184,7 +195,7 @@ class Variant:
 
     def geometry(self, layer: Layer, images: int) -> tuple[Launch, ...]:
         """As `launches`, without checking the limits."""
-        s = scope(layer, images, self.options)
+        s = self.scope(layer, images)
         return tuple(
             Launch(kernel, call.grid(s), call.block(s), call.shared(s))
             for kernel, call in zip(self.kernels, self.calls, strict=True)
@@ -192,7 +203,7 @@ class Variant:
 
     def defines(self, layer: Layer) -> dict[str, int]:
         """The compile-time parameters for `layer`."""
-        return self.rung.defines(scope(layer, 1, self.options))
+        return self.rung.defines(self.scope(layer))
 
     def supports(self, layer: Layer) -> None:
         """Check that this variant can compute `layer`.
@@ -210,7 +221,7 @@ class Variant:
                     f"{self.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; the mask of "
                     f"{layer} has {size:,}: take a rung that does not, such as 1 or 6"
                 )
-        s = scope(layer, 1, self.options)
+        s = self.scope(layer)
         if why := self.rung.limit(s):
             raise LabError(f"{self.label} cannot compute {layer}: {why}; take a rung that can, such as 7")
         for what, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
@@ -240,7 +251,7 @@ class Variant:
         """What to do if a block needs more shared memory than it can have."""
 
         def shared(**changed):
-            s = scope(layer, 1, {**self.options, **changed})
+            s = self.rung.scope(layer, 1, {**self.options, **changed})
             return max(call.shared(s) for call in self.calls)
 
         least = {name: min(option.least, key=lambda value: shared(**{name: value}))
@@ -275,6 +286,10 @@ class Variant:
     def plan(self, layer: Layer, batch: int, x=None, y=None, k=None) -> Plan:
         """Make it ready for `batch` images of `layer`; see `labkit.ladder.plan.Plan`."""
         return Plan(self, layer, batch, x, y, k)
+
+
+def _text(options: Mapping) -> str:
+    return " ".join(f"{name}={short(value)}" for name, value in options.items() if value is not None)
 
 
 def _restored(name, options, text, path, own) -> Variant:
@@ -332,11 +347,8 @@ def variants(which: int | str) -> list[Variant]:
     chosen = rung(which)
     several = [{}, *({"step": step} for step in chosen.steps), *chosen.compared]
     found = [variant(which, **options) for options in several]
-    if any(each.library for each in found):
-        from labkit.cuda import cublas
-
-        if cublas.missing():
-            return [each for each in found if not each.library]
+    if any(each.library for each in found) and cublas.missing():
+        return [each for each in found if not each.library]
     return found
 
 

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from labkit import cuda
 from labkit.base.errors import LabError
+from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.plan import Plan
 from labkit.ladder.variants import Variant, as_variants
 from labkit.measure.check import CheckFailed, compare, poison, require_verified, tolerance
@@ -271,8 +272,6 @@ class SampledImages:
 
 def _check_on_device(spots, plan, variant, when):
     """Copy the spots back and hold them against the reference; all other images stay on the device."""
-    from labkit.network.lenet86 import images_with_nan
-
     dtype, shape = variant.io_dtype, spots.layer.y_shape(spots.batch)
     y = np.empty((len(spots.images), *shape[1:]), dtype)
     for i, image in enumerate(spots.images.tolist()):

@@ -21,12 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from labkit.base.errors import LabError
-from labkit.base.paths import cuda_src, data_dir
+from labkit.base.paths import data_dir
+from labkit.ladder.buffers import Buffers, Kernels
 from labkit.spec.layers import LENET86
 from labkit.spec.reference import conv_numpy
 
 CLASSES = 10
-THREADS = 256  # a block of the kernels in 00_network.cu
 
 WEIGHT_SHAPES = {
     "conv1": (4, 1, 7, 7),
@@ -282,7 +282,7 @@ class Network:
             variant.module(layer)  # compiled before the clock starts
         B, op_ms, layer_ms = len(images), [], []
         begin = time.perf_counter()
-        with _Memory() as memory:
+        with Buffers() as memory:
             x, host = None, images
             for i, (layer, (window, stride, ceil)) in enumerate(zip(self.layers, self.pools, strict=True)):
                 if course and self.streams:
@@ -438,99 +438,10 @@ def _as_labels(images, labels):
     return labels
 
 
-class _Memory:
-    """Device buffers that are freed at the end of a `with` block, whatever happens in it."""
-
-    def __init__(self):
-        from labkit.cuda import autoinit, driver  # noqa: F401  (autoinit retains the device's context)
-
-        self._driver, self._buffers = driver, {}
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        self.free(*list(self._buffers.values()))
-
-    def new(self, shape, dtype=np.float32):
-        """A buffer for an array."""
-        buffer = self._driver.mem_alloc(int(np.prod(shape)) * np.dtype(dtype).itemsize)
-        self._buffers[int(buffer)] = buffer
-        return buffer
-
-    def free(self, *buffers):
-        """Free some before the end."""
-        for buffer in buffers:
-            del self._buffers[int(buffer)]
-            buffer.free()
-
-    def copy_in(self, array):
-        """A buffer with the array's contents."""
-        buffer = self.new(array.shape, array.dtype)
-        self._driver.memcpy_htod(buffer, array)
-        return buffer
-
-    def copy_out(self, buffer, shape):
-        """Wait, and copy a float32 buffer back."""
-        array = np.empty(shape, np.float32)
-        self._driver.memcpy_dtoh(array, buffer)
-        return array
-
-
-_SIGNATURES = {
-    "relu_max_pool": "PPiiiiiii",
-    "fully_connected": "PPPPiiii",
-    "softmax": "PPii",
-    "float_to_half": "PPq",
-    "half_to_float": "PPq",
-    "nan_images": "PPqqi",
-}
-
-
-class _Kernels:
-    """The kernels of 00_network.cu as functions: the number of outputs, then the kernel's own arguments."""
-
-    def __init__(self):
-        from labkit.cuda import autoinit  # noqa: F401  (retains the device's context)
-        from labkit.cuda.compiler import SourceModule
-
-        path = cuda_src() / "00_network.cu"
-        source = f'#line 1 "{path.as_posix()}"\n{path.read_text()}'
-        self.module = SourceModule(source, options=["-std=c++17", "-O3"], no_extern_c=True)
-        for name, signature in _SIGNATURES.items():
-            function = self.module.get_function(name).prepare(signature)
-            setattr(self, name, functools.partial(self._launch, function))
-
-    @staticmethod
-    def _launch(function, outputs, *arguments):
-        function.prepared_call((-(-outputs // THREADS), 1, 1), (THREADS, 1, 1), *arguments)
-
-
 @functools.cache
-def _kernels():
-    """Compiled at first use, once a process."""
-    return _Kernels()
-
-
-def images_with_nan(y, shape, dtype):
-    """The images of a device buffer that hold a NaN; nothing but their numbers leaves the device.
-
-    Parameters
-    ----------
-    y : device pointer
-        Of an array of `shape` [B, ...] and `dtype`, float32 or float16.
-
-    Returns
-    -------
-    ndarray of int
-        Ascending.
-    """
-    from labkit.cuda import driver
-
-    size, dtype = int(np.prod(shape)), np.dtype(dtype)
-    kernels, found = _kernels(), np.zeros(shape[0], np.int32)
-    with _Memory() as memory:
-        flags = memory.copy_in(found)
-        kernels.nan_images(size, y, flags, size, size // shape[0], dtype.itemsize)
-        driver.memcpy_dtoh(found, flags)
-    return np.flatnonzero(found)
+def _kernels() -> Kernels:
+    """Compiled at first use, once per process."""
+    return Kernels(
+        "00_network.cu", relu_max_pool="PPiiiiiii", fully_connected="PPPPiiii", softmax="PPii",
+        float_to_half="PPq", half_to_float="PPq",
+    )  # fmt: skip

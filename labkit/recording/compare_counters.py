@@ -62,7 +62,7 @@ TEXTBOOK = (
     ("wmma", (16, 1), (32, 1, 1), 16),
 )
 NETWORK = ("00 network", "lenet86, 08 fp16")
-NETWORK_SOURCE = cuda_src() / "00_network.cu"
+NETWORK_SOURCES = cuda_src() / "00_network.cu", cuda_src() / "buffers.cu"
 NETWORK_LAUNCHES = 12
 SHOWN = ["program", "shape", "kernel"]
 KEYS = ["program", "shape", "source", "kernel"]  # source: a digest of what is compiled
@@ -100,7 +100,7 @@ def every():
     """What is launched, in order: (program, shape, source, launches, what), the last as `launch` takes it."""
     for variant, layer in ladder():
         yield variant.label, layer.name, _digest(variant, layer), len(variant.launches(layer, BATCH)), (variant, layer)
-    yield *NETWORK, _digest(labkit.variant(8), labkit.LENET86[0], NETWORK_SOURCE), NETWORK_LAUNCHES, None
+    yield *NETWORK, _digest(labkit.variant(8), labkit.LENET86[0], NETWORK_SOURCES), NETWORK_LAUNCHES, None
     for name, *how in TEXTBOOK:
         yield "textbook", name, _digest(name), 1, (name, *how)
 
@@ -114,11 +114,11 @@ def programs(missing: bool = False) -> list[tuple]:
     return [job for job in every() if job[:3] not in known]
 
 
-def _digest(what, layer=None, beside: Path | None = None) -> str:
-    """Of a variant's source and compile-time parameters, and of a file beside it; or of a textbook kernel: counters of
+def _digest(what, layer=None, beside: tuple[Path, ...] = ()) -> str:
+    """Of a variant's source and compile-time parameters, and of files beside it; or of a textbook kernel: counters of
     another source are not this one's."""
     if layer:
-        text = f"{what.source}{what.defines(layer)}{beside.read_text() if beside else ''}"
+        text = f"{what.source}{what.defines(layer)}{''.join(path.read_text() for path in beside)}"
     else:
         parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK_SOURCE.read_text())
         text = "".join(part for part in parts if part.startswith("template") or f" {what}(" in part)
@@ -152,7 +152,8 @@ def launch(missing: bool, part: tuple[int, int] = (0, 1)) -> None:
 
 def _launch_network(rng) -> None:
     import labkit.cuda.driver as cuda
-    from labkit.network.lenet86 import Network, images_with_nan
+    from labkit.ladder.buffers import images_with_nan
+    from labkit.network.lenet86 import Network
 
     shape = labkit.LENET86[0].y_shape(BATCH)
     Network(conv=labkit.variant(8)).forward(rng.random(labkit.LENET86[0].x_shape(BATCH), np.float32))
@@ -208,7 +209,7 @@ def instructions() -> pd.DataFrame:
     """The loads and stores of all kernels in nvcc's machine code: `nvcc.disassemble`, behind program and shape."""
     jobs = [(variant.label, layer.name, variant, layer) for variant, layer in ladder()]
     jobs.append((*NETWORK, labkit.variant(8), labkit.LENET86[0]))
-    sources = [_digest(*job[2:], NETWORK_SOURCE if job[:2] == NETWORK else None) for job in jobs]
+    sources = [_digest(*job[2:], NETWORK_SOURCES if job[:2] == NETWORK else ()) for job in jobs]
     with ThreadPoolExecutor() as pool:
         tables = list(pool.map(lambda job: nvcc.memory_instructions(*job[2:], ARCH), jobs))
     parts = [table.assign(program=program, shape=shape, source=source)

@@ -32,6 +32,7 @@ RUNG = Rung(
     ),
     base="fusion",
     path=("storage", "half_sum", "half2"),
+    min_capability=(5, 3),
     options={"tile": TILE},
     defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
     rounding=_rounding,

@@ -52,6 +52,7 @@ RUNG = Rung(
         "FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K,
         "PAIRS": _squares(s).pairs, "GROUPS": _squares(s).groups, "WARPS": _squares(s).warps,
     },
+    min_capability=(8, 0),
     rounding=lambda options: Rounding(HALF, FLOAT),
     arranged=lambda s: 512 * _squares(s).fours * s.C * _squares(s).steps,
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",

@@ -41,6 +41,7 @@ RUNG = Rung(
             shared=_shared,
         ),
     ),
+    min_capability=(7, 0),
     path=("plain", "pixel", "table", "mask"),
     options={
         "wmma": Option((16, 16, 16), "maps, pixels and depth of one WMMA", _wmma, WMMA_SHAPES),

@@ -1,0 +1,103 @@
+"""Device buffers: allocated together and freed together, and searched for NaN without leaving the device."""
+
+from __future__ import annotations
+
+import functools
+from types import TracebackType
+
+import numpy as np
+
+from labkit import cuda
+from labkit.base.paths import cuda_src
+from labkit.ladder.plan import NVCC_OPTIONS
+from labkit.ladder.rung import tiles
+
+_THREADS = 256  # per block
+
+
+class Buffers:
+    """Device buffers that are freed at the end of a `with` block, also after an error."""
+
+    def __init__(self):
+        cuda.ensure_context()
+        self._buffers = {}
+
+    def __enter__(self) -> Buffers:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.free(*list(self._buffers.values()))
+
+    def new(self, shape: int | tuple[int, ...], dtype=np.float32):
+        """Allocate a buffer for an array."""
+        buffer = cuda.driver.mem_alloc(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        self._buffers[int(buffer)] = buffer
+        return buffer
+
+    def free(self, *buffers) -> None:
+        """Free some buffers before the end."""
+        for buffer in buffers:
+            del self._buffers[int(buffer)]
+            buffer.free()
+
+    def copy_in(self, array: np.ndarray):
+        """Allocate a buffer with the contents of an array."""
+        buffer = self.new(array.shape, array.dtype)
+        cuda.driver.memcpy_htod(buffer, array)
+        return buffer
+
+    @staticmethod
+    def copy_out(buffer, shape: tuple[int, ...], dtype=np.float32) -> np.ndarray:
+        """Wait, and copy a buffer back."""
+        array = np.empty(shape, dtype)
+        cuda.driver.memcpy_dtoh(array, buffer)
+        return array
+
+
+class Kernels:
+    """The kernels of a file with one thread per output, as functions of the number of outputs and the arguments.
+
+    Parameters
+    ----------
+    file : str
+        In `cuda_src`.
+    **signatures : str
+        Kernel -> the types of its arguments, as PyCUDA's `Function.prepare` takes them.
+    """
+
+    def __init__(self, file: str, **signatures: str):
+        cuda.ensure_context()
+        path = cuda_src() / file
+        source = f'#line 1 "{path.as_posix()}"\n{path.read_text()}'
+        self._module = cuda.compiler.SourceModule(source, options=[*NVCC_OPTIONS], no_extern_c=True)
+        for name, signature in signatures.items():
+            setattr(self, name, functools.partial(self._launch, self._module.get_function(name).prepare(signature)))
+
+    @staticmethod
+    def _launch(function, outputs, *arguments):
+        function.prepared_call((tiles(outputs, _THREADS), 1, 1), (_THREADS, 1, 1), *arguments)
+
+
+@functools.cache
+def _kernels() -> Kernels:
+    return Kernels("buffers.cu", nan_images="PPqqi")
+
+
+def images_with_nan(y, shape: tuple[int, ...], dtype) -> np.ndarray:
+    """The images of a device buffer that hold a NaN. Only one flag per image leaves the device.
+
+    Parameters
+    ----------
+    y : device pointer
+        To an array of `shape` [B, ...] and `dtype`, float32 or float16.
+
+    Returns
+    -------
+    ndarray of int
+        Their numbers, ascending.
+    """
+    size = int(np.prod(shape))
+    with Buffers() as buffers:
+        found = buffers.copy_in(np.zeros(shape[0], np.int32))
+        _kernels().nan_images(size, y, found, size, size // shape[0], np.dtype(dtype).itemsize)
+        return np.flatnonzero(buffers.copy_out(found, shape[:1], np.int32))
