@@ -19,7 +19,7 @@ from labkit.base.errors import LabError
 from labkit.cpu.toolchain import demangled
 from labkit.evidence import nsight
 from labkit.evidence.launches import occupancy
-from labkit.ladder.plan import NVCC_OPTIONS
+from labkit.ladder.source import NVCC_OPTIONS
 from labkit.ladder.variants import as_variants
 from labkit.spec.limits import MULTIPROCESSOR
 

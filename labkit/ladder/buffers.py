@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from types import TracebackType
 
 import numpy as np
 
 from labkit import cuda
 from labkit.base.paths import cuda_src
-from labkit.ladder.plan import NVCC_OPTIONS
 from labkit.ladder.rung import tiles
+from labkit.ladder.source import NVCC_OPTIONS
 
 _THREADS = 256  # per block
 
@@ -25,7 +24,11 @@ class Buffers:
     def __enter__(self) -> Buffers:
         return self
 
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free all; a second call does nothing."""
         self.free(*list(self._buffers.values()))
 
     def new(self, shape: int | tuple[int, ...], dtype=np.float32):

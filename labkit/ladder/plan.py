@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,9 @@ from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.cuda import cublas
+from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
+from labkit.ladder.source import NVCC_OPTIONS
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from labkit.spec.limits import MAX_GRID
@@ -23,7 +24,6 @@ from labkit.spec.limits import MAX_GRID
 if TYPE_CHECKING:
     from labkit.ladder.variants import Variant
 
-NVCC_OPTIONS = ("-std=c++17", "-O3")
 SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
 MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images than fit are computed in chunks
 
@@ -141,7 +141,7 @@ class Plan:
             cublas.prepare()
             product = cublas.product
         module = load_module(variant, layer)
-        self._owned = []
+        self._buffers = Buffers()
         try:
             self._set_up(module, product, x, y, k)
         except BaseException:
@@ -150,41 +150,35 @@ class Plan:
 
     def _set_up(self, module, product, x, y, k):
         """Allocate the buffers and prepare the launches."""
-        variant, layer, size = self.variant, self.layer, self.variant.io_dtype.itemsize
-        self.x = self._allocate(size * int(np.prod(layer.x_shape(self.batch), dtype=np.int64))) if x is None else x
-        self.k = self._allocate(size * int(np.prod(layer.k_shape))) if k is None else k
-        self.y = self._allocate(size * int(np.prod(layer.y_shape(self.batch), dtype=np.int64))) if y is None else y
+        variant, layer, dtype = self.variant, self.layer, self.variant.io_dtype
+        new, s = self._buffers.new, variant.scope(layer)
+        self.x = new(layer.x_shape(self.batch), dtype) if x is None else x
+        self.k = new(layer.k_shape, dtype) if k is None else k
+        self.y = new(layer.y_shape(self.batch), dtype) if y is None else y
         self._constant = self._constant_address(module)
         self._mask = None  # digest of the mask it was loaded with
 
-        scratch = variant.rung.scratch(variant.scope(layer))
+        scratch, arranged = variant.rung.scratch(s), variant.rung.arranged(s)
         self.images = images_per_launch(self.batch, scratch, cuda.driver.mem_get_info()[0])
         self.scratch_bytes = scratch * self.images
-        scratch_buffer = self._allocate(self.scratch_bytes) if scratch else None
-        arranged = variant.rung.arranged(variant.scope(layer))
-        arranged_mask = self._allocate(arranged) if arranged else None
+        u = int(new(self.scratch_bytes, np.uint8)) if scratch else 0
+        a = int(new(arranged, np.uint8)) if arranged else 0
 
-        self.functions = functions = {name: self._function(module, name) for name in variant.kernels}
-        options = SimpleNamespace(**variant.options)
-        x_step = size * layer.C * layer.H * layer.W  # bytes per image
-        y_step = size * layer.M * layer.Ho * layer.Wo
+        self.functions = {name: self._function(module, name) for name in variant.kernels}
+        x_step = dtype.itemsize * layer.C * layer.H * layer.W  # bytes per image
+        y_step = dtype.itemsize * layer.M * layer.Ho * layer.Wo
         launches, self._calls = [], []
         for first in range(0, self.batch, self.images):
             images = min(self.images, self.batch - first)
-            where = {
-                "x": int(self.x) + first * x_step,
-                "k": int(self.k),
-                "y": int(self.y) + first * y_step,
-                "u": int(scratch_buffer) if scratch else 0,
-                "a": int(arranged_mask) if arranged else 0,
-            }
+            x, y = int(self.x) + first * x_step, int(self.y) + first * y_step
+            where = {"x": x, "k": int(self.k), "y": y, "u": u, "a": a}
             sizes = (images, layer.C, layer.H, layer.W, layer.M, layer.K)
             for launch, call in zip(variant.geometry(layer, images), variant.calls, strict=True):
-                pointers = (where[name] for name in call.buffers)
+                arguments = (*(where[name] for name in call.buffers), *sizes)
                 dynamic = launch.shared if variant.dynamic_shared else 0
+                function = product if call.library(s) else self.functions[launch.kernel].prepared_async_call
+                self._calls.append((function, launch.grid, launch.block, arguments, dynamic))
                 launches.append(launch)
-                function = product if call.library(options) else functions[launch.kernel].prepared_async_call
-                self._calls.append((function, launch.grid, launch.block, (*pointers, *sizes), dynamic))
         self.launches = tuple(launches)
 
     def _function(self, module, name):
@@ -195,11 +189,6 @@ class Plan:
         except TypeError as error:
             why = f"{error}; a kernel of the ladder has nine: pointers x, k and y, then int B, C, H, W, M, K"
         raise LabError(f"{self.variant.label}: {why}")
-
-    def _allocate(self, size):
-        buffer = cuda.driver.mem_alloc(size)
-        self._owned.append(buffer)
-        return buffer
 
     def _constant_address(self, module):
         """The address of the mask in constant memory, or None."""
@@ -279,8 +268,7 @@ class Plan:
     def close(self) -> None:
         """Free the plan's own buffers; a second call does nothing."""
         self._calls = ()
-        while self._owned:
-            self._owned.pop().free()
+        self._buffers.close()
 
     def __enter__(self) -> Plan:
         return self

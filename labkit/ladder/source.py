@@ -18,6 +18,9 @@ _CONSTANT = re.compile(r"__constant__\s+(?:\w+\s+)*?(\w+)\s*\[")
 _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;]*\b__shared__\b")
 
 
+NVCC_OPTIONS = ("-std=c++17", "-O3")
+
+
 def digest(source: str) -> str:
     """Eight hexadecimal digits of a source without its comments."""
     return hashlib.sha256(re.sub(r"[ \t]*//.*", "", source).encode()).hexdigest()[:8]
