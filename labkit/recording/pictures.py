@@ -51,14 +51,14 @@ def lab(results, path):
     rows = rows[rows["layer"] == LAYER.name].reset_index(drop=True)
     largest = int(rows["batch"].max())
     labels, times, library = rows["label"].tolist(), rows["op_ms"].tolist(), rows["rung"].isna()
-    best = rows[rows["dtype"] == "float32"]["op_ms"].idxmin()
+    best = rows[(rows["dtype"] == "float32") & ~library]["op_ms"].idxmin()
     code = excerpt(cuda_src() / "01_baseline.cu")
     line, step = 15.0, 21
     card = (20, 84, 574, 26 + line * len(code))
     bars = card[1] + card[3] + 104
     with canvas(bars + step * len(labels) + 54, width=860, path=path) as page:
         page.text(20, 32, "One CUDA source, two engines, every step measured and explained", size=14.5, weight="bold")
-        page.text(20, 56, "The convolutions of a LeNet, optimized one idea a notebook, with a GPU or without one.",
+        page.text(20, 56, "The convolutions of a LeNet, optimized one idea per notebook, with a GPU or without one.",
                   color=MUTED, size=10)  # fmt: skip
         ax = page.paper()
         _code(page, ax, card, "01_baseline.cu", code, line)
@@ -94,8 +94,8 @@ def lab(results, path):
         ax.text(20 + page.text_width("What each step takes   ", 10.5, "bold"), bars - 14, where, color=MUTED)
         left = 30 + max(page.text_width(label, weight="bold") for label in labels)
         room = page.width - left - 110
-        floor, half_floor = (LAYER.reference_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16"))
-        at = left + room * floor / max(times)
+        reference, in_half = (LAYER.reference_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16"))
+        at = left + room * reference / max(times)
         for i, (label, value) in enumerate(zip(labels, times, strict=True)):
             y, weight = bars + i * step, "bold" if i == best else "normal"
             half = "  FP16" if rows["dtype"].iloc[i] == "float16" and not library[i] else ""
@@ -105,15 +105,15 @@ def lab(results, path):
             ax.text(max(left + room * value / max(times), at) + 8, y + 16, ms(value) + half, weight=weight)
         end = bars + step * len(labels)
         ax.plot([at, at], [bars - 2, end + 6], color=GREEN, lw=2)
-        ax.text(at - 4, end + 22, f"floor {ms(floor)}", color=GREEN, weight="bold", size=SMALL)
-        beside = at + page.text_width(f"floor {ms(floor)}   ", SMALL, "bold")
-        ax.text(beside, end + 22, f"what the layer must take on this GPU in FP32; in FP16 {ms(half_floor)}",
-                color=MUTED, size=SMALL)  # fmt: skip
+        name = f"reference time in FP32 {ms(reference)}"
+        ax.text(at - 4, end + 22, name, color=GREEN, weight="bold", size=SMALL)
+        beside = at + page.text_width(f"{name}   ", SMALL, "bold")
+        ax.text(beside, end + 22, f"in FP16 {ms(in_half)}", color=MUTED, size=SMALL)
         said = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times, strict=True))
         page.alt = (
             "The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
             f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
-            f"Below, the op time of each rung, {where}: {said}; floor {ms(floor)}, in FP16 {ms(half_floor)}."
+            f"Below, the op time of each rung, {where}: {said}; {name}, in FP16 {ms(in_half)}."
         )
 
 

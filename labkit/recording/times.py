@@ -79,15 +79,15 @@ def run_network(variants, batches, keep: bool) -> None:
 
 
 def summary(table: pd.DataFrame) -> str:
-    """Op time in milliseconds, a row a rung, a column a layer and batch; times over the floor at the largest batch."""
+    """Op time in milliseconds, a row per rung, a column per layer and batch; op time over reference at the largest batch."""
     times = table.pivot_table(index="label", columns=["layer", "batch"], values="op_ms", sort=False)
     largest = table[table["batch"] == table["batch"].max()]
-    floors = largest.pivot_table(index="label", columns="layer", values="x_reference", sort=False)
+    over = largest.pivot_table(index="label", columns="layer", values="x_reference", sort=False)
     return "\n".join([
         f"op time [ms], {table['device'].iloc[0]}",
         times.to_string(float_format="{:.4g}".format),
-        f"\ntimes over the floor, batch {largest['batch'].iloc[0]}",
-        floors.to_string(float_format="{:.1f}".format),
+        f"\nop time over reference, batch {largest['batch'].iloc[0]}",
+        over.to_string(float_format="{:.1f}".format),
     ])  # fmt: skip
 
 

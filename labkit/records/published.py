@@ -73,13 +73,15 @@ def cudnn(network: str, batch: int, dtype: str = "float32") -> pd.DataFrame:
     network : str
     batch : int
         100, 1000 or 10000.
-    dtype : {"float32", "float16"}
-        Of x, k and y. Single precision is without TF32.
+    dtype : {"float32", "tf32", "float16"}
+        Of x, k and y. "tf32" is float32 with TF32 products, which PyTorch allows by default for convolutions; "float32"
+        is without them.
 
     Returns
     -------
     DataFrame
-        A row a layer: label, layer, batch, dtype, op_ms, x_reference (over the H200's floor), device.
+        A row per layer: label, layer, batch, dtype (of x, k and y), op_ms, x_reference (over the reference time of an H200
+        in that type), device.
 
     Raises
     ------
@@ -87,19 +89,20 @@ def cudnn(network: str, batch: int, dtype: str = "float32") -> pd.DataFrame:
         If there is no such measurement.
     """
     table, mode = cudnn_times(), str(dtype).replace("float", "fp")
+    stored = "float32" if mode == "tf32" else dtype
     rows = table[(table["network"] == network) & (table["batch"] == batch) & table["mode"].isin([mode, f"{mode}cl"])]
     if rows.empty:
         raise LabError(f"cuDNN was not measured for {network} in {dtype} at batch {batch}; `cudnn_times()` shows what was")
     best = rows.groupby("layer", as_index=False)["median_ms"].min()
     layers = [layer(network, number) for number in best["layer"]]
-    floors = [each.reference_ms(batch, dtype, "H200") for each in layers]
+    reference = [each.reference_ms(batch, stored, "H200") for each in layers]
     return pd.DataFrame({
         "label": f"cuDNN {mode.upper()}",
         "layer": [each.name for each in layers],
         "batch": batch,
-        "dtype": dtype,
+        "dtype": stored,
         "op_ms": best["median_ms"],
-        "x_reference": best["median_ms"] / floors,
+        "x_reference": best["median_ms"] / reference,
         "device": "NVIDIA H200",
     })  # fmt: skip
 

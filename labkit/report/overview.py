@@ -11,15 +11,16 @@ from labkit.ladder.variants import solutions, variant, variants
 from labkit.records.published import cudnn
 from labkit.records.results import OWN, Recorded
 from labkit.records.sweeps import recorded_sweep
+from labkit.spec.devices import device
 from labkit.spec.layers import PRESETS
 
 NETWORKS = ("lenet86", "lenet72")
-STREAMS = 12  # no kernel of its own: it is about the layer time
+STREAMS = 12  # no kernel of its own: its subject is the layer time
 _KERNELS = [each.number for each in LADDER]
 
 
 def rows(results: Recorded) -> pd.DataFrame:
-    """The ladder as it was recorded at its largest batch, cuDNN's best below it.
+    """The ladder as it was recorded at its largest batch, with cuDNN's best times below it.
 
     Parameters
     ----------
@@ -29,14 +30,14 @@ def rows(results: Recorded) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a rung or library and layer, in the ladder's order: rung (none for the library), label, ``shown`` (the
-        label with its precision), layer, batch, dtype, op_ms, x_reference, device.
+        A row per layer of each rung and of the library, in the ladder's order: rung (none for the library), label,
+        ``shown`` (the label with its precision), layer, batch, dtype, op_ms, x_reference, device.
     """
     batch = int(results.table["batch"].max())
     order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
     ladder = pd.concat([results.ladder(max(_KERNELS), network, batch) for network in NETWORKS])
     ladder = ladder[ladder["rung"].isin(_KERNELS)]
-    best = [cudnn(network, batch, dtype) for dtype in ("float32", "float16") for network in NETWORKS]
+    best = [cudnn(network, batch, dtype) for dtype in ("float32", "tf32", "float16") for network in NETWORKS]
     every = pd.concat([ladder, *best], ignore_index=True)
     every = every[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_reference", "device"]]
     every["order"] = every["layer"].map(order)
@@ -46,7 +47,7 @@ def rows(results: Recorded) -> pd.DataFrame:
 
 
 def cells(results: Recorded) -> pd.DataFrame:
-    """The table as it is read: a row a rung or library, a column a layer, "3.71 ms · 8.87×"; indexed by label."""
+    """The table as it is read: a row per rung and library, a column per layer, "3.71 ms · 8.87×"; indexed by label."""
     every = rows(results)
     every["cell"] = [f"{ms(row.op_ms)} · {times(row.x_reference)}" for row in every.itertuples()]
     table = every.pivot_table(index="shown", columns="layer", values="cell", aggfunc="first")
@@ -54,39 +55,51 @@ def cells(results: Recorded) -> pd.DataFrame:
 
 
 def layer_times(results: Recorded) -> pd.DataFrame:
-    """The layer time from host memory back to host memory, before and with streams, as it is read: a column a layer,
-    milliseconds and times over the link's floor; indexed by label. The same kernel is inside both."""
+    """The layer time from host memory to host memory, without and with streams, as it is read: a column per layer,
+    milliseconds and times over the link's reference time; indexed by label. The same kernel is inside both."""
     batch = int(results.table["batch"].max())
     table = {}
     for layer in (layer for name in NETWORKS for layer in PRESETS[name]):
-        floor = layer.link_reference_ms(batch, device=results.device)
+        reference = layer.link_reference_ms(batch, device=results.device)
         streams = results.select(layer=layer, batch=batch, rung=STREAMS).iloc[0]
         inside = streams["options"].split(";")[0]
         before = results.value("layer_ms", layer=layer, batch=batch, label=inside)
         table[layer.name] = {
-            "without streams": f"{ms(before)} · {times(before / floor)}",
-            streams["label"]: f"{ms(streams['layer_ms'])} · {times(streams['layer_ms'] / floor)}",
-            "the link's floor": ms(floor),
+            "without streams": f"{ms(before)} · {times(before / reference)}",
+            streams["label"]: f"{ms(streams['layer_ms'])} · {times(streams['layer_ms'] / reference)}",
+            "reference time of the link": ms(reference),
         }
     return pd.DataFrame(table)
 
 
 def caption(results: Recorded) -> str:
-    """What the table shows, measured where and when."""
+    """What the table shows, where and when it was measured, and what the reference times assume."""
     batch = int(results.table["batch"].max())
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
     return (
-        f"Op time and op time over reference, {batch:,} images, {results.device}, {results.date}. The floor is the time "
-        "that the layer's bytes or its products must take there, in the same precision. Layer time is that from host "
-        f"memory back to host memory, with the kernel of {' and '.join(inside)}: in page-locked memory with streams, "
-        "in ordinary memory without; over the floor of the link."
+        f"Op time and op time over reference, {batch:,} images, {results.device}, {results.date}. "
+        f"{reference_words(results.device)} cuDNN FP32 is without TF32, which PyTorch allows by default for "
+        "convolutions; cuDNN TF32 is with it, over the reference time of FP32. Layer time is from host memory to host "
+        f"memory with the kernel of {' and '.join(inside)}, over the reference time of the link: with streams in "
+        "page-locked memory, without them in ordinary memory."
         + (f" Changed since they were measured: {', '.join(changed)}." if (changed := outdated(results)) else "")
     )
 
 
+def reference_words(name: str) -> str:
+    """What the reference times of a device assume."""
+    rates = device(name).ceilings
+    tera = {key: f"{rates[key] / 1e12:.3g} T" for key in ("reference_bandwidth", "reference_float32", "float16_gemm")}
+    return (
+        f"The reference time is that of the layer's bytes at {tera['reference_bandwidth']}B/s or of its products at "
+        f"{tera['reference_float32']}FLOP/s (FP32) or {tera['float16_gemm']}FLOP/s (FP16), whichever is longer: a "
+        "yardstick, not a bound."
+    )
+
+
 def outdated(results: Recorded) -> list[str]:
-    """The labels of those kernels of the lab whose recorded times are of another source than they have now; and the
-    sweeps on the same device, with the sizes that come from them, of which this is so."""
+    """The labels of the lab's kernels whose recorded times were measured with another source than they have now, and the
+    sweeps on the same device of which this is so."""
     times = results.table[results.table["code"] != ""]
     codes = times.groupby("label")["code"].agg(set)
     every = [each for rung in LADDER for each in (*variants(rung.number), *solutions(rung.number))]
@@ -107,16 +120,17 @@ def _outdated_sweeps(device: str) -> list[str]:
 
 
 def markdown(results: Recorded) -> str:
-    """The table for the README; the best of each column and precision is bold."""
+    """The table for the README; the best of each column in FP32 and in FP16 is bold."""
     table, every = cells(results), rows(results)
-    fastest = every.loc[every.groupby(["layer", "dtype"])["op_ms"].idxmin()]
+    fastest = every[~every["label"].str.contains("TF32")]  # it rounds the factors, so it is not the best in FP32
+    fastest = fastest.loc[fastest.groupby(["layer", "dtype"])["op_ms"].idxmin()]
     best = set(zip(fastest["shown"], fastest["layer"], strict=True))
     lines = [f"| | {' | '.join(table.columns)} |", "|---|" + "---:|" * len(table.columns)]
     for label, line in table.iterrows():
         shown = [f"**{cell}**" if (label, layer) in best else cell for layer, cell in line.items()]
         lines.append(f"| {label} | {' | '.join(shown)} |")
     lines += [f"| *layer time* {label} | {' | '.join(line)} |" for label, line in layer_times(results).iterrows()]
-    return "\n".join([f"{caption(results)} Bold: the best of a column, FP32 and FP16 each.", "", *lines])
+    return "\n".join([f"{caption(results)} Bold: the best of a column in FP32 and in FP16.", "", *lines])
 
 
 def html(results: Recorded) -> str:
@@ -133,6 +147,6 @@ def chart(results: Recorded, path=None) -> None:
     from labkit.draw import ladder
 
     every = rows(results)
-    title = "The ladder: how far each step is from what the machine can do"
+    title = "The ladder: op time over reference of every rung"
     own, best = every[every["rung"].notna()], every[every["rung"].isna()]
     ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
