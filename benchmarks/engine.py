@@ -4,9 +4,8 @@
     python benchmarks/engine.py | python -m labkit.recording.readme engine        write them into the README
 
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
-that whatever else the machine does meets all of them alike. One worker and the loop nest are compared by the
-processor time they take, two workers and one by the clock on the wall. These are times of this machine's CPU; they
-say how fast the engine is to work with, and nothing about a GPU.
+that other load on the machine affects all of them alike. One worker and the loop nest are compared by processor time,
+two workers and one by wall time. These are times of this machine's CPU; they do not say anything about a GPU.
 """
 
 from __future__ import annotations
@@ -250,7 +249,7 @@ def measure(rounds: int) -> str:
         f"The first kernel on a fresh machine compiles the engine's runtime, too: {first:.1f} s, once.",
     ]
     if load > processors / 4:
-        text += ["", f"The machine had other work, too: its load was {load:.1f} before the start."]
+        text += ["", f"Other processes were running: the load average was {load:.1f} before the start."]
     return "\n".join(text)
 
 

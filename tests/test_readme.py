@@ -46,6 +46,20 @@ def test_the_ladders_table_is_what_was_recorded():
     assert table.count("**") == 2 * 8  # the best of four layers in either precision
 
 
+def test_what_it_says_of_cudnn_is_so():
+    rows = overview.rows(labkit.recorded("H200")).pivot(index="label", columns="layer", values="op_ms")
+    tuned, seconds = rows.loc["07 tuning"], rows.columns.str.endswith("2")
+    assert (tuned < rows.loc["cuDNN FP32"]).all()
+    assert ((rows.loc["cuDNN TF32"] < tuned) == seconds).all()
+    assert (rows.loc["10 speed of light"] < rows.loc["cuDNN FP16"]).all()
+
+
+def test_its_links_lead_to_files():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", text):
+        assert (ROOT / link).exists(), link
+
+
 def test_the_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     example = re.search(r"```python\n(import labkit as lab\n.*?)```", text, re.DOTALL)[1]
