@@ -34,13 +34,13 @@ class Buffers:
     def new(self, shape: int | tuple[int, ...], dtype=np.float32):
         """Allocate a buffer for an array."""
         buffer = cuda.driver.mem_alloc(int(np.prod(shape)) * np.dtype(dtype).itemsize)
-        self._buffers[int(buffer)] = buffer
+        self._buffers[id(buffer)] = buffer
         return buffer
 
     def free(self, *buffers) -> None:
         """Free some buffers before the end."""
         for buffer in buffers:
-            del self._buffers[int(buffer)]
+            del self._buffers[id(buffer)]
             buffer.free()
 
     def copy_in(self, array: np.ndarray):
