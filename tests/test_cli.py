@@ -10,7 +10,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 import labkit
 from labkit.report import command as cli
-from labkit.report import notebooks
+from labkit.report import execute
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 def quick(monkeypatch):
     """Notebooks are executed in this process instead of a kernel (tests/test_report.py uses real ones)."""
 
-    def execute(notebook, progress):
+    def run(notebook, progress):
         cell = notebook.nb.cells[1]
         cell.execution_count = 1
         notebook.nb.metadata["labkit"] = {"date": "2026-11-05", "engine": "cpu", "device": "a processor"}
@@ -105,9 +105,9 @@ def quick(monkeypatch):
             cell.outputs = [new_output("stream", text=str(eval(cell.source)))]
             progress.cell(notebook, 1, 1)
         except ZeroDivisionError as error:
-            notebook.failure = notebooks.Failure(1, f"{notebook.path.name}: {error}")
+            notebook.failure = execute.Failure(1, f"{notebook.path.name}: {error}")
 
-    monkeypatch.setattr(notebooks, "execute", execute)
+    monkeypatch.setattr(execute, "run", run)
 
 
 def test_report_writes_pages_and_fails_with_a_failing_notebook(command, notebook, quick, tmp_path):
@@ -176,7 +176,7 @@ def test_an_option_behind_the_program_is_said_to_be_the_programs(command, tmp_pa
     program.write_text("import sys\nassert sys.argv[1:] == ['--csv', 'out.csv', '--no-nvcc', '--other']\n")
     status, _, err = command("profile", "--engine", "cpu", program, "--csv", "out.csv", "--no-nvcc", "--other")
     assert status == 0
-    assert err == f"labkit: {program} itself gets --csv, --no-nvcc: options of labkit stand before it\n"
+    assert err == f"labkit: {program} itself gets --csv, --no-nvcc: put options of labkit in front of it\n"
 
 
 def test_device_describes_it(command):

@@ -52,7 +52,7 @@ def python_says(monkeypatch):
     def ask(code):
         return next(((0, text) for word, text in answers.items() if word in code), (1, "ImportError: not here"))
 
-    monkeypatch.setattr(doctor, "_ask_python", ask)
+    monkeypatch.setattr(doctor, "_python_says", ask)
     return answers
 
 
@@ -120,10 +120,10 @@ def test_a_compiler_that_does_not_compile(path):
     assert finding.remedy.endswith("apt-get install g++")
 
 
-def test_a_compiler_that_says_no_version(path):
+def test_a_compiler_without_a_version(path):
     path("g++", f'[ "$1" = --version ] || exec {GXX} "$@"')
     finding = doctor._compiler()
-    assert (finding.state, finding.found.split(",")[0]) == (OK, "says no version")
+    assert (finding.state, finding.found.split(",")[0]) == (OK, "no version")
 
 
 def test_a_wrong_cxx_is_the_thing_to_unset(path, monkeypatch):
@@ -215,7 +215,7 @@ def test_fetched_data_is_seen_where_the_loader_finds_it(tmp_path, monkeypatch):
     assert [doctor._fetched(name).state for name in files] == [OK, OK]
     (tmp_path / "data" / "mnist" / "t10k-labels-idx1-ubyte.gz").write_bytes(b"damaged")
     assert [doctor._fetched(name).state for name in files] == [UNUSED, OK]
-    assert "when a notebook first asks" in doctor._fetched("mnist").found
+    assert "when a notebook first needs" in doctor._fetched("mnist").found
     monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path / "data" / "fashion-mnist"))
     assert doctor._fetched("fashion-mnist").state == OK
     assert "belongs to fashion-mnist, not to mnist" in doctor._fetched("mnist").found
@@ -250,10 +250,10 @@ def test_the_engine_is_the_one_that_runs(monkeypatch):
 
 
 def test_a_process_that_crashes_is_an_answer():
-    status, said = doctor._ask_python("import os; os.abort()")
+    status, said = doctor._python_says("import os; os.abort()")
     assert status
     assert said
-    assert doctor._ask_python("print(1); print('last')") == (0, "last")
+    assert doctor._python_says("print(1); print('last')") == (0, "last")
 
 
 def test_show_prints_the_remedy_unbroken(capsys, monkeypatch):

@@ -7,8 +7,8 @@ import nbformat
 import pytest
 
 from labkit.base.paths import PACKAGE
+from labkit.report import execute
 from labkit.report import html as report
-from labkit.report import notebooks
 
 FOLDER = PACKAGE.parent / "notebooks"
 FILES = sorted(FOLDER.glob("*.ipynb"))
@@ -39,7 +39,7 @@ def outputs_as_text(cell):
 
 def test_a_notebook_of_several_names_is_found_once(monkeypatch):
     monkeypatch.chdir(FOLDER)
-    found = notebooks.find(["01", "0", "1", "01_baseline", "01_baseline.ipynb", "00_start_here"])
+    found = execute.find(["01", "0", "1", "01_baseline", "01_baseline.ipynb", "00_start_here"])
     assert [path.stem for path in found] == ["01_baseline", "00_start_here"]
 
 
@@ -48,7 +48,7 @@ def test_the_series_begins():
 
 
 def test_only_the_series_is_stored():
-    outside = [path.name for path in FILES if path not in notebooks.series()]
+    outside = [path.name for path in FILES if path not in execute.series()]
     assert not outside, "a notebook outside the series: name it NN_name.ipynb, or remove it"
     numbers = [path.stem[:2] for path in FILES]
     assert len(numbers) == len(set(numbers)), "two notebooks with one number"
@@ -58,7 +58,7 @@ def test_only_the_series_is_stored():
 def test_canonical_form(path):
     nb = read(path)
     nbformat.validate(nb)
-    assert notebooks.canonical(nb) == path.read_text(encoding="utf-8"), f"run: labkit store --as-is {path.stem}"
+    assert execute.canonical(nb) == path.read_text(encoding="utf-8"), f"run: labkit store --as-is {path.stem}"
 
 
 @every_notebook
@@ -103,7 +103,7 @@ def test_outputs_name_no_machine(path):
 
 @every_notebook
 def test_says_where_its_outputs_come_from(path):
-    produced = notebooks.read(path).produced
+    produced = execute.read(path).produced
     assert produced.keys() == {"engine", "device", "date"}
 
 
@@ -117,7 +117,7 @@ def test_figures_are_described(path):
 
 @every_notebook
 def test_the_series_can_list_it(path):
-    notebook = notebooks.read(path)
+    notebook = execute.read(path)
     assert notebook.title != notebook.name
     assert "You will learn" in notebook.summary
 
@@ -125,8 +125,8 @@ def test_the_series_can_list_it(path):
 @every_notebook
 def test_its_page_is_whole(path, tmp_path):
     """Every formula can be written as MathML, every link to a file leads somewhere, nothing is loaded."""
-    page = report.Page(notebooks.read(path), PACKAGE.parent / "reports" / f"{path.stem}.html")
-    pages = [page if other == path else report.Page(notebooks.read(other), page.path.parent / f"{other.stem}.html")
+    page = report.Page(execute.read(path), PACKAGE.parent / "reports" / f"{path.stem}.html")
+    pages = [page if other == path else report.Page(execute.read(other), page.path.parent / f"{other.stem}.html")
              for other in FILES]
     text = report.Exporter(pages).render(page)
     assert report.requests_in(text) == []

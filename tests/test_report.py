@@ -12,8 +12,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from labkit.base.errors import LabError
 from labkit.page import listing
+from labkit.report import execute
 from labkit.report import html as report
-from labkit.report import notebooks
 
 TEACHING = [
     new_markdown_cell(
@@ -58,7 +58,7 @@ def save(folder: Path, name: str, cells, **metadata) -> Path:
     return path
 
 
-class Recorder(notebooks.Progress):
+class Recorder(execute.Progress):
     def __init__(self):
         self.seen = []
 
@@ -85,7 +85,7 @@ def made(tmp_path_factory):
 @pytest.fixture
 def stored(tmp_path, monkeypatch):
     """A function that exports cells as they are stored and returns the page's text; nothing may be executed."""
-    monkeypatch.setattr(notebooks, "execute", lambda *args: pytest.fail("a stored notebook was executed"))
+    monkeypatch.setattr(execute, "run", lambda *args: pytest.fail("a stored notebook was executed"))
 
     def export(cells, name="04_stored", **metadata):
         (page,) = report.make([str(save(tmp_path, name, cells, **metadata))], tmp_path / "out", stored=True)
@@ -271,7 +271,7 @@ def test_stored_outputs_are_exported_as_they_are(stored):
 def test_a_page_keeps_its_badge_when_another_is_made(tmp_path, monkeypatch):
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    monkeypatch.setattr(notebooks, "PACKAGE", tmp_path / "labkit")
+    monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
     first, second = save(folder, "01_one", STORED, **ON_GPU), save(folder, "02_two", STORED)
     report.make([], tmp_path / "out", stored=True)
     save(folder, "01_one", STORED)
@@ -346,14 +346,14 @@ def test_an_interrupted_write_leaves_the_old_page(tmp_path, monkeypatch):
 def test_stored_notebooks_are_canonical(tmp_path):
     cells = [new_code_cell("1", metadata={"scrolled": True, "tags": ["keep"]}), new_markdown_cell("  ")]
     path = save(tmp_path, "08_form", cells, **ON_GPU, language_info={"name": "python", "version": "3.11.2"})
-    notebooks.store(notebooks.read(path))
+    execute.store(execute.read(path))
     nb = nbformat.read(path, as_version=4)
     nbformat.validate(nb)
     assert len(nb.cells) == 1
     assert nb.cells[0].metadata == {"tags": ["keep"]}
     assert nb.metadata.labkit == ON_GPU["labkit"]
     assert "version" not in nb.metadata.language_info
-    assert notebooks.canonical(nb) == path.read_text()
+    assert execute.canonical(nb) == path.read_text()
 
 
 def _luminance(colour):

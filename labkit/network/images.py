@@ -181,6 +181,29 @@ def dataset(name="digits", split="test", size=None):
     return Dataset(images, labels, name, split, origin.source, origin.licence, remark)
 
 
+def stored(name: str) -> Path | None:
+    """The folder of a data set's files on this machine; None where `dataset` would fetch them.
+
+    Raises
+    ------
+    LabError
+        LABKIT_DATA_DIR names a folder that lacks a file, or has a damaged one or one of another data set.
+    """
+    chosen = os.environ.get("LABKIT_DATA_DIR")
+    try:
+        for split in ("train", "test"):
+            paths, remark = _from_folder(chosen or cache_dir() / "data", name, split)
+            if remark and not chosen:  # damaged in the cache: `dataset` fetches it again
+                return None
+            if remark or any(path.suffix != ".gz" for path in paths):  # without the published checksum
+                _read_pair(*paths)
+    except LabError:
+        if chosen:
+            raise
+        return None
+    return paths[0].parent
+
+
 def from_files(images, labels, size=None, name=None):
     """Load a pair of idx files of one's own, gzipped or not, whatever they are called.
 

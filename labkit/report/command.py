@@ -1,4 +1,7 @@
-"""The command `labkit`."""
+"""The command `labkit`.
+
+A sub-command imports what it needs when it runs: `labkit --help` loads neither NumPy nor nbconvert.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Annotated
 import typer
 
 import labkit
+from labkit.base import files
 from labkit.base.errors import LabError
 
 app = typer.Typer(
@@ -29,7 +33,7 @@ Notebooks = Annotated[
 
 
 def main() -> None:
-    """Run the command. What the lab refuses is one message and exit status 1, not a traceback."""
+    """Run the command. A `LabError` becomes one line and exit status 1, without a traceback."""
     try:
         app(prog_name="labkit")
     except LabError as error:
@@ -38,7 +42,7 @@ def main() -> None:
         print(file=sys.stderr)
         raise SystemExit(130) from None
     except Exception as error:
-        if not _is_the_compilers(error):
+        if type(error).__module__.partition(".")[0] not in ("pycuda", "labkit"):  # of an engine: a message
             raise
         _fail(str(error))
 
@@ -46,11 +50,6 @@ def main() -> None:
 def _fail(message: str) -> None:
     print(f"labkit: {message}", file=sys.stderr)
     raise SystemExit(1)
-
-
-def _is_the_compilers(error: Exception) -> bool:
-    """Whether an engine raised it: PyCUDA's errors and their twins say all there is to say in their text."""
-    return type(error).__module__.partition(".")[0] in ("pycuda", "labkit")
 
 
 def _version(asked: bool) -> None:
@@ -72,7 +71,7 @@ def _options(
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Say what this machine has and lacks, with the remedy for each. Exit status 1 if the lab cannot run."""
+    """List what this machine has and lacks, with a remedy for each. Exit status 1 if the lab cannot run."""
     from labkit.report import doctor
 
     report = doctor.examine()
@@ -102,11 +101,11 @@ def report(
     ] = None,
 ) -> None:
     """Execute the notebooks and write HTML pages that need no network."""
-    from labkit.report import html as report
+    from labkit.report import html
 
     with _Bar() as bar:
-        pages = report.make(notebook or (), out, stored=stored, progress=bar)
-    print(f"{pages[0].path.parent / 'index.html'}")
+        pages = html.make(notebook or (), out, stored=stored, progress=bar)
+    print(pages[0].path.parent / "index.html")
     if any(page.failure for page in pages):
         raise typer.Exit(1)
 
@@ -115,26 +114,25 @@ def report(
 def store(
     notebook: Notebooks = None,
     as_is: Annotated[
-        bool, typer.Option("--as-is", help="Execute nothing; only rewrite the files in canonical form.")
+        bool, typer.Option("--as-is", help="Execute nothing; rewrite the files in canonical form.")
     ] = False,
 ) -> None:
     """Execute the notebooks and store their outputs in them.
 
     In canonical form: no metadata but tags and where the outputs were made. A notebook that fails is left alone.
     """
-    from labkit.base import files
-    from labkit.report import notebooks
+    from labkit.report import execute
 
-    chosen = [notebooks.read(path) for path in notebooks.find(notebook or ())]
+    chosen = [execute.read(path) for path in execute.find(notebook or ())]
     for each in chosen:
-        files.require_writable(each.path.parent)  # now, not after minutes of work
+        files.require_writable(each.path.parent)  # before minutes of work
     with _Bar() as bar:
         for each in chosen:
             bar.start(each)
             if not as_is:
-                notebooks.execute(each, bar)
+                execute.run(each, bar)
             if not each.failure:
-                notebooks.store(each)
+                execute.store(each)
             bar.finish(each)
     if any(each.failure for each in chosen):
         raise typer.Exit(1)
@@ -147,7 +145,7 @@ def check(
         Path | None, typer.Option(metavar="FILE.cu", help="A kernel of your own in place of the rung's.")
     ] = None,
 ) -> None:
-    """Check that rungs compute the convolution, on awkward shapes."""
+    """Check that rungs compute the convolution, on odd shapes."""
     for number in rung:
         labkit.check(labkit.variant(number, source=source))
 
@@ -162,7 +160,7 @@ def bench(
     """Check rungs of the ladder, then measure op time and layer time."""
     chosen, variants = _layer(layer), [labkit.variant(number) for number in rung]
     for each in batch or ():
-        chosen.x_shape(each)  # refuses a batch that is none, before the checks
+        chosen.x_shape(each)  # refuses a bad batch before the checks
     for variant in variants:
         labkit.check(variant)
     table = labkit.bench(variants, chosen, batch or None)
@@ -188,25 +186,24 @@ def profile(
     context: typer.Context,
     script: Program,
     args: Arguments = None,
-    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write a row a launch there.")] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per launch to FILE.")] = None,
     engine: Engine = None,
     timeout: Timeout = None,
     nvcc: Annotated[
         bool, typer.Option("--nvcc/--no-nvcc", help="Without a GPU: registers and occupancy from nvcc, if it is there.")
     ] = True,
 ) -> None:
-    """Run a program and count what its launches ask of the memory.
+    """Run a program and count the memory accesses of its launches.
 
-    A row a launch, under Nsight Compute's names for the counters.
+    One row per launch, under Nsight Compute's names for the counters.
     """
-    from labkit.base import files
     from labkit.evidence.profile import profile_script
 
-    _say_whose(context, script, args or ())
+    _warn_of_options(context, script, args or ())
     if csv:
         if not csv.parent.is_dir():
             raise LabError(f"there is no folder {csv.parent} for {csv.name}: make it, or choose another")
-        files.require_writable(csv.parent)  # now, not after minutes of work
+        files.require_writable(csv.parent)  # before minutes of work
     found = profile_script(script, args or (), engine, timeout, nvcc=nvcc, on_the_cpu="--engine cpu")
     print(found)
     if csv:
@@ -226,13 +223,13 @@ def sanitize(
     engine: Engine = None,
     timeout: Timeout = None,
 ) -> None:
-    """Run a program and find what is wrong in its kernels.
+    """Run a program and find the errors of its kernels.
 
-    Bad addresses, races, unset memory and divided barriers. Exit status 1 if anything was found, 0 if not.
+    Bad addresses, races, uninitialized memory and divergent barriers. Exit status 1 if anything was found, 0 if not.
     """
     from labkit.evidence.sanitize import sanitize_script
 
-    _say_whose(context, script, args or ())
+    _warn_of_options(context, script, args or ())
     found = sanitize_script(script, args or (), tool, engine, timeout)
     print(found)
     if not found.clean and not found.ended.interrupted:
@@ -240,33 +237,32 @@ def sanitize(
     _after(found.ended, script)
 
 
-def _say_whose(context: typer.Context, script: str, args: list[str]) -> None:
-    """Warn of the program's arguments that are options of this command, too: they may stand in the wrong place."""
+def _warn_of_options(context: typer.Context, script: str, args: list[str]) -> None:
+    """Warn of the program's arguments that this command has as options, too: they may be in the wrong place."""
     own = {name for each in context.command.params for name in (*each.opts, *each.secondary_opts) if name[:1] == "-"}
     if both := [each for each in args if each.partition("=")[0] in own]:
-        print(f"labkit: {script} itself gets {', '.join(both)}: options of labkit stand before it", file=sys.stderr)
+        print(f"labkit: {script} itself gets {', '.join(both)}: put options of labkit in front of it", file=sys.stderr)
 
 
 def _after(ended, script: str) -> None:
-    """Pass on that the program failed: its own exit status, as a shell gives it."""
+    """Exit with the status of the program that failed, as a shell reports it."""
     if ended.problem:
-        print(f"labkit: {script} {ended.problem}; above is what was seen until then", file=sys.stderr)
+        print(f"labkit: {script} {ended.problem}; above is what was seen before", file=sys.stderr)
         status = 124 if ended.status is None else ended.status if ended.status > 0 else 128 - ended.status
         raise typer.Exit(status)
 
 
 def _layer(name: str):
-    presets = {"lenet86": labkit.LENET86, "lenet72": labkit.LENET72, "lenet28": labkit.LENET28}
-    network, _, number = name.partition("-")
-    layers = presets.get(network, ())
-    if not number.isdigit() or not 1 <= int(number) <= len(layers):
-        known = ", ".join(f"{net}-{n}" for net, layers in presets.items() for n in range(1, len(layers) + 1))
-        raise LabError(f"there is no layer {name!r}; there are {known}")
-    return layers[int(number) - 1]
+    from labkit.spec.layers import PRESETS
+
+    named = {f"{network}-{i}": layer for network, preset in PRESETS.items() for i, layer in enumerate(preset, 1)}
+    if name not in named:
+        raise LabError(f"there is no layer {name!r}; there are {', '.join(named)}")
+    return named[name]
 
 
 class _Bar:
-    """Shows how far a report is: a bar for the notebook at work, and one line for each that is done."""
+    """The progress of a report: a bar for the current notebook, one line for each finished one."""
 
     def __enter__(self):
         from rich.console import Console

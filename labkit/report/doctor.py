@@ -1,7 +1,7 @@
 """What this machine has, what it lacks, and one command for each thing that is missing.
 
-Nothing is changed: programs are asked for their version, one line of C++ is compiled and run, and whatever could
-take the process down with it (a driver, PyCUDA) is asked in a process of its own.
+Nothing is changed. Programs print their version; one line of C++ is compiled and run; what could crash (a driver,
+PyCUDA) is loaded in a process of its own.
 """
 
 from __future__ import annotations
@@ -15,27 +15,34 @@ import sys
 import tempfile
 from pathlib import Path
 
-from labkit.base import paths
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from labkit.base import files, paths
 from labkit.base.errors import LabError
+from labkit.cpu import toolchain
+from labkit.network import images
+from labkit.network.lenet86 import load_weights
 
 OK, MISSING, UNUSED = "ok", "missing", "not needed"
 PYTHON = (3, 11)
-_TIMEOUT = 60  # seconds for any one question
+_TIMEOUT = 60  # seconds of one program
 
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for.
+    """One thing that the lab can use.
 
     Attributes
     ----------
     what : str
     state : {"ok", "missing", "not needed"}
-        "not needed" is what is absent, and of no use on this machine.
+        "not needed": absent, and this machine works without it.
     found : str
         The version or the place; or what is wrong.
     remedy : str
-        The command that puts it right; empty if nothing is missing.
+        The command that installs or repairs it; empty if nothing is missing.
     """
 
     what: str
@@ -46,7 +53,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """The findings, and what follows from them.
+    """All findings, and the engine that follows from them.
 
     Attributes
     ----------
@@ -54,7 +61,7 @@ class Report:
     engine : {"gpu", "cpu", None}
         The engine that will be used; None if there is none.
     why : str
-        Why that one, or what stands in the way.
+        The reason; without an engine, what is missing.
     """
 
     findings: list[Finding]
@@ -100,7 +107,7 @@ def examine() -> Report:
 
 
 def _run(command: list[str]) -> tuple[int, str]:
-    """Exit status and everything a command says; status 127 if it cannot be run."""
+    """Exit status and output of a command; status 127 if it cannot be run."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_TIMEOUT,
@@ -113,18 +120,17 @@ def _run(command: list[str]) -> tuple[int, str]:
     return done.returncode, done.stdout.decode("utf-8", "replace").strip()
 
 
-def _ask_python(code: str) -> tuple[int, str]:
-    """Run some Python that may crash, with this interpreter and this labkit; status and the last line it says."""
-    paths_ = [str(paths.PACKAGE.parent), *sys.path]
-    prelude = f"import sys; sys.path[:] = {paths_!r}\n"
+def _python_says(code: str) -> tuple[int, str]:
+    """Status and last line of output of Python code that may crash, run with this interpreter and this labkit."""
+    prelude = f"import sys; sys.path[:] = {[str(paths.PACKAGE.parent), *sys.path]!r}\n"
     status, text = _run([sys.executable, "-W", "ignore", "-c", prelude + code])
     return status, text.splitlines()[-1] if text else f"it ended with status {status}"
 
 
 def _install(**by_manager: str) -> str:
-    """The command that installs something here, from the packages' names: `apt="g++", brew="gcc", …`.
+    """The command that installs a package here, from its names: `apt="g++", brew="gcc", …`.
 
-    The environment that is active comes first, then the system's own package manager.
+    An active conda environment comes before the system's package manager.
     """
     sudo = "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "sudo "
     commands = {
@@ -162,9 +168,7 @@ def _python() -> Finding:
 
 
 def _compiler() -> Finding:
-    """The host compiler has to compile and run a line, not merely to be there."""
-    from labkit.cpu import toolchain
-
+    """Whether the host compiler compiles and runs one line."""
     what = "C++ compiler"
     remedy = _install(
         macos="docker run -it --rm -v \"$PWD\":/lab -w /lab python:3.13 make report", conda="cxx-compiler", apt="g++",
@@ -172,7 +176,7 @@ def _compiler() -> Finding:
     )
     try:
         command = toolchain.find()
-    except Exception as error:  # the engine's CompileError is of PyCUDA's kind, no LabError
+    except Exception as error:  # the engine raises PyCUDA's CompileError, no LabError
         return Finding(what, MISSING, str(error).split("\n")[0], "unset CXX" if os.environ.get("CXX") else remedy)
     with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
         source, program = Path(folder, "line.cpp"), Path(folder, "line")
@@ -184,12 +188,12 @@ def _compiler() -> Finding:
         reason = said.splitlines()[-1] if said else f"status {status}"
         return Finding(what, MISSING, f"{command[0]} cannot compile and run one line: {reason}", remedy)
     _, version = _run([*command, "--version"])
-    version = version.partition("\n")[0] or "says no version"
+    version = version.partition("\n")[0] or "no version"
     return Finding(what, OK, f"{version}, {shutil.which(command[0])}")
 
 
 def _gpu() -> list[tuple[str, str]]:
-    """(name, driver version) of every GPU that answers."""
+    """(name, driver version) of every GPU."""
     if shutil.which("nvidia-smi"):
         status, said = _run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
         rows = [tuple(part.strip() for part in line.split(",")) for line in said.splitlines()]
@@ -199,8 +203,8 @@ def _gpu() -> list[tuple[str, str]]:
 
 
 def _gpu_by_library() -> list[tuple[str, str]]:
-    """Likewise from the driver's library, for machines without nvidia-smi."""
-    status, said = _ask_python(
+    """The same from the driver's library, for machines without nvidia-smi."""
+    status, said = _python_says(
         "import ctypes\n"
         "cuda = ctypes.CDLL('libcuda.so.1')\n"
         "assert cuda.cuInit(0) == 0\n"
@@ -229,17 +233,17 @@ def _nvidia_hardware() -> bool:
 
 
 def _absent(what: str, for_gpu: bool, problem: str, remedy: str) -> Finding:
-    """Something only a GPU uses, and it is not there."""
+    """A finding about something absent that only a GPU needs."""
     if for_gpu:
         return Finding(what, MISSING, problem, remedy)
-    return Finding(what, UNUSED, "of use only with an NVIDIA GPU, and there is none here")
+    return Finding(what, UNUSED, "for an NVIDIA GPU, and there is none here")
 
 
 def _driver(gpu: list, for_gpu: bool) -> Finding:
     if gpu:
         return Finding("NVIDIA driver", OK, gpu[0][1])
     if Path("/.dockerenv").exists():
-        remedy = "docker run --gpus all IMAGE"  # the driver is the host's; a container only has to be given it
+        remedy = "docker run --gpus all IMAGE"  # a container uses the driver of its host
     elif shutil.which("ubuntu-drivers"):
         remedy = "sudo ubuntu-drivers install"
     else:
@@ -279,14 +283,14 @@ def _nvcc_remedy() -> str:
 
 
 def _pycuda(for_gpu: bool) -> Finding:
-    status, said = _ask_python("import pycuda; print(pycuda.VERSION_TEXT)")
+    status, said = _python_says("import pycuda; print(pycuda.VERSION_TEXT)")
     if status == 0:
         return Finding("PyCUDA", OK, said)
     return _absent("PyCUDA", for_gpu, f"does not import: {said}", _pip("pycuda>=2025.1,<2027"))
 
 
 def _cupti(for_gpu: bool) -> Finding:
-    status, said = _ask_python(
+    status, said = _python_says(
         "from cupti import cupti; from importlib.metadata import version; print(version('cupti-python'))"
     )
     if status == 0:
@@ -295,12 +299,9 @@ def _cupti(for_gpu: bool) -> Finding:
 
 
 def _shipped() -> Finding:
-    """The data of the repository itself: the images and the weights that the notebooks begin with."""
-    from labkit.network.images import dataset
-    from labkit.network.lenet86 import load_weights
-
+    """The data of the repository: the images and the weights that the notebooks begin with."""
     try:
-        count = sum(len(dataset("digits", split)) for split in ("train", "test"))
+        count = sum(len(images.dataset("digits", split)) for split in ("train", "test"))
         load_weights("digits")
     except LabError as error:
         return Finding("data", MISSING, str(error), f'git -C "{paths.PACKAGE.parent}" checkout -- data')
@@ -308,36 +309,29 @@ def _shipped() -> Finding:
 
 
 def _fetched(name: str) -> Finding:
-    """Whether a data set that is fetched on demand is at hand already: the loader's files, found and read."""
-    from labkit.network import images as data
-
-    chosen = os.environ.get("LABKIT_DATA_DIR")
-    absent = Finding(name, UNUSED, "fetched and verified when a notebook first asks for it")
+    """Whether a data set that is fetched on demand is on this machine."""
     try:
-        for split in ("train", "test"):
-            files, unpublished = data._from_folder(chosen or paths.cache_dir() / "data", name, split)
-            if unpublished and not chosen:  # damaged in the cache: fetched again
-                return absent
-            data._read_pair(*files)
+        folder = images.stored(name)
     except LabError as error:
-        return Finding(name, UNUSED, str(error)) if chosen else absent
-    return Finding(name, OK, f"at hand, {files[0].parent}")
+        return Finding(name, UNUSED, str(error))
+    if folder:
+        return Finding(name, OK, f"found, {folder}")
+    return Finding(name, UNUSED, "fetched and verified when a notebook first needs it")
 
 
 def _cache() -> Finding:
     folder = paths.cache_dir()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return Finding("cache", OK, str(folder))
-    except OSError as error:
-        problem = f"{folder} cannot be written ({error.strerror}): every process compiles its kernels anew"
+        files.require_writable(folder)
+    except LabError as error:
+        problem = f"{error} Until then every process compiles its kernels again"
         return Finding("cache", MISSING, problem, f'export LABKIT_CACHE_DIR="{tempfile.gettempdir()}/labkit"')
+    return Finding("cache", OK, str(folder))
 
 
 def _engine(findings: list[Finding]) -> tuple[str | None, str]:
-    """The engine that labkit.cuda picks, asked in a process of its own, and why it is that one."""
-    status, said = _ask_python(
+    """The engine that labkit.cuda chooses in a process of its own, and the reason."""
+    status, said = _python_says(
         "try:\n"
         "    from labkit import cuda\n"
         "    cuda.ensure_context()\n"
@@ -359,11 +353,7 @@ def _engine(findings: list[Finding]) -> tuple[str | None, str]:
 
 
 def show(report: Report) -> None:
-    """Print a report as a table, the remedies under it, and last whether the lab can run."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+    """Print a report: a table, the remedies, and whether the lab can run."""
     console = Console(highlight=False)
     marks = {OK: ("✓", "green"), MISSING: ("✗", "red"), UNUSED: ("–", "dim")}
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))

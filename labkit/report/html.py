@@ -1,7 +1,7 @@
 """The HTML report: the series executed on this machine's engine, as pages that open from disk and load nothing.
 
-Mathematics is MathML, figures and styles are inside the page, and there is no script: a page that would ask a network
-for anything is reported as a failure.
+Mathematics is MathML, figures and styles are inside the page, and there is no script. A page that would load anything
+from a network is reported as a failure.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from labkit.base.errors import LabError
 from labkit.base.files import require_writable, write
 from labkit.base.paths import PACKAGE
 from labkit.records.results import recorded
-from labkit.report import notebooks, overview
-from labkit.report.notebooks import Failure, Notebook, Progress
+from labkit.report import execute, overview
+from labkit.report.execute import Failure, Notebook, Progress
 
 TITLE = "The CUDA convolution lab"
 LEAD = (
@@ -44,7 +44,7 @@ _SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/pn
 
 @dataclass(eq=False)
 class Page:
-    """A notebook on its way to HTML.
+    """A notebook and the page made of it.
 
     Attributes
     ----------
@@ -77,18 +77,18 @@ def make(
 ) -> list[Page]:
     """Execute notebooks and write `index.html` and a page for each.
 
-    The notebooks run one after another: side by side they would spoil each other's measured times. With `names`, the
-    pages of the other notebooks stay as they are, or are made from stored outputs if there are none yet, so that the
-    series is always whole. A notebook that fails does not stop the others, and its page shows how far it came.
+    The notebooks run one after another, so that none disturbs the times that another measures. With `names`, the pages
+    of the other notebooks stay as they are; a page that does not exist yet is made from stored outputs. A notebook that
+    fails does not stop the others, and its page shows the cells before the failure.
 
     Parameters
     ----------
     names : iterable of str
-        Files, names or numbers of notebooks; none means all.
+        Files, names or numbers of notebooks; the whole series by default.
     out : path
         The folder to write to; `reports/` of the checkout by default.
     stored : bool
-        Export the outputs that the notebooks hold, and execute nothing.
+        Export the outputs that the notebooks hold; execute nothing.
     progress : Progress
 
     Returns
@@ -99,21 +99,21 @@ def make(
     Raises
     ------
     LabError
-        A name that fits no notebook, a file that is none, two of one name, a folder that cannot be written.
+        No notebook has that name, a file is no notebook, two have the same name, or the folder cannot be written.
     """
     progress = progress or Progress()
     out = Path(out) if out else PACKAGE.parent / "reports"
-    asked = notebooks.find(names)
-    series = notebooks.series() if notebooks.has_series() else []
-    files = series if set(asked) <= set(series) else asked  # somebody's own notebooks are a report of their own
-    pages = [Page(notebooks.read(file), out / f"{file.stem}.html") for file in files]
+    asked = execute.find(names)
+    series = execute.series() if execute.has_series() else []
+    files = series if set(asked) <= set(series) else asked  # notebooks outside the series are a report of their own
+    pages = [Page(execute.read(file), out / f"{file.stem}.html") for file in files]
     if len({page.path for page in pages}) < len(pages):
-        raise LabError("two of these notebooks have the same name, and their pages would, too: rename one")
+        raise LabError("two of these notebooks have the same name, and so would their pages: rename one")
     if not pages:
-        raise LabError(f"there is nothing to report: {notebooks.folder()} holds no notebook NN_name.ipynb")
+        raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
     for before, after in itertools.pairwise(pages):
         before.next, after.previous = after, before
-    require_writable(out)  # now, not after minutes of work
+    require_writable(out)  # before minutes of work
 
     wanted = [page for page in pages if page.notebook.path in asked]
     exporter = Exporter(pages)
@@ -121,7 +121,7 @@ def make(
         if page in wanted:
             progress.start(page.notebook)
             if not stored:
-                notebooks.execute(page.notebook, progress)
+                execute.run(page.notebook, progress)
             exporter.write(page)
             progress.finish(page.notebook)
         elif page.path.is_file():
@@ -144,14 +144,14 @@ class _Note(HTMLParser):
 
 
 def _noted_in(path: Path) -> dict:
-    """Where an earlier page's outputs came from, as the page itself notes it."""
+    """Where the outputs of an earlier page come from, as recorded in the page."""
     page = _Note()
     page.feed(path.read_text(encoding="utf-8"))
     return page.produced
 
 
 class Exporter(HTMLExporter):
-    """nbconvert's HTML exporter with the lab's template, mathematics as MathML, and links that lead somewhere.
+    """nbconvert's HTML exporter with the lab's template, mathematics as MathML, and links between pages.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class Exporter(HTMLExporter):
         text = self.render(page)
         asks = requests_in(text)
         if asks and not page.failure:
-            what = f"its page would load {asks[0]}, which a page that opens offline must not"
+            what = f"its page would load {asks[0]}, and pages have to open offline"
             page.notebook.failure = Failure(
                 None, f"{page.notebook.path.name}: {what}; keep a copy beside the notebook"
             )
@@ -194,14 +194,14 @@ class Exporter(HTMLExporter):
         return self.from_notebook_node(page.notebook.nb)[0]
 
     def series(self) -> str:
-        """The first page: the series with what each notebook teaches."""
+        """The text of the first page: the series with what each notebook teaches."""
         return self.environment.get_template("series.html.j2").render(
             pages=self.pages, lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
             version=labkit.__version__, **self.common,
         )
 
     def default_filters(self):
-        """The template's words, besides nbconvert's own."""
+        """The filters of the template, besides those of nbconvert."""
         yield from super().default_filters()
         yield "day", _day
         yield "formula", lambda text: formula(text.strip().strip("$"), "block")
@@ -210,21 +210,21 @@ class Exporter(HTMLExporter):
         yield "without_style", _without_style
 
     def markdown(self, source: str, cell: NotebookNode | None = None) -> str:
-        """Markdown to HTML, with links and pictures as they are seen from the page being made."""
+        """Markdown to HTML, with links and pictures relative to the current page."""
         folder = str(self.page.notebook.path.resolve().parent)
         renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
         return MarkdownWithMath(renderer=renderer).render(source)
 
 
 class Renderer(IPythonRenderer):
-    """Markdown's pieces as the report writes them."""
+    """The elements of Markdown as HTML of the report."""
 
     def __init__(self, exporter: Exporter, **options):
         super().__init__(escape=False, embed_images=True, **options)
         self.exporter = exporter
 
     def heading(self, text: str, level: int, **attrs) -> str:
-        """A heading that can be linked to, noted for the table of contents."""
+        """A heading with an anchor, added to the table of contents."""
         contents = self.exporter.page.contents
         words = html.unescape(re.sub(r"<math\b.*?</math>|<[^>]+>", " ", text))
         anchor = base = re.sub(r"\W+", "-", words).strip("-").lower() or "section"
@@ -246,18 +246,18 @@ class Renderer(IPythonRenderer):
         return formula(body, "block")
 
     def latex_environment(self, name: str, body: str) -> str:
-        r"""`\begin{align}` and its like as MathML."""
+        r"""`\begin{align}` and other environments as MathML."""
         return formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
 
     def block_mermaidjs(self, code: str) -> str:
-        """A Mermaid diagram as its source: drawing it would take a script."""
+        """A Mermaid diagram as its source: a drawing would need a script."""
         return f"<pre><code>{html.escape(code)}</code></pre>\n"
 
     def link(self, text: str, url: str, title: str | None = None) -> str:
-        """A link as it is seen from the page: to the other page for a notebook, to the file for a file."""
-        return super().link(text, self._seen_from_page(url), title)
+        """A link relative to the page; a link to a notebook leads to its page."""
+        return super().link(text, self._relative(url), title)
 
-    def _seen_from_page(self, url: str) -> str:
+    def _relative(self, url: str) -> str:
         parts = urlsplit(url)
         if parts.scheme or parts.netloc or not parts.path:
             return url
@@ -271,26 +271,26 @@ class Renderer(IPythonRenderer):
 
 
 def formula(latex: str, display: str) -> str:
-    """LaTeX as MathML; as LaTeX, marked as such, where latex2mathml cannot read it.
+    """LaTeX as MathML; as LaTeX source where latex2mathml cannot read it.
 
     Parameters
     ----------
     latex : str
-        Without its dollars.
+        Without the dollar signs.
     display : {"inline", "block"}
     """
     try:
         text = latex2mathml.converter.convert(latex.strip(), xmlns="", display=display)
         tree = ElementTree.fromstring(text)
-    except Exception:  # its exceptions have no base of their own, and some inputs raise plain IndexErrors
+    except Exception:  # its exceptions have no common base class; some inputs raise IndexError
         return f'<code class="latex">{html.escape(latex)}</code>'
     for tag in ("msub", "msup", "msubsup", "munder", "mover", "munderover"):
         for parent in tree.iter(tag):
             for script in list(parent)[1:]:
-                for operator in script.iter("mo"):  # TeX sets indices and limits tight, MathML does not by itself
+                for operator in script.iter("mo"):  # TeX sets indices and limits without space, MathML with it
                     operator.attrib.update(lspace="0", rspace="0")
     for operator in tree.iter("mo"):
-        if operator.text == "|":  # likewise: an absolute value's bar, which MathML takes for a relation
+        if operator.text == "|":  # the bar of an absolute value; MathML takes it for a relation
             operator.attrib.update(lspace="0", rspace="0")
     if display == "block":
         for operator in tree.iter("mo"):
@@ -315,10 +315,7 @@ def _picture(data: str, kind: str, alt: str, width: int | None = None, height: i
 
 
 def _overview() -> dict[str, str]:
-    """What the first page shows of the whole series: the README's pictures, and the ladder as a table.
-
-    Each is HTML; empty where the pictures or the recorded results are missing.
-    """
+    """The README's pictures and the ladder's table for the first page, as HTML; empty where their files are missing."""
     readme = PACKAGE.parent / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
     pictures = {}
@@ -334,7 +331,7 @@ def _overview() -> dict[str, str]:
 
 
 def _without_style(text: str) -> str:
-    """An HTML output without pandas' own table style, which is the page's business."""
+    """An HTML output without the table style of pandas; the page has its own."""
     text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.DOTALL)
     return text.replace('<table border="1" class="dataframe">', '<table class="dataframe">')
 
@@ -345,7 +342,7 @@ def _day(date: str) -> str:
     return f"{day.day} {day:%B %Y}"
 
 
-# What makes a browser load something by itself, as opposed to a link that somebody follows.
+# Attributes and elements that make a browser load something without a click.
 _LOADING = {"src", "srcset", "poster", "background", "data", "action", "formaction", "xlink:href", "manifest", "ping"}
 _LOADED_BY_LINK = {"link", "image", "use", "feimage", "script", "base"}
 _REMOTE = re.compile(r"^\s*(https?:|ftp:|wss?:|//)", re.IGNORECASE)
@@ -389,7 +386,7 @@ class _Requests(HTMLParser):
 
 
 def requests_in(page: str) -> list[str]:
-    """The addresses that a browser would load from a network when it opens an HTML page; plain links do not count."""
+    """The addresses that a browser would load from a network when it opens an HTML page. Plain links do not count."""
     parser = _Requests()
     parser.feed(page)
     parser.close()

@@ -1,4 +1,4 @@
-"""The series of notebooks: find them, execute them on this machine's engine, store them in one canonical form."""
+"""The notebooks of the series: find them, execute them on this machine's engine, store them in one canonical form."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
 from labkit.base.errors import LabError
@@ -23,7 +26,7 @@ from labkit.base.files import write
 from labkit.base.paths import PACKAGE
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
-_NAME = re.compile(r"(\d\d)_\w+")  # NN_name.ipynb belongs to the series, drafts and copies do not
+_NAME = re.compile(r"(\d\d)_\w+")  # NN_name.ipynb belongs to the series; drafts and copies do not
 
 
 @dataclass
@@ -36,17 +39,17 @@ class Failure:
 
 @dataclass(eq=False)
 class Notebook:
-    """One notebook of the series.
+    """A notebook.
 
     Attributes
     ----------
     path : Path
     nb : NotebookNode
-        The notebook itself, in nbformat 4.
+        Its content, in nbformat 4.
     failure : Failure or None
-        What stopped it when it was executed, or what is wrong with it.
+        What stopped its execution, or what is wrong with its page.
     seconds : float
-        How long it took to execute; 0 if it was not.
+        The time of its execution; 0 without one.
     """
 
     path: Path
@@ -82,7 +85,7 @@ class Notebook:
 
     @property
     def produced(self) -> dict:
-        """Where the outputs come from: `engine`, `device` and `date`; empty if that was never noted."""
+        """Where the outputs come from: `engine`, `device` and `date`; empty if not recorded."""
         return dict(self.nb.metadata.get("labkit", {}))
 
     def _prose(self):
@@ -92,16 +95,16 @@ class Notebook:
 
 
 class Progress:
-    """Told of what is done while it is done; this one keeps it to itself."""
+    """Called while notebooks are executed. This one shows nothing."""
 
     def start(self, notebook: Notebook) -> None:
-        """A notebook's turn has come."""
+        """Before a notebook."""
 
     def cell(self, notebook: Notebook, done: int, of: int) -> None:
-        """So many of its code cells have run."""
+        """After each code cell: `done` of them have run."""
 
     def finish(self, notebook: Notebook) -> None:
-        """It is done with: written, or failed."""
+        """After a notebook, whether it failed or not."""
 
 
 def has_series() -> bool:
@@ -151,22 +154,19 @@ def series() -> list[Path]:
 
 
 def find(names: Iterable[str] = ()) -> list[Path]:
-    """The notebooks meant by some names; the whole series for none.
+    """The files of notebooks by name; without names, of the whole series.
 
     Parameters
     ----------
     names : iterable of str
-        Each a file, a name ("01_baseline") or a number ("1", "01"); what two of them mean is found once.
+        Each a file, a name ("01_baseline") or a number ("1", "01"). Duplicates count once.
 
     Raises
     ------
     LabError
-        A name that fits no notebook.
+        No notebook has that name.
     """
-    names = list(names)
-    if not names:
-        return series()
-    return list(dict.fromkeys(map(_find, names)))
+    return list(dict.fromkeys(map(_find, names))) or series()
 
 
 def _find(name: str) -> Path:
@@ -180,12 +180,11 @@ def _find(name: str) -> Path:
     raise LabError(f"no notebook {name!r}; there are {', '.join(path.stem for path in known) or 'none yet'}")
 
 
-def execute(notebook: Notebook, progress: Progress | None = None) -> None:
+def run(notebook: Notebook, progress: Progress | None = None) -> None:
     """Execute a notebook in a fresh kernel of this Python, from its own folder.
 
-    Stored outputs are thrown away first, so that what the notebook holds afterwards was made now. A cell that fails
-    stops it, unless the cell is tagged `raises-exception`. Sets `notebook.failure` and `notebook.seconds`, and in the
-    notebook's metadata where its outputs come from.
+    Stored outputs are removed first. A cell that fails stops the notebook, unless it has the tag `raises-exception`.
+    Sets `notebook.failure` and `notebook.seconds`; the notebook's metadata say where its outputs come from.
     """
     began = time.monotonic()
     notebook.failure = _execute(notebook, functools.partial((progress or Progress()).cell, notebook))
@@ -193,9 +192,6 @@ def execute(notebook: Notebook, progress: Progress | None = None) -> None:
 
 
 def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failure | None:
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-
     nb = notebook.nb
     code = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
     for cell in nb.cells:
@@ -207,7 +203,7 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failur
     nb.metadata["labkit"] = {"date": datetime.date.today().isoformat()}
     progress(0, len(code))
     at, failure, logging = None, None, client.log.disabled
-    client.log.disabled = True  # what goes wrong is said by the Failure
+    client.log.disabled = True  # the Failure has the message
     try:
         with (
             tempfile.TemporaryDirectory(prefix="labkit-") as scratch,
@@ -245,38 +241,34 @@ def _failure(notebook: Notebook, at: int | None, what: str) -> Failure:
 
 @contextlib.contextmanager
 def _kernel(client, scratch: Path, cwd: Path):
-    """A kernel for a client, for the length of a `with`: local sockets in a folder of its own, no network ports."""
+    """A kernel for a client while a `with` lasts: local sockets in a folder of its own, no network ports."""
     km = client.create_kernel_manager()
-    km.kernel_spec_manager = _this_python()
+    km.kernel_spec_manager = _ThisPython()
     if os.name == "posix":
         km.transport, km.connection_file = "ipc", str(scratch / "kernel.json")
     paths = [str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]  # labkit, installed or not
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
-        "TQDM_DISABLE": "1",  # nobody watches a cell's progress bar here, and a page would keep it
+        "TQDM_DISABLE": "1",  # a page would keep the bars
     }
     with (
-        open(scratch / "stderr", "wb") as stderr,  # the kernel's own chatter; what cells print comes another way
+        open(scratch / "stderr", "wb") as stderr,  # the kernel's own messages; what cells print is not among them
         client.setup_kernel(cwd=str(cwd), env=environment, stderr=stderr),
     ):
         yield
 
 
-def _this_python():
+class _ThisPython(KernelSpecManager):
     """A kernel is the Python that runs labkit, whatever kernels the user has registered elsewhere."""
-    from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 
-    class ThisPython(KernelSpecManager):
-        def get_kernel_spec(self, kernel_name):
-            argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-            return KernelSpec(argv=argv, display_name="Python 3", language="python", metadata={"debugger": False})
-
-    return ThisPython()
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        return KernelSpec(argv=argv, display_name="Python 3", language="python", metadata={"debugger": False})
 
 
 def _engine_of(client) -> dict:
-    """Engine and device, asked of the kernel that made the outputs; empty if it cannot tell."""
+    """Engine and device, from the kernel that made the outputs; empty if that fails."""
     question = "(lambda d: (d.engine, d.name))(__import__('labkit').device())"
     message = client.kc.execute("", silent=True, store_history=False, user_expressions={"device": question})
     reply = client.wait_for_reply(message)
@@ -290,8 +282,7 @@ def _engine_of(client) -> dict:
 def canonical(nb: NotebookNode) -> str:
     """A notebook as the repository stores it, as JSON text.
 
-    One kernel name, tags as the only metadata of cells, no versions of this machine's Python: a diff shows what
-    changed in the lesson.
+    One kernel name, tags as the only metadata of cells, no Python version: a diff shows what changed in the lesson.
     """
     nb = nbformat.from_dict(nb)
     kept = {"labkit": nb.metadata["labkit"]} if "labkit" in nb.metadata else {}
