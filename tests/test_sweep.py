@@ -465,12 +465,12 @@ def test_a_chosen_size_wins_and_the_others_stay():
                                      {"unroll": 0}])  # fmt: skip
 def test_sizes_that_are_none(options):
     (name,) = options
-    with pytest.raises(LabError, match=rf"{name}=.*: {name} are a positive integer"):
+    with pytest.raises(LabError, match=rf"{name}=.*: it has to be a positive integer"):
         variant(7, **options)
 
 
 def test_masks_of_too_many_channels_do_not_fit_into_shared_memory():
-    with pytest.raises(LabError, match=r"50,176 bytes of shared memory a block .* limit is 49,152"):
+    with pytest.raises(LabError, match=r"50,176 bytes of shared memory per block .* limit is 49,152"):
         variant(7, maps=8, block=(32, 4), channels=8).supports(LENET86[1])
 
 
