@@ -24,7 +24,6 @@ from labkit.evidence.profile import Profile
 from labkit.recording import pictures
 from labkit.records.published import cudnn
 from labkit.records.results import recorded
-from labkit.report import overview
 from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer
 from labkit.spec.metrics import NAMES as NAMED
 
@@ -508,7 +507,7 @@ IMAGES = PACKAGE.parent / "docs" / "images"
 def test_the_readme_shows_what_was_recorded(drawn, monkeypatch, name):
     """The pictures in the repository say what the recorded results say now."""
     script = vars(pictures)
-    make = {"lab.png": script["lab"], "ladder.png": overview.chart}[name]
+    make = {"lab.png": script["lab"], "ladder.png": script["chart"]}[name]
     page = drawn(lambda path: make(recorded("H200"), path))
     assert not collisions(page)
     assert page.file.stat().st_size < 120_000

@@ -7,8 +7,8 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
+from labkit.page import overview
 from labkit.recording.readme import put
-from labkit.report import overview
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
 PAGE = "before\n<!-- a:begin -->\nold\n<!-- a:end -->\nbetween\n<!-- b:begin -->\n<!-- b:end -->\nafter\n"

@@ -8,10 +8,10 @@ import pytest
 from labkit.base.errors import LabError
 from labkit.ladder.rungs import rung
 from labkit.ladder.variants import solutions, variant
+from labkit.page import overview
 from labkit.records import results
 from labkit.records.published import cudnn_times, published, published_training
 from labkit.records.results import COLUMNS, record, recorded
-from labkit.report import overview
 from labkit.spec.layers import LENET72, LENET86
 
 

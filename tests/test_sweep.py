@@ -17,8 +17,8 @@ import labkit
 from labkit import LENET72, LENET86, LabError, Layer, sweep, variant
 from labkit.measure import bench as bench_module
 from labkit.measure import sweep as sweep_module
+from labkit.page import overview
 from labkit.records import sweeps
-from labkit.report import overview
 
 SMALL = Layer("small", 2, 14, 17, 5, 3)
 GRID = {"rung": 7, "rows": (1, 3, 5), "maps": (1, 2), "block": [(16, 1)], "channels": 1}

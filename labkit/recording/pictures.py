@@ -15,9 +15,10 @@ from pathlib import Path
 
 from labkit.base.numerals import ms
 from labkit.base.paths import PACKAGE, cuda_src
+from labkit.draw import ladder
 from labkit.draw.style import BLUE, FAINT, GREEN, INK, MUTED, PALE, PAPER, SMALL, TINT, arrow, canvas, rect
+from labkit.page import overview
 from labkit.records.results import recorded
-from labkit.report import overview
 from labkit.spec.layers import LENET86
 
 IMAGES = PACKAGE.parent / "docs" / "images"
@@ -43,6 +44,14 @@ def excerpt(path):
             lines.append(" " * (inside // 2 if inside < 20 else inside) + code.lstrip())
         left_out = not any(word in code for word in SHOWN)
     return lines
+
+
+def chart(results, path=None):
+    """`labkit.draw.ladder` of every layer, with the library below."""
+    every = overview.rows(results)
+    title = "The ladder: how far each step is from what the machine can do"
+    own, best = every[every["rung"].notna()], every[every["rung"].isna()]
+    ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
 
 
 def lab(results, path):
@@ -142,7 +151,7 @@ def _code(page, ax, card, name, lines, step):
 def main(folder=None):
     folder = Path(folder or IMAGES)
     results = recorded(DEVICE)
-    for name, draw in (("lab.png", lab), ("ladder.png", overview.chart)):
+    for name, draw in (("lab.png", lab), ("ladder.png", chart)):
         draw(results, folder / name)
         print(f"{name}  {(folder / name).stat().st_size:,} bytes")
     if folder == IMAGES:

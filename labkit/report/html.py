@@ -29,8 +29,9 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.base.files import require_writable, write
 from labkit.base.paths import PACKAGE
+from labkit.page import overview
 from labkit.records.results import recorded
-from labkit.report import execute, overview
+from labkit.report import execute
 from labkit.report.execute import Failure, Notebook, Progress
 
 TITLE = "The CUDA convolution lab"

@@ -1,9 +1,10 @@
-"""The whole ladder at a glance: time over reference for every rung, layer and network, as rows, table and chart."""
+"""The whole ladder at a glance: time over reference for every rung, layer and network, as rows and as a table."""
 
 from __future__ import annotations
 
 import pandas as pd
 
+from labkit.base import tables
 from labkit.base.errors import LabError
 from labkit.base.numerals import ms, times
 from labkit.ladder.rungs import LADDER
@@ -135,18 +136,6 @@ def markdown(results: Recorded) -> str:
 
 def html(results: Recorded) -> str:
     """The table for the report's first page."""
-    from labkit.base.tables import table
-
     last = layer_times(results).rename(index=lambda label: f"layer time {label}")
     shown = pd.concat([cells(results), last]).rename_axis("").reset_index()
-    return table(shown, caption(results), {name: name for name in shown})._repr_html_()
-
-
-def chart(results: Recorded, path=None) -> None:
-    """The chart: `labkit.draw.ladder` of every layer, with the library below."""
-    from labkit.draw import ladder
-
-    every = rows(results)
-    title = "The ladder: op time over reference of every rung"
-    own, best = every[every["rung"].notna()], every[every["rung"].isna()]
-    ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
+    return tables.table(shown, caption(results), {name: name for name in shown})._repr_html_()
