@@ -99,8 +99,8 @@ def reference_words(name: str) -> str:
 
 
 def outdated(results: Recorded) -> list[str]:
-    """The labels of the lab's kernels whose recorded times were measured with another source than they have now, and the
-    sweeps on the same device of which this is so."""
+    """The labels of the lab's kernels, and of sweeps on the same device, that were measured with another source than
+    they have now."""
     times = results.table[results.table["code"] != ""]
     codes = times.groupby("label")["code"].agg(set)
     every = [each for rung in LADDER for each in (*variants(rung.number), *solutions(rung.number))]

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Hold the CPU engine's counts against Nsight Compute's, kernel by kernel, and write docs/counters.md.
+"""Compare the CPU engine's counts with Nsight Compute's, kernel by kernel, and write docs/counters.md.
 
-    python -m labkit.recording.compare_counters                  counts here, compares with what was recorded, writes the table
-    python -m labkit.recording.compare_counters --record         on a GPU with ncu: records data/counters/exact/DEVICE.csv
-    python -m labkit.recording.compare_counters --missing        the same for what that file lacks: new and changed kernels
-    python -m labkit.recording.compare_counters --instructions   with nvcc and nvdisasm: records data/counters/instructions/
+    python -m labkit.recording.compare_counters      count here, compare with the recording, write the report
+        --record         on a GPU with ncu: write data/counters/exact/DEVICE.csv
+        --missing        the same for new and changed kernels only
+        --instructions   with nvcc and nvdisasm: write data/counters/instructions/
 
-The kernels are all of the lab's: the ladder's, its sub-steps and the exercises' solutions on both layers of lenet86
-with two images, the network's, and the textbook's in scripts/textbook.cu. The instructions are the loads and stores in
-nvcc's machine code: it joins neighbouring accesses, and so they say which counters of shared memory have to differ,
-why, and by how much.
+The kernels are all of the lab's: the rungs, their steps and the exercises' solutions on both layers of lenet86 with two
+images, the network's, and the textbook kernels of labkit/recording/textbook.cu. The instructions are the loads and
+stores in nvcc's machine code. nvcc joins neighboring accesses, so the instructions say which counters of shared memory
+have to differ, why, and by how much.
 """
 
 import argparse
@@ -71,11 +71,11 @@ KEYS = ["program", "shape", "source", "kernel"]  # source: a digest of what is c
 _NEEDED = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
 NEEDED = {"load": (_NEEDED.format("ld"), _NEEDED.format("ldsm")), "store": (_NEEDED.format("st"),)}
 MATRIX_LOADS = MEASURED["matrix_load_instructions"]
-NO_LANE = "run also for warps of which no lane takes part"
+NO_LANE = "executed also by warps without an active lane"
 # nvcc unrolls a loop with the odd rounds first. Where the lanes of a warp make different numbers of rounds, these are
 # requests of some lanes alone: program and shape -> requests an image more, and why.
 ODD_ROUNDS = {("10 speed of light", "lenet86 layer 1"): (
-    3, "fetch: 1849 pieces are 8 rounds for 25 lanes of a warp, 7 for the others; unrolled by 4, these make 3 first")}
+    3, "fetch: 1849 words are 8 iterations for 25 lanes of a warp, 7 for the others, which execute 3 of them first")}
 # The least wavefronts of a warp's instruction, by its bytes a lane: as many as if its lanes read the same words. One is
 # enough where half of them take no part.
 LEAST = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}
@@ -224,7 +224,7 @@ def instructions() -> pd.DataFrame:
 
 # --------------------------------------------------------------------------------------------------- the comparison
 def as_addressed(theirs: pd.DataFrame) -> pd.DataFrame:
-    """ncu's counters without the passes of shared memory that no address needs; these in columns of their own."""
+    """ncu's counters without the wavefronts of shared memory that no address needs; these in columns of their own."""
     table = theirs.copy()
     for op in NEEDED:
         added = table[f"shared_{op}_wavefronts"] - table[f"shared_{op}_needed"]
@@ -357,10 +357,10 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
     device, date = theirs[["device", "date"]].iloc[0]
     close = table["error"] <= ALLOWED
     text = [
-        "# The CPU engine's counts against Nsight Compute's\n\n"
-        f"ncu on {device}, {date}, and the loads and stores in the machine code of {compiler}; all kernels of the "
-        f"lab, its sub-steps and the exercises' solutions on {BATCH} images, and textbook kernels. Made by "
-        "`python -m labkit.recording.compare_counters`.\n\n"
+        "# The CPU engine's counts compared with Nsight Compute's\n\n"
+        f"Nsight Compute (ncu) on {device}, {date}, and the loads and stores in the machine code of {compiler}. The "
+        f"kernels are all of the lab's, with their steps and the exercises' solutions, on {BATCH} images, and textbook "
+        "kernels. Written by `python -m labkit.recording.compare_counters`.\n\n"
         f"| counters | | agree within {ALLOWED:.0%} | others |\n|---|---:|---:|---|\n"
     ]
     shared = table["counter"].str.startswith("shared")
@@ -376,27 +376,28 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
         named = (rows & ~close & (table["why"] != "")).sum()
         left = (rows & ~close).sum()
         said = f"{named} with a reason" if named else ""
-        said += f"{', ' if said else ''}{left - named} not explained" if left > named else ""
+        said += f"{', ' if said else ''}{left - named} without" if left > named else ""
         text.append(f"| {name} | {rows.sum()} | {(rows & close).sum()} | {said} |\n")
     if table.attrs.get("left_out"):
         left_out = "; ".join(table.attrs["left_out"])
-        text.append(f"\nNew, or changed, since ncu counted, and so not compared: {left_out}.\n")
+        text.append(f"\nNot compared, because they are new or have changed since ncu counted: {left_out}.\n")
     text.append(
-        "\n## Where they differ\n\nnvcc joins neighbouring accesses of a thread: one LDS.128 in place of four LDS. "
-        "*Expected* is what its instructions, by source line, make of the engine's count; of wavefronts, the least. "
-        "Nothing else is excused. One more thing of nvcc's cannot be seen in a source: where a loop's threads make "
-        "different numbers of rounds, it unrolls the loop with the odd rounds first, and a warp's lanes are then a "
-        "round apart: more requests, and in misaligned rows more sectors.\n\n"
+        "\n## Where they differ\n\nnvcc joins neighboring accesses of a thread: one LDS.128 replaces four LDS. "
+        "*Expected* is the engine's count converted with the instructions that nvcc made of each source line; for "
+        "wavefronts it is the minimum. No other difference in shared memory counts as explained. A second difference "
+        "cannot be seen in the source: if the threads of a loop make different numbers of iterations, nvcc unrolls the "
+        "loop with the remaining iterations first. The lanes of a warp are then one iteration apart, which gives more "
+        "requests, and in misaligned rows more sectors.\n\n"
         "| program | shape | kernel | counter | counted | expected | ncu | why |\n"
         "|---|---|---|---|---:|---:|---:|---|\n"
     )
     for row in table[~close].itertuples():
         expected = "" if np.isnan(row.expected) else f"{row.expected:,.0f}"
         cells = (row.program, row.shape, row.kernel, row.counter.replace("_", " "), f"{row.counted:,.0f}", expected,
-                 f"{row.ncu:,.0f}", row.why or "not explained")  # fmt: skip
+                 f"{row.ncu:,.0f}", row.why or "unknown")  # fmt: skip
         text.append(f"| {' | '.join(cells)} |\n")
     text.append(added(theirs))
-    text.append("\n## All\n\nOne number where both count the same, else the engine's and ncu's.\n")
+    text.append("\n## All counts\n\nOne number if both agree, otherwise the engine's / ncu's.\n")
     for title, starts in GROUPS.items():
         rows = table[table["counter"].str.startswith(starts)]
         names = [name for name in COUNTED if name in set(rows["counter"])]
@@ -410,14 +411,14 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
 
 
 def added(theirs: pd.DataFrame) -> str:
-    """What the pipe adds to the wavefronts that addresses need, in Markdown."""
+    """The wavefronts that the pipe executes beyond those that addresses need, in Markdown."""
     text = (
-        "\n## Passes that no address needs\n\n"
-        "Of shared memory ncu has two counts of wavefronts: those that the addresses of each instruction need "
-        f"(`{_NEEDED.format('ld')}`), which are compared here, and those that the pipe made "
-        f"(`{COUNTED['shared_load_wavefronts']}`). The second has a few more, in each recording others, which "
-        "stand among its bank conflicts, too; they are taken off both. Where they are more than "
-        f"{ALLOWED:.0%}:\n\n| program | shape | kernel | | needed | added |\n|---|---|---|---|---:|---:|\n"
+        "\n## Wavefronts that no address needs\n\n"
+        "ncu has two counts of wavefronts in shared memory: those that the addresses of each instruction need "
+        f"(`{_NEEDED.format('ld')}`), which are compared here, and those that the pipe executed "
+        f"(`{COUNTED['shared_load_wavefronts']}`). The second is a little larger, by an amount that changes from one "
+        "recording to the next, and ncu counts the difference among the bank conflicts, too. It is subtracted from "
+        f"both. The kernels where it is more than {ALLOWED:.0%}:\n\n| program | shape | kernel | | needed | added |\n|---|---|---|---|---:|---:|\n"
     )
     for row in theirs.to_dict("records"):
         for op in NEEDED:

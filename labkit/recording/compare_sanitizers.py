@@ -61,9 +61,9 @@ def report(ours: pd.DataFrame, theirs: pd.DataFrame, device: str, date: str) -> 
     bugs = planted.corpus()
     kinds = len({bug.kind for bug in bugs})
     text = (
-        f"# Planted bugs: what is found\n\n{len(bugs)} bugs of {kinds} kinds, each beside its repair, in "
+        f"# Planted bugs: what the engine and compute-sanitizer find\n\n{len(bugs)} bugs of {kinds} kinds, each with its repair, in "
         f"`tests/check/corpus`. A bug counts as found if it is reported at its line. compute-sanitizer ran on "
-        f"{device}, {date}. Made by `python -m labkit.recording.compare_sanitizers`.\n\n"
+        f"{device}, {date}. Written by `python -m labkit.recording.compare_sanitizers`.\n\n"
         f"| | found | repairs with a finding | {LAB} |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_sums(ours, len(bugs))} |\n| compute-sanitizer | {_sums(theirs, len(bugs))} |\n\n"
         f"The kernels of the lab are those of [counters.md](counters.md), with all four tools.\n\n"
@@ -85,7 +85,7 @@ def _sums(table: pd.DataFrame, bugs: int) -> str:
         later = dict.fromkeys(program.split(",")[0] for program, _, source, *_ in compare_counters.every()
                               if source not in ran)  # fmt: skip
         lab = "findings" if table.loc[LAB, "false_alarm"] else "clean"
-        lab += f"; newer, and not run yet: {', '.join(later)}" if later else ""
+        lab += f"; not run with their present source: {', '.join(later)}" if later else ""
     return f"{table['found'].sum()} of {bugs} | {repairs} | {lab}"
 
 

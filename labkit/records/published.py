@@ -80,8 +80,8 @@ def cudnn(network: str, batch: int, dtype: str = "float32") -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row per layer: label, layer, batch, dtype (of x, k and y), op_ms, x_reference (over the reference time of an H200
-        in that type), device.
+        A row per layer: label, layer, batch, dtype (of x, k and y), op_ms, x_reference (over the reference time of an
+        H200 in that type), device.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def cudnn(network: str, batch: int, dtype: str = "float32") -> pd.DataFrame:
     stored = "float32" if mode == "tf32" else dtype
     rows = table[(table["network"] == network) & (table["batch"] == batch) & table["mode"].isin([mode, f"{mode}cl"])]
     if rows.empty:
-        raise LabError(f"cuDNN was not measured for {network} in {dtype} at batch {batch}; `cudnn_times()` shows what was")
+        raise LabError(f"cuDNN was not measured for {network} in {dtype} at batch {batch}; see `cudnn_times()`")
     best = rows.groupby("layer", as_index=False)["median_ms"].min()
     layers = [layer(network, number) for number in best["layer"]]
     reference = [each.reference_ms(batch, stored, "H200") for each in layers]

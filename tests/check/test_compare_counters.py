@@ -67,7 +67,7 @@ def test_passes_that_no_address_needs_are_taken_off_wavefronts_and_conflicts():
 def test_predicated_instructions_run_for_warps_without_a_lane():
     predicated = INSTRUCTIONS.assign(predicated=True)
     rows = explained({"shared_store_instructions": 1000}, {"shared_store_instructions": 1500}, predicated)
-    assert rows["shared_store_instructions"].why.startswith("line 58: 1 STS run also")
+    assert rows["shared_store_instructions"].why.startswith("line 58: 1 STS executed also")
 
 
 def test_the_report_counts_what_agrees_and_names_what_does_not():
@@ -75,7 +75,7 @@ def test_the_report_counts_what_agrees_and_names_what_does_not():
     theirs = {"global_load_sectors": 103, "shared_load_instructions": 20000, "shared_store_wavefronts": 1000}
     table = pd.DataFrame(explained(ours, theirs).values())
     text = script.report(table, script.as_addressed(THEIRS), "nvcc 13.0, sm_90")
-    assert "| global loads and stores | 1 | 0 | 1 not explained |" in text
+    assert "| global loads and stores | 1 | 0 | 1 without |" in text
     assert "| shared memory, accesses as written | 1 | 1 |  |" in text
     assert "| shared memory, accesses joined by nvcc | 1 | 0 | 1 with a reason |" in text
     assert "| shared load instructions | 32,000 | 20,000 | 20,000 | line 64: 16 LDS, 4 LDS.128 |" in text
