@@ -418,7 +418,8 @@ def added(theirs: pd.DataFrame) -> str:
         f"(`{_NEEDED.format('ld')}`), which are compared here, and those that the pipe executed "
         f"(`{COUNTED['shared_load_wavefronts']}`). The second is a little larger, by an amount that changes from one "
         "recording to the next, and ncu counts the difference among the bank conflicts, too. It is subtracted from "
-        f"both. The kernels where it is more than {ALLOWED:.0%}:\n\n| program | shape | kernel | | needed | added |\n|---|---|---|---|---:|---:|\n"
+        f"both. The kernels where it is more than {ALLOWED:.0%}:\n\n"
+        "| program | shape | kernel | | needed | added |\n|---|---|---|---|---:|---:|\n"
     )
     for row in theirs.to_dict("records"):
         for op in NEEDED:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What the CPU engine and compute-sanitizer find of the planted bugs in tests/check/corpus; writes docs/findings.md.
+"""Which of the planted bugs in tests/check/corpus the CPU engine and compute-sanitizer find: docs/findings.md.
 
-    python -m labkit.recording.compare_sanitizers             checks here, compares with data/findings/, writes the table
-    python -m labkit.recording.compare_sanitizers --record    on a GPU with compute-sanitizer: records data/findings/DEVICE.csv
+    python -m labkit.recording.compare_sanitizers    check here, compare with data/findings/, write the report
+        --record    on a GPU with compute-sanitizer: write data/findings/DEVICE.csv
 """
 
 import argparse
@@ -61,8 +61,8 @@ def report(ours: pd.DataFrame, theirs: pd.DataFrame, device: str, date: str) -> 
     bugs = planted.corpus()
     kinds = len({bug.kind for bug in bugs})
     text = (
-        f"# Planted bugs: what the engine and compute-sanitizer find\n\n{len(bugs)} bugs of {kinds} kinds, each with its repair, in "
-        f"`tests/check/corpus`. A bug counts as found if it is reported at its line. compute-sanitizer ran on "
+        f"# Planted bugs: what the engine and compute-sanitizer find\n\n{len(bugs)} bugs of {kinds} kinds, each with its "
+        "repair, in `tests/check/corpus`. A bug counts as found if it is reported at its line. compute-sanitizer ran on "
         f"{device}, {date}. Written by `python -m labkit.recording.compare_sanitizers`.\n\n"
         f"| | found | repairs with a finding | {LAB} |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_sums(ours, len(bugs))} |\n| compute-sanitizer | {_sums(theirs, len(bugs))} |\n\n"
