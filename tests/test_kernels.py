@@ -294,7 +294,7 @@ def test_a_device_that_lacks_the_instructions_is_refused_before_the_compiler_run
     monkeypatch.setattr(plans, "device", lambda: SimpleNamespace(name="Tesla T4", compute_capability=(7, 5)))
     monkeypatch.setattr(plans, "_compiler_arguments", lambda *_: pytest.fail("compiled"))
     monkeypatch.setattr(plans, "_modules", {})
-    for each in (variant("speed_of_light"), labkit.solution("10a")):
+    for each in (variant("speed_of_light"), labkit.solution("speed_of_light", "a")):
         with pytest.raises(LabError, match=r"^10 speed.* needs compute capability 8\.0; the Tesla T4 has 7\.5: take an"):
             prepare(each)
     for each in (variant("tensor_cores"), variant("speed_of_light", rung("speed_of_light").source)):

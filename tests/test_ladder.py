@@ -75,11 +75,11 @@ def test_defines_are_those_the_source_uses(number):
 
 def test_solution_is_found_by_its_exercise():
     for solved in SOLUTIONS:
-        assert solution(f"{solved.rung.number:02d}{solved.path.stem[0]}") == solved
-    assert solution("04b").step == "weights"  # the step that it goes on from
+        assert solution(solved.rung.name, solved.path.stem[0]) == solved
+    assert solution(4, "b").step == "weights"  # the step that it goes on from
     assert [each.path.stem for each in solutions("tiling")] == ["a_no_conflicts", "b_together"]
-    with pytest.raises(LabError, match="no kernel solves an exercise '99z'; there are solutions of "):
-        solution("99z")
+    with pytest.raises(LabError, match="no kernel solves an exercise 'z' of 04 tiling; those with one: a, b"):
+        solution("tiling", "z")
 
 
 def test_variants_of_a_page_are_the_rung_its_steps_and_what_it_compares():

@@ -352,12 +352,15 @@ def variants(which: int | str) -> list[Variant]:
     return found
 
 
-def solution(exercise: str, **options) -> Variant:
-    """The kernel that solves an exercise, in place of its rung: ``solution("04a")``.
+def solution(which: int | str, exercise: str, **options) -> Variant:
+    """The kernel that solves an exercise, in place of its rung: ``solution("tiling", "a")``.
 
     Parameters
     ----------
+    which : int or str
+        The number or the name of the rung.
     exercise : str
+        Its letter.
     **options
         Of the rung. By default those that the solution is written for.
 
@@ -366,20 +369,19 @@ def solution(exercise: str, **options) -> Variant:
     LabError
         If there is none; the message lists the exercises that have one.
     """
-    files = _solution_files()
+    chosen = rung(which)
+    files = {path.name[0]: path for path in _solution_files(chosen)}
     if exercise not in files:
-        raise LabError(f"no kernel solves an exercise {exercise!r}; there are solutions of {', '.join(files)}")
-    chosen = rung(int(exercise[:2]))
-    return variant(chosen.name, files[exercise], **{**chosen.solved.get(exercise[2:], {}), **options})
+        have = ", ".join(files) or "none"
+        raise LabError(f"no kernel solves an exercise {exercise!r} of {chosen.label}; those with one: {have}")
+    return variant(chosen.name, files[exercise], **{**chosen.solved.get(exercise, {}), **options})
 
 
 def solutions(which: int | str | None = None) -> list[Variant]:
     """The kernels that solve exercises: all of them, or those of one rung."""
-    found = [solution(exercise) for exercise in _solution_files()]
-    return [each for each in found if which is None or each.rung is rung(which)]
+    rungs = LADDER if which is None else [rung(which)]
+    return [solution(each.name, path.name[0]) for each in rungs for path in _solution_files(each)]
 
 
-def _solution_files() -> dict[str, Path]:
-    folder = cuda_src() / "solutions"
-    return {f"{each.number:02d}{path.name[0]}": path
-            for each in LADDER for path in sorted((folder / each.name).glob("[ab]_*.cu"))}
+def _solution_files(of: Rung) -> list[Path]:
+    return sorted((cuda_src() / "solutions" / of.name).glob("[ab]_*.cu"))

@@ -8,7 +8,7 @@ from labkit import LENET86, variant
 
 @pytest.fixture(scope="module")
 def profile():
-    chosen = [variant(2), *(labkit.solution(name) for name in ("02a", "02b"))]
+    chosen = [variant(2), *(labkit.solution("constant", exercise) for exercise in "ab")]
     return labkit.profile(chosen, LENET86[0], engine="cpu")
 
 
@@ -21,7 +21,7 @@ def test_a_rotated_row_takes_a_turn_for_each_of_its_k_elements(profile):
     assert requests == profile.value("constant_requests", 2)
     assert profile.value("constant_serialized", ROTATED) == 6 * requests
     assert profile.value("constant_serialized", 2) == 0
-    assert labkit.diff(2, labkit.solution("02a")).changed_lines <= 3
+    assert labkit.diff(2, labkit.solution("constant", "a")).changed_lines <= 3
 
 
 def test_a_mask_in_shared_memory_is_loaded_once_a_block(profile):

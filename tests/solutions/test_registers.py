@@ -10,7 +10,7 @@ FIRST = LENET86[0]
 
 @pytest.fixture(scope="module")
 def promised():
-    return labkit.profile([variant(2), variant(3), labkit.solution("03a")], FIRST)
+    return labkit.profile([variant(2), variant(3), labkit.solution("registers", "a")], FIRST)
 
 
 def test_a_promise_alone_removes_the_stores_of_a_product(promised):
@@ -18,11 +18,11 @@ def test_a_promise_alone_removes_the_stores_of_a_product(promised):
     once = promised.value("global_store_requests", 3)
     assert promised.value("global_store_requests", 2) == (FIRST.terms + 1) * once
     assert promised.value("global_store_requests", "03 registers, a_restrict.cu") <= 2 * once
-    assert labkit.diff(2, labkit.solution("03a")).changed_lines == 1
+    assert labkit.diff(2, labkit.solution("registers", "a")).changed_lines == 1
 
 
 def test_two_outputs_share_each_element_of_the_mask():
-    pairs = labkit.solution("03b")
+    pairs = labkit.solution("registers", "b")
     profile = labkit.profile([variant(3), pairs], FIRST, engine="cpu")
     assert profile.ratio("constant_requests", 3, pairs.label) == 2
     assert profile.value("constant_serialized", pairs.label) == 0
@@ -33,4 +33,4 @@ def test_two_outputs_share_each_element_of_the_mask():
 
 def test_two_outputs_of_an_odd_map():
     odd = labkit.Layer("13 rows of outputs", 2, 19, 12, 3, 7)
-    labkit.check(labkit.solution("03b"), [(odd, 2)])
+    labkit.check(labkit.solution("registers", "b"), [(odd, 2)])

@@ -6,7 +6,8 @@ import labkit
 from labkit import LENET72, LENET86, Layer, variant
 
 SECOND = LENET86[1]
-RUNG, APART, ONE = variant(10, groups=1), labkit.solution("10a", groups=1), labkit.solution("10b", groups=1)
+RUNG = variant(10, groups=1)
+APART, ONE = (labkit.solution("speed_of_light", exercise, groups=1) for exercise in "ab")
 
 
 def test_maps_lie_in_different_banks():
@@ -27,7 +28,7 @@ def test_other_layers_pay_nothing(layer):
 
 @pytest.mark.parametrize(("options", "share"), [({"groups": 1}, 6 / 10), ({}, 1)], ids=["room for two", "for one"])
 def test_a_barrier_a_turn_where_there_is_room(options, share):
-    rung, mine = variant(10, **options), labkit.solution("10b", **options)
+    rung, mine = variant(10, **options), labkit.solution("speed_of_light", "b", **options)
     profile = labkit.profile([rung, mine], SECOND, engine="cpu")  # Nsight Compute does not count barriers
     assert profile.ratio("barriers", mine.label, rung.label) == share
     assert labkit.diff(rung, mine).changed_lines <= 4
@@ -37,7 +38,7 @@ def test_a_barrier_a_turn_where_there_is_room(options, share):
 def test_turns_do_not_race(maps):
     """An even number of turns an image and an odd one, several images a block; with one place they would race."""
     layer, sizes = Layer("some turns", 2, 20, 21, maps, 4), {"groups": 1, "blocks": 1}
-    mine = labkit.solution("10b", **sizes)
+    mine = labkit.solution("speed_of_light", "b", **sizes)
     assert layer.Wo % 4  # outputs gather
     assert mine.defines(layer)["WARPS"] > 1
     assert labkit.sanitize(mine, layer, batch=3, tool="racecheck").clean

@@ -6,7 +6,7 @@ import labkit
 from labkit import LENET72, LENET86
 
 RUNG = "09 tensor cores"
-NO_CONFLICTS, ALL_MAPS = (labkit.solution(exercise) for exercise in ("09a", "09b"))
+NO_CONFLICTS, ALL_MAPS = (labkit.solution("tensor_cores", exercise) for exercise in "ab")
 
 
 @pytest.mark.parametrize("layer", [LENET86[0], LENET72[1]], ids=str)
@@ -20,7 +20,7 @@ def test_loads_of_the_tensor_cores_have_no_conflicts(layer):
 
 @pytest.mark.parametrize("shape", [(8, 32, 16), (32, 8, 16)])
 def test_tiles_of_another_shape_have_none_either(shape):
-    own = labkit.solution("09a", wmma=shape)
+    own = labkit.solution("tensor_cores", "a", wmma=shape)
     labkit.check(own, [(LENET86[0], 1)])
     assert labkit.profile(own, LENET86[0], engine="cpu").value("shared_load_conflicts") == 0
 
