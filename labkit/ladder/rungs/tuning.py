@@ -5,6 +5,8 @@ from types import SimpleNamespace
 from labkit.ladder.options import Option, block_size, count, or_none
 from labkit.ladder.rung import Call, Rung, tiles
 
+_TILED = ("rows", "maps", "masks")  # sub-steps whose blocks are tiles of one map, as in rung 03
+
 
 def _sizes(s) -> SimpleNamespace:
     """The sizes for a scope: those chosen; else the layer's best on record; else what suits most layers."""
@@ -15,28 +17,28 @@ def _sizes(s) -> SimpleNamespace:
         record = best_on_record(s.C, s.H, s.W, s.M, s.K)
         chosen = {name: record.get(name) if value is None else value for name, value in chosen.items()}
     rows = min(chosen["rows"] or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho)
-    maps = chosen["maps"] or min(4, s.M)
-    groups = min(4, tiles(s.M, maps))
-    columns = s.Wo * tiles(s.Ho, rows)
-    block = chosen["block"] or (tiles(columns, tiles(columns, 256 // groups)), groups)
-    return SimpleNamespace(rows=rows, maps=maps, block=block, channels=chosen["channels"] or min(4, s.C))
-
-
-def _maps_per_block(s) -> int:
-    sizes = _sizes(s)
-    return sizes.maps * sizes.block[1]
+    maps = 1 if s.step == "rows" else chosen["maps"] or min(4, s.M)
+    channels = 1 if s.step in ("masks", "columns") else chosen["channels"] or min(4, s.C)
+    below = tiles(s.Ho, rows)  # threads that cover a column of a map
+    if s.step in _TILED:
+        block, groups = s.block or (16, tiles(below, tiles(below, 16))), 1
+    else:
+        groups = min(4, tiles(s.M, maps))
+        block = chosen["block"] or (tiles(s.Wo * below, tiles(s.Wo * below, 256 // groups)), groups)
+        groups = block[1]
+    return SimpleNamespace(rows=rows, maps=maps, block=block, groups=groups, channels=channels, below=below)
 
 
 def _grid(s) -> tuple[int, int, int]:
-    sizes = _sizes(s)
-    columns = s.Wo * tiles(s.Ho, sizes.rows)  # of `rows` outputs, one per thread
-    return tiles(columns, sizes.block[0]), tiles(s.M, _maps_per_block(s)), s.B
+    sizes, (x, y) = _sizes(s), _sizes(s).block
+    blocks = tiles(s.Wo, x) * tiles(sizes.below, y) if s.step in _TILED else tiles(s.Wo * sizes.below, x)
+    return blocks, tiles(s.M, sizes.maps * sizes.groups), s.B
 
 
 def _shared(s) -> int:
     """The block's masks; in a sub-step its inputs, too."""
     sizes = _sizes(s)
-    masks = 0 if s.step == "constant" else 4 * sizes.channels * s.K**2 * _maps_per_block(s)
+    masks = 0 if s.step in ("rows", "maps", "constant") else 4 * sizes.channels * s.K**2 * sizes.maps * sizes.groups
     rows = (sizes.block[0] + s.Wo - 2) // s.Wo * sizes.rows + sizes.rows + s.K - 1
     return masks + (4 * s.W * min(s.H, rows) if s.step == "shared" else 0)
 
@@ -45,7 +47,7 @@ def _defines(s) -> dict[str, int]:
     sizes = _sizes(s)
     return {
         "FIXED_K": s.K, "FIXED_H": s.H, "FIXED_W": s.W, "ROWS": sizes.rows, "MAPS": sizes.maps,
-        "THREADS": sizes.block[0], "GROUPS": sizes.block[1], "CHANNELS": sizes.channels, "UNROLL": s.unroll or s.K,
+        "THREADS": sizes.block[0], "GROUPS": sizes.groups, "CHANNELS": sizes.channels, "UNROLL": s.unroll or s.K,
     }  # fmt: skip
 
 
@@ -66,6 +68,7 @@ RUNG = Rung(
         ),
     ),
     base="registers",
+    path=("rows", "maps", "masks", "columns", "runtime"),
     options={
         "rows": Option(None, "outputs below each other that a thread computes; at most Ho", _SIZE, (1,)),
         "maps": Option(None, "output maps that a thread computes", _SIZE, (1,)),
@@ -75,8 +78,12 @@ RUNG = Rung(
     },
     defines=_defines,
     steps={
-        "runtime": "H and W are arguments, so one kernel serves images of any size",
-        "constant": "the masks come from constant memory",
-        "shared": "the inputs come through shared memory",
+        "rows": "A thread computes several rows of one map: an input serves up to K outputs, a weight all of them.",
+        "maps": "And in several maps: an input in a register serves all of them.",
+        "masks": "The masks in shared memory, one channel at a time: one load reads the weights of four maps.",
+        "columns": "Threads count columns of outputs across the map, so that no tile sticks out at its right edge.",
+        "runtime": "The masks of several channels at a time. H and W are arguments: one kernel for all image sizes.",
+        "constant": "The rung with its masks in constant memory.",
+        "shared": "The rung with its inputs in shared memory, too.",
     },
 )
