@@ -1,9 +1,9 @@
 // 07 tuning: a thread computes ROWS outputs in each of MAPS maps, and the sizes fit the layer.
 //
 // Idea      A thread keeps MAPS x ROWS sums. An input in a register then serves up to K outputs below each
-//           other, in MAPS maps; a mask element serves ROWS outputs. What pays depends on the layer.
-// Delta     from 03: MAPS x ROWS sums; a column of ROWS + K - 1 inputs in registers; the block's masks in
-//           shared memory, a thread's MAPS side by side; H and W known to the compiler, too.
+//           other, in MAPS maps; a mask element serves ROWS outputs. The best sizes depend on the layer.
+// Delta     from 03: MAPS x ROWS sums; the masks in shared memory. (from 07 runtime: H and W known to the
+//           compiler. One address serves a column: 80 registers with 10 rows in 4 maps, not 128.)
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (Wo * Ho / ROWS / THREADS, M / (MAPS GROUPS), B), quotients rounded up, block (THREADS,
 //           GROUPS). Shared memory: 4 CHANNELS K K MAPS GROUPS bytes.
@@ -18,22 +18,22 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int TERMS = CHANNELS * K * K;                 // of CHANNELS input channels
     __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS];
 
-    // Which outputs are mine? Neighbours in threadIdx.x are neighbours in w. Where the last rows do not
-    // fill a thread, it moves up and computes some of its neighbour's again.
+    // The outputs of this thread. Neighbours in threadIdx.x are neighbours in w. The last thread of a column
+    // moves up to fill its rows: it computes some of its neighbour's outputs again and does not store them.
     const int n = blockIdx.x * THREADS + threadIdx.x;
     const int first = n / Wo * ROWS, w = n % Wo;
     const int h = min(first, Ho - ROWS);
     const int m0 = blockIdx.y * GROUPS * MAPS;              // the block's first map
-    const int mine = threadIdx.y * MAPS;                    // and mine, counted from it
+    const int mine = threadIdx.y * MAPS;                    // the thread's first map, counted from m0
     const int b = blockIdx.z;
 
-    // From here on x and y point at my first input and output.
+    // From here on x and y point at the thread's first input and output.
     x += (size_t)b * C * H * W + h * W + w;
     y += (((size_t)b * M + m0 + mine) * Ho + h) * Wo + w;
 
     float sum[MAPS][ROWS] = {};
     for (int c0 = 0; c0 < C; c0 += CHANNELS) {
-        __syncthreads();                                    // nobody reads the masks of the channels before
+        __syncthreads();                                    // the previous masks are no longer read
         for (int i = threadIdx.y * THREADS + threadIdx.x; i < TERMS * GROUPS * MAPS; i += THREADS * GROUPS) {
             const int m = i / TERMS, t = i % TERMS;
             mask[t][m] = m0 + m < M && c0 * K * K + t < C * K * K ? k[((m0 + m) * C + c0) * K * K + t] : 0;
@@ -59,6 +59,6 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     for (int m = 0; m < MAPS; ++m)
         #pragma unroll
         for (int r = 0; r < ROWS; ++r)
-            if (m0 + mine + m < M && h + r >= first)        // the neighbour stores his own
+            if (m0 + mine + m < M && h + r >= first)        // rows above first are the neighbour's
                 y[(m * Ho + r) * Wo] = sum[m][r];
 }

@@ -214,7 +214,7 @@ class Variant:
             With the limit and the number, if the mask exceeds constant memory, a block shared memory, or the grid or
             the layer the limits of the rung; if one image is too large for 32-bit offsets.
         """
-        if self.constant and self.rung.constant:
+        if self.constant:
             size = int(np.prod(layer.k_shape)) * self.io_dtype.itemsize
             if size > CONSTANT_BYTES:
                 raise LabError(

@@ -1,9 +1,9 @@
-// 07a no conflicts: neighbours store neighbouring maps of one mask element.
+// 07a no conflicts: neighbouring threads store neighbouring maps of one mask element.
 //
-// The rung's neighbours read neighbouring mask elements and store them GROUPS MAPS words apart: where that
-// is a multiple of 4, say, a warp's stores fall into 8 banks. Here the words of mask are filled in their own
-// order, a bank each. It costs in global memory: the maps of one element lie C K K words apart there, a
-// sector each.
+// In the rung, neighbouring threads read neighbouring mask elements and store them GROUPS MAPS words apart.
+// If that is a multiple of 4, for example, the stores of a warp use 8 banks. Here they store the words of
+// mask in their order: one bank per thread. The price is in global memory. There the maps of one element lie
+// C K K words apart: one sector each.
 
 extern "C" __global__
 void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
@@ -14,22 +14,22 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int TERMS = CHANNELS * K * K;                 // of CHANNELS input channels
     __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS];
 
-    // Which outputs are mine? Neighbours in threadIdx.x are neighbours in w. Where the last rows do not
-    // fill a thread, it moves up and computes some of its neighbour's again.
+    // The outputs of this thread. Neighbours in threadIdx.x are neighbours in w. The last thread of a column
+    // moves up to fill its rows: it computes some of its neighbour's outputs again and does not store them.
     const int n = blockIdx.x * THREADS + threadIdx.x;
     const int first = n / Wo * ROWS, w = n % Wo;
     const int h = min(first, Ho - ROWS);
     const int m0 = blockIdx.y * GROUPS * MAPS;              // the block's first map
-    const int mine = threadIdx.y * MAPS;                    // and mine, counted from it
+    const int mine = threadIdx.y * MAPS;                    // the thread's first map, counted from m0
     const int b = blockIdx.z;
 
-    // From here on x and y point at my first input and output.
+    // From here on x and y point at the thread's first input and output.
     x += (size_t)b * C * H * W + h * W + w;
     y += (((size_t)b * M + m0 + mine) * Ho + h) * Wo + w;
 
     float sum[MAPS][ROWS] = {};
     for (int c0 = 0; c0 < C; c0 += CHANNELS) {
-        __syncthreads();                                    // nobody reads the masks of the channels before
+        __syncthreads();                                    // the previous masks are no longer read
         for (int i = threadIdx.y * THREADS + threadIdx.x; i < TERMS * GROUPS * MAPS; i += THREADS * GROUPS) {
             const int m = i % (GROUPS * MAPS), t = i / (GROUPS * MAPS);
             mask[t][m] = m0 + m < M && c0 * K * K + t < C * K * K ? k[((m0 + m) * C + c0) * K * K + t] : 0;
@@ -55,6 +55,6 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     for (int m = 0; m < MAPS; ++m)
         #pragma unroll
         for (int r = 0; r < ROWS; ++r)
-            if (m0 + mine + m < M && h + r >= first)        // the neighbour stores his own
+            if (m0 + mine + m < M && h + r >= first)        // rows above first are the neighbour's
                 y[(m * Ho + r) * Wo] = sum[m][r];
 }

@@ -1,8 +1,8 @@
-// 07b one barrier: before the first masks there is nothing to wait for.
+// 07b one barrier: there is nothing to wait for before the first masks.
 //
-// The barrier at the top keeps fast threads from storing new masks while slow ones still read the old. In the
-// first pass there are no old ones, and where CHANNELS covers C there is no second pass. All threads of a
-// block agree on c0, so the barrier is not divided.
+// The barrier at the top keeps fast warps from storing new masks while slow ones still read the old. The
+// first pass has no old masks, and if CHANNELS covers C there is no second pass. c0 is the same in all
+// threads of a block, so the barrier is not divergent.
 
 extern "C" __global__
 void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
@@ -13,22 +13,22 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int TERMS = CHANNELS * K * K;                 // of CHANNELS input channels
     __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS];
 
-    // Which outputs are mine? Neighbours in threadIdx.x are neighbours in w. Where the last rows do not
-    // fill a thread, it moves up and computes some of its neighbour's again.
+    // The outputs of this thread. Neighbours in threadIdx.x are neighbours in w. The last thread of a column
+    // moves up to fill its rows: it computes some of its neighbour's outputs again and does not store them.
     const int n = blockIdx.x * THREADS + threadIdx.x;
     const int first = n / Wo * ROWS, w = n % Wo;
     const int h = min(first, Ho - ROWS);
     const int m0 = blockIdx.y * GROUPS * MAPS;              // the block's first map
-    const int mine = threadIdx.y * MAPS;                    // and mine, counted from it
+    const int mine = threadIdx.y * MAPS;                    // the thread's first map, counted from m0
     const int b = blockIdx.z;
 
-    // From here on x and y point at my first input and output.
+    // From here on x and y point at the thread's first input and output.
     x += (size_t)b * C * H * W + h * W + w;
     y += (((size_t)b * M + m0 + mine) * Ho + h) * Wo + w;
 
     float sum[MAPS][ROWS] = {};
     for (int c0 = 0; c0 < C; c0 += CHANNELS) {
-        if (c0) __syncthreads();                            // nobody reads the masks of the channels before
+        if (c0) __syncthreads();                            // the previous masks are no longer read
         for (int i = threadIdx.y * THREADS + threadIdx.x; i < TERMS * GROUPS * MAPS; i += THREADS * GROUPS) {
             const int m = i / TERMS, t = i % TERMS;
             mask[t][m] = m0 + m < M && c0 * K * K + t < C * K * K ? k[((m0 + m) * C + c0) * K * K + t] : 0;
@@ -54,6 +54,6 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     for (int m = 0; m < MAPS; ++m)
         #pragma unroll
         for (int r = 0; r < ROWS; ++r)
-            if (m0 + mine + m < M && h + r >= first)        // the neighbour stores his own
+            if (m0 + mine + m < M && h + r >= first)        // rows above first are the neighbour's
                 y[(m * Ho + r) * Wo] = sum[m][r];
 }

@@ -1,7 +1,7 @@
-// 07 constant: the masks come from constant memory again.
+// 07 constant: the masks in constant memory.
 //
-// Idea      Constant memory serves a warp that reads one address, as here. But every mask element is an
-//           instruction of its own, where shared memory gives MAPS of them at once.
+// Idea      Constant memory serves a warp whose lanes read the same address, as here. But each load reads one
+//           mask element, where a load from shared memory reads up to four.
 // Delta     from 07: the masks in constant memory, as in 02 to 04; no shared memory, no barrier.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (Wo * Ho / ROWS / THREADS, M / (MAPS GROUPS), B), quotients rounded up, block (THREADS,
@@ -18,15 +18,15 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int K = FIXED_K, H = FIXED_H, W = FIXED_W;    // the missing arguments, known to the compiler
     constexpr int Ho = H - K + 1, Wo = W - K + 1, Q = UNROLL;    // the loop over q unrolls by Q
 
-    // Which outputs are mine? Neighbours in threadIdx.x are neighbours in w. Where the last rows do not
-    // fill a thread, it moves up and computes some of its neighbour's again.
+    // The outputs of this thread. Neighbours in threadIdx.x are neighbours in w. The last thread of a column
+    // moves up to fill its rows: it computes some of its neighbour's outputs again and does not store them.
     const int n = blockIdx.x * THREADS + threadIdx.x;
     const int first = n / Wo * ROWS, w = n % Wo;
     const int h = min(first, Ho - ROWS);
-    const int m0 = (blockIdx.y * GROUPS + threadIdx.y) * MAPS;      // my first map
+    const int m0 = (blockIdx.y * GROUPS + threadIdx.y) * MAPS;      // the thread's first map
     const int b = blockIdx.z;
 
-    // From here on x and y point at my first input and output.
+    // From here on x and y point at the thread's first input and output.
     x += (size_t)b * C * H * W + h * W + w;
     y += (((size_t)b * M + m0) * Ho + h) * Wo + w;
 
@@ -50,6 +50,6 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     for (int m = 0; m < MAPS; ++m)
         #pragma unroll
         for (int r = 0; r < ROWS; ++r)
-            if (m0 + m < M && h + r >= first)               // the neighbour stores his own
+            if (m0 + m < M && h + r >= first)               // rows above first are the neighbour's
                 y[(m * Ho + r) * Wo] = sum[m][r];
 }

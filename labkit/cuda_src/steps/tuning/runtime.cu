@@ -1,8 +1,8 @@
-// 07 runtime: one kernel for images of any size.
+// 07 runtime: the masks of CHANNELS channels at a time; H and W are still known at run time only.
 //
-// Idea      H and W are arguments, as on every rung before: the kernel need not be compiled again for another
-//           layer. Every row of the column then has an address to compute and a register pair to keep it in.
-// Delta     from 07: H and W from the arguments.
+// Idea      Two barriers per CHANNELS channels, not per channel: on lenet86 layer 2, two not eight. One
+//           kernel serves images of any size, but each row of a column needs a pair of registers as address.
+// Delta     from 07 columns: the loop over c0; the masks of CHANNELS channels in shared memory.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (Wo * Ho / ROWS / THREADS, M / (MAPS GROUPS), B), quotients rounded up, block (THREADS,
 //           GROUPS). Shared memory: 4 CHANNELS K K MAPS GROUPS bytes.
@@ -17,22 +17,22 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int TERMS = CHANNELS * K * K;                 // of CHANNELS input channels
     __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS];
 
-    // Which outputs are mine? Neighbours in threadIdx.x are neighbours in w. Where the last rows do not
-    // fill a thread, it moves up and computes some of its neighbour's again.
+    // The outputs of this thread. Neighbours in threadIdx.x are neighbours in w. The last thread of a column
+    // moves up to fill its rows: it computes some of its neighbour's outputs again and does not store them.
     const int n = blockIdx.x * THREADS + threadIdx.x;
     const int first = n / Wo * ROWS, w = n % Wo;
     const int h = min(first, Ho - ROWS);
     const int m0 = blockIdx.y * GROUPS * MAPS;              // the block's first map
-    const int mine = threadIdx.y * MAPS;                    // and mine, counted from it
+    const int mine = threadIdx.y * MAPS;                    // the thread's first map, counted from m0
     const int b = blockIdx.z;
 
-    // From here on x and y point at my first input and output.
+    // From here on x and y point at the thread's first input and output.
     x += (size_t)b * C * H * W + h * W + w;
     y += (((size_t)b * M + m0 + mine) * Ho + h) * Wo + w;
 
     float sum[MAPS][ROWS] = {};
     for (int c0 = 0; c0 < C; c0 += CHANNELS) {
-        __syncthreads();                                    // nobody reads the masks of the channels before
+        __syncthreads();                                    // the previous masks are no longer read
         for (int i = threadIdx.y * THREADS + threadIdx.x; i < TERMS * GROUPS * MAPS; i += THREADS * GROUPS) {
             const int m = i / TERMS, t = i % TERMS;
             mask[t][m] = m0 + m < M && c0 * K * K + t < C * K * K ? k[((m0 + m) * C + c0) * K * K + t] : 0;
@@ -58,6 +58,6 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     for (int m = 0; m < MAPS; ++m)
         #pragma unroll
         for (int r = 0; r < ROWS; ++r)
-            if (m0 + mine + m < M && h + r >= first)        // the neighbour stores his own
+            if (m0 + mine + m < M && h + r >= first)        // rows above first are the neighbour's
                 y[(m * Ho + r) * Wo] = sum[m][r];
 }

@@ -1,11 +1,11 @@
-// 07 shared: the inputs come through shared memory, as in 04.
+// 07 shared: the inputs in shared memory, as in 04.
 //
-// Idea      The rows that a block needs, all their columns, are copied once a channel: one piece of memory,
-//           read in order. The threads take their columns from there.
-// Delta     from 07: the tile of whole rows, its copy and two barriers a channel.
+// Idea      Once per channel, a block copies all columns of the rows that it needs. They are contiguous in
+//           memory. The threads then read their columns from shared memory.
+// Delta     from 07: the tile of whole rows, its copy and two barriers per channel.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (Wo * Ho / ROWS / THREADS, M / (MAPS GROUPS), B), quotients rounded up, block (THREADS,
-//           GROUPS). Shared memory: 4 CHANNELS K K MAPS GROUPS bytes, and 4 W for each row of the tile.
+//           GROUPS). Shared memory: 4 CHANNELS K K MAPS GROUPS bytes, and 4 W per row of the tile.
 // Requires  ROWS <= Ho. M / (MAPS GROUPS) and B <= 65535. Compiled once for each layer and choice of sizes.
 
 extern "C" __global__
@@ -16,36 +16,36 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     constexpr int Ho = H - K + 1, Wo = W - K + 1, Q = UNROLL;    // the loop over q unrolls by Q
     constexpr int TERMS = CHANNELS * K * K;                 // of CHANNELS input channels
     constexpr int SPAN = (THREADS + Wo - 2) / Wo * ROWS + ROWS + K - 1;
-    constexpr int DEEP = SPAN < H ? SPAN : H;               // rows that a block may need
-    __shared__ float tile[DEEP * W];                        // whole rows, so the copy is one piece of memory
+    constexpr int DEEP = SPAN < H ? SPAN : H;               // the most rows that a block needs
+    __shared__ float tile[DEEP * W];                        // whole rows: contiguous in memory
     __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS];
 
-    // Which outputs are mine? Neighbours in threadIdx.x are neighbours in w. Where the last rows do not
-    // fill a thread, it moves up and computes some of its neighbour's again.
+    // The outputs of this thread. Neighbours in threadIdx.x are neighbours in w. The last thread of a column
+    // moves up to fill its rows: it computes some of its neighbour's outputs again and does not store them.
     const int n = blockIdx.x * THREADS + threadIdx.x;
     const int first = n / Wo * ROWS, w = n % Wo;
     const int h = min(first, Ho - ROWS);
     const int m0 = blockIdx.y * GROUPS * MAPS;              // the block's first map
-    const int mine = threadIdx.y * MAPS;                    // and mine, counted from it
+    const int mine = threadIdx.y * MAPS;                    // the thread's first map, counted from m0
     const int b = blockIdx.z;
 
     const int top = min(int(blockIdx.x) * THREADS / Wo * ROWS, H - DEEP);    // the block's first row
 
-    // From here on x is the block's first input and y my first output.
+    // From here on x points at the block's first input, y at the thread's first output.
     x += ((size_t)b * C * H + top) * W;
     y += (((size_t)b * M + m0 + mine) * Ho + h) * Wo + w;
 
     float sum[MAPS][ROWS] = {};
     for (int c0 = 0; c0 < C; c0 += CHANNELS) {
-        __syncthreads();                                    // nobody reads the masks of the channels before
+        __syncthreads();                                    // the previous masks are no longer read
         for (int i = threadIdx.y * THREADS + threadIdx.x; i < TERMS * GROUPS * MAPS; i += THREADS * GROUPS) {
             const int m = i / TERMS, t = i % TERMS;
             mask[t][m] = m0 + m < M && c0 * K * K + t < C * K * K ? k[((m0 + m) * C + c0) * K * K + t] : 0;
         }
         __syncthreads();                                    // the masks are complete
         for (int c = 0; c < CHANNELS && c0 + c < C; ++c, x += H * W) {
-            __syncthreads();                                // nobody reads the channel before
-            for (int j = 0; j < DEEP * W; j += THREADS * GROUPS) {    // all threads make all rounds
+            __syncthreads();                                // the previous channel is no longer read
+            for (int j = 0; j < DEEP * W; j += THREADS * GROUPS) {    // the same rounds for all threads
                 const int i = j + threadIdx.y * THREADS + threadIdx.x;
                 if (i < DEEP * W)
                     tile[i] = x[i];
@@ -71,6 +71,6 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     for (int m = 0; m < MAPS; ++m)
         #pragma unroll
         for (int r = 0; r < ROWS; ++r)
-            if (m0 + mine + m < M && h + r >= first)        // the neighbour stores his own
+            if (m0 + mine + m < M && h + r >= first)        // rows above first are the neighbour's
                 y[(m * Ho + r) * Wo] = sum[m][r];
 }
