@@ -19,8 +19,9 @@ import time
 import numpy as np
 
 import labkit
+from labkit.ladder.rungs import LADDER
 
-RUNGS = [rung.number for rung in labkit.LADDER if rung.number]
+RUNGS = [rung.number for rung in LADDER if rung.number]
 MODES = {"run": "", "counters": "profile", "checks": "memcheck,racecheck,initcheck,synccheck"}
 ROUNDS = 5
 MOST = 20

@@ -18,6 +18,7 @@ import pytest
 import labkit
 from labkit.base.errors import LabError
 from labkit.network import images as data
+from labkit.network.images import cycle
 
 
 def idx(array):
@@ -163,22 +164,22 @@ def test_a_preset_size():
 # ---------------------------------------------------------------------------------------------------------------- cycle
 def test_cycle():
     test = labkit.dataset()
-    first = labkit.cycle(test, 100)
+    first = cycle(test, 100)
     assert (first.images == test.images[:100]).all()
     assert not first.cycled
     assert not first.note
 
-    many = labkit.cycle(test, 1000)
+    many = cycle(test, 1000)
     assert len(many) == 1000
     assert many.cycled
     assert many.note == "360 distinct images, cycled to 1000"
     assert (many.images[720:1000] == test.images[:280]).all()
     assert (many.labels[360:720] == test.labels).all()
 
-    assert labkit.cycle(many, 2000).note == "360 distinct images, cycled to 2000"
-    assert not labkit.cycle(many, 300).note
+    assert cycle(many, 2000).note == "360 distinct images, cycled to 2000"
+    assert not cycle(many, 300).note
     with pytest.raises(LabError, match="at least one image, not 0"):
-        labkit.cycle(test, 0)
+        cycle(test, 0)
 
 
 # ------------------------------------------------------------------------------------------------------------ idx files
@@ -264,8 +265,8 @@ def test_a_folder_of_ones_own(data_folder):
     assert found.images.shape == (5, 1, 12, 18)
     assert (found.labels == labels).all()
     assert "not the published" in found.note
-    assert "not the published" in labkit.cycle(found, 9).note
-    assert "cycled" in labkit.cycle(found, 9).note
+    assert "not the published" in cycle(found, 9).note
+    assert "cycled" in cycle(found, 9).note
 
     inner_images, inner_labels = some_images(n=3, seed=1)
     write_pair(data_folder / "mnist", inner_images, inner_labels)

@@ -22,8 +22,7 @@ from labkit.base.paths import PACKAGE, cuda_src
 from labkit.draw import style
 from labkit.evidence.profile import Profile
 from labkit.recording import pictures
-from labkit.records.published import cudnn
-from labkit.records.results import recorded
+from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer
 from labkit.spec.metrics import NAMES as NAMED
 
@@ -317,14 +316,14 @@ def test_ladder_draws_the_library(drawn):
 
 
 def test_ladder_refuses_the_library_of_another_device(said):
-    said(draw.ladder, rungs(2), library=cudnn("lenet86", 10000))
+    said(draw.ladder, rungs(2), library=recorded("H200").cudnn("lenet86"))
     with pytest.raises(LabError, match="rungs on TITAN V: no chart compares machines"):
-        said(draw.ladder, rungs(2).assign(device="TITAN V"), library=cudnn("lenet86", 10000))
+        said(draw.ladder, rungs(2).assign(device="TITAN V"), library=recorded("H200").cudnn("lenet86"))
 
 
 def test_half_precision_is_marked_and_has_the_librarys_own_row(said):
     table = rungs(2).assign(dtype=["float32", "float16"], x_reference=[5.0, 40.0])
-    page = said(draw.ladder, table, library=cudnn("lenet86", 10000, "float16"))
+    page = said(draw.ladder, table, library=recorded("H200").cudnn("lenet86", "float16"))
     assert f"{numerals.ms(table['op_ms'].iloc[1])}  40.0×  FP16" in page.words
     over = 1.0161 / LENET86[1].reference_ms(10000, "float16", "H200")
     assert any(text.endswith(f"{over:.2f}×  FP16") for text in page.words)

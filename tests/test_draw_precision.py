@@ -9,6 +9,7 @@ import labkit.draw as draw
 from labkit import LENET72, LENET86, LabError, Layer
 from labkit.draw.precision import counted
 from labkit.draw.tensor import SHAPES, fill
+from labkit.measure.rounding import rounding_errors
 
 LONG = [Layer(f"{4 * C} products", C, 4, 5, 3, 2) for C in (2, 40, 300)]
 
@@ -17,7 +18,7 @@ LONG = [Layer(f"{4 * C} products", C, 4, 5, 3, 2) for C in (2, 40, 300)]
 @pytest.fixture(scope="module")
 def errors():
     variants = [6, *(labkit.variant(8, step=step) for step in ("storage", "half_sum", "half2")), 8]
-    return labkit.rounding_errors(variants, LONG)
+    return rounding_errors(variants, LONG)
 
 
 def test_errors_are_within_the_bound_and_half_sums_are_the_worst(errors):
@@ -34,14 +35,14 @@ def test_errors_are_within_the_bound_and_half_sums_are_the_worst(errors):
 def test_an_error_that_is_there_is_found(errors):
     """A kernel whose sums are a tenth too large is off by a tenth of a sum of positive products."""
     source = labkit.variant(6).source.replace("] = sum;", "] = 1.1f * sum;")
-    found = labkit.rounding_errors(labkit.variant(6, source=source), Layer("one", 1, 1, 1, 1, 1), batch=1)
+    found = rounding_errors(labkit.variant(6, source=source), Layer("one", 1, 1, 1, 1, 1), batch=1)
     assert found["largest"].iloc[0] == pytest.approx(0.1, rel=1e-3)
     assert found["largest"].iloc[0] > 100 * found["bound"].iloc[0]
 
 
 def test_errors_of_a_layer_that_a_variant_does_not_take():
     with pytest.raises(LabError, match="limit"):
-        labkit.rounding_errors(8, Layer("deep", 60, 9, 9, 4, 7))
+        rounding_errors(8, Layer("deep", 60, 9, 9, 4, 7))
 
 
 def test_rounding_draws_each_variant_and_its_bound(drawn, errors):  # noqa: F811

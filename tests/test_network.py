@@ -12,10 +12,10 @@ from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.plan import Plan
+from labkit.ladder.rungs import LADDER
 from labkit.network import lenet86 as network
 from labkit.network.lenet86 import (
     Network,
-    course_table,
     forward_numpy,
     fully_connected,
     load_weights,
@@ -184,7 +184,7 @@ def test_half_kernels():
 
 
 # --------------------------------------------------------------------------------------------------------- forward pass
-@pytest.mark.parametrize("number", [rung.number for rung in labkit.LADDER])
+@pytest.mark.parametrize("number", [rung.number for rung in LADDER])
 def test_every_rung_inside_the_network(number, digits, weights):
     images = digits.images[:3]
     net = Network(conv=labkit.variant(number))
@@ -229,7 +229,7 @@ def test_accuracy(digits, weights):
 
 def test_course_table(digits, weights):
     few = digits.images[:6], digits.labels[:6]
-    table = course_table(Network(), *few, batches=(4, 9))
+    table = Network().course_table(*few, batches=(4, 9))
     assert list(table.columns) == ["batch", "op time 1 ms", "op time 2 ms", "layer time 1 ms", "layer time 2 ms",
                                    "total s", "accuracy", "distinct images"]  # fmt: skip
     assert table["batch"].tolist() == [4, 9]
@@ -238,7 +238,7 @@ def test_course_table(digits, weights):
     assert table["accuracy"].tolist() == pytest.approx([right[:4].mean(), (right.sum() + right[:3].sum()) / 9])
     assert (table["layer time 2 ms"] > table["op time 2 ms"]).all()
     with pytest.raises(LabError, match="at least one image, not 0"):
-        course_table(Network(), *few, batches=(0,))
+        Network().course_table(*few, batches=(0,))
 
 
 def test_nothing_is_left_on_the_device(digits, buffers, monkeypatch):

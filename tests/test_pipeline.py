@@ -1,6 +1,7 @@
 """Pipelines: the same result for every way to cut and issue a batch, honest timelines, refusals that name the limit."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 import labkit as lab
 from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
 from labkit.measure import pipeline as pipeline_module
 from labkit.measure import streams as streams_module
 from labkit.measure.check import CheckFailed
@@ -24,7 +26,8 @@ from labkit.measure.pipeline import (
     schedule,
     span_ms,
 )
-from labkit.records import results
+from labkit.measure.streams import bench_streams
+from labkit.records import results, streams
 from labkit.spec.devices import device
 
 ODD = lab.Layer("odd", C=2, H=13, W=11, M=3, K=5)
@@ -300,7 +303,7 @@ def verified():
 
 
 def test_bench_has_a_row_a_combination(verified):
-    table = lab.bench_streams(verified, ODD, 12, [3, (2, 4, 6)], [1, 2], [True, False], repeat=1)
+    table = bench_streams(verified, ODD, 12, [3, (2, 4, 6)], [1, 2], [True, False], repeat=1)
     assert len(table) == 8
     assert set(zip(table["sizes"], table["streams"], table["pinned"], strict=True)) == {
         (sizes, streams, pinned) for sizes in ("equal", "growing") for streams in (1, 2) for pinned in (True, False)
@@ -314,18 +317,18 @@ def test_bench_has_a_row_a_combination(verified):
 
 def test_bench_refuses_what_was_not_checked():
     with pytest.raises(LabError, match="not verified"):
-        lab.bench_streams(lab.variant(1, block=(8, 4)), ODD, 4)
+        bench_streams(lab.variant(1, block=(8, 4)), ODD, 4)
 
 
 def test_bench_refuses_no_run_at_all(verified):
     with pytest.raises(LabError, match="repeat = 0"):
-        lab.bench_streams(verified, ODD, 4, repeat=0)
+        bench_streams(verified, ODD, 4, repeat=0)
 
 
 def test_bench_sees_a_chunk_that_did_not_come_back(verified, monkeypatch):
     monkeypatch.setattr(pipeline_module, "issue_order", lambda *a: [pair for pair in issue_order(*a) if pair[0] != 2])
     with pytest.raises(CheckFailed, match="wrong before timing"):
-        lab.bench_streams(verified, ODD, 40, 5, 2, repeat=1)
+        bench_streams(verified, ODD, 40, 5, 2, repeat=1)
 
 
 def test_bench_sees_a_chunk_in_the_wrong_place(verified, monkeypatch):
@@ -338,33 +341,46 @@ def test_bench_sees_a_chunk_in_the_wrong_place(verified, monkeypatch):
 
     monkeypatch.setattr(Pipeline, "run", swapped)
     with pytest.raises(CheckFailed, match="wrong before timing"):
-        lab.bench_streams(verified, ODD, 6, 2, 2, repeat=1)
+        bench_streams(verified, ODD, 6, 2, 2, repeat=1)
 
 
 # ---------------------------------------------------------------------------------------------------------- recorded
-def test_a_device_without_recorded_streams_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setattr(streams_module, "data_dir", lambda: tmp_path)
+def test_a_device_without_recorded_streams_is_refused(tmp_path):
+    (tmp_path / "results").symlink_to(data_dir() / "results")
+    recorded = lab.recorded("H200", tmp_path)
     with pytest.raises(LabError, match="streams has results of: none"):
-        lab.recorded_streams("H200")
+        recorded.streams()
     (tmp_path / "streams").mkdir()
-    (tmp_path / "streams" / "nvidia-h200.csv").write_text("device,steady_ms\nNVIDIA H200,1\n")
-    assert lab.recorded_streams("H200")["steady_ms"].tolist() == [1]
+    (tmp_path / "streams" / "nvidia-h200.csv").write_bytes((data_dir() / "streams" / "nvidia-h200.csv").read_bytes())
+    assert len(recorded.streams(7)) == 4
     with pytest.raises(LabError, match="streams/timelines has results of: none"):
-        lab.recorded_timelines("H200")
+        recorded.timelines()
 
 
 def test_recorded_rows_are_found_by_what_was_run():
-    rows = lab.recorded_streams("H200", layer=FIRST, batch=10_000, pinned=False, streams=None)
-    assert set(rows["layer"]) == {FIRST.name}
+    recorded = lab.recorded("H200")
+    rows = recorded.streams(7, FIRST, pinned=False, streams=None, chunk=[1000, 5000], order=None)
+    assert set(rows["layer"]) == {FIRST.name} and set(rows["chunk"]) == {1000, 5000} and set(rows["batch"]) == {10_000}
     assert not rows["pinned"].any()
     assert rows["streams"].nunique() > 1
     assert (rows["steady_ms"] > FIRST.link_reference_ms(10_000, device="H200")).all()
-    timeline = lab.recorded_timelines("H200", layer=FIRST, pinned=False, label=rows["label"].iloc[0])
+    timeline = recorded.timelines(rows["label"].iloc[0], FIRST, pinned=False)
     assert busy_ms(timeline).gt(0).all()
-    with pytest.raises(LabError, match=r"nothing more for streams = 77; it had 1, "):
-        lab.recorded_streams("H200", streams=77)
-    with pytest.raises(LabError, match="no column 'colour'"):
-        lab.recorded_streams("H200", colour="red")
+    with pytest.raises(LabError, match=r"no times on streams for rung 7, .*streams 77.*It has .*streams: 1, "):
+        recorded.streams(7, streams=77)
+
+
+def test_recorded_measurements_replace_those_of_the_same_configuration(tmp_path, monkeypatch):
+    monkeypatch.setattr(streams, "device", lambda: SimpleNamespace(name="NVIDIA H200", slug="nvidia-h200", software=""))
+    (tmp_path / "results").symlink_to(data_dir() / "results")
+    recorded = lab.recorded("H200")
+    times, lines = recorded.streams(7), recorded.timelines(7, FIRST, pinned=True, streams=2)
+    for steady in (1.0, 2.0):
+        path = streams.record_streams(times.assign(steady_ms=steady), lines, tmp_path)
+    assert path.read_text().splitlines()[1].startswith("tuning,tuning,lenet86 layer 1")
+    again = lab.recorded("H200", tmp_path)
+    assert again.streams()["steady_ms"].tolist() == [2.0] * 4
+    assert again.timelines()["label"].tolist() == lines["label"].tolist()
 
 
 # ----------------------------------------------------------------------------------------------------------- network
@@ -380,11 +396,11 @@ def test_the_network_in_pipelines_says_the_same(number):
     assert np.array_equal(network.forward(images), expected)  # without copies in between there is nothing to overlap
 
 
-def test_the_courses_table_of_rung_10_is_recorded_as_such(tmp_path):
+def test_the_courses_table_of_rung_12_is_recorded_as_such(tmp_path):
     digits = lab.dataset("digits", split="test", size=86)
     network = lab.Network(conv=lab.variant(3), streams={"chunk": 1, "streams": 2})
-    table = lab.course_table(network, digits.images, digits.labels, (3,))
+    table = network.course_table(digits.images, digits.labels, (3,))
     results.record_course(table, network, tmp_path, rung=12, label="12 streams", options="03; chunk=1")
     recorded = lab.recorded(lab.device().name, tmp_path)
     assert recorded.course(12)["accuracy"].tolist() == table["accuracy"].tolist()
-    assert recorded.select(rung=12, layer="")["options"].tolist() == ["03; chunk=1"]
+    assert recorded.select("streams", "")["options"].tolist() == ["03; chunk=1"]

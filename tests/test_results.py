@@ -6,17 +6,19 @@ import pandas as pd
 import pytest
 
 from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
 from labkit.ladder.rungs import rung
 from labkit.ladder.variants import solutions, variant
 from labkit.page import overview
-from labkit.records import results
-from labkit.records.published import cudnn_times, published, published_training
-from labkit.records.results import COLUMNS, record, recorded
+from labkit.records import results, store
+from labkit.records.published import published, published_training
+from labkit.records.recorded import recorded
+from labkit.records.results import COLUMNS, record
 from labkit.spec.layers import LENET72, LENET86
 
 
 def row(rung=1, label=None, layer=LENET86[0].name, batch=1000, op_ms=1.0, **more):
-    label = label or f"{rung:02d} rung"
+    label = label or store.label(rung)
     facts = {"rung": rung, "label": label, "layer": layer, "batch": batch, "dtype": "float32", "op_ms": op_ms}
     return facts | {"engine": "gpu", "device": "NVIDIA H200", "options": "block=16x16"} | more
 
@@ -26,15 +28,15 @@ def table(*rows):
 
 
 @pytest.fixture
-def store(tmp_path):
+def store_dir(tmp_path):
     record(
         table(
             row(1, op_ms=4.0),
             row(1, batch=10000, op_ms=40.0),
             row(2, op_ms=2.0, layer_ms=9.5),
-            row(2, "02 rung, block=32x8", op_ms=1.5),
+            row(2, "02 constant, block=32x8", op_ms=1.5),
             row(2, layer=LENET86[1].name, op_ms=8.0),
-            row(1, "01 rung", layer="", network="lenet86", total_s=3.5, accuracy=0.886, op1_ms=1.25, distinct=360),
+            row(1, "01 baseline", layer="", network="lenet86", total_s=3.5, accuracy=0.886, op1_ms=1.25, distinct=360),
         ),
         tmp_path,
         date="2026-11-21",
@@ -42,30 +44,30 @@ def store(tmp_path):
     return tmp_path
 
 
-def test_what_goes_in_comes_out(store):
-    saved = recorded("H200", store)
-    assert saved.path == store / "nvidia-h200.csv"
+def test_what_goes_in_comes_out(store_dir):
+    saved = recorded("H200", store_dir)
+    assert saved.path == store_dir / "results" / "nvidia-h200.csv"
     assert saved.device == "NVIDIA H200"
     assert saved.date == "2026-11-21"
     assert list(saved.table.columns) == list(COLUMNS)
     assert len(saved.table) == 6
-    assert saved.value("op_ms", rung=1, layer=LENET86[0], batch=1000) == 4.0
+    assert saved.value("op_ms", 1, LENET86[0], batch=1000) == 4.0
     assert saved.value("layer_ms", 2, "lenet86 layer 1") == 9.5
     assert saved.value("accuracy", 1, "", network="lenet86") == 0.886
     assert set(saved.table["network"]) == {"lenet86"}
 
 
-def test_ratio(store):
-    saved = recorded("H200", store)
+def test_ratio(store_dir):
+    saved = recorded("H200", store_dir)
     assert saved.ratio("op_ms", 2, 1, layer=LENET86[0], batch=1000) == 0.5
     assert saved.ratio("op_ms", 1, 2, LENET86[0]) == 2.0  # 1000 is the largest batch that both have
     assert saved.value("op_ms", 1, LENET86[0]) == 40.0  # 10000 is the largest there is
 
 
-def test_a_rung_is_its_default_options_unless_a_label_is_given(store):
-    saved = recorded("H200", store)
+def test_a_rung_is_its_default_options_unless_a_label_is_given(store_dir):
+    saved = recorded("H200", store_dir)
     assert saved.value("op_ms", 2, LENET86[0]) == 2.0
-    assert saved.value("op_ms", layer=LENET86[0], label="02 rung, block=32x8") == 1.5
+    assert saved.value("op_ms", "02 constant, block=32x8", LENET86[0]) == 1.5
 
 
 def test_a_kernel_that_has_changed_since_it_was_measured_is_named(tmp_path):
@@ -80,6 +82,7 @@ def test_a_kernel_that_has_changed_since_it_was_measured_is_named(tmp_path):
 
 def test_a_solution_never_stands_for_its_rung(tmp_path):
     """Nor does a reader's kernel: what the pages ask for is the same with every solution on record."""
+    (tmp_path / "cudnn").symlink_to(data_dir() / "cudnn")
     record(recorded("H200").table, tmp_path)
     before = recorded("H200", tmp_path)
     own = variant(1, source=rung(2).source)
@@ -95,20 +98,20 @@ def test_a_solution_never_stands_for_its_rung(tmp_path):
         overview.rows,
         overview.layer_times,
         lambda saved: pd.concat([saved.ladder(10, network) for network in overview.NETWORKS]),
-        lambda saved: pd.concat([saved.select(rung=number, layer=LENET86[1]) for number in range(1, 11)]),
+        lambda saved: pd.concat([saved.select(number, LENET86[1]) for number in range(1, 11)]),
         lambda saved: saved.select(network="lenet72", batch=10_000),
     ):
         then, now = (asked(saved).reset_index(drop=True) for saved in (before, after))
         pd.testing.assert_frame_equal(now, then)
-    with pytest.raises(LabError, match=r"nothing for rung 1, .*batch 7"):
-        after.value("op_ms", rung=1, layer=LENET86[0], batch=7)
+    with pytest.raises(LabError, match=r"no times for rung 1, .*batch 7"):
+        after.value("op_ms", 1, LENET86[0], batch=7)
     for each in (*solutions(), own):
-        assert after.value("op_ms", label=each.label, layer=LENET86[1]) == 0.001
+        assert after.op_ms(each, LENET86[1]) == after.op_ms(each.label, LENET86[1]) == 0.001
 
 
-def test_a_later_measurement_replaces_the_same_and_nothing_else(store):
-    record(table(row(2, op_ms=1.0), row(3, op_ms=0.5)), store, date="2026-12-01")
-    saved = recorded("H200", store)
+def test_a_later_measurement_replaces_the_same_and_nothing_else(store_dir):
+    record(table(row(2, op_ms=1.0), row(3, op_ms=0.5)), store_dir, date="2026-12-01")
+    saved = recorded("H200", store_dir)
     assert len(saved.table) == 7
     assert saved.value("op_ms", 2, LENET86[0]) == 1.0
     assert saved.value("op_ms", 1, LENET86[0], 1000) == 4.0
@@ -116,12 +119,12 @@ def test_a_later_measurement_replaces_the_same_and_nothing_else(store):
     assert sorted(saved.table["date"].unique()) == ["2026-11-21", "2026-12-01"]
 
 
-def test_recording_the_same_twice_changes_nothing(store):
-    path = store / "nvidia-h200.csv"
+def test_recording_the_same_twice_changes_nothing(store_dir):
+    path = store_dir / "results" / "nvidia-h200.csv"
     before = path.read_bytes()
-    record(recorded("H200", store).table, store, date="2026-11-21")
+    record(recorded("H200", store_dir).table, store_dir, date="2026-11-21")
     assert path.read_bytes() == before
-    assert [each.name for each in store.iterdir()] == [path.name]  # nothing half-written beside it
+    assert [each.name for each in path.parent.iterdir()] == [path.name]  # nothing half-written beside it
 
 
 def test_the_file_does_not_depend_on_the_order_of_recording(tmp_path):
@@ -130,12 +133,12 @@ def test_the_file_does_not_depend_on_the_order_of_recording(tmp_path):
     record(table(*rows), a, date="2026-11-21")
     for each in reversed(rows):
         record(table(each), b, date="2026-11-21")
-    assert (a / "nvidia-h200.csv").read_bytes() == (b / "nvidia-h200.csv").read_bytes()
+    assert (a / "results/nvidia-h200.csv").read_bytes() == (b / "results/nvidia-h200.csv").read_bytes()
 
 
-def test_what_is_not_there_is_said_with_what_is(store):
-    saved = recorded("H200", store)
-    with pytest.raises(LabError, match=r"nothing for rung 7, layer lenet86 layer 1.*rung: 1, 2"):
+def test_what_is_not_there_is_said_with_what_is(store_dir):
+    saved = recorded("H200", store_dir)
+    with pytest.raises(LabError, match=r"no times for rung 7, layer lenet86 layer 1.*rung: 01 baseline, 02 constant"):
         saved.value("op_ms", 7, LENET86[0])
     with pytest.raises(LabError, match="no column 'oops'"):
         saved.value("oops", 1, LENET86[0])
@@ -144,17 +147,17 @@ def test_what_is_not_there_is_said_with_what_is(store):
     with pytest.raises(LabError, match=r"2 rows for rung 2.*layer 1.*layer 2.*Say which"):
         saved.value("op_ms", 2)
     with pytest.raises(LabError, match=r"0 recorded devices.*'A40'.*nvidia-h200"):
-        recorded("A40", store)
+        recorded("A40", store_dir)
     with pytest.raises(LabError, match="results of: none"):
-        recorded("H200", store / "nowhere")
+        recorded("H200", store_dir / "nowhere")
 
 
-def test_ambiguous_device_names(store):
-    record(table(row(device="NVIDIA H200 NVL")), store)
-    assert recorded("NVIDIA H200", store).device == "NVIDIA H200"
-    assert recorded("nvl", store).device == "NVIDIA H200 NVL"
+def test_ambiguous_device_names(store_dir):
+    record(table(row(device="NVIDIA H200 NVL")), store_dir)
+    assert recorded("NVIDIA H200", store_dir).device == "NVIDIA H200"
+    assert recorded("nvl", store_dir).device == "NVIDIA H200 NVL"
     with pytest.raises(LabError, match="2 recorded devices"):
-        recorded("H20", store)
+        recorded("H20", store_dir)
 
 
 def test_what_cannot_be_recorded(tmp_path):
@@ -168,9 +171,10 @@ def test_what_cannot_be_recorded(tmp_path):
 
 
 def test_a_damaged_file_is_not_overwritten(tmp_path):
-    path = tmp_path / "nvidia-h200.csv"
+    path = tmp_path / "results" / "nvidia-h200.csv"
+    path.parent.mkdir()
     path.write_text("this,is\nno,table\n")
-    with pytest.raises(LabError, match="no table of results"):
+    with pytest.raises(LabError, match="not a table of results"):
         record(table(row()), tmp_path)
     assert path.read_text() == "this,is\nno,table\n"
 
@@ -183,13 +187,14 @@ def test_a_bench_table_can_be_recorded(tmp_path, monkeypatch):
     from labkit.spec.devices import device
 
     variant = FakeVariant(label="01 baseline")
+    variant.rung = rung(1)
     check(variant, [LENET86[1]])
     path = record(bench(variant, LENET86[1], 2, 1), tmp_path)
     saved = recorded(device().name, tmp_path)
     assert saved.path == path
     assert saved.table["network"][0] == "lenet86"
     assert saved.table["software"][0] == device().software
-    assert saved.value("op_ms", 99, LENET86[1]) > 0
+    assert saved.op_ms(1, LENET86[1]) > 0
 
 
 def test_the_courses_table_can_be_recorded(tmp_path):
@@ -198,6 +203,7 @@ def test_the_courses_table_can_be_recorded(tmp_path):
     from labkit.spec.devices import device
 
     conv = FakeVariant(label="01 baseline")
+    conv.rung = rung(1)
     network = SimpleNamespace(conv=(conv, conv), layers=tuple(LENET86))
     columns = ["batch", *(f"{kind} time {i} ms" for kind in ("op", "layer") for i in (1, 2))]
     columns += ["total s", "accuracy", "distinct images"]
@@ -205,18 +211,18 @@ def test_the_courses_table_can_be_recorded(tmp_path):
     measured.columns = columns
     results.record_course(measured, network, tmp_path)
     saved = recorded(device().name, tmp_path)
-    pd.testing.assert_frame_equal(saved.course(99), measured[::-1].reset_index(drop=True), check_dtype=False)
-    assert saved.value("total_s", label="01 baseline", layer="", batch=10) == 0.25
-    with pytest.raises(LabError, match="nothing for rung 3, layer , network lenet86"):
+    pd.testing.assert_frame_equal(saved.course(1), measured[::-1].reset_index(drop=True), check_dtype=False)
+    assert saved.value("total_s", "01 baseline", "", batch=10) == 0.25
+    with pytest.raises(LabError, match="no times for rung 3, layer , network lenet86"):
         saved.course(3)
 
 
-def test_the_ceilings_are_the_devices(store):
-    assert recorded("H200", store).ceilings["copy"] == pytest.approx(4.23e12)
+def test_the_ceilings_are_the_devices(store_dir):
+    assert recorded("H200", store_dir).ceilings["copy"] == pytest.approx(4.23e12)
 
 
 def test_the_recorded_files_in_the_repository_can_be_read():
-    for path in results.results_dir().glob("*.csv"):
+    for path in (data_dir() / "results").glob("*.csv"):
         saved = recorded(path.stem)
         assert saved.path == path
         assert not saved.table.duplicated(results.KEY).any()
@@ -242,63 +248,178 @@ def test_published_figures():
     assert list(loops["op2_ms"]) == [151186.232]
 
 
-def test_published_training_and_cudnn():
+def test_published_training():
     assert published_training()["test_accuracy_pct"].max() == 96.86
-    best = cudnn_times().groupby(["network", "layer", "batch"])["median_ms"].min()
-    assert best["lenet86", 2, 10000] == 1.0161
-    assert len(cudnn_times()) == 72
 
 
-def test_counters_are_found_by_device_and_rung():
-    table = results.counters("H200", rung=1)
-    assert list(table["layer"]) == ["lenet86 layer 1", "lenet86 layer 2"]
-    assert (table["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] > 0).all()
-    with pytest.raises(LabError, match="no counters of any kernel on lenet99; it has those of 01 "):
-        results.counters("H200", network="lenet99")
-    with pytest.raises(LabError, match=r"no counters of rung 99 on lenet86; it has those of 01 .*02 constant"):
-        results.counters("H200", rung=99)
-    with pytest.raises(LabError, match="nvidia-h200"):
-        results.counters("TITAN V")
+# ------------------------------------------------------------------------------------------------- keyed by the name
+def test_a_file_names_rungs_and_a_table_has_their_numbers(store_dir):
+    text = (store_dir / "results" / "nvidia-h200.csv").read_text()
+    assert ",constant,constant," in text and ',constant,"constant, block=32x8",' in text and "02 constant" not in text
+    assert set(recorded("H200", store_dir).table["label"]) == {"01 baseline", "02 constant", "02 constant, block=32x8"}
+
+
+@pytest.mark.parametrize("label", [
+    "07 tuning", "07 tuning, rows=4", "07 tuning, constant", "10 speed of light, scattered", "03 registers + 06 fusion",
+    "12 streams", "05 unroll gemm, a_scatter.cu", "01 baseline, own source", "00 network", "textbook",
+])  # fmt: skip
+def test_labels_come_back_with_their_numbers(label):
+    kept = store.named(table({"label": label, "options": "rows=4"}))
+    assert not any(character.isdigit() for character in kept["label"][0].replace("=4", ""))
+    assert store.numbered(kept, "a file")["label"][0] == label
+    assert store.named(kept)["label"][0] == kept["label"][0]
+
+
+def test_a_number_that_changes_changes_no_file(store_dir, monkeypatch):
+    """The rung 02 becomes 05: its recorded times are found by the new number, without any change of the file."""
+    numbers = {**store.NUMBERS, "constant": 5, "unroll_gemm": 2}
+    monkeypatch.setattr(store, "NUMBERS", numbers)
+    monkeypatch.setattr(store, "_WORDS", {name.replace("_", " "): number for name, number in numbers.items()})
+    saved = recorded("H200", store_dir)
+    assert saved.value("op_ms", 5, LENET86[0]) == saved.value("op_ms", "constant", LENET86[0]) == 2.0
+    assert saved.value("op_ms", "05 constant, block=32x8", LENET86[0]) == 1.5
+
+
+def test_rungs_that_the_ladder_does_not_have(store_dir):
+    with pytest.raises(LabError, match=r"rung 99 cannot be recorded: the ladder has 1, 2, "):
+        record(table(row(99, "99 fake")), store_dir)
+    path = store_dir / "results" / "nvidia-h200.csv"
+    path.write_text(path.read_text().replace(",constant,constant,", ",texture,texture,"))
+    with pytest.raises(LabError, match=r"nvidia-h200.csv names the rung 'texture'; the ladder has baseline, constant"):
+        recorded("H200", store_dir)
+
+
+# ------------------------------------------------------------------------------------------------- several at once
+def test_several_kernels_or_layers_give_a_table():
+    saved = recorded("H200")
+    tiled = variant(4, tile=32)
+    assert saved.op_ms(4, LENET86[1]) == saved.value("op_ms", "tiling", LENET86[1], batch=10_000)
+    by_layer = saved.op_ms(tiled, LENET86)
+    assert by_layer.index.tolist() == [layer.name for layer in LENET86] and by_layer.index.name == "layer"
+    by_kernel = saved.op_ms([tiled, 3], LENET86[1])
+    assert by_kernel.index.tolist() == ["04 tiling, tile=32", "03 registers"] and by_kernel.index.name == "variant"
+    both = saved.op_ms([tiled, 3])
+    assert both.columns.tolist() == [layer.name for layer in (*LENET86, *LENET72)]
+    assert both.loc[tiled.label, "lenet86 layer 1"] == by_layer["lenet86 layer 1"]
+    ratios = saved.op_ms([tiled, 4], LENET86) / saved.op_ms(3, LENET86)
+    assert ratios.loc["04 tiling", LENET86[1].name] == saved.ratio("op_ms", 4, 3, LENET86[1])
+    assert saved.ratio("op_ms", 4, 3, LENET86).tolist() == ratios.loc["04 tiling"].tolist()
+    assert saved.select([3, "02 constant"], LENET86[0], 1000)["label"].tolist() == ["03 registers", "02 constant"]
+    with pytest.raises(LabError, match=r"no times for kernel 04 tiling, tile=5, .*It has kernel: 04 tiling, 04 tiling, "):
+        saved.op_ms([4, "04 tiling, tile=5"])
+
+
+def test_the_time_of_one_kernel_of_several():
+    saved = recorded("H200")
+    parts = [saved.op_ms("05 unroll gemm, block=512", LENET86, kernel=name) for name in ("im2col", "gemm")]
+    assert (sum(parts) / saved.op_ms("05 unroll gemm, block=512", LENET86)).between(0.95, 1.05).all()
+    with pytest.raises(LabError, match=r"no time of a kernel 'conv' of 05 unroll gemm, block=512; .* im2col, gemm"):
+        saved.op_ms("05 unroll gemm, block=512", LENET86[0], kernel="conv")
+    with pytest.raises(LabError, match="'gemm' of 03 registers; there are none: it has only one kernel"):
+        saved.op_ms(3, LENET86[0], kernel="gemm")
+
+
+def test_the_courses_tables_of_several_rungs():
+    course = recorded("H200").course(["tuning", 12])
+    assert course["label"].tolist() == ["07 tuning", "12 streams"] * 3 and course["batch"].is_monotonic_increasing
+    assert course.columns[1:].tolist() == list(results.COURSE)
+
+
+def test_the_librarys_times_stand_beside_the_rungs():
+    saved = recorded("H200")
+    rows = saved.cudnn()
+    assert rows["label"].unique().tolist() == ["cuDNN FP32", "cuDNN TF32", "cuDNN FP16"]
+    assert rows["dtype"].unique().tolist() == ["float32", "float16"] and len(rows) == 12
+    assert saved.op_ms("cuDNN FP16", LENET86[1]) == 1.0161
+    assert saved.op_ms([7, "cuDNN TF32"], LENET86).loc["cuDNN TF32"].lt(100).all()
+    assert saved.value("x_reference", "cuDNN FP32", LENET86[1]) > saved.value("x_reference", "cuDNN TF32", LENET86[1])
+    assert saved.cudnn("lenet72", "tf32", 100)["layer"].tolist() == [layer.name for layer in LENET72]
+    with pytest.raises(LabError, match=r"not measured for lenet86, int8 at batch 10000\. It has network: .*float32, tf32, float16"):
+        saved.cudnn("lenet86", "int8")
+    with pytest.raises(LabError, match="no times for kernel cuDNN INT8, layer lenet86 layer 2"):
+        saved.op_ms("cuDNN INT8", LENET86[1])
+
+
+def test_the_library_was_not_measured_on_every_device(tmp_path):
+    record(table(row(device="NVIDIA A40")), tmp_path)
+    with pytest.raises(LabError, match=r"0 recorded devices have the name 'nvidia-a40'; .*cudnn has results of: none"):
+        recorded("A40", tmp_path).cudnn()
+
+
+# --------------------------------------------------------------------------------------------------------- counters
+def test_counters_are_found_by_kernel_and_layer():
+    saved = recorded("H200")
+    every = saved.counters(1)
+    assert list(every["layer"]) == ["lenet86 layer 1", "lenet86 layer 2"]
+    assert (every["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] > 0).all()
+    with pytest.raises(LabError, match=r"no counters for rung 1, layer lenet72 layer 1\. It has rung: 01 .*: lenet86"):
+        saved.counters(1, LENET72[0])
+    with pytest.raises(LabError, match=r"no counters for rung 99\. It has rung: 01 .*02 constant"):
+        saved.counters(99)
+    with pytest.raises(LabError, match=r"no counter 'oops'; it has global_load_requests, .*sectors_per_load"):
+        saved.counters(1, None, "oops")
+
+
+def test_counters_have_the_names_that_were_asked_for():
+    saved, stores = recorded("H200"), "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
+    rows = saved.counters([4, 3], LENET86, "global_store_sectors", stores, "l1_hit_pct")
+    assert rows["label"].tolist() == ["04 tiling"] * 2 + ["03 registers"] * 2
+    assert rows.columns[-3:].tolist() == ["global_store_sectors", stores, "l1_hit_pct"]
+    assert (rows["global_store_sectors"] == rows[stores]).all()
+    per_image = saved.counters([4, 3], LENET86, "global_store_sectors", "l1_hit_pct", per_image=True)
+    assert (per_image["global_store_sectors"] * 1000 == rows[stores]).all()
+    assert (per_image["l1_hit_pct"] == rows["l1_hit_pct"]).all()
+    sectors = saved.counters(3, LENET86, "global_load_sectors", "global_load_requests", "sectors_per_load")
+    assert (sectors["sectors_per_load"] == sectors["global_load_sectors"] / sectors["global_load_requests"]).all()
+
+
+def test_one_counter():
+    saved = recorded("H200")
+    hits = saved.counter("l1_hit_pct", [3, 4], LENET86)
+    assert hits.loc["04 tiling", LENET86[1].name] == saved.counter("l1_hit_pct", 4, LENET86[1])
+    with pytest.raises(LabError, match=r"2 rows for rung 5, layer lenet86 layer 1: .*im2col; .*gemm\. Say which"):
+        saved.counter("time_ns", 5, LENET86[0])
+    assert saved.counter("time_ns", 5, LENET86[0], "gemm") > 0
 
 
 def test_evidence_is_stamped_with_date_and_device(tmp_path, monkeypatch):
-    gpu = SimpleNamespace(engine="gpu", name="NVIDIA H200")
-    monkeypatch.setattr(results, "device", lambda: gpu)
+    gpu = SimpleNamespace(engine="gpu", name="NVIDIA H200", slug="nvidia-h200")
+    monkeypatch.setattr(store, "device", lambda: gpu)
     counted = pd.DataFrame({"kernel": ["conv"], "sectors": [12345678901]})
-    path = results.record_evidence(counted, tmp_path / "counters")
+    path = store.record_evidence(counted, tmp_path / "counters")
     assert path == tmp_path / "counters" / "nvidia-h200.csv"
     saved = pd.read_csv(path)
     assert list(saved) == ["date", "device", "kernel", "sectors"] and list(counted) == ["kernel", "sectors"]
     assert saved.iloc[0].tolist()[1:] == ["NVIDIA H200", "conv", 12345678901]
-    results.record_evidence(counted.assign(kernel="gemm"), tmp_path / "counters", by=["kernel"])
-    path = results.record_evidence(counted.assign(sectors=7), tmp_path / "counters", by=["kernel"])
+    store.record_evidence(counted.assign(kernel="gemm"), tmp_path / "counters", by=["kernel"])
+    path = store.record_evidence(counted.assign(sectors=7), tmp_path / "counters", by=["kernel"])
     assert pd.read_csv(path).set_index("kernel")["sectors"].to_dict() == {"conv": 7, "gemm": 12345678901}
     with pytest.raises(LabError, match="nothing to record"):
-        results.record_evidence(counted[:0], tmp_path)
+        store.record_evidence(counted[:0], tmp_path)
     gpu.engine = "cpu"
     with pytest.raises(LabError, match="recorded on a GPU"):
-        results.record_evidence(counted, tmp_path)
+        store.record_evidence(counted, tmp_path)
 
 
 def test_merged_rows_replace_those_of_the_same_key_and_bring_their_columns(tmp_path):
     path = tmp_path / "some-gpu.csv"
     row = {"device": "X", "chunk": 100, "streams": 1, "steady_ms": 2.0}
     key = ["device", "chunk", "streams"]
-    results.merge(path, table(row, {**row, "chunk": 200}), key)
-    results.merge(path, table({"warm": True, **row, "steady_ms": 1.23456789}), key)
+    store.merge(path, table(row, {**row, "chunk": 200}), key)
+    store.merge(path, table({"warm": True, **row, "steady_ms": 1.23456789}), key)
     assert path.read_text().splitlines() == [
         "device,chunk,streams,steady_ms,warm", "X,200,1,2,", "X,100,1,1.23457,True",
     ]  # fmt: skip
-    results.merge(path, table(row), key=None)
+    store.merge(path, table(row), key=None)
     assert path.read_text().splitlines() == ["device,chunk,streams,steady_ms", "X,100,1,2"]
 
 
 @pytest.mark.parametrize("folder", ["counters", "streams", "streams/timelines"])
 def test_merging_a_file_with_its_own_rows_changes_nothing(tmp_path, folder):
-    for path in sorted((results.data_dir() / folder).glob("*.csv")):
+    for path in sorted((data_dir() / folder).glob("*.csv")):
         copy = tmp_path / path.name
         copy.write_bytes(path.read_bytes())
         rows, keys = pd.read_csv(path), ["label", "layer"]
         one = rows[keys].eq(rows[keys].iloc[-1]).all(axis=1)  # the last rows, which come last again
-        results.merge(copy, rows[one], keys, digits=10)
+        store.merge(copy, rows[one], keys, digits=10)
         assert copy.read_bytes() == path.read_bytes()

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -15,6 +14,9 @@ import pytest
 
 import labkit
 from labkit import LENET72, LENET86, LabError, Layer, sweep, variant
+from labkit.base.paths import data_dir
+from labkit.ladder.rungs import rung
+from labkit.ladder.tables import options
 from labkit.measure import bench as bench_module
 from labkit.measure import sweep as sweep_module
 from labkit.page import overview
@@ -80,7 +82,7 @@ def test_points_that_cannot_run_are_rows_with_the_reason(path):
 
 
 def test_a_wrong_kernel_is_a_row_without_a_time(path):
-    source = labkit.rung(1).source
+    source = rung(1).source
     wrong = variant(1, source.replace("k[((m * C + c) * K + p) * K + q]", "k[((m * C + c) * K + q) * K + p]"))
     broken = variant(1, source.replace("y[h * Wo + w] = 0;", "y[h * Wo + w] = nothing;"))
     table = small(path, [wrong, broken, variant(1)])
@@ -162,7 +164,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(path, monkeypatch):
 
 def test_a_changed_kernel_is_another_point(path):
     small(path, variant(1))
-    same = variant(1, labkit.rung(1).source + "// a comment\n")
+    same = variant(1, rung(1).source + "// a comment\n")
     assert small(path, same).attrs["measured"] == 1
 
 
@@ -337,59 +339,57 @@ def test_a_recorded_sweep_comes_back(path, tmp_path):
     table = small(path, {"rung": 4, "tile": (8, 33)}, LENET86[0])
     file = sweeps.record_sweep(table, tmp_path)
     assert file.name == f"{labkit.device().slug}.csv"
-    again = sweeps.recorded_sweep(labkit.device().name, tmp_path)
+    again = sweeps.read_sweep(labkit.device().name, tmp_path)
     assert list(again["tile"]) == [33, 8] and list(again["reason"] == "") == [False, True]
     assert again["op_ms"][1] == pytest.approx(table["op_ms"][0], rel=1e-4)
     sweeps.record_sweep(table.assign(op_ms=5.0), tmp_path)
-    later = sweeps.recorded_sweep(labkit.device().name, tmp_path)
+    later = sweeps.read_sweep(labkit.device().name, tmp_path)
     assert len(later) == 2 and set(later["op_ms"]) == {5.0}
 
 
 def test_recording_a_part_of_a_sweep_again_changes_nothing(tmp_path):
-    there = sweeps.sweeps_dir() / f"{sweeps.RECORD_OF_DEFAULTS}.csv"
-    again = tmp_path / there.name
+    there = data_dir() / "sweeps" / "nvidia-h200.csv"
+    again = tmp_path / "sweeps" / there.name
+    again.parent.mkdir()
     again.write_bytes(there.read_bytes())
-    sweeps.record_sweep(labkit.recorded_sweep("H200")[::-7], tmp_path)
+    sweeps.record_sweep(labkit.recorded("H200").sweep()[::-7], tmp_path)
     assert again.read_bytes() == there.read_bytes()
 
 
-def test_a_sweep_of_another_source_is_named(tmp_path, monkeypatch):
-    """Where the source is known; of older records it is not, and a digest of digits alone is still a text."""
-    monkeypatch.setattr(sweeps, "sweeps_dir", lambda: tmp_path)
+def test_a_sweep_of_another_source_is_named(tmp_path):
+    """Where the source is known; of older records it is not, and a digest of digits only is still a text."""
+    (tmp_path / "results").symlink_to(data_dir() / "results")
+    recorded = labkit.recorded("H200", tmp_path)
     about = {"device": "NVIDIA H200", "rung": 7, "layer": LENET86[0].name, "batch": 1000, "op_ms": 1.0, "code": ""}
-    points = [variant(7, rows=2), variant(7, step="shared"), variant(7, labkit.rung(1).source)]
+    points = [variant(7, rows=2), variant(7, step="shared"), variant(7, rung(1).source)]
     rows = [about | {"label": each.label, "options": each.options_text, "code": each.code} for each in points]
     older = about | {"label": variant(7, rows=4).label, "options": "rows=4"}
 
     def named(*rows):
-        sweeps.record_sweep(pd.DataFrame(rows))
-        return overview.outdated(labkit.recorded("H200"))
+        sweeps.record_sweep(pd.DataFrame(rows), tmp_path)
+        return overview.outdated(recorded)
 
-    without = overview.outdated(labkit.recorded("H200"))
+    without = overview.outdated(recorded)
     assert named(*rows, older) == without
-    assert labkit.recorded_sweep("H200")["code"].ne("").sum() == 3
+    assert recorded.sweep()["code"].ne("").sum() == 3
     assert named(older | {"code": "00000012"}) == [*without, "the sweep of 07 tuning"]
-    assert "00000012" in set(labkit.recorded_sweep("H200")["code"])
+    assert "00000012" in set(recorded.sweep()["code"])
 
 
-def test_a_sweep_of_ones_own_layer_can_be_recorded(path, tmp_path, monkeypatch):
-    monkeypatch.setattr(sweeps, "sweeps_dir", lambda: tmp_path)
+def test_a_sweep_of_ones_own_layer_can_be_recorded(path, tmp_path):
     own = Layer("a layer of one's own", 1, 9, 11, 2, 3)
     table = small(path, {**GRID, "rows": 3, "maps": 2}, [own, LENET86[0]])
-    sweeps.record_sweep(table.assign(device="NVIDIA H200"))
-    again = labkit.recorded_sweep("H200")
+    sweeps.record_sweep(table.assign(device="NVIDIA H200"), tmp_path)
+    again = sweeps.read_sweep("H200", tmp_path)
     assert list(again["layer"]) == [LENET86[0].name, own.name]
-    assert labkit.best(again, own).options["rows"] == 3
-    sizes = sweeps.best_on_record.__wrapped__  # not the ones that are remembered
-    assert sizes(1, 86, 86, 4, 7) == {"rows": 3, "maps": 2, "block": (16, 1), "channels": 1}
-    assert sizes(own.C, own.H, own.W, own.M, own.K) == {}
+    assert sweeps.best(again, own).options["rows"] == 3
 
 
 def test_a_point_whose_loop_is_unrolled_less_stands_beside_the_others(path, tmp_path):
     sizes = {**GRID, "rows": 2, "maps": 2}
     sweeps.record_sweep(small(path, sizes, LENET86[0]), tmp_path)
     sweeps.record_sweep(small(path, {**sizes, "unroll": [1, 2]}, LENET86[0]), tmp_path)
-    again = sweeps.recorded_sweep(labkit.device().name, tmp_path)
+    again = sweeps.read_sweep(labkit.device().name, tmp_path)
     assert list(again["unroll"].fillna(0)) == [0, 1, 2] and (again["op_ms"] > 0).all()
     assert len({line["key"] for line in lines(path)}) == 3
 
@@ -405,23 +405,23 @@ def test_a_table_of_two_devices_is_not_recorded(path, tmp_path):
 def test_the_best_of_a_sweep(path):
     table = small(path)
     table["op_ms"] = [6, 5, 4, 1, 3, float("nan")]
-    assert labkit.best(table, SMALL) == variant(7, rows=3, maps=2, block=(16, 1), channels=1)
+    assert sweeps.best(table, SMALL) == variant(7, rows=3, maps=2, block=(16, 1), channels=1)
     larger = table.assign(batch=5, op_ms=[1, 2, 3, 4, 5, 6])
-    assert labkit.best(pd.concat([table, larger], ignore_index=True), SMALL).options["rows"] == 1
-    assert labkit.best(pd.concat([table, larger], ignore_index=True), SMALL, batch=2).options["rows"] == 3
+    assert sweeps.best(pd.concat([table, larger], ignore_index=True), SMALL).options["rows"] == 1
+    assert sweeps.best(pd.concat([table, larger], ignore_index=True), SMALL, batch=2).options["rows"] == 3
     with pytest.raises(LabError, match=r"no swept time of rung 4 on small: .*, batch any; swept were small"):
-        labkit.best(table, SMALL, number=4)
+        sweeps.best(table, SMALL, rung=4)
 
 
 def test_best_at_the_largest_batch_ignores_rows_without_a_time(path):
     table = small(path)
     failed = table.assign(batch=9, op_ms=float("nan"), reason="no")
-    assert labkit.best(pd.concat([table, failed], ignore_index=True), SMALL).rung.number == 7
+    assert sweeps.best(pd.concat([table, failed], ignore_index=True), SMALL).rung.number == 7
 
 
 def test_unknown_recorded_sweep(tmp_path):
-    with pytest.raises(LabError, match="0 recorded devices go by the name 'H900'"):
-        sweeps.recorded_sweep("H900", tmp_path)
+    with pytest.raises(LabError, match="0 recorded devices have the name 'H900'"):
+        sweeps.read_sweep("H900", tmp_path)
 
 
 # ------------------------------------------------------------------------------------------- the sizes of rung 07
@@ -431,18 +431,10 @@ OTHER = Layer("never swept", 3, 20, 31, 9, 5)
 
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 def test_the_default_sizes_are_the_best_on_record(layer):
-    best = labkit.best("H200", layer)
+    best = labkit.recorded("H200").best(layer)
     assert None not in [value for name, value in best.options.items() if name not in ("step", "unroll")]
     assert variant(7).defines(layer) == best.defines(layer)
     assert variant(7).launches(layer, 5) == best.launches(layer, 5)
-
-
-def test_the_sizes_on_record_need_no_ladder():
-    """The ladder asks for them: they may not ask the ladder."""
-    code = "import sys, labkit.records.sweeps; print(*(name for name in sys.modules if name.startswith('labkit.')))"
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert "labkit.records.sweeps" in loaded
-    assert not {"labkit.ladder.rungs", "labkit.ladder.variants", "labkit.measure.sweep"} & {*loaded}
 
 
 def test_sizes_of_a_layer_that_was_not_swept():
@@ -455,7 +447,7 @@ def test_sizes_of_a_layer_that_was_not_swept():
 
 
 def test_a_chosen_size_wins_and_the_others_stay():
-    best = labkit.best("H200", LENET86[0]).defines(LENET86[0])
+    best = labkit.recorded("H200").best(LENET86[0]).defines(LENET86[0])
     assert variant(7, maps=3).defines(LENET86[0]) == {**best, "MAPS": 3}
     assert variant(7, rows=1000).defines(OTHER)["ROWS"] == OTHER.Ho
     assert variant(7, unroll=3).defines(LENET86[0]) == {**best, "UNROLL": 3}
@@ -475,12 +467,12 @@ def test_masks_of_too_many_channels_do_not_fit_into_shared_memory():
 
 
 def test_the_recorded_sweep_has_every_layer_and_only_what_this_kernel_can_do():
-    table = labkit.recorded_sweep("H200")
+    table = labkit.recorded("H200").sweep()
     assert list(table["layer"].unique()) == [layer.name for layer in LAYERS]
     assert (table["op_ms"].notna() | (table["reason"] != "")).all()
     for layer in LAYERS:
         rows = table[table["layer"] == layer.name]
         assert {1000, 10_000} <= set(rows["batch"])
         for text in rows["options"]:
-            variant(7, **sweeps.options(text)).launches(layer, 2)
+            variant(7, **options(text)).launches(layer, 2)
         assert (rows["x_reference"].dropna() > 1).all()

@@ -7,6 +7,7 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
+from labkit.network.images import cycle
 from labkit.network.lenet86 import WEIGHT_SHAPES, forward_numpy, load_weights, provenance
 from labkit.network.training import Adam, distort, initial_weights, loss_and_gradients, random_state, train
 from labkit.recording import weights
@@ -129,7 +130,7 @@ def script():
 
 
 def test_the_script_writes_weights_and_their_record(script, small, monkeypatch, tmp_path):
-    few = {"train": labkit.cycle(small, 10), "test": labkit.cycle(small, 5)}
+    few = {"train": cycle(small, 10), "test": cycle(small, 5)}
     monkeypatch.setattr(script, "dataset", lambda name, split: few[split])
     out = tmp_path / "new" / "few.npz"
     arguments = ["--epochs", "1", "--batch", "2", "--seed", "2", "--out", str(out)]

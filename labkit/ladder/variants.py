@@ -25,7 +25,7 @@ from labkit.cuda import cublas
 from labkit.ladder.options import short
 from labkit.ladder.plan import Plan, load_module, precompile
 from labkit.ladder.rung import Rounding, Rung
-from labkit.ladder.rungs import LADDER, rung
+from labkit.ladder.rungs import LADDER, PAGES, rung
 from labkit.ladder.source import (
     as_path,
     code_only,
@@ -315,7 +315,7 @@ def variant(which: int | str, source: str | Path | None = None, **options) -> Va
     LabError
         For an unknown rung, an unknown option or a value outside its limits; the message lists the valid ones.
     """
-    if which in (12, "streams"):
+    if which in ("streams", PAGES["streams"]):
         raise LabError("12 streams has no kernel of its own: labkit.Pipeline runs those of any other rung on streams")
     chosen = rung(which)
     values = {name: option.default for name, option in chosen.options.items()}

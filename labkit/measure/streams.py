@@ -1,4 +1,4 @@
-"""Layer times of pipelines: measured for every way to cut and issue a batch, checked, and recorded."""
+"""Layer times of pipelines: measured for every way to cut and issue a batch, and checked."""
 
 from __future__ import annotations
 
@@ -13,12 +13,10 @@ from tqdm import tqdm
 
 from labkit import cuda
 from labkit.base.errors import LabError
-from labkit.base.paths import data_dir
 from labkit.ladder.variants import Variant
 from labkit.measure.bench import BATCH, SampledImages
 from labkit.measure.check import require_verified
 from labkit.measure.pipeline import CHUNK, Pipeline, busy_ms, host_arrays, overlap
-from labkit.records.results import one_of
 from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
 
@@ -26,7 +24,6 @@ SECONDS = 0.15  # spent on the timed runs of a configuration, within
 RUNS = (2, 20)  # these limits
 FRESH = 3  # runs that begin without buffers on the device
 CHECKED_IMAGES = 4
-KEY = ["device", "label", "layer", "batch", "dtype", "pinned", "streams", "order", "chunk", "sizes"]  # of a row
 
 
 def bench_streams(
@@ -214,63 +211,3 @@ def refuse_impossible(variant: Variant, layer: Layer, batch: int, layer_ms: floa
             f"takes {shortest:.4g} ms at least. That is a bug in the measurement: is all of y copied back, and does "
             "the clock stop after it?"
         )
-
-
-# ---------------------------------------------------------------------------------------------------------- recorded
-def recorded_streams(name: str, **which) -> pd.DataFrame:
-    """What `labkit/recording/streams.py` measured on a device.
-
-    Parameters
-    ----------
-    name : str
-        Of the device, or a part of it: "H200".
-    **which
-        Keep the rows that match: layer (a `Layer` or its name), label, batch, dtype, pinned, streams, order, chunk,
-        sizes. None means any.
-
-    Returns
-    -------
-    DataFrame
-        The columns of `bench_streams`, date and software.
-
-    Raises
-    ------
-    LabError
-        If there is nothing of such a device, several go by that name, or no row matches.
-    """
-    return _stored(data_dir() / "streams", name, which)
-
-
-def recorded_timelines(name: str, **which) -> pd.DataFrame:
-    """Timelines recorded on a device.
-
-    Parameters
-    ----------
-    name, **which
-        As for `recorded_streams`; a timeline is of one layer, label, batch, pinned, streams, order, chunk_images.
-
-    Returns
-    -------
-    DataFrame
-        The columns of `Pipeline.timeline`, and those of what was run.
-
-    Raises
-    ------
-    LabError
-        As `recorded_streams` does.
-    """
-    return _stored(data_dir() / "streams" / "timelines", name, which)
-
-
-def _stored(folder, name, which):
-    path = one_of(folder, name)
-    table = pd.read_csv(path)
-    for column, value in which.items():
-        if column not in table:
-            raise LabError(f"{path.name} has no column {column!r}; it has {', '.join(table.columns)}")
-        if value is not None:
-            there = ", ".join(map(str, table[column].unique()))
-            table = table[table[column] == getattr(value, "name", value)]
-            if table.empty:
-                raise LabError(f"{path.name} has nothing more for {column} = {value}; it had {there}")
-    return table.reset_index(drop=True)

@@ -4,7 +4,7 @@
     labkit.draw.heatmap(table, "rows", "maps")
 
 A finished point is one line of a file in JSON, written the moment it is known: whatever ends a sweep, the next call
-begins where it stopped. The tables of sweeps, and those that are kept, are `labkit.records.sweeps`.
+begins where it stopped. `labkit.ladder.tables` has the columns of the table.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from labkit.base.errors import LabError
 from labkit.base.paths import cache_dir
 from labkit.ladder.options import short
 from labkit.ladder.rungs import rung
+from labkit.ladder.tables import sweep_table
 from labkit.ladder.variants import Variant, variant
 from labkit.measure.bench import BATCH, as_list, inputs_kept, measure
 from labkit.measure.check import check
-from labkit.records.sweeps import as_table, best_options
 from labkit.spec.devices import device, slug
 from labkit.spec.layers import Layer
 
@@ -71,7 +71,7 @@ def sweep(
     Returns
     -------
     DataFrame
-        A row a point, layer by layer: `labkit.records.sweeps.COLUMNS`, and a column for each option that any of the variants
+        A row a point, layer by layer: `labkit.ladder.tables.SWEEP`, and a column for each option that any of the variants
         has (pairs as text, "32x8"). `code` is `Variant.code`, `op_ms` the median op time, measured as `labkit.bench`
         does. `registers` and `local_bytes` (spills, and arrays that do not fit into registers) are those of a thread,
         `shared_bytes` and `threads` those of a block, the largest of several kernels; registers are known on a GPU
@@ -120,7 +120,7 @@ def sweep(
     measured = [{**rows[point.key], "label": point.variant.label, "code": point.variant.code, "layer": point.layer.name}
                 for point in points]  # fmt: skip
     refused = [{**each, **here, "layer": at.name, "batch": batch} for at in layers for each in refused]
-    table = as_table([*measured, *refused])
+    table = sweep_table([*measured, *refused])
     table.attrs.update(note=here["note"], measured=len(todo), resumed=len(set(points)) - len(todo))
     return table
 
@@ -321,25 +321,3 @@ class _Kept:
                 line = line if file.read(1) == b"\n" else "\n" + line  # behind half a line, begin a new one
             file.write(line.encode())
             os.fsync(file.fileno())
-
-
-# ---------------------------------------------------------------------------------------------------------- the best
-def best(source: str | pd.DataFrame, layer: Layer, batch: int | None = None, number: int = 7) -> Variant:
-    """The fastest variant of a rung on a layer, of a sweep; its sub-steps do not count.
-
-    Parameters
-    ----------
-    source : str or DataFrame
-        A device whose sweep was recorded ("H200"), or a table of `sweep`.
-    layer : Layer
-    batch : int, optional
-        By default the largest that was swept.
-    number : int
-        Of the rung.
-
-    Raises
-    ------
-    LabError
-        If no point of that rung and layer has a time.
-    """
-    return variant(number, **best_options(source, layer, batch, number))

@@ -15,8 +15,10 @@ import io
 import json
 import time
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +27,9 @@ from labkit.base.paths import data_dir
 from labkit.ladder.buffers import Buffers, Kernels
 from labkit.spec.layers import LENET86
 from labkit.spec.reference import conv_numpy
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 CLASSES = 10
 
@@ -329,6 +334,49 @@ class Network:
             right += int((self.forward(images[part]).argmax(axis=1) == labels[part]).sum())
         return right / len(labels)
 
+    def course_table(
+        self, images: np.ndarray, labels: np.ndarray, batches: Sequence[int] = (100, 1000, 10000)
+    ) -> pd.DataFrame:
+        """Op times, layer times, total time and accuracy at several batch sizes, as in the course's reports.
+
+        Parameters
+        ----------
+        images : ndarray, float32 [N, 1, 86, 86]
+        labels : ndarray, int [N]
+            A batch larger than N starts again at the first image; the last column is the number of distinct images.
+        batches : sequence of int
+
+        Returns
+        -------
+        DataFrame
+            batch, op time 1 ms, op time 2 ms, layer time 1 ms, layer time 2 ms, total s, accuracy, distinct images.
+        """
+        import pandas as pd
+
+        labels = _as_labels(images, labels)
+        self.forward(images[:1], course=True)  # loads the kernels: otherwise the first launch of each would
+        rows = []
+        for batch in batches:
+            if batch < 1:
+                raise LabError(f"a batch needs at least one image, not {batch}")
+            at = np.arange(batch) % len(labels)
+            probabilities = self.forward(images[at], course=True)
+            rows.append({
+                "batch": batch,
+                "op time 1 ms": self.times.op_ms[0],
+                "op time 2 ms": self.times.op_ms[1],
+                "layer time 1 ms": self.times.layer_ms[0],
+                "layer time 2 ms": self.times.layer_ms[1],
+                "total s": self.times.total_s,
+                "accuracy": float((probabilities.argmax(axis=1) == labels[at]).mean()),
+                "distinct images": min(batch, len(labels)),
+            })  # fmt: skip
+        return pd.DataFrame(rows)
+
+    def forward_numpy(self, images: np.ndarray) -> np.ndarray:
+        """The forward pass in NumPy with the same weights: the reference. Probabilities, float32 [B, 10]."""
+        return forward_numpy(images, self.weights)
+
     def _as_images(self, images):
         shape = np.shape(images)
         wanted = self.layers[0].x_shape(1)[1:]
@@ -386,48 +434,6 @@ class Network:
         y = memory.new((B, CLASSES))
         kernels.softmax(B, x, y, B, CLASSES)
         return memory.copy_out(y, (B, CLASSES))
-
-
-def course_table(network, images, labels, batches=(100, 1000, 10000)):
-    """Op times, layer times, total time and accuracy at several batch sizes, as in the course's reports.
-
-    Parameters
-    ----------
-    network : Network
-    images : ndarray, float32 [N, 1, 86, 86]
-    labels : ndarray, int [N]
-        A batch that is larger than N begins again at the first image; the last column says how many are
-        distinct.
-    batches : sequence of int
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns: batch, op time 1 ms, op time 2 ms, layer time 1 ms, layer time 2 ms, total s, accuracy,
-        distinct images.
-    """
-    import pandas as pd
-
-    labels = _as_labels(images, labels)
-    network.forward(images[:1], course=True)  # loads the kernels: the first launch of each would pay for that
-    rows = []
-    for batch in batches:
-        if batch < 1:
-            raise LabError(f"a batch needs at least one image, not {batch}")
-        at = np.arange(batch) % len(labels)
-        probabilities = network.forward(images[at], course=True)
-        times = network.times
-        rows.append({
-            "batch": batch,
-            "op time 1 ms": times.op_ms[0],
-            "op time 2 ms": times.op_ms[1],
-            "layer time 1 ms": times.layer_ms[0],
-            "layer time 2 ms": times.layer_ms[1],
-            "total s": times.total_s,
-            "accuracy": float((probabilities.argmax(axis=1) == labels[at]).mean()),
-            "distinct images": min(batch, len(labels)),
-        })  # fmt: skip
-    return pd.DataFrame(rows)
 
 
 def _as_labels(images, labels):

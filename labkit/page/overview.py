@@ -7,16 +7,15 @@ import pandas as pd
 from labkit.base import tables
 from labkit.base.errors import LabError
 from labkit.base.numerals import ms, times
-from labkit.ladder.rungs import LADDER
+from labkit.ladder.rungs import LADDER, PAGES
 from labkit.ladder.variants import solutions, variant, variants
-from labkit.records.published import cudnn
-from labkit.records.results import OWN, Recorded
-from labkit.records.sweeps import recorded_sweep
+from labkit.records.recorded import Recorded
+from labkit.records.results import OWN
 from labkit.spec.devices import device
 from labkit.spec.layers import PRESETS
 
 NETWORKS = ("lenet86", "lenet72")
-STREAMS = 12  # no kernel of its own: its subject is the layer time
+STREAMS = PAGES["streams"]  # no kernel of its own: its subject is the layer time
 _KERNELS = [each.number for each in LADDER]
 
 
@@ -38,8 +37,8 @@ def rows(results: Recorded) -> pd.DataFrame:
     order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
     ladder = pd.concat([results.ladder(max(_KERNELS), network, batch) for network in NETWORKS])
     ladder = ladder[ladder["rung"].isin(_KERNELS)]
-    best = [cudnn(network, batch, dtype) for dtype in ("float32", "tf32", "float16") for network in NETWORKS]
-    every = pd.concat([ladder, *best], ignore_index=True)
+    best = results.cudnn(NETWORKS, batch=batch)
+    every = pd.concat([ladder, best], ignore_index=True)
     every = every[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_reference", "device"]]
     every["order"] = every["layer"].map(order)
     half = every["dtype"].eq("float16") & every["rung"].notna()  # the library's label says it already
@@ -62,9 +61,9 @@ def layer_times(results: Recorded) -> pd.DataFrame:
     table = {}
     for layer in (layer for name in NETWORKS for layer in PRESETS[name]):
         reference = layer.link_reference_ms(batch, device=results.device)
-        streams = results.select(layer=layer, batch=batch, rung=STREAMS).iloc[0]
+        streams = results.select(STREAMS, layer, batch).iloc[0]
         inside = streams["options"].split(";")[0]
-        before = results.value("layer_ms", layer=layer, batch=batch, label=inside)
+        before = results.value("layer_ms", inside, layer, batch)
         table[layer.name] = {
             "without streams": f"{ms(before)} · {times(before / reference)}",
             streams["label"]: f"{ms(streams['layer_ms'])} · {times(streams['layer_ms'] / reference)}",
@@ -105,12 +104,12 @@ def outdated(results: Recorded) -> list[str]:
     codes = times.groupby("label")["code"].agg(set)
     every = [each for rung in LADDER for each in (*variants(rung.number), *solutions(rung.number))]
     changed = [each.label for each in every if codes.get(each.label, {each.code}) != {each.code}]
-    return [*changed, *_outdated_sweeps(results.device)]
+    return [*changed, *_outdated_sweeps(results)]
 
 
-def _outdated_sweeps(device: str) -> list[str]:
+def _outdated_sweeps(results: Recorded) -> list[str]:
     try:
-        swept = recorded_sweep(device)
+        swept = results.sweep()
     except LabError:  # there is none
         return []
     beside = swept["label"].str.contains(OWN) | swept["options"].str.contains("step=")

@@ -28,10 +28,11 @@ from labkit.base.files import write
 from labkit.base.paths import cuda_src, data_dir
 from labkit.evidence import nvcc
 from labkit.evidence.profile import watch
+from labkit.ladder.rungs import LADDER
 from labkit.ladder.source import digest
 from labkit.ladder.variants import solutions
 from labkit.recording.counters import measured
-from labkit.records.results import record_evidence
+from labkit.records import store
 from labkit.spec.metrics import COUNTED, MEASURED
 
 BATCH = 2
@@ -61,7 +62,7 @@ TEXTBOOK = (
     ("gemm", (8, 8), (16, 16, 1), 128),
     ("wmma", (16, 1), (32, 1, 1), 16),
 )
-NETWORK = ("00 network", "lenet86, 08 fp16")
+NETWORK = ("00 network", "lenet86, fp16")
 NETWORK_SOURCES = cuda_src() / "00_network.cu", cuda_src() / "buffers.cu"
 NETWORK_LAUNCHES = 12
 SHOWN = ["program", "shape", "kernel"]
@@ -85,7 +86,7 @@ GROUPS = {"Global memory": ("global",), "Atomics": ("atomic", "reduction"), "Sha
 # ------------------------------------------------------------------------------------------------ what is launched
 def ladder():
     """Each kernel of the ladder that is compiled differently from all before it, and the layer: (variant, layer)."""
-    for rung in labkit.LADDER:
+    for rung in LADDER:
         several = [*labkit.variants(rung.number), *solutions(rung.number)]
         for layer in labkit.LENET86:
             seen = set()
@@ -110,7 +111,7 @@ def programs(missing: bool = False) -> list[tuple]:
     path = EXACT / f"{labkit.device().slug}.csv"
     known = set()
     if missing and path.is_file():
-        known = set(pd.read_csv(path)[KEYS[:3]].itertuples(index=False, name=None))
+        known = set(store.read(path)[KEYS[:3]].itertuples(index=False, name=None))
     return [job for job in every() if job[:3] not in known]
 
 
@@ -442,15 +443,15 @@ def main() -> int:
         launch(chosen.missing, chosen.part)
         return 0
     if chosen.record or chosen.missing:
-        print(record_evidence(count("gpu", chosen.missing)[0], EXACT, by=KEYS[:2] if chosen.missing else None))
+        print(store.record_evidence(count("gpu", chosen.missing)[0], EXACT, by=KEYS[:2] if chosen.missing else None))
     if chosen.instructions:
-        print(write(INSTRUCTIONS, instructions().to_csv(index=False, lineterminator="\n")))
+        print(write(INSTRUCTIONS, store.named(instructions()).to_csv(index=False, lineterminator="\n")))
     if chosen.record or chosen.missing or chosen.instructions:
         return 0
     for path, option in ((EXACT / f"{chosen.device}.csv", "--record"), (INSTRUCTIONS, "--instructions")):
         if not path.is_file():
             raise LabError(f"there is no {path.name} in {path.parent}: record it with {option}")
-    theirs, code = as_addressed(pd.read_csv(EXACT / f"{chosen.device}.csv")), pd.read_csv(INSTRUCTIONS)
+    theirs, code = as_addressed(store.read(EXACT / f"{chosen.device}.csv")), store.read(INSTRUCTIONS)
     ours, sites = count("cpu")
     table = explained(compare(ours, theirs), Code(sites, code))
     print(write(REPORT, report(table, theirs, code["compiler"].iloc[0])))

@@ -16,7 +16,7 @@ from labkit.base.files import write
 from labkit.base.paths import PACKAGE, data_dir
 from labkit.evidence.sanitize import sanitize_script
 from labkit.recording import compare_counters
-from labkit.records.results import record_evidence
+from labkit.records.store import record_evidence
 
 sys.path.insert(0, str(PACKAGE.parent / "tests" / "check" / "corpus"))
 import planted

@@ -22,43 +22,16 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.evidence import child, nsight
+from labkit.ladder.rungs import LADDER
 from labkit.recording.sweep import unroll
-from labkit.records.results import record_evidence
-from labkit.spec.metrics import COUNTED, MEASURED, STALLED, STALLS
+from labkit.records.store import record_evidence
+from labkit.records.sweeps import read_sweep
+from labkit.spec.metrics import COUNTED, FETCHED, MEASURED, RECORDED, STALLED, STALLS
 
 BATCH = 1000
 WAITS = tuple(map(STALLED.format, STALLS))
-METRICS = (
-    *COUNTED.values(),
-    *MEASURED.values(),
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-    "lts__throughput.avg.pct_of_peak_sustained_elapsed",
-    "smsp__issue_active.avg.pct_of_peak_sustained_active",
-    "sm__warps_active.avg.pct_of_peak_sustained_active",
-    "l1tex__data_pipe_lsu_wavefronts.sum",
-    "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
-    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
-    "sm__inst_executed_pipe_tensor.sum",
-    "sm__inst_executed_pipe_fma_type_fp16.sum",
-    "sm__mio_inst_issued.sum",  # to the memory pipe of a multiprocessor, which takes one a cycle
-    "sm__cycles_elapsed.max",
-    "smsp__inst_executed_op_ldc.sum",
-    "idc__requests_lookup_miss.sum",
-    "idc__request_cycles_active.avg.pct_of_peak_sustained_elapsed",
-    "smsp__thread_inst_executed.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared.avg.pct_of_peak_sustained_elapsed",
-    *(f"smsp__sass_thread_inst_executed_op_{kind}_pred_on.sum" for kind in ("integer", "ffma", "control", "memory")),
-    *WAITS,
-)
-FETCHING = (  # how instructions come to the multiprocessors
-    "sm__icc_requests.sum",  # of a multiprocessor's instruction cache
-    "sm__icc_requests_lookup_miss.sum",
-    "gcc__cache_requests_type_instruction.sum",  # of the next one, which several multiprocessors share
-    "gcc__cache_requests_type_instruction_lookup_miss.sum",
-    "smsp__inst_executed.sum",
-    "sm__cycles_elapsed.max",
-    *WAITS,
-)
+METRICS = (*COUNTED.values(), *MEASURED.values(), *RECORDED.values(), *WAITS)
+FETCHING = (*FETCHED.values(), MEASURED["instructions"], RECORDED["cycles"], *WAITS)
 BOTH = (3, 4)  # what tiling gains turns round from one network to the other: these rungs are watched on both
 
 
@@ -74,7 +47,7 @@ def unrolled(numbers) -> list[tuple]:
     if 7 not in numbers:
         return []
     try:
-        swept = labkit.recorded_sweep(labkit.device().name)
+        swept = read_sweep(labkit.device().name)
     except LabError:
         return []
     return [(variant, layer) for layer in (labkit.LENET86[1], labkit.LENET72[1])
@@ -141,7 +114,7 @@ def profile(numbers) -> pd.DataFrame:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--rungs", type=int, nargs="+", default=[each.number for each in labkit.LADDER])
+    parser.add_argument("--rungs", type=int, nargs="+", default=[each.number for each in LADDER])
     parser.add_argument("--launch", choices=PARTS, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.launch:

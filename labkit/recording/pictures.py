@@ -18,7 +18,7 @@ from labkit.base.paths import PACKAGE, cuda_src
 from labkit.draw import ladder
 from labkit.draw.style import BLUE, FAINT, GREEN, INK, MUTED, PALE, PAPER, SMALL, TINT, arrow, canvas, rect
 from labkit.page import overview
-from labkit.records.results import recorded
+from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET86
 
 IMAGES = PACKAGE.parent / "docs" / "images"

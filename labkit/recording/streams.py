@@ -2,14 +2,13 @@
 """Measure the layers with chunks and streams on the GPU at hand, for data/streams/.
 
     python -m labkit.recording.streams            data/streams/<device>.csv and data/streams/timelines/<device>.csv
-    python -m labkit.recording.streams --out DIR  keep them somewhere else
+    python -m labkit.recording.streams --out DIR  the same in DIR
     python -m labkit.recording.streams --brief    few configurations, without the sweep: less than a minute
 
 Rows replace older ones of the same variant, layer, batch and configuration; the files are written after each layer.
 """
 
 import argparse
-import datetime
 import os
 import sys
 import time
@@ -20,13 +19,17 @@ import numpy as np
 import pandas as pd
 
 import labkit
-from labkit.base.paths import data_dir
+from labkit.ladder.rungs import PAGES
 from labkit.measure.bench import rates
 from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays
-from labkit.measure.streams import KEY, bench_cases
-from labkit.records.results import merge, record_course
+from labkit.measure.streams import bench_cases
+from labkit.records.results import record, record_course
+from labkit.records.store import label
+from labkit.records.streams import record_streams
+from labkit.spec.layers import layer as preset_layer
 
 BATCH = 10_000
+RUNG = PAGES["streams"]
 CHUNKS = [100, 200, 500, 1000, 2000, 5000, 10000]
 STREAMS = [1, 2, 3, 8]
 GROWING = (40, 80, 160, 320, 640, 1280, 2560, 4920)
@@ -65,12 +68,11 @@ def ladder_rows(table) -> pd.DataFrame:
     best = best[best["order"] == "depth"].sort_values("streams").drop_duplicates(["layer", "batch"])
     rows = []
     for row in best.itertuples():
-        layer = labkit.spec.layers.layer(row.layer)
         rows.append({
-            "rung": 12, "label": "12 streams", "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
+            "rung": RUNG, "label": label(RUNG), "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
             "options": f"{row.label}; chunk={row.chunk} streams={row.streams} {row.order}",
             "op_ms": row.kernel_ms, "layer_ms": row.layer_ms, "engine": row.engine, "device": row.device,
-            **rates(layer, row.batch, row.dtype, row.kernel_ms, row.device),
+            **rates(preset_layer(row.layer), row.batch, row.dtype, row.kernel_ms, row.device),
         })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -79,10 +81,10 @@ def run_network(variants, folder) -> None:
     """The course's table of lenet86, its convolutions in pipelines."""
     digits = labkit.dataset("digits", split="test", size=86)
     network = labkit.Network(conv=variants, streams={"chunk": 500, "streams": 2})
-    table = labkit.course_table(network, digits.images, digits.labels, (100, 1000, 10000))
+    table = network.course_table(digits.images, digits.labels, (100, 1000, 10000))
     print(table.to_string(index=False))
-    label = " + ".join(dict.fromkeys(each.label for each in variants))
-    record_course(table, network, folder, rung=12, label="12 streams", options=f"{label}; chunk=500 streams=2 depth")
+    inside = " + ".join(dict.fromkeys(each.label for each in variants))
+    record_course(table, network, folder, rung=RUNG, label=label(RUNG), options=f"{inside}; chunk=500 streams=2 depth")
 
 
 def timelines(variant, layer) -> pd.DataFrame:
@@ -124,8 +126,7 @@ def compare_with_cupti(pipeline, k) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--out", type=Path, default=data_dir() / "streams", help="folder of the files")
-    parser.add_argument("--results", type=Path, help="folder of the ladder's results (data/results)")
+    parser.add_argument("--out", type=Path, help="folder in place of data/")
     parser.add_argument("--rungs", type=int, nargs=2, default=(7, 7), metavar=("ONE", "TWO"),
                         help="whose kernel computes layers 1 and layers 2")  # fmt: skip
     parser.add_argument("--beside", type=int, nargs="*", default=(6, 9), help="rungs measured in few configurations")
@@ -133,7 +134,7 @@ def main() -> int:
     parser.add_argument("--brief", action="store_true", help="few configurations of every rung, no sweep")
     chosen = parser.parse_args()
 
-    begin, results = time.perf_counter(), chosen.results or data_dir() / "results"
+    begin = time.perf_counter()
     here = labkit.device()
     if here.engine != "gpu":
         print(f"{here.name} is no GPU: nothing to record")
@@ -148,25 +149,21 @@ def main() -> int:
             job.result()
     for variant in variants:
         labkit.check(variant, layers)
-    about = {"date": datetime.date.today().isoformat(), "software": here.software}
-    lines = ["label", "layer", "batch", "pinned", "streams", "order", "chunk_images"]
     for number, layer in enumerate(layers):
         variant = main_variants[number % 2]
         start = time.perf_counter()
         swept = sweep(variant, layer, not chosen.brief)
         if not chosen.brief:
-            labkit.record(ladder_rows(swept), results)
+            record(ladder_rows(swept), chosen.out)
         few = [sweep(each, layer, False) for each in beside if each != variant]
         table = pd.concat([swept, *few], ignore_index=True)
-        path = merge(chosen.out / f"{here.slug}.csv", table.assign(**about), KEY)
-        merge(chosen.out / "timelines" / f"{here.slug}.csv",
-              timelines(variant, layer).assign(device=here.name, **about), ["device", *lines])  # fmt: skip
+        path = record_streams(table, timelines(variant, layer), chosen.out)
         print(f"{layer.name}: {time.perf_counter() - start:.1f} s, {time.perf_counter() - begin:.1f} s in all")
         shown = ["label", "batch", "pinned", "streams", "order", "chunk", "sizes", "layer_ms", "steady_ms",
                  "in_ms", "kernel_ms", "out_ms", "overlap"]  # fmt: skip
         print(table[shown].round(3).to_string(index=False), flush=True)
         print("page-locking, staging [ms]", table[["batch", "pin_ms", "stage_ms"]].drop_duplicates().to_dict("records"))
-    run_network(main_variants, results)
+    run_network(main_variants, chosen.out)
     print(f"recorded in {path}, {time.perf_counter() - begin:.1f} s")
     return 0
 

@@ -19,7 +19,7 @@ import pandas as pd
 
 import labkit
 from labkit.ladder.rung import tiles
-from labkit.records.sweeps import record_sweep
+from labkit.records import sweeps
 
 LAYERS = (*labkit.LENET86, *labkit.LENET72)
 ROWS = (1, 2, 4, 6, 7, 8, 9, 10, 11, 14, 17, 20, 32)
@@ -64,14 +64,14 @@ def blocks(layer, swept) -> list:
 
 def channels(layer, swept) -> list:
     """Other channels at a time, for the best of all."""
-    best = labkit.best(swept, layer)
+    best = sweeps.best(swept, layer)
     return [labkit.variant(7, **{**best.options, "channels": count})
             for count in sorted({1, 2, 3, 4, 6, layer.C}) if count <= layer.C]  # fmt: skip
 
 
 def unroll(layer, swept) -> list:
     """How many columns of the mask are unrolled at a time, against rows, at the best maps, block and channels."""
-    best = labkit.best(swept, layer)
+    best = sweeps.best(swept, layer)
     return [labkit.variant(7, **{**best.options, "rows": rows, "unroll": count})
             for rows in sorted({*UNROLLED_ROWS, best.options["rows"]}) if rows <= layer.Ho
             for count in sorted({*UNROLL, layer.K}) if count <= layer.K]  # fmt: skip
@@ -89,7 +89,7 @@ def main() -> int:
     chosen = parser.parse_args()
 
     start = time.perf_counter()
-    tables = [] if "outputs" in chosen.parts else [labkit.recorded_sweep(labkit.device().name)]
+    tables = [] if "outputs" in chosen.parts else [sweeps.read_sweep(labkit.device().name)]
 
     def part(make, layer):
         what = f"{make.__name__}, {layer.name}"
@@ -103,7 +103,7 @@ def main() -> int:
         failed = int((table["reason"] != "").sum())
         print(f"{what}: {len(table)} points, {failed} cannot run; {seconds:.1f} s so far", flush=True)
         if not chosen.dry:
-            record_sweep(table)
+            sweeps.record_sweep(table)
 
     def of(layer):
         swept = pd.concat(tables, ignore_index=True)
@@ -111,7 +111,7 @@ def main() -> int:
 
     def finalists(layer, swept):
         fastest = swept.drop_duplicates("label").nsmallest(FINALISTS, "op_ms")
-        return [labkit.best(fastest[fastest["label"] == label], layer) for label in fastest["label"]]
+        return [sweeps.best(fastest[fastest["label"] == label], layer) for label in fastest["label"]]
 
     for make in (outputs, blocks, channels, finalists, unroll):
         for layer in LAYERS if make.__name__ in chosen.parts else ():

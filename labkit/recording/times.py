@@ -22,7 +22,7 @@ import labkit
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import solutions
 from labkit.measure.check import TEST_SHAPES
-from labkit.records.results import record_course
+from labkit.records.results import record, record_course
 
 BATCHES = {"gpu": (100, 1000, 10000), "cpu": (10,)}
 PRESETS = (*labkit.LENET86, *labkit.LENET72, *labkit.LENET28)
@@ -63,7 +63,7 @@ def measure(variants, batches, repeat, keep, **more) -> pd.DataFrame:
             start = time.perf_counter()
             tables.append(labkit.bench(variants, layer, batch, repeat, **more))
             if keep:
-                labkit.record(tables[-1])
+                record(tables[-1])
             print(f"{layer.name}, batch {batch}: measured in {time.perf_counter() - start:.1f} s", flush=True)
     return pd.concat(tables, ignore_index=True)
 
@@ -73,7 +73,7 @@ def run_network(variants, batches, keep: bool) -> None:
     digits = labkit.dataset("digits", split="test", size=86)
     for variant in variants:
         network = labkit.Network(conv=variant)
-        table = labkit.course_table(network, digits.images, digits.labels, batches)
+        table = network.course_table(digits.images, digits.labels, batches)
         if keep:
             record_course(table, network)
 

@@ -1,7 +1,4 @@
-"""Published times, to stand beside the lab's own: those of the course's reports, and the library's (cuDNN).
-
-They are tables in `data/published/`; what the lab records leaves them alone.
-"""
+"""Times that the course's reports published, in `data/published/`."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import pandas as pd
 
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.spec.layers import layer
 
 
 def published(network: str | None = None, step: str | None = None, report: str | None = None) -> pd.DataFrame:
@@ -53,58 +49,6 @@ def published(network: str | None = None, step: str | None = None, report: str |
 def published_training() -> pd.DataFrame:
     """The training times that report 001 published: report, network, step, epochs, train_s, test_accuracy_pct, …"""
     return _published("training.csv")
-
-
-def cudnn_times() -> pd.DataFrame:
-    """cuDNN 9.19 on one H200, through PyTorch 2.11: network, layer (1 or 2), batch, mode, median_ms of 20
-    runs.
-
-    The mode names the precision and, with "cl", channels-last order; each is the best algorithm of cuDNN's
-    autotuner.
-    """
-    return _published("cudnn_h200.csv")
-
-
-def cudnn(network: str, batch: int, dtype: str = "float32") -> pd.DataFrame:
-    """cuDNN's best time for each layer in one precision, to stand beside the ladder's rows.
-
-    Parameters
-    ----------
-    network : str
-    batch : int
-        100, 1000 or 10000.
-    dtype : {"float32", "tf32", "float16"}
-        Of x, k and y. "tf32" is float32 with TF32 products, which PyTorch allows by default for convolutions; "float32"
-        is without them.
-
-    Returns
-    -------
-    DataFrame
-        A row per layer: label, layer, batch, dtype (of x, k and y), op_ms, x_reference (over the reference time of an
-        H200 in that type), device.
-
-    Raises
-    ------
-    LabError
-        If there is no such measurement.
-    """
-    table, mode = cudnn_times(), str(dtype).replace("float", "fp")
-    stored = "float32" if mode == "tf32" else dtype
-    rows = table[(table["network"] == network) & (table["batch"] == batch) & table["mode"].isin([mode, f"{mode}cl"])]
-    if rows.empty:
-        raise LabError(f"cuDNN was not measured for {network} in {dtype} at batch {batch}; see `cudnn_times()`")
-    best = rows.groupby("layer", as_index=False)["median_ms"].min()
-    layers = [layer(network, number) for number in best["layer"]]
-    reference = [each.reference_ms(batch, stored, "H200") for each in layers]
-    return pd.DataFrame({
-        "label": f"cuDNN {mode.upper()}",
-        "layer": [each.name for each in layers],
-        "batch": batch,
-        "dtype": stored,
-        "op_ms": best["median_ms"],
-        "x_reference": best["median_ms"] / reference,
-        "device": "NVIDIA H200",
-    })  # fmt: skip
 
 
 def _published(name: str) -> pd.DataFrame:

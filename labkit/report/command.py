@@ -169,7 +169,7 @@ def bench(
         "images_s": "images/s", "x_reference": "time over reference",
     }))
     if record:
-        print(labkit.record(table))
+        print(record(table))
 
 
 Program = Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python program that uses labkit.cuda.")]

@@ -30,7 +30,7 @@ from labkit.base.errors import LabError
 from labkit.base.files import require_writable, write
 from labkit.base.paths import PACKAGE
 from labkit.page import overview
-from labkit.records.results import recorded
+from labkit.records.recorded import recorded
 from labkit.report import execute
 from labkit.report.execute import Failure, Notebook, Progress
 

@@ -35,6 +35,35 @@ MEASURED = {
     "shared_bytes": "launch__shared_mem_per_block",
     "occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
 }
+# What `labkit.recording.counters` records besides, of every kernel. Busy: in per cent of what the unit can do.
+_PEAK, _ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
+_THREADS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+RECORDED = {
+    "cycles": "sm__cycles_elapsed.max",
+    "issue_slots_pct": "smsp__issue_active" + _ACTIVE,
+    "warps_resident_pct": "sm__warps_active" + _ACTIVE,
+    "l1_wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
+    "l1_busy_pct": "l1tex__data_pipe_lsu_wavefronts" + _PEAK,
+    "shared_pipe_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "shared_busy_pct": "l1tex__data_pipe_lsu_wavefronts_mem_shared" + _PEAK,
+    "l2_busy_pct": "lts__throughput" + _PEAK,
+    "constant_cache_misses": "idc__requests_lookup_miss.sum",
+    "constant_cache_busy_pct": "idc__request_cycles_active" + _PEAK,
+    "constant_load_instructions": "smsp__inst_executed_op_ldc.sum",
+    "mio_instructions": "sm__mio_inst_issued.sum",  # issued to the MIO, which takes one per cycle
+    "tensor_instructions": "sm__inst_executed_pipe_tensor.sum",
+    "tensor_busy_pct": "sm__pipe_tensor_cycles_active" + _ACTIVE,
+    "half_instructions": "sm__inst_executed_pipe_fma_type_fp16.sum",
+    "thread_instructions": "smsp__thread_inst_executed.sum",
+    **{f"thread_{kind}_instructions": _THREADS.format(kind) for kind in ("ffma", "integer", "control", "memory")},
+}
+# And of the kernels whose loops are unrolled in many ways: how instructions come to a multiprocessor.
+FETCHED = {
+    "instruction_fetches": "sm__icc_requests.sum",  # of the multiprocessor's instruction cache
+    "instruction_fetch_misses": "sm__icc_requests_lookup_miss.sum",
+    "next_fetches": "gcc__cache_requests_type_instruction.sum",  # of the next cache, which several of them share
+    "next_fetch_misses": "gcc__cache_requests_type_instruction_lookup_miss.sum",
+}
 # Friendly name -> column of a profile. The lab__ ones are the CPU engine's own: Nsight Compute has no single metric
 # for them.
 NAMES = {

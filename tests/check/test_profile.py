@@ -18,6 +18,8 @@ from labkit.evidence import nsight
 from labkit.evidence import profile as profile_module
 from labkit.evidence.launches import limits, occupancy
 from labkit.evidence.profile import profile_script, watch
+from labkit.ladder.rungs import LADDER
+from labkit.records import store
 from labkit.spec.limits import DRIVER_BYTES, MULTIPROCESSOR
 from labkit.spec.metrics import COUNTED
 
@@ -73,8 +75,8 @@ def first_rungs():
 
 @pytest.mark.parametrize("rung", [1, 2, 3, 4])
 def test_global_traffic_is_what_ncu_counts(first_rungs, rung):
-    theirs = pd.read_csv(data_dir() / "counters" / "exact" / "nvidia-h200.csv")
-    theirs = theirs.set_index(["program", "shape"]).loc[labkit.rung(rung).label, labkit.LENET86[0].name]
+    theirs = store.read(data_dir() / "counters" / "exact" / "nvidia-h200.csv")
+    theirs = theirs.set_index(["program", "shape"]).loc[rung(rung).label, labkit.LENET86[0].name]
     for name in ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors"):
         assert first_rungs.value(name, rung) == pytest.approx(theirs[name], rel=0.01), name
 
@@ -405,8 +407,8 @@ def test_the_limits_of_a_device_are_those_of_the_table(monkeypatch, capability, 
 
 
 def test_occupancy_is_what_nsight_compute_says_of_every_kernel_that_was_recorded():
-    recorded = pd.read_csv(data_dir() / "counters" / "nvidia-h200.csv")
-    every = {each.label: each for rung in labkit.LADDER for each in labkit.variants(rung.number)}
+    recorded = store.read(data_dir() / "counters" / "nvidia-h200.csv")
+    every = {each.label: each for rung in LADDER for each in labkit.variants(rung.number)}
     held = 0
     for row in recorded[recorded["label"].isin(every)].to_dict("records"):
         launches = every[row["label"]].launches(labkit.spec.layers.layer(row["layer"]), row["batch"])

@@ -9,6 +9,7 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.evidence import child, nsight
 from labkit.evidence.sanitize import checked, sanitize_script
+from labkit.ladder.rungs import LADDER
 
 PROGRAM = """
 import numpy as np
@@ -84,9 +85,9 @@ def test_an_unknown_tool_is_refused(command, program):
 
 def test_the_ladder_is_clean_and_a_broken_variant_is_not(tmp_path):
     layer = labkit.Layer("odd", 2, 11, 13, 3, 3)
-    clean = labkit.sanitize([rung.number for rung in labkit.LADDER], layer, engine="cpu")  # all tools
+    clean = labkit.sanitize([rung.number for rung in LADDER], layer, engine="cpu")  # all tools
     assert clean.clean, repr(clean)
-    launches = sum(len(labkit.variant(rung.name).calls) for rung in labkit.LADDER)
+    launches = sum(len(labkit.variant(rung.name).calls) for rung in LADDER)
     assert clean.launches == launches and f"nothing found in {launches} launches" in repr(clean)
     source = labkit.variant(1).source
     broken = source.replace("w >= Wo", "w > Wo")

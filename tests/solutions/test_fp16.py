@@ -6,6 +6,7 @@ import pytest
 
 import labkit
 from labkit import LENET72, LENET86, Layer, variant
+from labkit.measure.rounding import rounding_errors
 
 HALF2 = variant(8, step="half2")
 ONE_STORE, NO_FLOAT = (labkit.solution("fp16", exercise) for exercise in "ab")
@@ -29,7 +30,7 @@ def test_an_odd_number_of_pixels_is_stored_one_by_one():
 def test_two_levels_in_half_without_a_float():
     assert not re.search(r"float(?!2half\(0\))", NO_FLOAT.source[NO_FLOAT.source.index("#include") :])
     long = [Layer(f"{49 * C} products", C, 10, 11, 4, 7) for C in (12, 64)]
-    error = labkit.rounding_errors([HALF2, NO_FLOAT, 8], long).set_index(["terms", "label"])["largest"]
+    error = rounding_errors([HALF2, NO_FLOAT, 8], long).set_index(["terms", "label"])["largest"]
     for terms in (588, 3136):
         assert error[terms, NO_FLOAT.label] <= error[terms, HALF2.label] / 3
         assert error[terms, NO_FLOAT.label] > error[terms, "08 fp16"]

@@ -14,7 +14,7 @@ FIRST = [lab.LENET86[0], lab.LENET72[0]]
 
 
 def op_ms(layer):
-    return lab.recorded("H200").value("op_ms", rung=RUNG, layer=layer, batch=BATCH)
+    return lab.recorded("H200").op_ms(RUNG, layer, BATCH)
 
 
 def planned(layer, chunk):
@@ -67,7 +67,7 @@ def test_10b_computes_the_same():
 
 
 def test_growing_chunks_are_no_slower_on_an_h200_than_equal_ones():
-    rows = lab.recorded_streams("H200").query("layer == 'lenet86 layer 1' and batch == 10000 and pinned")
+    rows = lab.recorded("H200").streams(layer=FIRST[0], streams=None, chunk=None, order=None, sizes=None)
     for label in set(rows.loc[rows["sizes"] == "growing", "label"]):
         mine = rows[rows["label"] == label].groupby("sizes")["steady_ms"].min()
         assert mine["growing"] <= 1.01 * mine["equal"], label

@@ -15,6 +15,9 @@ LADDER: tuple[Rung, ...] = tuple(
     )
 )
 
+# What has a number and recorded figures, but no kernel in the ladder.
+PAGES = {"network": 0, "streams": 12}
+
 
 def rung(which: int | str) -> Rung:
     """A rung by its number or its name.

@@ -1,0 +1,36 @@
+from . import cuda as cuda
+from . import draw as draw
+from .base.errors import LabError as LabError
+from .base.tables import table as table
+from .evidence.nvcc import resources as resources
+from .evidence.profile import profile as profile
+from .evidence.sanitize import sanitize as sanitize
+from .ladder.variants import solution as solution
+from .ladder.variants import variant as variant
+from .ladder.variants import variants as variants
+from .measure.bench import bench as bench
+from .measure.bench import kernel_times as kernel_times
+from .measure.check import check as check
+from .measure.pipeline import Pipeline as Pipeline
+from .measure.pipeline import schedule as schedule
+from .measure.sweep import sweep as sweep
+from .measure.trace import trace as trace
+from .network.images import dataset as dataset
+from .network.lenet86 import Network as Network
+from .page.claims import claim as claim
+from .page.claims import predict as predict
+from .page.claims import setup as setup
+from .page.listing import diff as diff
+from .page.listing import show as show
+from .records.published import published as published
+from .records.recorded import recorded as recorded
+from .spec.devices import device as device
+from .spec.layers import LENET28 as LENET28
+from .spec.layers import LENET72 as LENET72
+from .spec.layers import LENET86 as LENET86
+from .spec.layers import Layer as Layer
+from .spec.reference import conv_float64 as conv_float64
+from .spec.reference import conv_loops as conv_loops
+from .spec.reference import conv_numpy as conv_numpy
+
+__version__: str

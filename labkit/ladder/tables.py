@@ -1,0 +1,45 @@
+"""Tables of variants: the options as text, as values, and as columns of their own."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+# A sweep: a row per point. `with_options` adds a column per option.
+SWEEP = (
+    "date", "device", "engine", "software", "rung", "label", "options", "code", "layer", "batch", "dtype", "op_ms",
+    "op_min_ms", "op_max_ms", "x_reference", "repeat", "registers", "local_bytes", "shared_bytes", "threads", "reason",
+)  # fmt: skip
+
+
+def sweep_table(rows: list[dict] | pd.DataFrame) -> pd.DataFrame:
+    """The table of a sweep: the columns `SWEEP`, and one per option."""
+    frame = pd.DataFrame(rows).reindex(columns=SWEEP)
+    for name in ("code", "reason"):  # no code: of an older record, or of a combination that is not a variant
+        frame[name] = frame[name].astype(object).fillna("")
+    return with_options(frame)
+
+
+def with_options(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add a column for each option that the column "options" names: to a sweep, or to recorded results."""
+    frame = frame.copy()
+    chosen = [_words(text) for text in frame["options"].astype(object).fillna("")]
+    for name in dict.fromkeys(name for each in chosen for name in each):
+        values = [int(each[name]) if each.get(name, "").isdigit() else each.get(name) for each in chosen]
+        frame[name] = pd.Series(values, frame.index, dtype=object).infer_objects()
+    return frame
+
+
+def options(text: str) -> dict[str, int | str | tuple[int, ...]]:
+    """The options in a text such as "rows=8 block=32x8": integers, tuples of them, or words."""
+    return {name: _value(value) for name, value in _words(text).items()}
+
+
+def _words(text: str) -> dict[str, str]:
+    return {name: value for name, _, value in (part.partition("=") for part in text.split())}
+
+
+def _value(text: str) -> int | str | tuple[int, ...]:
+    numbers = text.split("x")
+    if not all(part.isdigit() for part in numbers):
+        return text
+    return int(text) if len(numbers) == 1 else tuple(map(int, numbers))

@@ -1,0 +1,46 @@
+"""cuDNN's recorded times, in `data/cudnn/`. What measures them is `labkit.recording.cudnn`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from labkit.base.errors import LabError
+from labkit.spec.layers import layer
+
+MODES = {"float32": "fp32", "tf32": "tf32", "float16": "fp16"}  # what a caller says -> what the file says
+
+
+def best_times(
+    times: pd.DataFrame,
+    network: str | Iterable[str] | None = None,
+    dtype: str | Iterable[str] | None = None,
+    batch: int = 10_000,
+) -> pd.DataFrame:
+    """The best time of each mode and layer over all layouts. `Recorded.cudnn` has the parameters and the columns."""
+    rows = times[times["batch"] == batch]
+    for column, asked in (("network", network), ("mode", dtype)):
+        if asked is not None:
+            several = [asked] if isinstance(asked, str) else asked
+            rows = rows[rows[column].isin([MODES.get(each, each) for each in several])]
+    if rows.empty:
+        there = "; ".join(f"{name}: {', '.join(map(str, times[name].unique()))}" for name in ("network", "batch"))
+        asked = ", ".join(str(each) for each in (network, dtype) if each is not None) or "any layer"
+        raise LabError(f"cuDNN was not measured for {asked} at batch {batch}. It has {there}; dtype: {', '.join(MODES)}")
+    order = rows["mode"].map({mode: i for i, mode in enumerate(MODES.values())})
+    rows = rows.assign(order=order).groupby(["order", "mode", "network", "layer"], as_index=False)["median_ms"].min()
+    layers = [layer(row.network, row.layer) for row in rows.itertuples()]
+    dtypes = ["float16" if mode == "fp16" else "float32" for mode in rows["mode"]]
+    device = times["device"].iloc[0]
+    reference = [each.reference_ms(batch, dtype, device) for each, dtype in zip(layers, dtypes, strict=True)]
+    return pd.DataFrame({
+        "label": "cuDNN " + rows["mode"].str.upper(),
+        "network": rows["network"],
+        "layer": [each.name for each in layers],
+        "batch": batch,
+        "dtype": dtypes,
+        "op_ms": rows["median_ms"],
+        "x_reference": rows["median_ms"] / reference,
+        "device": device,
+    })  # fmt: skip

@@ -1,0 +1,440 @@
+"""The door to everything that was recorded on a device: `recorded("H200")`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
+from labkit.ladder.variants import Variant
+from labkit.records import cudnn, results, store, sweeps
+from labkit.records.results import COURSE, OWN
+from labkit.spec.devices import device
+from labkit.spec.layers import LENET72, LENET86, Layer
+from labkit.spec.metrics import FETCHED, NAMES, QUOTIENTS, RECORDED, STALLED, STALLS, SUMS
+
+LAYERS = (*LENET86, *LENET72)
+METRICS = {**NAMES, **RECORDED, **FETCHED, **{f"stalled_{reason}": STALLED.format(reason) for reason in STALLS}}
+
+
+def recorded(name: str, folder: Path | str | None = None) -> Recorded:
+    """What was recorded on a device.
+
+    Parameters
+    ----------
+    name : str
+        Of the device, or a part of it: "H200".
+    folder : path, optional
+        In place of `data/`.
+
+    Raises
+    ------
+    LabError
+        If there are no results of such a device, or several devices have that name; the message lists those recorded.
+    """
+    return Recorded(name, folder)
+
+
+class Recorded:
+    """The recordings of one device: times, counters, a sweep, chunks on streams; and the library's times.
+
+    Every method takes kernels and layers in the same way. A kernel is a `Variant`, a label ("04 tiling, tile=32"), or a
+    rung's number or name, for the rung's own kernel with its default options. A layer is a `Layer` or its name. A list
+    of kernels or layers gives a table: a row per kernel, a column per layer.
+
+    Attributes
+    ----------
+    table : DataFrame
+        All recorded times; its columns are `labkit.records.results.COLUMNS`.
+    path : Path
+        The file of `table`.
+    device : str
+        The device's full name.
+    date : str
+        The date of the latest measurement, ISO.
+
+    Examples
+    --------
+    >>> h200 = recorded("H200")
+    >>> h200.op_ms(4, LENET86[1])                                            # ms, 10,000 images
+    >>> h200.op_ms([3, 4, variant(4, tile=32), "cuDNN TF32"])                # a row each, a column per layer
+    >>> h200.op_ms(4, LENET86) / h200.op_ms(3, LENET86)                      # ratios, layer by layer
+    >>> h200.counter("l1_hit_pct", 4, LENET86[1])
+    >>> h200.counters([3, 4], LENET86, "l1_hit_pct", "l2_read_sectors")      # a row per kernel and layer
+    """
+
+    def __init__(self, name: str, folder: Path | str | None = None):
+        self.folder = Path(folder or data_dir())
+        self.path = store.one_of(self.folder / "results", name)
+        self.table = results.read(self.path)
+        self.device = str(self.table["device"].iloc[0])
+        self.date = str(self.table["date"].max())
+
+    def __repr__(self) -> str:
+        return f"{self.device}, recorded {self.date}"
+
+    @property
+    def ceilings(self) -> Mapping[str, float]:
+        """The device's measured rates [B/s] and [FLOP/s]: `Device.ceilings`."""
+        return device(self.device).ceilings
+
+    # --------------------------------------------------------------------------------------------------- times
+    def select(self, which=None, layer=None, batch=None, network=None, dtype=None) -> pd.DataFrame:
+        """The recorded times that match everything given, in the order of the kernels and layers asked for.
+
+        Parameters
+        ----------
+        which : kernel or iterable of kernels, optional
+            See `Recorded`. Without it, all but exercises' solutions and readers' kernels: these have to be named.
+        layer : Layer, str, or iterable of these, optional
+            "" for figures of a whole network.
+        batch : int, optional
+        network, dtype : str, optional
+
+        Raises
+        ------
+        LabError
+            If a kernel has no such row; the message lists what was recorded.
+        """
+        if _several(which):
+            return pd.concat([self.select(each, layer, batch, network, dtype) for each in which], ignore_index=True)
+        library = isinstance(which, str) and which.startswith("cuDNN")
+        table = self.cudnn(batch=batch or 10_000) if library else self.table
+        wanted = {"layer": layer, "batch": batch, "network": network, "dtype": dtype}
+        return _matching(table, which, wanted, f"{self} has no times")
+
+    def value(self, column: str, which=None, layer=None, batch: int | None = None, **more):
+        """One figure, for example ``value("x_reference", 4, LENET86[1], batch=1000)``.
+
+        Parameters
+        ----------
+        column : str
+        which, layer, **more
+            As for `select`.
+        batch : int, optional
+            By default the largest that was recorded.
+
+        Returns
+        -------
+        float, Series or DataFrame
+            A Series for several kernels or layers, a DataFrame for several of both.
+
+        Raises
+        ------
+        LabError
+            If there is no such figure, or more than one.
+        """
+
+        def one(which, layer):
+            rows = self.select(which, layer, batch, **more)
+            rows = rows[rows["batch"] == rows["batch"].max()]
+            return _figure(rows, column, str(self), _words({"rung": which, "layer": layer, "batch": batch, **more}))
+
+        return _spread(one, which, layer)
+
+    def op_ms(self, which, layer=LAYERS, batch: int | None = None, kernel: str | None = None):
+        """Op times in milliseconds.
+
+        Parameters
+        ----------
+        which, layer, batch
+            As for `value`. By default the layers of lenet86 and lenet72.
+        kernel : str, optional
+            Of a variant with several kernels the time of one, all its launches together.
+
+        Returns
+        -------
+        float, Series or DataFrame
+            As `value` does.
+
+        Raises
+        ------
+        LabError
+            As `value` does, and if there is no such kernel.
+        """
+        if kernel is None:
+            return self.value("op_ms", which, layer, batch)
+
+        def one(which, layer):
+            rows = self.select(which, layer, batch)
+            text = rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0]
+            times = dict(each.split("=") for each in text.split())
+            if kernel not in times:
+                known = ", ".join(times) or "none: it has only one kernel, or was measured without"
+                raise LabError(f"{self}: no time of a kernel {kernel!r} of {_label(which)}; there are {known}")
+            return float(times[kernel])
+
+        return _spread(one, which, layer)
+
+    def ratio(self, column: str, a, b, layer=None, batch: int | None = None, **more):
+        """`column` of kernel a over that of kernel b: ``ratio("op_ms", 4, 3, ...) > 1`` says that 04 takes longer than
+        03. Without a batch, the largest that was recorded for both."""
+        if batch is None:
+            batches = (set(self.select(which, layer, **more)["batch"]) for which in (a, b))
+            batch = max(set.intersection(*batches), default=None)
+        return self.value(column, a, layer, batch, **more) / self.value(column, b, layer, batch, **more)
+
+    def ladder(self, rung: int, network: str = "lenet86", batch: int = 10_000) -> pd.DataFrame:
+        """The ladder up to a rung: the rungs' own kernels with their default options, a row per rung and layer.
+
+        Raises
+        ------
+        LabError
+            If nothing was recorded for that network and batch.
+        """
+        rows = self.select(network=network, batch=batch)
+        return rows[(rows["rung"] <= rung) & (rows["layer"] != "") & ~rows["label"].str.contains(",")]
+
+    def course(self, rung, network: str = "lenet86") -> pd.DataFrame:
+        """The course's table of a network with a rung inside: the columns of `Network.course_table`, a row per batch.
+
+        Of several rungs, each row has its ``label`` in front.
+
+        Raises
+        ------
+        LabError
+            If none was recorded.
+        """
+        rows = self.select(rung, "", network=network).sort_values("batch", kind="stable")
+        course = rows[list(COURSE.values())].set_axis(list(COURSE), axis=1).astype({"distinct images": int})
+        if _several(rung):
+            course.insert(0, "label", rows["label"])
+        return course.reset_index(drop=True)
+
+    def cudnn(self, network=None, dtype=None, batch: int = 10_000) -> pd.DataFrame:
+        """cuDNN's best times on this device, as `draw.ladder` takes them: a row per precision and layer.
+
+        Parameters
+        ----------
+        network : str or iterable of str, optional
+            By default lenet86 and lenet72.
+        dtype : {"float32", "tf32", "float16"} or iterable of these, optional
+            By default all. "tf32" rounds float32 inputs to TF32 for the tensor cores; PyTorch allows that by default.
+        batch : int
+            100, 1000 or 10000.
+
+        Returns
+        -------
+        DataFrame
+            label ("cuDNN FP32", "cuDNN TF32", "cuDNN FP16"), network, layer, batch, dtype (of x, k and y), op_ms,
+            x_reference, device.
+
+        Raises
+        ------
+        LabError
+            If there is no such measurement.
+        """
+        return cudnn.best_times(self._read("cudnn"), network, dtype, batch)
+
+    # ------------------------------------------------------------------------------------------------ counters
+    def counters(self, which=None, layer=None, *metrics: str, kernel=None, per_image: bool = False) -> pd.DataFrame:
+        """Nsight Compute's counters, recorded by `labkit.recording.counters` with 1000 images.
+
+        Parameters
+        ----------
+        which, layer
+            Kernels and layers, see `Recorded`; by default all.
+        *metrics : str
+            Names of `labkit.spec.metrics`, such as "l1_hit_pct" or "sectors_per_load", or Nsight Compute's own. By
+            default all that were recorded, under Nsight Compute's names.
+        kernel : str or iterable of str, optional
+            Only these of a variant's several kernels.
+        per_image : bool
+            Divide counts by the images of the launch.
+
+        Returns
+        -------
+        DataFrame
+            A row per variant, layer and kernel: date, device, rung, label, layer, batch (images of the launch), kernel,
+            and a column per metric with the name that was asked for.
+
+        Raises
+        ------
+        LabError
+            If there are none; the message lists what was recorded.
+        """
+        table = self._counters
+        rows = _matching(table, which, {"layer": layer, "kernel": kernel}, f"{self} has no counters")
+        about = list(table.columns[: table.columns.get_loc("kernel") + 1])
+        columns = {name: self._metric(rows, name, per_image) for name in metrics or table.columns.drop(about)}
+        return pd.concat([rows[about], pd.DataFrame(columns)], axis=1)
+
+    def counter(self, metric: str, which, layer, kernel: str | None = None, per_image: bool = False):
+        """One counter: a number, or a Series or table for several kernels or layers, as `value` returns them.
+
+        The parameters are those of `counters`.
+
+        Raises
+        ------
+        LabError
+            If it was not recorded, or the variant has several kernels and none was chosen.
+        """
+
+        def one(which, layer):
+            rows = self.counters(which, layer, metric, kernel=kernel, per_image=per_image)
+            return _figure(rows, metric, str(self), _words({"rung": which, "layer": layer, "kernel": kernel}))
+
+        return _spread(one, which, layer)
+
+    def _metric(self, rows: pd.DataFrame, name: str, per_image: bool = False) -> pd.Series:
+        """A column of counters by its name; a count for one image or for the launch."""
+        if name in QUOTIENTS:
+            over, under = (self._metric(rows, part) for part in QUOTIENTS[name])
+            return over / under
+        if name in SUMS:
+            return sum(self._metric(rows, part, per_image) for part in SUMS[name])
+        metric = METRICS.get(name, name)
+        if metric not in rows:
+            known = ", ".join([*(word for word, each in METRICS.items() if each in rows), *SUMS, *QUOTIENTS])
+            raise LabError(f"{self} has no counter {name!r}; it has {known}, and Nsight Compute's own names")
+        return rows[metric] / rows["batch"] if per_image and metric.endswith(".sum") else rows[metric]
+
+    @functools.cached_property
+    def _counters(self) -> pd.DataFrame:
+        return self._read("counters").sort_values("rung", kind="stable")
+
+    # ------------------------------------------------------------------------------------------- sweep, streams
+    def sweep(self) -> pd.DataFrame:
+        """The recorded sweep of rung 07, as `labkit.sweep` returns one: a row per point, a column per option.
+
+        Raises
+        ------
+        LabError
+            If there is none.
+        """
+        return sweeps.read_sweep(self.path.stem, self.folder)
+
+    def best(self, layer: Layer, batch: int | None = None, rung: int = 7) -> Variant:
+        """The fastest variant of the recorded sweep on a layer; by default at the largest batch that was swept.
+
+        Raises
+        ------
+        LabError
+            If no point of that rung and layer has a time.
+        """
+        return sweeps.best(self.sweep(), layer, batch, rung)
+
+    def streams(self, which=None, layer=None, *, batch=10_000, pinned=True, streams=2, chunk=500, order="depth",
+                sizes="equal") -> pd.DataFrame:  # fmt: skip
+        """Layer times of chunks on streams, recorded by `labkit.recording.streams`.
+
+        Parameters
+        ----------
+        which, layer
+            Kernels and layers, see `Recorded`; by default all.
+        batch, pinned, streams, chunk, order, sizes
+            The configuration: one value, several, or None for any. The defaults are those of rung 12.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `bench_streams`, date and software.
+
+        Raises
+        ------
+        LabError
+            If no row matches; the message lists what was recorded.
+        """
+        wanted = {"layer": layer, "batch": batch, "pinned": pinned, "streams": streams, "chunk": chunk, "order": order,
+                  "sizes": sizes}  # fmt: skip
+        return _matching(self._read("streams"), which, wanted, f"{self} has no times on streams")
+
+    def timelines(self, which=None, layer=None, *, pinned=None, streams=None) -> pd.DataFrame:
+        """When each step of a run on streams began and ended: `Pipeline.timeline`, and the columns of what was run.
+
+        The parameters and the error are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
+        """
+        wanted = {"layer": layer, "pinned": pinned, "streams": streams}
+        return _matching(self._read("streams/timelines"), which, wanted, f"{self} has no timelines")
+
+    def _read(self, folder: str) -> pd.DataFrame:
+        return store.read(store.one_of(self.folder / folder, self.path.stem))
+
+
+# -------------------------------------------------------------------------------------------- kernels and layers
+def _several(which) -> bool:
+    return isinstance(which, Iterable) and not isinstance(which, str)
+
+
+def _label(which) -> str:
+    return getattr(which, "label", None) or store.label(which)
+
+
+def _of_kernel(rows: pd.DataFrame, which) -> pd.DataFrame:
+    """The rows of one kernel; those of a rung are of its default options, if these were recorded."""
+    which = getattr(which, "label", store.NUMBERS.get(which, which))
+    if isinstance(which, str):
+        return rows[rows["label"] == which]
+    rows = rows[~rows["label"].str.contains(OWN)]
+    if which is None:
+        return rows
+    rows = rows[rows["label"].str.startswith(f"{which:02d} ")]
+    plain = rows[~rows["label"].str.contains(",")]
+    return rows if plain.empty else plain
+
+
+def _matching(table: pd.DataFrame, which, wanted: dict, who: str) -> pd.DataFrame:
+    """The rows of kernels that match, in the order in which several are asked for."""
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    several = {name: [getattr(each, "name", each) for each in (value if _several(value) else [value])]
+               for name, value in wanted.items()}  # fmt: skip
+    parts = []
+    for kernel in which if _several(which) else [which]:
+        rows = _of_kernel(table, kernel)
+        for name, values in several.items():
+            rows = rows[rows[name].isin(values)]
+            if name == "layer":
+                rows = rows.sort_values("layer", key=lambda names: names.map(values.index), kind="stable")
+        if rows.empty:
+            labels, rung = table["label"], str(getattr(kernel, "label", kernel)).partition(",")[0]
+            same = labels[labels.str.startswith(f"{rung}, ") | (labels == rung)]  # of a label, all of the same rung
+            there = {"rung" if same.empty else "kernel": labels.str.partition(",")[0] if same.empty else same,
+                     **{name: table[name] for name in several}}  # fmt: skip
+            there = "; ".join(f"{name}: {', '.join(str(each) for each in column.unique() if each != '')}"
+                              for name, column in there.items())  # fmt: skip
+            raise LabError(f"{who} for {_words({'rung': kernel, **wanted})}. It has {there}")
+        parts.append(rows)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _spread(one: Callable, which, layer):
+    """`one(which, layer)`: a number; for several kernels or layers a Series, for several of both a table."""
+    if _several(layer):
+        layers = list(layer)
+        if _several(which):
+            table = pd.DataFrame([_spread(one, each, layers) for each in which])
+            return table.rename_axis(index="variant", columns="layer")
+        names = pd.Index([getattr(at, "name", at) for at in layers], name="layer")
+        return pd.Series([one(which, at) for at in layers], names, name=_label(which))
+    if _several(which):
+        kernels = list(which)
+        return pd.Series([one(each, layer) for each in kernels], pd.Index(map(_label, kernels), name="variant"))
+    return one(which, layer)
+
+
+def _figure(rows: pd.DataFrame, column: str, who: str, given: str) -> float:
+    """The one number in a column."""
+    if column not in rows:
+        raise LabError(f"no column {column!r} in the results; there are {', '.join(rows.columns)}")
+    if len(rows) > 1:
+        names = [name for name in ("label", "layer", "network", "dtype", "kernel") if name in rows]
+        found = "; ".join(", ".join(filter(None, row)) for row in rows[names].itertuples(index=False))
+        raise LabError(f"{who} has {len(rows)} rows for {given}: {found}. Say which")
+    value = rows[column].iloc[0]
+    if pd.isna(value):
+        raise LabError(f"{who} has no {column} for {given}")
+    return float(np.asarray(value))
+
+
+def _words(wanted: dict) -> str:
+    """What was asked for, in words."""
+    if isinstance(label := getattr(wanted.get("rung"), "label", wanted.get("rung")), str):
+        wanted = {"kernel": label, **{name: value for name, value in wanted.items() if name != "rung"}}
+    texts = {name: " or ".join(getattr(each, "name", str(each)) for each in (value if _several(value) else [value]))
+             for name, value in wanted.items() if value is not None}  # fmt: skip
+    return ", ".join(f"{name} {text}" for name, text in texts.items()) or "that"

@@ -1,0 +1,172 @@
+"""The files in `data/`: one CSV per device, keyed by the names of the rungs.
+
+A rung's number may change, its name does not. So a file holds "tuning, rows=4", and whoever reads it gets
+"07 tuning, rows=4": `numbered` and `named` convert a table when it is read and before it is written.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from labkit.base import files
+from labkit.base.errors import LabError
+from labkit.ladder.rungs import LADDER, PAGES
+from labkit.spec.devices import device, slug
+
+NUMBERS = {**{each.name: each.number for each in LADDER}, **PAGES}
+_NAMES = {number: name for name, number in NUMBERS.items()}
+_WORDS = {name.replace("_", " "): number for name, number in NUMBERS.items()}
+_LABELS = ("label", "program", "options")  # columns whose texts may begin with a label
+_LABEL = rf"(^| \+ ){{}}({'|'.join(_WORDS)})(?=$|[,;]| \+ )"
+_WITH_NUMBER, _WITHOUT = re.compile(_LABEL.format(r"\d\d ")), re.compile(_LABEL.format(""))
+
+
+def label(which: int | str) -> str:
+    """The label of a rung, by its number or its name: "07 tuning". Any other text is a label already.
+
+    Raises
+    ------
+    LabError
+        If there is no such rung.
+    """
+    number = NUMBERS.get(which, which)
+    if isinstance(number, str):
+        return number
+    if number not in _NAMES:
+        raise LabError(f"there is no rung {number!r}; there are {', '.join(map(label, sorted(_NAMES)))}")
+    return f"{number:02d} {_NAMES[number].replace('_', ' ')}"
+
+
+def numbered(table: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """A table as it was read from a file, with the numbers that the rungs have now.
+
+    Raises
+    ------
+    LabError
+        If the file names a rung that the ladder does not have.
+    """
+    table = table.copy()
+    if "rung" in table:
+        if unknown := set(table["rung"]) - NUMBERS.keys():
+            raise LabError(f"{path} names the rung {min(map(str, unknown))!r}; the ladder has {', '.join(NUMBERS)}")
+        table["rung"] = table["rung"].map(NUMBERS)
+    return _with_labels(table, _WITHOUT, lambda found: f"{found[1]}{_WORDS[found[2]]:02d} {found[2]}")
+
+
+def named(table: pd.DataFrame) -> pd.DataFrame:
+    """A table as its file holds it: rungs by their names, labels without numbers.
+
+    Raises
+    ------
+    LabError
+        If the table has a rung that the ladder does not have.
+    """
+    table = table.copy()
+    if "rung" in table:
+        if unknown := set(table["rung"]) - _NAMES.keys():
+            raise LabError(f"rung {min(unknown)} cannot be recorded: the ladder has {', '.join(map(str, _NAMES))}")
+        table["rung"] = table["rung"].map(_NAMES)
+    return _with_labels(table, _WITH_NUMBER, r"\1\2")
+
+
+def _with_labels(table: pd.DataFrame, pattern: re.Pattern, replacement) -> pd.DataFrame:
+    for name in table.columns.intersection(_LABELS):
+        table[name] = table[name].map(lambda text: pattern.sub(replacement, text), na_action="ignore")
+    return table
+
+
+def one_of(folder: Path, name: str) -> Path:
+    """The CSV of the one device in `folder` that has this name, or a name with this part.
+
+    Raises
+    ------
+    LabError
+        If there is none, or more than one; the message lists the recorded devices.
+    """
+    found = {path: path.stem for path in sorted(folder.glob("*.csv"))}
+    chosen = [path for path, stem in found.items() if stem == slug(name)]
+    chosen = chosen or [path for path, stem in found.items() if slug(name) in stem]
+    if len(chosen) != 1:
+        known = ", ".join(found.values()) or "none"
+        raise LabError(f"{len(chosen)} recorded devices have the name {name!r}; {folder} has results of: {known}")
+    return chosen[0]
+
+
+def read(path: Path) -> pd.DataFrame:
+    """The table of a file, with the numbers that the rungs have now."""
+    return numbered(pd.read_csv(path), path)
+
+
+def merge(
+    path: Path,
+    table: pd.DataFrame,
+    key: list[str] | None,
+    order: list[str] | None = None,
+    digits: int = 6,
+    read: Callable[[Path], pd.DataFrame] = pd.read_csv,
+) -> Path:
+    """Merge rows into a device's CSV: a new row replaces all old ones with the same values in the columns `key`.
+
+    Parameters
+    ----------
+    path : Path
+    table : DataFrame
+        The new rows, as `named` gives them. Columns that the file lacks are appended.
+    key : list of str or None
+        Columns. None replaces the whole file.
+    order : list of str, optional
+        Columns to sort by. Without it, new rows come last.
+    digits : int
+        Significant digits of a number that is not an integer.
+    read : callable
+        Makes a table of the file.
+
+    Returns
+    -------
+    Path
+        The file; it is written whole or not at all.
+    """
+    if key and path.is_file():
+        old, new = read(path), pd.MultiIndex.from_frame(table[key])
+        table = pd.concat([old[~pd.MultiIndex.from_frame(old[key]).isin(new)], table], ignore_index=True)
+    if order:
+        table = table.sort_values(order, kind="stable")
+    return files.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))
+
+
+def record_evidence(table: pd.DataFrame, folder: Path | str, by: Iterable[str] = ()) -> Path:
+    """Write what was counted or found on the GPU in use: counters, findings.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Any columns; the date and the device's name are put in front.
+    folder : path
+        It gets `<device>.csv`.
+    by : iterable of str
+        Columns: only the rows of the file with the same values there are replaced. By default the whole file is.
+
+    Returns
+    -------
+    Path
+        The file; it is written whole or not at all.
+
+    Raises
+    ------
+    LabError
+        If the table is empty, or the engine is not a GPU.
+    """
+    here, by = device(), list(by)
+    if here.engine != "gpu":
+        raise LabError(f"evidence is recorded on a GPU; the engine here is the CPU's ({here.name})")
+    if table.empty:
+        raise LabError("an empty table: there is nothing to record")
+    stamped = named(table)
+    stamped.insert(0, "date", datetime.date.today().isoformat())
+    stamped.insert(1, "device", here.name)
+    return merge(Path(folder) / f"{here.slug}.csv", stamped, by or None, order=by, digits=10)
