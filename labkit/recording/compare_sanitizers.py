@@ -61,9 +61,9 @@ def report(ours: pd.DataFrame, theirs: pd.DataFrame, device: str, date: str) -> 
     bugs = planted.corpus()
     kinds = len({bug.kind for bug in bugs})
     text = (
-        f"# Planted bugs: what the engine and compute-sanitizer find\n\n{len(bugs)} bugs of {kinds} kinds, each with its "
-        "repair, in `tests/check/corpus`. A bug counts as found if it is reported at its line. compute-sanitizer ran on "
-        f"{device}, {date}. Written by `python -m labkit.recording.compare_sanitizers`.\n\n"
+        f"# Planted bugs: what the engine and compute-sanitizer find\n\n{len(bugs)} bugs of {kinds} kinds, each with "
+        "its repair, in `tests/check/corpus`. A bug counts as found if it is reported at its line. compute-sanitizer "
+        f"ran on {device}, {date}. Written by `python -m labkit.recording.compare_sanitizers`.\n\n"
         f"| | found | repairs with a finding | {LAB} |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_sums(ours, len(bugs))} |\n| compute-sanitizer | {_sums(theirs, len(bugs))} |\n\n"
         f"The kernels of the lab are those of [counters.md](counters.md), with all four tools.\n\n"

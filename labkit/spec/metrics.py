@@ -117,7 +117,7 @@ TRAFFIC = {
     "local_requests_address_taken": "local requests (address taken)",
     "time_ns": "time (ns)",
     "registers": "registers",
-    "shared_bytes": "shared bytes",
+    "shared_bytes": "shared bytes incl. the driver's",
     "static_shared_bytes": "static shared bytes",
     "local_bytes": "local bytes",
     "occupancy_pct": "occupancy (%)",
