@@ -29,7 +29,6 @@ class FakeVariant:
         self.rounding = rounding or Rounding()
         self.io_dtype = np.dtype(self.rounding.storage)
         self.rung = SimpleNamespace(number=99)
-        self.options_text = "block=16x16"
         self.kernels = kernels or {"fake": takes_s}  # how long each takes [s]
         self.identity = f"fake {next(_numbers)}"
         self.code = self.identity
@@ -39,6 +38,9 @@ class FakeVariant:
     def supports(self, layer):
         if self.refuses(layer):
             raise LabError(f"no room for {layer.name}")
+
+    def options_on(self, layer):
+        return "block=16x16"
 
     def precompile(self, *layers):
         """There is nothing to compile."""

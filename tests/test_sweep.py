@@ -15,11 +15,13 @@ import pytest
 import labkit
 from labkit import LENET72, LENET86, LabError, Layer, sweep, variant
 from labkit.base.paths import data_dir
-from labkit.ladder.rungs import rung
+from labkit.ladder.rungs import rung, tuning
+from labkit.ladder.source import digest
 from labkit.ladder.tables import options
 from labkit.measure import bench as bench_module
 from labkit.measure import sweep as sweep_module
 from labkit.page import overview
+from labkit.recording.sweep import tuned_sizes
 from labkit.records import sweeps
 
 SMALL = Layer("small", 2, 14, 17, 5, 3)
@@ -52,7 +54,7 @@ def test_a_grid_is_every_combination_and_every_point_a_row(path):
     assert table.attrs["measured"] == 6 and table.attrs["resumed"] == 0
     assert table.attrs["note"] == labkit.device().note
     assert table["device"].eq(labkit.device().name).all()
-    assert table["code"].eq(variant(7).code).all()
+    assert table["code"].eq(digest(rung("tuning").source)).all()  # all sizes are chosen
     assert [line["row"]["label"] for line in lines(path)] == list(table["label"])
 
 
@@ -169,9 +171,8 @@ def test_a_changed_kernel_is_another_point(path):
 
 
 def test_other_default_sizes_are_another_point(path, monkeypatch):
-    """Rung 07 takes them from a record, which may have been made again."""
     small(path, variant(7))
-    monkeypatch.setattr(sweeps, "best_on_record", lambda *sizes: {"rows": 2})
+    monkeypatch.setitem(tuning.TUNED, f"{SMALL.C}x{SMALL.H}x{SMALL.W} {SMALL.M}x{SMALL.K}", {"rows": 2})
     assert small(path, variant(7)).attrs["measured"] == 1
     assert small(path, variant(7)).attrs["measured"] == 0
 
@@ -435,6 +436,28 @@ def test_the_default_sizes_are_the_best_on_record(layer):
     assert None not in [value for name, value in best.options.items() if name not in ("step", "unroll")]
     assert variant(7).defines(layer) == best.defines(layer)
     assert variant(7).launches(layer, 5) == best.launches(layer, 5)
+
+
+def test_the_file_of_default_sizes_is_what_the_recorded_sweep_says():
+    assert tuned_sizes(sweeps.read_sweep(tuning.TUNED_DEVICE)) == tuning.TUNED_FILE.read_text()
+
+
+def test_the_default_sizes_are_part_of_a_kernels_identity(monkeypatch):
+    """What was recorded with other sizes does not belong to this kernel; what does not use them stays."""
+    chosen = {"rows": 2, "maps": 2, "block": (32, 1), "channels": 1}
+    kernels = [{}, {"step": "runtime"}, {"rows": 2}, chosen]
+
+    def read():
+        several = [variant(7, **options) for options in kernels]
+        return [(each.identity, each.code) for each in several], variant(7).options_on(LENET86[0])
+
+    before, sizes = read()
+    assert sizes == "rows=10 maps=4 block=128x1 channels=1 unroll=7"
+    monkeypatch.setitem(tuning.TUNED["1x86x86 4x7"], "rows", 8)
+    after, sizes = read()
+    assert sizes == "rows=8 maps=4 block=128x1 channels=1 unroll=7"
+    assert [a == b for (a, _), (b, _) in zip(before, after, strict=True)] == [False, False, False, True]
+    assert [a == b for (_, a), (_, b) in zip(before, after, strict=True)] == [False, False, False, True]
 
 
 def test_sizes_of_a_layer_that_was_not_swept():

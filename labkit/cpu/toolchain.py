@@ -10,7 +10,6 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
-from labkit.base import processor
 from labkit.cpu import cache
 from labkit.cpu.errors import CompileError
 
@@ -74,10 +73,16 @@ def _identity(command, path):
     return out
 
 
-def _processor() -> str:
+@lru_cache(maxsize=1)
+def _processor():
     """What ``-march=native`` depends on."""
-    model = [value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())]
-    return f"{platform.machine()} {model} {sorted(processor.instruction_sets())}"
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return "\n".join(
+            sorted({line for line in lines if re.match(r"(model name|flags|Features|CPU part)\s*:", line)})
+        )
+    except OSError:
+        return f"{platform.machine()} {platform.processor()}"
 
 
 @lru_cache(maxsize=1)

@@ -70,18 +70,18 @@ def count(name: str, value) -> int:
     return int(value)
 
 
-def thread_count(name: str, value) -> int:
-    """Validate the number of threads of a block."""
-    if not _positive(value) or value > MAX_THREADS:
-        raise LabError(f"{name}={value!r}: the threads of a block are an integer from 1 to {MAX_THREADS}")
-    return int(value)
+def count_to(most: int) -> Callable:
+    """Validate an integer from 1 to `most`."""
+
+    def validate(name: str, value) -> int:
+        if not _positive(value) or value > most:
+            raise LabError(f"{name}={value!r}: it has to be an integer from 1 to {most}")
+        return int(value)
+
+    return validate
 
 
-def warp_count(name: str, value) -> int:
-    """Validate the number of warps of a block."""
-    if not _positive(value) or value > MAX_THREADS // WARP:
-        raise LabError(f"{name}={value!r}: the warps of a block are an integer from 1 to {MAX_THREADS // WARP}")
-    return int(value)
+thread_count, warp_count = count_to(MAX_THREADS), count_to(MAX_THREADS // WARP)  # of a block
 
 
 def or_none(validate: Callable) -> Callable:

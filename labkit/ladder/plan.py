@@ -1,23 +1,18 @@
-"""Plans: a variant made ready for one layer and one batch, with its module compiled and its buffers allocated."""
+"""Plans: a variant made ready for one layer and one batch, compiled and with its buffers."""
 
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from labkit import cuda
 from labkit.base.errors import LabError
-from labkit.base.paths import cuda_src
 from labkit.cuda import cublas
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
-from labkit.ladder.source import NVCC_OPTIONS
-from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from labkit.spec.limits import MAX_GRID
 
@@ -26,59 +21,7 @@ if TYPE_CHECKING:
 
 SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
 MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images than fit are computed in chunks
-
-
-_modules: dict = {}
 _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it
-
-
-def load_module(variant: Variant, layer: Layer):
-    """The compiled module of a variant for `layer`; compiled once per process."""
-    defines = variant.defines(layer)
-    key = _key(variant, defines)
-    if key not in _modules:
-        _require_capability(variant)
-        cuda.ensure_context()
-        _modules[key] = cuda.compiler.SourceModule(**_compiler_arguments(variant, defines))
-    return _modules[key]
-
-
-def precompile(variant: Variant, *layers: Layer) -> None:
-    """Compile a variant for `layers` in parallel, into the engine's cache on disk."""
-    capability = _require_capability(variant)
-    arch = "sm_{}{}".format(*capability) if capability else None
-    defines = [each for each in map(variant.defines, layers) if _key(variant, each) not in _modules]
-    jobs = {tuple(each.items()): _compiler_arguments(variant, each) for each in defines}.values()
-    with ThreadPoolExecutor(min(len(jobs), os.cpu_count()) or 1) as pool:
-        for done in [pool.submit(cuda.compiler.compile, **job, arch=arch) for job in jobs]:
-            done.result()
-
-
-def _require_capability(variant) -> tuple[int, int] | None:
-    """The compute capability of the device; None of the CPU engine, which runs every kernel."""
-    here, needed = device(), variant.rung.min_capability
-    capability = here.compute_capability
-    from_lab = variant.path and variant.path.is_relative_to(cuda_src())  # a reader's own kernel may need less
-    if capability and capability < needed and from_lab:
-        raise LabError(
-            f"{variant.label} needs compute capability {needed[0]}.{needed[1]}; the {here.name} has "
-            f"{capability[0]}.{capability[1]}: take another rung, or LABKIT_ENGINE=cpu"
-        )
-    return capability
-
-
-def _key(variant, defines) -> tuple:
-    return variant.source, variant.path, *variant.headers, tuple(defines.items())
-
-
-def _compiler_arguments(variant, defines) -> dict:
-    name = str(variant.path or variant.file_name).replace("\\", "/")
-    return {
-        "source": f'#line 1 "{name}"\n{variant.source}',
-        "options": [*NVCC_OPTIONS, *(f"-D{name}={value}" for name, value in defines.items())],
-        "no_extern_c": True,
-        "include_dirs": [str(variant.path.parent)] if variant.path else [],
-    }
 
 
 def images_per_launch(batch: int, scratch: int, free: int) -> int:
@@ -140,7 +83,7 @@ class Plan:
         if variant.library:
             cublas.prepare()
             product = cublas.product
-        module = load_module(variant, layer)
+        module = variant.module(layer)
         self._buffers = Buffers()
         try:
             self._set_up(module, product, x, y, k)

@@ -12,21 +12,25 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 
+from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.cuda import cublas
 from labkit.ladder.options import short
-from labkit.ladder.plan import Plan, load_module, precompile
+from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding, Rung
 from labkit.ladder.rungs import LADDER, PAGES, rung
 from labkit.ladder.source import (
+    NVCC_OPTIONS,
     as_path,
     code_only,
     constant_arrays,
@@ -36,10 +40,12 @@ from labkit.ladder.source import (
     kernel_names,
     read,
 )
+from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from labkit.spec.limits import CONSTANT_BYTES, MAX_GRID, MAX_THREADS, SHARED_BYTES
 
 MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integers
+_modules: dict = {}  # compiled in this process
 
 
 @dataclass(frozen=True)
@@ -266,22 +272,55 @@ class Variant:
 
         Raises
         ------
+        LabError
+            If the device lacks instructions that the kernel needs.
         labkit.cuda.driver.CompileError
             With the compiler's message, which names the kernel file and the line.
         """
-        return load_module(self, layer)
+        defines = self.defines(layer)
+        key = self._module_key(defines)
+        if key not in _modules:
+            self._require_capability()
+            cuda.ensure_context()
+            _modules[key] = cuda.compiler.SourceModule(**self._compiler_arguments(defines))
+        return _modules[key]
 
     def precompile(self, *layers: Layer) -> None:
-        """Compile for `layers` in parallel, into the engine's cache on disk; `module` finds them there.
+        """Compile for `layers` in parallel, into the engine's cache on disk, where `module` finds the result.
 
-        Any number of threads may call this at once.
-
-        Raises
-        ------
-        labkit.cuda.driver.CompileError
-            As `module` does.
+        Any number of threads may call this at once. It raises what `module` does.
         """
-        precompile(self, *layers)
+        capability = self._require_capability()
+        arch = "sm_{}{}".format(*capability) if capability else None
+        defines = [each for each in map(self.defines, layers) if self._module_key(each) not in _modules]
+        jobs = {tuple(each.items()): self._compiler_arguments(each) for each in defines}.values()
+        with ThreadPoolExecutor(min(len(jobs), os.cpu_count()) or 1) as pool:
+            for done in [pool.submit(cuda.compiler.compile, **job, arch=arch) for job in jobs]:
+                done.result()
+
+    def _require_capability(self):
+        """The compute capability of the device; None of the CPU engine, which runs every kernel."""
+        here, needed = device(), self.rung.min_capability
+        capability = here.compute_capability
+        from_lab = self.path and self.path.is_relative_to(cuda_src())  # a reader's own kernel may need less
+        if capability and capability < needed and from_lab:
+            raise LabError(
+                f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {here.name} has "
+                f"{capability[0]}.{capability[1]}: take another rung, or LABKIT_ENGINE=cpu"
+            )
+        return capability
+
+    def _module_key(self, defines):
+        return self.source, self.path, *self.headers, tuple(defines.items())
+
+    def _compiler_arguments(self, defines):
+        name = str(self.path or self.file_name).replace("\\", "/")
+        return {
+            "source": f'#line 1 "{name}"\n{self.source}',
+            "options": [*NVCC_OPTIONS, *(f"-D{name}={value}" for name, value in defines.items())],
+            "no_extern_c": True,
+            "include_dirs": [str(self.path.parent)] if self.path else [],
+        }
 
     def plan(self, layer: Layer, batch: int, x=None, y=None, k=None) -> Plan:
         """Make it ready for `batch` images of `layer`; see `labkit.ladder.plan.Plan`."""

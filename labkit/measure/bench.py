@@ -314,7 +314,7 @@ def _row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, laye
         **rates(layer, batch, dtype, median, here),
         "engine": here.engine,
         "device": here.name,
-        "options": variant.options_text,
+        "options": variant.options_on(layer),
         "code": variant.code,
         "repeat": len(op_ms),
         "kernels_ms": " ".join(f"{kernel}={ms:.5g}" for kernel, ms in parts.items()),
@@ -380,13 +380,12 @@ def fastest_unit(variant: Variant) -> str:
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, on: Device) -> None:
     """Refuse a time under the floor: bytes moved once, or a direct convolution's products on the kernel's fastest unit.
 
-    Both are at the theoretical peaks of the device. A time under the reference time is not refused. The floor assumes
-    all products of a direct convolution; it is not one for an algorithm with fewer (Winograd, FFT).
+    Both at the theoretical peaks of the device. The reference time plays no part in it: a kernel may be faster.
 
     Raises
     ------
     LabError
-        If `op_ms` is under the floor, or is not a number.
+        If `op_ms` is under the shortest possible time, or no number.
     """
     size, unit = variant.io_dtype.itemsize, fastest_unit(variant)
     written = int(np.prod(layer.y_shape(batch), dtype=np.int64)) * size

@@ -8,6 +8,7 @@ from labkit.base import tables
 from labkit.base.errors import LabError
 from labkit.base.numerals import ms, times
 from labkit.ladder.rungs import LADDER, PAGES
+from labkit.ladder.source import digest
 from labkit.ladder.variants import solutions, variant, variants
 from labkit.records.recorded import Recorded
 from labkit.records.results import OWN
@@ -116,7 +117,7 @@ def _outdated_sweeps(results: Recorded) -> list[str]:
     known = swept[~beside & (swept["code"] != "")]
     own = {number: variant(number) for number in known["rung"].unique()}
     return [f"the sweep of {each.label}" for number, each in own.items()
-            if set(known.loc[known["rung"] == number, "code"]) != {each.code}]  # fmt: skip
+            if not set(known.loc[known["rung"] == number, "code"]) <= {each.code, digest(each.source)}]  # fmt: skip
 
 
 def markdown(results: Recorded) -> str:

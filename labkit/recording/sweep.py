@@ -5,6 +5,7 @@
     python -m labkit.recording.sweep --dry           keep nothing
     python -m labkit.recording.sweep --seconds 120   begin no new part after that time
     python -m labkit.recording.sweep --parts unroll  this part alone, from the best sizes on record
+    python -m labkit.recording.sweep --sizes         sweep nothing, write rung 07's default sizes from the record
 
 The finished points lie in the cache: an interrupted sweep goes on where it stopped. The parts: outputs a thread, with
 blocks that fit the map; then blocks and channels, at the best outputs; then the best at 10 000 images; and of the best
@@ -19,6 +20,7 @@ import pandas as pd
 
 import labkit
 from labkit.ladder.rung import tiles
+from labkit.ladder.rungs.tuning import TUNED_DEVICE, TUNED_FILE
 from labkit.records import sweeps
 
 LAYERS = (*labkit.LENET86, *labkit.LENET72)
@@ -77,6 +79,18 @@ def unroll(layer, swept) -> list:
             for count in sorted({*UNROLL, layer.K}) if count <= layer.K]  # fmt: skip
 
 
+def tuned_sizes(swept: pd.DataFrame) -> str:
+    """The text of `TUNED_FILE`: the fastest sizes of each layer in the sweep of a device."""
+    lines = ["# By python -m labkit.recording.sweep: the fastest sizes of each layer, CxHxW MxK, in a sweep",
+             f'device = "{swept["device"].iloc[0]}"', "", "[layers]"]  # fmt: skip
+    for at in LAYERS:
+        s = sweeps.best(swept, at).scope(at)
+        sizes = (f"rows = {s.rows}, maps = {s.maps}, block = {list(s.block)}, channels = {s.channels}, "
+                 f"unroll = {s.unroll}")  # fmt: skip
+        lines.append(f'"{at.C}x{at.H}x{at.W} {at.M}x{at.K}" = {{ {sizes} }}  # {at.name}')
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--dry", action="store_true", help="keep nothing in data/sweeps/")
@@ -86,7 +100,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no new part after that time")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="these alone")
     parser.add_argument("--every", type=int, default=1, help="take every n-th point alone: a trial")
+    parser.add_argument("--sizes", action="store_true", help="sweep nothing, write rung 07's default sizes")
     chosen = parser.parse_args()
+    if chosen.sizes:
+        TUNED_FILE.write_text(tuned_sizes(sweeps.read_sweep(TUNED_DEVICE)))
+        return 0
 
     start = time.perf_counter()
     tables = [] if "outputs" in chosen.parts else [sweeps.read_sweep(labkit.device().name)]
@@ -122,6 +140,8 @@ def main() -> int:
             shown = rows.nsmallest(6, "op_ms")[["options", "op_ms", "x_reference", "registers", "shared_bytes"]]
             print(f"\n{layer.name}, batch {batch}\n{shown.to_string(index=False)}")
     print(f"\n{time.perf_counter() - start:.1f} s in all")
+    if not chosen.dry and labkit.device().name == TUNED_DEVICE:
+        TUNED_FILE.write_text(tuned_sizes(sweeps.read_sweep(TUNED_DEVICE)))
     return 0
 
 

@@ -95,10 +95,11 @@ def record_course(table: pd.DataFrame, network, folder: Path | str | None = None
         rung, label, options in place of the variants', for the rung that is not a kernel (12).
     """
     here, variants = device(), list(dict.fromkeys(network.conv))
+    options = [each.options_on(at) for each, at in zip(network.conv, network.layers, strict=True)]
     of = {
         "rung": max(each.rung.number for each in variants),
         "label": " + ".join(each.label for each in variants),
-        "options": " + ".join(each.options_text for each in variants),
+        "options": " + ".join(dict.fromkeys(options)),
         "network": network.layers[0].network,
         "layer": "",
         "dtype": variants[-1].io_dtype.name,

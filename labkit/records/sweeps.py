@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 
 import pandas as pd
@@ -17,7 +16,6 @@ from labkit.spec.layers import PRESETS, Layer
 
 _LAYERS = [at.name for preset in PRESETS.values() for at in preset]  # in the order of the tables
 _INTEGERS = ("repeat", "registers", "local_bytes", "shared_bytes", "threads")
-RECORD_OF_DEFAULTS = "nvidia-h200"  # the sweep that the default sizes of rung 07 come from
 KEY = ["device", "label", "layer", "batch"]  # a later measurement of the same replaces
 
 
@@ -93,16 +91,3 @@ def _stored(path: Path) -> pd.DataFrame:
 def _typed(table: pd.DataFrame) -> pd.DataFrame:
     """All columns, in their order; counts as integers, also where some are missing."""
     return table.reindex(columns=SWEEP).astype(dict.fromkeys(_INTEGERS, "Int64"))
-
-
-@functools.cache
-def best_on_record(C: int, H: int, W: int, M: int, K: int) -> dict:
-    """The options of rung 07 that were fastest on a layer of these sizes, by the recorded sweep; {} if none was."""
-    if not (data_dir() / "sweeps" / f"{RECORD_OF_DEFAULTS}.csv").is_file():
-        return {}
-    table = read_sweep(RECORD_OF_DEFAULTS)
-    swept = set(table.loc[table["rung"] == 7, "layer"])
-    for at in (at for preset in PRESETS.values() for at in preset):
-        if at.name in swept and (at.C, at.H, at.W, at.M, at.K) == (C, H, W, M, K):
-            return {name: value for name, value in best(table, at).options.items() if value is not None}
-    return {}

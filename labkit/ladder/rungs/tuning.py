@@ -1,18 +1,28 @@
 """Rung 07: several rows in several maps per thread, with sizes that a sweep found for each layer."""
 
+import json
+import tomllib
+from pathlib import Path
+
 from labkit.ladder.options import Option, block_size, count, or_none
 from labkit.ladder.rung import Call, Rung, tiles
 
 _TILED = ("rows", "maps", "masks")  # sub-steps whose blocks are tiles of a map, as in rung 03
 
 
-def _sizes(s) -> dict:
-    """The sizes for a scope: those chosen; else the layer's best on record; else what suits most layers."""
-    best = {}
-    if None in (s.rows, s.maps, s.block, s.channels):
-        from labkit.records.sweeps import best_on_record
+# The fastest sizes of each layer in a recorded sweep, by C, H, W, M and K: `labkit.recording.sweep` writes the file.
+TUNED_FILE = Path(__file__).with_suffix(".toml")
+TUNED_DEVICE, TUNED = tomllib.loads(TUNED_FILE.read_text()).values()
 
-        best = best_on_record(s.C, s.H, s.W, s.M, s.K)
+
+def _is_tuned(options) -> bool:
+    """Whether a size comes from the file."""
+    return None in [options[name] for name in ("rows", "maps", "block", "channels")]
+
+
+def _sizes(s) -> dict:
+    """The sizes for a scope: those chosen; else the tuned ones; else what suits most layers."""
+    best = TUNED.get(f"{s.C}x{s.H}x{s.W} {s.M}x{s.K}", {}) if _is_tuned(vars(s)) else {}
     rows = min(s.rows or best.get("rows") or tiles(s.Ho, tiles(s.Ho, 10)), s.Ho)
     below = tiles(s.Ho, rows)  # threads that cover a column of a map
     maps = 1 if s.step == "rows" else s.maps or best.get("maps") or min(4, s.M)
@@ -22,10 +32,11 @@ def _sizes(s) -> dict:
     else:
         groups = min(4, tiles(s.M, maps))
         columns = (tiles(s.Wo * below, tiles(s.Wo * below, 256 // groups)), groups)
-        block = s.block or best.get("block") or columns
+        block = tuple(s.block or best.get("block") or columns)
         groups = block[1]
-    return {"rows": rows, "maps": maps, "block": block, "channels": channels, "unroll": s.unroll or s.K,
-            "groups": groups, "below": below}  # fmt: skip
+    unroll = s.unroll or best.get("unroll") or s.K
+    return {"rows": rows, "maps": maps, "block": block, "channels": channels, "unroll": unroll, "groups": groups,
+            "below": below}  # fmt: skip
 
 
 def _grid(s) -> tuple[int, int, int]:
@@ -67,6 +78,7 @@ RUNG = Rung(
         "unroll": Option(None, "columns of the mask whose loop is unrolled at a time; all K by default", _SIZE),
     },
     sizes=_sizes,
+    recorded=lambda options: json.dumps(TUNED) if _is_tuned(options) else "",
     defines=lambda s: {
         "FIXED_K": s.K, "FIXED_H": s.H, "FIXED_W": s.W, "ROWS": s.rows, "MAPS": s.maps,
         "THREADS": s.block[0], "GROUPS": s.groups, "CHANNELS": s.channels, "UNROLL": s.unroll,
