@@ -66,6 +66,13 @@ def test_table_takes_the_columns_asked_for_in_their_order():
         table(frame, columns={"c": "third"})
 
 
+def test_table_shows_a_named_index():
+    frame = pd.DataFrame({"lenet86 layer 1": [3.70294]}, index=pd.Index(["03 registers"], name="variant"))
+    frame.attrs["note"] = "A note."
+    assert repr(table(frame)).split() == "A note. variant lenet86 layer 1 03 registers 3.70".split()
+    assert "variant" not in repr(table(frame.assign(variant="a"), columns={"lenet86 layer 1": "ms"}))
+
+
 def test_prediction_is_held_against_the_measurement():
     guess = page.predict(op_time_ratio=2.0, share=0.5)
     told = guess.against(op_time_ratio=3.0)

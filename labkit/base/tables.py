@@ -49,18 +49,20 @@ def table(frame: pd.DataFrame, caption: str = "", columns: Mapping[str, str] | N
     Parameters
     ----------
     frame : DataFrame
-        Columns ending in ``_ms``, ``_s``, ``share`` … are formatted by their name.
+        Columns ending in ``_ms``, ``_s``, ``share`` … are formatted by their name. A named index is a column, too.
     caption : str
         Stands over the table. ``frame.attrs["note"]``, if there is one, is added.
     columns : mapping, optional
         Column name to heading, in the order wanted; the other columns are left out.
     """
+    note = frame.attrs.get("note", "")
+    if levels := [name for name in frame.index.names if name and name not in frame.columns]:
+        frame = frame.reset_index(levels)
     chosen = dict(columns) if columns else {name: _heading(name) for name in frame.columns}
     missing = [name for name in chosen if name not in frame.columns]
     if missing:
         raise LabError(f"no column {missing[0]!r} in this table; it has {', '.join(map(str, frame.columns))}")
     shown = pd.DataFrame({heading: [_cell(name, v) for v in frame[name]] for name, heading in chosen.items()})
-    note = frame.attrs.get("note", "")
     full = html.escape(caption) + (f'<div class="lab-note">{html.escape(note)}</div>' if note else "")
     figures = [pd.api.types.is_numeric_dtype(frame[name]) for name in chosen]
     rows = "".join(_row(cells, figures, "td") for cells in shown.itertuples(index=False, name=None))

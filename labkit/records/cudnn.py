@@ -27,7 +27,8 @@ def best_times(
     if rows.empty:
         there = "; ".join(f"{name}: {', '.join(map(str, times[name].unique()))}" for name in ("network", "batch"))
         asked = ", ".join(str(each) for each in (network, dtype) if each is not None) or "any layer"
-        raise LabError(f"cuDNN was not measured for {asked} at batch {batch}. It has {there}; dtype: {', '.join(MODES)}")
+        there = f"{there}; dtype: {', '.join(MODES)}"
+        raise LabError(f"cuDNN was not measured for {asked} at batch {batch}. There are {there}")
     order = rows["mode"].map({mode: i for i, mode in enumerate(MODES.values())})
     rows = rows.assign(order=order).groupby(["order", "mode", "network", "layer"], as_index=False)["median_ms"].min()
     layers = [layer(row.network, row.layer) for row in rows.itertuples()]

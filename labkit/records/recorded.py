@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,10 @@ from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.metrics import FETCHED, NAMES, QUOTIENTS, RECORDED, STALLED, STALLS, SUMS
 
 LAYERS = (*LENET86, *LENET72)
+# A kernel, a layer, and what comes of one or several of each.
+Kernel: TypeAlias = int | str | Variant
+At: TypeAlias = Layer | str
+Figures: TypeAlias = float | pd.Series | pd.DataFrame
 METRICS = {**NAMES, **RECORDED, **FETCHED, **{f"stalled_{reason}": STALLED.format(reason) for reason in STALLS}}
 
 
@@ -84,7 +89,14 @@ class Recorded:
         return device(self.device).ceilings
 
     # --------------------------------------------------------------------------------------------------- times
-    def select(self, which=None, layer=None, batch=None, network=None, dtype=None) -> pd.DataFrame:
+    def select(
+        self,
+        which: Kernel | Iterable[Kernel] | None = None,
+        layer: At | Iterable[At] | None = None,
+        batch: int | None = None,
+        network: str | None = None,
+        dtype: str | None = None,
+    ) -> pd.DataFrame:
         """The recorded times that match everything given, in the order of the kernels and layers asked for.
 
         Parameters
@@ -108,7 +120,14 @@ class Recorded:
         wanted = {"layer": layer, "batch": batch, "network": network, "dtype": dtype}
         return _matching(table, which, wanted, f"{self} has no times")
 
-    def value(self, column: str, which=None, layer=None, batch: int | None = None, **more):
+    def value(
+        self,
+        column: str,
+        which: Kernel | Iterable[Kernel] | None = None,
+        layer: At | Iterable[At] | None = None,
+        batch: int | None = None,
+        **more: str,
+    ) -> Figures:
         """One figure, for example ``value("x_reference", 4, LENET86[1], batch=1000)``.
 
         Parameters
@@ -137,7 +156,13 @@ class Recorded:
 
         return _spread(one, which, layer)
 
-    def op_ms(self, which, layer=LAYERS, batch: int | None = None, kernel: str | None = None):
+    def op_ms(
+        self,
+        which: Kernel | Iterable[Kernel],
+        layer: At | Iterable[At] = LAYERS,
+        batch: int | None = None,
+        kernel: str | None = None,
+    ) -> Figures:
         """Op times in milliseconds.
 
         Parameters
@@ -171,7 +196,15 @@ class Recorded:
 
         return _spread(one, which, layer)
 
-    def ratio(self, column: str, a, b, layer=None, batch: int | None = None, **more):
+    def ratio(
+        self,
+        column: str,
+        a: Kernel,
+        b: Kernel,
+        layer: At | Iterable[At] | None = None,
+        batch: int | None = None,
+        **more: str,
+    ) -> Figures:
         """`column` of kernel a over that of kernel b: ``ratio("op_ms", 4, 3, ...) > 1`` says that 04 takes longer than
         03. Without a batch, the largest that was recorded for both."""
         if batch is None:
@@ -179,7 +212,7 @@ class Recorded:
             batch = max(set.intersection(*batches), default=None)
         return self.value(column, a, layer, batch, **more) / self.value(column, b, layer, batch, **more)
 
-    def ladder(self, rung: int, network: str = "lenet86", batch: int = 10_000) -> pd.DataFrame:
+    def ladder(self, rung: int | str, network: str = "lenet86", batch: int = 10_000) -> pd.DataFrame:
         """The ladder up to a rung: the rungs' own kernels with their default options, a row per rung and layer.
 
         Raises
@@ -187,10 +220,10 @@ class Recorded:
         LabError
             If nothing was recorded for that network and batch.
         """
-        rows = self.select(network=network, batch=batch)
-        return rows[(rows["rung"] <= rung) & (rows["layer"] != "") & ~rows["label"].str.contains(",")]
+        rows, last = self.select(network=network, batch=batch), store.NUMBERS.get(rung, rung)
+        return rows[(rows["rung"] <= last) & (rows["layer"] != "") & ~rows["label"].str.contains(",")]
 
-    def course(self, rung, network: str = "lenet86") -> pd.DataFrame:
+    def course(self, rung: Kernel | Iterable[Kernel], network: str = "lenet86") -> pd.DataFrame:
         """The course's table of a network with a rung inside: the columns of `Network.course_table`, a row per batch.
 
         Of several rungs, each row has its ``label`` in front.
@@ -206,7 +239,12 @@ class Recorded:
             course.insert(0, "label", rows["label"])
         return course.reset_index(drop=True)
 
-    def cudnn(self, network=None, dtype=None, batch: int = 10_000) -> pd.DataFrame:
+    def cudnn(
+        self,
+        network: str | Iterable[str] | None = None,
+        dtype: str | Iterable[str] | None = None,
+        batch: int = 10_000,
+    ) -> pd.DataFrame:
         """cuDNN's best times on this device, as `draw.ladder` takes them: a row per precision and layer.
 
         Parameters
@@ -232,7 +270,14 @@ class Recorded:
         return cudnn.best_times(self._read("cudnn"), network, dtype, batch)
 
     # ------------------------------------------------------------------------------------------------ counters
-    def counters(self, which=None, layer=None, *metrics: str, kernel=None, per_image: bool = False) -> pd.DataFrame:
+    def counters(
+        self,
+        which: Kernel | Iterable[Kernel] | None = None,
+        layer: At | Iterable[At] | None = None,
+        *metrics: str,
+        kernel: str | Iterable[str] | None = None,
+        per_image: bool = False,
+    ) -> pd.DataFrame:
         """Nsight Compute's counters, recorded by `labkit.recording.counters` with 1000 images.
 
         Parameters
@@ -264,7 +309,14 @@ class Recorded:
         columns = {name: self._metric(rows, name, per_image) for name in metrics or table.columns.drop(about)}
         return pd.concat([rows[about], pd.DataFrame(columns)], axis=1)
 
-    def counter(self, metric: str, which, layer, kernel: str | None = None, per_image: bool = False):
+    def counter(
+        self,
+        metric: str,
+        which: Kernel | Iterable[Kernel],
+        layer: At | Iterable[At],
+        kernel: str | None = None,
+        per_image: bool = False,
+    ) -> Figures:
         """One counter: a number, or a Series or table for several kernels or layers, as `value` returns them.
 
         The parameters are those of `counters`.
@@ -319,8 +371,18 @@ class Recorded:
         """
         return sweeps.best(self.sweep(), layer, batch, rung)
 
-    def streams(self, which=None, layer=None, *, batch=10_000, pinned=True, streams=2, chunk=500, order="depth",
-                sizes="equal") -> pd.DataFrame:  # fmt: skip
+    def streams(
+        self,
+        which: Kernel | Iterable[Kernel] | None = None,
+        layer: At | Iterable[At] | None = None,
+        *,
+        batch: int | Iterable[int] | None = 10_000,
+        pinned: bool | None = True,
+        streams: int | Iterable[int] | None = 2,
+        chunk: int | Iterable[int] | None = 500,
+        order: str | None = "depth",
+        sizes: str | None = "equal",
+    ) -> pd.DataFrame:
         """Layer times of chunks on streams, recorded by `labkit.recording.streams`.
 
         Parameters
@@ -344,7 +406,14 @@ class Recorded:
                   "sizes": sizes}  # fmt: skip
         return _matching(self._read("streams"), which, wanted, f"{self} has no times on streams")
 
-    def timelines(self, which=None, layer=None, *, pinned=None, streams=None) -> pd.DataFrame:
+    def timelines(
+        self,
+        which: Kernel | None = None,
+        layer: At | None = None,
+        *,
+        pinned: bool | None = None,
+        streams: int | None = None,
+    ) -> pd.DataFrame:
         """When each step of a run on streams began and ended: `Pipeline.timeline`, and the columns of what was run.
 
         The parameters and the error are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
