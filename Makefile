@@ -26,6 +26,7 @@ test: $(STAMP) lint  ## Run the unit tests, and every notebook against its store
 
 lint: $(STAMP)
 	@$(BIN)/ruff check --quiet .
+	@told=$$($(BIN)/lint-imports --no-logo --no-cache) || { echo "$$told"; exit 1; }
 
 lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab
 	@$(LAB)/bin/jupyter lab --notebook-dir=. notebooks/00_start_here.ipynb

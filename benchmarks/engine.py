@@ -14,7 +14,6 @@ import argparse
 import ctypes
 import multiprocessing
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -28,6 +27,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
+from labkit.base import processor  # noqa: E402
 from labkit.ladder.rungs import LADDER  # noqa: E402
 from labkit.ladder.variants import Variant, variant  # noqa: E402
 from labkit.measure.check import tolerance  # noqa: E402
@@ -222,7 +222,7 @@ def measure(rounds: int) -> str:
             engine.stop()
 
     text = [
-        f"{cpu_name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}; medians of {rounds} "
+        f"{processor.name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}; medians of {rounds} "
         f"interleaved rounds of {BATCH} images, processor time on one worker, wall time of two against one. "
         "These are not GPU times.",
         "",
@@ -261,15 +261,6 @@ def rate(layer: Layer, seconds: list[tuple[float, float]]) -> float:
 def ratio(slow: list[tuple[float, float]], fast: list[tuple[float, float]], clock: int) -> str:
     """How many times as fast: the median over the rounds of the ratio within each round."""
     return f"{statistics.median(a[clock] / b[clock] for a, b in zip(slow, fast, strict=True)):.2f}"
-
-
-def cpu_name() -> str:
-    """The processor, as the system names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def compiler_name() -> str:

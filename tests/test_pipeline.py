@@ -271,8 +271,8 @@ def test_a_schedule_is_possible(streams):
         assert span_ms(table) >= lab.LENET72[1].link_reference_ms(1000, device="H200")
 
 
-# ------------------------------------------------------------------------------------------------------------- floor
-def test_the_links_floor_is_its_busier_direction():
+# ---------------------------------------------------------------------------------------------------- reference time
+def test_the_links_reference_time_is_that_of_its_busier_direction():
     assert FIRST.link_reference_ms(10_000, device="H200") == pytest.approx(1.024e9 / 55.4e9 * 1e3)
     assert FIRST.link_reference_ms(10_000, np.float16, "H200") == pytest.approx(0.512e9 / 55.4e9 * 1e3)
     into, back = FIRST.link_ms(10_000, device="H200", pinned=False)

@@ -5,11 +5,8 @@ within the limits there; name, memory and the number of multiprocessors (worker 
 """
 
 import enum
-import platform
-import re
-from functools import lru_cache
-from pathlib import Path
 
+from labkit.base import processor
 from labkit.cpu import native
 from labkit.cpu.errors import LogicError
 
@@ -119,29 +116,8 @@ class shared_config(enum.IntEnum):
     EIGHT_BYTE_BANK_SIZE = 2
 
 
-@lru_cache(maxsize=1)
-def _cpuinfo():
-    """(processor's name, clock in kHz or 0, L2 bytes or 0), as far as the system tells."""
-    name, khz = platform.processor() or platform.machine(), 0
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        text = ""
-    if match := re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE):
-        name = match[1].strip()
-    if match := re.search(r"^cpu MHz\s*:\s*([\d.]+)$", text, re.MULTILINE):
-        khz = int(float(match[1]) * 1000)
-    try:
-        l2 = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
-        l2 = int(l2.removesuffix("K")) << 10
-    except (OSError, ValueError):
-        l2 = 0
-    return name, khz, l2
-
-
 def _attributes():
     a = device_attribute
-    _, khz, l2 = _cpuinfo()
     values = dict.fromkeys(a, 0)
     values |= {
         a.MAX_THREADS_PER_BLOCK: MAX_THREADS,
@@ -156,7 +132,7 @@ def _attributes():
         a.MAX_PITCH: 2**31 - 1,
         a.MAX_REGISTERS_PER_BLOCK: 65536, a.MAX_REGISTERS_PER_MULTIPROCESSOR: 65536,
         a.MAX_THREADS_PER_MULTIPROCESSOR: 2048, a.MAX_BLOCKS_PER_MULTIPROCESSOR: 32,
-        a.CLOCK_RATE: khz, a.L2_CACHE_SIZE: l2,
+        a.CLOCK_RATE: int(processor.clock_hz() / 1000), a.L2_CACHE_SIZE: processor.cache_bytes().get(2, 0),
         a.TEXTURE_ALIGNMENT: 512,
         a.GPU_OVERLAP: 1, a.ASYNC_ENGINE_COUNT: 1, a.CONCURRENT_KERNELS: 1,
         a.MULTIPROCESSOR_COUNT: native.library().lk_workers(),
@@ -190,7 +166,7 @@ class Device:
 
     def name(self):
         """The host processor's name, marked as the CPU engine."""
-        return f"CPU engine ({_cpuinfo()[0]})"
+        return f"CPU engine ({processor.name()})"
 
     def compute_capability(self):
         """(9, 0): the architecture whose limits the engine keeps."""

@@ -10,6 +10,7 @@ import sys
 from functools import lru_cache
 from pathlib import Path
 
+from labkit.base import processor
 from labkit.cpu import cache
 from labkit.cpu.errors import CompileError
 
@@ -73,16 +74,10 @@ def _identity(command, path):
     return out
 
 
-@lru_cache(maxsize=1)
-def _processor():
+def _processor() -> str:
     """What ``-march=native`` depends on."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return "\n".join(
-            sorted({line for line in lines if re.match(r"(model name|flags|Features|CPU part)\s*:", line)})
-        )
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
+    model = [value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())]
+    return f"{platform.machine()} {model} {sorted(processor.instruction_sets())}"
 
 
 @lru_cache(maxsize=1)

@@ -23,6 +23,8 @@ import numpy as np
 from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
+from labkit.ladder.variants import as_variants
+from labkit.spec.layers import Layer
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,26 @@ class Ended:
             with contextlib.suppress(ValueError):
                 return f"was ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s"
         return f"failed with exit status {self.status}" if self.status else ""
+
+    @property
+    def last_lines(self) -> str:
+        """The end of what it printed."""
+        return "\n".join(self.output.strip().splitlines()[-12:])
+
+
+def engine(asked: str | None) -> str:
+    """The engine asked for, or the one that `labkit.cuda` chooses.
+
+    Raises
+    ------
+    LabError
+        It is none, or there is no GPU.
+    """
+    if asked not in (None, "cpu", "gpu"):
+        raise LabError(f"engine = {asked!r}: it is cpu or gpu")
+    if asked == "gpu" and (missing := cuda.why_no_gpu()):
+        raise LabError(f"there is no GPU to use: {missing}. The CPU engine counts and checks without one.")
+    return asked or cuda.engine()
 
 
 def python(script: str, arguments: Sequence[str]) -> list[str]:
@@ -137,9 +159,20 @@ def _signal(process: subprocess.Popen, which: signal.Signals) -> None:
         os.killpg(process.pid, which)
 
 
-def plans(folder: Path, variants: Sequence, layer, batch: int) -> list[str]:
-    """The command that runs each variant once on random images; it writes a line per variant to `folder`/ran."""
-    (folder / "job").write_bytes(pickle.dumps((tuple(variants), layer, int(batch))))
+def plans(folder: Path, variants, layer: Layer, batch: int) -> list[str]:
+    """The command that runs each variant once on random images; it writes a line per variant to `folder`/ran.
+
+    Raises
+    ------
+    LabError
+        `layer` is no layer, a variant does not support it, or the batch is no positive integer.
+    """
+    if not isinstance(layer, Layer):
+        raise LabError(f"one layer at a time, such as lab.LENET86[0]; this is a {type(layer).__name__}")
+    chosen = as_variants(variants)
+    for each in chosen:
+        each.launches(layer, batch)
+    (folder / "job").write_bytes(pickle.dumps((chosen, layer, int(batch))))
     return [sys.executable, "-m", "labkit.evidence.child", str(folder)]
 
 

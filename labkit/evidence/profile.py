@@ -16,12 +16,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.base.tables import table
 from labkit.evidence import child, nsight
 from labkit.evidence.nvcc import ARCH, available, nvcc_version, occupancy_of, of_modules
-from labkit.ladder.variants import as_variants
 from labkit.spec.layers import Layer
 from labkit.spec.metrics import NAMES, NOT_ADDITIVE, QUOTIENTS, SUMS, TRAFFIC
 
@@ -174,14 +172,13 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
         If a variant does not support the layer, the batch is no positive integer, or the process failed; the message
         holds what it said.
     """
-    chosen = ready(variants, layer, batch)
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
-        found = watch(child.plans(Path(name), chosen, layer, batch), engine, timeout, capture=True, nvcc=nvcc)
+        found = watch(child.plans(Path(name), variants, layer, batch), engine, timeout, capture=True, nvcc=nvcc)
         ran = child.ran(Path(name))
     if found.ended.interrupted:
         raise KeyboardInterrupt
     if found.ended.problem:
-        raise LabError(f"profiling {found.ended.problem}.\n{last_lines(found.ended.output)}")
+        raise LabError(f"profiling {found.ended.problem}.\n{found.ended.last_lines}")
     owners = [each for each in ran for _ in range(each["launches"])]
     if len(owners) != len(found.table):
         raise LabError(
@@ -223,9 +220,8 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
 def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None,
           capture: bool = False, nvcc: bool = True, on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
     """Run a command that starts Python and give the counters of its launches."""
-    engine = chosen_engine(engine)
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
-        if engine == "cpu":
+        if child.engine(engine) == "cpu":
             out = Path(name) / "launches"
             return counted(*_records(command, out, timeout, capture), _modules(out) if nvcc else ())
         return _measure(command, Path(name), timeout, capture, on_the_cpu)
@@ -336,33 +332,3 @@ def _frame(rows: list[dict]) -> pd.DataFrame:
     known = [*_FIRST, *NAMES.values()]
     more = [name for name in frame if name not in known and name not in _LAST]
     return frame[[name for name in (*known, *more, *_LAST) if name in frame]]
-
-
-def chosen_engine(engine: str | None) -> str:
-    """The engine asked for, or the one that `labkit.cuda` takes."""
-    if engine not in (None, "cpu", "gpu"):
-        raise LabError(f"engine = {engine!r}: it is cpu or gpu")
-    if engine == "gpu" and (missing := cuda.why_no_gpu()):
-        raise LabError(f"there is no GPU to use: {missing}. The CPU engine counts and checks without one.")
-    return engine or cuda.engine()
-
-
-def ready(variants, layer, batch: int) -> list:
-    """`as_variants`, of which each computes the layer, on so many images.
-
-    Raises
-    ------
-    LabError
-        If one does not, the layer is none, or the batch is none.
-    """
-    if not isinstance(layer, Layer):
-        raise LabError(f"one layer at a time, such as lab.LENET86[0]; this is a {type(layer).__name__}")
-    chosen = as_variants(variants)
-    for each in chosen:
-        each.launches(layer, batch)
-    return chosen
-
-
-def last_lines(text: str) -> str:
-    """The end of what a program printed."""
-    return "\n".join(text.strip().splitlines()[-12:])

@@ -18,7 +18,6 @@ import pandas as pd
 from labkit.base.errors import LabError
 from labkit.base.tables import table
 from labkit.evidence import child, nsight
-from labkit.evidence.profile import chosen_engine, last_lines, ready
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
@@ -111,15 +110,14 @@ def sanitize(variants, layer, batch: int = 1, tool: str = "all", engine: str | N
         If a variant does not support the layer, the batch is no positive integer, or the process failed without a
         finding.
     """
-    chosen = ready(variants, layer, batch)
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
-        found = watch(child.plans(Path(name), chosen, layer, batch), tool, engine, timeout, capture=True)
+        found = watch(child.plans(Path(name), variants, layer, batch), tool, engine, timeout, capture=True)
         if found.launches is None:
             found.launches = sum(each["launches"] for each in child.ran(Path(name)))
     if found.ended.interrupted:
         raise KeyboardInterrupt
     if found.ended.problem and found.table.empty:
-        raise LabError(f"sanitizing {found.ended.problem}. {found.note}\n{last_lines(found.ended.output)}")
+        raise LabError(f"sanitizing {found.ended.problem}. {found.note}\n{found.ended.last_lines}")
     return found
 
 
@@ -144,9 +142,8 @@ def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, 
           capture: bool = False) -> Findings:  # fmt: skip
     """Run a command that starts Python and give the findings of its launches."""
     tools = _tools(tool)
-    engine = chosen_engine(engine)
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
-        if engine == "cpu":
+        if child.engine(engine) == "cpu":
             return _check(command, tools, Path(name) / "launches", timeout, capture)
         return _compute_sanitizer(command, tools, Path(name), timeout, capture)
 

@@ -380,12 +380,13 @@ def fastest_unit(variant: Variant) -> str:
 def refuse_impossible(variant: Variant, layer: Layer, batch: int, op_ms: float, on: Device) -> None:
     """Refuse a time under the floor: bytes moved once, or a direct convolution's products on the kernel's fastest unit.
 
-    Both at the theoretical peaks of the device. The reference time plays no part in it: a kernel may be faster.
+    Both are at the theoretical peaks of the device. A time under the reference time is not refused. The floor assumes
+    all products of a direct convolution; it is not one for an algorithm with fewer (Winograd, FFT).
 
     Raises
     ------
     LabError
-        If `op_ms` is under the shortest possible time, or no number.
+        If `op_ms` is under the floor, or is not a number.
     """
     size, unit = variant.io_dtype.itemsize, fastest_unit(variant)
     written = int(np.prod(layer.y_shape(batch), dtype=np.int64)) * size

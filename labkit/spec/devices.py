@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from labkit.base import processor
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 
@@ -337,17 +338,17 @@ def _this_cpu() -> Device:
     from labkit.cuda import driver
 
     workers = driver.Context.get_device().get_attribute(driver.device_attribute.MULTIPROCESSOR_COUNT)
-    name, flags, megahertz = _cpu_facts()
+    flags, clock_hz = processor.instruction_sets(), processor.clock_hz()
     flops = next((flops for flag, flops in _VECTOR_FLOPS.items() if flag in flags), _OTHER_FLOPS)
-    clock = max([megahertz * 1e6, _FASTEST_CLOCK])
+    clock = max(clock_hz, _FASTEST_CLOCK)
     return Device(
         engine="cpu",
-        name=name,
+        name=processor.name(),
         compute_capability=None,
         multiprocessors=workers,
-        clock_hz=megahertz * 1e6,
+        clock_hz=clock_hz,
         memory_bytes=_memory_bytes(),
-        l2_bytes=_last_cache_bytes(),
+        l2_bytes=max(processor.cache_bytes().values(), default=0),
         peak_flops=workers * flops * clock,
         peak_half2_flops=2 * workers * flops * clock,
         peak_tensor_flops=2 * workers * flops * clock,
@@ -358,38 +359,11 @@ def _this_cpu() -> Device:
     )
 
 
-def _cpu_facts() -> tuple[str, set[str], float]:
-    """Model name, instruction sets, highest clock in MHz (0 if not reported)."""
-    name, flags, clocks = platform.processor() or platform.machine() or "CPU", set(), [0.0]
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.is_file():
-        for line in cpuinfo.read_text(errors="replace").splitlines():
-            key, _, value = (part.strip() for part in line.partition(":"))
-            if key == "model name":
-                name = value
-            elif key in ("flags", "Features"):
-                flags = set(value.split())
-            elif key == "cpu MHz":
-                clocks.append(float(value))
-    maximum = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
-    if maximum.is_file():
-        clocks.append(float(maximum.read_text()) / 1e3)
-    return " ".join(name.split()), flags, max(clocks)
-
-
 def _memory_bytes() -> int:
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return 0
-
-
-def _last_cache_bytes() -> int:
-    """Size of the largest cache of processor 0, in bytes; 0 if the system does not report it."""
-    units = {"K": 2**10, "M": 2**20, "G": 2**30}
-    folder = Path("/sys/devices/system/cpu/cpu0/cache")
-    sizes = [file.read_text().strip() for file in folder.glob("index*/size")]
-    return max((int(size[:-1]) * units[size[-1]] for size in sizes if size[-1:] in units), default=0)
 
 
 @functools.cache

@@ -37,8 +37,8 @@ def growing_chunks(batch, count=8, factor=2):
 # --------------------------------------------------------------------------------------------------------- the goals
 @pytest.mark.parametrize("layer", FIRST, ids=str)
 def test_10a_is_the_fewest(layer):
-    floor = layer.link_reference_ms(BATCH, device="H200")
-    good = [count for count in range(1, 40) if planned(layer, math.ceil(BATCH / count)) <= 1.05 * floor]
+    reference = layer.link_reference_ms(BATCH, device="H200")
+    good = [count for count in range(1, 40) if planned(layer, math.ceil(BATCH / count)) <= 1.05 * reference]
     assert fewest_chunks(layer, BATCH, op_ms(layer)) == good[0] < 12
 
 
@@ -48,12 +48,12 @@ def test_the_starting_point_of_10a_misses_its_goal():
 
 @pytest.mark.parametrize("layer", FIRST, ids=str)
 def test_10b_comes_within_one_per_cent_in_eight_chunks(layer):
-    floor = layer.link_reference_ms(BATCH, device="H200")
+    reference = layer.link_reference_ms(BATCH, device="H200")
     sizes = growing_chunks(BATCH)
     assert len(sizes) <= 8
-    assert planned(layer, sizes) <= 1.01 * floor
+    assert planned(layer, sizes) <= 1.01 * reference
     equal = min(planned(layer, math.ceil(BATCH / count)) for count in range(1, 9))
-    assert equal > 1.01 * floor  # no eight equal ones do
+    assert equal > 1.01 * reference  # no eight equal ones do
 
 
 def test_10b_computes_the_same():
