@@ -13,10 +13,10 @@ from kernels import KERNELS, SOLUTIONS
 
 import labkit
 from labkit import LENET72, LENET86, LabError, Layer, diff, show, solution, variant, variants
+from labkit.base.limits import MAX_GRID, MAX_THREADS
 from labkit.ladder.rungs import LADDER, rung
 from labkit.ladder.variants import solutions
 from labkit.page.listing import without_contract
-from labkit.spec.limits import MAX_GRID, MAX_THREADS
 
 NAMES = [each.name for each in LADDER]
 
@@ -341,15 +341,6 @@ def test_grids_cover_every_output_within_the_limits(layer, images, name):
         assert np.prod(launch.block) <= MAX_THREADS
         assert all(0 < size <= limit for size, limit in zip(launch.grid, MAX_GRID, strict=True))
         assert launch.grid[2] == images or name == "speed_of_light"
-
-
-def test_the_cpu_engines_device_has_the_limits_of_a_gpu():
-    attribute = DEVICE.get_attribute
-    threads, *grid, constant, shared, most, warp = (attribute(getattr(device_attribute, name)) for name in (
-        "MAX_THREADS_PER_BLOCK", "MAX_GRID_DIM_X", "MAX_GRID_DIM_Y", "MAX_GRID_DIM_Z", "TOTAL_CONSTANT_MEMORY",
-        "MAX_SHARED_MEMORY_PER_BLOCK", "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN", "WARP_SIZE"))  # fmt: skip
-    assert (threads, tuple(grid), constant) == (limits.MAX_THREADS, limits.MAX_GRID, limits.CONSTANT_BYTES)
-    assert (shared, most, warp) == (limits.SHARED_BYTES, limits.SHARED_OPT_IN_BYTES, limits.WARP)
 
 
 # ------------------------------------------------------------------------------------------------- a reader's source
