@@ -1,7 +1,7 @@
 """How much slower the CPU engine's check mode is than its run mode, rung by rung.
 
     python benchmarks/check_mode.py [BATCH]
-    python benchmarks/check_mode.py | python -m labkit.recording.readme check     and write the sentence into the README
+    python benchmarks/check_mode.py | python -m labkit.recording readme check     and write the sentence into the README
 
 A child process each for run mode, for the counters and for all the checks, with one worker each, because check mode has
 one. They take turns, so that what else the machine does meets all of them alike: a row gives the best of several runs

@@ -126,13 +126,12 @@ def test_tf32_is_not_taken_for_fp32():
 
 
 def test_without_pytorch_or_gpu_it_says_what_it_needs(monkeypatch):
-    monkeypatch.setattr("sys.argv", ["cudnn", "--dry"])
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(SystemExit, match="needs PyTorch"):
-        cudnn.main()
+    with pytest.raises(LabError, match="through PyTorch"):
+        cudnn.cudnn()
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=SimpleNamespace(is_available=bool)))
-    with pytest.raises(SystemExit, match="needs an NVIDIA GPU"):
-        cudnn.main()
+    with pytest.raises(LabError, match="needs an NVIDIA GPU"):
+        cudnn.cudnn()
 
 
 def test_the_recorded_file_has_every_case():

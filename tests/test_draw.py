@@ -511,7 +511,7 @@ def test_the_readme_shows_what_was_recorded(drawn, monkeypatch, name):
     assert not collisions(page)
     assert page.file.stat().st_size < 120_000
     with Image.open(IMAGES / name) as image:
-        assert image.info["Description"] == page.alt, "stale: run python -m labkit.recording.pictures"
+        assert image.info["Description"] == page.alt, "stale: run python -m labkit.recording pictures"
 
 
 def test_the_readmes_code_is_the_kernels():

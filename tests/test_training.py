@@ -10,7 +10,7 @@ from labkit.base.errors import LabError
 from labkit.network.images import cycle
 from labkit.network.lenet86 import WEIGHT_SHAPES, forward_numpy, load_weights, provenance
 from labkit.network.training import Adam, distort, initial_weights, loss_and_gradients, random_state, train
-from labkit.recording import weights
+from labkit.recording import weights as recorder
 
 
 @pytest.fixture(scope="module")
@@ -123,18 +123,13 @@ def test_the_shipped_weights_are_as_good_as_recorded():
     assert right.mean() == pytest.approx(record["held-out accuracy"], abs=1.5 / 360)
 
 
-# ---------------------------------------------------------------------------------------------------------- the script
-@pytest.fixture(scope="module")
-def script():
-    return weights
-
-
-def test_the_script_writes_weights_and_their_record(script, small, monkeypatch, tmp_path):
+# --------------------------------------------------------------------------------------------------------- the recorder
+def test_the_recorder_writes_weights_and_their_record(small, monkeypatch, tmp_path):
     few = {"train": cycle(small, 10), "test": cycle(small, 5)}
-    monkeypatch.setattr(script, "dataset", lambda name, split: few[split])
+    monkeypatch.setattr(recorder, "dataset", lambda name, split: few[split])
     out = tmp_path / "new" / "few.npz"
-    arguments = ["--epochs", "1", "--batch", "2", "--seed", "2", "--out", str(out)]
-    script.main(arguments)
+    options = {"epochs": 1, "batch": 2, "seed": 2, "out": out}
+    recorder.weights(**options)
     first = out.read_bytes()
     assert sorted(path.name for path in out.parent.iterdir()) == ["few.json", "few.npz"]
     record = json.loads(out.with_suffix(".json").read_text())
@@ -143,7 +138,7 @@ def test_the_script_writes_weights_and_their_record(script, small, monkeypatch, 
     weights = load_weights(out)
     assert (weights["conv1"] != initial_weights(2)["conv1"]).all()
 
-    script.main(arguments)  # the same arguments, the same weights
+    recorder.weights(**options)  # the same options, the same weights
     again = load_weights(out)
     for name in WEIGHT_SHAPES:
         np.testing.assert_allclose(again[name], weights[name], rtol=1e-4, atol=1e-5)
@@ -153,7 +148,7 @@ def test_the_script_writes_weights_and_their_record(script, small, monkeypatch, 
         load_weights(out)
 
 
-def test_the_script_says_what_is_missing(script, monkeypatch, tmp_path):
+def test_the_recorder_says_what_is_missing(monkeypatch, tmp_path):
     monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path))
-    with pytest.raises(SystemExit, match=r"has no train-images-idx3-ubyte\.gz"):
-        script.main(["--dataset", "mnist"])
+    with pytest.raises(LabError, match=r"has no train-images-idx3-ubyte\.gz"):
+        recorder.weights("mnist")

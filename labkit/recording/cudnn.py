@@ -1,7 +1,4 @@
-"""Measure cuDNN on the layers of lenet86 and lenet72 through PyTorch, for data/cudnn/.
-
-    python -m labkit.recording.cudnn         measure, and keep the table in data/cudnn/<device>.csv
-    python -m labkit.recording.cudnn --dry   keep nothing
+"""cuDNN on the layers of lenet86 and lenet72, measured through PyTorch, for data/cudnn/.
 
 It needs an NVIDIA GPU and PyTorch, which nothing else in the lab needs. Each convolution is measured in three modes
 (fp32 without TF32; tf32, which PyTorch allows by default for convolutions; fp16) and in two layouts of x, k and y
@@ -11,9 +8,7 @@ After a warm-up each run is timed between two events. Before each run the L2 cac
 written.
 """
 
-import argparse
 import datetime
-import sys
 import time
 from pathlib import Path
 
@@ -23,6 +18,7 @@ import pandas as pd
 from labkit.base import files
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
+from labkit.recording.options import Dry
 from labkit.spec.devices import slug
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
@@ -117,29 +113,21 @@ def summary(table: pd.DataFrame) -> str:
     return f"Op time [ms], {table['device'].iloc[0]}, {table['software'].iloc[0]}\n{shown.to_string()}"
 
 
-def main() -> int:
-    """Measure, print the summary, keep the table."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--dry", action="store_true", help="keep nothing in data/cudnn/")
-    chosen = parser.parse_args()
+def cudnn(dry: Dry = False) -> None:
+    """Measure cuDNN through PyTorch: data/cudnn/."""
     try:
-        import torch
+        import torch  # nothing else in the lab needs it
     except ModuleNotFoundError:
-        sys.exit("labkit.recording.cudnn needs PyTorch with CUDA: https://pytorch.org/get-started/locally")
+        raise LabError("cuDNN is measured through PyTorch: https://pytorch.org/get-started/locally") from None
     if not torch.cuda.is_available():
-        sys.exit("labkit.recording.cudnn needs an NVIDIA GPU that PyTorch can use; torch.cuda.is_available() is False")
+        raise LabError("cuDNN needs an NVIDIA GPU that PyTorch can use; torch.cuda.is_available() is False")
     table = every_case(torch)
     print(f"\n{summary(table)}")
-    if not chosen.dry:
+    if not dry:
         print(f"\nkept in {keep(table)}")
-    return 0
 
 
 def keep(table: pd.DataFrame, folder: Path | None = None) -> Path:
     """Write the table in place of the device's file."""
     path = (folder or data_dir() / "cudnn") / f"{slug(table['device'].iloc[0])}.csv"
     return files.write(path, table.to_csv(index=False, float_format="%.5g", lineterminator="\n"))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

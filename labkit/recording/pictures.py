@@ -1,24 +1,24 @@
-#!/usr/bin/env python3
-"""Make docs/images/ and the README's table of the ladder, from the kernels and the recorded results.
+"""The pictures in docs/images/ and the README's table of the ladder, from the kernels and the recorded results.
 
-    python -m labkit.recording.pictures [FOLDER]
+lab.png     the source of a kernel, the two engines that run it, and the op time of each rung.
+ladder.png  op time over reference time for every rung, all layers; the README has the same as a table.
 
-lab.png     one kernel's source, the two engines that run it, and what each rung of the ladder takes.
-ladder.png  time over reference for every rung, all layers; the README has the same as a table.
-
-Everything in them is read: the code from labkit/cuda_src, the times from data/results/nvidia-h200.csv. Run it again
-after recording.
+The code is that of labkit/cuda_src, the times those of data/results/nvidia-h200.csv.
 """
 
-import sys
 from pathlib import Path
+
+from pygments.lexers import get_lexer_by_name
+from pygments.token import string_to_tokentype
 
 from labkit.base.numerals import ms
 from labkit.base.paths import PACKAGE, cuda_src
 from labkit.draw import ladder
 from labkit.draw.style import BLUE, FAINT, GREEN, INK, MUTED, PALE, PAPER, SMALL, TINT, arrow, canvas, rect
 from labkit.page import overview
-from labkit.records.recorded import recorded
+from labkit.recording.options import Folder
+from labkit.recording.readme import put
+from labkit.records.recorded import Recorded, recorded
 from labkit.spec.layers import LENET86
 
 IMAGES = PACKAGE.parent / "docs" / "images"
@@ -30,8 +30,8 @@ CODE = {"Keyword": "#7fb2e8", "Name.Function": "#f0c674", "Literal.Number": "#e9
 MONO = 7.2  # points; a letter of DejaVu Sans Mono is 0.602 em wide
 
 
-def excerpt(path):
-    """The lines of a kernel that say what it computes: no comments, "…" where others are left out."""
+def excerpt(path: Path) -> list[str]:
+    """The lines of a kernel that say what it computes, without comments; "…" stands for omitted lines."""
     lines, left_out = [], False
     for line in path.read_text().splitlines():
         code = line.split("//")[0].rstrip()
@@ -46,7 +46,7 @@ def excerpt(path):
     return lines
 
 
-def chart(results, path=None):
+def chart(results: Recorded, path: Path | None = None) -> None:
     """`labkit.draw.ladder` of every layer, with the library below."""
     every = overview.rows(results)
     title = "The ladder: how far each step is from what the machine can do"
@@ -54,7 +54,7 @@ def chart(results, path=None):
     ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
 
 
-def lab(results, path):
+def lab(results: Recorded, path: Path) -> None:
     """The README's picture."""
     rows = overview.rows(results)
     rows = rows[rows["layer"] == LAYER.name].reset_index(drop=True)
@@ -127,14 +127,11 @@ def lab(results, path):
 
 
 def _code(page, ax, card, name, lines, step):
-    """A listing on a dark card, its words coloured."""
-    from pygments.lexers import get_lexer_by_name
-    from pygments.token import string_to_tokentype
-
+    """A listing on a dark card, with colors by kind of word."""
     x, y, w, h = card
     rect(ax, x, y, w, h, INK)
     ax.text(x + w - 14, y + 20, name, ha="right", size=SMALL, color="#8b98a7")
-    width = MONO * 0.602 / 0.72  # pixels a letter
+    width = MONO * 0.602 / 0.72  # pixels per letter
     colors = {string_to_tokentype(kind): color for kind, color in CODE.items()}
     lexer = get_lexer_by_name("cuda", stripnl=False, ensurenl=False)
     for i, line in enumerate(lines):
@@ -148,17 +145,11 @@ def _code(page, ax, card, name, lines, step):
             column += len(text)
 
 
-def main(folder=None):
-    folder = Path(folder or IMAGES)
-    results = recorded(DEVICE)
-    for name, draw in (("lab.png", lab), ("ladder.png", chart)):
-        draw(results, folder / name)
+def pictures(out: Folder = None) -> None:
+    """Draw docs/images/, and write the README's table of the ladder."""
+    results, folder = recorded(DEVICE), out or IMAGES
+    for name, make in (("lab.png", lab), ("ladder.png", chart)):
+        make(results, folder / name)
         print(f"{name}  {(folder / name).stat().st_size:,} bytes")
-    if folder == IMAGES:
-        from labkit.recording.readme import put
-
+    if not out:
         put("ladder", overview.markdown(results))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,29 +1,26 @@
-"""Texts between markers: what a script measured, written into README.md by that script.
-
-In a Markdown file, a part that a script owns stands between two comments:
+"""Texts between markers in README.md, written by the program that measures them.
 
     <!-- timings:begin -->
     ...
     <!-- timings:end -->
-
-From another script: ``readme.put("timings", text)``. From a shell: ``some-command | python -m labkit.recording.readme timings``.
 """
 
 import re
 import sys
 from pathlib import Path
+from typing import Annotated
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))  # scripts run from a checkout, installed or not
+from typer import Argument
 
-from labkit.base.errors import LabError  # noqa: E402
-from labkit.base.files import write  # noqa: E402
+from labkit.base.errors import LabError
+from labkit.base.files import write
+from labkit.base.paths import PACKAGE
 
-README = ROOT / "README.md"
+README = PACKAGE.parent / "README.md"
 
 
 def put(name: str, text: str, path: Path = README) -> bool:
-    """Replace what stands between the markers `name` in a Markdown file; the file is whole at any moment.
+    """Replace the text between the markers `name` in a Markdown file; the file is written whole or not at all.
 
     Parameters
     ----------
@@ -54,16 +51,6 @@ def put(name: str, text: str, path: Path = README) -> bool:
     return new != old
 
 
-def main() -> None:
-    """Put standard input between the markers that the first argument names."""
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        sys.exit(f"usage: some-command | {sys.argv[0]} NAME    (fills <!-- NAME:begin --> ... in README.md)")
-    try:
-        changed = put(sys.argv[1], sys.stdin.read())
-    except LabError as error:
-        sys.exit(str(error))
-    print(f"README.md: {sys.argv[1]} {'written' if changed else 'was up to date'}")
-
-
-if __name__ == "__main__":
-    main()
+def readme(name: Annotated[str, Argument(help="As in <!-- NAME:begin -->.")]) -> None:
+    """Put standard input between two markers of README.md."""
+    print(f"README.md: {name} {'written' if put(name, sys.stdin.read()) else 'was up to date'}")

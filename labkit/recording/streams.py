@@ -1,94 +1,101 @@
-#!/usr/bin/env python3
-"""Measure the layers with chunks and streams on the GPU at hand, for data/streams/.
+"""Layer times of chunks on streams on the GPU in use, for data/streams/ and its timelines/.
 
-    python -m labkit.recording.streams            data/streams/<device>.csv and data/streams/timelines/<device>.csv
-    python -m labkit.recording.streams --out DIR  the same in DIR
-    python -m labkit.recording.streams --brief    few configurations, without the sweep: less than a minute
-
-Rows replace older ones of the same variant, layer, batch and configuration; the files are written after each layer.
+New rows replace those of the same kernel, layer, batch and configuration. The files are written after each layer.
 """
 
-import argparse
-import os
-import sys
+from __future__ import annotations
+
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
+from typer import Option
 
-import labkit
+from labkit.base.errors import LabError
 from labkit.ladder.rungs import PAGES
+from labkit.ladder.variants import Variant, variant
 from labkit.measure.bench import rates
-from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays
+from labkit.measure.check import check
+from labkit.measure.pipeline import Pipeline, host_arrays
 from labkit.measure.streams import bench_cases
+from labkit.network.images import dataset
+from labkit.network.lenet86 import Network
+from labkit.recording import jobs
+from labkit.recording.options import Folder, chosen
 from labkit.records.results import record, record_course
 from labkit.records.store import label
 from labkit.records.streams import record_streams
-from labkit.spec.layers import layer as preset_layer
+from labkit.spec.devices import device
+from labkit.spec.layers import PRESETS, Layer, layer
 
 BATCH = 10_000
-RUNG = PAGES["streams"]
-CHUNKS = [100, 200, 500, 1000, 2000, 5000, 10000]
+CHUNKS = [100, 200, 500, 1000, 2000, 5000, 10_000]
 STREAMS = [1, 2, 3, 8]
 GROWING = (40, 80, 160, 320, 640, 1280, 2560, 4920)
 SMALL = {100: [10, 25, 50, 100], 1000: [50, 100, 250, 500, 1000]}  # chunks at the course's smaller batches
-PRESETS = {"lenet86": labkit.LENET86, "lenet72": labkit.LENET72}
+RUNG, LABEL = PAGES["streams"], label("streams")
+SHOWN = ["label", "batch", "pinned", "streams", "order", "chunk", "sizes", "layer_ms", "steady_ms", "in_ms",
+         "kernel_ms", "out_ms", "overlap"]  # fmt: skip
 
 
-def case(chunk, streams, pinned=True, order="depth") -> dict:
+def case(chunk, streams: int, pinned: bool = True, order: str = "depth") -> dict:
     """A configuration."""
     return {"chunk": chunk, "streams": streams, "pinned": pinned, "order": order}
 
 
-def sweep(variant, layer, full: bool) -> pd.DataFrame:
-    """All configurations of one layer, at the largest batch and below; a few for a variant that stands beside."""
-    if not full:
-        cases = [case(chunk, streams) for chunk in (500, 1000) for streams in (1, 2)]
-        return bench_cases(variant, layer, BATCH, cases)
-    cases = [case(chunk, streams) for chunk in CHUNKS for streams in STREAMS if chunk < BATCH or streams == 1]
-    cases += [case(chunk, 3, order="breadth") for chunk in (100, 1000)]
-    cases += [case(GROWING, streams) for streams in (2, 3)]
-    cases += [case(1000, streams, False) for streams in STREAMS]
-    cases += [case(chunk, 3, False) for chunk in (100, 500, 5000, 10000)]
-    cases += [case(chunk, 3, False, "breadth") for chunk in (100, 1000)]
-    tables = [bench_cases(variant, layer, BATCH, cases)]
+FEW = [case(chunk, streams) for chunk in (500, 1000) for streams in (1, 2)]
+FULL = [
+    *(case(chunk, streams) for chunk in CHUNKS for streams in STREAMS if chunk < BATCH or streams == 1),
+    *(case(chunk, 3, order="breadth") for chunk in (100, 1000)),
+    *(case(GROWING, streams) for streams in (2, 3)),
+    *(case(1000, streams, False) for streams in STREAMS),
+    *(case(chunk, 3, False) for chunk in (100, 500, 5000, 10_000)),
+    *(case(chunk, 3, False, "breadth") for chunk in (100, 1000)),
+]
+
+
+def sweep(variant: Variant, layer: Layer) -> pd.DataFrame:
+    """All configurations of one layer, at the largest batch and below."""
+    tables = [bench_cases(variant, layer, BATCH, FULL)]
     for batch, chunks in SMALL.items():
         cases = [case(chunk, streams) for chunk in chunks for streams in (1, 2)] + [case(batch, 1, False)]
         tables.append(bench_cases(variant, layer, batch, cases))
     return pd.concat(tables, ignore_index=True)
 
 
-def ladder_rows(table) -> pd.DataFrame:
-    """Of a sweep the pipelines of 500 images a chunk, of a smaller batch ten chunks, on as few streams as overlap, as
-    `bench` would write them: rung 12."""
+def ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Of a sweep the pipelines of 500 images per chunk, of a smaller batch ten chunks, on as few streams as overlap, as
+    `bench` would write them."""
     chunk = (table["batch"] // 10).clip(upper=500)
     best = table[table["pinned"] & (table["sizes"] == "equal") & (table["chunk"] == chunk) & (table["streams"] > 1)]
     best = best[best["order"] == "depth"].sort_values("streams").drop_duplicates(["layer", "batch"])
-    rows = []
-    for row in best.itertuples():
-        rows.append({
-            "rung": RUNG, "label": label(RUNG), "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
+    return pd.DataFrame([
+        {
+            "rung": RUNG, "label": LABEL, "layer": row.layer, "batch": row.batch, "dtype": row.dtype,
             "options": f"{row.label}; chunk={row.chunk} streams={row.streams} {row.order}",
             "op_ms": row.kernel_ms, "layer_ms": row.layer_ms, "engine": row.engine, "device": row.device,
-            **rates(preset_layer(row.layer), row.batch, row.dtype, row.kernel_ms, row.device),
-        })  # fmt: skip
-    return pd.DataFrame(rows)
+            **rates(layer(row.layer), row.batch, row.dtype, row.kernel_ms, row.device),
+        }
+        for row in best.itertuples()
+    ])  # fmt: skip
 
 
-def run_network(variants, folder) -> None:
+def measure_network(variants: Sequence[Variant], folder: Path | None) -> None:
     """The course's table of lenet86, its convolutions in pipelines."""
-    digits = labkit.dataset("digits", split="test", size=86)
-    network = labkit.Network(conv=variants, streams={"chunk": 500, "streams": 2})
-    table = network.course_table(digits.images, digits.labels, (100, 1000, 10000))
+    digits = dataset("digits", split="test", size=86)
+    network = Network(conv=variants, streams={"chunk": 500, "streams": 2})
+    table = network.course_table(digits.images, digits.labels, (100, 1000, 10_000))
     print(table.to_string(index=False))
     inside = " + ".join(dict.fromkeys(each.label for each in variants))
-    record_course(table, network, folder, rung=RUNG, label=label(RUNG), options=f"{inside}; chunk=500 streams=2 depth")
+    options = f"{inside}; chunk=500 streams=2 depth"
+    record_course(table, network, folder, rung=RUNG, label=LABEL, options=options)
 
 
-def timelines(variant, layer) -> pd.DataFrame:
-    """What a chart of one run shows, in ten chunks: one stream, two, and three from ordinary memory."""
+def timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
+    """When each step ran, in ten chunks: one stream, two, and three from ordinary memory."""
     parts = []
     for pinned, counts in ((True, (1, 2)), (False, (3,))):
         host = host_arrays(layer, BATCH, variant.io_dtype, pinned)
@@ -101,72 +108,37 @@ def timelines(variant, layer) -> pd.DataFrame:
                 about = {"label": variant.label, "layer": layer.name, "batch": BATCH, "pinned": pinned,
                          "streams": streams, "order": "depth", "chunk_images": BATCH // 10}  # fmt: skip
                 parts.append(pipeline.timeline.assign(**about))
-                if pinned and streams == 2:
-                    compare_with_cupti(pipeline, k)
     return pd.concat(parts, ignore_index=True)
 
 
-def compare_with_cupti(pipeline, k) -> None:
-    """The events' busy times beside those of NVIDIA's tracing interface, for the same run."""
-    try:
-        with labkit.trace() as trace:
-            pipeline.run(k=k)
-    except labkit.LabError as error:
-        print(f"no comparison with CUPTI: {error}")
-        return
-    events, records = busy_ms(pipeline.timeline), trace.records
-    large = records[(records["kind"] == "kernel") | (records["bytes"] > 1e5)]
-    names = {"HtoD": "copy in", "DtoH": "copy out"}
-    kinds = large["name"].map(names).fillna("kernel").where(large["kind"] != "api")
-    for what, group in large.groupby(kinds):
-        line = pd.DataFrame({"what": what, "start_ms": group["start_ms"],
-                             "end_ms": group["start_ms"] + group["duration_ms"]})  # fmt: skip
-        print(f"  {what}: events {events[what]:.3f} ms, CUPTI {busy_ms(line)[what]:.3f} ms, {len(group)} records")
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--out", type=Path, help="folder in place of data/")
-    parser.add_argument("--rungs", type=int, nargs=2, default=(7, 7), metavar=("ONE", "TWO"),
-                        help="whose kernel computes layers 1 and layers 2")  # fmt: skip
-    parser.add_argument("--beside", type=int, nargs="*", default=(6, 9), help="rungs measured in few configurations")
-    parser.add_argument("--networks", nargs="+", choices=PRESETS, default=list(PRESETS))
-    parser.add_argument("--brief", action="store_true", help="few configurations of every rung, no sweep")
-    chosen = parser.parse_args()
-
-    begin = time.perf_counter()
-    here = labkit.device()
+def streams(
+    network: Annotated[list[str] | None, Option(help="lenet86, lenet72; may be repeated.")] = None,
+    inside: Annotated[tuple[str, str], Option(help="The rungs of layers 1 and of layers 2.")] = ("tuning", "tuning"),
+    beside: Annotated[list[str] | None, Option(help="Rungs in few configurations; may be repeated.")] = None,
+    brief: Annotated[bool, Option("--brief", help="All in few configurations: less than a minute.")] = False,
+    out: Folder = None,
+) -> None:
+    """Measure layers in chunks on streams: data/streams/."""
+    networks = [PRESETS[name] for name in network or ("lenet86", "lenet72")]
+    mine, others = ([variant(each.number) for each in chosen(names)]
+                    for names in (list(inside), beside or ["fusion", "tensor_cores"]))  # fmt: skip
+    begin, here = time.perf_counter(), device()
     if here.engine != "gpu":
-        print(f"{here.name} is no GPU: nothing to record")
-        return 1
-    main_variants = [labkit.variant(number) for number in chosen.rungs]
-    beside = [labkit.variant(number) for number in chosen.beside]
-    variants = list(dict.fromkeys([*main_variants, *beside]))
-    layers = [layer for name in chosen.networks for layer in PRESETS[name]]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(variant.precompile, each) for variant in variants for each in layers]
-        for job in jobs:
-            job.result()
-    for variant in variants:
-        labkit.check(variant, layers)
-    for number, layer in enumerate(layers):
-        variant = main_variants[number % 2]
-        start = time.perf_counter()
-        swept = sweep(variant, layer, not chosen.brief)
-        if not chosen.brief:
-            record(ladder_rows(swept), chosen.out)
-        few = [sweep(each, layer, False) for each in beside if each != variant]
+        raise LabError(f"streams are recorded on a GPU; the engine here is the CPU's ({here.name})")
+    several, layers = dict.fromkeys([*mine, *others]), [layer for network in networks for layer in network]
+    jobs.compile_all(jobs.of(each, layer) for each in several for layer in layers)
+    for each in several:
+        check(each, layers)
+    for number, at in enumerate(layers):
+        kernel = mine[number % 2]
+        swept = bench_cases(kernel, at, BATCH, FEW) if brief else sweep(kernel, at)
+        if not brief:
+            record(ladder_rows(swept), out)
+        few = [bench_cases(each, at, BATCH, FEW) for each in others if each != kernel]
         table = pd.concat([swept, *few], ignore_index=True)
-        path = record_streams(table, timelines(variant, layer), chosen.out)
-        print(f"{layer.name}: {time.perf_counter() - start:.1f} s, {time.perf_counter() - begin:.1f} s in all")
-        shown = ["label", "batch", "pinned", "streams", "order", "chunk", "sizes", "layer_ms", "steady_ms",
-                 "in_ms", "kernel_ms", "out_ms", "overlap"]  # fmt: skip
-        print(table[shown].round(3).to_string(index=False), flush=True)
+        path = record_streams(table, timelines(kernel, at), out)
+        print(f"{at.name}: recorded in {path}, {time.perf_counter() - begin:.1f} s")
+        print(table[SHOWN].round(3).to_string(index=False), flush=True)
         print("page-locking, staging [ms]", table[["batch", "pin_ms", "stage_ms"]].drop_duplicates().to_dict("records"))
-    run_network(main_variants, chosen.out)
-    print(f"recorded in {path}, {time.perf_counter() - begin:.1f} s")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    measure_network(mine, out)
+    print(f"{time.perf_counter() - begin:.1f} s in all")

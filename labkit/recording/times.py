@@ -1,143 +1,139 @@
-#!/usr/bin/env python3
-"""Check every kernel on the engine at hand, then measure the ladder and the network, for data/results/.
+"""The times of the ladder and of the network, for data/results/: every kernel checked, then measured.
 
-    python -m labkit.recording.times             check, measure, and keep the times in data/results/<device>.csv
-    python -m labkit.recording.times --dry       keep nothing
-    python -m labkit.recording.times --check     check alone
-    python -m labkit.recording.times --missing   what was never measured, or whose source has changed since
-
-The recorded times of a page are made here. Kernels are compiled side by side and once. Each layer's and batch's
-times are kept when they are measured; the table comes last.
+Kernels are compiled side by side. The times of each layer and batch are kept as soon as they are measured.
 """
 
-import argparse
-import os
-import sys
+from __future__ import annotations
+
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
+from typing import Annotated
 
 import pandas as pd
+from typer import Option
 
-import labkit
-from labkit.ladder.rungs import LADDER
-from labkit.ladder.variants import solutions
-from labkit.measure.check import TEST_SHAPES
+from labkit.base.errors import LabError
+from labkit.ladder.variants import Variant, solutions, variant, variants
+from labkit.measure.bench import bench
+from labkit.measure.check import TEST_SHAPES, check
+from labkit.network.images import dataset
+from labkit.network.lenet86 import Network
+from labkit.recording import jobs
+from labkit.recording.options import Dry, Repeat, Rungs, chosen
+from labkit.records.recorded import recorded
 from labkit.records.results import record, record_course
+from labkit.spec.devices import device
+from labkit.spec.layers import LENET28, LENET72, LENET86, Layer
 
-BATCHES = {"gpu": (100, 1000, 10000), "cpu": (10,)}
-PRESETS = (*labkit.LENET86, *labkit.LENET72, *labkit.LENET28)
+BATCHES = {"gpu": (100, 1000, 10_000), "cpu": (10,)}
+LAYERS = (*LENET86, *LENET72)
+PRESETS = tuple((layer, 2) for layer in (*LAYERS, *LENET28))
+REPEAT = 5  # timed runs of what is compared with a rung
 
 
-def compared(number: int) -> list:
-    """What a rung's page compares with it, and its exercises' solutions."""
-    return [*labkit.variants(number)[1:], *solutions(number)]
-
-
-def missing(variants) -> list:
-    """Those that were not measured here with the source that they have."""
+def not_recorded(several: Iterable[Variant]) -> list[Variant]:
+    """Those that were not measured on this device with the source that they have now."""
     try:
-        table = labkit.recorded(labkit.device().name).table
-    except labkit.LabError:  # nothing yet
-        return variants
-    measured = set(table[["label", "code"]].itertuples(index=False, name=None))
-    return [each for each in variants if (each.label, each.code) not in measured]
+        table = recorded(device().name).table
+    except LabError:  # nothing yet
+        return list(several)
+    known = set(table[["label", "code"]].itertuples(index=False, name=None))
+    return [each for each in several if (each.label, each.code) not in known]
 
 
-def check(variants, shapes) -> list[str]:
-    """Check all variants; the labels of those that failed."""
-    failed = []
-    for variant in variants:
+def right(several: Iterable[Variant], shapes: Sequence) -> list[Variant]:
+    """Check kernels; those that are right. The others are printed."""
+    passed = []
+    for each in several:
         try:
-            labkit.check(variant, shapes)
-        except Exception as error:  # whatever it is, the other rungs are worth knowing about
-            failed.append(variant.label)
-            print(f"FAIL {variant.label}: {type(error).__name__}: {error}")
-    return failed
+            check(each, shapes)
+            passed.append(each)
+        except Exception as error:  # the others are still worth a measurement
+            print(f"FAILED {each.label}: {type(error).__name__}: {error}", flush=True)
+    return passed
 
 
-def measure(variants, batches, repeat, keep, **more) -> pd.DataFrame:
-    """Bench all variants on the layers of lenet86 and lenet72, and keep each table as soon as there is one."""
+def bench_all(several: Sequence[Variant], layer: Layer, batch: int, **options) -> list[pd.DataFrame]:
+    """The tables of `bench`: one, or several where a kernel cannot be measured. Such a kernel is printed."""
+    try:
+        return [bench(several, layer, batch, **options)]
+    except LabError as error:
+        if len(several) == 1:
+            print(f"FAILED {several[0].label} on {layer.name}, batch {batch}: {error}", flush=True)
+            return []
+    half = len(several) // 2
+    return [*bench_all(several[:half], layer, batch, **options), *bench_all(several[half:], layer, batch, **options)]
+
+
+def measure(several: Sequence[Variant], batches: Iterable[int], keep: bool, **options) -> list[pd.DataFrame]:
+    """Measure kernels on the layers of lenet86 and lenet72, and keep the times of each layer and batch at once."""
     tables = []
-    for layer in (*labkit.LENET86, *labkit.LENET72):
-        for batch in batches:
+    for layer in LAYERS:
+        for batch in batches if several else ():
             start = time.perf_counter()
-            tables.append(labkit.bench(variants, layer, batch, repeat, **more))
-            if keep:
-                record(tables[-1])
-            print(f"{layer.name}, batch {batch}: measured in {time.perf_counter() - start:.1f} s", flush=True)
-    return pd.concat(tables, ignore_index=True)
+            for table in bench_all(several, layer, batch, **options):
+                tables.append(table)
+                if keep:
+                    record(table)
+            print(f"{layer.name}, batch {batch}: {time.perf_counter() - start:.1f} s", flush=True)
+    return tables
 
 
-def run_network(variants, batches, keep: bool) -> None:
-    """The course's table of lenet86 with each variant inside, on the embedded images."""
-    digits = labkit.dataset("digits", split="test", size=86)
-    for variant in variants:
-        network = labkit.Network(conv=variant)
+def measure_network(several: Iterable[Variant], batches: Sequence[int], keep: bool) -> None:
+    """The course's table of lenet86 with each kernel inside, on the embedded images."""
+    digits = dataset("digits", split="test", size=86)
+    for each in several:
+        network = Network(conv=each)
         table = network.course_table(digits.images, digits.labels, batches)
         if keep:
             record_course(table, network)
 
 
-def summary(table: pd.DataFrame) -> str:
-    """Op time in milliseconds, a row per rung, a column per layer and batch; op time over reference at the largest batch."""
-    times = table.pivot_table(index="label", columns=["layer", "batch"], values="op_ms", sort=False)
+def summary(tables: list[pd.DataFrame]) -> str:
+    """Op times in milliseconds, a row per kernel, a column per layer and batch; and op time over reference time at the
+    largest batch."""
+    table = pd.concat(tables, ignore_index=True)
+    op_ms = table.pivot_table(index="label", columns=["layer", "batch"], values="op_ms", sort=False)
     largest = table[table["batch"] == table["batch"].max()]
     over = largest.pivot_table(index="label", columns="layer", values="x_reference", sort=False)
     return "\n".join([
-        f"op time [ms], {table['device'].iloc[0]}",
-        times.to_string(float_format="{:.4g}".format),
-        f"\nop time over reference, batch {largest['batch'].iloc[0]}",
-        over.to_string(float_format="{:.1f}".format),
+        f"op time [ms], {table['device'].iloc[0]}", op_ms.to_string(float_format="{:.4g}".format),
+        f"\nop time over reference, batch {largest['batch'].iloc[0]}", over.to_string(float_format="{:.1f}".format),
     ])  # fmt: skip
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--check", action="store_true", help="check alone, measure nothing")
-    parser.add_argument("--dry", action="store_true", help="keep nothing in data/results/")
-    parser.add_argument("--batches", type=int, nargs="+", help="images (100 1000 10000 on a GPU, 10 on a CPU)")
-    parser.add_argument("--rungs", type=int, nargs="+", default=[each.number for each in LADDER])
-    parser.add_argument("--compared", action="store_true", help="only what stands beside the rungs on their pages")
-    parser.add_argument("--missing", action="store_true", help="only what is new or has changed")
-    parser.add_argument("--repeat", type=int, help="timed runs of each (by default what fits into half a second)")
-    chosen = parser.parse_args()
+def times(
+    rungs: Rungs = None,
+    missing: Annotated[bool, Option("--missing", help="Only what is new or has changed.")] = False,
+    compared: Annotated[bool, Option("--compared", help="Without the rungs' own kernels.")] = False,
+    check_only: Annotated[bool, Option("--check", help="Measure nothing.")] = False,
+    batch: Annotated[list[int] | None, Option(help="Images; may be repeated.")] = None,
+    repeat: Repeat = None,
+    dry: Dry = False,
+) -> None:
+    """Check and measure kernels: data/results/.
 
-    start = time.perf_counter()
-    here = labkit.device()
+    The kernels are those of rungs, their sub-steps, and what their pages compare with them: at the largest batch.
+    """
+    start, here = time.perf_counter(), device()
     print(here.name, f"({here.engine} engine)")
-    rungs = [] if chosen.compared else [labkit.variant(number) for number in chosen.rungs]
-    beside = [each for number in chosen.rungs for each in compared(number)]
-    if chosen.missing:
-        rungs, beside = missing(rungs), missing(beside)
-        if not (rungs or beside):
-            print("nothing is missing")
-            return 0
-    presets = [(layer, 2) for layer in PRESETS]
-    every = [*TEST_SHAPES, *presets]  # what stands beside a rung is checked on these by the tests, here on the presets
-    cases = [*((each, layer) for each in rungs for layer, _ in every),
-             *((each, layer) for each in beside for layer in PRESETS)]  # fmt: skip
-    jobs = {(each, *each.defines(layer).items()): layer for each, layer in cases}
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a source that does not compile will say so when it is checked
-        futures = [pool.submit(variant.precompile, layer) for (variant, *_), layer in jobs.items()]
-    print(f"{len(futures)} modules compiled in {time.perf_counter() - start:.1f} s", flush=True)
-
-    failed = [*check(rungs, every), *check(beside, presets)]
-    print(f"checked, {time.perf_counter() - start:.1f} s since the start", flush=True)
-    if not chosen.check:
-        rungs = [variant for variant in rungs if variant.label not in failed]
-        beside = [variant for variant in beside if variant.label not in failed]
-        batches = chosen.batches or BATCHES[here.engine]
-        keep = not chosen.dry
-        tables = [measure(rungs, batches, chosen.repeat, keep)] if rungs else []
-        run_network(rungs, batches, keep)
-        if beside:  # the op time at the largest batch alone: device time is dear
-            tables.append(measure(beside, [max(batches)], chosen.repeat or 5, keep, layer_time=False))
+    own = [] if compared else [variant(each.number) for each in chosen(rungs)]
+    beside = [other for each in chosen(rungs) for other in (*variants(each.number)[1:], *solutions(each.number))]
+    if missing:
+        own, beside = not_recorded(own), not_recorded(beside)
+    # What is compared with a rung is checked on the test shapes by the tests, and here on the presets.
+    shapes = {**dict.fromkeys(beside, PRESETS), **dict.fromkeys(own, (*TEST_SHAPES, *PRESETS))}
+    jobs.compile_all(jobs.of(each, layer) for each, several in shapes.items() for layer, _ in several)
+    print(f"{len(shapes)} kernels compiled, {time.perf_counter() - start:.0f} s", flush=True)
+    passed = [right(several, shapes[several[0]]) if several else [] for several in (own, beside)]
+    print(f"checked, {time.perf_counter() - start:.0f} s", flush=True)
+    if not check_only:
+        batches = batch or BATCHES[here.engine]
+        tables = measure(passed[0], batches, not dry, repeat=repeat)
+        measure_network(passed[0], batches, not dry)
+        tables += measure(passed[1], [max(batches)], not dry, repeat=repeat or REPEAT, layer_time=False)
         if tables:
-            print(f"{time.perf_counter() - start:.1f} s in all\n\n{summary(pd.concat(tables, ignore_index=True))}")
+            print(f"{time.perf_counter() - start:.0f} s in all\n\n{summary(tables)}")
+    failed = [each.label for each in shapes if each not in passed[0] + passed[1]]
     if failed:
-        print("\nFAILED: " + ", ".join(failed))
-    return bool(failed)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        raise LabError(f"these kernels failed: {', '.join(failed)}")

@@ -1,25 +1,21 @@
-#!/usr/bin/env python3
-"""Train lenet86 on a data set, in NumPy, and write its weights with their provenance.
+"""The weights of lenet86, trained on a data set in NumPy, with a record of how they were made.
 
-    python -m labkit.recording.weights                           # digits: about a minute on two cores
-    python -m labkit.recording.weights --dataset fashion-mnist   # fetches the images first; minutes an epoch
-
-Writes data/weights/lenet86-DATASET.npz, and beside it a .json with the data, the seed, the settings, the
-first losses (so that anyone can verify that the recorded seed leads to them), and the accuracy on the
-training and on the held-out images. Both are written at the end, complete or not at all.
+data/weights/lenet86-DATASET.npz, and beside it a .json with the data, the seed, the settings, the first losses (by
+which anyone can verify the seed), and the accuracy on the training and on the held-out images. Both files are written
+at the end, whole or not at all.
 """
 
-import argparse
 import datetime
 import hashlib
 import io
 import json
-import sys
 import time
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from tqdm import tqdm
+from typer import Option
 
 from labkit.base.errors import LabError
 from labkit.base.files import write
@@ -33,8 +29,8 @@ EPOCHS = {"digits": 24, "mnist": 2, "fashion-mnist": 4}
 FIRST_LOSSES = 5
 
 
-def accuracy(weights, images, labels, batch=100):
-    """The part of `images` ([N, 1, h, w], of any size) that the network classifies rightly."""
+def accuracy(weights: dict[str, np.ndarray], images: np.ndarray, labels: np.ndarray, batch: int = 100) -> float:
+    """The part of `images` ([N, 1, h, w], of any size) that the network classifies correctly."""
     right = 0
     for start in range(0, len(labels), batch):
         part = slice(start, start + batch)
@@ -43,63 +39,55 @@ def accuracy(weights, images, labels, batch=100):
     return right / len(labels)
 
 
-def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--dataset", choices=EPOCHS, default="digits")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--epochs", type=int, help=f"default: {EPOCHS}")
-    parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--rate", type=float, default=1e-3, help="Adam's learning rate at the start")
-    parser.add_argument("--out", type=Path, help="the .npz file; default: data/weights/lenet86-DATASET.npz")
-    options = parser.parse_args(arguments)
-    epochs = options.epochs or EPOCHS[options.dataset]
-    out = options.out or data_dir() / "weights" / f"lenet86-{options.dataset}.npz"
-
-    try:
-        training, held_out = dataset(options.dataset, "train"), dataset(options.dataset, "test")
-    except LabError as error:
-        sys.exit(str(error))
+def weights(
+    name: Annotated[str, Option("--dataset", help=f"Of {', '.join(EPOCHS)}.")] = "digits",
+    seed: Annotated[int, Option()] = 1,
+    epochs: Annotated[int | None, Option(help=f"By default {', '.join(map(str, EPOCHS.values()))}.")] = None,
+    batch: Annotated[int, Option(help="Images.")] = 32,
+    rate: Annotated[float, Option(help="Adam's learning rate at the start.")] = 1e-3,
+    out: Annotated[Path | None, Option(metavar="FILE.npz", help="In place of data/weights/.")] = None,
+) -> None:
+    """Train lenet86: data/weights/. About a minute for the digits."""
+    if name not in EPOCHS:
+        raise LabError(f"there is no data set {name!r}; there are {', '.join(EPOCHS)}")
+    out = out or data_dir() / "weights" / f"lenet86-{name}.npz"
+    epochs = epochs or EPOCHS[name]
+    training, held_out = dataset(name, "train"), dataset(name, "test")
     print(training, held_out, sep="\n")
-    weights = initial_weights(options.seed)
+    trained = initial_weights(seed)
     losses, begin = [], time.perf_counter()
-    with tqdm(total=epochs * -(-len(training) // options.batch), unit="step") as progress:
-        for _, _, loss in train(weights, training.images, training.labels, epochs, options.seed,
-                                options.batch, options.rate):  # fmt: skip
+    with tqdm(total=epochs * -(-len(training) // batch), unit="step") as progress:
+        for *_, loss in train(trained, training.images, training.labels, epochs, seed, batch, rate):
             losses.append(loss)
             progress.update()
             progress.set_postfix(loss=f"{np.mean(losses[-20:]):.3f}")
     seconds = time.perf_counter() - begin
 
     packed = io.BytesIO()
-    np.savez_compressed(packed, **weights)
-    pixels = hashlib.sha256(training.images.tobytes() + training.labels.tobytes()).hexdigest()
-    provenance = {
+    np.savez_compressed(packed, **trained)
+    record = {
         "network": "lenet86",
         "script": f"labkit/recording/weights.py, version {VERSION}",
         "date": datetime.date.today().isoformat(),
-        "dataset": options.dataset,
+        "dataset": name,
         "training images": len(training),
-        "training data sha256": pixels,
+        "training data sha256": hashlib.sha256(training.images.tobytes() + training.labels.tobytes()).hexdigest(),
         "held-out images": len(held_out),
-        "seed": options.seed,
+        "seed": seed,
         "epochs": epochs,
-        "batch": options.batch,
-        "rate": options.rate,
+        "batch": batch,
+        "rate": rate,
         "first losses": [round(loss, 6) for loss in losses[:FIRST_LOSSES]],
         "last epoch's mean loss": round(float(np.mean(losses[-len(losses) // epochs :])), 6),
-        "training accuracy": round(accuracy(weights, training.images, training.labels), 4),
-        "held-out accuracy": round(accuracy(weights, held_out.images, held_out.labels), 4),
+        "training accuracy": round(accuracy(trained, training.images, training.labels), 4),
+        "held-out accuracy": round(accuracy(trained, held_out.images, held_out.labels), 4),
         "training seconds": round(seconds, 1),
         "numpy": np.__version__,
         "sha256": hashlib.sha256(packed.getvalue()).hexdigest(),
     }
-    if options.dataset == "digits":
-        provenance["licence"] = f"of the digits: {training.licence}"
+    if name == "digits":
+        record["licence"] = f"of the digits: {training.licence}"
     write(out, packed.getvalue())
-    write(out.with_suffix(".json"), json.dumps(provenance, indent=2) + "\n")
-    print(f"{seconds:.0f} s; accuracy {provenance['training accuracy']} on the training images, "
-          f"{provenance['held-out accuracy']} on the held-out ones; wrote {out}")
-
-
-if __name__ == "__main__":
-    main()
+    write(out.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
+    print(f"{seconds:.0f} s; accuracy {record['training accuracy']} on the training images, "
+          f"{record['held-out accuracy']} on the held-out ones; wrote {out}")  # fmt: skip

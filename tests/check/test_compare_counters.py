@@ -1,4 +1,4 @@
-"""labkit/recording/compare_counters.py: what nvcc's instructions say of counters that differ, and what they do not excuse."""
+"""`labkit.recording.compare_counters`: which differences nvcc's instructions explain, and which they do not."""
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,7 @@ def test_joined_loads_are_predicted_by_the_machine_code():
     loads = {"shared_load_instructions": 32000, "shared_load_wavefronts": 32000}
     rows = explained(loads, {"shared_load_instructions": 20000, "shared_load_wavefronts": 24000})
     instructions, wavefronts = rows["shared_load_instructions"], rows["shared_load_wavefronts"]
-    assert (instructions.kept, instructions.expected) == (False, 20000)
+    assert (instructions.as_written, instructions.expected) == (False, 20000)
     assert wavefronts.expected == 16000 + 2 * 4000
     assert instructions.why == wavefronts.why == "line 64: 16 LDS, 4 LDS.128"
 
@@ -43,9 +43,9 @@ def test_what_the_machine_code_does_not_predict_has_no_reason(instructions, wave
     assert rows["shared_load_instructions"].why == rows["shared_load_wavefronts"].why == ""
 
 
-def test_accesses_as_written_have_no_excuse():
+def test_accesses_as_written_have_no_reason():
     row = explained({"shared_store_wavefronts": 1000}, {"shared_store_wavefronts": 1100})["shared_store_wavefronts"]
-    assert (row.kept, row.why) == (True, "") and row.error > script.ALLOWED
+    assert (row.as_written, row.why) == (True, "") and row.error > script.ALLOWED
 
 
 THEIRS = pd.DataFrame([{
@@ -55,7 +55,7 @@ THEIRS = pd.DataFrame([{
 }])  # fmt: skip
 
 
-def test_passes_that_no_address_needs_are_taken_off_wavefronts_and_conflicts():
+def test_wavefronts_that_no_address_needs_are_subtracted():
     found = script.as_addressed(THEIRS).iloc[0]
     names = [f"shared_{op}_{name}" for op in ("store", "load") for name in ("wavefronts", "conflicts", "added")]
     assert found[names].tolist() == [1000, 30, 100, 5000, 7, 0]
@@ -95,7 +95,7 @@ def test_other_launches_are_refused():
 
 
 def test_every_kernel_file_of_the_ladder_is_compared():
-    compared = {variant.path.name for variant, _ in script.ladder()}
+    compared = {job.variant.path.name for job in script.jobs.of_ladder()}
     folder = cuda_src()
     expected = {path.name for path in folder.rglob("*.cu")} - {"00_network.cu", "buffers.cu"}
     assert compared == expected

@@ -13,7 +13,6 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.base.limits import DRIVER_BYTES, MULTIPROCESSOR
 from labkit.base.paths import data_dir
 from labkit.evidence import nsight
 from labkit.evidence import profile as profile_module
@@ -21,6 +20,7 @@ from labkit.evidence.launches import limits, occupancy
 from labkit.evidence.profile import profile_script, watch
 from labkit.ladder.rungs import LADDER
 from labkit.records import store
+from labkit.spec.limits import DRIVER_BYTES, MULTIPROCESSOR
 from labkit.spec.metrics import COUNTED
 
 PROGRAM = '''

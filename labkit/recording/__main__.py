@@ -1,0 +1,42 @@
+"""The command `python -m labkit.recording`: each sub-command writes one part of data/ or docs/."""
+
+import sys
+
+import typer
+
+from labkit.base.errors import LabError
+from labkit.recording.compare_counters import compare_counters
+from labkit.recording.compare_sanitizers import compare_sanitizers
+from labkit.recording.counters import counters
+from labkit.recording.cudnn import cudnn
+from labkit.recording.digits import digits
+from labkit.recording.pictures import pictures
+from labkit.recording.readme import readme
+from labkit.recording.streams import streams
+from labkit.recording.sweep import sweep
+from labkit.recording.times import times
+from labkit.recording.timings import timings
+from labkit.recording.weights import weights
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+for command in (times, counters, sweep, streams, cudnn, compare_counters, compare_sanitizers, pictures, readme,
+                timings, digits, weights):  # fmt: skip
+    app.command()(command)
+
+
+@app.callback()
+def _help() -> None:
+    """Measure, count and train what data/ and docs/ hold. Results are kept piece by piece: an interrupted command loses
+    only the piece it was at."""
+
+
+def main() -> None:
+    """Run the command. A `LabError` becomes one line and exit status 1, without a traceback."""
+    try:
+        app(prog_name="python -m labkit.recording")
+    except LabError as error:
+        sys.exit(f"labkit.recording: {error}")
+
+
+if __name__ == "__main__":
+    main()

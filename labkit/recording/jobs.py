@@ -1,0 +1,184 @@
+"""What the recorders launch: the lab's kernels as jobs, which a program in a process of its own runs once each.
+
+    python -m labkit.recording.jobs FOLDER       that program: it runs the jobs in FOLDER/jobs
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pickle
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from labkit import cuda
+from labkit.base.errors import LabError
+from labkit.base.paths import cuda_src
+from labkit.evidence import child
+from labkit.ladder.buffers import images_with_nan
+from labkit.ladder.rungs import LADDER
+from labkit.ladder.source import digest
+from labkit.ladder.variants import Variant, solutions, variant, variants
+from labkit.network.lenet86 import Network
+from labkit.spec.devices import device
+from labkit.spec.layers import LENET86, Layer
+
+BATCH = 2
+TEXTBOOK = Path(__file__).parent / "textbook.cu"
+N = 1 << 14
+GEOMETRY = {  # of each kernel in textbook.cu: grid, block, n
+    "saxpy": ((64, 1), (256, 1, 1), N),
+    "copy_stride2": ((32, 1), (256, 1, 1), N),
+    "copy_stride32": ((2, 1), (256, 1, 1), N),
+    "copy_offset1": ((64, 1), (256, 1, 1), N),
+    "copy_float4": ((16, 1), (256, 1, 1), N),
+    "transpose_naive": ((4, 4), (32, 32, 1), 128),
+    "transpose_shared": ((4, 4), (32, 32, 1), 128),
+    "transpose_padded": ((4, 4), (32, 32, 1), 128),
+    "reduction": ((64, 1), (256, 1, 1), N),
+    "histogram": ((64, 1), (256, 1, 1), N),
+    "ranks": ((64, 1), (256, 1, 1), N),
+    "stencil": ((64, 1), (256, 1, 1), N),
+    "im2col": ((4, 9), (256, 1, 1), 32),
+    "gemm": ((8, 8), (16, 16, 1), 128),
+    "wmma": ((16, 1), (32, 1, 1), 16),
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is launched of a program on one shape: the kernels of a variant or of a network with that variant inside, or
+    a textbook kernel. `source` is a digest: counters of another source are not those of this job."""
+
+    group: str
+    program: str
+    shape: str
+    source: str
+    variant: Variant | None = None
+    layer: Layer | None = None
+    batch: int = BATCH
+
+    def compile(self) -> None:
+        """Into the engine's cache; of a textbook kernel when it runs."""
+        if self.variant:
+            self.variant.precompile(self.layer)
+
+    def run(self) -> dict[str, int]:
+        """Launch each kernel. The number of launches, and the images of the first."""
+        if not self.variant:
+            _run_textbook(self.shape)
+            return {"launches": 1, "images": 0}
+        rng = np.random.default_rng(0)
+        x, k = (rng.random(shape, np.float32) for shape in (self.layer.x_shape(self.batch), self.layer.k_shape))
+        if self.program != self.variant.label:
+            y = self.layer.y_shape(self.batch)
+            Network(conv=self.variant).forward(x)
+            images_with_nan(cuda.driver.to_device(np.zeros(y, np.float32)), y, np.float32)
+            return {"launches": 12, "images": self.batch}
+        with self.variant.plan(self.layer, self.batch) as plan:
+            plan.load(x, k)
+            plan.run()
+            plan.result()
+            return {"launches": len(plan.launches), "images": plan.images}
+
+
+def of(variant: Variant, layer: Layer, batch: int = BATCH) -> Job:
+    """The kernels of a variant on a layer."""
+    source = digest(f"{variant.source}{variant.defines(layer)}")
+    return Job(variant.rung.label, variant.label, layer.name, source, variant, layer, batch)
+
+
+def of_ladder() -> list[Job]:
+    """Every kernel of the ladder, of its sub-steps and of the exercises' solutions, on both layers of lenet86: those
+    that are compiled differently from all before them in their rung."""
+    found: dict[tuple, Job] = {}
+    for rung in LADDER:
+        for layer in LENET86:
+            for job in (of(each, layer) for each in (*variants(rung.number), *solutions(rung.number))):
+                found.setdefault((rung.number, layer, job.source), job)
+    return list(found.values())
+
+
+def of_network() -> Job:
+    """The network's own kernels: a forward pass with the convolutions of 08, and the search for NaN."""
+    conv, layer = variant("fp16"), LENET86[0]
+    own = "".join((cuda_src() / name).read_text() for name in ("00_network.cu", "buffers.cu"))
+    source = digest(f"{conv.source}{conv.defines(layer)}{own}")
+    return Job("00 network", "00 network", "lenet86, fp16", source, conv, layer)
+
+
+def of_textbook() -> list[Job]:
+    """The kernels of textbook.cu."""
+    parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK.read_text())
+    sources = {name: "".join(part for part in parts if part.startswith("template") or f" {name}(" in part)
+               for name in GEOMETRY}  # fmt: skip
+    return [Job("textbook", "textbook", name, digest(source)) for name, source in sources.items()]
+
+
+@functools.cache
+def _textbook():
+    text = f'#line 1 "{TEXTBOOK.name}"\n{TEXTBOOK.read_text()}'
+    return cuda.compiler.SourceModule(text, options=["-std=c++17"], no_extern_c=True)
+
+
+def _run_textbook(name: str) -> None:
+    rng, (grid, block, n) = np.random.default_rng(1), GEOMETRY[name]
+    data = {each: rng.integers(0, 1000, N) for each in GEOMETRY}  # on which the histogram's counts depend
+    x, y = cuda.driver.to_device(data[name].astype(np.float32)), cuda.driver.mem_alloc(4 * N)
+    cuda.driver.memset_d8(y, 0, 4 * N)
+    _textbook().get_function(name)(np.intp(int(x)), np.intp(int(y)), np.int32(n), grid=grid, block=block)
+    cuda.driver.Context.synchronize()
+
+
+def every() -> list[Job]:
+    """All kernels of the lab, and those of textbook.cu."""
+    return [*of_ladder(), of_network(), *of_textbook()]
+
+
+def compile_all(jobs: Iterable[Job]) -> None:
+    """Compile side by side, each source once. What does not compile says so when it runs."""
+    device()  # known from here on: the threads have no context
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for job in {job.source: job for job in jobs}.values():
+            pool.submit(job.compile)
+
+
+@contextmanager
+def program(jobs: Sequence[Job]):
+    """While a `with` lasts, a program that runs jobs: its command; and a function that takes the number of launches
+    seen, and gives for each its job and what `Job.run` returned."""
+    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+        folder = Path(name)
+        (folder / "jobs").write_bytes(pickle.dumps(list(jobs)))
+
+        def owners(launches: int) -> list[tuple[Job, dict]]:
+            ran = zip(jobs, child.lines(folder / "ran"), strict=False)
+            made = [(job, each) for job, each in ran for _ in range(each["launches"])]
+            if len(made) != launches:
+                raise LabError(f"{launches} launches were counted, but the jobs of {jobs[0].program} and the next "
+                               f"{len(jobs) - 1} made {len(made)}: they cannot be matched")  # fmt: skip
+            return made
+
+        yield [sys.executable, "-m", "labkit.recording.jobs", name], owners
+
+
+def _main(folder: Path) -> None:
+    cuda.ensure_context()
+    jobs = pickle.loads((folder / "jobs").read_bytes())
+    compile_all(jobs)
+    with open(folder / "ran", "w", buffering=1) as log:
+        for job in jobs:
+            log.write(json.dumps(job.run()) + "\n")
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]))

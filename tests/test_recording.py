@@ -1,0 +1,163 @@
+"""The recorders: what they keep when something fails or time runs out, and when a tool's answer does not fit."""
+
+import subprocess
+import sys
+from itertools import count
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import labkit
+from labkit.base.errors import LabError
+from labkit.recording import compare_counters, counters, jobs, sweep, times
+from labkit.recording.__main__ import app
+
+LAYER = labkit.LENET86[0]
+
+
+def run(*arguments):
+    """The command's result; a LabError is its exception."""
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def test_every_command_explains_itself():
+    commands = [each.callback.__name__.replace("_", "-") for each in app.registered_commands]
+    text = run("--help").output
+    for name in commands:
+        assert f" {name} " in text and "data/" in text
+        assert run(name, "--help").exit_code == 0
+    assert len(commands) == 12
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["times", "nothing"], "there is no rung 'nothing'"),
+    (["counters", "42"], "there is no rung 42"),
+    (["counters", "tuning"], "counters are recorded on a GPU"),
+    (["streams"], "streams are recorded on a GPU"),
+    (["sweep", "--part", "nothing"], "the sweep has no part 'nothing'; it has outputs, "),
+    (["weights", "--dataset", "nothing"], "there is no data set 'nothing'; there are digits, "),
+    (["compare-counters", "--device", "h900"], "there is no h900.csv"),
+])  # fmt: skip
+def test_refusals(arguments, said, monkeypatch):
+    if "on a GPU" in said:
+        here = SimpleNamespace(engine="cpu", name="a processor")
+        for module in ("counters", "streams"):
+            monkeypatch.setattr(f"labkit.recording.{module}.device", lambda: here)
+    assert said in str(run(*arguments).exception)
+
+
+def test_the_command_is_a_program():
+    command = [sys.executable, "-m", "labkit.recording", "readme", "nothing"]
+    done = subprocess.run(command, input="text", capture_output=True, text=True)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "README.md needs one line <!-- nothing:begin -->" in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------------- the times
+def test_a_kernel_that_cannot_be_measured_costs_the_others_nothing(monkeypatch, capsys):
+    several = [labkit.variant(number) for number in (1, 2, 3, 4, 6)]
+
+    def bench(chosen, layer, batch, **options):
+        if several[3] in chosen:
+            raise LabError("a time of 0 ms")
+        return pd.DataFrame({"label": [each.label for each in chosen]})
+
+    monkeypatch.setattr(times, "bench", bench)
+    measured = pd.concat(times.bench_all(several, LAYER, 2))["label"]
+    assert list(measured) == [each.label for each in several if each != several[3]]
+    assert "FAILED 04 tiling on lenet86 layer 1, batch 2: a time of 0 ms" in capsys.readouterr().out
+
+
+def test_times_are_kept_layer_by_layer(monkeypatch):
+    """What was measured before an interrupt is there."""
+    kept, clock = [], count()
+
+    def bench(chosen, layer, batch, **options):
+        if next(clock) == 3:
+            raise KeyboardInterrupt
+        return pd.DataFrame({"layer": [layer.name]})
+
+    monkeypatch.setattr(times, "bench", bench)
+    monkeypatch.setattr(times, "record", kept.append)
+    with pytest.raises(KeyboardInterrupt):
+        times.measure([labkit.variant(1)], [2, 3], keep=True)
+    assert [table["layer"][0] for table in kept] == ["lenet86 layer 1", "lenet86 layer 1", "lenet86 layer 2"]
+
+
+def test_times_of_one_rung(capsys):
+    result = run("times", "baseline", "--check")
+    assert result.exit_code == 0
+    assert "PASS 01 baseline" in result.output and "PASS 02" not in result.output
+
+
+# ------------------------------------------------------------------------------------------------------- the sweep
+def swept(variants, layer, batch, repeat):
+    """In place of a sweep: every point a row, each slower than the one before."""
+    rows = [{"rung": 7, "label": each.label, "options": each.options_text, "layer": layer.name, "batch": 1000,
+             "op_ms": 1.0 + i, "x_reference": 2.0 + i, "registers": 40, "shared_bytes": 196, "reason": "",
+             **each.options}
+            for i, each in enumerate(variants)]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+@pytest.mark.parametrize(("seconds", "parts"), [(0, 0), (2, 1), (8, 4)])
+def test_a_sweep_whose_time_runs_out_begins_no_new_part(monkeypatch, seconds, parts):
+    """Between parts, between layers, or before anything was measured: each reading of the clock adds a second."""
+    clock = count()
+    monkeypatch.setattr(sweep, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(sweep, "measure", SimpleNamespace(sweep=swept))
+    said = run("sweep", "--dry", "--seconds", seconds).output
+    assert (said.count("points, 0 cannot run"), said.count("no time left")) == (parts, 20 - parts)
+    assert said.count("batch 1000") == min(parts, 4)
+
+
+# ---------------------------------------------------------------------------------------------------- the counters
+def test_a_program_tells_the_owner_of_each_launch():
+    several = [jobs.of(labkit.variant(5), layer, 2) for layer in labkit.LENET86]
+    with jobs.program(several) as (command, owners):
+        subprocess.run(command, check=True)
+        assert [job.shape for job, _ in owners(4)] == ["lenet86 layer 1"] * 2 + ["lenet86 layer 2"] * 2
+        assert {ran["images"] for _, ran in owners(4)} == {2}
+        for seen in (3, 5):
+            with pytest.raises(LabError, match=f"{seen} launches were counted, but the jobs of 05 .* made 4"):
+                owners(seen)
+
+
+def test_counters_are_those_of_the_first_launches(monkeypatch):
+    """A variant that computes in chunks launches its kernels several times."""
+    job = jobs.of(labkit.variant(5), LAYER)
+    rows = [(job, {"images": 7}, {"kernel": kernel, "cycles": i}) for i, kernel in enumerate(["im2col", "gemm"] * 2)]
+    monkeypatch.setattr(counters, "METRICS", ("cycles",))
+    monkeypatch.setattr(counters, "count", lambda several, metrics: rows)
+    table = counters.profile(labkit.variant(5).rung)
+    assert table[["batch", "kernel", "cycles"]].values.tolist() == [[7, "im2col", 0], [7, "gemm", 1]]
+
+
+def test_counters_are_kept_group_by_group(monkeypatch, tmp_path):
+    """Those that are there are not counted again; those of another source go."""
+    monkeypatch.setattr(compare_counters, "EXACT", tmp_path)
+    monkeypatch.setattr("labkit.records.store.device", lambda: SimpleNamespace(engine="gpu", name="G", slug="g"))
+    monkeypatch.setattr(compare_counters, "device", lambda: SimpleNamespace(slug="g"))
+    several = [jobs.of(labkit.variant(number), LAYER) for number in (1, 2, 3)]
+    monkeypatch.setattr(jobs, "every", lambda: several)
+    counted = []
+
+    def on_gpu(mine):
+        if len(counted) == 2:
+            raise KeyboardInterrupt
+        counted.extend(mine)
+        facts = [(job.program, job.shape, job.source, "conv", 5) for job in mine]
+        return pd.DataFrame(facts, columns=[*compare_counters.KEYS, "global_load_requests"])
+
+    monkeypatch.setattr(compare_counters, "on_gpu", on_gpu)
+    with pytest.raises(KeyboardInterrupt):
+        compare_counters.record(several, missing=True)
+    assert counted == several[:2]
+    path = tmp_path / "g.csv"
+    path.write_text(path.read_text().replace(several[0].source, "00000000"))
+    counted.clear()
+    compare_counters.record(several[1:], missing=True)
+    assert counted == [several[2]]
+    assert list(pd.read_csv(path)["source"]) == [several[1].source, several[2].source]
