@@ -13,19 +13,19 @@ from kernels import KERNELS, SOLUTIONS
 
 import labkit
 from labkit import LENET72, LENET86, LabError, Layer, diff, show, solution, variant, variants
+from labkit.base.limits import MAX_GRID, MAX_THREADS
 from labkit.ladder.rungs import LADDER, rung
 from labkit.ladder.variants import solutions
 from labkit.page.listing import without_contract
-from labkit.spec.limits import MAX_GRID, MAX_THREADS
 
-NUMBERS = [each.number for each in LADDER]
+NAMES = [each.name for each in LADDER]
 
 
 # ------------------------------------------------------------------------------------------------------- the files
 
 
 def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
-    assert [*range(1, 11)] == NUMBERS  # 12, streams, has no kernel of its own
+    assert [each.number for each in LADDER] == [*range(1, 11)]  # 12, streams, has no kernel of its own
     folder = rung(1).file.parent
     found = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*/*")} - {folder / "00_network.cu"}
     assert found == {each.path for each in KERNELS}
@@ -66,11 +66,11 @@ def test_signature_is_frozen(kernel):
         assert "".join(words[3:]) in ("BCHWMK", "BCHWM", "BCM", "B", "")
 
 
-@pytest.mark.parametrize("number", NUMBERS)
-def test_defines_are_those_the_source_uses(number):
+@pytest.mark.parametrize("name", NAMES)
+def test_defines_are_those_the_source_uses(name):
     """A macro that nobody defines, or a definition that nobody uses, is a mistake in the table."""
-    used = set(re.findall(r"\b[A-Z][A-Z_]+\b", "\n".join(without_contract(rung(number).source)[1])))
-    assert set(variant(number).defines(LENET86[0])) <= used
+    used = set(re.findall(r"\b[A-Z][A-Z_]+\b", "\n".join(without_contract(rung(name).source)[1])))
+    assert set(variant(name).defines(LENET86[0])) <= used
 
 
 def test_solution_is_found_by_its_exercise():
@@ -243,14 +243,16 @@ def test_variants_travel_to_other_processes(tmp_path):
 
 
 def test_io_dtypes():
-    assert [variant(n).io_dtype for n in NUMBERS] == [np.float16 if n in (8, 9, 10) else np.float32 for n in NUMBERS]
+    half = [name for name in NAMES if variant(name).io_dtype == np.float16]
+    assert half == ["fp16", "tensor_cores", "speed_of_light"]
+    assert {variant(name).io_dtype.name for name in NAMES} == {"float16", "float32"}
 
 
 # ------------------------------------------------------------------------------------------------------- the limits
 def test_both_networks_are_supported_by_every_rung():
     for layer in (*LENET86, *LENET72, *labkit.LENET28):
-        for number in NUMBERS:
-            variant(number).supports(layer)
+        for name in NAMES:
+            variant(name).supports(layer)
 
 
 @pytest.mark.parametrize("number", [2, 3, 4])
@@ -288,9 +290,10 @@ def test_a_launch_for_no_image():
         variant(3).launches(LENET86[0], 0)
 
 
-def test_streams_are_no_kernel():
+@pytest.mark.parametrize("which", [12, "streams"])
+def test_streams_are_no_kernel(which):
     with pytest.raises(LabError, match=r"labkit\.Pipeline"):
-        variant(12)
+        variant(which)
 
 
 def test_grid_larger_than_its_limits():
@@ -315,31 +318,29 @@ layers = st.builds(
 
 
 def fits(chosen, layer):
-    """Whether 11 finds room in shared memory for an image."""
+    """Whether an image fits into shared memory, as the speed of light needs it."""
     with suppress(LabError):
         return chosen.supports(layer) is None
     return False
 
 
 @settings(max_examples=60, deadline=None)
-@given(layer=layers, images=st.integers(1, MAX_GRID[2]), number=st.sampled_from(NUMBERS))
-def test_grids_cover_every_output_within_the_limits(layer, images, number):
-    chosen = variant(number)
-    assume(number != 10 or fits(chosen, layer))
-    last = chosen.launches(layer, images)[-1]
-    outputs_per_thread = {8: 2}
-    if number == 9:
-        maps, pixels, _ = chosen.options["wmma"]
-        outputs_per_thread[9] = maps * pixels / 32 * chosen.options["turns"]
-    if number == 7:
-        outputs_per_thread[7] = chosen.defines(layer)["ROWS"] * chosen.defines(layer)["MAPS"]
-    if number == 10:  # its blocks walk over the images, its warps over the maps
-        outputs_per_thread[10] = images * layer.M * layer.Ho * layer.Wo
-    assert last.threads * outputs_per_thread.get(number, 1) >= images * layer.M * layer.Ho * layer.Wo
+@given(layer=layers, images=st.integers(1, MAX_GRID[2]), name=st.sampled_from(NAMES))
+def test_grids_cover_every_output_within_the_limits(layer, images, name):
+    chosen = variant(name)
+    assume(name != "speed_of_light" or fits(chosen, layer))
+    last, outputs = chosen.launches(layer, images)[-1], images * layer.M * layer.Ho * layer.Wo
+    s = chosen.scope(layer)
+    outputs_per_thread = {"fp16": 2, "speed_of_light": outputs}  # its blocks walk over the images, its warps over maps
+    if name == "tensor_cores":
+        outputs_per_thread[name] = s.wmma[0] * s.wmma[1] / 32 * s.turns
+    if name == "tuning":
+        outputs_per_thread[name] = s.rows * s.maps
+    assert last.threads * outputs_per_thread.get(name, 1) >= outputs
     for launch in chosen.launches(layer, images):
         assert np.prod(launch.block) <= MAX_THREADS
         assert all(0 < size <= limit for size, limit in zip(launch.grid, MAX_GRID, strict=True))
-        assert launch.grid[2] == images or number == 10
+        assert launch.grid[2] == images or name == "speed_of_light"
 
 
 # ------------------------------------------------------------------------------------------------- a reader's source

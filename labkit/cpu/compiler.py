@@ -15,8 +15,8 @@ import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from labkit.base.limits import CONSTANT_BYTES, SHARED_BYTES
 from labkit.cpu import cache, checkmode, elf, native, toolchain
-from labkit.cpu.device import MAX_CONSTANT, MAX_SHARED
 from labkit.cpu.errors import CompileError, LogicError
 from labkit.cpu.kernels import Module
 from labkit.cpu.source import rewrite
@@ -458,19 +458,19 @@ class SourceModule:
     def _check_sizes(self):
         """Refuse what ptxas would: too much static shared or constant memory."""
         constants = self.module.constant_bytes()
-        if constants > MAX_CONSTANT:
+        if constants > CONSTANT_BYTES:
             raise CompileError(
-                f"the source uses too much global constant data: {constants} bytes, and {MAX_CONSTANT} are the most",
+                f"the source uses too much global constant data: {constants} bytes, and {CONSTANT_BYTES} are the most",
                 [],
             )
         sizes = self.module.shared_sizes()
-        if sum(sizes.values()) <= MAX_SHARED:
+        if sum(sizes.values()) <= SHARED_BYTES:
             return
         for name in self.module.kernel_names():
             own, _ = elf.static_shared(sizes, self.module.get_function(name).symbol)
-            if own > MAX_SHARED:
+            if own > SHARED_BYTES:
                 raise CompileError(
                     f"kernel {name!r} uses too much shared data: {own} bytes of static __shared__ "
-                    f"variables, and {MAX_SHARED} are the most. Use dynamic shared memory for more.",
+                    f"variables, and {SHARED_BYTES} are the most. Use dynamic shared memory for more.",
                     [],
                 )

@@ -6,7 +6,7 @@ within the limits there; name, memory and the number of multiprocessors (worker 
 
 import enum
 
-from labkit.base import processor
+from labkit.base import limits, processor
 from labkit.cpu import native
 from labkit.cpu.errors import LogicError
 
@@ -26,12 +26,6 @@ __all__ = [
 ]
 
 COMPUTE_CAPABILITY = (9, 0)
-MAX_THREADS = 1024
-MAX_BLOCK = (1024, 1024, 64)
-MAX_GRID = (2**31 - 1, 65535, 65535)
-MAX_SHARED = 48 << 10  # a block without an opt-in
-MAX_SHARED_OPTIN = 227 << 10
-MAX_CONSTANT = 64 << 10
 _CUDA_VERSION = (12, 0)
 
 
@@ -117,21 +111,21 @@ class shared_config(enum.IntEnum):
 
 
 def _attributes():
-    a = device_attribute
+    a, most = device_attribute, limits.MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
     values = dict.fromkeys(a, 0)
     values |= {
-        a.MAX_THREADS_PER_BLOCK: MAX_THREADS,
-        a.MAX_BLOCK_DIM_X: MAX_BLOCK[0], a.MAX_BLOCK_DIM_Y: MAX_BLOCK[1], a.MAX_BLOCK_DIM_Z: MAX_BLOCK[2],
-        a.MAX_GRID_DIM_X: MAX_GRID[0], a.MAX_GRID_DIM_Y: MAX_GRID[1], a.MAX_GRID_DIM_Z: MAX_GRID[2],
-        a.MAX_SHARED_MEMORY_PER_BLOCK: MAX_SHARED,
-        a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: MAX_SHARED_OPTIN,
-        a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: MAX_SHARED_OPTIN + 1024,
-        a.RESERVED_SHARED_MEMORY_PER_BLOCK: 1024,
-        a.TOTAL_CONSTANT_MEMORY: MAX_CONSTANT,
-        a.WARP_SIZE: 32,
+        a.MAX_THREADS_PER_BLOCK: limits.MAX_THREADS,
+        **dict(zip((a.MAX_BLOCK_DIM_X, a.MAX_BLOCK_DIM_Y, a.MAX_BLOCK_DIM_Z), limits.MAX_BLOCK, strict=True)),
+        **dict(zip((a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z), limits.MAX_GRID, strict=True)),
+        a.MAX_SHARED_MEMORY_PER_BLOCK: limits.SHARED_BYTES,
+        a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: limits.SHARED_OPT_IN_BYTES,
+        a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: most["shared"],
+        a.RESERVED_SHARED_MEMORY_PER_BLOCK: limits.DRIVER_BYTES,
+        a.TOTAL_CONSTANT_MEMORY: limits.CONSTANT_BYTES,
+        a.WARP_SIZE: limits.WARP,
         a.MAX_PITCH: 2**31 - 1,
-        a.MAX_REGISTERS_PER_BLOCK: 65536, a.MAX_REGISTERS_PER_MULTIPROCESSOR: 65536,
-        a.MAX_THREADS_PER_MULTIPROCESSOR: 2048, a.MAX_BLOCKS_PER_MULTIPROCESSOR: 32,
+        a.MAX_REGISTERS_PER_BLOCK: most["registers"], a.MAX_REGISTERS_PER_MULTIPROCESSOR: most["registers"],
+        a.MAX_THREADS_PER_MULTIPROCESSOR: most["warps"] * limits.WARP, a.MAX_BLOCKS_PER_MULTIPROCESSOR: most["blocks"],
         a.CLOCK_RATE: int(processor.clock_hz() / 1000), a.L2_CACHE_SIZE: processor.cache_bytes().get(2, 0),
         a.TEXTURE_ALIGNMENT: 512,
         a.GPU_OVERLAP: 1, a.ASYNC_ENGINE_COUNT: 1, a.CONCURRENT_KERNELS: 1,

@@ -14,16 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from labkit.base.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS, SHARED_BYTES, SHARED_OPT_IN_BYTES
 from labkit.cpu import cache, checkmode, elf, native
-from labkit.cpu.device import (
-    MAX_BLOCK,
-    MAX_GRID,
-    MAX_SHARED,
-    MAX_SHARED_OPTIN,
-    MAX_THREADS,
-    Context,
-    func_cache,
-)
+from labkit.cpu.device import Context, func_cache
 from labkit.cpu.errors import LogicError
 from labkit.cpu.memory import ArgumentHandler, DeviceAllocation, forget_symbols, know_symbol
 from labkit.cpu.streams import Event, handle_of
@@ -278,7 +271,7 @@ class Function:
         own, common = elf.static_shared(module.shared_sizes(), self._symbol)
         self._static_shared = own + common
         self._max_threads = min(info.max_threads, MAX_THREADS)
-        self._max_dynamic = MAX_SHARED - self._static_shared
+        self._max_dynamic = SHARED_BYTES - self._static_shared
         self._geometries = {}  # (grid, block) as given -> as the runtime wants them, once checked
         self._packers = {}  # types of the arguments -> function that packs them
         self._prepared = None
@@ -412,10 +405,10 @@ class Function:
         if self._static_shared:
             asked += f" and {self._static_shared} of static"
         remedy = (
-            f"; up to {MAX_SHARED_OPTIN} a block are possible after function.set_attribute("
+            f"; up to {SHARED_OPT_IN_BYTES} a block are possible after function.set_attribute("
             "cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)"
-            if shared + self._static_shared <= MAX_SHARED_OPTIN
-            else f"; a block can have at most {MAX_SHARED_OPTIN}"
+            if shared + self._static_shared <= SHARED_OPT_IN_BYTES
+            else f"; a block can have at most {SHARED_OPT_IN_BYTES}"
         )
         raise LogicError(
             f"cuLaunchKernel failed: invalid argument: {self._name}: {asked} are more than the "
@@ -551,7 +544,7 @@ class Function:
         """Set MAX_DYNAMIC_SHARED_SIZE_BYTES; the carve-out is accepted without effect."""
         attribute = function_attribute(attribute)
         if attribute == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
-            most = MAX_SHARED_OPTIN - self._static_shared
+            most = SHARED_OPT_IN_BYTES - self._static_shared
             if not 0 <= value <= most:
                 raise LogicError(
                     f"cuFuncSetAttribute failed: invalid argument: {self._name}: {value} bytes of dynamic "

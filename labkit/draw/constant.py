@@ -3,8 +3,8 @@
 import numpy as np
 
 from labkit.base.errors import LabError
+from labkit.base.limits import CONSTANT_BYTES
 from labkit.draw.style import AMBER, BLUE, GREEN, INK, MUTED, ORANGE, PALE, PAPER, SMALL, canvas, percent, rect
-from labkit.spec.limits import CONSTANT_BYTES
 
 
 def constant_budget(layers, size=4, title=None, path=None):

@@ -6,6 +6,7 @@ All of them are arithmetic on the sizes given, so they look the same on every ma
 import numpy as np
 
 from labkit.base.errors import LabError
+from labkit.base.limits import MAX_THREADS
 from labkit.draw.style import (
     AMBER,
     BLUE,
@@ -28,7 +29,6 @@ from labkit.draw.style import (
     percent,
     rect,
 )
-from labkit.spec.limits import MAX_THREADS
 
 # What a preset's network has around its convolutions: the activation, and the steps after the last convolution,
 # each (name, detail, maps, side, window, multiply-adds).

@@ -76,7 +76,7 @@ def occupancy(registers, threads=256, shared=0, arch="sm_90", title=None, path=N
     shared : int
         Bytes of a block.
     arch : str
-        One of `labkit.spec.limits.MULTIPROCESSOR`: the H200 is sm_90.
+        One of `labkit.base.limits.MULTIPROCESSOR`: the H200 is sm_90.
     title : str, optional
         In place of the message.
     path : str or path-like, optional
@@ -87,8 +87,8 @@ def occupancy(registers, threads=256, shared=0, arch="sm_90", title=None, path=N
     LabError
         If there is no kernel, a number of registers is none that a thread can have, or `arch` is not known.
     """
+    from labkit.base.limits import MULTIPROCESSOR
     from labkit.evidence import launches
-    from labkit.spec.limits import MULTIPROCESSOR
 
     if arch not in MULTIPROCESSOR:
         raise LabError(f"draw.occupancy: arch = {arch!r}; it is one of {', '.join(MULTIPROCESSOR)}")

@@ -3,9 +3,9 @@
 import numpy as np
 
 from labkit.base.errors import LabError
+from labkit.base.limits import MAX_THREADS
 from labkit.draw.evidence import BANKS
 from labkit.draw.style import AMBER, BLUE, INK, MUTED, ORANGE, SMALL, TINT, WARM, WIDTH, canvas, percent, rect
-from labkit.spec.limits import MAX_THREADS
 
 
 def tilings(layer, widths=(8, 16, 27, 32), title=None, path=None):

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from labkit.spec.limits import REGISTER_UNIT, SHARED_UNIT, WARP, WARP_UNIT, of_capability
+from labkit.base.limits import REGISTER_UNIT, SHARED_UNIT, WARP, WARP_UNIT, of_capability
 
 
 def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, int]) -> float:

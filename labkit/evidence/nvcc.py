@@ -16,12 +16,12 @@ from pathlib import Path
 import pandas as pd
 
 from labkit.base.errors import LabError
+from labkit.base.limits import MULTIPROCESSOR
 from labkit.cpu.toolchain import demangled
 from labkit.evidence import nsight
 from labkit.evidence.launches import occupancy
 from labkit.ladder.source import NVCC_OPTIONS
 from labkit.ladder.variants import as_variants
-from labkit.spec.limits import MULTIPROCESSOR
 
 ARCH = "sm_90"
 _TARGET = re.compile(r"--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)(=.*)?")
@@ -39,7 +39,7 @@ def resources(variants, layer, arch: str = ARCH) -> pd.DataFrame:
     variants : Variant, rung number, or iterable of these
     layer : Layer
     arch : str
-        One of `labkit.spec.limits.MULTIPROCESSOR`: the H200 is sm_90.
+        One of `labkit.base.limits.MULTIPROCESSOR`: the H200 is sm_90.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, a
     dynamic : int
         Bytes of dynamic shared memory a block.
     arch : str
-        One of `labkit.spec.limits.MULTIPROCESSOR`.
+        One of `labkit.base.limits.MULTIPROCESSOR`.
     """
     return occupancy(math.prod(block), facts["registers"], facts["shared_bytes"] + dynamic, MULTIPROCESSOR[arch])
 

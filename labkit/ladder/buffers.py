@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from labkit import cuda
 from labkit.base.paths import cuda_src
@@ -31,7 +32,7 @@ class Buffers:
         """Free all; a second call does nothing."""
         self.free(*list(self._buffers.values()))
 
-    def new(self, shape: int | tuple[int, ...], dtype=np.float32):
+    def new(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32):
         """Allocate a buffer for an array."""
         buffer = cuda.driver.mem_alloc(int(np.prod(shape)) * np.dtype(dtype).itemsize)
         self._buffers[id(buffer)] = buffer
@@ -50,7 +51,7 @@ class Buffers:
         return buffer
 
     @staticmethod
-    def copy_out(buffer, shape: tuple[int, ...], dtype=np.float32) -> np.ndarray:
+    def copy_out(buffer, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> np.ndarray:
         """Wait, and copy a buffer back."""
         array = np.empty(shape, dtype)
         cuda.driver.memcpy_dtoh(array, buffer)

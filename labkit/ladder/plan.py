@@ -10,11 +10,11 @@ import numpy as np
 
 from labkit import cuda
 from labkit.base.errors import LabError
+from labkit.base.limits import MAX_GRID
 from labkit.cuda import cublas
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
 from labkit.spec.layers import Layer
-from labkit.spec.limits import MAX_GRID
 
 if TYPE_CHECKING:
     from labkit.ladder.variants import Variant

@@ -23,6 +23,7 @@ import numpy as np
 
 from labkit import cuda
 from labkit.base.errors import LabError
+from labkit.base.limits import CONSTANT_BYTES, MAX_GRID, MAX_THREADS, SHARED_BYTES
 from labkit.base.paths import cuda_src
 from labkit.cuda import cublas
 from labkit.ladder.options import short
@@ -42,7 +43,6 @@ from labkit.ladder.source import (
 )
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer
-from labkit.spec.limits import CONSTANT_BYTES, MAX_GRID, MAX_THREADS, SHARED_BYTES
 
 MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integers
 _modules: dict = {}  # compiled in this process

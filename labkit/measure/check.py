@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import DTypeLike
 
 from labkit import cuda
 from labkit.base.errors import Interrupted, LabError
@@ -125,7 +126,7 @@ class CheckReport:
     @property
     def worst(self) -> float:
         """The largest error, as a part of what is allowed."""
-        return float(self.table["worst_of_allowed"].max())
+        return max(self.table["worst_of_allowed"])
 
     def __repr__(self) -> str:
         shapes = f"{len(self.table)} shape{'s' * (len(self.table) != 1)}"
@@ -287,7 +288,14 @@ def poison(plan: Plan, layer: Layer, batch: int, dtype) -> None:
     cuda.driver.memset_d8(plan.y, 0xFF, int(np.prod(layer.y_shape(batch))) * np.dtype(dtype).itemsize)
 
 
-def compare(y, expected, allowed=0.0, dtype=np.float32, title="the result is wrong", inputs=None) -> float:
+def compare(
+    y: np.ndarray,
+    expected: np.ndarray,
+    allowed: float | np.ndarray = 0.0,
+    dtype: DTypeLike = np.float32,
+    title: str = "the result is wrong",
+    inputs: tuple[np.ndarray, np.ndarray] | None = None,
+) -> float:
     """Compare an output with the reference, element by element.
 
     Parameters

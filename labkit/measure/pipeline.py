@@ -12,11 +12,13 @@ multiprocessors compute. Only page-locked ("pinned") host memory can be copied i
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import DTypeLike
 
 from labkit import cuda
 from labkit.base.errors import LabError
@@ -24,7 +26,7 @@ from labkit.ladder.variants import Variant
 from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
 
-STEPS = ("copy in", "kernel", "copy out")  # of a chunk, in this order
+STEPS: tuple[str, ...] = ("copy in", "kernel", "copy out")  # of a chunk, in this order
 MAX_STREAMS = 32  # a GPU has at most that many hardware queues; further streams share them
 ORDERS = ("depth", "breadth")
 CHUNK = 1000
@@ -46,12 +48,12 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
     LabError
         If a size is no positive integer, or the sizes do not add up to the batch.
     """
-    sizes = [chunk] if np.ndim(chunk) == 0 else list(chunk)
+    sizes = list(chunk) if isinstance(chunk, Iterable) else [chunk]
     for size in sizes or [0]:
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
             raise LabError(f"a chunk of {size!r} images: its size has to be an integer of at least 1")
-    if np.ndim(chunk) == 0:
-        return tuple(min(chunk, batch - first) for first in range(0, batch, int(chunk)))
+    if not isinstance(chunk, Iterable):
+        return tuple(min(int(chunk), batch - first) for first in range(0, batch, int(chunk)))
     if sum(sizes) != batch:
         raise LabError(f"the {len(sizes)} chunks have {sum(sizes):,} images in all; the batch has {batch:,}")
     return tuple(map(int, sizes))
@@ -89,7 +91,9 @@ def _stream_count(streams) -> int:
 
 
 # ------------------------------------------------------------------------------------------------------- host memory
-def host_arrays(layer: Layer, batch: int, dtype=np.float32, pinned: bool = True) -> tuple[np.ndarray, np.ndarray]:
+def host_arrays(
+    layer: Layer, batch: int, dtype: DTypeLike = np.float32, pinned: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Arrays for x [B,C,H,W] and y [B,M,Ho,Wo] in host memory, zeroed.
 
     Parameters
@@ -107,11 +111,12 @@ def host_arrays(layer: Layer, batch: int, dtype=np.float32, pinned: bool = True)
         If the system does not lock so much memory.
     """
     cuda.ensure_context()
-    shapes = layer.x_shape(batch), layer.y_shape(batch)
+    x, y = layer.x_shape(batch), layer.y_shape(batch)
     if not pinned:
-        return tuple(_touched(np.empty(shape, dtype)) for shape in shapes)
+        return _touched(np.empty(x, dtype)), _touched(np.empty(y, dtype))
     try:
-        return tuple(_touched(cuda.driver.pagelocked_empty(shape, np.dtype(dtype))) for shape in shapes)
+        empty = functools.partial(cuda.driver.pagelocked_empty, dtype=np.dtype(dtype))
+        return _touched(empty(x)), _touched(empty(y))
     except (cuda.driver.MemoryError, cuda.driver.LogicError, MemoryError) as error:
         size = layer.bytes(batch, dtype) / 1e9
         raise LabError(
@@ -370,7 +375,7 @@ def one_at_a_time(timeline: pd.DataFrame) -> None:
 
 def busy_ms(timeline: pd.DataFrame) -> pd.Series:
     """For each kind of step the time during which at least one of its kind ran [ms]."""
-    return pd.Series({what: _union(timeline[timeline["what"] == what]) for what in STEPS}, name="busy_ms")
+    return pd.Series({what: _union(timeline.query("what == @what")) for what in STEPS}, name="busy_ms")
 
 
 def overlap(timeline: pd.DataFrame) -> float:
@@ -378,12 +383,12 @@ def overlap(timeline: pd.DataFrame) -> float:
 
     The sum of their busy times over the length of the union: 1 if nothing happens at the same time, at most 3.
     """
-    return float(busy_ms(timeline).sum() / _union(timeline))
+    return sum(busy_ms(timeline)) / _union(timeline)
 
 
 def span_ms(timeline: pd.DataFrame) -> float:
     """From the beginning of the first step to the end of the last [ms]."""
-    return float(timeline["end_ms"].max() - timeline["start_ms"].min())
+    return max(timeline["end_ms"]) - min(timeline["start_ms"])
 
 
 def _union(timeline: pd.DataFrame) -> float:
@@ -403,7 +408,7 @@ def schedule(
     streams: int = 3,
     pinned: bool = True,
     order: str = "depth",
-    dtype=np.float32,
+    dtype: DTypeLike = np.float32,
     on: Device | str | None = None,
 ) -> pd.DataFrame:
     """The timeline as arithmetic: what the rates of link and kernel make of chunks and streams, nothing else.

@@ -33,6 +33,9 @@ class Trace:
     >>> trace.top("device")
     """
 
+    records: pd.DataFrame
+    wall_ms: float
+
     def __enter__(self) -> Trace:
         cuda.activity.start()
         self._entered = time.perf_counter()
@@ -48,7 +51,7 @@ class Trace:
         first = records["start"].min() if len(records) else 0.0
         records["start_ms"] = (records.pop("start") - first) * 1e3
         records["duration_ms"] = records.pop("duration") * 1e3
-        self.records = records[["kind", "name", "start_ms", "duration_ms", "bytes", "stream"]]
+        self.records = records.loc[:, ["kind", "name", "start_ms", "duration_ms", "bytes", "stream"]]
 
     def summary(self) -> pd.DataFrame:
         """Time by name, longest first.
@@ -89,9 +92,9 @@ class Trace:
             The first rows of :meth:`summary` for that side.
         """
         table = self.summary()
-        table = table[table["side"] == side].reset_index(drop=True)
+        table = table.query("side == @side").reset_index(drop=True)
         enough = table["cumulative"].shift(fill_value=0.0) < share
-        return table[enough].drop(columns="side")
+        return table.loc[enough].drop(columns="side")
 
 
 def trace() -> Trace:

@@ -22,6 +22,7 @@ from importlib import metadata
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from labkit.base import processor
 from labkit.base.errors import LabError
@@ -125,7 +126,7 @@ class Device:
             return _measure_host(self.multiprocessors)
         return {"reference_bandwidth": self.peak_bandwidth, "reference_float32": self.peak_flops}
 
-    def reference_s(self, moved: float, flops: float, dtype=np.float32) -> float:
+    def reference_s(self, moved: float, flops: float, dtype: DTypeLike = np.float32) -> float:
         """The reference time: `moved` bytes or `flops` operations at the reference rates, whichever takes longer [s].
 
         The roofline of Williams, Waterman and Patterson (CACM 52(4), 2009). On an H200 it assumes 4.3 TB/s, 60 TFLOP/s

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from labkit.base.errors import LabError
 from labkit.spec import devices
@@ -95,16 +96,16 @@ class Layer:
         """Floating-point operations: two per multiply-add."""
         return 2 * self.macs(B)
 
-    def bytes(self, B: int, dtype=np.float32) -> int:
+    def bytes(self, B: int, dtype: DTypeLike = np.float32) -> int:
         """Bytes of x, k and y together: the traffic if everything were moved exactly once."""
         elements = sum(int(np.prod(shape)) for shape in (self.x_shape(B), self.k_shape, self.y_shape(B)))
         return elements * np.dtype(dtype).itemsize
 
-    def intensity(self, dtype=np.float32, B: int = 1000) -> float:
+    def intensity(self, dtype: DTypeLike = np.float32, B: int = 1000) -> float:
         """Operations per byte, if everything is moved once [FLOP/B]: the layer's place on the roofline."""
         return self.flops(B) / self.bytes(B, dtype)
 
-    def reference_ms(self, B: int, dtype=np.float32, device: Device | str | None = None) -> float:
+    def reference_ms(self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None) -> float:
         """The layer's reference time: its bytes moved once, or its operations, whichever takes longer [ms].
 
         At the reference rates of `device`: see `Device.reference_s` for what they assume. It is a yardstick, not a
@@ -123,7 +124,7 @@ class Layer:
         return 1e3 * devices.device(device).reference_s(self.bytes(B, dtype), self.flops(B), dtype)
 
     def link_ms(
-        self, B: int, dtype=np.float32, device: Device | str | None = None, pinned: bool = True
+        self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None, pinned: bool = True
     ) -> tuple[float, float]:
         """The time that the link between host and device takes for x and k on the way in, and for y back [ms, ms].
 
@@ -139,7 +140,7 @@ class Layer:
         sizes = (elements[0] + elements[1], elements[2])
         return tuple(1e3 * n * np.dtype(dtype).itemsize / rate for n, rate in zip(sizes, rates, strict=True))
 
-    def link_reference_ms(self, B: int, dtype=np.float32, device: Device | str | None = None) -> float:
+    def link_reference_ms(self, B: int, dtype: DTypeLike = np.float32, device: Device | str | None = None) -> float:
         """The reference time of a layer time: the busier direction of the link, page-locked, as measured [ms].
 
         The link carries both directions at once, so that x can come in while y goes back.

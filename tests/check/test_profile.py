@@ -13,14 +13,14 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
+from labkit.base.limits import DRIVER_BYTES, MULTIPROCESSOR
 from labkit.base.paths import data_dir
 from labkit.evidence import nsight
 from labkit.evidence import profile as profile_module
 from labkit.evidence.launches import limits, occupancy
 from labkit.evidence.profile import profile_script, watch
-from labkit.ladder.rungs import LADDER
+from labkit.ladder.rungs import LADDER, rung
 from labkit.records import store
-from labkit.spec.limits import DRIVER_BYTES, MULTIPROCESSOR
 from labkit.spec.metrics import COUNTED
 
 PROGRAM = '''
@@ -73,12 +73,12 @@ def first_rungs():
     return labkit.profile([1, 2, 3, 4], labkit.LENET86[0], batch=2, engine="cpu")
 
 
-@pytest.mark.parametrize("rung", [1, 2, 3, 4])
-def test_global_traffic_is_what_ncu_counts(first_rungs, rung):
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_global_traffic_is_what_ncu_counts(first_rungs, number):
     theirs = store.read(data_dir() / "counters" / "exact" / "nvidia-h200.csv")
-    theirs = theirs.set_index(["program", "shape"]).loc[rung(rung).label, labkit.LENET86[0].name]
+    theirs = theirs.set_index(["program", "shape"]).loc[rung(number).label, labkit.LENET86[0].name]
     for name in ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors"):
-        assert first_rungs.value(name, rung) == pytest.approx(theirs[name], rel=0.01), name
+        assert first_rungs.value(name, number) == pytest.approx(theirs[name], rel=0.01), name
 
 
 def test_a_rungs_number_is_its_own_kernel_beside_its_steps():

@@ -7,6 +7,7 @@ SECTOR = 32  # bytes: the unit in which L1, L2 and device memory move data
 BANKS = 32  # of shared memory, each 4 bytes wide
 
 MAX_THREADS = 1024  # per block
+MAX_BLOCK = (1024, 1024, 64)  # threads in x, y, z
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks in x, y, z
 CONSTANT_BYTES = 64 * 1024
 SHARED_BYTES = 48 * 1024  # per block, without opt-in
