@@ -302,7 +302,7 @@ def test_out_of_memory_names_the_batch(monkeypatch):
 
     variant = verified()
     monkeypatch.setattr(variant, "plan", full)
-    with pytest.raises(LabError, match=r"B = 4 takes .* GB.*take a smaller batch"):
+    with pytest.raises(LabError, match=r"B = 4 needs more than .* GB.*take a smaller batch"):
         bench(variant, ODD, 4)
 
 

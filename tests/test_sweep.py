@@ -105,11 +105,11 @@ def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by
         return real(point)
 
     monkeypatch.setattr(sweep_module, "_timed", timed)
-    monkeypatch.setattr(sweep_module, "_answers", lambda: not answers)
-    with pytest.raises(LabError, match=r"rows=3, .* left .* without an answer: an illegal address.*begin again"):
+    monkeypatch.setattr(sweep_module, "_responds", lambda: not answers)
+    with pytest.raises(LabError, match=r"after .*rows=3, .* does not respond: an illegal address.*in a new process"):
         small(path)
     assert len(lines(path)) == 3
-    monkeypatch.setattr(sweep_module, "_answers", lambda: True)
+    monkeypatch.setattr(sweep_module, "_responds", lambda: True)
     table = small(path)
     assert table.attrs["resumed"] == 3
     assert list(table["reason"] == "an illegal address") == [False, False, True, False, False, False]
@@ -119,7 +119,7 @@ def test_a_kernel_after_which_the_device_is_gone_ends_the_sweep_and_is_passed_by
     ("variants", "message"),
     [
         ([], "an empty sweep"),
-        ({"rows": (1, 2)}, "a grid names its rung"),
+        ({"rows": (1, 2)}, "a grid needs a rung"),
         ({"rung": 7, "tile": (8, 16)}, "07 tuning with no option 'tile': one rung, and options of rows, maps"),
         ({"rung": (4, 9)}, "with 2 rungs"),
         ({"rung": 99}, "no rung 99"),

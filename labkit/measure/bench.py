@@ -1,4 +1,7 @@
-"""The one way this lab measures time: checked before, checked after, and refused if it cannot be true."""
+"""The one way in which this lab measures time.
+
+A kernel is checked before it is timed and after it, and a time that the device cannot reach is refused.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import functools
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+from numpy.typing import DTypeLike
 from tqdm import tqdm
 
 from labkit import cuda
@@ -24,12 +28,12 @@ from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
-BATCH = {"gpu": 1000, "cpu": 10}  # images that take milliseconds on either
-SECONDS = 0.5  # spent on the timed runs of a variant, within
-RUNS = (3, 50)  # these limits
-PART_RUNS = 5  # at most, besides: of a variant with several kernels, each of them timed apart
-LAYER_RUNS = 3  # after one to warm up; fewer if one takes long
-WARM_UP_S = 0.05  # a GPU raises its clock in that time
+BATCH = {"gpu": 1000, "cpu": 10}  # images by default: a kernel takes milliseconds on either engine
+SECONDS = 0.5  # for the timed runs of a variant ...
+RUNS = (3, 50)  # ... of which there are at least and at most so many
+PART_RUNS = 5  # at most: further runs of a variant with several kernels, which time each kernel
+LAYER_RUNS = 3  # after a warm-up run; fewer if one takes long
+WARM_UP_S = 0.05  # in which a GPU raises its clock
 CHECKED_IMAGES = 8
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -48,10 +52,10 @@ def bench(
 ) -> pd.DataFrame:
     """Measure op time and layer time of variants that `check` has verified.
 
-    The op time is that of the kernels alone, between two events, the median of `repeat` runs. Runs of all
-    variants alternate, so that a drifting clock meets them alike. Before each run the output is filled with
-    NaN and, on a GPU, the L2 cache with something else. The layer time is the host's, for what a caller sees
-    who has the images in ordinary memory: allocate, copy in, compute, copy back.
+    The op time is the time of the kernels between two events: the median of `repeat` runs. The runs of the variants
+    alternate, so that a changing clock rate affects all of them. Before each run the output is filled with NaN and, on
+    a GPU, the L2 cache is overwritten. The layer time is measured with the host's clock, for a caller who has the
+    images in ordinary memory: allocate, copy in, compute, copy back.
 
     Parameters
     ----------
@@ -59,20 +63,20 @@ def bench(
     layer : Layer or iterable of Layer
         `LENET86[1]`, or `LENET86` for its layers one after the other.
     batch : int or iterable of int, optional
-        Images; by default what suits the engine, see `BATCH`.
+        Images; by default `BATCH` of the engine.
     repeat : int, optional
         Timed runs; by default as many as fit into half a second, from 3 to 50.
     layer_time : bool
-        Measure it, too; otherwise it is missing from the rows, and a large batch is done sooner.
+        Measure the layer time, too. Without it, a large batch takes less time.
 
     Returns
     -------
     DataFrame
-        A row a layer, batch and variant: rung, label, layer, batch, dtype (of x, k and y), op_ms (median),
+        A row per layer, batch and variant: rung, label, layer, batch, dtype (of x, k and y), op_ms (median),
         op_min_ms and op_max_ms, layer_ms (median), gflop_s (direct convolution's operations over op time),
         gb_s (bytes moved once over op time), x_reference (op time over `Layer.reference_ms`), images_s (batch over
-        op time), engine, device, options, repeat, kernels_ms (of a variant with several kernels, the time of each,
-        see `kernel_times`). `attrs["note"]` says so where these are not GPU times.
+        op time), engine, device, options, repeat, kernels_ms (the time of each kernel, if the variant has several; see
+        `kernel_times`). `attrs["note"]` says so if these are not GPU times.
 
     Raises
     ------
@@ -87,16 +91,25 @@ def bench(
 
 
 @contextmanager
-def inputs_kept():
-    """Until its end, `measure` finds the inputs of its last call again: they may be half a gigabyte."""
+def inputs_kept() -> Iterator[None]:
+    """Keep the inputs of the last call of `measure` for the next one; free them at the end.
+
+    They may take half a gigabyte.
+    """
     try:
         yield
     finally:
         _inputs.cache_clear()
 
 
-def measure(variants, layer, batch=None, repeat=None, layer_time=True) -> pd.DataFrame:
-    """What `bench` does, within `inputs_kept`; a sweep comes back for the same inputs, variant after variant."""
+def measure(
+    variants: Variant | int | Iterable[Variant | int],
+    layer: Layer | Iterable[Layer],
+    batch: int | Iterable[int] | None = None,
+    repeat: int | None = None,
+    layer_time: bool = True,
+) -> pd.DataFrame:
+    """Measure as `bench` does, inside `inputs_kept`: a sweep needs the same inputs for every variant."""
     variants = as_variants(variants)
     batches = as_list(BATCH[device().engine] if batch is None else batch)
     if repeat is not None and repeat < 1:
@@ -105,7 +118,7 @@ def measure(variants, layer, batch=None, repeat=None, layer_time=True) -> pd.Dat
         require_verified(variant)
     cases = [(each, B) for each in as_list(layer) for B in batches]
     rows = []
-    # On standard output: notebooks show the other one in red.
+    # On standard output, because notebooks show standard error in red.
     length = len(cases) * len(variants)
     with tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout) as progress:
         for case in cases:
@@ -116,21 +129,24 @@ def measure(variants, layer, batch=None, repeat=None, layer_time=True) -> pd.Dat
 
 
 def as_list(one_or_many) -> list:
-    """The things, of one or of several."""
-    return list(one_or_many) if isinstance(one_or_many, Iterable) else [one_or_many]
+    """A list of the items of an iterable, or of the one item."""
+    many = isinstance(one_or_many, Iterable) and not isinstance(one_or_many, str)
+    return list(one_or_many) if many else [one_or_many]
 
 
-def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, layer_time: bool, progress: tqdm):
-    """The rows of one layer and batch."""
-    inputs, spots = _inputs(layer, batch, frozenset(each.io_dtype for each in variants))
+def _bench_case(
+    variants: list[Variant], layer: Layer, batch: int, repeat: int | None, layer_time: bool, progress: tqdm
+) -> list[dict]:
+    """Measure one layer and batch: a row per variant."""
+    inputs, sampled = _inputs(layer, batch, frozenset(each.io_dtype for each in variants))
     try:
-        op_ms, parts = _op_times(variants, layer, batch, repeat, inputs, spots, progress)
+        op_ms, parts = _op_times(variants, layer, batch, repeat, inputs, sampled, progress)
         layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) if layer_time else np.nan
                     for each in variants]  # fmt: skip
     except cuda.driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
         raise LabError(
-            f"{layer} at B = {batch} takes {size:.2f} GB and more on the device, which does not have it: "
+            f"{layer} at B = {batch} needs more than {size:.2f} GB on the device, which does not have that much: "
             f"take a smaller batch ({error})"
         ) from error
     return [_row(*each, layer, batch) for each in zip(variants, op_ms, parts, layer_ms, strict=True)]
@@ -140,20 +156,30 @@ def _bench_case(variants, layer: Layer, batch: int, repeat: int | None, layer_ti
 def _inputs(layer: Layer, batch: int, dtypes: frozenset[np.dtype]) -> tuple[dict, SampledImages]:
     """x and k in each data type, and the images to check."""
     rng = np.random.default_rng(2)
-    x = rng.random(layer.x_shape(batch), dtype=np.float32)
-    k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
+    x = np.empty(layer.x_shape(batch), np.float32)
+    k = draw_inputs(x, layer, rng)
     inputs = {dtype: (x.astype(dtype), k.astype(dtype)) for dtype in dtypes}
     return inputs, SampledImages(layer, batch, inputs, rng)
 
 
-def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> tuple[list, list]:
-    """Of each variant the op times of its runs [ms], checked before and after, and the time of each kernel [ms]."""
+def draw_inputs(x: np.ndarray, layer: Layer, rng: np.random.Generator) -> np.ndarray:
+    """Fill x [B, C, H, W] with random images; return a random k of the same data type."""
+    for part in np.array_split(x, -(-len(x) // 1000)):  # no second array of all images in float32
+        part[...] = rng.random(part.shape, dtype=np.float32)
+    return (rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)).astype(x.dtype)
+
+
+def _op_times(
+    variants: list[Variant], layer: Layer, batch: int, repeat: int | None, inputs: dict, sampled: SampledImages,
+    progress: tqdm,
+) -> tuple[list[np.ndarray], list[dict[str, float]]]:  # fmt: skip
+    """For each variant the op times of its runs [ms], checked before and after, and the time of each kernel [ms]."""
     with ExitStack() as stack:
         flush = _Flush(device())
         stack.callback(flush.close)
         plans, first = [], {}
         for variant in variants:
-            # Variants of one data type share x and y: comparing them takes no more memory than one of them.
+            # Variants of one data type share x and y, so that several need no more memory than one.
             shared = first.get(variant.io_dtype)
             plan = variant.plan(layer, batch, *((shared.x, shared.y) if shared else ()))
             plans.append(stack.enter_context(plan))
@@ -164,7 +190,7 @@ def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> tuple[
         for variant, plan in zip(variants, plans, strict=True):
             poison(plan, layer, batch, variant.io_dtype)
             plan.run()
-            _check_on_device(spots, plan, variant, "before timing")
+            _check_on_device(sampled, plan, variant, "before timing")
             estimates.append(_warm_up(plan))
         runs = [repeat or int(np.clip(SECONDS / (ms / 1e3), *RUNS)) for ms in estimates]
 
@@ -177,7 +203,7 @@ def _op_times(variants, layer, batch, repeat, inputs, spots, progress) -> tuple[
                 flush()
                 times[i].append(_timed(plan))
                 if run == runs[i] - 1:  # the output of the last timed run itself
-                    _check_on_device(spots, plan, variant, "after timing")
+                    _check_on_device(sampled, plan, variant, "after timing")
                     progress.update()
                 if run < PART_RUNS and len({launch.kernel for launch in plan.launches}) > 1:
                     flush()
@@ -198,7 +224,7 @@ def _timed(plan: Plan) -> float:
 
 
 def _timed_apart(plan: Plan) -> dict[str, float]:
-    """One run with an event between any two launches: of each kernel the time of all its launches [ms]."""
+    """One run with an event between any two launches: for each kernel the time of all its launches [ms]."""
     events, spent = [], {}
     plan.run(mark=lambda: events.append(cuda.driver.Event().record()))
     events[-1].synchronize()
@@ -208,7 +234,7 @@ def _timed_apart(plan: Plan) -> dict[str, float]:
 
 
 def _warm_up(plan: Plan) -> float:
-    """Run for a while; the shortest of the times [ms]."""
+    """Run for `WARM_UP_S`; return the shortest time [ms]."""
     started, shortest = time.perf_counter(), np.inf
     while shortest == np.inf or time.perf_counter() - started < WARM_UP_S:
         shortest = min(shortest, _timed(plan))
@@ -216,9 +242,9 @@ def _warm_up(plan: Plan) -> float:
 
 
 def _layer_time(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np.ndarray) -> float:
-    """Allocate, copy in, compute, copy back: median of the host's clock [ms]. Everything is compiled by now."""
-    y = np.zeros(layer.y_shape(batch), variant.io_dtype)
-    y.fill(0)  # the pages exist before the clock runs
+    """Allocate, copy in, compute, copy back: the median on the host's clock [ms]. The kernels are compiled already."""
+    y = np.empty(layer.y_shape(batch), variant.io_dtype)
+    y.fill(0)  # allocates its pages, before the clock runs
     times = []
     while len(times) < 2 or (len(times) <= LAYER_RUNS and sum(times) < 1e3 * SECONDS):
         cuda.driver.Context.synchronize()
@@ -232,7 +258,7 @@ def _layer_time(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np
 
 
 class SampledImages:
-    """Some images of a batch, the first and the last among them, and what they have to become.
+    """Some images of a batch, the first and the last among them, and the outputs expected for them.
 
     Parameters
     ----------
@@ -243,10 +269,17 @@ class SampledImages:
     rng : numpy.random.Generator
         Draws the images.
     count : int
-        How many, or all of a batch that has fewer.
+        Number of images; a smaller batch is taken whole.
     """
 
-    def __init__(self, layer, batch, inputs, rng, count=CHECKED_IMAGES):
+    def __init__(
+        self,
+        layer: Layer,
+        batch: int,
+        inputs: Mapping[np.dtype, tuple[np.ndarray, np.ndarray]],
+        rng: np.random.Generator,
+        count: int = CHECKED_IMAGES,
+    ):
         ends = {0, batch - 1}
         inner = rng.permutation(np.arange(1, batch - 1))[: count - len(ends)]
         self.images = np.array(sorted({*ends, *inner.tolist()}))
@@ -255,44 +288,55 @@ class SampledImages:
         self.expected = {dtype: conv_float64(*each) for dtype, each in self.inputs.items()}
         self.scale = {dtype: error_scale(*each) for dtype, each in self.inputs.items()}
 
-    def check(self, variant, when, y, missing):
-        """Hold y, the output of these images, against the reference; `missing`: which of all images have a NaN.
+    def check(self, variant: Variant, when: str, y: np.ndarray, with_nan: np.ndarray) -> None:
+        """Compare the output of these images with the reference.
+
+        Parameters
+        ----------
+        variant : Variant
+        when : str
+            For the message: "before timing".
+        y : array
+            The output of these images.
+        with_nan : array of int
+            Those of all images whose output has a NaN.
 
         Raises
         ------
         CheckFailed
+            An output is wrong, or an image has a NaN.
         """
         dtype = variant.io_dtype
         title = f"{variant.label} is wrong {when}, on {self.layer}, B = {self.batch}"
         allowed = tolerance(variant.rounding, self.scale[dtype], self.layer.terms)
         compare(y, self.expected[dtype], allowed, dtype, title, self.inputs[dtype])
-        if len(missing):
-            raise CheckFailed(f"{title}: NaN in {len(missing)} images, {missing[0]} to {missing[-1]}")
+        if len(with_nan):
+            raise CheckFailed(f"{title}: NaN in {len(with_nan)} images, {with_nan[0]} to {with_nan[-1]}")
 
 
-def _check_on_device(spots, plan, variant, when):
-    """Copy the spots back and hold them against the reference; all other images stay on the device."""
-    dtype, shape = variant.io_dtype, spots.layer.y_shape(spots.batch)
-    y = np.empty((len(spots.images), *shape[1:]), dtype)
-    for i, image in enumerate(spots.images.tolist()):
+def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when: str) -> None:
+    """Copy the sampled images back and check them; all other images stay on the device."""
+    dtype, shape = variant.io_dtype, sampled.layer.y_shape(sampled.batch)
+    y = np.empty((len(sampled.images), *shape[1:]), dtype)
+    for i, image in enumerate(sampled.images.tolist()):
         cuda.driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)
-    spots.check(variant, when, y, images_with_nan(plan.y, shape, dtype))
+    sampled.check(variant, when, y, images_with_nan(plan.y, shape, dtype))
 
 
 class _Flush:
-    """Empties a GPU's L2 cache by writing twice its size; does nothing on a CPU."""
+    """Empties a GPU's L2 cache by writing twice its size; does nothing on the CPU engine."""
 
     def __init__(self, device: Device):
         self.bytes = 2 * device.l2_bytes if device.engine == "gpu" else 0
         self.buffer = None
 
-    def __call__(self):
+    def __call__(self) -> None:
         if self.bytes:
             if self.buffer is None:
                 self.buffer = cuda.driver.mem_alloc(self.bytes)
             cuda.driver.memset_d8(self.buffer, 0, self.bytes)
 
-    def close(self):
+    def close(self) -> None:
         if self.buffer is not None:
             self.buffer.free()
 
@@ -321,8 +365,8 @@ def _row(variant: Variant, op_ms: np.ndarray, parts: dict, layer_ms: float, laye
     }
 
 
-def rates(layer: Layer, batch: int, dtype, op_ms: float, on: Device | str) -> dict[str, float]:
-    """What an op time amounts to, in the columns of `bench`: gflop_s, gb_s, x_reference, images_s."""
+def rates(layer: Layer, batch: int, dtype: DTypeLike, op_ms: float, on: Device | str) -> dict[str, float]:
+    """The rates that follow from an op time, as in the columns of `bench`: gflop_s, gb_s, x_reference, images_s."""
     return {
         "gflop_s": layer.flops(batch) / op_ms / 1e6,
         "gb_s": layer.bytes(batch, dtype) / op_ms / 1e6,
@@ -332,26 +376,26 @@ def rates(layer: Layer, batch: int, dtype, op_ms: float, on: Device | str) -> di
 
 
 def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
-    """The times of each kernel of variants that have several.
+    """The time of each kernel, for variants that have several.
 
-    They were timed with an event between any two launches, in runs besides the op time's, so their sum is not the
-    op time to the last digit.
+    The kernels are timed in runs of their own, with an event between any two launches, so their sum differs slightly
+    from the op time.
 
     Parameters
     ----------
     table : DataFrame
-        As `bench` returns it, or rows of recorded results.
+        As returned by `bench`, or rows of recorded results.
 
     Returns
     -------
     DataFrame
-        A row a kernel: label, layer, batch, kernel, op_ms (of all its launches together), share (of the sum over the
-        variant's kernels), device. `attrs["note"]` as `bench` gives it.
+        A row per kernel: label, layer, batch, kernel, op_ms (sum over its launches), share (of the sum over the
+        variant's kernels), device. `attrs["note"]` is that of `bench`.
 
     Raises
     ------
     LabError
-        If no row has the times of its kernels.
+        If no row has the times of several kernels.
     """
     rows = []
     for row in table.to_dict("records"):
@@ -363,8 +407,8 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
                  for kernel, ms in parts.items()]  # fmt: skip
     if not rows:
         known = ", ".join(dict.fromkeys(table["label"])) or "no variant"
-        raise LabError(f"no times kernel by kernel: the table has {known}, and only rung 05 has several kernels")
-    found = pd.DataFrame(rows)[["label", "layer", "batch", "kernel", "op_ms", "share", "device"]]
+        raise LabError(f"no times of single kernels: the table has {known}, and only rung 05 has several kernels")
+    found = pd.DataFrame(rows, columns=["label", "layer", "batch", "kernel", "op_ms", "share", "device"])
     found.attrs["note"] = table.attrs.get("note", "")
     return found
 

@@ -1,9 +1,9 @@
-"""The checker: does a variant of the convolution compute the convolution?
+"""The checker: does a variant compute the convolution?
 
-Every test shape is checked twice over. First with small integers, where each product and each partial sum is
-exact in any of the number formats used here, whatever the order of summation: not a single bit may differ,
-so a missing tap, a swapped axis or a shift cannot hide behind a tolerance. Then with real numbers, within
-the rounding error that the variant's own number formats permit.
+Every test shape is checked in two ways. First with small integers: every product and partial sum is exact in all
+number formats used here, in any order of summation, so no bit may differ, and no tolerance can hide a missing tap, a
+swapped axis or a shift. Then with real numbers: an error may be as large as the roundings of the variant's own number
+formats permit.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from labkit import cuda
 from labkit.base.errors import Interrupted, LabError
@@ -28,45 +28,44 @@ from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
-# The largest relative error of one rounding to nearest, and the error of a result among half's subnormals.
+# The largest relative error of one rounding to nearest, and the largest error of a subnormal result in half.
 _ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11}
 _HALF_UNDERFLOW = 2.0**-25
-# Tensor cores add in FP32, but truncate, and align a group of products to the largest of them (Fasi, Higham,
-# Mikaitis and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7:e330, 2021).
+# Tensor cores add in FP32, but they truncate, and align a group of products to the largest one (Fasi, Higham, Mikaitis
+# and Pranesh, Numerical behavior of NVIDIA tensor cores, PeerJ Computer Science 7:e330, 2021).
 _TENSOR_ROUNDOFF = 2.0**-22
-_EXACT_INTEGERS = {"float32": 2**24, "float16": 2**11}  # up to here every integer is exact
+_EXACT_INTEGERS = {"float32": 2**24, "float16": 2**11}  # up to these, every integer is exact
 _SHOWN = 8  # mismatches in a message
-PATIENCE_S = 10  # with a shape
+PATIENCE_S = 10  # for one shape, until a message says what is running
 
 
 class CheckFailed(LabError, AssertionError):
-    """A variant that does not compute the convolution. The message shows where, what it got and what was
-    expected."""
+    """A variant does not compute the convolution. The message shows where, the result and the expected one."""
 
 
 def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
     """The largest error that a correct kernel can make in each output.
 
-    A sum of n products, in any order, with unit roundoff u, is off by at most n u sum |x| |k| (Jeannerod and
-    Rump, SIAM J. Matrix Anal. Appl. 34(2), 2013: Higham's gamma_n without its denominator). Rounding partial
-    sums, their total and the output one after the other multiplies the growth. The inputs add nothing: the
-    reference starts from x and k as they are stored.
+    The error of a sum of n products with unit roundoff u, in any order, is at most n u sum |x| |k| (Jeannerod and Rump,
+    SIAM J. Matrix Anal. Appl. 34(2), 2013: Higham's gamma_n without its denominator). The factors of successive
+    roundings, of partial sums, of their total and of the output, are multiplied. The inputs add no error, because the
+    reference uses x and k as they are stored.
 
     Parameters
     ----------
     rounding : labkit.ladder.rung.Rounding
-        The number formats that the kernel keeps its data and its sums in.
+        The number formats of the kernel's data and sums.
     scale : array
-        sum |x| |k| of each output: `labkit.spec.reference.error_scale`.
+        sum |x| |k| for each output: `labkit.spec.reference.error_scale`.
     terms : int
-        Products summed into one output: `Layer.terms`.
+        Products per output: `Layer.terms`.
     """
     half = np.dtype(rounding.storage) == np.float16
     growth = 1.0
     if rounding.part is not None:
         growth *= 1 + min(rounding.part_terms, terms) * _ROUNDOFF[np.dtype(rounding.part).name]
         terms = -(-terms // rounding.part_terms)
-    # Sums of half products in float32 may be a tensor core's.
+    # Products of half values summed in float32: the sums may be those of tensor cores.
     wide = half and np.dtype(rounding.accumulate) == np.float32
     growth *= 1 + terms * (_TENSOR_ROUNDOFF if wide else _ROUNDOFF[np.dtype(rounding.accumulate).name])
     growth *= 1 + _ROUNDOFF[np.dtype(rounding.storage).name]
@@ -74,7 +73,7 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
 
 
 def largest_exact_integer(rounding: Rounding) -> int:
-    """Integers up to this one, and their sums up to it, are exact in every format that `rounding` names."""
+    """The largest integer up to which all integers are exact in every format of `rounding`."""
     formats = (rounding.storage, rounding.accumulate, rounding.part)
     return min(_EXACT_INTEGERS[np.dtype(each).name] for each in formats if each is not None)
 
@@ -101,12 +100,11 @@ TEST_SHAPES: tuple[tuple[Layer, int], ...] = (
     _shape("many images",       37,  1,  6,  8,  2, 3),
     _shape("long sums",          1, 12, 17, 13, 24, 7),
 )  # fmt: skip
-"""Shapes to be right on, apart from the layers that are timed: odd, not square, C != M, with tails for every
-tile."""
+"""Shapes for the check, other than the layers that are timed: odd, not square, C != M, with tails for every tile."""
 
 
 def random_shapes(count: int, seed: int = 0) -> list[tuple[Layer, int]]:
-    """Random layers and batches for `check`, K from 1 to 7, no two dimensions tied to each other."""
+    """Random layers and batches for `check`: K from 1 to 7, all dimensions independent."""
     rng = np.random.default_rng(seed)
     shapes = []
     for index in range(count):
@@ -117,7 +115,7 @@ def random_shapes(count: int, seed: int = 0) -> list[tuple[Layer, int]]:
 
 @dataclass(frozen=True, repr=False)
 class CheckReport:
-    """What `check` saw. Prints as its PASS line; `table` has one row a shape."""
+    """The result of `check`. Prints as its PASS line; `table` has one row per shape."""
 
     label: str
     table: pd.DataFrame
@@ -125,16 +123,16 @@ class CheckReport:
 
     @property
     def worst(self) -> float:
-        """The largest error, as a part of what is allowed."""
-        return max(self.table["worst_of_allowed"])
+        """The largest error, as a fraction of the allowed one."""
+        return float(np.max(self.table["worst_of_allowed"]))
 
     def __repr__(self) -> str:
         shapes = f"{len(self.table)} shape{'s' * (len(self.table) != 1)}"
         line = f"PASS {self.label}: {shapes}, exact on integers, within rounding on reals"
         return line + (f"; {len(self.refused)} shapes refused" if self.refused else "")
 
-    def _ipython_display_(self):
-        """`check` has printed the line already: a cell that ends with it shows it once."""
+    def _ipython_display_(self) -> None:
+        """Show nothing: `check` has printed the line already."""
 
 
 def check(
@@ -143,21 +141,20 @@ def check(
     seed: int = 1,
     quiet: bool = False,
 ) -> CheckReport:
-    """Check a variant, print one PASS line, and remember it as verified, so that `bench` will time it.
+    """Check a variant, print one PASS line, and record it as verified, so that `bench` will time it.
 
-    On each shape, one plan runs on fresh random inputs, first integers, then reals, then the same reals
-    again, the output full of NaN before each run: stale outputs, sums that are not reset and elements nobody
-    writes show.
+    On each shape one plan runs on new random inputs: integers, real numbers, and the same real numbers again. Before
+    each run the output is filled with NaN. That exposes stale outputs, sums that are not reset and elements that are
+    not written.
 
     Parameters
     ----------
     variant : Variant
-        As `labkit.variant` makes it.
+        As returned by `labkit.variant`.
     layers : Layer, or iterable of Layer or (Layer, batch)
-        The shapes; a batch of 3 where none is given. Shapes that `variant.supports` refuses are counted as
-        refused.
+        The shapes; the default batch is 3. Shapes that `variant.supports` refuses are counted as refused.
     seed : int
-        Of the random inputs.
+        For the random inputs.
     quiet : bool
         Print nothing.
 
@@ -168,7 +165,8 @@ def check(
     Raises
     ------
     CheckFailed
-        At the first shape that is wrong, with the first mismatches and what they look like; or that faults.
+        At the first shape with a fault or a wrong result; the message shows the first mismatches and the mistake that
+        they look like.
     LabError
         If the variant refuses every shape.
     """
@@ -180,8 +178,8 @@ def check(
             shapes[index] = layer, batch
         except LabError as refusal:
             refused.append(f"{layer}: {refusal}")
-    if len(shapes) > 1:  # a single one's plan compiles it
-        with suppress(cuda.driver.CompileError):  # the plan will say so
+    if len(shapes) > 1:  # for a single shape, the plan compiles the kernel
+        with suppress(cuda.driver.CompileError):  # the plan raises it again
             variant.precompile(*(layer for layer, _ in shapes.values()))
     rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
             for index, (layer, batch) in shapes.items()]  # fmt: skip
@@ -196,17 +194,17 @@ def check(
 
 
 def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> dict:
-    """The row of one shape."""
-    plan = variant.plan(layer, batch)  # a kernel that does not compile is not wrong: it says so itself
-    follow = (f"\nNext: lab.sanitize({_name(variant)}, lab.{layer!r}, {batch}) looks for bad addresses, races and "
-              "unset memory, line by line.")  # fmt: skip
+    """Check one shape: its row."""
+    plan = variant.plan(layer, batch)  # a kernel that does not compile is not wrong: its error is raised as it is
+    follow = (f"\nNext: lab.sanitize({_name(variant)}, lab.{layer!r}, {batch}) finds invalid addresses, races and "
+              "uninitialized memory, line by line.")  # fmt: skip
     try:
         with _patience(f"{variant.label} on {layer}, B = {batch}"), plan:
             worst = _worst_of_runs(plan, variant, layer, batch, rng)
     except CheckFailed as wrong:
         raise CheckFailed(f"{wrong}{follow}") from None
     except cuda.driver.Error as fault:
-        # Freeing the buffers may bring to light that the kernel wrote past them, after it was found wrong.
+        # Freeing the buffers may find that the kernel wrote past them, after its result was found wrong.
         wrong = fault.__context__ if isinstance(fault.__context__, CheckFailed) else None
         message = f"{wrong}\nAnd it faults" if wrong else f"{variant.label} faults on {layer}, B = {batch}"
         raise CheckFailed(f"{message}: {fault}{follow}") from fault
@@ -219,14 +217,14 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
 
 
 def _name(variant: Variant) -> str:
-    """What the reader's program calls a variant."""
+    """The name of a variant in the reader's program."""
     known = tuple(vars(sys.modules["__main__"]).items())
     return next((name for name, value in known if value is variant and not name.startswith("_")), "variant")
 
 
 @contextmanager
-def _patience(what: str):
-    """Say after a while what is running: of a kernel that does not end nothing else is heard."""
+def _patience(what: str) -> Iterator[None]:
+    """Print after `PATIENCE_S` what is running: a kernel that does not end prints nothing itself."""
     end = "interrupt it to stop it" if device().engine == "cpu" else "if it does not end, restart Python"
     late = threading.Timer(PATIENCE_S, print, (f"{what} has been running for {PATIENCE_S} s: {end}",))
     late.daemon = True
@@ -240,9 +238,9 @@ def _patience(what: str):
 
 
 def _worst_of_runs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> float:
-    """The largest error of all runs, as a part of what is allowed."""
+    """The largest error of all runs, as a fraction of the allowed one."""
     worst = 0.0
-    for kind, times in (("integers, which have to be exact", 1), ("real numbers, within rounding", 2)):
+    for kind, times in (("integers, which must be exact", 1), ("real numbers, within rounding", 2)):
         if kind.startswith("integers"):
             x, k = draw_integers(variant, layer, batch, rng)
             allowed = 0.0
@@ -259,8 +257,10 @@ def _worst_of_runs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: 
     return worst
 
 
-def draw_integers(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator):
-    """x and k of non-zero integers, so small that every partial sum, in whatever order, is exact."""
+def draw_integers(
+    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """x and k of nonzero integers, so small that every partial sum is exact in any order."""
     limit = largest_exact_integer(variant.rounding)
     for largest in (8, 4, 2, 1):
         x, k = (
@@ -269,27 +269,29 @@ def draw_integers(variant: Variant, layer: Layer, batch: int, rng: np.random.Gen
         )
         if error_scale(x, k).max() <= limit:
             return x, k
-    # Sums that are too long even for ones: keep a part of the products.
+    # Too many terms even for ones: some of the products are zero.
     return x, k * (rng.random(layer.k_shape) < limit / (2 * layer.terms))
 
 
-def draw_reals(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator):
-    """x and k of real numbers, as the variant's data type has them."""
-    # Images are not negative, masks have both signs; nothing is so small that a product would underflow in
-    # half.
+def draw_reals(
+    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """x and k of real numbers, rounded to the variant's data type."""
+    # Images are positive, masks have both signs; no number is so small that a product underflows in half.
     x = rng.uniform(0.25, 1, layer.x_shape(batch))
     k = rng.uniform(0.25, 1, layer.k_shape) * rng.choice([-1, 1, 1], layer.k_shape)
-    # What the device gets are these numbers in its own format, so the reference starts from there, too.
-    return tuple(each.astype(variant.io_dtype).astype(np.float32) for each in (x, k))
+    # The device gets these numbers in its own format, so the reference uses them, too.
+    x, k = (each.astype(variant.io_dtype).astype(np.float32) for each in (x, k))
+    return x, k
 
 
-def poison(plan: Plan, layer: Layer, batch: int, dtype) -> None:
-    """Fill a plan's output with NaN: 0xFF bytes are one in float32 and in float16."""
+def poison(plan: Plan, layer: Layer, batch: int, dtype: DTypeLike) -> None:
+    """Fill a plan's output with NaN: bytes 0xFF are a NaN in float32 and in float16."""
     cuda.driver.memset_d8(plan.y, 0xFF, int(np.prod(layer.y_shape(batch))) * np.dtype(dtype).itemsize)
 
 
 def compare(
-    y: np.ndarray,
+    y: ArrayLike,
     expected: np.ndarray,
     allowed: float | np.ndarray = 0.0,
     dtype: DTypeLike = np.float32,
@@ -301,43 +303,44 @@ def compare(
     Parameters
     ----------
     y : array [B, M, Ho, Wo]
-        What was computed.
+        The output.
     expected : array [B, M, Ho, Wo] of float64
-        What it should be.
+        The reference.
     allowed : float or array
-        The largest error permitted, for each element; 0 asks for equality.
+        The largest error allowed per element; 0 requires equality.
     dtype : dtype
-        That y has to have.
+        The data type required of y.
     title : str
         First line of the message.
     inputs : (x, k), optional
-        To try out which well-known mistake the result looks like.
+        With these, the message says which common mistake gives the same output.
 
     Returns
     -------
     float
-        The largest error as a part of what is allowed; 0 if everything is equal.
+        The largest error as a fraction of the allowed one; 0 if all elements are equal.
 
     Raises
     ------
     CheckFailed
-        If shape or dtype differ, or any element is not within what is allowed; NaN never is.
+        If shape or dtype differ, or the error of an element is larger than allowed, or NaN.
     """
     y = np.asarray(y)
     if y.shape != expected.shape:
         raise CheckFailed(f"{title}: its shape is {y.shape}, but [B, M, Ho, Wo] is {expected.shape}")
     if y.dtype != np.dtype(dtype):
-        raise CheckFailed(f"{title}: its dtype is {y.dtype}, but {np.dtype(dtype)} was promised")
+        raise CheckFailed(f"{title}: its dtype is {y.dtype}, but it must be {np.dtype(dtype)}")
     allowed = np.broadcast_to(np.asarray(allowed, np.float64), expected.shape)
     with np.errstate(invalid="ignore"):
         error = np.abs(y.astype(np.float64) - expected)
-        right = error <= allowed  # false for NaN, as it has to be
+        right = error <= allowed  # false for NaN, as it must be
     if not right.all():
         raise CheckFailed(_message(title, y, expected, error, allowed, ~right, inputs))
     return float(np.max(error[allowed > 0] / allowed[allowed > 0], initial=0.0))
 
 
-def _message(title, y, expected, error, allowed, wrong, inputs) -> str:
+def _message(title: str, y, expected, error, allowed, wrong, inputs) -> str:
+    """The first mismatches as a table, where all of them are, and what they look like."""
     where = np.argwhere(wrong)
     first = [tuple(index) for index in where[:_SHOWN]]
     table = pd.DataFrame(
@@ -359,20 +362,20 @@ def _message(title, y, expected, error, allowed, wrong, inputs) -> str:
     return "\n".join([*lines, shown, table.to_string(index=False, float_format=lambda v: f"{v:.6g}")])
 
 
-def _hints(y, expected, slack, inputs):
-    """Which well-known mistakes the result looks like."""
+def _hints(y, expected, slack, inputs) -> Iterator[str]:
+    """The common mistakes that give the same output."""
 
     def like(result, other):
         return bool((np.abs(result - other) <= slack).all())
 
-    if like(y, expected):  # then it is also like what differs from that by less
+    if like(y, expected):  # within the slack of a mistake, too
         return
     unwritten = int(np.isnan(y).sum())
     if unwritten:
         share = "nothing was" if unwritten == y.size else f"{unwritten} outputs were not"
-        yield f"{share} written: NaN is what the output held before, or what it was computed from"
+        yield f"{share} written (the output held NaN before), or a NaN was read"
     if not y.any():
-        yield "the outputs were set to zero and never summed"
+        yield "the outputs were set to zero, and no product was added"
     for a, b in itertools.combinations(range(4), 2):
         if like(y.ravel(), expected.swapaxes(a, b).ravel()):
             yield f"y was written with its axes {'bmhw'[a]} and {'bmhw'[b]} swapped"
@@ -383,7 +386,7 @@ def _hints(y, expected, slack, inputs):
     if inputs is not None:
         x, k = inputs
         if like(y, conv_float64(x, k[:, :, ::-1, ::-1])):
-            yield "the mask was flipped, which this convolution does not do"
+            yield "the mask was flipped; this convolution does not flip it"
         if like(y, conv_float64(x, k.swapaxes(2, 3))):
             yield "the rows and columns of the mask were swapped"
 
@@ -392,22 +395,22 @@ _verified: set[tuple[str, str]] = set()  # (engine, identity of the variant)
 
 
 def require_verified(variant: Variant) -> None:
-    """Refuse to time what was not checked.
+    """Refuse to time a variant that was not checked.
 
     Raises
     ------
     LabError
-        If `check` has not passed this very variant in this session.
+        If this variant, with the same source and options, has not passed `check` in this session.
     """
     if not is_verified(variant):
         raise LabError(
-            f"{variant.label} is not verified in this session: a wrong kernel's time means nothing. "
-            "Run labkit.check on this very variant first"
+            f"{variant.label} is not verified in this session: the time of a wrong kernel means nothing. "
+            "Run labkit.check on this variant first"
         )
 
 
 def is_verified(variant: Variant) -> bool:
-    """Whether `check` has passed this very variant, source and options, on this engine in this process."""
+    """Whether this variant, with the same source and options, has passed `check` on this engine in this process."""
     return _key(variant) in _verified
 
 
