@@ -127,7 +127,7 @@ def test_closing_frees_the_device_memory(buffers):
         ({"chunk": True}, "chunk of True"),
         ({"chunk": ()}, "chunk of 0"),
         ({"chunk": (3, 0)}, "chunk of 0"),
-        ({"chunk": (3, 3)}, "2 chunks have 6 images in all; the batch has 4"),
+        ({"chunk": (3, 3)}, "2 chunks have 6 images in total; the batch has 4"),
         ({"streams": 0}, "streams=0: an integer from 1 to 32"),
         ({"streams": 33}, "streams=33: an integer from 1 to 32"),
         ({"streams": True}, "streams=True"),
@@ -173,7 +173,7 @@ def test_a_device_that_is_too_small_is_named(monkeypatch):
         return made
 
     monkeypatch.setattr(Variant, "plan", few)
-    with pytest.raises(LabError, match=r"3 streams of 2 images take .* take a smaller chunk or fewer streams"):
+    with pytest.raises(LabError, match=r"3 streams of 2 images need .* take a smaller chunk or fewer streams"):
         Pipeline(lab.variant(1), ODD, 6, 2, 3)
     assert freed == ["made", "closed"]
 

@@ -7,7 +7,10 @@ Python bindings (``pip install cupti-python``, of the CUDA toolkit's major versi
 
 from __future__ import annotations
 
+import importlib
 import re
+from types import ModuleType
+from typing import Any
 
 from labkit.base.errors import LabError
 
@@ -18,9 +21,9 @@ _records: list[tuple] = []
 _registered = False
 
 
-def _cupti():
+def _cupti() -> ModuleType:
     try:
-        from cupti import cupti
+        return importlib.import_module("cupti.cupti")
     except ImportError as error:
         missing = (error.name or "cupti").partition(".")[0]
         remedy = f"install it: pip install {_PACKAGES.get(missing, missing)}"
@@ -28,10 +31,9 @@ def _cupti():
             remedy = "install the release for your CUDA toolkit, for CUDA 13: pip install 'cupti-python~=13.0'"
         raise LabError(f"tracing on a GPU needs NVIDIA's CUPTI bindings, and {missing} does not import ({error}): "
                        f"{remedy}") from None
-    return cupti
 
 
-def _kinds(cupti):
+def _kinds(cupti: ModuleType) -> list[Any]:
     kind = cupti.ActivityKind
     return [kind.CONCURRENT_KERNEL, kind.MEMCPY, kind.MEMSET, kind.DRIVER]
 

@@ -1,9 +1,9 @@
 """A batch in chunks, on streams: copies in, kernels and copies out of different chunks at the same time.
 
-The kernels of the ladder are what they are; this is what the host does around them. A `Pipeline` cuts the batch into
-chunks and issues for each of them, on one of its streams, a copy in, the kernels and a copy out. Work of one stream
-runs in its order, work of different streams side by side: the link carries both directions at once while the
-multiprocessors compute. Only page-locked ("pinned") host memory can be copied in the background.
+The kernels do not change; the host issues them differently. A `Pipeline` cuts the batch into chunks, and issues for
+each chunk a copy in, the kernels and a copy out on one of its streams. The work of one stream runs in order; the work
+of different streams overlaps: the link transfers in both directions while the multiprocessors compute. Only
+page-locked ("pinned") host memory can be copied in the background.
 
     with Pipeline(variant(3), LENET86[0], batch=10_000, chunk=1000, streams=3) as pipeline:
         y = pipeline.run(x, k)
@@ -12,7 +12,6 @@ multiprocessors compute. Only page-locked ("pinned") host memory can be copied i
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -26,8 +25,8 @@ from labkit.ladder.variants import Variant
 from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
 
-STEPS: tuple[str, ...] = ("copy in", "kernel", "copy out")  # of a chunk, in this order
-MAX_STREAMS = 32  # a GPU has at most that many hardware queues; further streams share them
+STEPS = ("copy in", "kernel", "copy out")  # of each chunk, in this order
+MAX_STREAMS = 32  # a GPU has at most this many hardware queues; more streams would share them
 ORDERS = ("depth", "breadth")
 CHUNK = 1000
 
@@ -39,35 +38,35 @@ def chunk_sizes(batch: int, chunk: int | Sequence[int]) -> tuple[int, ...]:
     Parameters
     ----------
     batch : int
-        Images in all.
+        Number of images.
     chunk : int or sequence of int
-        Images a chunk, where the last takes what is left; or the size of every chunk.
+        Images per chunk, where the last chunk takes the rest; or the size of each chunk.
 
     Raises
     ------
     LabError
-        If a size is no positive integer, or the sizes do not add up to the batch.
+        If a size is not a positive integer, or the sizes do not add up to the batch.
     """
     sizes = list(chunk) if isinstance(chunk, Iterable) else [chunk]
     for size in sizes or [0]:
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise LabError(f"a chunk of {size!r} images: its size has to be an integer of at least 1")
+            raise LabError(f"a chunk of {size!r} images: its size must be an integer of at least 1")
     if not isinstance(chunk, Iterable):
-        return tuple(min(int(chunk), batch - first) for first in range(0, batch, int(chunk)))
+        return tuple(min(chunk, batch - first) for first in range(0, batch, chunk))
     if sum(sizes) != batch:
-        raise LabError(f"the {len(sizes)} chunks have {sum(sizes):,} images in all; the batch has {batch:,}")
+        raise LabError(f"the {len(sizes)} chunks have {sum(sizes):,} images in total; the batch has {batch:,}")
     return tuple(map(int, sizes))
 
 
 def issue_order(chunks: int, streams: int, order: str = "depth") -> list[tuple[int, str]]:
-    """In which order the host issues the steps of all chunks: pairs (chunk, step).
+    """The order in which the host issues the steps of all chunks: pairs (chunk, step).
 
     Parameters
     ----------
     chunks, streams : int
     order : {"depth", "breadth"}
-        Depth first: all steps of a chunk, then the next chunk. Breadth first: for as many chunks as there are
-        streams all copies in, then all their kernels, then all their copies out.
+        Depth first: all steps of a chunk, then the next chunk. Breadth first: for a group of one chunk per stream all
+        copies in, then all kernels, then all copies out.
 
     Raises
     ------
@@ -82,7 +81,7 @@ def issue_order(chunks: int, streams: int, order: str = "depth") -> list[tuple[i
     return [(chunk, step) for group in groups for step in STEPS for chunk in group]
 
 
-def _stream_count(streams) -> int:
+def _stream_count(streams: int) -> int:
     if isinstance(streams, bool) or not isinstance(streams, (int, np.integer)) or not 1 <= streams <= MAX_STREAMS:
         raise LabError(
             f"streams={streams!r}: an integer from 1 to {MAX_STREAMS}; a GPU has no more than {MAX_STREAMS} queues"
@@ -102,37 +101,32 @@ def host_arrays(
     batch : int
     dtype : dtype
     pinned : bool
-        Page-locked: the pages stay where they are, so that the device can fetch them while the host does something
-        else. Locking a gigabyte takes longer than copying it: lock once and keep it.
+        Page-locked: the pages stay where they are, so that the device can copy them while the host does other work.
+        Locking a gigabyte takes longer than copying it, so lock once and keep the arrays.
 
     Raises
     ------
     LabError
-        If the system does not lock so much memory.
+        If the system cannot lock that much memory.
     """
     cuda.ensure_context()
-    x, y = layer.x_shape(batch), layer.y_shape(batch)
-    if not pinned:
-        return _touched(np.empty(x, dtype)), _touched(np.empty(y, dtype))
+    empty = cuda.driver.pagelocked_empty if pinned else np.empty
     try:
-        empty = functools.partial(cuda.driver.pagelocked_empty, dtype=np.dtype(dtype))
-        return _touched(empty(x)), _touched(empty(y))
+        x, y = (empty(shape, np.dtype(dtype)) for shape in (layer.x_shape(batch), layer.y_shape(batch)))
     except (cuda.driver.MemoryError, cuda.driver.LogicError, MemoryError) as error:
-        size = layer.bytes(batch, dtype) / 1e9
+        memory = f"{layer.bytes(batch, dtype) / 1e9:.2f} GB of {'page-locked ' if pinned else ''}memory"
         raise LabError(
-            f"{size:.2f} GB of page-locked memory for {layer}, B = {batch}, are not to be had ({error}): take a "
-            "smaller batch, or pinned=False"
+            f"cannot allocate {memory} for {layer}, B = {batch} ({error}): take a smaller batch"
+            + (", or pinned=False" if pinned else "")
         ) from error
-
-
-def _touched(array):
-    array.fill(0)  # its pages exist from now on
-    return array
+    x.fill(0)  # allocates the pages
+    y.fill(0)
+    return x, y
 
 
 # --------------------------------------------------------------------------------------------------------- pipelines
 class Pipeline:
-    """A variant made ready to compute a batch in chunks, on streams.
+    """A variant that computes a batch in chunks, on streams.
 
     Parameters
     ----------
@@ -141,32 +135,32 @@ class Pipeline:
     batch : int
         Images, at least 1.
     chunk : int or sequence of int
-        Images a chunk, the last takes what is left; or the size of every chunk.
+        Images per chunk, where the last chunk takes the rest; or the size of each chunk.
     streams : int
         1 to 32. Chunk i goes to stream i modulo `streams`; each stream has device buffers for its largest chunk.
     pinned : bool
         Whether the host's arrays are page-locked.
     order : {"depth", "breadth"}
-        In which order the host issues the steps; see `issue_order`.
+        The order in which the host issues the steps; see `issue_order`.
     host : pair of arrays, optional
-        Arrays of the caller in place of the pipeline's own, as `host_arrays` makes them.
+        x and y of the caller, as `host_arrays` makes them; by default the pipeline makes them.
 
     Attributes
     ----------
     x, y : ndarray
-        The host's arrays, [B,C,H,W] and [B,M,Ho,Wo], in `variant.io_dtype`. A caller who can, fills `x` directly.
+        The host's arrays, [B,C,H,W] and [B,M,Ho,Wo], in `variant.io_dtype`. Filling `x` in place saves a copy.
     chunks : tuple of int
-        Images of each.
+        Images in each chunk.
     streams : int
-        No more than there are chunks.
+        At most the number of chunks.
     device_bytes : int
-        Of the buffers for x and y on the device: the batch as a whole need not fit.
+        Size of the buffers for x and y on the device, which need not hold the whole batch.
 
     Raises
     ------
     LabError
-        If the batch, a chunk, the streams or the order are none, if the variant does not support the layer, or if
-        the memory of host or device does not suffice.
+        If the batch, a chunk, the number of streams or the order is invalid, if the variant does not support the layer,
+        or if the memory of the host or of the device does not suffice.
     """
 
     def __init__(
@@ -196,7 +190,8 @@ class Pipeline:
             self.close()
             raise
 
-    def _host(self, host):
+    def _host(self, host: tuple[np.ndarray, np.ndarray] | None) -> tuple[np.ndarray, np.ndarray]:
+        """The caller's arrays, if they fit, or new ones."""
         dtype = self.variant.io_dtype
         if host is None:
             return host_arrays(self.layer, self.batch, dtype, self.pinned)
@@ -204,10 +199,10 @@ class Pipeline:
                                       strict=True):  # fmt: skip
             if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
                 raise LabError(f"the host's {name} is {array.dtype} of the shape {array.shape}; {self.layer}, batch "
-                               f"{self.batch}, takes {dtype} of {shape} in C order: see host_arrays")
+                               f"{self.batch}, needs {dtype} of {shape} in C order: see host_arrays")
         return host
 
-    def _allocate(self):
+    def _allocate(self) -> None:
         cuda.ensure_context()
         try:
             self._streams = [cuda.driver.Stream() for _ in range(self.streams)]
@@ -221,18 +216,18 @@ class Pipeline:
                     k = plans[images].k
         except cuda.driver.MemoryError as error:
             raise LabError(
-                f"{self.streams} streams of {max(self.chunks):,} images take {self.device_bytes / 1e9:.2f} GB and more "
-                f"on the device, which does not have it: take a smaller chunk or fewer streams ({error})"
+                f"{self.streams} streams of {max(self.chunks):,} images need more than {self.device_bytes / 1e9:.2f} "
+                f"GB on the device, which does not have that much: take a smaller chunk or fewer streams ({error})"
             ) from error
 
     @property
     def device_bytes(self) -> int:
         size = self.variant.io_dtype.itemsize
-        an_image = sum(int(np.prod(shape)) for shape in (self.layer.x_shape(1), self.layer.y_shape(1)))
-        return sum(size * an_image * max(self.chunks[i :: self.streams]) for i in range(self.streams))
+        elements = sum(int(np.prod(shape)) for shape in (self.layer.x_shape(1), self.layer.y_shape(1)))
+        return sum(size * elements * max(self.chunks[i :: self.streams]) for i in range(self.streams))
 
     def load(self, x: np.ndarray | None = None, k: np.ndarray | None = None) -> None:
-        """Copy x into the host's array, cast to `variant.io_dtype`, and k to the device.
+        """Copy x into the host's array, cast to `variant.io_dtype`, and keep k for the next run.
 
         Raises
         ------
@@ -250,32 +245,32 @@ class Pipeline:
             self._k = np.array(k, self.variant.io_dtype)
 
     def run(self, x: np.ndarray | None = None, k: np.ndarray | None = None, events: bool = True) -> np.ndarray:
-        """Compute the layer: k goes to the device, then all chunks go through.
+        """Compute the layer: copy k to the device, then process all chunks.
 
         Parameters
         ----------
         x, k : ndarray, optional
-            As for `load`; what is not given is what was there before.
+            As for `load`; by default those of the last run.
         events : bool
-            Record the events of `timeline`.
+            Record the events for `timeline`.
 
         Returns
         -------
         ndarray
-            `y`, the host's array itself: the next run writes into it again.
+            `y`, the host's array itself, into which the next run writes again.
 
         Raises
         ------
         LabError
-            If there was never a k, or the pipeline is closed.
+            If no k was given yet, or the pipeline is closed.
         """
         self.load(x, k)
         if self._k is None:
-            raise LabError("this pipeline has no mask yet: give run a k")
+            raise LabError("this pipeline has no mask yet: pass a k to run")
         if not self._plans:
-            raise LabError("this pipeline is closed: make another one")
-        # On the default stream, and done before any chunk begins: all streams read the same mask, and another plan of
-        # the same module may have put its own into constant memory since.
+            raise LabError("this pipeline is closed: make a new one")
+        # On the default stream, so it is complete before any chunk starts. All streams read the same mask, and another
+        # plan of the same module may have overwritten it in constant memory.
         next(iter(self._plans[0].values())).load(k=self._k)
         self._marks = None
         marks = {key: (cuda.driver.Event(), cuda.driver.Event()) for key in self._order} if events else None
@@ -287,11 +282,10 @@ class Pipeline:
         self._marks = marks
         return self.y
 
-    def issue(self, marks=None) -> None:
-        """Put the steps of all chunks into the streams, and wait for none of them.
+    def issue(self, marks: dict | None = None) -> None:
+        """Issue the steps of all chunks without waiting.
 
-        `marks`: for each step two events, which note when the stream comes to it
-        and when it is done.
+        `marks` has two events per step: the stream reaches the step, and the step has ended.
         """
         htod, dtoh = cuda.driver.memcpy_htod_async, cuda.driver.memcpy_dtoh_async
         ends = [0, *itertools.accumulate(self.chunks)]
@@ -312,17 +306,17 @@ class Pipeline:
 
     @property
     def timeline(self) -> pd.DataFrame:
-        """When each step of the last run happened, as the events on its stream say.
+        """The times of the steps of the last run, from the events on their streams.
 
         Returns
         -------
         DataFrame
-            A row a chunk and step: stream, what ("copy in", "kernel", "copy out"), chunk, images, ready_ms (the
-            stream had come to the step), start_ms, end_ms; milliseconds since the first stream began. An event says
-            when the stream came to a step, not when the step began: on a GPU a step also waits for the copies of the
-            same direction, or the kernels, before it, so it starts when the one before has ended. The CPU engine
-            runs copies and kernels on the same workers, and start is ready. `attrs["note"]` says so where these are
-            not GPU times.
+            A row per chunk and step: stream, what ("copy in", "kernel", "copy out"), chunk, images, ready_ms (the
+            stream reaches the step), start_ms, end_ms; milliseconds since the first stream began. An event gives the
+            time at which the stream reaches a step, not the time at which the step starts. On a GPU a step also waits
+            for earlier copies in the same direction, or for earlier kernels, so its start is the end of the step of
+            its kind that ended before. The CPU engine runs copies and kernels on the same workers: there a step starts
+            when it is ready. `attrs["note"]` says so if these are not GPU times.
 
         Raises
         ------
@@ -330,7 +324,7 @@ class Pipeline:
             If the pipeline has not run with events.
         """
         if self._marks is None:
-            raise LabError("no events were recorded yet: run the pipeline first, with events=True")
+            raise LabError("no events were recorded: run the pipeline first, with events=True")
         rows = []
         for i, step in itertools.product(range(len(self.chunks)), STEPS):
             ready, end = (event.time_since(self._begin) for event in self._marks[i, step])
@@ -344,11 +338,11 @@ class Pipeline:
 
     @property
     def overlap(self) -> float:
-        """How much of the last run happened at the same time; see the function `overlap`."""
+        """The mean number of engines that worked at the same time in the last run; see the function `overlap`."""
         return overlap(self.timeline)
 
     def close(self) -> None:
-        """Free the device's buffers; the host's arrays stay. A second call does nothing."""
+        """Free the device's buffers and keep the host's arrays. A second call does nothing."""
         while self._plans:
             for plan in self._plans.pop().values():
                 plan.close()
@@ -356,7 +350,7 @@ class Pipeline:
     def __enter__(self) -> Pipeline:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -367,32 +361,32 @@ class Pipeline:
 
 # --------------------------------------------------------------------------------------------------------- timelines
 def one_at_a_time(timeline: pd.DataFrame) -> None:
-    """Set `start_ms` as on a GPU: not before the step of the same kind that ended before has ended."""
+    """Set `start_ms` as on a GPU: a step starts after the end of the step of the same kind that ended before it."""
     for _, group in timeline.groupby("what"):
         ended = group.sort_values("end_ms")["end_ms"].shift().fillna(-np.inf)
         timeline.loc[group.index, "start_ms"] = np.maximum(group["ready_ms"], ended.loc[group.index])
 
 
 def busy_ms(timeline: pd.DataFrame) -> pd.Series:
-    """For each kind of step the time during which at least one of its kind ran [ms]."""
-    return pd.Series({what: _union(timeline.query("what == @what")) for what in STEPS}, name="busy_ms")
+    """For each kind of step the time during which at least one step of that kind ran [ms]."""
+    return pd.Series({what: _union(timeline.loc[timeline["what"] == what]) for what in STEPS}, name="busy_ms")
 
 
 def overlap(timeline: pd.DataFrame) -> float:
-    """How many of the three engines (copies in, kernels, copies out) were at work, on average while any was.
+    """The mean number of engines (copies in, kernels, copies out) that work, while at least one works.
 
-    The sum of their busy times over the length of the union: 1 if nothing happens at the same time, at most 3.
+    The sum of their busy times over the length of the union: 1 without any overlap, at most 3.
     """
     return sum(busy_ms(timeline)) / _union(timeline)
 
 
 def span_ms(timeline: pd.DataFrame) -> float:
-    """From the beginning of the first step to the end of the last [ms]."""
-    return max(timeline["end_ms"]) - min(timeline["start_ms"])
+    """The time from the start of the first step to the end of the last [ms]."""
+    return float(np.max(timeline["end_ms"]) - np.min(timeline["start_ms"]))
 
 
 def _union(timeline: pd.DataFrame) -> float:
-    """Length of the union of all intervals [ms]."""
+    """The length of the union of all intervals [ms]."""
     total, reached = 0.0, -np.inf
     for start, end in sorted(zip(timeline["start_ms"], timeline["end_ms"], strict=True)):
         total += max(0.0, end - max(start, reached))
@@ -411,24 +405,24 @@ def schedule(
     dtype: DTypeLike = np.float32,
     on: Device | str | None = None,
 ) -> pd.DataFrame:
-    """The timeline as arithmetic: what the rates of link and kernel make of chunks and streams, nothing else.
+    """The timeline that follows from the rates of the link and the kernel.
 
-    Three engines, one for each kind of step, take the steps in the order in which the host issues them. A step waits
-    for its engine and for its stream; a copy from or to ordinary memory also keeps the host from issuing more. Calls,
-    launches and short copies cost nothing here, so a measurement of small chunks is slower.
+    Three engines, one per kind of step, take the steps in the order in which the host issues them. A step waits for its
+    engine and for its stream; a copy from or to ordinary memory also blocks the host. API calls, launches and the
+    latency of copies take no time here, so a measurement with small chunks is slower.
 
     Parameters
     ----------
     layer : Layer
     batch : int
     kernel_ms : float
-        Op time of the whole batch; a chunk takes its share.
+        Op time of the whole batch; that of a chunk is proportional to its images.
     chunk, streams, pinned, order
         As for `Pipeline`.
     dtype : dtype
         Of x, k and y.
     on : Device or str, optional
-        Whose link: "H200". By default the device in use.
+        The device whose link is meant: "H200". By default the device in use.
 
     Returns
     -------
@@ -438,13 +432,14 @@ def schedule(
     Raises
     ------
     LabError
-        As `Pipeline` does, and if the link was not measured.
+        As `Pipeline` does, or if the rate of the link was not measured.
     """
     sizes = chunk_sizes(layer.x_shape(batch)[0], chunk)
     streams = min(_stream_count(streams), len(sizes))
     into, back = layer.link_ms(batch, dtype, on, pinned)
-    whole = dict(zip(STEPS, (into, kernel_ms, back), strict=True))
-    engine, stream_free, host, rows = dict.fromkeys(STEPS, 0.0), [0.0] * streams, 0.0, []
+    whole: dict[str, float] = dict(zip(STEPS, (into, kernel_ms, back), strict=True))
+    engine: dict[str, float] = dict.fromkeys(STEPS, 0.0)
+    stream_free, host, rows = [0.0] * streams, 0.0, []
     for i, step in issue_order(len(sizes), streams, order):
         ready = max(stream_free[i % streams], host)
         start = max(ready, engine[step])

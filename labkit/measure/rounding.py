@@ -1,4 +1,4 @@
-"""How far a kernel's sums are off, beside how far they may be."""
+"""The rounding errors of kernels, and their bounds."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
-from labkit.ladder.variants import as_variants
+from labkit.ladder.variants import Variant, as_variants
 from labkit.measure.check import draw_reals, tolerance
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
 
-def rounding_errors(variants, layers: Layer | Iterable[Layer], batch: int = 4) -> pd.DataFrame:
-    """Measure the rounding errors of variants, in parts of what was summed: sum |x| |k| of each output.
+def rounding_errors(
+    variants: Variant | int | Iterable[Variant | int], layers: Layer | Iterable[Layer], batch: int = 4
+) -> pd.DataFrame:
+    """Measure the rounding errors of variants, relative to sum |x| |k| of each output.
 
-    Every variant gets the numbers that `labkit.check` draws, real ones of the size of pixels and weights, rounded
-    to its own storage first: what is measured is the error of the arithmetic and of the output's format.
+    The inputs are those of `labkit.check`: real numbers of the size of pixels and weights, rounded to the variant's own
+    storage. The measured errors are those of the arithmetic and of the output's format.
 
     Parameters
     ----------
@@ -29,8 +31,8 @@ def rounding_errors(variants, layers: Layer | Iterable[Layer], batch: int = 4) -
     Returns
     -------
     DataFrame
-        A row a layer and variant: label, layer, terms (products a sum), largest and typical (root mean square) error,
-        and bound, the largest error that the checker allows: all three as parts of sum |x| |k|.
+        A row per layer and variant: label, layer, terms (products per sum), largest and typical (root mean square)
+        error, and bound, the largest error that the checker allows; all three relative to sum |x| |k|.
 
     Raises
     ------

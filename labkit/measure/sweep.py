@@ -20,6 +20,7 @@ from concurrent.futures import BrokenExecutor, Executor, ThreadPoolExecutor, as_
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from tqdm import tqdm
@@ -40,7 +41,7 @@ from labkit.spec.layers import Layer
 
 # -------------------------------------------------------------------------------------------------------- sweeping
 def sweep(
-    variants: Variant | Iterable[Variant] | Mapping[str, object],
+    variants: Variant | Iterable[Variant] | Mapping[str, Any],
     layers: Layer | Iterable[Layer],
     batch: int | None = None,
     executor: Executor | None = None,
@@ -125,13 +126,11 @@ def sweep(
     return table
 
 
-def _combinations(variants: Variant | Iterable[Variant] | Mapping[str, object]) -> tuple[list[Variant], list[dict]]:
+def _combinations(variants: Variant | Iterable[Variant] | Mapping[str, Any]) -> tuple[list[Variant], list[dict]]:
     """The variants of a sweep; and the combinations of a grid that are no variants, as rows with the reason."""
-    if isinstance(variants, Variant):
-        return [variants], []
     if not isinstance(variants, Mapping):
-        return list(variants), []
-    grid = {name: value if isinstance(value, list | tuple) else [value] for name, value in variants.items()}
+        return as_list(variants), []
+    grid = {str(name): as_list(value) for name, value in variants.items()}
     if "rung" not in grid:
         raise LabError(f"a grid needs a rung: {{'rung': 7, ...}}; this one has {', '.join(grid) or 'nothing'}")
     number, *more = grid.pop("rung")

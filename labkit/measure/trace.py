@@ -1,30 +1,31 @@
-"""Where the time goes: the kernels, copies and API calls of a stretch of a program.
+"""The kernels, copies and API calls of a part of a program, with their times.
 
-On a GPU the records come from CUPTI, on the CPU engine from the engine's own trace; the tables are the same.
+On a GPU the records come from CUPTI, on the CPU engine from the engine's own trace. The tables are the same.
 """
 
 from __future__ import annotations
 
 import time
 
+import numpy as np
 import pandas as pd
 
 from labkit import cuda
 from labkit.spec.devices import device
 
-COLUMNS = ("kind", "name", "start", "duration", "bytes", "stream")
+COLUMNS = ["kind", "name", "start_ms", "duration_ms", "bytes", "stream"]
 
 
 class Trace:
-    """Record what runs inside a ``with`` block.
+    """Record the kernels, copies and API calls inside a ``with`` block.
 
     Attributes
     ----------
     records : DataFrame
-        One row a kernel, copy or API call: ``kind`` ("kernel", "copy" or "api"), ``name``, ``start_ms`` (from
-        the first record), ``duration_ms``, ``bytes`` (copies), ``stream``.
+        A row per kernel, copy or API call: ``kind`` ("kernel", "copy" or "api"), ``name``, ``start_ms`` (since the
+        first record), ``duration_ms``, ``bytes`` (of copies), ``stream``.
     wall_ms : float
-        Time on the host's clock between entering and leaving the block.
+        Time on the host's clock from entering to leaving the block.
 
     Examples
     --------
@@ -41,30 +42,29 @@ class Trace:
         self._entered = time.perf_counter()
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         try:
             cuda.driver.Context.synchronize()
-        finally:  # a kernel of the block may have failed: the recording ends all the same
+        finally:  # the recording ends also if a kernel of the block has failed
             self.wall_ms = (time.perf_counter() - self._entered) * 1e3
             recorded = cuda.activity.stop()
-        records = pd.DataFrame(recorded, columns=COLUMNS).sort_values("start", ignore_index=True)
-        first = records["start"].min() if len(records) else 0.0
-        records["start_ms"] = (records.pop("start") - first) * 1e3
-        records["duration_ms"] = records.pop("duration") * 1e3
-        self.records = records.loc[:, ["kind", "name", "start_ms", "duration_ms", "bytes", "stream"]]
+        recorded.sort(key=lambda record: record[2])
+        first = recorded[0][2] if recorded else 0.0
+        rows = [(kind, name, (start - first) * 1e3, duration * 1e3, *rest)
+                for kind, name, start, duration, *rest in recorded]  # fmt: skip
+        self.records = pd.DataFrame(rows, columns=COLUMNS)
 
     def summary(self) -> pd.DataFrame:
-        """Time by name, longest first.
+        """The time per name, longest first.
 
         Returns
         -------
         DataFrame
-            ``side`` ("device" or "api"), ``kind``, ``name``, ``calls``, ``total_ms``, ``mean_ms``; ``share`` of
-            the time of all activity of the device (kernels and copies together) or of all API calls, and the
-            ``cumulative`` share down the list. The two sides overlap in time, so their shares are never added:
-            while a kernel runs, some API call usually waits for it.
+            ``side`` ("device" or "api"), ``kind``, ``name``, ``calls``, ``total_ms``, ``mean_ms``; ``share`` of the
+            total time of its side (kernels and copies, or API calls), and the ``cumulative`` share. Do not add the
+            shares of the two sides: they overlap in time, because an API call usually waits while a kernel runs.
         """
-        side = self.records["kind"].replace({"kernel": "device", "copy": "device"})
+        side = np.where(self.records["kind"] == "api", "api", "device")
         groups = self.records.assign(side=side)
         table = groups.groupby(["side", "kind", "name"], as_index=False).agg(
             calls=("duration_ms", "size"), total_ms=("duration_ms", "sum"), mean_ms=("duration_ms", "mean")
@@ -77,7 +77,7 @@ class Trace:
         return table
 
     def top(self, side: str, share: float = 0.9) -> pd.DataFrame:
-        """The fewest names that together take at least `share` of one side's time.
+        """The smallest number of names that together take at least `share` of one side's time.
 
         Parameters
         ----------
@@ -89,12 +89,12 @@ class Trace:
         Returns
         -------
         DataFrame
-            The first rows of :meth:`summary` for that side.
+            The first rows of `summary` for that side.
         """
         table = self.summary()
-        table = table.query("side == @side").reset_index(drop=True)
-        enough = table["cumulative"].shift(fill_value=0.0) < share
-        return table.loc[enough].drop(columns="side")
+        before = table.groupby("side")["cumulative"].shift(fill_value=0.0)
+        chosen = table.loc[(table["side"] == side) & (before < share)]
+        return chosen.drop(columns="side").reset_index(drop=True)
 
 
 def trace() -> Trace:
