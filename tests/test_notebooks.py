@@ -134,7 +134,7 @@ def test_its_page_is_whole(path, tmp_path):
     made = {other.path.name for other in pages} | {"index.html"}
     for link in re.findall(r'href="([^"#]+)', text):
         if "://" not in link and not link.startswith("mailto:") and link not in made:
-            assert (page.path.parent / link).exists(), f"{link} leads nowhere"
+            assert (page.path.parent / link).resolve().exists(), f"{link} leads nowhere"
 
 
 def test_the_checks_see_what_they_are_for():
