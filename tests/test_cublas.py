@@ -139,7 +139,7 @@ def test_wheels_and_toolkits_are_searched(monkeypatch, tmp_path):
 
 
 def test_what_is_no_library_is_refused():
-    with pytest.raises(LabError, match="gemm='mkl': \"cublas\" has the library multiply"):
+    with pytest.raises(LabError, match="gemm='mkl': it is \"cublas\" for NVIDIA's library"):
         variant(5, gemm="mkl")
     assert variant(5, gemm=None) == variant(5)
 

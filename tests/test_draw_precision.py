@@ -42,7 +42,7 @@ def test_an_error_that_is_there_is_found(errors):
 
 def test_errors_of_a_layer_that_a_variant_does_not_take():
     with pytest.raises(LabError, match="limit"):
-        rounding_errors(8, Layer("deep", 60, 9, 9, 4, 7))
+        rounding_errors(9, Layer("deep", 60, 9, 9, 4, 7))
 
 
 def test_rounding_draws_each_variant_and_its_bound(drawn, errors):  # noqa: F811

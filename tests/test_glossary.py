@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import labkit
-from labkit.spec import limits
+from labkit.base import limits
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
 TEXT = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")

@@ -330,7 +330,8 @@ def test_the_librarys_times_stand_beside_the_rungs():
     rows = saved.cudnn()
     assert rows["label"].unique().tolist() == ["cuDNN FP32", "cuDNN TF32", "cuDNN FP16"]
     assert rows["dtype"].unique().tolist() == ["float32", "float16"] and len(rows) == 12
-    assert saved.op_ms("cuDNN FP16", LENET86[1]) == 1.0161
+    fastest = rows[(rows["label"] == "cuDNN FP16") & (rows["layer"] == LENET86[1].name)]["op_ms"].item()
+    assert saved.op_ms("cuDNN FP16", LENET86[1]) == fastest < 1.1
     assert saved.op_ms([7, "cuDNN TF32"], LENET86).loc["cuDNN TF32"].lt(100).all()
     assert saved.value("x_reference", "cuDNN FP32", LENET86[1]) > saved.value("x_reference", "cuDNN TF32", LENET86[1])
     assert saved.cudnn("lenet72", "tf32", 100)["layer"].tolist() == [layer.name for layer in LENET72]
