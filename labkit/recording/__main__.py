@@ -11,11 +11,10 @@ from labkit.recording.counters import counters
 from labkit.recording.cudnn import cudnn
 from labkit.recording.digits import digits
 from labkit.recording.pictures import pictures
-from labkit.recording.readme import readme
+from labkit.recording.readme import readme, timings
 from labkit.recording.streams import streams
 from labkit.recording.sweep import sweep
 from labkit.recording.times import times
-from labkit.recording.timings import timings
 from labkit.recording.weights import weights
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
@@ -60,7 +61,7 @@ def bugs(engine: str) -> pd.DataFrame:
         return {"kernel": bug.kernel, "found": found["line"].isin(bug.lines).any(), "false_alarm": not repaired.empty}
 
     corpus = planted().corpus()
-    with ThreadPoolExecutor(2 * PARTS if engine == "gpu" else 1) as pool:
+    with ThreadPoolExecutor(2 * PARTS if engine == "gpu" else os.cpu_count()) as pool:
         return pd.DataFrame(tqdm(pool.map(row, corpus), "planted bugs", len(corpus), leave=False))
 
 

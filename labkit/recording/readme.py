@@ -5,18 +5,25 @@
     <!-- timings:end -->
 """
 
-import re
+import datetime
+import os
+import platform
+import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument
+from typer import Argument, Option
 
 from labkit.base.errors import LabError
 from labkit.base.files import write
 from labkit.base.paths import PACKAGE
+from labkit.spec.devices import device
 
-README = PACKAGE.parent / "README.md"
+ROOT = PACKAGE.parent
+README = ROOT / "README.md"
 
 
 def put(name: str, text: str, path: Path = README) -> bool:
@@ -44,8 +51,7 @@ def put(name: str, text: str, path: Path = README) -> bool:
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     if (old.count(begin), old.count(end)) != (1, 1) or old.index(begin) > old.index(end):
         raise LabError(f"{path} needs one line {begin} and one line {end} after it")
-    pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-    new = pattern.sub(lambda _: f"{begin}\n{text.strip()}\n{end}", old)
+    new = f"{old.partition(begin)[0]}{begin}\n{text.strip()}\n{end}{old.partition(end)[2]}"
     if new != old:
         write(path, new)
     return new != old
@@ -54,3 +60,40 @@ def put(name: str, text: str, path: Path = README) -> bool:
 def readme(name: Annotated[str, Argument(help="As in <!-- NAME:begin -->.")]) -> None:
     """Put standard input between two markers of README.md."""
     print(f"README.md: {name} {'written' if put(name, sys.stdin.read()) else 'was up to date'}")
+
+
+def _seconds(command: list[str], folder: Path, environment: dict[str, str]) -> float:
+    began = time.monotonic()
+    if subprocess.run(command, cwd=folder, env=environment).returncode:
+        raise LabError(f"{' '.join(command)} failed: there are no timings")
+    return time.monotonic() - began
+
+
+def _without_cuda(path: str) -> str:
+    """A PATH without the folders that have nvcc or nvidia-smi, and without this environment's own."""
+    folders = [Path(folder) for folder in path.split(os.pathsep) if folder]
+    return os.pathsep.join(str(folder) for folder in folders if folder != Path(sys.prefix) / "bin"
+                           and not any((folder / name).exists() for name in ("nvcc", "nvidia-smi")))  # fmt: skip
+
+
+def timings(put_it: Annotated[bool, Option("--write", help="Write the table into README.md, too.")] = False) -> None:
+    """Measure `make report` and `make test` in a fresh clone.
+
+    Cold: nothing installed, nothing in any cache, no CUDA toolkit on the path. Warm: once more.
+    """
+    lines = ["| | cold | warm |", "|---|---:|---:|"]
+    with tempfile.TemporaryDirectory(prefix="labkit-timings-") as scratch:
+        clone, caches = Path(scratch, "clone"), str(Path(scratch, "caches"))
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("LABKIT_", "PYTHON"))}
+        environment |= {"PATH": _without_cuda(os.environ["PATH"]), "PIP_NO_CACHE_DIR": "1", "LABKIT_ENGINE": "cpu",
+                        "LABKIT_CACHE_DIR": caches, "XDG_CACHE_HOME": caches}  # fmt: skip
+        cold, warm = ({target: _seconds(["make", target], clone, environment) for target in ("report", "test")}
+                      for _ in range(2))  # fmt: skip
+    lines += [f"| `make {target}` | {cold[target]:.0f} s | {warm[target]:.0f} s |" for target in cold]
+    lines += ["", f"{datetime.date.today():%-d %B %Y}, {os.cpu_count()} cores ({device().name}), Python "
+              f"{platform.python_version()}, no GPU. Cold is a fresh clone with nothing installed: its first command "
+              "also downloads and installs the environment. Warm is the same once more."]  # fmt: skip
+    print(text := "\n".join(lines))
+    if put_it:
+        put("timings", text)
