@@ -86,7 +86,8 @@ def _engine():
     paths = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc"))
     paths += [_HERE / name for name in ("source.py", "compiler.py", "checkmode.py", "instrument.py", "toolchain.py")]
     paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)
-    return cache.digest(*(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes())))
+    # The folder, too: what is compiled names the headers' lines by it, and another checkout has another.
+    return cache.digest(_HERE, *(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes())))
 
 
 def fingerprint(command):
