@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -74,8 +75,12 @@ class Kernels:
         path = cuda_src() / file
         source = f'#line 1 "{path.as_posix()}"\n{path.read_text()}'
         self._module = cuda.compiler.SourceModule(source, options=[*NVCC_OPTIONS], no_extern_c=True)
-        for name, signature in signatures.items():
-            setattr(self, name, functools.partial(self._launch, self._module.get_function(name).prepare(signature)))
+        self._functions = {
+            name: self._module.get_function(name).prepare(signature) for name, signature in signatures.items()
+        }
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return functools.partial(self._launch, self._functions[name])
 
     @staticmethod
     def _launch(function, outputs, *arguments):

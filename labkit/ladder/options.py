@@ -38,7 +38,7 @@ def short(value) -> str:
 
 
 def _positive(value) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value > 0
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value > 0)
 
 
 def block_size(name: str, value) -> tuple[int, int]:

@@ -168,7 +168,7 @@ class Plan:
             cuda.driver.memcpy_htod(self.k, k)
             if self._constant is not None:
                 cuda.driver.memcpy_htod(self._constant, k)
-                self._mask = _masks[self._constant] = hashlib.sha256(k).digest()
+                self._mask = _masks[self._constant] = hashlib.sha256(k.tobytes()).digest()
 
     def _as_input(self, name, array, shape):
         array = np.ascontiguousarray(array, self.variant.io_dtype)
@@ -185,7 +185,7 @@ class Plan:
         mark : callable, optional
             Called before each launch and after the last one, for example to time them separately.
         """
-        if self._mask is not None and _masks[self._constant] != self._mask:
+        if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
             size = int(np.prod(self.layer.k_shape)) * self.variant.io_dtype.itemsize
             cuda.driver.memcpy_dtod_async(self._constant, self.k, size, stream)
             _masks[self._constant] = self._mask

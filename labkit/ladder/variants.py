@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -294,7 +295,7 @@ class Variant:
         arch = "sm_{}{}".format(*capability) if capability else None
         defines = [each for each in map(self.defines, layers) if self._module_key(each) not in _modules]
         jobs = {tuple(each.items()): self._compiler_arguments(each) for each in defines}.values()
-        with ThreadPoolExecutor(min(len(jobs), os.cpu_count()) or 1) as pool:
+        with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
             for done in [pool.submit(cuda.compiler.compile, **job, arch=arch) for job in jobs]:
                 done.result()
 
@@ -357,7 +358,7 @@ def variant(which: int | str, source: str | Path | None = None, **options) -> Va
     if which in ("streams", PAGES["streams"]):
         raise LabError("12 streams has no kernel of its own: labkit.Pipeline runs those of any other rung on streams")
     chosen = rung(which)
-    values = {name: option.default for name, option in chosen.options.items()}
+    values: dict[str, Any] = {name: option.default for name, option in chosen.options.items()}
     for name, value in options.items():
         if name not in values:
             known = "; ".join(f"{n}={short(o.default)} ({o.about})" for n, o in chosen.options.items())
