@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
@@ -171,7 +170,8 @@ def test_every_figure_is_tidy_and_told(drawn, name):
 
 def test_the_collision_check_finds_collisions():
     """A check that cannot fail would say nothing about the figures."""
-    page = style.Page(Figure(figsize=(7.6, 2), dpi=100), 760, 200)
+    page = style.Page()
+    page.open(200, "")
     page.text(20, 50, "one text")
     page.text(40, 52, "another")
     page.text(700, 100, "a text that leaves the page")
@@ -185,7 +185,7 @@ def test_network_counts_multiply_adds(said):
     assert f"conv1  {100 * macs[0] / sum(macs):.0f} %" in page.words
     assert f"conv2  {100 * macs[1] / sum(macs):.0f} %" in page.words
     assert {"1×86×86", "4×80×80", "4×40×40", "16×34×34", "16×9×9", "32", "10"} <= set(page.words)
-    assert f"{sum(macs) / 1e6:.2f} million an image" in page.words
+    assert f"{sum(macs) / 1e6:.2f} million per image" in page.words
 
 
 def test_network_of_every_preset_has_its_shapes(said):
@@ -293,7 +293,7 @@ def test_ladder_says_the_times_it_was_given(said):
         assert f"{numerals.ms(row.op_ms)}  {numerals.times(row.x_reference)}" in page.words
         assert row.label in page.words
         assert f"{row.label} {numerals.ms(row.op_ms)}" in page.alt
-    assert "floor 1.21 ms" in page.words
+    assert "reference 1.21 ms" in page.words
     assert all(part in page.subtitle for part in ("lenet86 layer 2", "batch 10,000", "NVIDIA H200", "2026-01-01"))
     bars = [bar.get_width() + 1 for bar in page.fig.axes[0].patches]
     assert np.allclose(bars, table["x_reference"])
@@ -329,8 +329,8 @@ def test_half_precision_is_marked_and_has_the_librarys_own_row(said):
     assert any(text.endswith(f"{over:.2f}×  FP16") for text in page.words)
 
 
-def test_ladder_draws_times_under_the_floor(drawn):
-    """A floor is what a device was measured to reach, not a bound: a CPU whose caches help may be under it."""
+def test_ladder_draws_times_below_the_reference(drawn):
+    """A reference time is a yardstick, not a bound: a CPU whose caches help may take less."""
     page = drawn(draw.ladder, rungs(3).assign(x_reference=[0.8, 2.0, 0.9]))
     assert page.fig.axes[0].get_xlim()[0] < 0.8 and not collisions(page)
 
@@ -491,7 +491,7 @@ def test_importing_is_light():
     (lambda: draw.sectors(np.arange(32) * 0.5), "float64"),
     (lambda: draw.sectors(np.full(32, -1)), "no lane takes part"),
     (lambda: draw.images(np.zeros((2, 8, 8)), [1]), "'labels': 1"),
-    (lambda: draw.images(np.zeros((0, 8, 8)), []), "one of each an image"),
+    (lambda: draw.images(np.zeros((0, 8, 8)), []), "one each per image"),
 ])  # fmt: skip
 def test_refusals_say_what_is_wrong(call, message):
     with pytest.raises(LabError, match=message):
@@ -507,7 +507,7 @@ def test_the_readme_shows_what_was_recorded(drawn, monkeypatch, name):
     """The pictures in the repository say what the recorded results say now."""
     script = vars(pictures)
     make = {"lab.png": script["lab"], "ladder.png": script["chart"]}[name]
-    page = drawn(lambda path: make(recorded("H200"), path))
+    page = drawn(make, recorded("H200"))
     assert not collisions(page)
     assert page.file.stat().st_size < 120_000
     with Image.open(IMAGES / name) as image:

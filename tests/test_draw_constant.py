@@ -74,7 +74,7 @@ MIXES = {"02 constant": {"multiply-add": 1.0, "input": 1.0, "mask": 1.0, "stores
 def test_instructions_add_up(drawn):  # noqa: F811
     page = drawn(draw.instructions, MIXES)
     assert not collisions(page)
-    assert page.title == "03 registers: 3.4 instructions a product, 02 constant 13.5"
+    assert page.title == "03 registers: 3.4 instructions per product, 02 constant 13.5"
     assert "03 registers: 3.40, of these multiply-add 1.00, input 1.00, mask 1.00, integer 0.40." in page.alt
     assert "13.5" not in page.plain
 
@@ -93,7 +93,7 @@ def test_occupancy_is_a_staircase(drawn):  # noqa: F811
     """65,536 registers hold 2,048 threads of 32, and 7 blocks of 256 threads with 40."""
     page = drawn(draw.occupancy, {"03 registers, rolled": 24, "03 registers": 32, "own": 40, "large": 255})
     assert not collisions(page)
-    assert page.title == "Up to 32 registers a thread, 100 % of the warps have room"
+    assert page.title == "Up to 32 registers per thread, 100 % of the warps have room"
     for words in ("03 registers: 32 registers, 100 % of 64 warps.", "own: 40 registers, 75 % of 64 warps.",
                   "large: 255 registers, 12 % of 64 warps."):  # fmt: skip
         assert words in page.alt

@@ -41,8 +41,7 @@ def texts(page):
 
 
 def boxes(page):
-    return [each for ax in page.fig.axes for each in ax.get_children() if isinstance(each, Rectangle) and
-            each.get_width() > 1 and each is not ax.patch]  # fmt: skip
+    return [each for each in page.fig.findobj(Rectangle) if each.get_width() > 1 and each is not page.fig.patch]
 
 
 def framed(page):
@@ -95,7 +94,7 @@ def test_what_cannot_run_is_hatched_and_what_was_not_tried_is_empty(draw):
 def test_other_values_are_those_of_the_fastest_point(draw):
     page = draw(swept(("one",)), "rows", "maps", value="registers")
     assert {"21", "22", "24", "28", "30", "60"} <= set(texts(page))
-    assert any("registers of a thread" in each for each in texts(page))
+    assert any("registers per thread" in each for each in texts(page))
 
 
 def test_times_of_the_cpu_engine_are_labelled(draw):

@@ -7,8 +7,9 @@ from test_draw import collisions, drawn, said  # noqa: F401  fixtures
 import labkit
 import labkit.draw as draw
 from labkit import LENET72, LENET86, LabError, Layer
-from labkit.draw.precision import counted
-from labkit.draw.tensor import SHAPES, fill
+from labkit.draw.lines import counted
+from labkit.draw.tiles import fill
+from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.measure.rounding import rounding_errors
 
 LONG = [Layer(f"{4 * C} products", C, 4, 5, 3, 2) for C in (2, 40, 300)]
@@ -90,7 +91,7 @@ def test_running_sum_of_nothing(terms, part):
 # --------------------------------------------------------------------------------------------------------- the tiles
 def test_fill_is_that_of_the_launch():
     for layer in (*LENET86, *LENET72):
-        for shape in SHAPES:
+        for shape in WMMA_SHAPES:
             launch = labkit.variant(9, wmma=shape).launches(layer)[0]
             tiles, share = fill(layer.M, shape)
             assert launch.grid[1] == tiles

@@ -6,7 +6,7 @@ from test_draw import collisions, drawn, said  # noqa: F401  fixtures
 
 import labkit.draw as draw
 from labkit.base.errors import LabError
-from labkit.draw.squares import placed
+from labkit.draw.matrices import placed
 
 
 @pytest.mark.parametrize("K", range(1, 8))
@@ -32,8 +32,8 @@ def test_the_rows_times_a_window_are_the_square(K):
 
 
 def test_how_much_is_of_use(said):  # noqa: F811
-    assert "8 × 8; 77 % of the terms are of use" in said(draw.squares).title
-    assert "4 × 8; 28 % of the terms are of use" in said(draw.squares, 3).title
+    assert "8 × 8; 77 % of the terms are useful" in said(draw.squares).title
+    assert "4 × 8; 28 % of the terms are useful" in said(draw.squares, 3).title
     assert "64 terms, 4 steps of 16 terms, two rows of the window each: 77 % of them" in said(draw.squares).alt
 
 

@@ -8,7 +8,7 @@ from test_draw import collisions, drawn, said  # noqa: F401  fixtures
 import labkit
 import labkit.draw as draw
 from labkit.base.errors import LabError
-from labkit.draw.tiling import costs, wavefronts
+from labkit.draw.tiles import costs, wavefronts
 from labkit.spec import metrics
 from labkit.spec.layers import LENET72, LENET86, Layer
 
@@ -85,9 +85,26 @@ def test_stalls_say_what_they_show_and_nothing_overlaps(drawn, rows):  # noqa: F
 
 def test_stalls_add_up_to_the_cycles_of_an_instruction(said):  # noqa: F811
     page = said(draw.stalls, pd.DataFrame([reasons(mio_throttle=4, lg_throttle=3), reasons("05", long_scoreboard=2)]))
-    assert page.title == "04 tiling on lenet86 layer 1: most of the wait is for room in the memory pipe"
-    assert "room in the memory pipe 7.0" in page.alt
-    assert f"04 tiling, lenet86 layer 1: {7 + 0.5 * (len(metrics.STALLS) - 2) + 1:.1f} cycles" in page.alt
+    assert "room in the queue to shared memory 4.0, room in the queue to global memory 3.0" in page.alt
+    assert f"04 tiling, lenet86 layer 1: {7 + 0.5 * (len(metrics.STALLS) - 2) + 1:.1f}, of these" in page.alt
+
+
+@pytest.mark.parametrize(("cycles", "share"), [(5.4, "50 %"), (5.6, "most")])
+def test_only_more_than_half_is_most(said, cycles, share):  # noqa: F811
+    page = said(draw.stalls, pd.DataFrame([reasons(lg_throttle=cycles)]))
+    assert page.title == f"04 tiling on lenet86 layer 1: {share} of the wait is for room in the queue to global memory"
+
+
+def test_each_reason_has_its_own_words_and_is_shown(said):  # noqa: F811
+    page = said(draw.stalls, pd.DataFrame([reasons(wait=5, math_pipe_throttle=3)]))
+    assert page.title == "04 tiling on lenet86 layer 1: 38 % of the wait is for a fixed latency"
+    assert "a busy arithmetic pipe 3.0, a fixed latency 5.0" in page.alt
+    assert "its issue slot: another warp was issued 0.5" in page.alt
+    assert len(set(metrics.STALLS.values())) == len(metrics.STALLS)
+    assert {*metrics.STALLS.values(), "other reasons", "nothing: it is issued"} <= set(page.words)
+    cycles = dict.fromkeys(metrics.STALLS, 0.0) | {"wait": 2, "barrier": 0.05}
+    few = said(draw.stalls, pd.DataFrame([reasons(**cycles)]))
+    assert "a barrier" not in few.words and "other reasons 0.1" in few.alt  # 0.05 cycles of 3.05 are not visible
 
 
 def test_stalls_refuse_a_table_without_them():

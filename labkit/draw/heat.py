@@ -1,19 +1,25 @@
-"""Heat maps: what a sweep found, a cell a pair of options, a panel a layer."""
+"""Heat maps: what a sweep found, a cell per pair of options, a panel per layer."""
+
+from __future__ import annotations
 
 import math
 
+import pandas as pd
+
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
-from labkit.draw.style import BLUE, FAINT, HAIR, INK, MUTED, ORANGE, PAPER, SMALL, canvas, rect
+from labkit.draw import style
+from labkit.draw.style import SMALL, Page, figure, ink_on, widest
 
 _STEP = 26  # height of a row of cells
 _FADE = math.log(4)  # four times the best is as pale as it gets
-_WORDS = {"op_ms": "op time (ms)", "x_reference": "op time over reference", "registers": "registers of a thread",
-          "local_bytes": "bytes of local memory of a thread", "threads": "threads of a block"}  # fmt: skip
+_WORDS = {"op_ms": "op time (ms)", "x_reference": "op time over reference time", "registers": "registers per thread",
+          "local_bytes": "bytes of local memory per thread", "threads": "threads per block"}
 
 
-def heatmap(sweep, x, y, value="op_ms", title=None, path=None):
-    """A figure of a sweep: a panel a layer, columns and rows two of its options, in each cell the fastest point.
+@figure
+def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms") -> None:
+    """A figure of a sweep: a panel per layer, columns and rows two of its options, in each cell the fastest point.
 
     Parameters
     ----------
@@ -24,15 +30,6 @@ def heatmap(sweep, x, y, value="op_ms", title=None, path=None):
     value : str
         The column whose values the cells show. Where other options were swept, too, a cell stands for the fastest of
         its points, whatever the value shown.
-    title : str, optional
-        In place of the message.
-    path : str or path-like, optional
-        Save to this .png or .svg file, and show nothing.
-
-    Raises
-    ------
-    LabError
-        If a column is missing, no point has a time, or the sweep mixes batches or devices.
     """
     missing = [name for name in (x, y, value) if name not in sweep]
     if missing:
@@ -43,128 +40,81 @@ def heatmap(sweep, x, y, value="op_ms", title=None, path=None):
             raise LabError(f"draw.heatmap: the sweep has several of {name} ({several}): select one of them first")
     if not sweep["op_ms"].notna().any():
         raise LabError("draw.heatmap: no point of this sweep has a time; its column 'reason' says why")
-    panels = [_Panel(rows, name, x, y, value) for name, rows in sweep.groupby("layer", sort=False)]
-    lines = [panels[i : i + 2] for i in range(0, len(panels), 2)]
-    heights = [max(each.height for each in line) for line in lines]
-    with canvas(58 + sum(heights) + 26, path=path) as page:
-        first = sweep.iloc[0]
-        fixed = "" if all(each.alone for each in panels) else ", the fastest of all other options"
-        page.heading(
-            title or _message(panels),
-            f"{_WORDS.get(value, value)}, {y} down, {x} across{fixed}; {first['device']}, batch {first['batch']:,}",
-            sweep.attrs.get("note", "") if first["engine"] == "cpu" else "",
-        )
-        top, wide = 58, page.width / max(map(len, lines))
-        for line, height in zip(lines, heights, strict=True):
-            for i, panel in enumerate(line):
-                panel.draw(page, i * wide, top, wide)
-            top += height
-        hatched = any(panel.tried - set(panel.cells) for panel in panels)
-        legend = "Framed: the fastest. Darker is faster." + " Hatched: cannot run." * hatched
-        page.text(12, top + 12, legend, size=SMALL, color=MUTED)
-        page.alt = f"Heat maps, {_WORDS.get(value, value)} by {y} and {x}. " + " ".join(map(_Panel.words, panels))
-        page.plain = f"Figure: heat maps of a sweep, {y} against {x}, a panel a layer"
+    panels = [(layer, rows, _fastest(rows, x, y)) for layer, rows in sweep.groupby("layer", sort=False)]
+    across = min(2, len(panels))
+    lines = [rows[y].nunique() for _, rows, _ in panels]
+    heights = [58 + _STEP * max(lines[i : i + 2]) for i in range(0, len(panels), 2)]
+    first, unit = sweep.iloc[0], _WORDS.get(value, value)
+    fixed = ", the fastest of all other options" if sweep.duplicated(["layer", x, y]).any() else ""
+    page.open(84 + sum(heights), _message([best for _, _, best in panels]),
+              f"{unit}, {y} down, {x} across{fixed}; {first['device']}, batch {first['batch']:,}",
+              sweep.attrs.get("note", "") if first["engine"] == "cpu" else "")
+    page.alt, page.plain = f"Heat maps, {unit} by {y} and {x}.", f"Figure: heat maps of a sweep, {y} against {x}"
+    for i, (layer, rows, best) in enumerate(panels):
+        left, wide, top = i % 2 * page.width / across, page.width / across, 58 + sum(heights[: i // 2])
+        columns, lines = _sorted(rows[x]), _sorted(rows[y])
+        page.text(left + 12, top + 16, layer, weight="bold")
+        names = left + 20 + widest(lines, SMALL)
+        cell = (left + wide - 14 - names) / len(columns)
+        whole = all(isinstance(each, str) or each != each or float(each).is_integer() for each in best[value])
+        said = {at: _said(each, whole) for at, each in best[value].items()}
+        size, head = (SMALL * min(1, 0.86 * cell / widest([" ", *texts], SMALL)) for texts in (said.values(), columns))
+        for n, column in enumerate(columns):
+            page.text(names + (n + 0.5) * cell, top + 36, str(column), ha="center", size=head, color=style.MUTED)
+        for m, line in enumerate(lines):
+            page.small(names - 8, top + 59 + m * _STEP, str(line), style.INK, ha="right")
+        for column, line in set(zip(rows[x], rows[y], strict=True)):
+            box = names + columns.index(column) * cell + 1, top + 43 + lines.index(line) * _STEP, cell - 2, _STEP - 2
+            if (column, line) not in best.index:
+                page.rect(*box, style.PAPER, style.FAINT, hatch="////")
+                continue
+            times = best["op_ms"]
+            face = _blend(1 - min(math.log(times[column, line] / times.min()) / _FADE, 1))
+            page.rect(*box, face)
+            page.text(box[0] + box[2] / 2, box[1] + 16, said[column, line], ha="center", size=size, color=ink_on(face))
+            if (column, line) == times.idxmin():
+                page.rect(*box, "none", style.ORANGE, 2.5, zorder=3)
+        each = ", ".join(f"{y} {line} {x} {column}: {text}" for (column, line), text in said.items())
+        column, line = best["op_ms"].idxmin() if len(best) else ("", "")
+        fastest = f"{layer}, fastest at {y} {line}, {x} {column}. {each}."
+        page.alt += f" {fastest}" if len(best) else f" {layer}: nothing runs."
+    hatched = " Hatched: cannot run." if sweep.groupby(["layer", x, y])["op_ms"].max().isna().any() else ""
+    page.small(12, 70 + sum(heights), f"Framed: the fastest. Darker is faster.{hatched}")
 
 
-def _message(panels):
-    spread = max(panel.worst / panel.best for panel in panels)
-    places = {panel.best_cell for panel in panels}
-    if len(places) == 1:
-        agree = "the same choice is best on every layer"
-    else:
-        own = len(places) == len(panels)
-        agree = "each layer has a best choice of its own" if own else "no choice is best on every layer"
-    return f"Up to {spread:.3g} times between the cells" + (f"; {agree}" if len(panels) > 1 else "")
+def _fastest(rows, x, y):
+    """The fastest point of each cell that has one, indexed by its options."""
+    timed = rows[rows["op_ms"].notna()]
+    return timed.loc[timed.groupby([x, y])["op_ms"].idxmin()].set_index([x, y], drop=False)
 
 
-class _Panel:
-    """The cells of one layer."""
+def _message(tables):
+    tables = [best["op_ms"] for best in tables if len(best)]
+    spread, places = max(times.max() / times.min() for times in tables), {times.idxmin() for times in tables}
+    agree = "the same choice is best on every layer" if len(places) == 1 else (
+        "each layer has a best choice of its own" if len(places) == len(tables) else "no choice is best on every layer")
+    return f"Up to {spread:.3g} times between the cells" + (f"; {agree}" if len(tables) > 1 else "")
 
-    def __init__(self, rows, layer, x, y, value):
-        self.layer, self.x, self.y, self.value = layer, x, y, value
-        self.columns, self.lines = _sorted(rows[x]), _sorted(rows[y])
-        timed = rows[rows["op_ms"].notna()]
-        fastest = timed.loc[timed.groupby([x, y])["op_ms"].idxmin()] if len(timed) else timed
-        self.cells = {(row[x], row[y]): (row["op_ms"], row[value]) for _, row in fastest.iterrows()}
-        self.tried = set(zip(rows[x], rows[y], strict=True))
-        self.alone = not rows.duplicated([x, y]).any()
-        self.best_cell = min(self.cells, key=self.cells.get, default=None)
-        self.whole = all(_is_whole(value) for _, value in self.cells.values())
-        times = [op_ms for op_ms, _ in self.cells.values()]
-        self.best, self.worst = min(times, default=1), max(times, default=1)
 
-    @property
-    def height(self):
-        return 46 + _STEP * len(self.lines) + 12
-
-    def draw(self, page, left, top, width):
-        page.text(left + 12, top + 16, self.layer, weight="bold")
-        names = left + 12 + max(page.text_width(str(each), SMALL) for each in self.lines) + 8
-        cell = (left + width - 14 - names) / len(self.columns)
-        ax = page.axes(left, top + 24, left + width, top + 24 + 18 + _STEP * len(self.lines))
-        ax.set(xlim=(left, left + width), ylim=(18 + _STEP * len(self.lines), 0))
-        ax.axis("off")
-        size = self._size(page, map(str, self.columns), cell)
-        for i, column in enumerate(self.columns):
-            page.text(names + (i + 0.5) * cell, top + 36, str(column), ha="center", size=size, color=MUTED)
-        size = self._size(page, (self.said(value) for _, value in self.cells.values()), cell)
-        for j, line in enumerate(self.lines):
-            y = 18 + j * _STEP
-            page.text(names - 8, top + 24 + y + _STEP / 2 + 4, str(line), ha="right", size=SMALL)
-            for i, column in enumerate(self.columns):
-                box = (names + i * cell + 1, y + 1, cell - 2, _STEP - 2)
-                if (column, line) not in self.cells:
-                    if (column, line) in self.tried:
-                        rect(ax, *box, PAPER, edge=FAINT, hatch="////")
-                    continue
-                op_ms, value = self.cells[column, line]
-                strength = 1 - min(math.log(op_ms / self.best) / _FADE, 1)
-                rect(ax, *box, _blend(HAIR, BLUE, strength))
-                page.text(box[0] + box[2] / 2, top + 24 + y + _STEP / 2 + 4, self.said(value), ha="center", size=size,
-                          color=PAPER if strength > 0.78 else INK)  # fmt: skip
-                if (column, line) == self.best_cell:
-                    rect(ax, *box, "none", edge=ORANGE, lw=2.5, zorder=3)
-
-    def said(self, value):
-        """What a cell says: a count as it is, anything measured in three digits."""
-        if isinstance(value, str):
-            return value
-        if value != value:
-            return "–"
-        return f"{value:.0f}" if self.whole else three(value)
-
-    @staticmethod
-    def _size(page, texts, width):
-        """The size at which all of them fit into cells of that width."""
-        widest = max((page.text_width(each, SMALL) for each in texts), default=1)
-        return SMALL * min(1, 0.86 * width / widest)
-
-    def words(self):
-        if self.best_cell is None:
-            return f"{self.layer}: nothing runs."
-        column, line = self.best_cell
-        at = {cell: value for cell, (_, value) in self.cells.items()}
-        cells = ", ".join(f"{self.y} {b} {self.x} {a}: {self.said(v)}" for (a, b), v in at.items())
-        return f"{self.layer}, fastest at {self.y} {line}, {self.x} {column}. {cells}."
+def _said(value, whole):
+    """What a cell says: a count as it is, anything measured in three digits."""
+    if isinstance(value, str):
+        return value
+    return "–" if value != value else f"{value:.0f}" if whole else three(value)
 
 
 def _sorted(values):
     """The different values in order; "160x1" by its numbers."""
     def order(value):
-        parts = str(value).split("x")
-        return (0, [float(part) for part in parts]) if all(map(_number, parts)) else (1, [str(value)])
+        try:
+            return 0, [float(part) for part in str(value).split("x")], ""
+        except ValueError:
+            return 1, [], str(value)
 
     return sorted(values.dropna().unique(), key=order)
 
 
-def _number(text):
-    return text.replace(".", "", 1).isdigit()
-
-
-def _is_whole(value):
-    return isinstance(value, str) or value != value or float(value).is_integer()
-
-
-def _blend(pale, dark, share):
-    a, b = ([int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in (pale, dark))
-    return "#" + "".join(f"{round(p + (d - p) * share):02x}" for p, d in zip(a, b, strict=True))
+def _blend(share):
+    """Blue that is the paler the smaller the share."""
+    pale, dark = ([int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in (style.HAIR, style.BLUE))
+    return "#" + "".join(f"{round(p + (d - p) * share):02x}" for p, d in zip(pale, dark, strict=True))

@@ -1,174 +1,115 @@
-"""The ladder: time over reference, rung by rung."""
+"""The ladder: op time over reference time, rung by rung."""
+
+from __future__ import annotations
 
 import math
 
+import pandas as pd
+
 from labkit.base.errors import LabError
 from labkit.base.numerals import ms, times
-from labkit.draw.style import BLUE, GREEN, INK, MUTED, PALE, PAPER, SMALL, canvas, log_ticks
-from labkit.draw.words import Measured, layer_name
+from labkit.draw import style
+from labkit.draw.style import SMALL, Page, figure, log_ticks, wide, widest
+from labkit.draw.tables import Measured, name_of
+from labkit.spec.devices import Device
+from labkit.spec.layers import Layer
 
-TOP, HEAD, STEP, FOOT, GAP = 54, 26, 27, 44, 22  # pixels: heading, over the bars, a bar, under them, between panels
+_COLUMNS = ("label", "op_ms", "x_reference")
+_TOP, _STEP, _FOOT, _GAP = 54, 27, 44, 22  # pixels: heading, a bar, under the bars, between panels
+_UNITS = {"float32": "FP32", "float16": "FP16"}
 
 
-def ladder(table, layer=None, batch=None, device=None, date=None, library=None, highlight=None, title=None, path=None):
-    """Time over reference, a row a rung: how far each kernel is from what the machine can do.
+@figure
+def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | None = None,
+           device: Device | str | None = None, date: str | None = None, library: pd.DataFrame | None = None,
+           highlight: str | None = None) -> None:
+    """Op time over reference time, a row per rung: how far each kernel is from what the machine can do.
 
     Parameters
     ----------
     table : DataFrame or Recorded
-        What `bench` or `recorded` returned: a row a rung, in the ladder's order, with ``label`` ("01 baseline"),
-        ``op_ms`` and ``x_reference`` (op time over reference). Where it holds several layers, and no `layer` is asked for,
-        each gets a panel of its own; where it holds several batches, and no `batch` is asked for, the largest is
-        drawn.
+        What `bench` or `recorded` returned: a row per rung, in the ladder's order, with ``label`` ("01 baseline"),
+        ``op_ms`` and ``x_reference`` (op time over reference time). Of several layers each gets a panel.
     layer : Layer or str, optional
         Draw this layer only.
     batch : int, optional
-        Draw this batch only.
+        Draw this batch; by default the largest.
     device, date : str, optional
         What measured it, and when, where the table does not say so.
     library : DataFrame, optional
-        The library's times on the same device, as `labkit.library` gives them: drawn below the rungs, each with a
+        The library's times on the same device, as `labkit.cudnn` gives them: drawn below the rungs, each with a
         dashed line up through them.
     highlight : str, optional
         Label of the rung in question; by default the last one.
-    title : str, optional
-        In place of the message.
-    path : str or path-like, optional
-        Save to this .png or .svg file, and show nothing.
-
-    Raises
-    ------
-    LabError
-        If columns or rows are missing, if a rung has several rows for a layer and batch, or if the library's times
-        are another device's.
     """
-    who = "draw.ladder"
-    data = Measured(table, ["label", "op_ms", "x_reference"], who, device, date)
-    data.only(who, layer=layer)
-    if batch is None and "batch" in data.rows:
-        batch = int(data.rows["batch"].max())
-    rows = data.only(who, batch=batch).rows
-    layers = list(dict.fromkeys(rows["layer"])) if "layer" in rows else [layer_name(layer) or ""]
+    data = Measured(table, _COLUMNS, "draw.ladder", device, date)
+    batch, rows = data.only(layer, batch), data.rows
+    if "layer" not in rows:
+        rows = rows.assign(layer=name_of(layer) or "")
+    layers, rungs = list(rows["layer"].unique()), list(rows["label"].unique())
     if library is not None:
-        library = _library(library, batch, data.device)
-    rungs = list(dict.fromkeys(rows["label"]))
-    others = [] if library is None else [name for name in dict.fromkeys(library["label"]) if name not in rungs]
-    highlight = rungs[-1] if highlight is None else highlight
-    panels = [_Panel(each, rows, library) for each in layers]
+        beside = Measured(library, _COLUMNS, "draw.ladder(library=)")
+        beside.only(batch=batch)
+        if data.device and beside.device and data.device != beside.device:
+            devices = f"the library was measured on {beside.device}, the rungs on {data.device}"
+            raise LabError(f"{devices}: no chart compares machines")
+        rows = pd.concat([rows, beside.rows[beside.rows["layer"].isin(layers)]])
+    twice = rows[rows.duplicated(["layer", "label"])]
+    if len(twice):
+        where = twice["layer"].iloc[0] or "the layer"
+        raise LabError(f"draw.ladder got several rows of {twice['label'].iloc[0]} for {where}: it draws one each")
+    units = rows["dtype"].map(_UNITS).fillna("FP32") if "dtype" in rows else "FP32"
+    rows = rows.assign(unit=units, reference=rows["op_ms"] / rows["x_reference"])
+    rows["said"] = [f"{ms(row.op_ms)}  {times(row.x_reference)}{'  FP16' if row.unit == 'FP16' else ''}"
+                    for row in rows.itertuples()]
+    labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
+    across, head = min(2, len(layers)), 26 + 24 * (len(layers) > 1)
+    tall = head + _STEP * len(labels) + _FOOT
+    own = rows[rows["label"] == highlight]["x_reference"]
+    spread = " to ".join(dict.fromkeys((times(own.min()), times(own.max()))))
+    about = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}" if batch else "")
+    message = f"{highlight}: {spread} the reference time" if len(own) else "The ladder: op time over reference time"
+    page.open(_TOP + math.ceil(len(layers) / across) * tall, message, about, data.note)
+    about = f"{about.replace('   ·   ', ', ')}. {data.note}".strip()
+    page.alt = f"Bar chart, op time over reference time, log scale. {about}"
+    page.plain = "Figure: the ladder, op time over reference time for each rung"
 
-    across = min(2, len(panels))
-    head = HEAD + (24 if len(panels) > 1 else 0)
-    panel_height = head + STEP * len(rungs + others) + FOOT
-    with canvas(TOP + math.ceil(len(panels) / across) * panel_height, path=path) as page:
-        where = layers[0] if len(layers) == 1 else ""
-        subtitle = data.subtitle(where, f"batch {batch:,}" if batch else "")
-        page.heading(title or _message(panels, highlight), subtitle, data.note)
-        left = 22 + max(page.text_width(label, weight="bold") for label in rungs + others)
-        width = (page.width - left - 12 - GAP * (across - 1)) / across
-        limits = _limits(page, panels, width)
-        for i, panel in enumerate(panels):
-            x, y = left + i % across * (width + GAP), TOP + i // across * panel_height
-            if len(panels) > 1:
-                page.text(x, y + 24, panel.layer, weight="bold")
-            frame = page.axes(x, y + head, x + width, y + panel_height - FOOT)
-            panel.draw(frame, rungs, others, highlight, width, limits, named=i % across == 0)
-        about = ["Bar chart, op time over reference, log scale.", subtitle.replace("   ·   ", ", ") + ".", data.note]
-        page.alt = " ".join(filter(None, [*about, *(panel.words() for panel in panels)]))
-        page.plain = "Figure: the ladder, op time over reference for each rung"
-
-
-class _Panel:
-    """One layer's part of the ladder: milliseconds and times over the floor for each label."""
-
-    def __init__(self, layer, rows, library):
-        self.layer, self.ms, self.over, self.precision, floors = layer, {}, {}, {}, []
-        for row in [*_of(layer, rows), *_of(layer, library)]:
-            label = row["label"]
-            if label in self.ms:
-                raise LabError(f"draw.ladder got several rows of {label} for {layer or 'the layer'}: one each, please")
-            self.ms[label], self.over[label] = float(row["op_ms"]), float(row["x_reference"])
-            self.precision[label] = row.get("dtype", "")
-            floors.append(self.ms[label] / self.over[label])
-        # Half precision has a floor of its own; where several meet, the smaller is that of FP16.
-        low, high = min(floors), max(floors)
-        self.floor = f"floor {ms(high)}" + ("" if high < 1.01 * low else f", in FP16 {ms(low)}")
-
-    def value(self, label):
-        half = "  FP16" if self.precision[label] == "float16" else ""
-        return f"{ms(self.ms[label])}  {times(self.over[label])}{half}"
-
-    def words(self):
-        """The panel as a sentence."""
-        rows = ", ".join(f"{label} {ms(self.ms[label])} ({times(self.over[label])})" for label in self.ms)
-        return f"{self.layer + ': ' if self.layer else ''}{rows}; {self.floor}."
-
-    def draw(self, ax, rungs, others, highlight, width, limits, named):
-        labels = rungs + others
-        _scale(ax, limits, width)
-        ax.set_ylim(len(labels) - 0.5, -0.5)
-        ax.set_yticks(range(len(labels)), labels if named else [""] * len(labels))
-        for text, label in zip(ax.get_yticklabels(), labels, strict=True):
-            text.set(weight="bold" if label == highlight else "normal", color=MUTED if label in others else INK)
-        ax.tick_params(pad=6)
-        ax.spines[:].set_visible(False)
+    left = 22 + widest(labels, weight="bold")
+    width = (page.width - left - 12 - _GAP * (across - 1)) / across
+    room = widest(rows["said"], weight="bold") + 12
+    low, reach = min(1.0, rows["x_reference"].min() / 1.1), max(rows["x_reference"].max(), 2.0) * 1.02
+    right = low * (reach / low) ** (width / max(width - room, width / 3))
+    decade = width / math.log10(right / low)  # pixels
+    ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
+    clear = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.5}
+    for i, each in enumerate(layers):
+        x, top = left + i % across * (width + _GAP), _TOP + i // across * tall + head
+        ax = page.axes(x, top, x + width, top + _STEP * len(labels), "x", xlim=(low, right), yticks=[],
+                       ylim=(len(labels) - 0.5, -0.5), xlabel="op time over reference (log scale)")
+        ax.set_xticks(ticks, [f"{tick:,.10g}×" for tick in ticks])
         ax.grid(axis="x")
-        clear = {"facecolor": PAPER, "edgecolor": "none", "pad": 1.5}
-        beside = {"textcoords": "offset points", "va": "center", "zorder": 5, "bbox": clear}
-        for y, label in enumerate(labels):
-            weight, ink = "bold" if label == highlight else "normal", MUTED if label in others else INK
-            if label not in self.ms:
-                ax.annotate("not measured", (1, y), (6, 0), size=SMALL, color=MUTED, **beside)
+        ax.spines[:].set_visible(False)
+        panel = rows[rows["layer"] == each].set_index("label")
+        reference = panel.groupby("unit")["reference"].first()[::-1]
+        words = f"reference {', FP16 '.join(map(ms, reference))}"
+        if len(layers) > 1:
+            page.text(x, top - 26, each, weight="bold")
+        size = SMALL * min(1, width / wide(words, SMALL, "bold"))
+        page.text(x, top - 5, words, size=size, color=style.GREEN, weight="bold")
+        ax.axvline(1, color=style.GREEN, lw=2.2, clip_on=False, zorder=4)
+        for row, label in enumerate(labels):
+            weight, y = "bold" if label == highlight else "normal", top + (row + 0.5) * _STEP + 4
+            ink, face = (style.MUTED,) * 2 if label not in rungs else (style.INK, style.PALE)
+            if i % across == 0:
+                page.text(left - 8, y, label, ha="right", weight=weight, color=ink)
+            if label not in panel.index:
+                page.small(x + decade * -math.log10(low) + 8, y, "not measured", bbox=clear)
                 continue
-            over = self.over[label]
-            color = MUTED if label in others else BLUE if label == highlight else PALE
-            ax.barh(y, over - 1, left=1, height=0.62, color=color)
-            if label in others:
-                ax.plot([over, over], [-0.5, y - 0.31], color=MUTED, lw=1.2, ls=(0, (4, 3)), zorder=2.5)
-            ax.annotate(self.value(label), (max(1, over), y), (6, -0.5), weight=weight, color=ink, **beside)
-        ax.axvline(1, color=GREEN, lw=2.2, clip_on=False, zorder=4)
-        ax.annotate(self.floor, (0, 1), (-1, 5), xycoords="axes fraction", textcoords="offset points", size=SMALL,
-                    color=GREEN, weight="bold")  # fmt: skip
-
-
-def _limits(page, panels, width):
-    """One axis for all panels: from the floor (or below, if a time is) to where every bar's value still has room."""
-    room = max(page.text_width(panel.value(label), weight="bold") for panel in panels for label in panel.ms) + 12
-    seen = [over for panel in panels for over in panel.over.values()]
-    low, reach = min(1.0, min(seen) / 1.1), max([*seen, 2.0]) * 1.02
-    return low, reach, low * (reach / low) ** (width / max(width - room, width / 3))
-
-
-def _scale(ax, limits, width):
-    """The log axis, with round numbers up to the longest bar."""
-    low, reach, right = limits
-    ax.set_xscale("log")
-    ax.set(xlim=(low, right), xlabel="op time over reference (log scale)")
-    apart = width / math.log10(right / low)  # pixels a decade
-    digits = (1, 2, 5) if apart > 180 else (1, 3) if apart > 90 else (1,)
-    ticks = log_ticks(low, reach, digits)
-    ax.set_xticks(ticks, [f"{tick:,.10g}×" for tick in ticks])
-    ax.set_xticks([], minor=True)
-
-
-def _message(panels, label):
-    over = [panel.over[label] for panel in panels if label in panel.over]
-    if not over:
-        return "The ladder: op time over reference"
-    if max(over) < 1:
-        return f"{label}: {times(max(over))} its floor"
-    spread = times(over[0]) if len(over) == 1 else f"{times(min(over))} to {times(max(over))}"
-    return f"{label}: {spread} the time that the machine needs"
-
-
-def _of(layer, rows):
-    """The rows of one layer as dicts."""
-    records = [] if rows is None else rows.to_dict("records")
-    return [row for row in records if "layer" not in row or layer_name(row["layer"]) == layer]
-
-
-def _library(table, batch, device):
-    """The library's rows for this batch, if they are of the same machine."""
-    table = Measured(table, ["label", "op_ms", "x_reference"], "draw.ladder(library=)")
-    if device and table.device and table.device != device:
-        raise LabError(f"the library was measured on {table.device}, the rungs on {device}: no chart compares machines")
-    return table.only("draw.ladder(library=)", batch=batch).rows
+            over, said = panel.loc[label, ["x_reference", "said"]]
+            ax.barh(row, over - 1, left=1, height=0.62, color=style.BLUE if label == highlight else face)
+            if label not in rungs:
+                ax.plot([over, over], [-0.5, row - 0.31], color=style.MUTED, lw=1.2, ls=style.DASHED, zorder=2.5)
+            page.text(x + decade * math.log10(max(1, over) / low) + 8, y, said, weight=weight, color=ink, bbox=clear)
+        said = ", ".join(f"{label} {ms(row.op_ms)} ({times(row.x_reference)})" for label, row in panel.iterrows())
+        known = ", ".join(f"{unit} units {ms(value)}" for unit, value in reference.items())
+        page.alt += f" {each + ': ' if each else ''}{said}; reference time of the {known}."

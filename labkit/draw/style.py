@@ -1,21 +1,39 @@
 """One look for all of the lab's figures, and the one way in which they reach a page.
 
-Every figure is laid out in CSS pixels, 760 wide, and rendered at twice that density, so that its text is as large
-as the page's. Nothing here touches Matplotlib's global state: the style holds only inside ``canvas``, and Matplotlib
-itself is imported when the first figure is drawn.
+A figure is laid out in CSS pixels from its top left corner, 760 wide, and rendered at twice that density, so that its
+text is as large as the page's. Matplotlib's global state stays as it is: the style holds only while a figure is drawn.
 """
 
+from __future__ import annotations
+
 import base64
+import functools
+import inspect
 import io
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+
+import matplotlib.style
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.textpath import text_to_path
+from matplotlib.ticker import LogLocator
+from matplotlib.transforms import Affine2D
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from labkit.base.errors import LabError
 from labkit.base.files import write
 
 WIDTH = 760  # CSS pixels: the text column of a notebook and of the report
 DPI = 100  # a figure's unit is the CSS pixel: 1/100 inch
-DENSITY = 2  # device pixels a CSS pixel
+DENSITY = 2  # device pixels per CSS pixel
 
 # Colours that stay apart for colour-blind readers (tests/test_draw.py computes by how much), and the greys. Colour
 # never carries a message alone: each figure also says it in words, by position or by a mark.
@@ -27,6 +45,8 @@ CYCLE = (BLUE, ORANGE, INK, SKY, RUST)
 READABLE = {ORANGE: AMBER, SKY: "#1a6a96"}  # in place of what is too light for text
 
 SMALL, NORMAL, LARGE = 8.3, 9.2, 12.2  # points, at 100 dpi: 11.5, 12.8 and 17 CSS pixels
+MONO = "DejaVu Sans Mono"
+DASHED = (0, (4, 3))
 
 STYLE = {
     "figure.dpi": DPI,
@@ -41,120 +61,181 @@ STYLE = {
     "axes.labelcolor": MUTED,
     "axes.labelsize": SMALL,
     "axes.linewidth": 1.0,
+    "axes.spines.left": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
-    "axes.grid": False,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
     "grid.color": HAIR,
     "grid.linewidth": 1.0,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": MUTED,
-    "ytick.labelcolor": INK,
-    "xtick.labelsize": SMALL,
-    "ytick.labelsize": NORMAL,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-    "xtick.minor.size": 0,
-    "ytick.minor.size": 0,
+    **{f"{axis}tick.{name}": value for axis in "xy" for name, value in (
+        ("color", FAINT), ("labelcolor", MUTED), ("labelsize", SMALL), ("major.size", 0), ("minor.size", 0))},
     "lines.linewidth": 2.0,
     "lines.solid_capstyle": "round",
+    "lines.markeredgecolor": PAPER,
+    "legend.frameon": False,
+    "legend.fontsize": SMALL,
+    "legend.labelcolor": MUTED,
     "hatch.linewidth": 0.8,
 }
 
+_SHARED = """title : str, optional
+    In place of the figure's own, which is its message.
+subtitle : str, optional
+    Said before the figure's own.
+path : str or path-like, optional
+    Save to this .png or .svg file, and show nothing.
+
+Raises
+------
+LabError
+    If the figure cannot be drawn of what is given, or not be saved: the message says why.
+"""
+
+
+def figure(draw: Callable[..., None]) -> Callable[..., None]:
+    """Make a figure of a function that draws on a `Page`: it also takes a title, a subtitle and a path."""
+
+    @functools.wraps(draw)
+    def shown(*args, title=None, subtitle=None, path=None, **options):
+        with matplotlib.style.context(STYLE, after_reset=True):
+            page = Page(title, subtitle)
+            draw(page, *args, **options)
+            if path is not None:
+                save(page, path)
+            else:
+                _show(page)
+
+    own = list(inspect.signature(draw).parameters.values())[1:]
+    shared = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | None")
+              for name in ("title", "subtitle", "path")]
+    shown.__signature__ = inspect.Signature([*own, *shared], return_annotation=None)
+    shown.__doc__ = f"{inspect.cleandoc(draw.__doc__)}\n{_SHARED}"
+    return shown
+
 
 class Page:
-    """What a figure is drawn on: a Matplotlib figure measured in CSS pixels from its top left corner.
+    """What a figure is drawn on. All positions are CSS pixels from the top left corner.
+
+    Parameters
+    ----------
+    title, subtitle : str, optional
+        What the caller of the figure asked for.
 
     Attributes
     ----------
     fig : matplotlib.figure.Figure
     width, height : float
-        Size in CSS pixels.
     alt : str
         The figure in words, for readers who do not see it. Every drawing function sets it.
     plain : str
-        The figure's text/plain form. By default the alt text; figures of measurements set one without numbers,
+        The figure's text/plain form. By default the alternative text; figures of measurements set one without numbers,
         so that a re-executed notebook compares equal.
     """
 
-    def __init__(self, fig, width, height):
-        self.fig, self.width, self.height = fig, width, height
+    def __init__(self, title: str | None = None, subtitle: str | None = None):
+        self._title, self._subtitle = title, subtitle
         self.alt = self.plain = ""
-        self._down = 0  # pixels that everything moves down to make room for a note
 
-    def axes(self, left, top, right, bottom):
-        """Axes between these pixel positions."""
-        w, h = self.width, self.height
-        return self.fig.add_axes((left / w, 1 - (bottom + self._down) / h, (right - left) / w, (bottom - top) / h))
+    def open(self, height: float, title: str, subtitle: str = "", note: str = "", width: float = WIDTH) -> None:
+        """Make the figure with its heading: the message, and below it in grey what is measured and on what.
 
-    def paper(self):
-        """Axes without a frame whose data unit is the CSS pixel, y downwards: for diagrams."""
-        ax = self.axes(0, 0, self.width, self.height)
-        ax.set(xlim=(0, self.width), ylim=(self.height, 0))
-        ax.axis("off")
-        return ax
-
-    def heading(self, title, subtitle="", note=""):
-        """The message, below it in grey what it is measured in and on, and a note that nobody may miss.
-
-        Comes first, because a note moves the rest of the page down.
+        A note, such as that these are not GPU times, has a line of its own; everything below moves down by it.
         """
-        extra = 19 if note else 0
-        self.height += extra
-        self.fig.set_size_inches(self.width / DPI, self.height / DPI)
+        self._down = 19 if note else 0
+        self.width, self.height = width, round(height) + self._down
+        self.fig = Figure(figsize=(width / DPI, self.height / DPI), dpi=DPI)
+        FigureCanvasAgg(self.fig)
+        pixels = Affine2D().scale(1 / DPI, -1 / DPI).translate(0, (self.height - self._down) / DPI)
+        self.pixels = pixels + self.fig.dpi_scale_trans
         for y, text, size, weight, color in (
-            (24, title, LARGE, "bold", INK),
-            (44, subtitle, NORMAL, "normal", MUTED),
+            (24, title if self._title is None else self._title, LARGE, "bold", INK),
+            (44, joined(self._subtitle, subtitle), NORMAL, "normal", MUTED),
             (63, note, NORMAL, "bold", AMBER),
         ):
-            while text and size > 5 and self.text_width(text, size, weight) > self.width - 24:
+            while size > 5 and wide(text, size, weight) > width - 24:
                 size *= 0.96
-            self.text(12, y, text, size=size, weight=weight, color=color)
-        self._down = extra
+            self.text(12, y - self._down, text, size=size, weight=weight, color=color)
 
-    def text(self, x, y, text, **options):
-        """Text at a pixel position, its baseline on y."""
-        return self.fig.text(x / self.width, 1 - (y + self._down) / self.height, text, **options)
+    def axes(self, left: float, top: float, right: float, bottom: float, log: str = "", **options):
+        """Axes between these positions; `log` names those with a logarithmic scale, the options are `Axes.set`'s."""
+        w, h = self.width, self.height
+        ax = self.fig.add_axes((left / w, 1 - (bottom + self._down) / h, (right - left) / w, (bottom - top) / h))
+        for axis in log:
+            ax.set(**{f"{axis}scale": "log"})
+        ax.set(**options)
+        ax.minorticks_off()
+        return ax
 
-    def text_width(self, text, size=NORMAL, weight="normal"):
-        """Width in CSS pixels that a text will take."""
-        probe = self.fig.text(0, 0, text, size=size, weight=weight)
-        width = probe.get_window_extent().width * DPI / self.fig.dpi
-        probe.remove()
-        return width
+    def at(self, ax, points: Sequence[tuple[float, float]]) -> np.ndarray:
+        """Where points of axes lie on the page."""
+        return self.pixels.inverted().transform(ax.transData.transform(points))
+
+    def text(self, x: float, y: float, text: str, **options) -> None:
+        """Text with its baseline on y."""
+        self.fig.text(x, y, text, transform=self.pixels, **options)
+
+    def small(self, x: float, y: float, text: str, color: str = MUTED, **options) -> None:
+        """Small text, by default in grey."""
+        self.text(x, y, text, size=SMALL, color=color, **options)
+
+    def caption(self, x: float, y: float, name: str, detail: str = "") -> None:
+        """What a part of a figure is, in bold, and its size in grey."""
+        self.text(x, y, name, weight="bold")
+        self.text(x + (wide(name + "  ", weight="bold") if name else 0), y, detail, color=MUTED)
+
+    def legend(self, x: float, y: float, colors: Mapping[str, str]) -> tuple[float, float]:
+        """Squares with the names of their colours, in as many lines as needed; returns the position behind the last."""
+        left = x
+        for name, color in colors.items():
+            width = 16 + wide(name, SMALL)
+            if x + width > self.width - 12:
+                x, y = left, y + 18
+            self.rect(x, y - 9, 10, 10, color)
+            self.small(x + 16, y, name)
+            x += width + 18
+        return x, y
+
+    def rect(self, x: float, y: float, w: float, h: float, face: str, edge: str = "none", lw: float = 0.0,
+             **options) -> None:
+        """A rectangle, its first corner at (x, y)."""
+        box = Rectangle((x, y), w, h, facecolor=face, edgecolor=edge, linewidth=lw, transform=self.pixels, **options)
+        self.fig.add_artist(box)
+
+    def frame(self, x: float, y: float, w: float, h: float, color: str, lw: float = 2, **options) -> None:
+        """The outline of a rectangle, above what is in it."""
+        self.rect(x, y, w, h, "none", color, lw, zorder=3, **options)
+
+    def line(self, xs: Iterable[float], ys: Iterable[float], color: str, lw: float = 1.0, **options) -> None:
+        """A line through these points."""
+        self.fig.add_artist(Line2D(xs, ys, color=color, lw=lw, transform=self.pixels, **options))
+
+    def cells(self, x: float, y: float, rows: int, columns: int, cell: float, face: str = "none", edge: str = FAINT,
+              high: float | None = None, lw: float | None = None, zorder: float = 1.5) -> None:
+        """A grid of cells, square unless their height is given."""
+        high = cell if high is None else high
+        right, bottom = x + columns * cell, y + rows * high
+        self.rect(x, y, right - x, bottom - y, face)
+        lines = [[(x + i * cell, y), (x + i * cell, bottom)] for i in range(columns + 1)]
+        lines += [[(x, y + i * high), (right, y + i * high)] for i in range(rows + 1)]
+        lw = min(0.7, cell / 14) if lw is None else lw
+        self.fig.add_artist(LineCollection(lines, colors=edge, linewidths=lw, capstyle="butt", zorder=zorder,
+                                           transform=self.pixels))
+
+    def arrow(self, x0: float, x1: float, y: float, color: str, lw: float) -> None:
+        """A horizontal arrow."""
+        self.fig.add_artist(FancyArrowPatch((x0, y), (x1, y), arrowstyle="-|>", mutation_scale=NORMAL, color=color,
+                                            lw=lw, shrinkA=0, shrinkB=0, transform=self.pixels))
+
+    def picture(self, x: float, y: float, w: float, h: float, image: np.ndarray) -> None:
+        """An image: grey levels, dark on light, or colours."""
+        ax = self.axes(x, y, x + w, y + h, zorder=2)
+        ax.axis("off")
+        ax.imshow(image, cmap="gray_r", vmin=0, vmax=image.max() or 1, aspect="auto", interpolation="nearest")
 
 
-@contextmanager
-def canvas(height, width=WIDTH, path=None):
-    """A ``Page`` in the lab's style, shown, or saved to `path`, when the block ends."""
-    import matplotlib.style
-
-    with matplotlib.style.context(STYLE, after_reset=True):
-        height = round(height)
-        size = {"figsize": (width / DPI, height / DPI), "dpi": DPI}
-        if path is None and _kernel() is None:
-            import matplotlib.pyplot as plt
-
-            fig, close = plt.figure(**size), plt.close
-        else:
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
-
-            fig, close = Figure(**size), lambda fig: None
-            FigureCanvasAgg(fig)
-        try:
-            page = Page(fig, width, height)
-            yield page
-            if path is not None:
-                save(page, path)
-            else:
-                _show(page)
-        finally:
-            close(fig)
-
-
-def save(page, path):
+def save(page: Page, path: str | Path) -> None:
     """Write the page as PNG or SVG (by the suffix), whole or not at all.
 
     Raises
@@ -163,107 +244,105 @@ def save(page, path):
         For another suffix, or if the file cannot be written.
     """
     path = Path(path)
-    if path.suffix == ".png":
-        data = png(page)
-    elif path.suffix == ".svg":
-        import matplotlib
-
-        stream = io.BytesIO()
-        with matplotlib.rc_context({"svg.hashsalt": "lab"}):  # the same picture gives the same file
-            page.fig.savefig(stream, format="svg", metadata={"Date": None, "Description": page.alt})
-        data = stream.getvalue()
-    else:
+    if path.suffix not in (".png", ".svg"):
         raise LabError(f"cannot save a figure as {path.name}: name it .png or .svg")
-    write(path, data)
+    write(path, png(page) if path.suffix == ".png" else _svg(page))
 
 
-def png(page):
-    """The page as PNG bytes with its alt text as description. 96 colours: a third of the size at no visible loss."""
-    from PIL import Image
-    from PIL.PngImagePlugin import PngInfo
-
+def _svg(page):
     stream = io.BytesIO()
-    page.fig.savefig(stream, format="raw", dpi=DPI * DENSITY)
-    pixels = stream.getvalue()
-    width = int(page.fig.get_size_inches()[0] * DPI * DENSITY)
-    image = Image.frombytes("RGBA", (width, len(pixels) // (4 * width)), pixels).convert("RGB")
-    image = image.quantize(96, dither=Image.Dither.NONE)
-    about = PngInfo()
-    about.add_itxt("Description", page.alt)
-    stream = io.BytesIO()
-    image.save(stream, "png", optimize=True, dpi=(DPI * DENSITY, DPI * DENSITY), pnginfo=about)
+    with matplotlib.rc_context({"svg.hashsalt": "lab"}):  # the same picture gives the same file
+        page.fig.savefig(stream, format="svg", metadata={"Date": None, "Description": page.alt})
     return stream.getvalue()
 
 
+def png(page: Page) -> bytes:
+    """The page as PNG, described by its alternative text. 96 colours: a third of the size at no visible loss."""
+    raw, out, about = io.BytesIO(), io.BytesIO(), PngInfo()
+    page.fig.savefig(raw, format="raw", dpi=DPI * DENSITY)
+    size = tuple(round(inches * DPI * DENSITY) for inches in page.fig.get_size_inches())
+    image = Image.frombytes("RGBA", size, raw.getvalue()).convert("RGB").quantize(96, dither=Image.Dither.NONE)
+    about.add_itxt("Description", page.alt)
+    image.save(out, "png", optimize=True, dpi=(DPI * DENSITY, DPI * DENSITY), pnginfo=about)
+    return out.getvalue()
+
+
 def _show(page):
-    """Put the page on the notebook, with its alt text; outside of one, in a window."""
-    kernel = _kernel()
-    if kernel is None:
-        import matplotlib
+    """Put the page on the notebook, with its alternative text; outside of one, in a window."""
+    if _kernel() is not None:
+        from IPython.display import display
+
+        data = {"image/png": base64.b64encode(png(page)).decode(), "text/plain": page.plain or page.alt}
+        about = {"alt": page.alt, "width": round(page.width), "height": round(page.height)}
+        display(data, metadata={"image/png": about}, raw=True)
+    elif matplotlib.get_backend().lower() == "agg":  # no screen: plt.show() would only warn
+        print(page.alt)
+    else:
         import matplotlib.pyplot as plt
 
-        if matplotlib.get_backend().lower() == "agg":  # no screen: plt.show() would only warn
-            print(page.alt)
-        else:
-            plt.show()
-        return
-    from IPython.display import display
-
-    data = {"image/png": base64.b64encode(png(page)).decode(), "text/plain": page.plain or page.alt}
-    about = {"alt": page.alt, "width": round(page.width), "height": round(page.height)}
-    display(data, metadata={"image/png": about}, raw=True)
+        plt.figure(page.fig)
+        plt.show()
+        plt.close(page.fig)
 
 
 def _kernel():
     """The Jupyter kernel that this runs in, or None."""
-    import sys
-
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return getattr(shell, "kernel", None)
+    return getattr(ipython.get_ipython() if ipython else None, "kernel", None)
 
 
-def rect(ax, x, y, w, h, face, edge="none", lw=0.0, **options):
-    """A rectangle, its first corner at (x, y)."""
-    from matplotlib.patches import Rectangle
-
-    # Not add_patch: a diagram's limits are set, and working them out for each cell takes most of the time.
-    box = Rectangle((x, y), w, h, facecolor=face, edgecolor=edge, linewidth=lw, **options)
-    ax.add_artist(box)
+def number(axis, ticks: Iterable[float]) -> None:
+    """Put these ticks on an axis, thousands apart: "10,000"."""
+    ticks = list(ticks)
+    axis.set_ticks(ticks, [f"{tick:,.10g}" for tick in ticks])
 
 
-def caption(page, ax, x, y, name, detail):
-    """What a part of a diagram is, in bold, and its size in grey."""
-    ax.text(x, y, name, weight="bold")
-    ax.text(x + page.text_width(name + "  ", weight="bold"), y, detail, color=MUTED)
-
-
-def log_ticks(low, high, digits):
-    """Round numbers between the two for a log axis: these digits, times powers of ten."""
-    from matplotlib.ticker import LogLocator
-
+def log_ticks(low: float, high: float, digits: tuple[int, ...]) -> list[float]:
+    """Round numbers between the two for a logarithmic axis: these digits, times powers of ten."""
     return [tick for tick in LogLocator(subs=digits, numticks=99).tick_values(low, high) if low <= tick <= high]
 
 
-def cells(ax, x, y, rows, columns, cell, face, edge=FAINT, zorder=1.5):
-    """A grid of square cells."""
-    from matplotlib.collections import LineCollection
+def name_ends(page: Page, ax, right: float, ends: Mapping[str, tuple[float, str]], bold: Iterable[str]) -> None:
+    """Write the names of lines behind their right ends, pushed down where these are close together.
 
-    if face != "none":
-        rect(ax, x, y, columns * cell, rows * cell, face)
-    right, bottom = x + columns * cell, y + rows * cell
-    lines = [[(x + i * cell, y), (x + i * cell, bottom)] for i in range(columns + 1)]
-    lines += [[(x, y + i * cell), (right, y + i * cell)] for i in range(rows + 1)]
-    ax.add_artist(LineCollection(lines, colors=edge, linewidths=min(0.7, cell / 14), capstyle="butt", zorder=zorder))
-
-
-def arrow(ax, x0, x1, y, color, lw):
-    """A horizontal arrow."""
-    ax.annotate(
-        "", (x1, y), (x0, y), arrowprops={"arrowstyle": "-|>", "color": color, "lw": lw, "shrinkA": 0, "shrinkB": 0}
-    )
+    `ends` has the last value of each line and its colour; the names start at `right`.
+    """
+    heights = {name: page.at(ax, [(1, value)])[0, 1] for name, (value, _) in ends.items()}
+    last = -np.inf
+    for name in sorted(heights, key=heights.get):
+        last = max(heights[name], last + 16)
+        color = READABLE.get(ends[name][1], ends[name][1])
+        page.small(right, last + 4, name, color=color, weight="bold" if name in bold else "normal")
 
 
-def percent(share):
+def ink_on(face: str) -> str:
+    """The colour of text on a ground of this colour, light or dark."""
+    red, green, blue = (int(face[i : i + 2], 16) for i in (1, 3, 5))
+    return PAPER if 0.3 * red + 0.59 * green + 0.11 * blue < 140 else INK
+
+
+@functools.cache
+def wide(text: str, size: float = NORMAL, weight: str = "normal") -> float:
+    """The width that a text will take."""
+    font = FontProperties(family=STYLE["font.family"], size=size, weight=weight)
+    return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] * DPI / 72
+
+
+def widest(texts: Iterable[object], size: float = NORMAL, weight: str = "normal") -> float:
+    """The width that the widest of several texts will take."""
+    return max((wide(str(text), size, weight) for text in texts), default=0)
+
+
+def percent(share: float) -> str:
     """A share of 1 in words: "42 %", "3.1 %"."""
     return f"{share * 100:.0f} %" if share >= 0.0995 or share == 0 else f"{share * 100:.1f} %"
+
+
+def count(number: int, word: str) -> str:
+    """A number of things: "1 row", "1,200 rows"."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def joined(*parts: object) -> str:
+    """Those of the parts that say something, in a line."""
+    return "   ·   ".join(str(part) for part in parts if part)

@@ -13,8 +13,8 @@ from pygments.token import string_to_tokentype
 
 from labkit.base.numerals import ms
 from labkit.base.paths import PACKAGE, cuda_src
-from labkit.draw import ladder
-from labkit.draw.style import BLUE, FAINT, GREEN, INK, MUTED, PALE, PAPER, SMALL, TINT, arrow, canvas, rect
+from labkit.draw import ladder, style
+from labkit.draw.style import SMALL, Page, figure, wide, widest
 from labkit.page import overview
 from labkit.recording.options import Folder
 from labkit.recording.readme import put
@@ -54,8 +54,14 @@ def chart(results: Recorded, path: Path | None = None) -> None:
     ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
 
 
-def lab(results: Recorded, path: Path) -> None:
-    """The README's picture."""
+@figure
+def lab(page: Page, results: Recorded) -> None:
+    """The README's picture.
+
+    Parameters
+    ----------
+    results : Recorded
+    """
     rows = overview.rows(results)
     rows = rows[rows["layer"] == LAYER.name].reset_index(drop=True)
     largest = int(rows["batch"].max())
@@ -65,72 +71,71 @@ def lab(results: Recorded, path: Path) -> None:
     line, step = 15.0, 21
     card = (20, 84, 574, 26 + line * len(code))
     bars = card[1] + card[3] + 104
-    with canvas(bars + step * len(labels) + 54, width=860, path=path) as page:
-        page.text(20, 32, "One CUDA source, two engines, every step measured and explained", size=14.5, weight="bold")
-        page.text(20, 56, "The convolutions of a LeNet, optimized one idea per notebook, with a GPU or without one.",
-                  color=MUTED, size=10)  # fmt: skip
-        ax = page.paper()
-        _code(page, ax, card, "01_baseline.cu", code, line)
+    page.open(bars + step * len(labels) + 54, "", width=860)
+    page.text(20, 32, "One CUDA source, two engines, every step measured and explained", size=14.5, weight="bold")
+    page.text(20, 56, "The convolutions of a LeNet, optimized one idea per notebook, with a GPU or without one.",
+              color=style.MUTED, size=10)
+    _code(page, card, "01_baseline.cu", code, line)
 
-        x, w, h = card[0] + card[2] + 52, page.width - 20 - (card[0] + card[2] + 52), (card[3] - 16) / 2
-        engines = (
-            ("NVIDIA GPU", "nvcc and PyCUDA run it", ("times are recorded,", "with device and date"), BLUE),
-            ("No GPU", "g++ builds the same file", ("the same answers,", "on a laptop and in CI"), GREEN),
-        )
-        for i, (name, how, why, color) in enumerate(engines):
-            y = card[1] + i * (h + 16)
-            rect(ax, x, y, w, h, PAPER, FAINT, 1)
-            rect(ax, x, y, 5, h, color)
-            middle = y + h / 2
-            ax.text(x + 22, middle - 24, name, weight="bold", size=11, color=color)
-            for j, text in enumerate((how, *why)):
-                ax.text(x + 22, middle - 3 + 18 * j, text, color=INK if j == 0 else MUTED)
-            arrow(ax, card[0] + card[2] + 10, x - 8, y + h / 2, color, 2)
+    x, w, h = card[0] + card[2] + 52, page.width - 20 - (card[0] + card[2] + 52), (card[3] - 16) / 2
+    engines = (
+        ("NVIDIA GPU", "nvcc and PyCUDA run it", ("times are recorded,", "with device and date"), style.BLUE),
+        ("No GPU", "g++ builds the same file", ("the same answers,", "on a laptop and in CI"), style.GREEN),
+    )
+    for i, (name, how, why, color) in enumerate(engines):
+        y = card[1] + i * (h + 16)
+        page.rect(x, y, w, h, style.PAPER, style.FAINT, 1)
+        page.rect(x, y, 5, h, color)
+        middle = y + h / 2
+        page.text(x + 22, middle - 24, name, weight="bold", size=11, color=color)
+        for j, text in enumerate((how, *why)):
+            page.text(x + 22, middle - 3 + 18 * j, text, color=style.INK if j == 0 else style.MUTED)
+        page.arrow(card[0] + card[2] + 10, x - 8, y + h / 2, color, 2)
 
-        y = card[1] + card[3] + 22
-        place = 20
-        for i, word in enumerate(RHYTHM):
-            size = page.text_width(word, weight="bold") + 28
-            rect(ax, place, y, size, 27, TINT)
-            ax.text(place + size / 2, y + 18, word, ha="center", weight="bold", color=BLUE)
-            if i + 1 < len(RHYTHM):
-                arrow(ax, place + size + 5, place + size + 29, y + 13.5, MUTED, 1.2)
-            place += size + 34
-        ax.text(place - 14, y + 18, "in the notebooks, and tested", color=MUTED)
+    y = card[1] + card[3] + 22
+    place = 20
+    for i, word in enumerate(RHYTHM):
+        size = wide(word, weight="bold") + 28
+        page.rect(place, y, size, 27, style.TINT)
+        page.text(place + size / 2, y + 18, word, ha="center", weight="bold", color=style.BLUE)
+        if i + 1 < len(RHYTHM):
+            page.arrow(place + size + 5, place + size + 29, y + 13.5, style.MUTED, 1.2)
+        place += size + 34
+    page.text(place - 14, y + 18, "in the notebooks, and tested", color=style.MUTED)
 
-        ax.text(20, bars - 14, "What each step takes", weight="bold", size=10.5)
-        where = f"{LAYER.name}, {largest:,} images, {results.device}, {results.date}"
-        ax.text(20 + page.text_width("What each step takes   ", 10.5, "bold"), bars - 14, where, color=MUTED)
-        left = 30 + max(page.text_width(label, weight="bold") for label in labels)
-        room = page.width - left - 110
-        reference, in_half = (LAYER.reference_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16"))
-        at = left + room * reference / max(times)
-        for i, (label, value) in enumerate(zip(labels, times, strict=True)):
-            y, weight = bars + i * step, "bold" if i == best else "normal"
-            half = "  FP16" if rows["dtype"].iloc[i] == "float16" and not library[i] else ""
-            color = BLUE if i == best else MUTED if library[i] else PALE
-            ax.text(left - 10, y + 16, label, ha="right", weight=weight)
-            rect(ax, left, y + 3, room * value / max(times), step - 5, color)
-            ax.text(max(left + room * value / max(times), at) + 8, y + 16, ms(value) + half, weight=weight)
-        end = bars + step * len(labels)
-        ax.plot([at, at], [bars - 2, end + 6], color=GREEN, lw=2)
-        name = f"reference time in FP32 {ms(reference)}"
-        ax.text(at - 4, end + 22, name, color=GREEN, weight="bold", size=SMALL)
-        beside = at + page.text_width(f"{name}   ", SMALL, "bold")
-        ax.text(beside, end + 22, f"in FP16 {ms(in_half)}", color=MUTED, size=SMALL)
-        said = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times, strict=True))
-        page.alt = (
-            "The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
-            f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
-            f"Below, the op time of each rung, {where}: {said}; {name}, in FP16 {ms(in_half)}."
-        )
+    page.text(20, bars - 14, "What each step takes", weight="bold", size=10.5)
+    where = f"{LAYER.name}, {largest:,} images, {results.device}, {results.date}"
+    page.text(20 + wide("What each step takes   ", 10.5, "bold"), bars - 14, where, color=style.MUTED)
+    left = 30 + widest(labels, weight="bold")
+    room = page.width - left - 110
+    reference, in_half = (LAYER.reference_ms(largest, dtype, DEVICE) for dtype in ("float32", "float16"))
+    at = left + room * reference / max(times)
+    for i, (label, value) in enumerate(zip(labels, times, strict=True)):
+        y, weight = bars + i * step, "bold" if i == best else "normal"
+        half = "  FP16" if rows["dtype"].iloc[i] == "float16" and not library[i] else ""
+        color = style.BLUE if i == best else style.MUTED if library[i] else style.PALE
+        page.text(left - 10, y + 16, label, ha="right", weight=weight)
+        page.rect(left, y + 3, room * value / max(times), step - 5, color)
+        page.text(max(left + room * value / max(times), at) + 8, y + 16, ms(value) + half, weight=weight)
+    end = bars + step * len(labels)
+    page.line([at, at], [bars - 2, end + 6], style.GREEN, 2)
+    name = f"reference time in FP32 {ms(reference)}"
+    page.text(at - 4, end + 22, name, color=style.GREEN, weight="bold", size=SMALL)
+    beside = at + wide(f"{name}   ", SMALL, "bold")
+    page.text(beside, end + 22, f"in FP16 {ms(in_half)}", color=style.MUTED, size=SMALL)
+    said = ", ".join(f"{label} {ms(value)}" for label, value in zip(labels, times, strict=True))
+    page.alt = (
+        "The lab in a picture: the CUDA source of a convolution; an NVIDIA GPU runs it through PyCUDA, and a "
+        f"machine without one builds the same file with g++; every notebook goes from {' to '.join(RHYTHM)}. "
+        f"Below, the op time of each rung, {where}: {said}; {name}, in FP16 {ms(in_half)}."
+    )
 
 
-def _code(page, ax, card, name, lines, step):
+def _code(page, card, name, lines, step):
     """A listing on a dark card, with colors by kind of word."""
     x, y, w, h = card
-    rect(ax, x, y, w, h, INK)
-    ax.text(x + w - 14, y + 20, name, ha="right", size=SMALL, color="#8b98a7")
+    page.rect(x, y, w, h, style.INK)
+    page.text(x + w - 14, y + 20, name, ha="right", size=SMALL, color="#8b98a7")
     width = MONO * 0.602 / 0.72  # pixels per letter
     colors = {string_to_tokentype(kind): color for kind, color in CODE.items()}
     lexer = get_lexer_by_name("cuda", stripnl=False, ensurenl=False)
@@ -140,8 +145,8 @@ def _code(page, ax, card, name, lines, step):
             color = next((color for known, color in colors.items() if kind in known), "#e4e9ee")
             blank = len(text) - len(text.lstrip())
             if text.strip():
-                ax.text(x + 16 + (column + blank) * width, y + 25 + i * step, text.strip(), family="DejaVu Sans Mono",
-                        size=MONO, color=color, va="baseline")  # fmt: skip
+                page.text(x + 16 + (column + blank) * width, y + 25 + i * step, text.strip(), family=style.MONO,
+                          size=MONO, color=color, va="baseline")
             column += len(text)
 
 
@@ -149,7 +154,7 @@ def pictures(out: Folder = None) -> None:
     """Draw docs/images/, and write the README's table of the ladder."""
     results, folder = recorded(DEVICE), out or IMAGES
     for name, make in (("lab.png", lab), ("ladder.png", chart)):
-        make(results, folder / name)
+        make(results, path=folder / name)
         print(f"{name}  {(folder / name).stat().st_size:,} bytes")
     if not out:
         put("ladder", overview.markdown(results))

@@ -132,11 +132,11 @@ STALLS = {
     "short_scoreboard": "data from shared memory",  # and other results of the memory input/output unit (MIO)
     "mio_throttle": "room in the queue to shared memory",  # the MIO's queue
     "lg_throttle": "room in the queue to global memory",  # of the load/store unit, for local and global memory
-    "imc_miss": "a constant that its cache does not hold",  # the cache of immediate constants
+    "imc_miss": "a miss in the constant cache",  # of immediate constants
     "barrier": "a barrier",
     "math_pipe_throttle": "a busy arithmetic pipe",
     "wait": "a fixed latency",
-    "no_instruction": "an instruction that its cache does not hold",
+    "no_instruction": "the fetch of an instruction",
     "branch_resolving": "the target of a branch",
     "dispatch_stall": "the dispatch unit",
     "not_selected": "its issue slot: another warp was issued",

@@ -8,6 +8,7 @@ from PIL import Image
 import labkit
 from labkit import draw
 from labkit.base.errors import LabError
+from labkit.draw.roof import of_profile
 from labkit.evidence.profile import Profile
 from labkit.spec.layers import LENET86
 from labkit.spec.metrics import COUNTED, NAMES
@@ -119,8 +120,8 @@ def test_a_profile_s_points_stand_at_its_counted_bytes(column, words, tmp_path):
     text = said(tmp_path / "a.png")
     assert "05 gemm: 8 FLOP per byte, 5,002 GFLOP/s" in text  # of both launches together
     assert "06 fusion: 20 FLOP per byte, 5,000 GFLOP/s" in text and "other" not in text
-    assert "asked of the L1 cache: 0.5 FLOP per byte, 2 FLOP per byte." in text
-    assert words in draw.roof._of_profile(found, times("05 gemm", "06 fusion"))[1]
+    assert "requested from the L1 cache: 0.5 FLOP per byte, 2 FLOP per byte." in text
+    assert words in of_profile(found, times("05 gemm", "06 fusion"))[1]
 
 
 def test_a_profile_without_times_or_bytes_is_refused():
@@ -138,7 +139,7 @@ def test_a_profile_without_times_or_bytes_is_refused():
 def test_the_ladder_s_profile_meets_its_recorded_times(tmp_path):
     """im2col writes a matrix and the product reads it: 05 moves more than 06, which never writes it."""
     found = labkit.profile([5, 6], LENET86[0], engine="cpu")
-    data, _ = draw.roof._of_profile(found, labkit.recorded("H200"))
+    data, _ = of_profile(found, labkit.recorded("H200"))
     intensity = data.rows.groupby("label")["flop_per_byte"].first()
     assert intensity["05 unroll gemm"] < intensity["06 fusion"] / 10
     assert intensity["06 fusion"] == pytest.approx(LENET86[0].intensity(np.float32, 1))  # everything once

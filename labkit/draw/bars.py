@@ -1,0 +1,345 @@
+"""Charts of bars: where the time goes, what kernels ask of the memory, what they execute and what they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
+
+from labkit.base.errors import LabError
+from labkit.base.limits import CONSTANT_BYTES
+from labkit.base.numerals import ms
+from labkit.draw import style
+from labkit.draw.style import SMALL, Page, figure, ink_on, percent, wide, widest
+from labkit.draw.tables import Measured, need
+from labkit.spec.layers import Layer
+from labkit.spec.metrics import STALLED, STALLS
+
+_LONGEST = 34  # letters of a kernel's name; a template's is cut in the middle
+_COPIES = {"HtoD": "copy host → device", "DtoH": "copy device → host", "DtoD": "copy device → device"}
+_LEVELS = {
+    "global_load_sectors": ("global loads", "sectors"),
+    "global_store_sectors": ("global stores", "sectors"),
+    "shared_wavefronts": ("shared memory", "wavefronts"),
+    "shared_conflicts": ("of these conflicts", "wavefronts"),
+    "constant_requests": ("constant memory", "requests"),
+}
+_KINDS = (style.BLUE, style.SKY, style.ORANGE, style.PALE, style.RUST, style.FAINT)
+_WAITS = dict(zip(STALLS, (
+    style.BLUE, style.SKY, style.ORANGE, "#b8650a", style.GREEN, style.RUST, "#7a4fa3", style.MUTED, "#e3b7c8",
+    "#d9d28a", style.WARM, style.PALE,
+), strict=True))
+
+
+def _bars(page: Page, left: float, top: float, step: float, scale: float, names: Sequence[str], values: Sequence[float],
+          strong: Sequence[bool], weak=(style.PALE, style.INK), **font) -> list[float]:
+    """Bars with their names, the strong ones in blue, the weak ones in these two colours; returns the baselines."""
+    baselines = [top + (i + 0.5) * step + 4 for i in range(len(names))]
+    for y, name, value, is_strong in zip(baselines, names, values, strong, strict=True):
+        face, ink = (style.BLUE, style.INK) if is_strong else weak
+        page.rect(left, y - 4 - 0.3 * step, value * scale, 0.6 * step, face)
+        page.small(left - 10, y, name, ink, ha="right", **font)
+    page.line([left, left], [top, top + len(names) * step], style.FAINT)
+    return baselines
+
+
+def _stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[str, str], said: Callable[[float], str],
+            highlight: str | None = None, beside: bool = False) -> str:
+    """A stacked bar per row of a frame and its total, under the name of the row's group; returns them in words.
+
+    Each part has its number in it where that fits; else it is said beside the bar, if `beside` asks for it.
+    """
+    totals, step, words = frame.sum(axis=1), 27, []
+    left = 26 + widest(frame.index.get_level_values(1), weight="bold")
+    room = 70 + (20 + widest((f"{name} 0.000 ms" for name in frame), SMALL) if beside else 0)
+    scale = (page.width - left - room) / totals.max()
+    for group, rows in frame.groupby(level=0, sort=False):
+        page.text(26, top + 18, group, weight="bold")
+        top += 32 * bool(group)
+        for (_, label), row in rows.iterrows():
+            x, y, silent, total, row = left, top + 15, [], said(row.sum()), row.dropna()
+            page.text(left - 10, y, label, ha="right", weight="bold" if label == highlight else "normal")
+            for name, value in row.items():
+                width = value * scale
+                page.rect(x, top + 1, width, 20, colors[name], style.PAPER, 0.8)
+                if width > wide(said(value), SMALL) + 8:
+                    page.small(x + width / 2, y, said(value), ink_on(colors[name]), ha="center")
+                elif value:
+                    silent.append(f"{name} {said(value)}")
+                x += width
+            page.text(x + 8, y, total, weight="bold")
+            page.small(x + 18 + wide(total, weight="bold"), y, ", ".join(silent) * beside)
+            parts = ", ".join(f"{name} {said(value)}" for name, value in row.items())
+            words.append(f"{group and group + ', '}{label}: {total}, of these {parts}.")
+            top += step
+    return " ".join(words)
+
+
+@figure
+def time(page: Page, trace) -> None:
+    """Where the time goes: kernels and copies on the device, API calls on the host.
+
+    Parameters
+    ----------
+    trace : Trace or DataFrame
+        A row per kernel, copy or API call, with the columns ``kind`` ("kernel", "copy" or "api"), ``name``, ``calls``
+        and ``total_ms``, as `Trace.summary` gives them. Shares, and the rows that make up 90 %, are of the device's
+        time and of the API calls' time apart, because the two run side by side.
+    """
+    table = trace.summary() if hasattr(trace, "summary") else trace
+    need(table, ["kind", "name", "calls", "total_ms"], "draw.time")
+    groups = {"On the device": ("kernel", "copy"), "API calls": ("api",)}
+    groups = {where: _busiest(table[table["kind"].isin(kinds)]) for where, kinds in groups.items()}
+    groups = {where: rows for where, rows in groups.items() if rows["total_ms"].sum() > 0}
+    if not groups:
+        raise LabError('draw.time got no time of the kinds "kernel", "copy" and "api": trace something first')
+    (where, rows), step, top = next(iter(groups.items())), 25, 62
+    what = "of the device’s time" if where == "On the device" else "of the time in API calls"
+    message = f"{rows['shown'].iloc[0]} takes {percent(rows['share'].iloc[0])} {what}"
+    page.open(80 + sum(56 + step * len(rows) for rows in groups.values()), message, "", table.attrs.get("note", ""))
+    left = max(150, 34 + 6.95 * max(rows["shown"].str.len().max() for rows in groups.values()))
+    columns, scale = (page.width - 158, page.width - 76, page.width - 14), page.width - 222 - left
+    page.alt, page.plain = "Bar chart, where the time goes.", "Figure: where the time goes, kernels and API calls"
+    for where, rows in groups.items():
+        total, members = ms(rows["total_ms"].sum()), rows["members"].sum()
+        few = f"{rows['vital'].sum()} of {members} take 90 % of {total}"
+        page.caption(12, top + 24, where, few if members > 1 else f"{total} in all")
+        for x, name in zip(columns, ("share", "time", "calls"), strict=True):
+            page.small(x, top + 24, name, ha="right")
+        top, bottom, weak = top + 36, top + 36 + step * len(rows), (style.FAINT, style.MUTED)
+        ys = _bars(page, left, top, step, scale, rows["shown"], rows["share"], rows["vital"], weak, family=style.MONO)
+        for y, row in zip(ys, rows.itertuples(), strict=True):
+            for x, text in zip(columns, (percent(row.share), ms(row.total_ms), f"{row.calls:,}"), strict=True):
+                page.small(x, y, text, style.INK if row.vital else style.MUTED, ha="right")
+        if len(rows) > 1:
+            end = left + 0.9 * scale
+            page.line([end, end], [top, bottom], style.ORANGE, 1.2, ls=style.DASHED)
+            page.small(end, top - 4, "90 %", style.AMBER, ha="center")
+            page.line(left + rows["share"].cumsum() * scale, [y - 4 for y in ys], style.INK, 1.2, marker="o", ms=4,
+                      mfc=style.PAPER, mec=style.INK)
+        each = (f"{row.name} {percent(row.share)} ({ms(row.total_ms)})" for row in rows.itertuples())
+        page.alt += f" {where}: {', '.join(each)}."
+        top = bottom + 20
+    rings = "     rings: shares so far, summed" * (max(map(len, groups.values())) > 1)
+    page.small(left, top + 6, f"bar: its share{rings}")
+
+
+def _busiest(rows):
+    """Rows of one group, longest first, with their shares; short ones beyond the seventh are merged."""
+    rows = rows.sort_values("total_ms", ascending=False, kind="stable").assign(members=1)
+    rows["name"] = rows["name"].replace(_COPIES).astype(str)
+    total, so_far = rows["total_ms"].sum(), rows["total_ms"].cumsum()
+    rows["vital"] = so_far - rows["total_ms"] < 0.9 * total * (1 - 1e-9)  # the fewest rows that make up 90 %
+    kept = max(7, rows["vital"].sum())
+    if len(rest := rows[kept:]) > 1:
+        sums = {name: rest[name].sum() for name in ("calls", "total_ms", "members")}
+        rows = pd.concat([rows[:kept], pd.DataFrame([{"name": f"{len(rest)} others", "vital": False, **sums}])])
+    shown = [name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}…{name[-8:]}" for name in rows["name"]]
+    return rows.assign(share=rows["total_ms"] / total, shown=pd.Series(shown, rows.index, dtype=str))
+
+
+@figure
+def traffic(page: Page, profile) -> None:
+    """The traffic of each variant of a profile, a panel per level of memory, against the variant before it.
+
+    Parameters
+    ----------
+    profile : Profile
+        As `labkit.profile` gives it, of variants in the order of the ladder.
+    """
+    counts = profile.counts
+    levels = {name: words for name, words in _LEVELS.items() if name in counts and counts[name].max() > 0}
+    if not levels:
+        raise LabError(f"draw.traffic: this profile has no counters of traffic. {profile.note}")
+    labels, step, top = counts[counts.columns[0]].tolist(), 22, 58
+    message = "What the kernels ask of the memory"
+    if len(labels) > 1 and "global_sectors" in counts:
+        before, after = counts["global_sectors"].iloc[-2:]
+        change = "as many" if before == after or not (before and after) else _change(after, before)
+        message = f"{labels[-1]} moves {change} global sectors {'than' if 'fewer' in change else 'as'} {labels[-2]}"
+    page.open(76 + (46 + step * len(labels)) * len(levels), message, profile.note)
+    page.alt, page.plain = f"Bar chart, memory traffic. {profile.note}", "Figure: memory traffic, a bar per variant"
+    left, last = 24 + widest(labels, SMALL), [label == labels[-1] for label in labels]
+    for name, (level, unit) in levels.items():
+        values = counts[name].fillna(0).tolist()
+        page.caption(12, top + 26, level, unit)
+        baselines = _bars(page, left, top + 36, step, (page.width - 196 - left) / max(values), labels, values, last)
+        for y, label, value, before in zip(baselines, labels, values, [None, *values], strict=False):
+            change = "" if before is None else _change(value, before)
+            page.small(page.width - 118, y, f"{value:,.0f}", style.INK, ha="right")
+            page.small(page.width - 14, y, change, ha="right")
+            page.alt += f" {level}, {label}: {value:,.0f} {unit}{change and ', ' + change}."
+        top += 46 + step * len(labels)
+
+
+def _change(value, before):
+    if value == before:
+        return "the same"
+    if not before or not value:
+        return "none before" if not before else "none any more"
+    return f"{value / before:.3g} × as many" if value > before else f"{before / value:.3g} × fewer"
+
+
+@figure
+def bank_conflicts(page: Page, profile) -> None:
+    """Wavefronts per shared access, source line by source line: 1 is without conflicts.
+
+    Parameters
+    ----------
+    profile : Profile
+        Of the CPU engine, which counts by line.
+    """
+    sites = profile.sites
+    shared = sites[sites["space"] == "shared"] if len(sites) else sites
+    if not len(shared):
+        raise LabError("draw.bank_conflicts: no access to shared memory in this profile, which the CPU engine makes "
+                       f"(engine=\"cpu\"). {profile.note}")
+    shared = shared.astype({"line": "Int64"}).fillna({"file": "", "line": 0})  # a compiler need not say either
+    by = [name for name in ("variant", "kernel", "file", "line", "op") if name in shared]
+    lines = shared.groupby(by, sort=False, as_index=False)[["requests", "wavefronts"]].sum()
+    each = lines["wavefronts"] / lines["requests"]
+    at = [f"line {line or 'unknown'}" for line in lines["line"]]
+    verbs = lines["op"].map({"ld": "load", "st": "store", "atom": "atomic"})
+    names = [f"{name}  {line}  {verb}" for name, line, verb in zip(lines[by[0]], at, verbs, strict=True)]
+    left, step, top = 24 + widest(names, SMALL), 24, 64
+    message = f"{at[each.argmax()].capitalize()} takes {each.max():.3g} wavefronts per access"
+    free = "No access to shared memory has a bank conflict"
+    page.open(96 + step * len(names), message if each.max() >= 1.005 else free, profile.note)
+    scale = (page.width - 90 - left) / max(2.0, each.max()) / 1.02
+    baselines = _bars(page, left, top, step, scale, names, each, each >= 1.005)
+    for y, value in zip(baselines, each, strict=True):
+        page.small(page.width - 14, y, f"{value:.3g}", style.INK, ha="right")
+    page.line([left + scale] * 2, [top, top + step * len(names)], style.ORANGE, 1.2, ls=style.DASHED)
+    page.small(left, top + step * len(names) + 16, "wavefronts per access; dashed: 1, no conflict")
+    said = ", ".join(f"{name} {value:.3g}" for name, value in zip(names, each, strict=True))
+    page.alt = f"Bar chart, wavefronts per shared access: {said}. {profile.note}"
+
+
+@figure
+def kernels(page: Page, table, device: str | None = None, date: str | None = None) -> None:
+    """The op time of variants with several kernels, kernel by kernel: a bar per variant and layer.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `kernel_times` returns it: ``label``, ``layer``, ``kernel``, ``op_ms``; of one batch.
+    device, date : str, optional
+        What measured it, and when, where the table does not say so.
+    """
+    data = Measured(table, ["label", "layer", "kernel", "op_ms"], "draw.kernels", device, date)
+    rows, batches = data.rows, data.rows["batch"].unique() if "batch" in data.rows else ()
+    if len(batches) > 1:
+        raise LabError(f"draw.kernels got batches {', '.join(map(str, batches))}: it draws one; take its rows")
+    names = list(dict.fromkeys(rows["kernel"]))
+    times = rows.pivot_table(index=["layer", "label"], columns="kernel", values="op_ms", sort=False)[names]
+    share = times[names[0]] / times.sum(axis=1)
+    spread = " to ".join(dict.fromkeys((percent(share.min()), percent(share.max()))))
+    about = data.subtitle(f"batch {batches[0]:,}" if len(batches) else "")
+    height = 98 + 32 * len(times.index.unique(0)) + 27 * len(times)
+    page.open(height, f"{names[0]} takes {spread} of the op time", about, data.note)
+    colors = {name: (style.ORANGE, style.BLUE, style.SKY, style.GREEN)[i % 4] for i, name in enumerate(names)}
+    page.legend(26, 69, colors)
+    page.alt = f"Bar chart, op time kernel by kernel. {_stacks(page, 80, times, colors, ms, beside=True)} {data.note}"
+    page.alt, page.plain = page.alt.strip(), "Figure: op time kernel by kernel"
+
+
+@figure
+def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]], unit: str = "instructions per product",
+                 highlight: str | None = None) -> None:
+    """What kernels execute, a stacked bar each.
+
+    Parameters
+    ----------
+    mixes : mapping of str to mapping of str to float
+        Label -> kind of instruction -> how many; at most six kinds, in the order of the bars.
+    unit : str
+        Of the numbers.
+    highlight : str, optional
+        Label of the kernel in question; by default the last one.
+    """
+    kinds = list(dict.fromkeys(kind for mix in mixes.values() for kind in mix))
+    if not 0 < len(kinds) <= len(_KINDS):
+        raise LabError(f"draw.instructions: {len(kinds)} kinds of instructions; it draws 1 to {len(_KINDS)}")
+    if any(not value >= 0 for mix in mixes.values() for value in mix.values()):
+        raise LabError(f"draw.instructions: a count is negative or not a number in {mixes}")
+    frame = pd.DataFrame(mixes.values(), pd.MultiIndex.from_product([[""], mixes]), kinds)
+    totals, first = {label: sum(mix.values()) for label, mix in mixes.items()}, next(iter(mixes))
+    highlight, colors = list(mixes)[-1] if highlight is None else highlight, dict(zip(kinds, _KINDS, strict=False))
+    page.open(102 + 27 * len(mixes), f"{highlight}: {totals[highlight]:.3g} {unit}, {first} {totals[first]:.3g}")
+    page.legend(26 + widest(mixes, weight="bold"), 74, colors)
+    page.alt = f"Bar chart, {unit}. {_stacks(page, 90, frame, colors, '{:.2f}'.format, highlight)}"
+    page.plain = f"Figure: {unit}, kind by kind"
+
+
+@figure
+def stalls(page: Page, counters: pd.DataFrame) -> None:
+    """How many cycles pass between two instructions of a warp, and what it waits for; a bar per row.
+
+    Parameters
+    ----------
+    counters : DataFrame
+        As `labkit.counters` gives it: a row per kernel and layer, with ``label``, ``layer``, ``device``, ``date`` and
+        Nsight Compute's stall reasons. Several frames may be joined with `pandas.concat`.
+    """
+    need(counters, ["label", "layer", *map(STALLED.format, STALLS)], "draw.stalls")
+    rows = counters.reset_index(drop=True)
+    # Rounded: the same text wherever the table was read, although readers of CSV files differ in a number's last bit.
+    waits = rows[[*map(STALLED.format, STALLS)]].set_axis([*STALLS], axis=1).astype(float).round(6)
+    totals = waits.sum(axis=1) + 1  # and the cycle in which the instruction is issued
+    visible = [reason for reason in STALLS if (waits[reason] / totals).max() >= 0.02]
+    colors = {STALLS[reason]: _WAITS[reason] for reason in visible}
+    colors |= {"other reasons": style.FAINT, "nothing: it is issued": style.HAIR}
+    parts = waits[visible].assign(others=waits.drop(columns=visible).sum(axis=1), issued=1.0)
+    parts = parts.set_axis([*colors], axis=1)
+    parts.index = pd.MultiIndex.from_arrays([[""] * len(rows), rows["label"] + ", " + rows["layer"]])
+    worst = totals.idxmax()
+    cycles, most = waits.loc[worst], waits.loc[worst].idxmax()
+    share = "most" if cycles[most] > cycles.sum() / 2 else percent(cycles[most] / cycles.sum())
+    device = f"{rows['device'].iloc[0]}, recorded {rows['date'].max()}" if "device" in rows else ""
+    top = 84 + 18 * -(-len(colors) // 3)
+    message = f"{rows['label'][worst]} on {rows['layer'][worst]}: {share} of the wait is for {STALLS[most]}"
+    page.open(top + 27 * len(rows) + 24, message, device)
+    for i, (name, color) in enumerate(colors.items()):
+        page.legend(12 + i % 3 * 248, 72 + i // 3 * 18, {name: color})
+    said = _stacks(page, top - 6, parts, colors, "{:.1f}".format)
+    page.small(26 + widest(parts.index.get_level_values(1), weight="bold"), top + 27 * len(rows) + 12,
+               "cycles of a warp from one instruction to its next")
+    page.alt = f"Bar chart, cycles of a warp from one instruction to its next, by what it waits for. {device}. {said}"
+
+
+@figure
+def constant_budget(page: Page, layers: Sequence[Layer], size: int = 4) -> None:
+    """The masks of layers against the constant memory of a device.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        A bar each; one whose mask does not fit is marked.
+    size : int
+        Bytes of an element.
+    """
+    layers = list(layers)
+    if not layers:
+        raise LabError("draw.constant_budget got no layer: give at least one")
+    masks = [size * layer.M * layer.C * layer.K**2 for layer in layers]
+    fit = sum(mask <= CONSTANT_BYTES for mask in masks)
+    message = f"{fit} of {len(masks)} masks fit" if fit < len(masks) else (
+        f"All {fit} masks fit" if fit > 1 else "The mask fits")
+    page.open(100 + 30 * len(layers), f"{message} into constant memory",
+              f"M·C·K·K elements of {size} bytes against 64 KB")
+    formulas = [f"{layer.M}·{layer.C}·{layer.K}·{layer.K}" for layer in layers]
+    names = 14 + widest(layer.name for layer in layers)
+    left = names + 26 + widest(formulas, SMALL)
+    scale = (page.width - left - 160) / max(CONSTANT_BYTES, *masks)
+    page.alt = f"Bar chart, masks against the {CONSTANT_BYTES:,} bytes of constant memory."
+    for i, (layer, formula, mask) in enumerate(zip(layers, formulas, masks, strict=True)):
+        y, fits, share = 97 + 30 * i, mask <= CONSTANT_BYTES, f"{mask:,} bytes, {percent(mask / CONSTANT_BYTES)}"
+        page.text(names, y, layer.name, ha="right")
+        page.small(names + 14, y, formula)
+        page.rect(left, y - 13, max(1.5, mask * scale), 18, style.BLUE if fits else style.ORANGE)
+        page.small(page.width - 12, y, share, style.INK if fits else style.AMBER, ha="right",
+                   weight="normal" if fits else "bold")
+        page.alt += f" {layer.name}: {formula} elements, {share}{'' if fits else ', too many'}."
+    x = left + CONSTANT_BYTES * scale
+    page.line([x, x], [76, 82 + 30 * len(layers)], style.GREEN, 2.2, zorder=4)
+    page.small(x, 70, f"{CONSTANT_BYTES:,} bytes", style.GREEN, ha="center", weight="bold")

@@ -1,0 +1,170 @@
+"""Charts of lines: what a read of constant memory costs, how many warps have room, and how far sums are off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from labkit.base.errors import LabError
+from labkit.base.limits import MULTIPROCESSOR
+from labkit.draw import style
+from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, percent, widest
+from labkit.draw.tables import need
+from labkit.evidence.launches import occupancy as share_of_warps
+
+_HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
+
+
+@figure
+def constant_divergence(page: Page, series: Mapping[str, Mapping[int, float]], unit: str = "op time (ms)") -> None:
+    """What a read costs, over the number of elements that a warp asks for at once.
+
+    Parameters
+    ----------
+    series : mapping of str to mapping of int to float
+        Of each kind of memory: elements asked for at once -> measurement. The last is highlighted.
+    unit : str
+        Of the measurements.
+    """
+    table = pd.DataFrame({name: dict(values) for name, values in series.items() if values}).sort_index()
+    if not len(table):
+        raise LabError("draw.constant_divergence got no measurement: give each series at least one")
+    last = table[table.columns[-1]].dropna()
+    few, many, top = last.index[0], last.index[-1], table.max().max() * 1.08
+    page.open(342, f"{last.name}: {last[many] / last[few]:.2g} times as long with {many} elements as with {few}")
+    page.small(12, 66, unit)
+    right = page.width - 18 - widest(table.columns, weight="bold")
+    ax = page.axes(62, 80, right, 290, xlim=(0, table.index[-1] + 0.4), ylim=(0, top),
+                   xlabel="different mask elements that a warp asks for at once")
+    number(ax.xaxis, table.index)
+    number(ax.yaxis, (tick for tick in ax.get_yticks() if tick <= top))
+    colors = {name: style.BLUE if name == last.name else style.PALE for name in table}
+    page.alt = f"Line chart, {unit} over the mask elements that a warp asks for at once."
+    page.plain = "Figure: time over the number of mask elements that a warp asks for at once"
+    for name, color in colors.items():
+        values = table[name].dropna()
+        ax.plot(values.index, values, color=color, marker="o", ms=6)
+        page.alt += f" {name}: {', '.join(f'{value:.3g} with {key}' for key, value in values.items())}."
+    ends = {name: (table[name].dropna().iloc[-1], style.INK if name != last.name else style.BLUE) for name in table}
+    name_ends(page, ax, right, ends, [last.name])
+
+
+@figure
+def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256, shared: int = 0,
+              arch: str = "sm_90") -> None:
+    """How many warps a multiprocessor has room for, over the registers per thread.
+
+    Parameters
+    ----------
+    registers : mapping of str to int
+        Label -> registers per thread: a point on the staircase each.
+    threads : int
+        Of a block.
+    shared : int
+        Bytes of shared memory per block.
+    arch : str
+        One of `labkit.base.limits.MULTIPROCESSOR`: the H200 is sm_90.
+    """
+    if arch not in MULTIPROCESSOR:
+        raise LabError(f"draw.occupancy: arch = {arch!r}; it is one of {', '.join(MULTIPROCESSOR)}")
+    if not registers or any(not 1 <= each <= 255 for each in registers.values()):
+        raise LabError(f"draw.occupancy: a thread has 1 to 255 registers; got {registers}")
+    limits, counts = MULTIPROCESSOR[arch], range(16, 256)
+    most = limits["warps"]
+    share = {each: share_of_warps(threads, each, shared, limits) for each in {*counts, *registers.values()}}
+    full = max(each for each in counts if share[each] == share[16])
+    points: dict[int, list[str]] = {}
+    for label, each in registers.items():
+        points.setdefault(int(each), []).append(label)
+    page.open(340, f"Up to {full} registers per thread, {percent(share[16])} of the warps have room",
+              f"{arch}   ·   blocks of {threads} threads   ·   {limits['registers']:,} registers and {most} warps per "
+              "multiprocessor")
+    page.small(12, 66, "resident warps")
+    ax = page.axes(52, 80, page.width - 20, 290, xlim=(14, 256), ylim=(0, most * 1.1), xlabel="registers per thread")
+    ax.step(list(counts), [most * share[each] for each in counts], where="mid", color=style.PALE)
+    number(ax.xaxis, [16, 32, 64, 96, 128, 160, 192, 224, 255])
+    number(ax.yaxis, range(0, most + 1, 16))
+    page.alt = f"Staircase, resident warps over registers per thread, {arch}."
+    for row, (each, labels) in enumerate(sorted(points.items())):  # named in a list: the points lie too close
+        ax.plot(each, most * share[each], "o", ms=7, color=style.BLUE, mew=1.2, zorder=5)
+        clear = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 2}
+        page.text(312, 108 + 18 * row, f"{each}", ha="right", weight="bold", bbox=clear)
+        page.text(324, 108 + 18 * row, ";  ".join(labels), bbox=clear)
+        page.alt += f" {'; '.join(labels)}: {each} registers, {percent(share[each])} of {most} warps."
+
+
+@figure
+def running_sum(page: Page, terms: int = 4096, part: int = 16) -> None:
+    """Ones counted in half, one after the other and in parts, beside the true sum.
+
+    Parameters
+    ----------
+    terms : int
+        Ones.
+    part : int
+        How many a part sums in half before a float takes it.
+    """
+    if terms < 1 or part < 1:
+        raise LabError(f"draw.running_sum: {terms} terms in parts of {part}; at least one of each")
+    halves, levels, exact = counted(terms, 0), counted(terms, part), np.arange(1, terms + 1)
+    stop = int(halves.max())
+    message = f"Counting in half stops at {stop:,}" if stop < terms else f"Half counts to {terms:,} without an error"
+    page.open(330, message,
+              f"ones summed one by one   ·   in two levels: {part} in half, then the parts in float")
+    ax = page.axes(72, 66, page.width - 150, 282, xlim=(0, terms), ylim=(0, terms * 1.04), xlabel="ones summed")
+    ax.plot(exact, exact, color=style.ORANGE, lw=5, alpha=0.55, solid_capstyle="butt")
+    ax.plot(exact, levels, color=style.BLUE, lw=1.8)
+    ax.plot(exact, halves, color=style.INK, lw=2.2, ls=(0, (5, 2)))
+    for axis in (ax.xaxis, ax.yaxis):
+        number(axis, np.linspace(0, terms, 5).astype(int).tolist())
+    ends = {"true sum": (exact[-1], style.ORANGE), "two levels": (levels[-1], style.BLUE),
+            "half": (halves[-1], style.INK)}
+    name_ends(page, ax, page.width - 150, ends, ends)
+    page.alt = (f"{terms:,} ones, summed one by one. The sum in half ends at {halves[-1]:,.0f}, that in two levels, "
+                f"parts of {part} in half and the parts in float, at {levels[-1]:,.0f}; the true sum is {terms:,}.")
+
+
+def counted(terms: int, part: int) -> np.ndarray:
+    """The running sum of `terms` ones in half; with a `part`, of so many in half and of the parts in float."""
+    sums, sum_, whole = np.empty(terms), np.float16(0), np.float32(0)
+    for i in range(terms):
+        sum_ = np.float16(sum_ + np.float16(1))
+        sums[i] = whole + np.float32(sum_)
+        if part and (i + 1) % part == 0:
+            whole, sum_ = whole + np.float32(sum_), np.float16(0)
+    return sums
+
+
+@figure
+def rounding(page: Page, table: pd.DataFrame) -> None:
+    """Errors over the length of the sum, a colour per variant: the largest measured, and the bound as a dashed line.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `labkit.rounding_errors` returns it.
+    """
+    need(table, ["label", "terms", "largest", "bound"], "draw.rounding")
+    lengths = sorted(int(terms) for terms in table["terms"].unique())
+    if len(lengths) < 2:
+        raise LabError("draw.rounding: errors over the length of the sum need two lengths or more")
+    lines = {label: each.sort_values("terms") for label, each in table.groupby("label", sort=False)}
+    growth = {label: each["largest"].iloc[-1] / each["largest"].iloc[0] for label, each in lines.items()}
+    worst, ends, right = max(growth, key=growth.get), {}, style.WIDTH - 22 - widest(lines, SMALL, "bold")
+    page.open(400, f"From {lengths[0]:,} to {lengths[-1]:,} products: {worst} is off by {growth[worst]:.2g} times more",
+              "largest error as a part of Σ|x||k|, in halves’ unit roundoff 2⁻¹¹   ·   dashed: the checker’s bound")
+    ax = page.axes(64, 66, right, 350, "xy", xlabel="products per sum (log scale)")
+    page.alt = "Line chart, largest rounding error in units of 2⁻¹¹ of what was summed, over its length."
+    page.plain = "Figure: the largest rounding error over the length of the sum, a line for each variant"
+    for i, (label, each) in enumerate(lines.items()):
+        color, largest = (*style.CYCLE, style.GREEN, style.MUTED)[i % 7], (each["largest"] / _HALF_ULP).tolist()
+        ax.plot(each["terms"], each["bound"] / _HALF_ULP, color=color, lw=1.1, ls=style.DASHED)
+        ax.plot(each["terms"], largest, color=color, marker="o", ms=6)
+        ends[label] = largest[-1], color
+        page.alt += f" {label}: {largest[0]:.2g} of {lengths[0]:,} products, {largest[-1]:.2g} of {lengths[-1]:,}."
+    ax.set_xlim(lengths[0] / 1.15, lengths[-1] * 1.15)
+    number(ax.xaxis, lengths)
+    number(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
+    name_ends(page, ax, right, ends, ends)

@@ -1,0 +1,254 @@
+"""Illustrations of tiles: in shared memory, over a layer, of a matrix product, of a tensor core's product."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from labkit.base.errors import LabError
+from labkit.base.limits import BANKS, MAX_THREADS, WARP
+from labkit.draw import style
+from labkit.draw.start import cover
+from labkit.draw.style import SMALL, Page, count, figure, ink_on, percent, wide
+from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
+from labkit.spec.layers import Layer
+
+
+@figure
+def tile(page: Page, T: int = 16, K: int = 7) -> None:
+    """What a block with shared memory loads for T × T outputs: the tile and its halo, in passes of T × T threads.
+
+    Parameters
+    ----------
+    T : int
+        Side of the output tile and of the block.
+    K : int
+        Side of the mask.
+    """
+    if T < 1 or K < 1 or T * T > MAX_THREADS:
+        raise LabError(f"draw.tile: T = {T}, K = {K}; T is 1 to 32 (a block has at most {MAX_THREADS} threads) and K "
+                       "at least 1")
+    side = T + K - 1
+    asked, loaded, cell = T * T * K * K, side * side, min(13.0, 276 / side)
+    corners = [(i, j) for i in range(0, side, T) for j in range(0, side, T)]
+    x0, y, tall = 26, 104, max(side * cell, 66)
+    page.open(y + tall + 56, f"Load {loaded:,} inputs once instead of asking for {asked:,}",
+              f"a tile of {T}×{T} outputs, one channel, K = {K}   ·   {asked / loaded:.1f} times fewer loads")
+    for n, (i, j) in enumerate(corners):
+        h, w = min(T, side - i) * cell, min(T, side - j) * cell
+        face = (style.BLUE, "#5e93cb", style.SKY, "#cfe2f4")[min(n, 3)]
+        page.rect(x0 + j * cell, y + i * cell, w, h, face)
+        if min(h, w) > 22 and len(corners) <= 9:
+            page.text(x0 + j * cell + w / 2, y + i * cell + h / 2, str(n + 1), ha="center", va="center", zorder=4,
+                      weight="bold", color=ink_on(face), bbox={"facecolor": face, "edgecolor": "none", "pad": 2.5})
+    page.cells(x0, y, side, side, cell, edge=style.PAPER)
+    page.frame(x0, y, K * cell, K * cell, style.ORANGE, 3)
+    size = f"{T} + {K} − 1 = {side} wide, {loaded * 4:,} bytes shared"
+    page.caption(x0, y - 14, "input tile", size)
+    x1 = x0 + max(side * cell + 130, wide("input tile  ", weight="bold") + wide(size) + 40)
+    across, middle = y + max(T * cell / 2, 25), (x0 + side * cell + x1) / 2
+    page.arrow(x0 + side * cell + 18, x1 - 18, across, style.MUTED, 1.4)
+    page.small(middle, across - 10, f"{K * K} products", ha="center")
+    page.small(middle, across + 19, "per output", ha="center")
+    page.caption(x1, y - 14, "output tile", f"{T}×{T}, one thread each")
+    page.cells(x1, y, T, T, cell, style.TINT, style.PAPER)
+    page.rect(x1, y, cell, cell, style.ORANGE, style.PAPER, 1, zorder=3)
+    page.frame(x0 + 1, y + tall + 11, 10, 10, style.ORANGE)
+    page.small(x0 + 18, y + tall + 20, f"the window of one output, {K}×{K}", style.AMBER, weight="bold")
+    passes = f"{len(corners)} passes" if len(corners) > 1 else "one pass"
+    many = f"The block’s {T * T} threads load the tile in {passes}"
+    halo = ", numbered; 2 to 4 are the halo." if len(corners) == 4 else "."
+    page.small(x0, y + tall + 40, many + halo, style.INK)
+    page.alt = (f"A tile of {T}×{T} outputs needs {side}×{side} = {loaded:,} inputs per channel, halo included. "
+                f"{many}; without the tile its outputs would ask for {asked:,}.")
+
+
+@figure
+def tilings(page: Page, layer: Layer, widths: Sequence[int] = (8, 16, 27, 32)) -> None:
+    """The same output map under tiles of several widths: tails, halos, shared memory and bank conflicts of each.
+
+    Parameters
+    ----------
+    layer : Layer
+    widths : sequence of int
+        Sides of square tiles, one thread per output.
+    """
+    bad = [width for width in widths if not 1 <= width <= 32]
+    if bad or not len(widths):
+        raise LabError(f"draw.tilings: tiles of {bad or 'no'} width; a block has at most {MAX_THREADS} threads: take "
+                       "widths from 1 to 32")
+    rows = [costs(layer, width) for width in widths]
+    idle = [row["idle"] for row in rows]
+    message = f"{percent(max(idle))} of the threads idle under tiles of {widths[int(np.argmax(idle))]}"
+    if max(idle) > min(idle):
+        message += f", {percent(min(idle))} under tiles of {widths[int(np.argmin(idle))]}"
+    left, y, pitch = 200, 92, (style.WIDTH - 200) / len(widths)
+    reach = max(width * -(-max(layer.Wo, layer.Ho) // width) for width in widths)
+    scale = min(128.0, pitch - 16) / reach
+    lines = {
+        "threads without an output": [percent(row["idle"]) for row in rows],
+        "inputs loaded per input needed": [f"{row['loaded']:.2f}" for row in rows],
+        "shared memory per block": [f"{row['bytes']:,} B" for row in rows],
+        "wavefronts per shared load": [f"{row['wavefronts']:.2f}" for row in rows],
+    }
+    page.open(y + reach * scale + 34 + 21 * len(lines), message,
+              f"{layer.name}   ·   an output map of {layer.Ho}×{layer.Wo}, K = {layer.K}")
+    page.alt = f"{layer.name}, an output map of {layer.Ho}×{layer.Wo} under square tiles."
+    for i, (width, row) in enumerate(zip(widths, rows, strict=True)):
+        page.caption(left + i * pitch, y - 12, f"tile {width}", f"{row['down']}×{row['across']}")
+        cover(page, left + i * pitch, y, layer, width, width, scale, 0.7)
+        for n, (name, values) in enumerate(lines.items()):
+            ink, weight, at = (style.INK, "normal", y + reach * scale + 28 + 21 * n) if n else (
+                style.AMBER, "bold", y + reach * scale + 28)
+            page.small(12, at, "" if i else name, style.MUTED if n else style.AMBER)
+            page.small(left + i * pitch, at, values[i], ink, weight=weight)
+        said = ", ".join(f"{name} {values[i]}" for name, values in lines.items())
+        page.alt += f" Tiles of {width}: {row['down']} down, {row['across']} across; {said}."
+
+
+def costs(layer: Layer, width: int) -> dict:
+    """What tiles of a width cost on a layer, by arithmetic.
+
+    Parameters
+    ----------
+    layer : Layer
+    width : int
+        Side of the square tile; a block has width² threads.
+
+    Returns
+    -------
+    dict
+        across, down (tiles), idle (share of the threads without an output), loaded (inputs loaded per input of the
+        layer, halo included, what lies outside of the image not), bytes (shared memory per block), wavefronts (mean
+        over the warps' shared loads, where the tile's rows lie next to each other).
+    """
+    across, down, side = -(-layer.Wo // width), -(-layer.Ho // width), width + layer.K - 1
+    columns = sum(min(side, layer.W - width * i) for i in range(across))
+    rows = sum(min(side, layer.H - width * i) for i in range(down))
+    return {
+        "across": across,
+        "down": down,
+        "idle": 1 - layer.Wo * layer.Ho / (across * down * width**2),
+        "loaded": columns * rows / (layer.W * layer.H),
+        "bytes": 4 * side**2,
+        "wavefronts": float(np.mean(wavefronts(width, side))),
+    }
+
+
+def wavefronts(width: int, distance: int) -> list[int]:
+    """The wavefronts in which each warp of a block of width × width threads reads a word per thread: thread (x, y) the
+    word y · distance + x of shared memory."""
+    threads = np.arange(width**2)
+    words = threads // width * distance + threads % width  # all different, so the lanes of a bank take a wavefront each
+    return [int(np.bincount(words[first : first + WARP] % BANKS).max()) for first in range(0, width**2, WARP)]
+
+
+@figure
+def gemm_tiles(page: Page, layer: Layer, tile: int = 16) -> None:
+    """The three matrices of the product, cut into tiles, and what of the tiles exists.
+
+    Parameters
+    ----------
+    layer : Layer
+    tile : int
+        Side of the square tiles: a block computes one of y.
+    """
+    if not (isinstance(tile, int) and tile > 0):
+        raise LabError(f"draw.gemm_tiles: tile = {tile!r}; the side of a tile is a positive integer")
+    M, depth, pixels = layer.M, layer.terms, layer.Ho * layer.Wo
+    down, steps, across = (-(-size // tile) for size in (M, depth, pixels))
+    useful = M * depth * pixels / (down * steps * across * tile**3)
+    shown = min(across, 4)  # tiles side by side, the rest as dots
+    # Pixels: the height of a tile of y, of a tile of u, the width of a tile of k, of a tile of y.
+    tall, deep, slim, broad = 76 if down == 1 else 46, min(46.0, 170 / steps), min(60.0, 240 / steps), 66.0
+    x0, y0 = 40, 98
+    x1, y1 = x0 + steps * slim + 60, y0 + steps * deep + 46
+    below, end = y1 + down * tall + 24, x1 + shown * broad
+    page.open(below + 34, f"{percent(useful)} of the multiply-adds are useful", f"{layer.name}, tiles of {tile}×{tile}"
+              f"   ·   y [{M} × {pixels:,}] = k [{M} × {depth}] u [{depth} × {pixels:,}]")
+    seen = min(pixels, shown * tile)
+    for x, y, name, size, rows, columns, n, m, high, w, face in (
+        (x1, y0, "u", f"{depth} × {pixels:,}", depth, seen, steps, shown, deep, broad, style.TINT),
+        (x0, y1, "k", f"{M} × {depth}", M, depth, down, steps, tall, slim, "#cfe8df"),
+        (x1, y1, "y", f"{M} × {pixels:,}", M, seen, down, shown, tall, broad, style.PALE),
+    ):
+        page.caption(x, y - 12, name, size)
+        page.rect(x, y, m * w, n * high, style.PAPER, style.FAINT, 0.8, hatch="////")
+        page.rect(x, y, columns * w / tile, rows * high / tile, face)
+        page.cells(x, y, n, m, w, edge=style.PAPER, high=high, lw=1.6 if deep > 8 else 0.5, zorder=3)
+        page.frame(x, y, m * w, n * high, style.MUTED, 1)
+    # the block of one tile of y: the row of tiles of k and the column of tiles of u that it walks along
+    page.frame(x1, y1, broad, tall, style.BLUE, 2.6)
+    page.frame(x1, y0, broad, steps * deep, style.BLUE, 1.6, linestyle=(0, (4, 2)))
+    page.frame(x0, y1, steps * slim, tall, style.BLUE, 1.6, linestyle=(0, (4, 2)))
+    if across > shown:
+        for y in (y0 + steps * deep / 2, y1 + down * tall / 2):
+            page.text(end + 10, y, "…", size=13, color=style.MUTED, va="center")
+        page.small(end + 30, y0 + 14, f"{across:,} tiles across")
+    whole = {"rows": (M, down * tile), "depth": (depth, steps * tile), "columns": (pixels, across * tile)}
+    for i, (what, (size, covered)) in enumerate(whole.items()):
+        page.text(x0, y0 + 24 + 25 * i, what, weight="bold")
+        page.text(x0 + 78, y0 + 24 + 25 * i, f"{size:,} of {covered:,}")
+        page.text(x0 + 250, y0 + 24 + 25 * i, percent(size / covered), ha="right")
+    page.line([x0, x0 + 250], [y0 + 82] * 2, style.FAINT)
+    page.text(x0, y0 + 99, "useful", weight="bold", color=style.BLUE)
+    page.text(x0 + 250, y0 + 99, percent(useful), ha="right", weight="bold", color=style.BLUE)
+    words = f"a block’s tile of y: {steps} steps along k and down u"
+    page.frame(x0 + 1, below - 9, 10, 10, style.BLUE)
+    page.small(x0 + 18, below, words, style.INK)
+    right = x0 + 42 + wide(words, SMALL)
+    page.rect(right, below - 9, 16, 10, style.PAPER, style.FAINT, 0.8, hatch="////")
+    page.small(right + 24, below, "does not exist: filled with zeros and multiplied", style.INK)
+    page.alt = (f"{layer.name} as a matrix product in tiles of {tile}×{tile}: y of {M}×{pixels:,} takes {down}×"
+                f"{across:,} tiles, {steps} steps each. Of the tiles' rows {M} of {down * tile} exist, of the depth "
+                f"{depth} of {steps * tile}; {percent(useful)} of the multiply-adds are useful.")
+
+
+@figure
+def wmma_fill(page: Page, maps: Sequence[int] = (4, 12, 16, 24),
+              shapes: Sequence[tuple[int, int, int]] = tuple(sorted(WMMA_SHAPES))) -> None:
+    """How full the tiles of each WMMA shape are, and how often the inputs are read, by the number of maps.
+
+    Parameters
+    ----------
+    maps : sequence of int
+        Output maps of the layers, a column each.
+    shapes : sequence of (int, int, int)
+        Maps, pixels and depth of a WMMA, a row each.
+    """
+    maps, shapes = list(maps), [tuple(shape) for shape in shapes]
+    if not maps or not shapes or min(maps) < 1:
+        raise LabError(f"draw.wmma_fill: maps = {maps}, shapes = {shapes}; at least one of each, and maps of 1 or more")
+    names = ["×".join(map(str, shape)) for shape in shapes]
+    rows = [max(fill(m, shape)[0] for m in maps) * shape[0] for shape in shapes]
+    unit, left, top = min(4.0, 128 / max(rows)), 138, 100  # unit: pixels per map
+    pitch = (style.WIDTH - left - 14) / len(maps)
+    low, m, name = min((fill(m, shape)[1], m, name) for m in maps for shape, name in zip(shapes, names, strict=True))
+    page.open(90 + sum(rows) * unit + 54 * len(rows), f"With {count(m, 'map')} a {name} tile is {percent(low)} full",
+              "blue: maps of the layer   ·   hatched: rows of zeros   ·   each further tile reads all inputs again")
+    page.alt = "How full the tiles of a WMMA are."
+    for j, m in enumerate(maps):
+        page.text(left + j * pitch, 84, f"{m} maps", weight="bold")
+    for shape, name, lines in zip(shapes, names, rows, strict=True):
+        page.text(14, top + 12, name, weight="bold")
+        page.small(14, top + 28, f"{shape[0]} maps")
+        page.small(14, top + 43, f"of {shape[1]} pixels")
+        across, high = min(shape[1] * unit, pitch - 16), shape[0] * unit
+        for j, m in enumerate(maps):
+            (tiles, share), x = fill(m, shape), left + j * pitch
+            for n in range(tiles):
+                page.rect(x, top + n * high, across, high, style.TINT, style.FAINT, 0.8, hatch="////")
+                page.rect(x, top + n * high, across, min(shape[0], m - n * shape[0]) * unit, style.BLUE)
+                page.frame(x, top + n * high, across, high, style.INK, 1)
+            below, full = top + tiles * high + 15, f"{percent(share)} full"
+            page.small(x, below, full, style.INK if share > 0.5 else style.AMBER, weight="bold")
+            page.small(x, below + 15, f"inputs read {tiles} times" if tiles > 1 else "")
+            page.alt += f" {m} maps in tiles of {name}: {count(tiles, 'tile')}, {full}."
+        top += lines * unit + 54
+
+
+def fill(maps: int, shape: tuple[int, int, int]) -> tuple[int, float]:
+    """How many tiles of `shape` (maps, pixels, depth) cover `maps` maps, and the share of their rows that is used."""
+    tiles = -(-maps // shape[0])
+    return tiles, maps / (tiles * shape[0])

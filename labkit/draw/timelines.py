@@ -1,0 +1,159 @@
+"""Charts of chunks and streams: when which step ran, and what the size of a chunk costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.ticker import MaxNLocator
+
+from labkit.base.errors import LabError
+from labkit.base.numerals import ms
+from labkit.draw import style
+from labkit.draw.style import SMALL, Page, count, figure, ink_on, number, percent
+from labkit.draw.tables import need
+from labkit.measure.pipeline import STEPS, busy_ms, overlap, span_ms
+
+_COLORS = dict(zip(STEPS, (style.SKY, style.ORANGE, style.BLUE), strict=True))
+_NAMES = {"copy in": "copies in", "kernel": "kernels", "copy out": "copies out"}
+_BAR, _LANE = 11, 38  # pixels: a step's bar; a stream's lane holds three, one under the other
+_LEFT, _RIGHT = 120, 16
+_GAP, _THIN = 0.5, 1.5  # pixels: between two bars; the least width of one
+
+
+@figure
+def gantt(page: Page, timeline: pd.DataFrame | Mapping[str, pd.DataFrame], reference_ms: float | None = None) -> None:
+    """Copies and kernels of each stream over the time, and how busy each kind was.
+
+    A step too short to be seen is drawn as a thin line.
+
+    Parameters
+    ----------
+    timeline : DataFrame, or mapping of str to DataFrame
+        As `Pipeline.timeline` and `schedule` give it: a row per chunk and step, with ``stream``, ``what``, ``chunk``,
+        ``start_ms`` and ``end_ms``. Several are drawn one under the other over one axis, named by the keys.
+    reference_ms : float, optional
+        A time to mark: the link's reference time.
+    """
+    several = dict(timeline) if isinstance(timeline, Mapping) else {"": timeline}
+    if not several:
+        raise LabError("draw.gantt got no timeline: run a pipeline with events first")
+    for name, each in several.items():
+        need(each, ["stream", "what", "chunk", "start_ms", "end_ms"], "draw.gantt")
+        start = each["start_ms"].min()
+        several[name] = each.assign(start_ms=each["start_ms"] - start, end_ms=each["end_ms"] - start)
+    note = next((each.attrs["note"] for each in several.values() if each.attrs.get("note")), "")
+    end = max(reference_ms or 0, *(each["end_ms"].max() for each in several.values())) * 1.005
+    heights = [24 * bool(name) + _LANE * each["stream"].nunique() + 100 for name, each in several.items()]
+    last = list(several.values())[-1]
+    what = busy_ms(last).idxmax()
+    where = "the multiprocessors" if what == "kernel" else "the link"
+    share = percent(busy_ms(last)[what] / span_ms(last))
+    page.open(108 + sum(heights), f"{_NAMES[what].capitalize()} keep {where} busy for {share} of the time", "", note)
+    x, _ = page.legend(_LEFT, 66, _COLORS)
+    page.small(x, 66, "one under the other in a stream’s lane; numbered by chunk")
+    page.alt = "Gantt chart of copies and kernels."
+    page.plain = "Figure: Gantt chart of the copies and kernels on each stream"
+    top, ticks = 84, _ticks(0, end)
+    for (name, each), height in zip(several.items(), heights, strict=True):
+        bottom = top + height - 26
+        page.alt += f" {name + ': ' if name else ''}{_panel(page, top, bottom, name, each, end, ticks, reference_ms)}"
+        top += height
+    marked = f"the link’s reference time, {ms(reference_ms)}" if reference_ms else ""
+    number(page.fig.axes[-1].xaxis, ticks)
+    page.small(page.width - _RIGHT, bottom + 34, "milliseconds" + f"   ·   dashed: {marked}" * bool(marked), ha="right")
+    page.alt += f" Marked: {marked}." * bool(marked)
+
+
+def _ticks(low, high):
+    """Round numbers between the two."""
+    return [tick for tick in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(low, high) if low <= tick <= high]
+
+
+def _panel(page, top, bottom, name, timeline, end, ticks, reference_ms):
+    """One timeline; returns it in words."""
+    busy, span, at_once = busy_ms(timeline), span_ms(timeline), overlap(timeline)
+    if name:
+        page.text(12, top + 12, name, weight="bold")
+        page.small(page.width - _RIGHT, top + 12, f"{ms(span)}   ·   overlap {at_once:.2f}", ha="right")
+        top += 24
+    ax = page.axes(_LEFT, top, page.width - _RIGHT, bottom, xlim=(0, end), ylim=(bottom, top), yticks=[])
+    ax.set_xticks(ticks, [""] * len(ticks))
+    ax.grid(axis="x")
+    scale = (page.width - _RIGHT - _LEFT) / end  # pixels per millisecond
+    streams = sorted(timeline["stream"].unique())
+    lanes = {stream: top + i * _LANE + 2 for i, stream in enumerate(streams)}
+    for stream, y in lanes.items():
+        page.small(_LEFT - 10, y + _LANE / 2 + 3, f"stream {stream}", style.INK, ha="right")
+        ax.axhline(y + _LANE - 3, color=style.HAIR, lw=1)
+    said = []
+    for i, what in enumerate(STEPS):
+        mine, color = timeline[timeline["what"] == what], _COLORS[what]
+        y = top + len(streams) * _LANE + 10 + i * 22
+        page.small(_LEFT - 10, y + 10, f"{_NAMES[what]} {percent(busy[what] / span)}", ha="right")
+        said.append(f"{_NAMES[what]} {ms(busy[what])} ({percent(busy[what] / span)})")
+        _draw(ax, mine, y, 14, scale, color)
+        for stream, lane in lanes.items():
+            _draw(ax, mine[mine["stream"] == stream], lane + i * _BAR, _BAR - _GAP, scale, color)
+        for row in mine.itertuples():
+            if (row.end_ms - row.start_ms) * scale > 7 + 7 * len(str(row.chunk)):
+                ax.text((row.start_ms + row.end_ms) / 2, lanes[row.stream] + (i + 0.5) * _BAR, str(row.chunk),
+                        ha="center", va="center", size=6.2, color=ink_on(color))
+    if reference_ms:
+        ax.axvline(reference_ms, color=style.INK, lw=1.2, ls=style.DASHED)
+    counts = f"{count(len(streams), 'stream')}, {count(timeline['chunk'].nunique(), 'chunk')}"
+    return f"{counts}, {ms(span)}, busy with {', '.join(said)}; overlap {at_once:.2f}."
+
+
+def _draw(ax, rows, y, height, scale, color):
+    """Steps as bars; `scale`: pixels per millisecond."""
+    lengths = (rows["end_ms"] - rows["start_ms"] - _GAP / scale).clip(lower=_THIN / scale)
+    ax.broken_barh(list(zip(rows["start_ms"], lengths, strict=True)), (y, height), facecolors=color)
+
+
+@figure
+def chunk_sizes(page: Page, table: pd.DataFrame, reference_ms: float | None = None,
+                predicted: Mapping[int, float] | None = None) -> None:
+    """Layer time over the images per chunk, a line for each number of streams.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `bench_streams` returns it, of one layer and batch: ``chunk``, ``streams``, ``steady_ms``.
+    reference_ms : float, optional
+        The link's reference time; what is within 15 % of it is shaded.
+    predicted : mapping of int to float, optional
+        Chunk to milliseconds, as arithmetic had it: a thin line.
+    """
+    need(table, ["chunk", "streams", "steady_ms"], "draw.chunk_sizes")
+    best = table.loc[table["steady_ms"].idxmin()]
+    over = f", {best['steady_ms'] / reference_ms:.2f} times the reference time" if reference_ms else ""
+    page.open(380, f"Best with {int(best['chunk']):,} images per chunk: {ms(best['steady_ms'])}{over}",
+              "", table.attrs.get("note", ""))
+    ax = page.axes(58, 84, page.width - 24, 332, "x", xlabel="images per chunk (log scale)",
+                   ylabel="layer time, buffers kept (ms)")
+    page.alt = "Line chart, layer time over the images per chunk."
+    page.plain = "Figure: layer time over the images per chunk, a line for each number of streams"
+    lines = {count(n, "stream"): rows.sort_values("chunk").set_index("chunk")["steady_ms"]
+             for n, rows in table.groupby("streams")}
+    if predicted:
+        lines["arithmetic"] = pd.Series(predicted).sort_index()
+    for i, (name, values) in enumerate(lines.items()):
+        look = {"color": style.CYCLE[i % 5], "marker": "os^Dv"[i % 5], "ms": 6, "clip_on": False, "zorder": 3}
+        thin = {"color": style.MUTED, "lw": 1.1, "ls": (0, (2, 2))}
+        ax.plot(values.index, values, label=name, **(thin if name == "arithmetic" else look))
+        page.alt += f" {name}: {', '.join(f'{ms(value)} at {size:,}' for size, value in values.items())}."
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1.01), ncols=len(lines), borderaxespad=0, borderpad=0.2)
+    chunks = sorted(table["chunk"].unique())
+    high = 1.03 * max(ax.get_ylim()[1], reference_ms or 0)
+    low = reference_ms - 0.15 * (high - reference_ms) if reference_ms else 0  # room for the line's name
+    ax.set(xlim=(chunks[0] / 1.15, chunks[-1] * 1.15), ylim=(low, high))
+    number(ax.xaxis, chunks)
+    number(ax.yaxis, _ticks(low, high))
+    if reference_ms:
+        ax.axhspan(reference_ms, 1.15 * reference_ms, color=style.ORANGE, alpha=0.16, lw=0)
+        ax.axhline(reference_ms, color=style.ORANGE, lw=1.6)
+        said = f"the link’s reference time, {ms(reference_ms)}"
+        ax.annotate(f"{said}; shaded: up to 15 % more", (chunks[0], reference_ms), (0, -12), textcoords="offset points",
+                    size=SMALL, color=style.AMBER)
+        page.alt += f" Marked: {said}."
