@@ -178,3 +178,15 @@ def test_ignored_files_are_those_that_are_made():
     ignored = (ROOT / ".gitignore").read_text().split()
     for made in (".venv", ".venv-lab", "reports", "__pycache__", ".ipynb_checkpoints", "x.egg-info"):
         assert any(fnmatch.fnmatch(made, pattern.strip("/")) for pattern in ignored), made
+
+
+def test_the_architecture_is_the_folder_listing():
+    """CONTRIBUTING's table names the packages in the order of the layers' contract, and leaves none out."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| *(\d?) *\| `(\w+)` \|", text, re.MULTILINE)
+    layers = [line.split(" | ") for line in PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"]]
+    expected = [(str(len(layers) - i) * (package == names[0]), package)
+                for i, names in enumerate(layers) for package in names]  # fmt: skip
+    assert rows == [*expected, ("", "cuda_src")]
+    folders = {path.name for path in (ROOT / "labkit").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert {package for _, package in rows} == folders
