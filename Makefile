@@ -31,7 +31,7 @@ lint: $(STAMP)
 lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab
 	@$(LAB)/bin/jupyter lab --notebook-dir=. notebooks/00_start_here.ipynb
 
-doctor: $(STAMP)  ## Say what this machine has, what it lacks, and the remedy for each
+doctor: $(STAMP)  ## List what this machine has and lacks, with a remedy for each
 	@$(BIN)/labkit doctor
 
 bench: $(STAMP)  ## Measure the CPU engine against a plain C++ loop nest
@@ -74,7 +74,7 @@ define compile
 	    --upgrade --custom-compile-command 'make lock' -o $(2)
 endef
 
-pictures: $(STAMP)  ## Draw docs/images/ again from the recorded results
+pictures: $(STAMP)  ## Draw docs/images/ and the README table from the recorded results
 	@$(BIN)/python -m labkit.recording pictures
 
 clean:  ## Remove the reports and every cache in the checkout
@@ -82,5 +82,5 @@ clean:  ## Remove the reports and every cache in the checkout
 	@find . -name .venv -prune -o -name .venv-lab -prune -o \
 	    \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -exec rm -rf {} +
 
-distclean: clean  ## Likewise, and the environments
+distclean: clean  ## Remove the environments, too
 	@rm -rf $(VENV) $(LAB)

@@ -3,10 +3,10 @@
     python benchmarks/check_mode.py [BATCH]
     python benchmarks/check_mode.py | python -m labkit.recording readme check     and write the sentence into the README
 
-A child process each for run mode, for the counters and for all the checks, with one worker each, because check mode has
-one. They take turns, so that what else the machine does meets all of them alike: a row gives the best of several runs
-of the op, in processor time, on Network's two layers, every access counted. The table goes to stderr, a sentence to
-stdout. It ends with status 1 if the counters are more than 20 times slower than run mode anywhere.
+Run mode, the counters and all the checks each have a child process with one worker, because check mode has one. The
+processes take turns, so that other load on the machine affects all of them alike. A row gives the shortest of several
+runs of the op, in processor time, on the layers of lenet86; every access is counted. The table goes to stderr, a
+sentence to stdout. The exit status is 1 if the counters are more than 20 times slower than run mode anywhere.
 """
 
 import datetime
@@ -28,7 +28,7 @@ MOST = 20
 
 
 def serve(batch):
-    """For each line "rung layer" of the input, print the processor seconds of one run of the op, the best of two."""
+    """For each line "rung layer" of the input, print the processor seconds of the op: the shorter of two runs."""
     plans = {}
     for line in sys.stdin:
         number, index = map(int, line.split())
@@ -55,7 +55,7 @@ def start(batch, tools):
 
 
 def ask(child, number, index):
-    """One run's seconds in that child."""
+    """The seconds of one run in that child."""
     child.stdin.write(f"{number} {index}\n")
     child.stdin.flush()
     return float(child.stdout.readline())

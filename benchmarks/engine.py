@@ -1,7 +1,7 @@
 """Measure the CPU engine: the ladder's kernels against a plain C++ loop nest, compile times, launch latency.
 
-    python benchmarks/engine.py                                          print the tables
-    python benchmarks/engine.py | python -m labkit.recording readme engine        write them into the README
+    python benchmarks/engine.py                                              print the tables
+    python benchmarks/engine.py | python -m labkit.recording readme engine   write them into the README
 
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
 that other load on the machine affects all of them alike. One worker and the loop nest are compared by processor time,
@@ -16,7 +16,6 @@ import multiprocessing
 import os
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from datetime import date
@@ -24,16 +23,14 @@ from pathlib import Path
 
 import numpy as np
 
+from labkit.base import processor
+from labkit.ladder.rungs import LADDER
+from labkit.ladder.variants import Variant, variant
+from labkit.measure.check import tolerance
+from labkit.spec.layers import LENET86, Layer
+from labkit.spec.reference import conv_float64, error_scale
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
-
-from labkit.base import processor  # noqa: E402
-from labkit.ladder.rungs import LADDER  # noqa: E402
-from labkit.ladder.variants import Variant, variant  # noqa: E402
-from labkit.measure.check import tolerance  # noqa: E402
-from labkit.spec.layers import LENET86, Layer  # noqa: E402
-from labkit.spec.reference import conv_float64, error_scale  # noqa: E402
-
 BATCH = 4
 FLAGS = (  # those of a kernel: labkit/cpu/compiler.py
     "-std=gnu++17", "-O3", "-march=native", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",
@@ -51,7 +48,7 @@ def inputs(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
 
 
 def verify(name: str, layer: Layer, y: np.ndarray, like: Variant) -> None:
-    """A time of a wrong result is worth nothing: within the rounding of the variant `like`, or the end."""
+    """End the program unless y is right within the rounding of the variant `like`."""
     x, k = (each.astype(like.io_dtype) for each in inputs(layer))
     error = np.abs(y - conv_float64(x, k))
     if not (error <= tolerance(like.rounding, error_scale(x, k), layer.terms)).all():
@@ -59,7 +56,7 @@ def verify(name: str, layer: Layer, y: np.ndarray, like: Variant) -> None:
 
 
 def clocks() -> tuple[float, float]:
-    """The time on the wall, and the processor time of this process."""
+    """Wall time, and the processor time of this process."""
     return time.perf_counter(), time.process_time()
 
 
@@ -113,9 +110,9 @@ class Worker:
         try:
             status, answer = self.pipe.recv()
         except EOFError:
-            raise SystemExit(f"the engine's process died over {request}") from None
+            raise SystemExit(f"the engine's process ended at {request}") from None
         if status != "done":
-            raise SystemExit(f"the engine failed over {request}: {answer}")
+            raise SystemExit(f"the engine failed at {request}: {answer}")
         return answer
 
     def stop(self):
@@ -137,7 +134,7 @@ def _serve(pipe):
 
 
 class _Engine:
-    """What a worker process answers."""
+    """The requests that a worker process answers."""
 
     def __init__(self):
         self.plans = {}
@@ -171,7 +168,7 @@ class _Engine:
     def time(self, number, index):
         """Wall and processor seconds for BATCH images of a layer: launches and synchronization."""
         plan = self.plans[number, index]
-        plan.run()  # wakes the workers, who have slept through the others' turns
+        plan.run()  # wakes the workers, which slept while other processes were timed
         self.driver.Context.synchronize()
         start = clocks()
         plan.run()
@@ -179,7 +176,7 @@ class _Engine:
         return since(start)
 
     def latency(self, times, launches):
-        """Seconds a launch: `times` times over, `launches` of them and a synchronization."""
+        """Seconds per launch: `times` times `launches` of them and a synchronization."""
         one = (1, 1), (1, 1, 1)
         start = time.perf_counter()
         for _ in range(times):
@@ -216,7 +213,7 @@ def measure(rounds: int) -> str:
                         seconds = engine("time", rung.number, index)
                         times.setdefault((rung.number, index, workers), []).append(seconds)
             for workers, engine in engines.items():
-                for how in LAUNCHES:  # the first finds a worker that has slept since the last round
+                for how in LAUNCHES:  # the first wakes a worker that slept since the last round
                     latencies.setdefault((how, workers), []).append(engine("latency", *how))
         for engine in engines.values():
             engine.stop()
@@ -254,7 +251,7 @@ def measure(rounds: int) -> str:
 
 
 def rate(layer: Layer, seconds: list[tuple[float, float]]) -> float:
-    """Millions of multiply-adds a second of processor time."""
+    """Millions of multiply-adds per second of processor time."""
     return layer.macs(BATCH) / statistics.median(each[PROCESSOR] for each in seconds) / 1e6
 
 
@@ -264,7 +261,7 @@ def ratio(slow: list[tuple[float, float]], fast: list[tuple[float, float]], cloc
 
 
 def compiler_name() -> str:
-    """The compiler's first line about itself."""
+    """The first line of the compiler's version."""
     from labkit.cpu import toolchain
 
     return toolchain.run([*toolchain.find(), "--version"])[1].splitlines()[0]

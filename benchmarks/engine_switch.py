@@ -2,17 +2,14 @@
 
     python benchmarks/engine_switch.py
 
-One worker; the least of several tries, in processor time for what happens inside a launch and in wall time for the
-launch itself. The costs are a thread's: a barrier of a block of 256 threads takes 256 times what the table says.
+One worker; the shortest of several tries, in processor time for what happens inside a launch and in wall time for the
+launch itself. The costs are per thread: a barrier of a block of 256 threads takes 256 times the number in the table.
 """
 
 import os
-import sys
 import time
-from pathlib import Path
 
 os.environ["LABKIT_WORKERS"] = "1"
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
 
@@ -62,7 +59,7 @@ def main():
     module = SourceModule(SOURCE, no_extern_c=True)
     kernel = {name: module.get_function(name) for name in ("empty", "barriers", "pairs", "meetings", "shuffles")}
     out = driver.mem_alloc(4)
-    print("| threads a block | start and end | barrier | two barriers in turn, each | __syncwarp | shuffle |")
+    print("| threads per block | start and end | barrier | two barriers in turn, each | __syncwarp | shuffle |")
     print("|---:|---:|---:|---:|---:|---:|")
     for threads in (32, 64, 128, 256, 512, 1024):
         n = SWITCHES // threads
