@@ -15,7 +15,7 @@ _KERNEL = re.compile(
     r"(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\("
 )
 _CONSTANT = re.compile(r"__constant__\s+(?:\w+\s+)*?(\w+)\s*\[")
-_DYNAMIC_SHARED = re.compile(r"\bextern\b[^;]*\b__shared__\b")
+_DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{]*\b__shared__\b")
 
 
 NVCC_OPTIONS = ("-std=c++17", "-O3")

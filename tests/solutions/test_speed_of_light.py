@@ -1,13 +1,26 @@
-"""The exercises of page 10: their solutions reach the goals."""
+"""Page 10: each step saves what its contract predicts, and the solutions of the exercises reach the goals."""
 
+import numpy as np
 import pytest
 
 import labkit
 from labkit import LENET72, LENET86, Layer, variant
+from labkit.evidence.nsight import COUNTED
 
 SECOND = LENET86[1]
 RUNG = variant(10, groups=1)
 APART, ONE = (labkit.solution("speed_of_light", exercise, groups=1) for exercise in "ab")
+
+
+def test_steps_save_what_their_contracts_predict():
+    """Per product of 16 x 16 x 8 on layer 2 of lenet86. From the step pairs on, two squares stick out per map."""
+    steps = [variant(10, step=step) for step in RUNG.rung.path] + [variant(10)]
+    table = labkit.profile(steps, SECOND, engine="cpu").table.query("kernel == 'conv'").set_index("variant")
+    words, stored = table[COUNTED["shared_load_instructions"]], table[COUNTED["global_store_sectors"]]
+    products = np.array([2496, 2496, 2688, 2688, 2688, 2688])
+    assert (table[COUNTED["global_load_requests"]] / products).round(2).tolist() == [5, 1.02, *4 * [0.19]]
+    assert (words / products)[:5].tolist() == [0, 2, 0.75, 0.375, 0.375]
+    assert stored.tolist()[2:] == [*3 * [4616], 1156]
 
 
 def test_maps_lie_in_different_banks():

@@ -8,17 +8,21 @@ from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
 
 def _squares(s) -> SimpleNamespace:
     """The sizes for a scope, and what follows from them. Those not chosen are what kept an H200 busiest."""
-    below, across = tiles(s.Ho, 2), tiles(s.Wo, 2)  # squares of 2 x 2 outputs
+    below, across = tiles(s.Ho, 2), 2 * tiles(s.Wo, 4)  # squares of 2 x 2 outputs; across, an even number
     pairs = s.pairs or min(range(min(4, below), 12), key=lambda pairs: (tiles(below, pairs) * pairs, pairs))
     groups = s.groups or (2 if s.M % 8 == 0 else 1)
+    if s.step in ("square", "shared"):
+        pairs = 1
+    if s.step in ("square", "shared", "pairs"):
+        groups = 1
     fours = tiles(s.M, 4 * groups) * groups  # of maps, in whole groups
-    products = tiles(tiles(below, pairs) * across, 8)  # of eight columns of squares
+    strips = tiles(below, pairs)
+    products = tiles(strips * across, 8)  # of eight columns
     warps = s.warps or tiles(products, tiles(products, 8 // groups))
     steps = (s.K + 2) // 2
-    rows = max(2 * (tiles(below, pairs) * pairs + steps - 1), s.H + s.H % 2)
-    image = 2 * s.C * rows * (s.W + s.W % 2) + 16
-    out = 0 if s.step else 2 if s.Wo % 4 == 0 else 8 * groups * s.pixels
-    shared = tiles(image, 16) * 16 + out
+    image = 4 * s.C * (strips * pairs + steps - 1) * (s.W + s.W % 2) + 16
+    out = 0 if s.step else 8 * groups * s.pixels if s.Wo % 4 else 2
+    shared = 0 if s.step == "square" else tiles(image, 16) * 16 + out
     return SimpleNamespace(pairs=pairs, groups=groups, fours=fours, warps=warps, steps=steps, shared=shared)
 
 
@@ -37,7 +41,7 @@ RUNG = Rung(
         Call(
             kernel="conv",
             buffers=("x", "a", "y"),
-            grid=lambda s: (min(s.B, s.blocks), 1, 1),
+            grid=lambda s: (min(s.B, s.blocks) if s.step in (None, "persistent") else s.B, 1, 1),
             block=lambda s: (32, _squares(s).warps, 1),
             shared=lambda s: _squares(s).shared,
         ),
@@ -56,7 +60,14 @@ RUNG = Rung(
     rounding=lambda options: Rounding(HALF, FLOAT),
     arranged=lambda s: 512 * _squares(s).fours * s.C * _squares(s).steps,
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
-    steps={"scattered": "a lane stores its own outputs, two at a time"},
+    path=("square", "shared", "pairs", "groups", "persistent"),
+    steps={
+        "square": "a product is eight squares of outputs in four maps, its terms come from global memory",
+        "shared": "the image is in shared memory, a pair of terms is one word of it",
+        "pairs": "a word in a register serves several squares above each other",
+        "groups": "it serves several groups of four maps, too",
+        "persistent": "a block computes many images, one after the other",
+    },
     compared=(
         *({"pairs": pairs} for pairs in (1, 2, 4, 8)), {"groups": 1},
         *({"blocks": blocks} for blocks in (132, 264, 1000)),

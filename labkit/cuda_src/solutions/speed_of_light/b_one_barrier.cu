@@ -1,23 +1,28 @@
-// 10b one barrier: while a turn of maps is copied, the next one gathers in another place.
+// 10b one barrier: while one turn of maps is copied, the next one gathers in another buffer.
 //
-// Two places take turns. A thread that stores to one has passed the barrier of the turn between, and by then
-// every thread had copied its part of what was there; between two images there are barriers in any case.
-// Twice the outputs need room; where 48 KB are not enough, nothing changes.
+// Two buffers take turns. A thread that stores to one has passed the barrier of the turn before, which each
+// thread reached after it had copied its part of this buffer. Between two images there are barriers in any
+// case. Two buffers need twice the shared memory: where 48 KB are not enough, nothing changes.
 
 #include <cuda_fp16.h>
+#include <type_traits>
 
 constexpr int C = FIXED_C, M = FIXED_M, H = FIXED_H, W = FIXED_W, K = FIXED_K, Ho = H - K + 1, Wo = W - K + 1;
 constexpr int STEPS = (K + 2) / 2;                          // pairs of rows in a window: K + 1 rows or more
-constexpr int ACROSS = (Wo + 1) / 2;                        // squares side by side in a map
-constexpr int STRIPS = (Ho + 2 * PAIRS - 1) / (2 * PAIRS);  // of PAIRS squares below each other
-constexpr int COLUMNS = STRIPS * ACROSS;                    // of squares: the columns of the products
-constexpr int PITCH = W + W % 2;                            // halves in a row of the image
-constexpr int REACH = 2 * (STRIPS * PAIRS + STEPS - 1);     // rows that the windows reach
-constexpr int ROWS = REACH > H ? REACH : H + H % 2;
-constexpr int THREADS = 32 * WARPS, ROOM = WARPS <= 8 ? 4 : 1;    // blocks that a multiprocessor has room for
+constexpr int ACROSS = (Wo + 3) / 4 * 2;                    // squares side by side in a map, an even number
+constexpr int STRIPS = (Ho + 2 * PAIRS - 1) / (2 * PAIRS);  // a strip is PAIRS squares high
+constexpr int COLUMNS = STRIPS * ACROSS;                    // of the products
+constexpr int PITCH = W + W % 2, ROWS = 2 * (STRIPS * PAIRS + STEPS - 1);    // of a channel in shared memory
+constexpr int MAPS = 4 * GROUPS, THREADS = 32 * WARPS;
+constexpr int ROOM = WARPS <= 8 ? 4 : 1;                    // blocks that a multiprocessor has room for
+constexpr bool GATHER = Wo % 4 != 0;                        // else a lane's outputs are 8 aligned bytes
 
-// d += a b, a 16 x 16, b 16 x 8. A lane holds, of b, terms of column lane / 4; of a and d, a part of the rows
-// lane / 4 and lane / 4 + 8: in d the columns 2 (lane % 4) and the next.
+// The widest access for rows of N halves: each row begins at a multiple of its size.
+template <int N> using Widest =
+    std::conditional_t<N % 2, unsigned short, std::conditional_t<N % 4, unsigned, unsigned long long>>;
+
+// d += a b: a has 16 rows of 16 terms, b has 8 columns. Of b, a lane holds terms of column lane / 4; of a and
+// d it holds parts of the rows lane / 4 and lane / 4 + 8: in d, the columns 2 (lane % 4) and the next.
 __device__ inline void mma(float (&d)[4], const uint4 &a, unsigned b0, unsigned b1)
 {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
@@ -26,14 +31,8 @@ __device__ inline void mma(float (&d)[4], const uint4 &a, unsigned b0, unsigned 
                  : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
 }
 
-__device__ inline unsigned word(float low, float high)      // two halves
-{
-    const half2 both = __floats2half2_rn(low, high);
-    return __half_as_ushort(__low2half(both)) | unsigned(__half_as_ushort(__high2half(both))) << 16;
-}
-
-// Row r < 8 of a product is the output in map r / 2, row r % 2 and column 0 of the square, row r + 8 the one
-// beside it, in column 1. An output sees the mask moved down by its row and to the right by its column.
+// Row r < 8 of a product is the output in map r / 2, row r % 2 and column 0 of the square; row r + 8 is the
+// output beside it, in column 1. The mask of an output moves down by its row and to the right by its column.
 extern "C" __global__
 void arrange(const half *x, const half *__restrict__ k, uint4 *__restrict__ a, int, int, int, int, int, int)
 {
@@ -49,119 +48,123 @@ void arrange(const half *x, const half *__restrict__ k, uint4 *__restrict__ a, i
         make_uint4(pair(p, q), pair(p, q - 1), pair(p + 1, q), pair(p + 1, q - 1));
 }
 
-// An image to shared memory, in pieces as large as its sizes allow.
+// Copy an image to shared memory, where each row begins with a word. All threads make equally many rounds.
 __device__ inline void fetch(half *image, const half *__restrict__ x, int thread)
 {
-    auto place = [&](int i, half value) {
-        image[i / (H * W) * (ROWS * PITCH) + i / W % H * PITCH + i % W] = value;
-    };
-    if constexpr (W % 2 == 0 && H * W % 4 == 0 && ROWS * PITCH % 4 == 0) {
-        constexpr int PIECES = H * W < 4 ? 1 : H * W / 4;   // of a channel, 8 bytes each
-        #pragma unroll 4
-        for (int i = thread; i < C * PIECES; i += THREADS)
-            ((uint2 *)image)[i / PIECES * (ROWS * PITCH / 4) + i % PIECES] = ((const uint2 *)x)[i];
-    } else if constexpr (C * H * W % 2 == 0) {
-        #pragma unroll 8
-        for (int i = thread; i < C * H * W / 2; i += THREADS) {
-            const half2 both = ((const half2 *)x)[i];
-            place(2 * i, __low2half(both));
-            place(2 * i + 1, __high2half(both));
+    using Piece = Widest<W % 2 ? 1 : H * W>;                // odd rows move by half a word, even ones do not
+    constexpr int N = sizeof(Piece) / 2;
+    #pragma unroll 4
+    for (int c = 0; c < C; ++c, image += ROWS * PITCH, x += H * W)
+        #pragma unroll 16
+        for (int first = 0; first < H * W; first += N * THREADS) {
+            const int at = first + N * thread;
+            if (at < H * W)
+                *(Piece *)&image[at / W * PITCH + at % W] = *(const Piece *)&x[at];
         }
-    } else
-        for (int i = thread; i < C * H * W; i += THREADS)
-            place(i, x[i]);
+}
+
+// The weights of a channel, as the lane holds them.
+__device__ inline void load(uint4 (&weights)[GROUPS][STEPS], const uint4 *mask)
+{
+    #pragma unroll
+    for (int g = 0; g < GROUPS; ++g)
+        #pragma unroll
+        for (int step = 0; step < STEPS; ++step)
+            weights[g][step] = mask[(g * C * STEPS + step) * 32];
+}
+
+// The products of eight columns. The lane's terms are those of one, whose window begins at `window`. Two rows
+// of inputs are step 0 of a square, step 1 of the square above it, and so on.
+__device__ inline void multiply(float (&sum)[GROUPS][PAIRS][4], uint4 (&weights)[GROUPS][STEPS],
+                                const uint4 *mask, const unsigned *window)
+{
+    #pragma unroll 1
+    for (int c = 0; c < C; ++c, mask += STEPS * 32, window += ROWS * PITCH / 2) {
+        if (C > 1)
+            load(weights, mask);
+        #pragma unroll
+        for (int row = 0; row < PAIRS + STEPS - 1; ++row) {
+            const unsigned b0 = window[row * PITCH], b1 = window[row * PITCH + PITCH / 2];
+            #pragma unroll
+            for (int step = 0; step < STEPS; ++step)
+                #pragma unroll
+                for (int g = 0; g < GROUPS; ++g)
+                    if (0 <= row - step && row - step < PAIRS)
+                        mma(sum[g][row - step], weights[g][step], b0, b1);
+        }
+    }
+}
+
+// Store outputs w to w + 3 of a row: the lane holds a row of two squares side by side.
+__device__ inline void store_four(half *at, const float (&d)[4], int w, bool inside)
+{
+    using Piece = Widest<Wo>;
+    constexpr int N = sizeof(Piece) / 2;
+    const half2 low = __floats2half2_rn(d[0], d[2]), high = __floats2half2_rn(d[1], d[3]);
+    const unsigned long long four = (const unsigned &)low | (unsigned long long)(const unsigned &)high << 32;
+    #pragma unroll
+    for (int i = 0; i < 4; i += N)
+        if (inside && w + i < Wo)
+            *(Piece *)&at[i] = four >> 16 * i;
+}
+
+// Store the lane's sums, which are of `column` and the next; only `count` of the maps exist.
+__device__ inline void store(half *maps, const float (&sum)[GROUPS][PAIRS][4], int column, int count)
+{
+    const int lane = threadIdx.x, w = column % ACROSS * 2, h0 = column / ACROSS * PAIRS * 2 + lane / 4 % 2;
+    #pragma unroll
+    for (int g = 0; g < GROUPS; ++g)
+        #pragma unroll
+        for (int row = 0; row < PAIRS; ++row) {
+            const int m = 4 * g + lane / 8, h = h0 + 2 * row;
+            store_four(maps + (m * Ho + h) * Wo + w, sum[g][row], w, (M % MAPS == 0 || m < count) && h < Ho);
+        }
+}
+
+// Copy whole maps to y, `count` halves.
+__device__ inline void copy(half *__restrict__ y, const half *out, int count, int thread)
+{
+    using Piece = Widest<M * Ho * Wo>;
+    constexpr int N = sizeof(Piece) / 2;
+    #pragma unroll 8
+    for (int first = 0; first < count; first += N * THREADS) {
+        const int at = first + N * thread;
+        if (at < count)
+            *(Piece *)&y[at] = *(const Piece *)&out[at];
+    }
 }
 
 extern "C" __global__ __launch_bounds__(THREADS, ROOM)
 void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restrict__ y,
           int B, int, int, int, int, int)
 {
-    constexpr int MAPS = 4 * GROUPS, TILES = (COLUMNS + 7) / 8;
-    constexpr bool WIDE = Wo % 4 == 0;                      // two squares' row is 8 aligned bytes of y
-    __shared__ __align__(16) unsigned image[C * ROWS * PITCH / 2 + 4];    // two halves in a word
+    __shared__ __align__(16) unsigned image[C * ROWS * PITCH / 2 + 4];    // two halves per word
     constexpr int TURNS = C * ROWS * PITCH + 8 + 2 * MAPS * Ho * Wo <= 24576 ? 2 : 1;    // 48 KB of halves
-    __shared__ __align__(16) half outs[TURNS][WIDE ? 1 : MAPS * Ho * Wo]; // else outputs gather here
+    __shared__ __align__(16) half outs[TURNS][GATHER ? MAPS * Ho * Wo : 1];
     const int lane = threadIdx.x, thread = threadIdx.y * 32 + lane;
+    uint4 weights[GROUPS][STEPS];
 
-    uint4 weights[GROUPS][STEPS];                           // of a channel, for the maps at hand
-    auto load = [&](const uint4 *mask) {
-        #pragma unroll
-        for (int g = 0; g < GROUPS; ++g)
-            #pragma unroll
-            for (int step = 0; step < STEPS; ++step)
-                weights[g][step] = mask[(g * C * STEPS + step) * 32];
-    };
     for (int i = thread; i < C * ROWS * PITCH / 2 + 4; i += THREADS)
         image[i] = 0;                                       // beyond the image: 0 times a NaN would be a NaN
     for (int b = blockIdx.x; b < B; b += gridDim.x) {
-        __syncthreads();                                    // nobody reads the image before
+        __syncthreads();                                    // the image before is no longer read
         fetch((half *)image, x + (size_t)b * C * H * W, thread);
         __syncthreads();                                    // the image is complete
         for (int m0 = 0; m0 < M; m0 += MAPS) {
-            half *maps = y + ((size_t)b * M + m0) * Ho * Wo, *out = outs[m0 / MAPS % TURNS];
+            const uint4 *mask = a + m0 / 4 * C * STEPS * 32 + lane;
+            half *maps = y + ((size_t)b * M + m0) * Ho * Wo, *to = GATHER ? outs[m0 / MAPS % TURNS] : maps;
             if (C == 1 && (M > MAPS || b == blockIdx.x))    // else they are in the registers already
-                load(a + m0 / 4 * STEPS * 32 + lane);
-            for (int tile = threadIdx.y; tile < TILES; tile += WARPS) {
-                const int mine = min(8 * tile + lane / 4, COLUMNS - 1);    // whose terms I hand in
-                const unsigned *window = image + mine / ACROSS * PAIRS * PITCH + mine % ACROSS + lane % 4;
-                const uint4 *mask = a + m0 / 4 * C * STEPS * 32 + lane;
+                load(weights, mask);
+            for (int first = 8 * threadIdx.y; first < COLUMNS; first += 8 * WARPS) {
+                const int column = min(first + lane / 4, COLUMNS - 1);    // of the lane's terms
                 float sum[GROUPS][PAIRS][4] = {};
-                #pragma unroll 1
-                for (int c = 0; c < C; ++c, window += ROWS * PITCH / 2, mask += STEPS * 32) {
-                    if (C > 1)
-                        load(mask);
-                    // Two rows of inputs are a window's first two, and the next two of the one above.
-                    #pragma unroll
-                    for (int row = 0; row < PAIRS + STEPS - 1; ++row) {
-                        const unsigned b0 = window[row * PITCH], b1 = window[row * PITCH + PITCH / 2];
-                        #pragma unroll
-                        for (int step = 0; step < STEPS; ++step)
-                            if (0 <= row - step && row - step < PAIRS)
-                                #pragma unroll
-                                for (int g = 0; g < GROUPS; ++g)
-                                    mma(sum[g][row - step], weights[g][step], b0, b1);
-                    }
-                }
-                const int column = 8 * tile + 2 * (lane % 4);    // whose sums I hold, and those of the next
-                #pragma unroll
-                for (int g = 0; g < GROUPS; ++g)
-                    #pragma unroll
-                    for (int row = 0; row < PAIRS; ++row) {
-                        const float (&d)[4] = sum[g][row];
-                        const int m = 4 * g + lane / 8;
-                        const unsigned two[] = {word(d[0], d[2]), word(d[1], d[3])};
-                        #pragma unroll
-                        for (int i = 0; i < 2; ++i) {
-                            const int h = ((column + i) / ACROSS * PAIRS + row) * 2 + lane / 4 % 2;
-                            const int w = (column + i) % ACROSS * 2, at = (m * Ho + h) * Wo + w;
-                            if (column + i >= COLUMNS || h >= Ho)
-                                continue;                   // beyond the map
-                            if constexpr (WIDE) {
-                                if (i == 0 && m0 + m < M)
-                                    *(uint2 *)&maps[at] = make_uint2(two[0], two[1]);
-                            } else if constexpr (Wo % 2 == 0)
-                                *(unsigned *)&out[at] = two[i];
-                            else {
-                                out[at] = __ushort_as_half(two[i] & 0xffff);
-                                if (w + 1 < Wo)
-                                    out[at + 1] = __ushort_as_half(two[i] >> 16);
-                            }
-                        }
-                    }
+                const unsigned *window = image + column / ACROSS * PAIRS * PITCH + column % ACROSS + lane % 4;
+                multiply(sum, weights, mask, window);
+                store(to, sum, first + lane % 4 * 2, M - m0);
             }
-            if constexpr (!WIDE) {                          // whole maps, in the order of y
-                const int count = min(MAPS, M - m0) * Ho * Wo;
-                __syncthreads();                            // they are complete
-                constexpr int EACH = M * Ho * Wo % 4 == 0 ? 4 : 1;    // halves in a piece
-                for (int first = 0; first < count / EACH; first += THREADS) {
-                    const int i = first + thread;
-                    if (i < count / EACH) {
-                        if constexpr (EACH == 4)
-                            ((uint2 *)maps)[i] = ((const uint2 *)out)[i];
-                        else
-                            maps[i] = out[i];
-                    }
-                }
+            if (GATHER) {
+                __syncthreads();                            // the maps are complete
+                copy(maps, to, min(MAPS, M - m0) * Ho * Wo, thread);
                 if (TURNS == 1) __syncthreads();            // and copied
             }
         }
