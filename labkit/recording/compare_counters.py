@@ -45,10 +45,6 @@ NEEDED = {"load": (_NEEDED.format("ld"), _NEEDED.format("ldsm")), "store": (_NEE
 MATRIX_LOADS = MEASURED["matrix_load_instructions"]
 METRICS = [*COUNTED.values(), MATRIX_LOADS, *(each for several in NEEDED.values() for each in several)]
 NO_LANE = "executed also by warps without an active lane"
-# nvcc unrolls a loop with the odd rounds first. Where the lanes of a warp make different numbers of rounds, these are
-# requests of a part of the lanes. Program and shape -> more requests per image, and the reason.
-ODD_ROUNDS = {("10 speed of light", "lenet86 layer 1"): (
-    3, "fetch: 1849 words are 8 iterations for 25 lanes of a warp, 7 for the others, which execute 3 of them first")}
 # The least wavefronts of a warp's instruction, by its bytes per lane: as many as if its lanes read the same words. One
 # is enough where half of them take no part.
 LEAST = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}
@@ -223,8 +219,7 @@ class Code:
 def explained(table: pd.DataFrame, code: Code) -> pd.DataFrame:
     """The rows of `compare` with the columns of `Code.explain`."""
     nothing = {"as_written": True, "expected": np.nan, "why": ""}
-    found = [code.explain(row) if row.counter.startswith("shared") else {**nothing, "why": _odd_rounds(row)}
-             for row in table.itertuples()]  # fmt: skip
+    found = [code.explain(row) if row.counter.startswith("shared") else nothing for row in table.itertuples()]
     joined = table.join(pd.DataFrame(found, index=table.index))
     joined.attrs = table.attrs
     surplus = joined["ncu"] - joined["expected"].fillna(joined["counted"])
@@ -235,11 +230,6 @@ def explained(table: pd.DataFrame, code: Code) -> pd.DataFrame:
             if more[row.launch, row.counter] > instructions:
                 joined.loc[row.Index, "why"] = ""
     return joined
-
-
-def _odd_rounds(row) -> str:
-    more, why = ODD_ROUNDS.get((row.program.split(",")[0], row.shape), (0, ""))
-    return why if row.counter == "global_load_requests" and row.ncu - row.counted == more * jobs.BATCH > 0 else ""
 
 
 def _instructions(lines: list[dict]) -> str:

@@ -1,13 +1,11 @@
 """Rung 10: tensor core products whose operands are words of the image."""
 
-from types import SimpleNamespace
-
 from labkit.ladder.options import Option, count, or_none, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
 
 
-def _squares(s) -> SimpleNamespace:
-    """The sizes for a scope, and what follows from them. Those not chosen are what kept an H200 busiest."""
+def _sizes(s) -> dict:
+    """The sizes for a scope. Those not chosen are what kept an H200 busiest."""
     below, across = tiles(s.Ho, 2), 2 * tiles(s.Wo, 4)  # squares of 2 x 2 outputs; across, an even number
     pairs = s.pairs or min(range(min(4, below), 12), key=lambda pairs: (tiles(below, pairs) * pairs, pairs))
     groups = s.groups or (2 if s.M % 8 == 0 else 1)
@@ -15,15 +13,18 @@ def _squares(s) -> SimpleNamespace:
         pairs = 1
     if s.step in ("square", "shared", "pairs"):
         groups = 1
-    fours = tiles(s.M, 4 * groups) * groups  # of maps, in whole groups
     strips = tiles(below, pairs)
     products = tiles(strips * across, 8)  # of eight columns
     warps = s.warps or tiles(products, tiles(products, 8 // groups))
-    steps = (s.K + 2) // 2
-    image = 4 * s.C * (strips * pairs + steps - 1) * (s.W + s.W % 2) + 16
-    out = 0 if s.step else 8 * groups * s.pixels if s.Wo % 4 else 2
-    shared = 0 if s.step == "square" else tiles(image, 16) * 16 + out
-    return SimpleNamespace(pairs=pairs, groups=groups, fours=fours, warps=warps, steps=steps, shared=shared)
+    return {"pairs": pairs, "groups": groups, "warps": warps, "strips": strips, "steps": (s.K + 2) // 2,
+            "fours": tiles(s.M, 4 * groups) * groups}  # fmt: skip
+
+
+def _shared(s) -> int:
+    """The image; in the rung itself the maps that are gathered, too."""
+    image = 4 * s.C * (s.strips * s.pairs + s.steps - 1) * (s.W + s.W % 2) + 16
+    out = 0 if s.step else 8 * s.groups * s.pixels if s.Wo % 4 else 2
+    return 0 if s.step == "square" else tiles(image, 16) * 16 + out
 
 
 RUNG = Rung(
@@ -35,38 +36,39 @@ RUNG = Rung(
         Call(
             kernel="arrange",
             buffers=("x", "k", "a"),
-            grid=lambda s: (s.C, _squares(s).fours, 1),
-            block=lambda s: (32, _squares(s).steps, 1),
+            grid=lambda s: (s.C, s.fours, 1),
+            block=lambda s: (32, s.steps, 1),
         ),
         Call(
             kernel="conv",
             buffers=("x", "a", "y"),
             grid=lambda s: (min(s.B, s.blocks) if s.step in (None, "persistent") else s.B, 1, 1),
-            block=lambda s: (32, _squares(s).warps, 1),
-            shared=lambda s: _squares(s).shared,
+            block=lambda s: (32, s.warps, 1),
+            shared=_shared,
         ),
     ),
+    path=("square", "shared", "pairs", "groups", "persistent"),
     options={
         "pairs": Option(None, "squares of 2 x 2 outputs below each other that a warp computes", or_none(count), (1,)),
         "groups": Option(None, "groups of four maps that a warp computes at once", or_none(count), (1,)),
         "warps": Option(None, "warps of a block", or_none(warp_count)),
-        "blocks": Option(528, "blocks, which walk over the images: four per multiprocessor of an H200", count),
+        "blocks": Option(528, "blocks, each of which computes many images: four per multiprocessor of an H200", count),
     },
+    sizes=_sizes,
     defines=lambda s: {
         "FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K,
-        "PAIRS": _squares(s).pairs, "GROUPS": _squares(s).groups, "WARPS": _squares(s).warps,
+        "PAIRS": s.pairs, "GROUPS": s.groups, "WARPS": s.warps,
     },
     min_capability=(8, 0),
     rounding=lambda options: Rounding(HALF, FLOAT),
-    arranged=lambda s: 512 * _squares(s).fours * s.C * _squares(s).steps,
+    arranged=lambda s: 512 * s.fours * s.C * s.steps,
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
-    path=("square", "shared", "pairs", "groups", "persistent"),
     steps={
-        "square": "a product is eight squares of outputs in four maps, its terms come from global memory",
-        "shared": "the image is in shared memory, a pair of terms is one word of it",
-        "pairs": "a word in a register serves several squares above each other",
-        "groups": "it serves several groups of four maps, too",
-        "persistent": "a block computes many images, one after the other",
+        "square": "A product is eight squares of outputs in four maps, its terms come from global memory.",
+        "shared": "The image is in shared memory: a pair of terms is one word of it.",
+        "pairs": "A word in a register serves several squares above each other.",
+        "groups": "A word in a register serves several groups of four maps, too.",
+        "persistent": "A block computes many images, one after the other.",
     },
     compared=(
         *({"pairs": pairs} for pairs in (1, 2, 4, 8)), {"groups": 1},
