@@ -307,7 +307,7 @@ print(json.dumps([record.sites, [finding.message for finding in record.findings]
 
 
 @pytest.mark.parametrize("tools", ["profile", "profile,memcheck,racecheck,initcheck,synccheck"])
-def test_check_mode_counts_the_operands_alone(tools):
+def test_check_mode_counts_only_the_operands(tools):
     """An operand in memory is a load; what the lanes hand each other is none."""
     environment = {**os.environ, "LABKIT_ENGINE": "cpu", "LABKIT_CHECK": tools}
     command = [sys.executable, "-c", SCRIPT, CHECKED]
@@ -316,6 +316,7 @@ def test_check_mode_counts_the_operands_alone(tools):
     sites, findings = json.loads(done.stdout.splitlines()[-1])
     line = {text.strip(): number for number, text in enumerate(CHECKED.splitlines(), 1)}
     copy, store = line["s[threadIdx.x] = a[threadIdx.x];"], line["c[threadIdx.x] = d[0] + d[1] + d[2] + d[3];"]
+    sites = [site for site in sites if site["space"] != "local"]  # whether d is in memory depends on the host compiler
     assert sorted((site["line"], site["space"], site["op"], site["requests"]) for site in sites) == [
         (copy, "global", "ld", 2),
         (copy, "shared", "st", 2),
