@@ -439,7 +439,7 @@ def test_events_order_streams():
     assert cuda.from_device(x, 1, np.int32)[0] == expected
 
 
-@pytest.mark.skipif(not hasattr(cuda, "trace_calls"), reason="a GPU prints to the process's own stdout")
+@pytest.mark.usefixtures("cpu_engine")  # a GPU prints to the standard output of C, not of Python
 def test_printf(capsys):
     hello = kernel(r"""
         #include <stdio.h>
