@@ -324,7 +324,7 @@ def compare_counters(
     instructions: Annotated[bool, Option("--instructions", help="Record what nvcc makes of the kernels.")] = False,
     device: Device = "nvidia-h200",
 ) -> None:
-    """Compare the CPU engine's counters with ncu's: docs/counters.md.
+    """Compare counters with those of ncu: docs/counters.md.
 
     With --record, --missing or --instructions only data/counters/exact/ or data/counters/instructions/ is written.
     """

@@ -119,7 +119,7 @@ def compare_sanitizers(
     record: Annotated[bool, Option("--record", help="Record compute-sanitizer's findings on this GPU.")] = False,
     device: Device = "nvidia-h200",
 ) -> None:
-    """Compare what engine and compute-sanitizer find: docs/findings.md.
+    """Compare what both sanitizers find: docs/findings.md.
 
     With --record only data/findings/ is written: those of the bugs, then those of the lab's kernels.
     """

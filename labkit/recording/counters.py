@@ -86,9 +86,9 @@ def profile(rung: Rung) -> pd.DataFrame:
 
 
 def counters(rungs: Rungs = None) -> None:
-    """Count with Nsight Compute, 1000 images: data/counters/.
+    """Count with Nsight Compute: data/counters/.
 
-    The counters of a rung are kept before those of the next.
+    Each kernel runs on 1000 images. The counters of a rung are kept before those of the next.
     """
     several, start = chosen(rungs), time.perf_counter()
     if device().engine != "gpu":

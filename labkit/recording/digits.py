@@ -22,7 +22,7 @@ def idx(array: np.ndarray) -> bytes:
 
 
 def digits(out: Folder = None) -> None:
-    """Make data/digits-*.gz from scikit-learn's digits; print their SHA-256."""
+    """Pack the digits of scikit-learn: data/digits-*.gz."""
     try:
         from sklearn.datasets import load_digits  # nothing else in the lab needs it
     except ModuleNotFoundError:

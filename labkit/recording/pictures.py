@@ -151,7 +151,7 @@ def _code(page, card, name, lines, step):
 
 
 def pictures(out: Folder = None) -> None:
-    """Draw docs/images/, and write the README's table of the ladder."""
+    """Draw docs/images/, write the table in README.md."""
     results, folder = recorded(DEVICE), out or IMAGES
     for name, make in (("lab.png", lab), ("ladder.png", chart)):
         make(results, path=folder / name)

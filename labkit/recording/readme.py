@@ -58,7 +58,7 @@ def put(name: str, text: str, path: Path = README) -> bool:
 
 
 def readme(name: Annotated[str, Argument(help="As in <!-- NAME:begin -->.")]) -> None:
-    """Put standard input between two markers of README.md."""
+    """Put standard input between markers of README.md."""
     print(f"README.md: {name} {'written' if put(name, sys.stdin.read()) else 'was up to date'}")
 
 
@@ -77,7 +77,7 @@ def _without_cuda(path: str) -> str:
 
 
 def timings(put_it: Annotated[bool, Option("--write", help="Write the table into README.md, too.")] = False) -> None:
-    """Measure `make report` and `make test` in a fresh clone.
+    """Measure report and test in a fresh clone: README.md.
 
     Cold: nothing installed, nothing in any cache, no CUDA toolkit on the path. Warm: once more.
     """

@@ -47,7 +47,10 @@ def weights(
     rate: Annotated[float, Option(help="Adam's learning rate at the start.")] = 1e-3,
     out: Annotated[Path | None, Option(metavar="FILE.npz", help="In place of data/weights/.")] = None,
 ) -> None:
-    """Train lenet86: data/weights/. About a minute for the digits."""
+    """Train lenet86: data/weights/.
+
+    The digits take about a minute.
+    """
     if name not in EPOCHS:
         raise LabError(f"there is no data set {name!r}; there are {', '.join(EPOCHS)}")
     out = out or data_dir() / "weights" / f"lenet86-{name}.npz"
