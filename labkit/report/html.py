@@ -133,22 +133,10 @@ def make(
     return wanted
 
 
-class _Note(HTMLParser):
-    def __init__(self):
-        super().__init__()
-        self.produced = {}
-
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        if tag == "meta" and attrs.get("name") == "labkit-produced":
-            self.produced = json.loads(attrs["content"])
-
-
 def _noted_in(path: Path) -> dict:
     """Where the outputs of an earlier page come from, as recorded in the page."""
-    page = _Note()
-    page.feed(path.read_text(encoding="utf-8"))
-    return page.produced
+    note = re.search(r'<meta name="labkit-produced" content="([^"]*)">', path.read_text(encoding="utf-8"))
+    return json.loads(html.unescape(note[1])) if note else {}
 
 
 class Exporter(HTMLExporter):
