@@ -65,8 +65,8 @@ def test_every_command_explains_itself(command, name):
     (["bench", "1", "--layer", "lenet86-9"], "there is no layer 'lenet86-9'"),
     (["bench", "1", "--layer", "lenet86"], "there is no layer 'lenet86'"),
     (["bench", "1", "--batch", "0"], "a batch of 0"),
-    (["profile", "--engine", "cpu", "--timeout", "0", __file__], "a time limit of 0 s leaves no time"),
-    (["sanitize", "--engine", "cpu", "--timeout", "-1", __file__], "a time limit of -1 s leaves no time"),
+    (["profile", "--engine", "cpu", "--timeout", "0", __file__], "a time limit of 0 s: give"),
+    (["sanitize", "--engine", "cpu", "--timeout", "-1", __file__], "a time limit of -1 s: give"),
     (["profile", "--csv", "no-such-folder/x.csv", __file__], "there is no folder no-such-folder for x.csv"),
 ])  # fmt: skip
 def test_refusals_are_one_line(command, arguments, said):

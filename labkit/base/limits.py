@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 WARP = 32  # threads
 SECTOR = 32  # bytes: the unit in which L1, L2 and device memory move data
 BANKS = 32  # of shared memory, each 4 bytes wide
@@ -39,3 +42,29 @@ MULTIPROCESSOR = {
     "sm_89": {"warps": 48, "registers": 65536, "shared": 100 * 1024, **of_capability(8, 9)},
     "sm_90": {"warps": 64, "registers": 65536, "shared": 228 * 1024, **of_capability(9, 0)},
 }
+
+
+def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, int]) -> float:
+    """The share of a multiprocessor's warps that can be resident, 0 to 1, computed as by CUDA's occupancy calculator.
+
+    Parameters
+    ----------
+    threads : int
+        Per block.
+    registers : int
+        Per thread.
+    shared : int
+        Bytes per block, static and dynamic.
+    limits : mapping
+        Of a multiprocessor, as in `MULTIPROCESSOR`.
+    """
+    warps = math.ceil(threads / WARP)
+    per_warp = math.ceil(registers * WARP / REGISTER_UNIT) * REGISTER_UNIT
+    with_registers = limits["registers"] // per_warp // WARP_UNIT * WARP_UNIT if registers else limits["warps"]
+    per_block = math.ceil((shared + limits["drivers"]) / SHARED_UNIT) * SHARED_UNIT
+    blocks = min(
+        limits["blocks"],
+        min(limits["warps"], with_registers) // warps,
+        limits["shared"] // max(per_block, 1),
+    )
+    return blocks * warps / limits["warps"]

@@ -1,7 +1,7 @@
-"""A program in a process of its own: what it does to that process is not done to this one.
+"""A program in a process of its own, so that its faults do not affect this process.
 
-`run` starts it and always says how it ended. The module itself, as ``python -m labkit.evidence.child``, is the program that
-runs variants for `labkit.profile` and `labkit.sanitize`.
+`run` starts it and reports how it ended. This module, as ``python -m labkit.evidence.child``, is the program that runs
+variants for `labkit.profile` and `labkit.sanitize`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ import numpy as np
 from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
-from labkit.ladder.variants import as_variants
+from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
 
 
@@ -34,10 +34,10 @@ class Ended:
     Attributes
     ----------
     status : int or None
-        Its exit status, negative for a signal; None if it was stopped at the time limit, that of SIGINT if by Ctrl-C.
+        The exit status, negative for a signal: that of SIGINT after Ctrl-C. None if the time limit stopped it.
     seconds : float
     output : str
-        What it printed, where that was captured.
+        What it printed, if that was captured.
     """
 
     status: int | None
@@ -51,12 +51,12 @@ class Ended:
 
     @property
     def stopped(self) -> bool:
-        """Whether it would have gone on."""
+        """Whether it was stopped before its end."""
         return self.status is None or self.interrupted
 
     @property
     def problem(self) -> str:
-        """What went wrong in words, or the empty string."""
+        """What went wrong, or the empty string."""
         if self.status is None:
             return f"did not end within {self.seconds:.0f} s and was stopped"
         if self.interrupted:
@@ -78,10 +78,10 @@ def engine(asked: str | None) -> str:
     Raises
     ------
     LabError
-        It is none, or there is no GPU.
+        There is no such engine, or no GPU.
     """
     if asked not in (None, "cpu", "gpu"):
-        raise LabError(f"engine = {asked!r}: it is cpu or gpu")
+        raise LabError(f"engine = {asked!r}: it must be cpu or gpu")
     if asked == "gpu" and (missing := cuda.why_no_gpu()):
         raise LabError(f"there is no GPU to use: {missing}. The CPU engine counts and checks without one.")
     return asked or cuda.engine()
@@ -93,7 +93,7 @@ def python(script: str, arguments: Sequence[str]) -> list[str]:
     Raises
     ------
     LabError
-        There is no such file, or it is no Python program.
+        There is no such file, or it is not a Python program.
     """
     path = Path(script).expanduser()
     if not path.is_file():
@@ -112,20 +112,20 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
     ----------
     command : sequence of str
     environment : mapping
-        Added to this process's own.
+        Added to the environment of this process.
     timeout : float, optional
-        Seconds after which it is stopped, as Ctrl-C stops it, and all that it started too: first by SIGINT, so that a
-        kernel that does not end is abandoned and what was seen of it kept, then for certain.
+        Seconds after which the program and its child processes are stopped, as they are by Ctrl-C: first with SIGINT,
+        so that the results up to then are kept, then with SIGKILL.
     capture : bool
-        Keep what it prints, in place of letting it through.
+        Keep what it prints instead of printing it.
 
     Raises
     ------
     LabError
-        The time limit leaves no time.
+        The time limit is not positive.
     """
     if timeout is not None and not timeout > 0:
-        raise LabError(f"a time limit of {timeout:g} s leaves no time: give a positive number of seconds, or none")
+        raise LabError(f"a time limit of {timeout:g} s: give a positive number of seconds, or none")
     path = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
     began = time.monotonic()
@@ -138,9 +138,9 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         status = process.returncode
     except (subprocess.TimeoutExpired, KeyboardInterrupt) as stop:
         _signal(process, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C: at once
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C does not wait
             process.communicate(timeout=_GRACE)
-        _signal(process, signal.SIGKILL)  # whatever it started, too
+        _signal(process, signal.SIGKILL)  # to its child processes, too
         output = process.communicate()[0]
         status = -signal.SIGINT if isinstance(stop, KeyboardInterrupt) else None
     except BaseException:
@@ -150,25 +150,25 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
     return Ended(status, time.monotonic() - began, output or "")
 
 
-_GRACE = 3.0  # seconds
+_GRACE = 3.0  # seconds from SIGINT to SIGKILL
 
 
 def _signal(process: subprocess.Popen, which: signal.Signals) -> None:
-    """To the program and whatever it started: they are a process group of their own."""
+    """Send a signal to the program and its child processes, which are one process group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, which)
 
 
-def plans(folder: Path, variants, layer: Layer, batch: int) -> list[str]:
+def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int) -> list[str]:
     """The command that runs each variant once on random images; it writes a line per variant to `folder`/ran.
 
     Raises
     ------
     LabError
-        `layer` is no layer, a variant does not support it, or the batch is no positive integer.
+        `layer` is not a layer, a variant does not support it, or the batch is not a positive integer.
     """
     if not isinstance(layer, Layer):
-        raise LabError(f"one layer at a time, such as lab.LENET86[0]; this is a {type(layer).__name__}")
+        raise LabError(f"layer is a {type(layer).__name__}: give one layer, such as lab.LENET86[0]")
     chosen = as_variants(variants)
     for each in chosen:
         each.launches(layer, batch)
@@ -182,7 +182,7 @@ def ran(folder: Path) -> list[dict]:
 
 
 def lines(path: Path) -> list[dict]:
-    """The records of a file of JSON lines; a last line that was cut off is left out."""
+    """The records of a file of JSON lines; an incomplete last line is ignored."""
     records = []
     if path.is_file():
         for line in path.read_text(errors="replace").splitlines():
@@ -202,7 +202,7 @@ def _main(folder: Path) -> None:
                 plan.load(x, k)
                 cuda.driver.Context.synchronize()
                 record = {"label": variant.label, "rung": variant.rung.number, "launches": len(plan.launches)}
-                log.write(json.dumps(record) + "\n")  # before it runs: a fault belongs to this variant
+                log.write(json.dumps(record) + "\n")  # before it runs, so that a fault is attributed to this variant
                 plan.run()
                 cuda.driver.Context.synchronize()
 

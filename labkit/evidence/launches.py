@@ -1,8 +1,8 @@
-"""What can be said of a program's launches without counters: event times, and what the compiler decided.
+"""A program's launches without counters: event times, and what the compiler decided.
 
-``python -m labkit.evidence.launches FILE SCRIPT [ARGS]`` runs a program that uses `labkit.cuda` on a GPU and writes a JSON line a
-launch to FILE: kernel, grid, block, time between two events, registers, shared and local memory, occupancy. It needs
-no permission. With ``--count`` in front of FILE it writes an empty line a launch and touches nothing else.
+``python -m labkit.evidence.launches FILE SCRIPT [ARGS]`` runs a program that uses `labkit.cuda` on a GPU and writes a
+line of JSON per launch to FILE: kernel, grid, block, time between two events, registers, shared and local memory,
+occupancy. It needs no permission. With ``--count`` before FILE it only writes an empty line per launch.
 """
 
 from __future__ import annotations
@@ -12,42 +12,15 @@ import json
 import math
 import runpy
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
-from labkit.base.limits import REGISTER_UNIT, SHARED_UNIT, WARP, WARP_UNIT, of_capability
-
-
-def occupancy(threads: int, registers: int, shared: int, limits: Mapping[str, int]) -> float:
-    """The share of a multiprocessor's warps that can be resident, 0 to 1, after CUDA's occupancy calculator.
-
-    Parameters
-    ----------
-    threads : int
-        Of a block.
-    registers : int
-        Of a thread.
-    shared : int
-        Bytes of a block, static and dynamic.
-    limits : mapping
-        Of a multiprocessor: ``warps``, ``blocks``, ``registers``, ``shared`` and, of each block, ``drivers`` [bytes].
-    """
-    warps = math.ceil(threads / WARP)
-    a_warp = math.ceil(registers * WARP / REGISTER_UNIT) * REGISTER_UNIT
-    with_registers = limits["registers"] // a_warp // WARP_UNIT * WARP_UNIT if registers else limits["warps"]
-    a_block = math.ceil((shared + limits["drivers"]) / SHARED_UNIT) * SHARED_UNIT
-    blocks = min(
-        limits["blocks"],
-        min(limits["warps"], with_registers) // warps,
-        limits["shared"] // max(a_block, 1),
-    )
-    return blocks * warps / limits["warps"]
+from labkit import cuda
+from labkit.base.limits import WARP, occupancy, of_capability
 
 
 def limits(device) -> dict[str, int]:
-    """A multiprocessor's limits, from PyCUDA's device."""
-    from pycuda.driver import device_attribute as a
-
+    """A multiprocessor's limits, as the driver reports them."""
+    a = cuda.driver.device_attribute
     return {
         "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // WARP,
         "registers": device.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
@@ -56,12 +29,11 @@ def limits(device) -> dict[str, int]:
     }
 
 
-def watch(path: str) -> None:
-    """From now on write every launch through PyCUDA to a file."""
-    import pycuda.driver as driver
-
+def time_launches(path: str) -> None:
+    """Write every further launch through PyCUDA to a file, with its time."""
+    driver = cuda.driver
     pending: list = []
-    log = open(path, "w", buffering=1)  # noqa: SIM115 - it lives as long as the process
+    log = open(path, "w", buffering=1)  # noqa: SIM115 - open until the process ends
     find, launch = driver.Module.get_function, driver.Function._launch_kernel
 
     def named(module, name):
@@ -78,7 +50,7 @@ def watch(path: str) -> None:
         flush(wait=len(pending) >= 256)
 
     def flush(wait):
-        while pending and (wait or pending[0][-1].query()):  # what is done is kept, whatever comes next
+        while pending and (wait or pending[0][-1].query()):  # finished launches are kept if the program fails later
             function, grid, block, shared, start, end = pending.pop(0)
             end.synchronize()
             total = function.shared_size_bytes + shared
@@ -97,41 +69,37 @@ def watch(path: str) -> None:
     def finish():
         try:
             flush(wait=True)
-        except driver.Error:  # the context died: what was written stays
+        except driver.Error:  # the context has failed: the file has the launches before
             pending.clear()
 
     driver.Module.get_function, driver.Function._launch_kernel = named, timed
     atexit.register(finish)
 
 
-def count(path: str) -> None:
-    """From now on write a line to a file for every launch through PyCUDA."""
-    import pycuda.driver as driver
-
-    log = open(path, "a", buffering=1)  # noqa: SIM115 - it lives as long as the process
-    launch = driver.Function._launch_kernel
+def count_launches(path: str) -> None:
+    """Write an empty line to a file for every further launch through PyCUDA."""
+    log = open(path, "a", buffering=1)  # noqa: SIM115 - open until the process ends
+    launch = cuda.driver.Function._launch_kernel
 
     def counted(function, *arguments):
         launch(function, *arguments)
         log.write("\n")
 
-    driver.Function._launch_kernel = counted
+    cuda.driver.Function._launch_kernel = counted
 
 
 if __name__ == "__main__":
     sys.argv = sys.argv[1:]
     if sys.argv[0] == "--count":
         sys.argv = sys.argv[1:]
-        count(sys.argv[0])
+        count_launches(sys.argv[0])
     else:
-        import labkit.cuda
-
-        labkit.cuda.ensure_context()
-        watch(sys.argv[0])
+        cuda.ensure_context()
+        time_launches(sys.argv[0])
     sys.argv = sys.argv[1:]
     if sys.argv[0] == "-m":
         sys.argv = sys.argv[1:]
         runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
     else:
-        sys.path[0] = str(Path(sys.argv[0]).resolve().parent)  # where a program's own modules are
+        sys.path[0] = str(Path(sys.argv[0]).resolve().parent)  # the program's own modules are there
         runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,6 +1,6 @@
 """NVIDIA's command-line tools: Nsight Compute (`ncu`) for counters, compute-sanitizer for errors.
 
-Here is all that the lab knows of their options and of what they print; the counters keep Nsight Compute's names.
+This module builds their commands and reads their output. The counters keep Nsight Compute's names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 def find(tool: str) -> str | None:
-    """The path of `ncu` or `compute-sanitizer`: on PATH, or in the usual places of the CUDA toolkit."""
+    """The path of a tool such as `ncu`: on PATH, or in the usual folders of the CUDA toolkit."""
     found = shutil.which(tool)
     if found:
         return found
@@ -34,9 +34,9 @@ def find(tool: str) -> str | None:
 
 # ----------------------------------------------------------------------------------------------- Nsight Compute
 def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METRICS) -> list[str]:
-    """The command that profiles a program, every kernel of it, and writes its CSV to the file `log`.
+    """The command that profiles all kernels of a program and writes a CSV to the file `log`.
 
-    Clocks are left alone. What the program prints stays apart from the CSV.
+    The clock rates are not changed. The program's own output is not in the CSV.
 
     Raises
     ------
@@ -51,25 +51,25 @@ def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METR
 
 
 def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
-    """The launches in what ``ncu --csv --page raw --print-units base`` wrote.
+    """The launches in the output of ``ncu --csv --page raw --print-units base``.
 
     Parameters
     ----------
     text : str
-        The CSV; ncu's own messages around it are skipped, and so is a last line that was cut off.
+        The CSV; ncu's messages around it and an incomplete last line are ignored.
     metrics : iterable of str, optional
-        Columns to keep, those that are there; by default all that hold numbers.
+        Columns to keep, if they exist; by default all that hold numbers.
 
     Returns
     -------
     list of dict
-        In order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers. A metric that ncu could
-        not collect ("n/a") is left out.
+        In order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers. Metrics that ncu could not
+        collect ("n/a") are omitted.
 
     Raises
     ------
     LabError
-        If the text has no table and says why, as where counters are forbidden.
+        If the text has no table but an error message, for example that counters are not permitted.
     """
     rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
     if not rows:
@@ -86,7 +86,7 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
     launches = []
     for cells in rows[1:]:
         row = dict(zip(names, cells, strict=False))
-        if len(cells) != len(names) or not row.get("ID", "0").strip().isdigit():  # units, or cut off
+        if len(cells) != len(names) or not row.get("ID", "0").strip().isdigit():  # the units, or incomplete
             continue
         values = {name: _number(row[name]) for name in metrics or names if name in row}
         launches.append({
@@ -100,10 +100,10 @@ def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
 
 
 def forbidden() -> str:
-    """Why there are no counters, and who can change it."""
+    """Why there are no counters, and the remedy."""
     return (
-        f"this machine's driver gives counters to administrators only ({NO_PERMISSION}); an administrator can "
-        "allow them, see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+        f"this machine's driver permits counters only to administrators ({NO_PERMISSION}); an administrator can "
+        "permit them to all users, see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
     )
 
 
@@ -121,7 +121,7 @@ def _triple(text: str) -> tuple[int, ...]:
 
 # -------------------------------------------------------------------------------------------- compute-sanitizer
 def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]:
-    """The command that runs a program under one of compute-sanitizer's tools, its report going to the file `log`.
+    """The command that runs a program under one of compute-sanitizer's tools and writes the report to the file `log`.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]
     sanitizer = find("compute-sanitizer")
     if sanitizer is None:
         raise LabError("compute-sanitizer is not on this machine (it comes with the CUDA toolkit)")
-    more = ["--racecheck-report", "hazard"] if tool == "racecheck" else []  # each with both of its threads
+    more = ["--racecheck-report", "hazard"] if tool == "racecheck" else []  # reports both threads
     return [sanitizer, "--tool", tool, *more, "--print-limit", "1000", "--show-backtrace", "no",
             "--target-processes", "all", "--log-file", str(log), *program]  # fmt: skip
 
@@ -157,7 +157,7 @@ _NULL = 4096  # addresses below this come from a null pointer
 
 
 def read_sanitizer(text: str, tool: str) -> list[dict]:
-    """The findings in compute-sanitizer's report, under the names that the CPU engine's findings have.
+    """The findings in compute-sanitizer's report, with the same names as those of the CPU engine.
 
     Parameters
     ----------
@@ -168,8 +168,8 @@ def read_sanitizer(text: str, tool: str) -> list[dict]:
     -------
     list of dict
         tool, kind, kernel, file, line, block, thread, other (of a race: file, line, thread), address, size, buffer
-        (base, bytes, missed_by), count, message. A report of the same error by another thread is folded
-        into the first, which counts them.
+        (base, bytes, missed_by), count, message. The reports of one error by several threads are one finding, with
+        their number as its count.
     """
     blocks, current = [], None
     for raw in text.splitlines():
@@ -246,9 +246,9 @@ def _place(line: str) -> dict:
 
 
 def _buffer(text: str, size: int) -> dict | None:
-    """What an access of `size` bytes missed, and by how much: bytes beyond its end, or, negative, before its start.
+    """The nearest allocation, and the distance: bytes beyond its end or, negative, before its start.
 
-    The tool counts to the first byte of the access, "1 bytes after" being the first one that is not the buffer's.
+    The tool reports the distance of the first of `size` bytes; "1 bytes after" is the first byte beyond the allocation.
     """
     found = _BUFFER.search(text)
     if not found:

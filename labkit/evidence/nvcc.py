@@ -1,5 +1,7 @@
-"""What nvcc makes of each kernel: registers, spills, shared memory, the occupancy that follows, and the machine code's
-loads and stores. It needs no GPU."""
+"""Figures from nvcc for each kernel: registers, spills, shared memory, occupancy, loads and stores in the machine code.
+
+They need no GPU.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ from pathlib import Path
 import pandas as pd
 
 from labkit.base.errors import LabError
-from labkit.base.limits import MULTIPROCESSOR
+from labkit.base.limits import MULTIPROCESSOR, occupancy
 from labkit.cpu.toolchain import demangled
 from labkit.evidence import nsight
-from labkit.evidence.launches import occupancy
 from labkit.ladder.source import NVCC_OPTIONS
-from labkit.ladder.variants import as_variants
+from labkit.ladder.variants import Variant, as_variants
+from labkit.spec.layers import Layer
 
 ARCH = "sm_90"
 _TARGET = re.compile(r"--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)(=.*)?")
@@ -31,8 +33,8 @@ _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 
 
-def resources(variants, layer, arch: str = ARCH) -> pd.DataFrame:
-    """Compile variants with nvcc for a GPU that need not be there.
+def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, arch: str = ARCH) -> pd.DataFrame:
+    """Compile variants with nvcc, for a GPU that need not be in this machine.
 
     Parameters
     ----------
@@ -44,17 +46,17 @@ def resources(variants, layer, arch: str = ARCH) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a kernel: variant, kernel, registers (of a thread), stack_bytes (of a thread: arrays that do not fit into
-        registers), spill_store_bytes, spill_load_bytes, shared_bytes (of a block, static and dynamic), occupancy (share
+        A row per kernel: variant, kernel, registers (per thread), stack_bytes (per thread: arrays that do not fit into
+        registers), spill_store_bytes, spill_load_bytes, shared_bytes (per block, static and dynamic), occupancy (share
         of a multiprocessor's warps), source.
 
     Raises
     ------
     LabError
-        If there is no nvcc, `arch` is unknown, or nvcc refuses the source; the message holds its words.
+        If there is no nvcc, `arch` is unknown, or nvcc refuses the source; the message has nvcc's.
     """
     if arch not in MULTIPROCESSOR:
-        raise LabError(f"arch = {arch!r}: it is one of {', '.join(MULTIPROCESSOR)}")
+        raise LabError(f"arch = {arch!r}: it must be one of {', '.join(MULTIPROCESSOR)}")
     rows = []
     for each in as_variants(variants):
         used = read_ptxas(_compile(*_of_variant(each, layer), arch, "-Xptxas", "-v"))
@@ -73,10 +75,10 @@ def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, a
     Parameters
     ----------
     facts : mapping
-        Of a kernel, as `read_ptxas` gives them.
+        Of a kernel, as returned by `read_ptxas`.
     block : sequence of int
     dynamic : int
-        Bytes of dynamic shared memory a block.
+        Bytes of dynamic shared memory per block.
     arch : str
         One of `labkit.base.limits.MULTIPROCESSOR`.
     """
@@ -84,21 +86,21 @@ def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, a
 
 
 def of_modules(modules: Iterable[Mapping], arch: str = ARCH) -> tuple[dict[str, dict], list[str]]:
-    """What nvcc makes of the kernels of many modules: each distinct one compiled once, side by side.
+    """Compile many modules with nvcc, in parallel and each distinct one once.
 
     Parameters
     ----------
     modules : iterable of mapping
-        As the CPU engine's check mode writes them down: ``module`` (a name), ``source``, ``options``, ``include_dirs``.
+        As recorded by the CPU engine's check mode: ``module`` (a name), ``source``, ``options``, ``include_dirs``.
     arch : str
-        In place of the one among the options.
+        Used instead of an architecture among the options.
 
     Returns
     -------
     kernels : dict
-        Name of the module -> what `read_ptxas` gives.
+        Name of the module -> the result of `read_ptxas`.
     refused : list of str
-        Of each source that nvcc refuses, its first complaint.
+        The first error of each source that nvcc refuses.
     """
     modules = list(modules)
     asked = {each["module"]: (each["source"], *_untargeted(each["options"]), *(f"-I{d}" for d in each["include_dirs"]))
@@ -117,7 +119,7 @@ def of_modules(modules: Iterable[Mapping], arch: str = ARCH) -> tuple[dict[str, 
 
 
 def _by_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
-    """Kernels by their symbols, and by what the source calls them where that is clear."""
+    """Kernels by their symbols, and by their names in the source if these are unique."""
     found = dict(kernels)
     for symbol in kernels:
         if symbol.startswith("_Z"):
@@ -126,7 +128,7 @@ def _by_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
     return found
 
 
-def _untargeted(options) -> Iterator[str]:
+def _untargeted(options: Iterable[str]) -> Iterator[str]:
     """nvcc's options without those that name a GPU."""
     words = iter(options)
     for word in words:
@@ -137,8 +139,10 @@ def _untargeted(options) -> Iterator[str]:
             next(words, None)
 
 
-def memory_instructions(variants, layer, arch: str = ARCH) -> pd.DataFrame:
-    """The loads, stores and atomics in the machine code that nvcc makes of variants.
+def memory_instructions(
+    variants: Variant | int | Iterable[Variant | int], layer: Layer, arch: str = ARCH
+) -> pd.DataFrame:
+    """The loads, stores and atomics in the machine code of variants.
 
     Parameters
     ----------
@@ -148,7 +152,7 @@ def memory_instructions(variants, layer, arch: str = ARCH) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        As `disassemble` returns it, with the ``variant`` in front.
+        As returned by `disassemble`, with ``variant`` as the first column.
 
     Raises
     ------
@@ -160,7 +164,7 @@ def memory_instructions(variants, layer, arch: str = ARCH) -> pd.DataFrame:
     return table[["variant", *table.columns.drop("variant")]]
 
 
-def disassemble(source: str, name: str, options=NVCC_OPTIONS, arch: str = ARCH) -> pd.DataFrame:
+def disassemble(source: str, name: str, options: Sequence[str] = NVCC_OPTIONS, arch: str = ARCH) -> pd.DataFrame:
     """The loads, stores and atomics in the machine code of a source.
 
     Parameters
@@ -170,25 +174,25 @@ def disassemble(source: str, name: str, options=NVCC_OPTIONS, arch: str = ARCH) 
     name : str
         Its file name.
     options : sequence of str
-        Of nvcc.
+        For nvcc.
     arch : str
 
     Returns
     -------
     DataFrame
-        A row a kernel, line of the source and kind of instruction: kernel, line, instruction ("LDS.128"), space
-        ("global", "shared", "local", "generic"), op ("ld", "st", "atom", "red"), bytes (a lane),
-        predicated (behind a condition of its own: lanes, and whole warps, may pass through it without an access), count
-        (in the code; loops that are not unrolled execute each more than once).
+        A row per kernel, line of the source and kind of instruction: kernel, line, instruction ("LDS.128"), space
+        ("global", "shared", "local", "generic"), op ("ld", "st", "atom", "red"), bytes (per lane), predicated (lanes or
+        whole warps whose predicate is false make no access), count (in the code: a loop that is not unrolled executes
+        an instruction more than once).
 
     Raises
     ------
     LabError
-        If there is no nvcc or no nvdisasm, or nvcc refuses the source; the message holds its words.
+        If there is no nvcc or no nvdisasm, or nvcc refuses the source; the message has nvcc's.
     """
     nvdisasm = nsight.find("nvdisasm")
     if nvdisasm is None:
-        raise LabError("machine code is read by nvdisasm, which is not on this machine: install the CUDA toolkit")
+        raise LabError("reading machine code needs nvdisasm, which is not on this machine: install the CUDA toolkit")
     with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
         cubin = Path(folder) / "kernel.cubin"
         _compile(source, name, options, arch, "-lineinfo", cubin=cubin)
@@ -198,7 +202,7 @@ def disassemble(source: str, name: str, options=NVCC_OPTIONS, arch: str = ARCH) 
     return pd.DataFrame(read_sass(done.stdout, name))
 
 
-def available() -> bool:
+def nvcc_available() -> bool:
     """Whether there is an nvcc."""
     return shutil.which("nvcc") is not None
 
@@ -212,19 +216,21 @@ def nvcc_version() -> str:
 def _nvcc() -> str:
     nvcc = shutil.which("nvcc")
     if nvcc is None:
-        raise LabError("registers and spills come from nvcc, which is not on this machine: install the CUDA toolkit")
+        raise LabError("registers and spills need nvcc, which is not on this machine: install the CUDA toolkit")
     return nvcc
 
 
-def _of_variant(variant, layer) -> tuple[str, str, list[str]]:
-    """Its source, file name and options."""
+def _of_variant(variant: Variant, layer: Layer) -> tuple[str, str, list[str]]:
+    """A variant's source, file name and options."""
     includes = [f"-I{variant.path.parent}"] if variant.path else []
     defines = [f"-D{name}={value}" for name, value in variant.defines(layer).items()]
     return variant.source, variant.file_name, [*NVCC_OPTIONS, *includes, *defines]
 
 
-def _compile(source: str, name: str, options, arch: str, *more: str, cubin: Path | None = None) -> str:
-    """Compile with nvcc, into `cubin` if that is wanted; what it prints."""
+def _compile(
+    source: str, name: str, options: Iterable[str], arch: str, *more: str, cubin: Path | None = None
+) -> str:
+    """Compile with nvcc, into `cubin` if it is given; return what nvcc prints."""
     with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
         path = Path(folder) / "kernel.cu"
         path.write_text(f'#line 1 "{name}"\n{source}')
@@ -237,7 +243,7 @@ def _compile(source: str, name: str, options, arch: str, *more: str, cubin: Path
 
 
 def read_ptxas(text: str) -> dict[str, dict]:
-    """Of each kernel in what ``-Xptxas -v`` prints: registers, stack and spills, static shared memory."""
+    """Registers, stack, spills and static shared memory of each kernel in the output of ``-Xptxas -v``."""
     kernels: dict[str, dict] = {}
     facts: dict = {}
     for line in text.splitlines():
@@ -263,9 +269,9 @@ _OPS = {"LD": "ld", "ST": "st", "ATOM": "atom", "RED": "red"}
 
 
 def read_sass(text: str, name: str) -> list[dict]:
-    """The loads, stores and atomics in what ``nvdisasm -gi -c`` prints, as `disassemble` returns them.
+    """The loads, stores and atomics in the output of ``nvdisasm -gi -c``, in the columns of `disassemble`.
 
-    The line is that of the file `name`, also where the instruction is another file's, inlined there.
+    The line is that of the file `name`, also for an instruction of another file that is inlined there.
     """
     found: dict[tuple, dict] = {}
     kernel, places, begun = "", [], True
@@ -288,8 +294,8 @@ def read_sass(text: str, name: str) -> list[dict]:
 
 
 def _kind(word: str, opcode: str) -> dict:
-    """Memory space, operation and bytes a lane."""
-    if opcode == "LDSM":  # 8x8 matrices of 16-bit elements: 4 bytes a lane each
+    """Memory space, operation and bytes per lane."""
+    if opcode == "LDSM":  # 8x8 matrices of 16-bit elements: 4 bytes per lane each
         return {"space": "shared", "op": "ld", "bytes": 4 * int(word[-1]) if word[-2:-1] == "." else 4}
     op = next(each for each in ("ATOM", "RED", "LD", "ST") if opcode.startswith(each))
     width = re.search(r"\.[SU]?(8|16|64|128)\b", word)

@@ -1,7 +1,7 @@
-"""Counters: what each kernel launch asks of the memory, with or without a GPU, under the same names.
+"""Counters of the memory accesses of each kernel launch, with or without a GPU, under the same names.
 
-On the CPU engine every access is counted; on a GPU Nsight Compute counts. The program runs in a process of its own.
-Where a GPU's counters are not to be had, event times and what the compiler decided stand in, and the rows say so.
+The CPU engine counts every access; on a GPU Nsight Compute counts. The program runs in a process of its own. If a GPU's
+counters are not available, its rows have event times and the compiler's figures instead, and say so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,16 +17,17 @@ import numpy as np
 import pandas as pd
 
 from labkit.base.errors import LabError
-from labkit.base.tables import table
+from labkit.base.tables import HTML, table
 from labkit.evidence import child, nsight
-from labkit.evidence.nvcc import ARCH, available, nvcc_version, occupancy_of, of_modules
+from labkit.evidence.nvcc import ARCH, nvcc_available, nvcc_version, occupancy_of, of_modules
+from labkit.ladder.variants import Variant
 from labkit.spec.layers import Layer
 from labkit.spec.metrics import NAMES, NOT_ADDITIVE, QUOTIENTS, SUMS, TRAFFIC
 
 ABANDONED = "CPU engine, counted until it was abandoned"
 ON_THE_CPU = 'engine="cpu"'
 _ON_GPU = {"LABKIT_ENGINE": "gpu"}
-_REGISTERS = "; registers: "  # in a source, before what decided on them
+_REGISTERS = "; registers: "  # in a source, before the compiler that they come from
 COUNTED, NCU, EVENTS = "CPU engine, counted", "ncu", "events, no counters"
 
 _TAKEN = NAMES["local_requests_address_taken"]
@@ -41,18 +42,18 @@ class Profile:
     Attributes
     ----------
     table : DataFrame
-        A row a launch: ``launch`` (its number), ``kernel``, ``grid``, ``block``, the counters under Nsight Compute's
-        names, ``blocks`` and ``blocks_counted`` (fewer where a launch was abandoned), ``source``; of `labkit.profile` also
+        A row per launch: ``launch`` (its number), ``kernel``, ``grid``, ``block``, the counters under Nsight Compute's
+        names, ``blocks`` and ``blocks_counted`` (fewer if a launch was abandoned), ``source``; `labkit.profile` adds
         ``variant`` and ``rung``. A counter that the source does not have is NaN.
     sites : DataFrame
-        Of the CPU engine, a row a launch and source line that touches memory: ``launch``, ``kernel``, file, line,
-        space, op and its counts.
+        From the CPU engine, a row per launch and source line with memory accesses: ``launch``, ``kernel``, file, line,
+        space, op and the counts.
     note : str
-        What a reader has to know: where the counters come from, what is missing and why.
+        Where the counters come from, what is missing and why.
     ended : Ended
         How the program ended.
     layer, batch
-        Of `labkit.profile`: what its variants computed.
+        From `labkit.profile`: what the variants computed.
     """
 
     table: pd.DataFrame
@@ -64,8 +65,11 @@ class Profile:
 
     @property
     def counts(self) -> pd.DataFrame:
-        """Friendly names, a row a variant (or a kernel, of a script): sums over its launches and quotients of
-        these; of what does not add up (registers, hit rates) the mean over its launches."""
+        """The counters under readable names: a row per variant, or per kernel of a script.
+
+        Each is the sum over the launches, or a quotient of such sums; for figures that do not add up (registers, hit
+        rates), the mean over the launches.
+        """
         by = "variant" if "variant" in self.table else "kernel"
         rows = []
         for name, launches in self.table.groupby(by, sort=False):
@@ -86,20 +90,20 @@ class Profile:
         return pd.DataFrame(rows)
 
     def value(self, name: str, which: int | str | None = None) -> float:
-        """One figure: ``value("global_sectors", 3)`` is rung 03's, summed over its launches.
+        """One figure: ``value("global_sectors", 3)`` is that of rung 03, summed over its launches.
 
         Parameters
         ----------
         name : str
             A column of `counts`, or Nsight Compute's name.
         which : int or str, optional
-            A rung's number, of several variants of a rung its own kernel with default options; a variant's label; or a
-            kernel's name. It may be left out where there is but one.
+            A rung's number, which among several variants of the rung means the one with default options; a variant's
+            label; or a kernel's name. It may be omitted if there is only one row.
 
         Raises
         ------
         LabError
-            If there is no such counter or no such row, or more than one; the message says what there is.
+            If there is no such counter, no such row, or more than one; the message lists those there are.
         """
         counts = self.counts
         name = next((friendly for friendly, column in NAMES.items() if column == name), name)
@@ -111,7 +115,7 @@ class Profile:
         if which is not None:
             of_rung = isinstance(which, int) and "rung" in counts
             rows = counts[counts["rung" if of_rung else by] == which]
-            if of_rung and len(rows) > 1:  # beside its sub-steps: the rung's own kernel with its default options
+            if of_rung and len(rows) > 1:  # not its sub-steps: the rung with default options
                 rows = rows[~rows[by].str.contains(",")]
         if len(rows) != 1:
             known = ", ".join(f"{each}" for each in counts[by])
@@ -119,18 +123,18 @@ class Profile:
         return float(rows[name].iloc[0])
 
     def ratio(self, name: str, a: int | str, b: int | str) -> float:
-        """The counter of a over that of b: ``ratio("global_sectors", 3, 4) >= 8`` says that 03 asks for at least
-        8 times as many sectors as 04. Infinite where b has none."""
+        """The counter of a over that of b: ``ratio("global_sectors", 3, 4) >= 8`` means that 03 requests at least 8
+        times as many sectors as 04. Infinite if that of b is zero."""
         over, under = self.value(name, a), self.value(name, b)
         if under == 0:
             return float("inf") if over else float("nan")
         return over / under
 
-    def traffic(self):
-        """The traffic of each variant or kernel, level by level, as a page shows it."""
+    def traffic(self) -> HTML:
+        """The traffic of each variant or kernel, level by level, as a table for a page."""
         shown = self.summary()
-        silent = [name for name in shown.columns[1:] if (shown[name] == 0).all()]  # nobody uses that memory at all
-        return table(shown, "Traffic", {name: TRAFFIC[name] for name in shown if name not in silent})
+        unused = [name for name in shown.columns[1:] if (shown[name] == 0).all()]
+        return table(shown, "Traffic", {name: TRAFFIC[name] for name in shown if name not in unused})
 
     def summary(self) -> pd.DataFrame:
         """The columns of `counts` that `traffic` shows."""
@@ -148,9 +152,9 @@ class Profile:
         return self.traffic()._repr_html_() if len(self.table) else f"<p>{html.escape(self.note)}</p>"
 
 
-def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout: float | None = 600,
-            nvcc: bool = False) -> Profile:  # fmt: skip
-    """Count what variants ask of the memory, on one layer, in a process of their own.
+def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int = 1, engine: str | None = None,
+            timeout: float | None = 600, nvcc: bool = False) -> Profile:  # fmt: skip
+    """Count the memory accesses of variants on one layer, in a process of their own.
 
     Parameters
     ----------
@@ -159,18 +163,18 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
     batch : int
         Images. Requests and sectors are proportional to it, so one image is enough to compare kernels.
     engine : {"cpu", "gpu"}, optional
-        The engine in use by default; "cpu" counts on the CPU engine although there is a GPU.
+        By default the engine in use; "cpu" counts on the CPU engine even if there is a GPU.
     timeout : float, optional
         Seconds.
     nvcc : bool
-        Beside the CPU engine's counts registers, spills and occupancy, where there is an nvcc, which takes a second or
-        so a kernel; `labkit.resources` has them, too.
+        Add registers, spills and occupancy to the CPU engine's counts, if nvcc is installed. It takes about a second
+        per kernel; `labkit.resources` has them, too.
 
     Raises
     ------
     LabError
-        If a variant does not support the layer, the batch is no positive integer, or the process failed; the message
-        holds what it said.
+        If a variant does not support the layer, the batch is not a positive integer, or the process failed; the message
+        has its last output.
     """
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
         found = watch(child.plans(Path(name), variants, layer, batch), engine, timeout, capture=True, nvcc=nvcc)
@@ -182,7 +186,7 @@ def profile(variants, layer, batch: int = 1, engine: str | None = None, timeout:
     owners = [each for each in ran for _ in range(each["launches"])]
     if len(owners) != len(found.table):
         raise LabError(
-            f"{len(owners)} launches were made and {len(found.table)} counted: they cannot be told apart. {found.note}"
+            f"{len(owners)} launches were made, but {len(found.table)} counted: they cannot be matched. {found.note}"
         )
     found.layer, found.batch = layer, batch
     found.table.insert(0, "variant", [each["label"] for each in owners])
@@ -200,26 +204,26 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
     Parameters
     ----------
     script : str
-        Path.
+        Its path.
     arguments : sequence of str
     engine, timeout, nvcc
         As for `profile`.
     capture : bool
-        Keep what the program prints in `Profile.ended`, in place of letting it through.
+        Keep what the program prints in `Profile.ended` instead of printing it.
     on_the_cpu : str
-        How the reader of the note asks for the CPU engine.
+        For the note: how to ask for the CPU engine.
 
     Returns
     -------
     Profile
-        Of all launches up to its end, however it ended: see `Profile.ended`.
+        Of all launches until the program ended, also if it failed: see `Profile.ended`.
     """
     return watch(child.python(script, arguments), engine, timeout, capture, nvcc, on_the_cpu)
 
 
 def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None,
           capture: bool = False, nvcc: bool = True, on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
-    """Run a command that starts Python and give the counters of its launches."""
+    """Run a command that starts Python, and return the counters of its launches."""
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
         if child.engine(engine) == "cpu":
             out = Path(name) / "launches"
@@ -228,21 +232,21 @@ def watch(command: Sequence[str], engine: str | None = None, timeout: float | No
 
 
 def _records(command, out: Path, timeout, capture) -> tuple[list[dict], child.Ended]:
-    """What the CPU engine says of each launch, and how the program ended."""
+    """The CPU engine's record of each launch, and how the program ended."""
     environment = {"LABKIT_ENGINE": "cpu", "LABKIT_CHECK": "profile", "LABKIT_CHECK_OUT": str(out)}
     ended = child.run(command, environment, timeout, capture)
     return child.lines(out), ended
 
 
 def _modules(out: Path) -> list[dict]:
-    """The modules that were loaded, as the CPU engine wrote them down."""
+    """The CPU engine's records of the modules that were loaded."""
     return child.lines(out.with_name(f"{out.name}.modules"))
 
 
 def counted(records: Sequence[dict], ended: child.Ended, modules: Sequence[dict] = ()) -> Profile:
-    """The profile in the CPU engine's records, a dict a launch; with what nvcc makes of the modules, if it is there."""
+    """The profile in the CPU engine's records, a dict per launch, with nvcc's figures for the modules."""
     rows, sites = [], []
-    decided, compiler, said = _decided(records, () if ended.interrupted else modules)
+    decided, compiler, remark = _decided(records, () if ended.interrupted else modules)
     for number, record in enumerate(records):
         rows.append({
             "launch": number, "kernel": record["kernel"], "grid": tuple(record["grid"]),
@@ -253,25 +257,25 @@ def counted(records: Sequence[dict], ended: child.Ended, modules: Sequence[dict]
             rows[-1]["source"] = ABANDONED
         if decided[number]:
             rows[-1]["source"] += f"{_REGISTERS}{compiler}"
-        rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # none was seen: there may be others
+        rows[-1][_TAKEN] = rows[-1].get(_TAKEN) or np.nan  # 0 seen: the host's compiler may have removed some
         sites += [{"launch": number, "kernel": record["kernel"], **site} for site in record.get("sites", ())]
-    note = f"Source: {COUNTED}.{said}"
+    note = f"Source: {COUNTED}.{remark}"
     failed = [f"launch {number}, {record['error']}" for number, record in enumerate(records) if record.get("error")]
     if failed:
-        note += f" Not to their end: {'; '.join(failed[:3])}{f'; {len(failed) - 3} more' * (len(failed) > 3)}."
+        note += f" Not counted to the end: {'; '.join(failed[:3])}{f'; {len(failed) - 3} more' * (len(failed) > 3)}."
     return Profile(_frame(rows), pd.DataFrame(sites), _with_launches(note, rows), ended)
 
 
 def _decided(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dict], str, str]:
-    """What nvcc decides of each launch's kernel, its name and target, and what a note has to say of it."""
+    """For each launch nvcc's figures for its kernel; the compiler's name and target; a remark for the note."""
     rows = [{} for _ in records]
-    if not modules or not available():
+    if not modules or not nvcc_available():
         return rows, "", ""
     launched = {record["module"] for record in records}
     try:
         kernels, refused = of_modules(each for each in modules if each["module"] in launched)
     except KeyboardInterrupt:
-        return rows, "", " nvcc was interrupted: there are no registers."
+        return rows, "", " nvcc was interrupted, so there are no registers."
     for row, record in zip(rows, records, strict=True):
         facts = kernels.get(record["module"], {}).get(record["kernel"])
         if facts:
@@ -283,19 +287,19 @@ def _decided(records: Sequence[dict], modules: Sequence[dict]) -> tuple[list[dic
                 **{name: facts[name] for name in ("spill_store_bytes", "spill_load_bytes")},
                 NAMES["occupancy_pct"]: 100 * share,
             }
-    said = f" nvcc refuses what has no registers here: {'; '.join(refused)}" if refused else ""
-    return rows, f"{nvcc_version()}, {ARCH}", said
+    remark = f" Kernels without registers were refused by nvcc: {'; '.join(refused)}" if refused else ""
+    return rows, f"{nvcc_version()}, {ARCH}", remark
 
 
 def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
-    """On a GPU, with ncu; where that has no counters, with events."""
+    """On a GPU with ncu, or with events if ncu has no counters."""
     log, note, ended, launches = folder / "ncu.csv", f"Source: {NCU}.", None, []
     try:
         ended = child.run(nsight.ncu_command(command, log), _ON_GPU, timeout, capture)
         text = log.read_text(errors="replace") if log.is_file() else ""
         launches = nsight.read_ncu(text, nsight.METRICS)
     except LabError as error:
-        if ended is None or not ended.stopped:  # what was stopped is not run a second time
+        if ended is None or not ended.stopped:  # a stopped program is not run again
             return _time(command, folder, timeout, capture, f"{error}; {on_the_cpu} counts without a GPU")
         note += f" There are no counters because {error}."
     rows = [
@@ -307,7 +311,7 @@ def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
 
 
 def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
-    """On a GPU, with events in place of counters."""
+    """On a GPU with events instead of counters."""
     print(f"labkit: no counters, event times instead: {why}", file=sys.stderr)
     out = folder / "launches"
     program = [command[0], "-m", "labkit.evidence.launches", str(out), *command[1:]]
@@ -317,7 +321,7 @@ def _time(command, folder: Path, timeout, capture, why: str) -> Profile:
         row = {NAMES.get(name, name): value for name, value in record.items()}
         rows.append({"launch": number, **row, "grid": tuple(row["grid"]), "block": tuple(row["block"]),
                      "blocks": int(np.prod(row["grid"])), "blocks_counted": 0, "source": EVENTS})  # fmt: skip
-    note = f"Source: {EVENTS}. There are none because {why}."
+    note = f"Source: {EVENTS}. There are no counters because {why}."
     return Profile(_frame(rows), pd.DataFrame(), _with_launches(note, rows), ended)
 
 
@@ -326,8 +330,10 @@ def _with_launches(note: str, rows: list) -> str:
 
 
 def _frame(rows: list[dict]) -> pd.DataFrame:
-    """The rows with their columns in a fixed order: what, the counters as `NAMES` has them, where from; without rows
-    all columns that there could be."""
+    """The rows with their columns in a fixed order: `_FIRST`, the counters in the order of `NAMES`, others, `_LAST`.
+
+    Without rows, all possible columns.
+    """
     frame = pd.DataFrame(rows, columns=None if rows else [*_FIRST[2:], *NAMES.values(), *_LAST])
     known = [*_FIRST, *NAMES.values()]
     more = [name for name in frame if name not in known and name not in _LAST]

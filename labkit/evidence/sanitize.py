@@ -1,7 +1,7 @@
-"""Errors that a kernel commits without saying so: bad addresses, races, unset memory, divided barriers.
+"""Errors that a kernel does not report: invalid addresses, races, uninitialized memory, divergent barriers.
 
-On the CPU engine its check mode finds them, on a GPU compute-sanitizer; a finding reads the same. Races in global
-memory, within a block or between blocks, only the CPU engine finds: compute-sanitizer's racecheck looks at shared
+They are found by the CPU engine's check mode or, on a GPU, by compute-sanitizer, with the same kind of table. Only the
+CPU engine finds races in global memory, within a block or between blocks: compute-sanitizer's racecheck covers shared
 memory. The program runs in a process of its own.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,8 @@ import pandas as pd
 from labkit.base.errors import LabError
 from labkit.base.tables import table
 from labkit.evidence import child, nsight
+from labkit.ladder.variants import Variant
+from labkit.spec.layers import Layer
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
@@ -26,25 +28,25 @@ COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other",
 
 @dataclass(repr=False)
 class Findings:
-    """What the tools found.
+    """The findings of the tools.
 
     Attributes
     ----------
     table : DataFrame
-        A row a finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's source, ``block`` and
+        A row per finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's source, ``block`` and
         ``thread`` (x, y, z), ``other`` (the other access of a race: file, line, thread), ``address``, ``size`` of the
-        access [bytes], ``buffer`` (the nearest: base, bytes, missed_by), ``count`` (accesses that this finding stands
-        for) and in how many ``launches`` (None where the tool does not say), ``message``, ``source``.
+        access [bytes], ``buffer`` (the nearest: base, bytes, missed_by), ``count`` (accesses with this error),
+        ``launches`` with it (None if the tool does not report it), ``message``, ``source``.
     launches : int or None
-        Kernels that were watched; None where the tool does not say.
+        Number of launches that were checked; None if the tool does not report it.
     tools : tuple of str
         Those that ran.
     ended : Ended
-        How the program ended, of the tool that ran last.
+        How the program ended under the last tool.
     note : str
         What was not checked, if anything.
     whole : bool
-        Whether every launch was checked, as far as the program came.
+        Whether every launch up to the program's end was checked.
     """
 
     table: pd.DataFrame
@@ -56,14 +58,14 @@ class Findings:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing was found, and nothing kept the tools from looking."""
+        """Whether everything was checked and nothing was found."""
         return self.table.empty and self.whole
 
     def __repr__(self) -> str:
         return "\n".join([*self.lines(), self.verdict()])
 
     def lines(self) -> list[str]:
-        """Each finding in a few lines: what, where, by whom, which address."""
+        """Each finding in a few lines: error, place, thread, address."""
         return [_words(row) for row in self.table.to_dict("records")]
 
     def verdict(self) -> str:
@@ -84,14 +86,14 @@ class Findings:
             where=[_where(row) for row in self.table.to_dict("records")],
             thread=[_thread(row) for row in self.table.to_dict("records")],
         )
-        columns = {"kind": "what", "kernel": "kernel", "where": "where", "thread": "by", "message": "in words",
-                   "count": "times"}  # fmt: skip
+        columns = {"kind": "error", "kernel": "kernel", "where": "place", "thread": "thread", "message": "message",
+                   "count": "count"}  # fmt: skip
         return table(shown, self.verdict(), columns)._repr_html_()
 
 
-def sanitize(variants, layer, batch: int = 1, tool: str = "all", engine: str | None = None,
-             timeout: float | None = 600) -> Findings:  # fmt: skip
-    """Look for errors in variants at work on one layer, in a process of their own.
+def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int = 1, tool: str = "all",
+             engine: str | None = None, timeout: float | None = 600) -> Findings:  # fmt: skip
+    """Check the memory accesses and barriers of variants on one layer, in a process of their own.
 
     Parameters
     ----------
@@ -100,14 +102,14 @@ def sanitize(variants, layer, batch: int = 1, tool: str = "all", engine: str | N
     batch : int
     tool : {"all", "memcheck", "racecheck", "initcheck", "synccheck"}
     engine : {"cpu", "gpu"}, optional
-        The engine in use by default.
+        By default the engine in use.
     timeout : float, optional
         Seconds, for each run.
 
     Raises
     ------
     LabError
-        If a variant does not support the layer, the batch is no positive integer, or the process failed without a
+        If a variant does not support the layer, the batch is not a positive integer, or the process failed without a
         finding.
     """
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
@@ -123,24 +125,24 @@ def sanitize(variants, layer, batch: int = 1, tool: str = "all", engine: str | N
 
 def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all", engine: str | None = None,
                     timeout: float | None = None, capture: bool = False) -> Findings:  # fmt: skip
-    """Look for errors in the launches of any Python program that uses `labkit.cuda`.
+    """Check the launches of any Python program that uses `labkit.cuda`.
 
     Parameters
     ----------
     script : str
-        Path.
+        Its path.
     arguments : sequence of str
     tool, engine, timeout
         As for `sanitize`.
     capture : bool
-        Keep what the program prints in `Findings.ended`, in place of letting it through.
+        Keep what the program prints in `Findings.ended` instead of printing it.
     """
     return watch(child.python(script, arguments), tool, engine, timeout, capture)
 
 
 def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, timeout: float | None = None,
           capture: bool = False) -> Findings:  # fmt: skip
-    """Run a command that starts Python and give the findings of its launches."""
+    """Run a command that starts Python, and return the findings in its launches."""
     tools = _tools(tool)
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
         if child.engine(engine) == "cpu":
@@ -162,7 +164,7 @@ def _check(command, tools, out: Path, timeout, capture) -> Findings:
 
 
 def checked(records: Sequence[dict], tools: Sequence[str], ended: child.Ended) -> Findings:
-    """The findings in the CPU engine's records, a dict a launch."""
+    """The findings in the CPU engine's records, a dict per launch."""
     found: dict[tuple, dict] = {}
     for record in records:
         seen = set()
@@ -176,7 +178,7 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: child.Ended) -
             seen.add(key)
     cut = [record for record in records if record.get("error")]
     unexplained = [record["error"] for record in cut if not record["findings"]]
-    note = f"{_launches(len(cut))} not watched to {'its' if len(cut) == 1 else 'their'} end" if cut else ""
+    note = f"{_launches(len(cut))} not checked to the end" if cut else ""
     if unexplained:
         note += f" ({unexplained[0]})"
     unchecked = dict.fromkeys(sentence for record in records for sentence in record.get("unchecked", ()))
@@ -185,9 +187,9 @@ def checked(records: Sequence[dict], tools: Sequence[str], ended: child.Ended) -
     return Findings(_frame(_folded(found.values())), len(records), tuple(tools), ended, note, whole)
 
 
-def _folded(rows) -> list[dict]:
-    """The rows, with one for all races on one array whose lines hang together: one barrier often mends them all."""
-    groups: list[tuple[tuple, set, list]] = []  # what races on what, at which places, the rows
+def _folded(rows: Iterable[dict]) -> list[dict]:
+    """The rows, with one for all races on an array with lines in common: often one barrier prevents all of them."""
+    groups: list[tuple[tuple, set, list]] = []  # kind, kernel and array; the places; the rows
     for row in rows:
         ends = [row, row["other"]] if row["tool"] == "racecheck" and row["other"] and row["buffer"] else []
         places = {(end["file"], end["line"]) for end in ends if end["line"]}
@@ -218,7 +220,7 @@ def _launches(count: int) -> str:
 
 
 def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findings:
-    """On a GPU: one run a tool. nvcc adds line numbers, and PyCUDA keeps what it compiles so apart."""
+    """On a GPU: one run per tool. nvcc adds line numbers, and PyCUDA's cache for these kernels is a separate one."""
     cache, launched = folder / "cache", folder / "launched"
     cache.mkdir()
     environment = {"LABKIT_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
@@ -234,7 +236,7 @@ def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findin
         rows += [{**finding, "source": "compute-sanitizer"} for finding in nsight.read_sanitizer(text, tool)]
         if ended.stopped:
             break
-    none = script and not (launched.is_file() and launched.stat().st_size)  # programs that it starts are not counted
+    none = script and not (launched.is_file() and launched.stat().st_size)  # child processes are not counted
     note = "the program itself launched no kernel" if none else ""
     return Findings(_frame(rows), None, tuple(ran), ended, note)
 
@@ -246,7 +248,7 @@ def _frame(rows: list[dict]) -> pd.DataFrame:
 
 
 def _where(row: dict) -> str:
-    """file:line; the file's path from here where it is below, else its name alone (the table has all of it)."""
+    """file:line, with the path relative to the working directory, or only the name of a file elsewhere."""
     if not row["file"]:
         return "(no source line)"
     path, here = Path(row["file"]), Path.cwd()
@@ -255,7 +257,7 @@ def _where(row: dict) -> str:
 
 
 def _thread(row: dict) -> str:
-    if row["thread"] is None or row["thread"] != row["thread"]:  # None, or NaN where pandas put one
+    if row["thread"] is None or row["thread"] != row["thread"]:  # None, or the NaN that pandas makes of it
         return ""
     block, thread = (",".join(map(str, row[name])) for name in ("block", "thread"))
     return f"thread ({thread}) of block ({block})"

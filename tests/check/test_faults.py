@@ -88,7 +88,7 @@ def test_a_kernel_that_dies_is_a_finding(program, labkit_command, kernel, tool, 
 def test_a_tool_that_does_not_look_for_the_fault_does_not_call_the_launch_clean(program, labkit_command):
     status, out, _ = labkit_command("sanitize", "--engine", "cpu", "--tool", "racecheck", program, "traps")
     assert status == 1
-    assert "nothing found in 1 launch; 1 launch not watched to its end (kernel traps, block (0,0,0), " in out
+    assert "nothing found in 1 launch; 1 launch not checked to the end (kernel traps, block (0,0,0), " in out
 
 
 @pytest.mark.parametrize(("kernel", "line"), [("waits_for_a_later_block", 32), ("grid_barrier", 38)])

@@ -4,7 +4,6 @@ import math
 import os
 import re
 import shutil
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,11 +12,11 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.base.limits import DRIVER_BYTES, MULTIPROCESSOR
+from labkit.base.limits import DRIVER_BYTES, MULTIPROCESSOR, occupancy
 from labkit.base.paths import data_dir
 from labkit.evidence import nsight
 from labkit.evidence import profile as profile_module
-from labkit.evidence.launches import limits, occupancy
+from labkit.evidence.launches import limits
 from labkit.evidence.profile import profile_script, watch
 from labkit.ladder.rungs import LADDER, rung
 from labkit.records import store
@@ -285,7 +284,7 @@ cuda.Context.synchronize()
     assert set(table.loc["host", "source"]) == {profile_module.COUNTED}
     assert "nvcc 13" not in found.note, "a figure's line is the same on every machine"
     assert "Registers and occupancy: nvcc 13.0.1, sm_90." in repr(found)
-    assert "nvcc refuses what has no registers here: kernel.cu(1): error: not for a GPU" in found.note
+    assert "Kernels without registers were refused by nvcc: kernel.cu(1): error: not for a GPU" in found.note
     calls = (fake_nvcc / "calls").read_text().splitlines()
     assert len(calls) == 2 and all("-arch=sm_90" in call and "sm_80" not in call for call in calls)
     assert sum("-DA=1" in call for call in calls) == 1
@@ -315,7 +314,7 @@ exit 1
 
 @pytest.mark.parametrize(("ncu", "why"), [
     (None, "ncu is not on this machine"),
-    (FORBIDDEN, "gives counters to administrators only (ERR_NVGPUCTRPERM)"),
+    (FORBIDDEN, "permits counters only to administrators (ERR_NVGPUCTRPERM)"),
 ])  # fmt: skip
 def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsys):
     """The rows of a GPU without counters: event times and resources, and a line that says why."""
@@ -366,7 +365,7 @@ def test_no_images_are_refused_before_anything_runs(watched):
 
 @pytest.mark.parametrize("watched", [labkit.profile, labkit.sanitize])
 def test_several_layers_are_refused(watched):
-    with pytest.raises(LabError, match=r"^one layer at a time, such as lab\.LENET86\[0\]; this is a Preset"):
+    with pytest.raises(LabError, match=r"^layer is a Preset: give one layer, such as lab\.LENET86\[0\]"):
         watched(3, labkit.LENET86, engine="cpu")
 
 
@@ -399,8 +398,7 @@ def test_the_limits_of_a_device_are_those_of_the_table(monkeypatch, capability, 
             "MAX_REGISTERS_PER_MULTIPROCESSOR": known["registers"],
             "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": known["shared"]}  # fmt: skip
     names = SimpleNamespace(**{name: name for name in told})
-    monkeypatch.setitem(sys.modules, "pycuda", SimpleNamespace())
-    monkeypatch.setitem(sys.modules, "pycuda.driver", SimpleNamespace(device_attribute=names))
+    monkeypatch.setattr(labkit.cuda.driver, "device_attribute", names)
     device = SimpleNamespace(compute_capability=lambda: capability, get_attribute=told.__getitem__)
     assert limits(device) == known
     assert [known["blocks"] for known in MULTIPROCESSOR.values()] == [32, 16, 24, 32]
