@@ -14,13 +14,15 @@ import runpy
 import sys
 from pathlib import Path
 
+from pycuda import driver
+
 from labkit import cuda
 from labkit.base.limits import WARP, occupancy, of_capability
 
 
 def limits(device) -> dict[str, int]:
     """A multiprocessor's limits, as the driver reports them."""
-    a = cuda.driver.device_attribute
+    a = driver.device_attribute
     return {
         "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // WARP,
         "registers": device.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
@@ -31,7 +33,6 @@ def limits(device) -> dict[str, int]:
 
 def time_launches(path: str) -> None:
     """Write every further launch through PyCUDA to a file, with its time."""
-    driver = cuda.driver
     pending: list = []
     log = open(path, "w", buffering=1)  # noqa: SIM115 - open until the process ends
     find, launch = driver.Module.get_function, driver.Function._launch_kernel
@@ -79,13 +80,13 @@ def time_launches(path: str) -> None:
 def count_launches(path: str) -> None:
     """Write an empty line to a file for every further launch through PyCUDA."""
     log = open(path, "a", buffering=1)  # noqa: SIM115 - open until the process ends
-    launch = cuda.driver.Function._launch_kernel
+    launch = driver.Function._launch_kernel
 
     def counted(function, *arguments):
         launch(function, *arguments)
         log.write("\n")
 
-    cuda.driver.Function._launch_kernel = counted
+    driver.Function._launch_kernel = counted
 
 
 if __name__ == "__main__":
