@@ -9,10 +9,10 @@ import pandas as pd
 
 from labkit.base.errors import LabError
 from labkit.base.limits import MULTIPROCESSOR
+from labkit.base.limits import occupancy as share_of_warps
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, percent, widest
 from labkit.draw.tables import need
-from labkit.evidence.launches import occupancy as share_of_warps
 
 _HALF_ULP = 2.0**-11  # the unit roundoff of half: half a unit in its last place
 

@@ -1,8 +1,8 @@
 """Counters: held against Nsight Compute's, through every way a program can end."""
 
+import importlib
 import math
 import os
-import importlib
 import re
 import shutil
 import sys
