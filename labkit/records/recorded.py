@@ -20,9 +20,9 @@ from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.metrics import FETCHED, NAMES, QUOTIENTS, RECORDED, STALLED, STALLS, SUMS
 
 LAYERS = (*LENET86, *LENET72)
-# A kernel, a layer, and what comes of one or several of each.
-Kernel: TypeAlias = int | str | Variant
-At: TypeAlias = Layer | str
+# One or several kernels and layers, and what comes of one or several of each.
+Kernels: TypeAlias = int | str | Variant | Iterable[int | str | Variant]
+Layers: TypeAlias = Layer | str | Iterable[Layer | str]
 Figures: TypeAlias = float | pd.Series | pd.DataFrame
 METRICS = {**NAMES, **RECORDED, **FETCHED, **{f"stalled_{reason}": STALLED.format(reason) for reason in STALLS}}
 
@@ -90,13 +90,9 @@ class Recorded:
 
     # --------------------------------------------------------------------------------------------------- times
     def select(
-        self,
-        which: Kernel | Iterable[Kernel] | None = None,
-        layer: At | Iterable[At] | None = None,
-        batch: int | None = None,
-        network: str | None = None,
-        dtype: str | None = None,
-    ) -> pd.DataFrame:
+        self, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None,
+        network: str | None = None, dtype: str | None = None,
+    ) -> pd.DataFrame:  # fmt: skip
         """The recorded times that match everything given, in the order of the kernels and layers asked for.
 
         Parameters
@@ -121,12 +117,7 @@ class Recorded:
         return _matching(table, which, wanted, f"{self} has no times")
 
     def value(
-        self,
-        column: str,
-        which: Kernel | Iterable[Kernel] | None = None,
-        layer: At | Iterable[At] | None = None,
-        batch: int | None = None,
-        **more: str,
+        self, column: str, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None, **more: str
     ) -> Figures:
         """One figure, for example ``value("x_reference", 4, LENET86[1], batch=1000)``.
 
@@ -157,11 +148,7 @@ class Recorded:
         return _spread(one, which, layer)
 
     def op_ms(
-        self,
-        which: Kernel | Iterable[Kernel],
-        layer: At | Iterable[At] = LAYERS,
-        batch: int | None = None,
-        kernel: str | None = None,
+        self, which: Kernels, layer: Layers = LAYERS, batch: int | None = None, kernel: str | None = None
     ) -> Figures:
         """Op times in milliseconds.
 
@@ -197,13 +184,7 @@ class Recorded:
         return _spread(one, which, layer)
 
     def ratio(
-        self,
-        column: str,
-        a: Kernel,
-        b: Kernel,
-        layer: At | Iterable[At] | None = None,
-        batch: int | None = None,
-        **more: str,
+        self, column: str, a: Kernels, b: Kernels, layer: Layers | None = None, batch: int | None = None, **more: str
     ) -> Figures:
         """`column` of kernel a over that of kernel b: ``ratio("op_ms", 4, 3, ...) > 1`` says that 04 takes longer than
         03. Without a batch, the largest that was recorded for both."""
@@ -223,7 +204,7 @@ class Recorded:
         rows, last = self.select(network=network, batch=batch), store.NUMBERS.get(rung, rung)
         return rows[(rows["rung"] <= last) & (rows["layer"] != "") & ~rows["label"].str.contains(",")]
 
-    def course(self, rung: Kernel | Iterable[Kernel], network: str = "lenet86") -> pd.DataFrame:
+    def course(self, rung: Kernels, network: str = "lenet86") -> pd.DataFrame:
         """The course's table of a network with a rung inside: the columns of `Network.course_table`, a row per batch.
 
         Of several rungs, each row has its ``label`` in front.
@@ -240,10 +221,7 @@ class Recorded:
         return course.reset_index(drop=True)
 
     def cudnn(
-        self,
-        network: str | Iterable[str] | None = None,
-        dtype: str | Iterable[str] | None = None,
-        batch: int = 10_000,
+        self, network: str | Iterable[str] | None = None, dtype: str | Iterable[str] | None = None, batch: int = 10_000
     ) -> pd.DataFrame:
         """cuDNN's best times on this device, as `draw.ladder` takes them: a row per precision and layer.
 
@@ -271,13 +249,9 @@ class Recorded:
 
     # ------------------------------------------------------------------------------------------------ counters
     def counters(
-        self,
-        which: Kernel | Iterable[Kernel] | None = None,
-        layer: At | Iterable[At] | None = None,
-        *metrics: str,
-        kernel: str | Iterable[str] | None = None,
-        per_image: bool = False,
-    ) -> pd.DataFrame:
+        self, which: Kernels | None = None, layer: Layers | None = None, *metrics: str,
+        kernel: str | Iterable[str] | None = None, per_image: bool = False,
+    ) -> pd.DataFrame:  # fmt: skip
         """Nsight Compute's counters, recorded by `labkit.recording.counters` with 1000 images.
 
         Parameters
@@ -310,12 +284,7 @@ class Recorded:
         return pd.concat([rows[about], pd.DataFrame(columns)], axis=1)
 
     def counter(
-        self,
-        metric: str,
-        which: Kernel | Iterable[Kernel],
-        layer: At | Iterable[At],
-        kernel: str | None = None,
-        per_image: bool = False,
+        self, metric: str, which: Kernels, layer: Layers, kernel: str | None = None, per_image: bool = False
     ) -> Figures:
         """One counter: a number, or a Series or table for several kernels or layers, as `value` returns them.
 
@@ -372,17 +341,10 @@ class Recorded:
         return sweeps.best(self.sweep(), layer, batch, rung)
 
     def streams(
-        self,
-        which: Kernel | Iterable[Kernel] | None = None,
-        layer: At | Iterable[At] | None = None,
-        *,
-        batch: int | Iterable[int] | None = 10_000,
-        pinned: bool | None = True,
-        streams: int | Iterable[int] | None = 2,
-        chunk: int | Iterable[int] | None = 500,
-        order: str | None = "depth",
-        sizes: str | None = "equal",
-    ) -> pd.DataFrame:
+        self, which: Kernels | None = None, layer: Layers | None = None, *,
+        batch: int | Iterable[int] | None = 10_000, pinned: bool | None = True, streams: int | Iterable[int] | None = 2,
+        chunk: int | Iterable[int] | None = 500, order: str | None = "depth", sizes: str | None = "equal",
+    ) -> pd.DataFrame:  # fmt: skip
         """Layer times of chunks on streams, recorded by `labkit.recording.streams`.
 
         Parameters
@@ -407,13 +369,9 @@ class Recorded:
         return _matching(self._read("streams"), which, wanted, f"{self} has no times on streams")
 
     def timelines(
-        self,
-        which: Kernel | None = None,
-        layer: At | None = None,
-        *,
-        pinned: bool | None = None,
+        self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,
         streams: int | None = None,
-    ) -> pd.DataFrame:
+    ) -> pd.DataFrame:  # fmt: skip
         """When each step of a run on streams began and ended: `Pipeline.timeline`, and the columns of what was run.
 
         The parameters and the error are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
