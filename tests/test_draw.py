@@ -154,7 +154,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_is_tidy_and_told(drawn, name):
+def test_every_figure_is_tidy_and_described(drawn, name):
     """No warning, no text over another or off the page, a message, a description, and a small file."""
     function, args, options = FIGURES[name]
     page = drawn(function, *args, **options)

@@ -53,7 +53,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_is_tidy_and_told(drawn, name):  # noqa: F811
+def test_every_figure_is_tidy_and_described(drawn, name):  # noqa: F811
     function, args, options = FIGURES[name]
     page = drawn(function, *args, **options)
     assert not collisions(page)

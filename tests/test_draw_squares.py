@@ -37,7 +37,7 @@ def test_how_much_is_of_use(said):  # noqa: F811
     assert "64 terms, 4 steps of 16 terms, two rows of the window each: 77 % of them" in said(draw.squares).alt
 
 
-def test_a_lane_hands_in_a_word_of_every_row(said):  # noqa: F811
+def test_a_lane_supplies_a_word_of_every_row(said):  # noqa: F811
     words = said(draw.squares, lane=2).words
     assert [words.count(str(lane)) for lane in range(4)] == [8 + 8] * 4
     assert "lane 2 of the warp" in said(draw.squares, lane=2).subtitle

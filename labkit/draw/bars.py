@@ -1,7 +1,5 @@
 """Charts of bars: where the time goes, what kernels ask of the memory, what they execute and what they wait for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
@@ -47,7 +45,7 @@ def _stacks(page: Page, top: float, frame: pd.DataFrame, colors: Mapping[str, st
             highlight: str | None = None, beside: bool = False) -> str:
     """A stacked bar per row of a frame and its total, under the name of the row's group; returns them in words.
 
-    Each part has its number in it where that fits; else it is said beside the bar, if `beside` asks for it.
+    Each part shows its number where that fits. `beside` writes the other numbers beside the bar.
     """
     totals, step, words = frame.sum(axis=1), 27, []
     left = 26 + widest(frame.index.get_level_values(1), weight="bold")

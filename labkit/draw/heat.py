@@ -1,10 +1,9 @@
 """Heat maps: what a sweep found, a cell per pair of options, a panel per layer."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd
+from matplotlib.colors import LinearSegmentedColormap
 
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
@@ -13,6 +12,7 @@ from labkit.draw.style import SMALL, Page, figure, ink_on, widest
 
 _STEP = 26  # height of a row of cells
 _FADE = math.log(4)  # four times the best is as pale as it gets
+_COLORS = LinearSegmentedColormap.from_list("pale to blue", [style.HAIR, style.BLUE])
 _WORDS = {"op_ms": "op time (ms)", "x_reference": "op time over reference time", "registers": "registers per thread",
           "local_bytes": "bytes of local memory per thread", "threads": "threads per block"}
 
@@ -63,17 +63,17 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
             page.text(names + (n + 0.5) * cell, top + 36, str(column), ha="center", size=head, color=style.MUTED)
         for m, line in enumerate(lines):
             page.small(names - 8, top + 59 + m * _STEP, str(line), style.INK, ha="right")
-        for column, line in set(zip(rows[x], rows[y], strict=True)):
+        for column, line in dict.fromkeys(zip(rows[x], rows[y], strict=True)):
             box = names + columns.index(column) * cell + 1, top + 43 + lines.index(line) * _STEP, cell - 2, _STEP - 2
             if (column, line) not in best.index:
                 page.rect(*box, style.PAPER, style.FAINT, hatch="////")
                 continue
             times = best["op_ms"]
-            face = _blend(1 - min(math.log(times[column, line] / times.min()) / _FADE, 1))
+            face = _COLORS(1 - math.log(times[column, line] / times.min()) / _FADE)
             page.rect(*box, face)
             page.text(box[0] + box[2] / 2, box[1] + 16, said[column, line], ha="center", size=size, color=ink_on(face))
             if (column, line) == times.idxmin():
-                page.rect(*box, "none", style.ORANGE, 2.5, zorder=3)
+                page.frame(*box, style.ORANGE, 2.5)
         each = ", ".join(f"{y} {line} {x} {column}: {text}" for (column, line), text in said.items())
         column, line = best["op_ms"].idxmin() if len(best) else ("", "")
         fastest = f"{layer}, fastest at {y} {line}, {x} {column}. {each}."
@@ -105,16 +105,5 @@ def _said(value, whole):
 
 def _sorted(values):
     """The different values in order; "160x1" by its numbers."""
-    def order(value):
-        try:
-            return 0, [float(part) for part in str(value).split("x")], ""
-        except ValueError:
-            return 1, [], str(value)
-
-    return sorted(values.dropna().unique(), key=order)
-
-
-def _blend(share):
-    """Blue that is the paler the smaller the share."""
-    pale, dark = ([int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in (style.HAIR, style.BLUE))
-    return "#" + "".join(f"{round(p + (d - p) * share):02x}" for p, d in zip(pale, dark, strict=True))
+    return sorted(values.dropna().unique(), key=lambda value: [
+        (0, float(part), "") if part.replace(".", "", 1).isdigit() else (1, 0, part) for part in str(value).split("x")])

@@ -1,7 +1,5 @@
 """Charts of lines: what a read of constant memory costs, how many warps have room, and how far sums are off."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Illustrations of index arithmetic: windows become columns, the index back, what a thread or a lane holds."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from labkit.base.errors import LabError
@@ -138,7 +136,7 @@ def fused_index(page: Page, layer: Layer, row: int, column: int) -> None:
 
 @figure
 def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
-    """A thread of rung 07 at one column of the mask: the inputs and mask elements it loads, the sums that use them.
+    """A thread at one column of the mask: the inputs and mask elements that it loads, and the sums that use them.
 
     Parameters
     ----------
@@ -169,12 +167,12 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
         page.cells(x2 + m * step, top, rows, 3, cell, style.TINT, style.PALE)
         page.cells(x2 + m * step + cell, top, rows, 1, cell, style.BLUE, style.PAPER)
     bottom = top + inputs * cell + 22
-    page.small(x0, bottom, "Every mask element meets every window of the column:")
+    page.small(x0, bottom, "Each mask element is multiplied with every window of the column:")
     served = f"an input serves up to {count(min(K, rows), 'row')} and {count(maps, 'map')}"
     page.small(x0, bottom + 16, f"{served}, a mask element {count(rows, 'row')}.", style.AMBER)
-    page.alt = (f"A thread of rung 07 at one column of the mask: {inputs} inputs below each other in registers, {maps} "
-                f"times {K} mask elements from shared memory, {maps} times {rows} sums in registers; {loads} numbers "
-                f"loaded for {products} products.")
+    page.alt = (f"A thread at one column of the mask: {inputs} inputs below each other in registers, {maps} times "
+                f"{K} mask elements from shared memory, {maps} times {rows} sums in registers; {loads} numbers loaded for "
+                f"{products} products.")
 
 
 def placed(K: int) -> np.ndarray:
@@ -188,7 +186,7 @@ def placed(K: int) -> np.ndarray:
 
 @figure
 def squares(page: Page, K: int = 7, lane: int = 1) -> None:
-    """How rung 10 makes a product of a window: its words by lane, the mask in it, and the 16 rows of the product.
+    """A window as a column of a tensor core's product: its words by lane, the mask in it, the product's 16 rows.
 
     Parameters
     ----------
@@ -206,7 +204,7 @@ def squares(page: Page, K: int = 7, lane: int = 1) -> None:
     below = top + max(high * cell, high * small + 66) + 56
     page.open(below + rows * tiny + 62,
               f"A column of a product is a window of {high} × {WIDE}; {percent(where.mean())} of the terms are useful",
-              f"a square of 2 × 2 outputs in {MAPS} maps, K = {K}   ·   orange: what lane {lane} of the warp hands in")
+              f"a square of 2 × 2 outputs in {MAPS} maps, K = {K}   ·   orange: what lane {lane} of the warp supplies")
 
     def words(x, y, word, w, h, face, edge, lw):
         mine = word % (WIDE // 2) == lane
@@ -227,8 +225,8 @@ def squares(page: Page, K: int = 7, lane: int = 1) -> None:
         page.rect(x + w * small, y + h * small, K * small, K * small, style.BLUE)
         page.cells(x, y, high, WIDE, small)
     y = top + 42 + high * small
-    page.small(x1, y, f"blue: {K} × {K} weights, the others are zeros")
-    page.small(x1, y + 16, "the mask moves by a column, the words stay where they are")
+    page.small(x1, y, f"blue: {K} × {K} weights, the others are zeros\n"
+               "the mask moves by a column, the words stay where they are")
 
     page.text(x0, below - 14, f"Its {rows} rows", weight="bold")
     for row in range(rows):
@@ -254,6 +252,6 @@ def squares(page: Page, K: int = 7, lane: int = 1) -> None:
     of = f"{count(steps, 'step')} of 16 terms, two rows of the window each"
     page.small(x2, bottom + 36, of)
     page.alt = (f"A window of {high} by {WIDE} inputs, {high * WIDE // 2} words of two; word 0 to 3 of every row is "
-                f"handed in by lane 0 to 3. For each output of a square of 2 by 2 the mask of {K} by {K} lies at the "
+                f"supplied by lane 0 to 3. For each output of a square of 2 by 2 the mask of {K} by {K} lies at the "
                 f"output's row and column, among zeros. Below, the product's {rows} rows, {MAPS} maps by 2 by 2 "
                 f"outputs, over its {terms} terms, {of}: {percent(where.mean())} of them weights.")

@@ -1,7 +1,5 @@
 """The roofline: what a kernel reaches of what its arithmetic intensity permits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 
@@ -184,8 +182,8 @@ def _name_roof(ax, peaks, bandwidths, low, high, ridge):
 
 
 def _name_points(page, ax, points, lines):
-    """Name each point beside it, right or left, moved down as far as needed where names would meet each other, a point,
-    or a line, given as the points on it."""
+    """Name each point on its right or left, and further down where the name would cover another, a point or a line; the
+    lines are given as the points on them."""
     spots, lines = page.at(ax, [(x, y) for _, x, y in points]), page.at(ax, lines)
     frame = ax.get_window_extent().transformed(page.pixels.inverted())
     taken = [text.get_window_extent().transformed(page.pixels.inverted()) for text in ax.texts]

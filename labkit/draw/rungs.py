@@ -1,7 +1,5 @@
 """The ladder: op time over reference time, rung by rung."""
 
-from __future__ import annotations
-
 import math
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Illustrations of the first pages: images, the network, one output of a convolution, its threads and blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -205,8 +203,7 @@ def convolution(page: Page, layer: Layer) -> None:
     page.cells(x1, top, K, K, cell, "#e3f3ee", "#9fd0c1")
     page.frame(x1, top, K * cell, K * cell, style.GREEN)
     page.text(x1 - gap / 2, middle, "×", ha="center", va="center", size=17, color=style.MUTED)
-    page.small(x1, top + K * cell + 20, "the same for all")
-    page.small(x1, top + K * cell + 36, "threads of a map")
+    page.small(x1, top + K * cell + 20, "the same for all\nthreads of a map")
 
     page.arrow(x1 + K * cell + 14, x2 - 16, middle, style.MUTED, 1.4)
     page.text(x2 - gap / 2 - 1, middle - 9, "Σ", ha="center", size=14, color=style.MUTED)
@@ -278,8 +275,8 @@ def grid(page: Page, layer: Layer, block: tuple[int, int] = (16, 16), batch: int
     behind = min(layer.M, 5) - 1
     for i in reversed(range(behind + 1)):
         page.rect(x2 + 9 * i, y + 9 * (behind - i), 84, 84, style.TINT, style.BLUE, 1)
-    page.small(x2, y + 104 + 9 * behind, f"{layer.M} maps per image", style.INK)
-    page.small(x2, y + 120 + 9 * behind, f"{batch:,} images" if batch else "", style.INK)
+    images_ = f"\n{batch:,} images" if batch else ""
+    page.small(x2, y + 104 + 9 * behind, f"{layer.M} maps per image{images_}", style.INK)
     page.text(26, height - 14, f"{total}, {bx * by} threads each")
     page.alt = (f"{layer.name}: blocks of {bx}×{by} threads cover an output map of {layer.Ho}×{layer.Wo}, {nx} across "
                 f"and {ny} down. {percent(idle / launched)} of the threads lie outside of the map. {total}.")

@@ -4,8 +4,6 @@ A figure is laid out in CSS pixels from its top left corner, 760 wide, and rende
 text is as large as the page's. Matplotlib's global state stays as it is: the style holds only while a figure is drawn.
 """
 
-from __future__ import annotations
-
 import base64
 import functools
 import inspect
@@ -18,6 +16,7 @@ import matplotlib.style
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
@@ -118,20 +117,8 @@ def figure(draw: Callable[..., None]) -> Callable[..., None]:
 class Page:
     """What a figure is drawn on. All positions are CSS pixels from the top left corner.
 
-    Parameters
-    ----------
-    title, subtitle : str, optional
-        What the caller of the figure asked for.
-
-    Attributes
-    ----------
-    fig : matplotlib.figure.Figure
-    width, height : float
-    alt : str
-        The figure in words, for readers who do not see it. Every drawing function sets it.
-    plain : str
-        The figure's text/plain form. By default the alternative text; figures of measurements set one without numbers,
-        so that a re-executed notebook compares equal.
+    Every drawing function sets ``alt``, the figure in words for readers who do not see it. Figures of measurements also
+    set ``plain``, their text/plain form, without numbers, so that a re-executed notebook compares equal.
     """
 
     def __init__(self, title: str | None = None, subtitle: str | None = None):
@@ -173,8 +160,9 @@ class Page:
         return self.pixels.inverted().transform(ax.transData.transform(points))
 
     def text(self, x: float, y: float, text: str, **options) -> None:
-        """Text with its baseline on y."""
-        self.fig.text(x, y, text, transform=self.pixels, **options)
+        """Lines of text, the first with its baseline on y."""
+        for i, line in enumerate(text.split("\n")):
+            self.fig.text(x, y + 16 * i, line, transform=self.pixels, **options)
 
     def small(self, x: float, y: float, text: str, color: str = MUTED, **options) -> None:
         """Small text, by default in grey."""
@@ -236,24 +224,19 @@ class Page:
 
 
 def save(page: Page, path: str | Path) -> None:
-    """Write the page as PNG or SVG (by the suffix), whole or not at all.
-
-    Raises
-    ------
-    LabError
-        For another suffix, or if the file cannot be written.
-    """
+    """Write the page as PNG or SVG (by the suffix), whole or not at all."""
     path = Path(path)
     if path.suffix not in (".png", ".svg"):
         raise LabError(f"cannot save a figure as {path.name}: name it .png or .svg")
-    write(path, png(page) if path.suffix == ".png" else _svg(page))
+    write(path, png(page) if path.suffix == ".png" else svg(page))
 
 
-def _svg(page):
-    stream = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "lab"}):  # the same picture gives the same file
-        page.fig.savefig(stream, format="svg", metadata={"Date": None, "Description": page.alt})
-    return stream.getvalue()
+def svg(page: Page) -> bytes:
+    """The page as SVG; the same picture gives the same file."""
+    out = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "lab"}):
+        page.fig.savefig(out, format="svg", metadata={"Date": None, "Description": page.alt})
+    return out.getvalue()
 
 
 def png(page: Page) -> bytes:
@@ -317,19 +300,18 @@ def name_ends(page: Page, ax, right: float, ends: Mapping[str, tuple[float, str]
 
 def ink_on(face: str) -> str:
     """The colour of text on a ground of this colour, light or dark."""
-    red, green, blue = (int(face[i : i + 2], 16) for i in (1, 3, 5))
-    return PAPER if 0.3 * red + 0.59 * green + 0.11 * blue < 140 else INK
+    return PAPER if np.dot(to_rgb(face), (0.3, 0.59, 0.11)) < 0.5 else INK
 
 
 @functools.cache
 def wide(text: str, size: float = NORMAL, weight: str = "normal") -> float:
-    """The width that a text will take."""
+    """The width of a text."""
     font = FontProperties(family=STYLE["font.family"], size=size, weight=weight)
     return text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] * DPI / 72
 
 
 def widest(texts: Iterable[object], size: float = NORMAL, weight: str = "normal") -> float:
-    """The width that the widest of several texts will take."""
+    """The width of the widest of several texts."""
     return max((wide(str(text), size, weight) for text in texts), default=0)
 
 

@@ -1,7 +1,5 @@
 """Tables of measurements, as the charts read them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pandas as pd
@@ -13,29 +11,8 @@ from labkit.draw.style import joined
 class Measured:
     """Measurements to draw, from a table of `bench`, from recorded results, or from any table with these columns.
 
-    Parameters
-    ----------
-    source : DataFrame or Recorded
-    columns : iterable of str
-        Columns that are needed.
-    who : str
-        The drawing function, for messages.
-    device, date : str, optional
-        In place of what the source says.
-
-    Attributes
-    ----------
-    rows : DataFrame
-        ``layer`` by name; figures of a whole network are left out.
-    device, date : str
-        Empty where the source does not say.
-    note : str
-        That the times are not a GPU's; else empty.
-
-    Raises
-    ------
-    LabError
-        If a column is missing or no row is left.
+    `who` is the drawing function, for messages; `device` and `date` replace what the source says. ``rows`` has the
+    layers by name and no figures of a whole network; ``note`` says that the times are not a GPU's, or is empty.
     """
 
     def __init__(self, source, columns: Iterable[str], who: str, device: str | None = None, date: str | None = None):

@@ -1,7 +1,5 @@
 """Illustrations of tiles: in shared memory, over a layer, of a matrix product, of a tensor core's product."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -108,21 +106,9 @@ def tilings(page: Page, layer: Layer, widths: Sequence[int] = (8, 16, 27, 32)) -
 
 
 def costs(layer: Layer, width: int) -> dict:
-    """What tiles of a width cost on a layer, by arithmetic.
-
-    Parameters
-    ----------
-    layer : Layer
-    width : int
-        Side of the square tile; a block has width² threads.
-
-    Returns
-    -------
-    dict
-        across, down (tiles), idle (share of the threads without an output), loaded (inputs loaded per input of the
-        layer, halo included, what lies outside of the image not), bytes (shared memory per block), wavefronts (mean
-        over the warps' shared loads, where the tile's rows lie next to each other).
-    """
+    """What square tiles of a width cost on a layer: across, down (tiles), idle (share of the threads without output),
+    loaded (inputs loaded per input, with the halo but not what lies outside of the image), bytes (shared memory per
+    block), wavefronts (mean of a warp's shared load, where the tile's rows lie next to each other)."""
     across, down, side = -(-layer.Wo // width), -(-layer.Ho // width), width + layer.K - 1
     columns = sum(min(side, layer.W - width * i) for i in range(across))
     rows = sum(min(side, layer.H - width * i) for i in range(down))
@@ -232,8 +218,7 @@ def wmma_fill(page: Page, maps: Sequence[int] = (4, 12, 16, 24),
         page.text(left + j * pitch, 84, f"{m} maps", weight="bold")
     for shape, name, lines in zip(shapes, names, rows, strict=True):
         page.text(14, top + 12, name, weight="bold")
-        page.small(14, top + 28, f"{shape[0]} maps")
-        page.small(14, top + 43, f"of {shape[1]} pixels")
+        page.small(14, top + 28, f"{shape[0]} maps\nof {shape[1]} pixels")
         across, high = min(shape[1] * unit, pitch - 16), shape[0] * unit
         for j, m in enumerate(maps):
             (tiles, share), x = fill(m, shape), left + j * pitch

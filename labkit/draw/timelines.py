@@ -1,7 +1,5 @@
 """Charts of chunks and streams: when which step ran, and what the size of a chunk costs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pandas as pd

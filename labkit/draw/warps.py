@@ -1,7 +1,5 @@
 """What a warp asks of a memory at once: sectors of global memory, banks of shared memory, words of constant memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
