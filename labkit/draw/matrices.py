@@ -171,8 +171,8 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
     served = f"an input serves up to {count(min(K, rows), 'row')} and {count(maps, 'map')}"
     page.small(x0, bottom + 16, f"{served}, a mask element {count(rows, 'row')}.", style.AMBER)
     page.alt = (f"A thread at one column of the mask: {inputs} inputs below each other in registers, {maps} times "
-                f"{K} mask elements from shared memory, {maps} times {rows} sums in registers; {loads} numbers loaded for "
-                f"{products} products.")
+                f"{K} mask elements from shared memory, {maps} times {rows} sums in registers; {loads} numbers loaded "
+                f"for {products} products.")
 
 
 def placed(K: int) -> np.ndarray:
