@@ -1,8 +1,8 @@
 """The folder of compiled kernels.
 
 Files appear in it whole or not at all (a temporary file, then `os.replace`), so that processes may share it and may
-die at any moment. `labkit.base.paths.cache_dir` names it. Where it cannot be written, a temporary folder serves for the life
-of the process.
+die at any moment. `labkit.base.paths.cache_dir` names it. Where it cannot be written, a temporary folder serves while
+the process runs.
 """
 
 import atexit
