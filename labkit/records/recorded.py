@@ -117,8 +117,9 @@ class Recorded:
         return _matching(table, which, wanted, f"{self} has no times")
 
     def value(
-        self, column: str, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None, **more: str
-    ) -> Figures:
+        self, column: str, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None,
+        **more: str,
+    ) -> Figures:  # fmt: skip
         """One figure, for example ``value("x_reference", 4, LENET86[1], batch=1000)``.
 
         Parameters

@@ -21,7 +21,7 @@ from labkit.spec.devices import device, slug
 NUMBERS = {**{each.name: each.number for each in LADDER}, **PAGES}
 _NAMES = {number: name for name, number in NUMBERS.items()}
 _WORDS = {name.replace("_", " "): number for name, number in NUMBERS.items()}
-_LABELS = ("label", "program", "options")  # columns whose texts may begin with a label
+_LABELS = ("label", "program", "options", "reason")  # columns whose texts may begin with a label
 _LABEL = rf"(^| \+ ){{}}({'|'.join(_WORDS)})(?=$|[,;]| \+ )"
 _WITH_NUMBER, _WITHOUT = re.compile(_LABEL.format(r"\d\d ")), re.compile(_LABEL.format(""))
 
