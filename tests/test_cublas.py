@@ -108,7 +108,7 @@ def test_an_error_of_the_library_is_told(stand_in):
 @pytest.mark.skipif(GPU, reason="there is a GPU")
 def test_without_a_gpu_it_says_so_and_the_page_goes_on():
     library = variant(5, gemm="cublas")
-    with pytest.raises(LabError, match=r"cuBLAS multiplies on an NVIDIA GPU, and this is the CPU engine: leave"):
+    with pytest.raises(LabError, match=r"cuBLAS needs an NVIDIA GPU, and this is the CPU engine: omit"):
         check(library)
     assert library not in variants(5)
     assert len(variants(5)) > 5
@@ -120,9 +120,9 @@ def test_without_the_library_it_says_where_it_comes_from(fresh, monkeypatch, tmp
     broken.write_text("no library")
     monkeypatch.setattr(labkit.cuda, "engine", lambda: "gpu")
     monkeypatch.setattr(cublas, "_candidates", lambda: [broken, "libcublas.so.999"])
-    assert "there is no cuBLAS to load: it comes with the CUDA toolkit" in cublas.missing()
+    assert "cuBLAS cannot be loaded: install the CUDA toolkit" in cublas.missing()
     assert "libcublas.so.999: " in cublas.missing()
-    with pytest.raises(LabError, match="no cuBLAS to load"):
+    with pytest.raises(LabError, match="cuBLAS cannot be loaded"):
         cublas.prepare()
 
 

@@ -98,7 +98,7 @@ def test_what_is_missing_is_a_dash(missing):
 def test_claim(capsys, monkeypatch):
     page.claim("the sky is up", True)
     assert capsys.readouterr().out == "✓ the sky is up\n"
-    with pytest.raises(page.ClaimFailed, match="not so: the sky is down"):
+    with pytest.raises(page.ClaimFailed, match="the figures contradict: the sky is down"):
         page.claim("the sky is down", False)
     with pytest.raises(AssertionError):
         page.claim("a NaN is no evidence", float("nan") > 0)

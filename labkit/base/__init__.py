@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, paths, atomic files, numbers and tables."""
+"""Errors, paths, atomic files, CUDA limits, numbers and tables: what all other packages use."""

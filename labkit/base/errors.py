@@ -1,14 +1,13 @@
-"""The lab's own errors: each says what is wrong, where, and what to do."""
+"""The lab's own errors. Their messages say what is wrong, where, and what to do."""
 
 import linecache
 import traceback
 
 
 class ShortTraceback:
-    """An exception that a notebook shows by its message and by the cell's lines that led to it, not by the lab's own:
-    `%debug` still walks through all of them."""
+    """An exception whose traceback in a notebook has only the lines of cells; `%debug` still has all frames."""
 
-    def _render_traceback_(self) -> list[str]:  # IPython asks for it
+    def _render_traceback_(self) -> list[str]:  # called by IPython
         name = f"{type(self).__name__}: {self}"
         lines = [f"line {line}: {linecache.getline(frame.f_code.co_filename, line).strip()}"
                  for frame, line in traceback.walk_tb(self.__traceback__)
@@ -17,8 +16,8 @@ class ShortTraceback:
 
 
 class Interrupted(ShortTraceback, KeyboardInterrupt):
-    """Ctrl-C, or a notebook's stop button, with a word on what it stopped."""
+    """Ctrl-C or a notebook's stop button. The message says what was stopped."""
 
 
 class LabError(ShortTraceback, Exception):
-    """Anything the lab refuses, with a message a reader can act on."""
+    """An error of the lab: invalid input, or something that is missing on this machine."""

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Files that are complete or do not exist."""
 
 import os
 import tempfile
@@ -8,12 +8,12 @@ from labkit.base.errors import LabError
 
 
 def require_writable(folder: Path) -> None:
-    """Make a folder, and see that files can be made in it.
+    """Make a folder, and check that files can be created in it.
 
     Raises
     ------
     LabError
-        They cannot.
+        The folder cannot be made, or no file can be created in it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -24,12 +24,12 @@ def require_writable(folder: Path) -> None:
 
 
 def write(path: Path | str, content: str | bytes) -> Path:
-    """Write a file, its folder too, so that nobody ever sees half of it.
+    """Write a file, and make its folder. Other processes never see an incomplete file.
 
     Raises
     ------
     LabError
-        The file cannot be written there; what stood there before still does.
+        The file cannot be written; an older file of that name is unchanged.
     """
     path = Path(path)
     try:
@@ -40,7 +40,7 @@ def write(path: Path | str, content: str | bytes) -> Path:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
-        os.chmod(part, 0o644)  # mkstemp's files are for their owner alone
+        os.chmod(part, 0o644)  # mkstemp makes files that only their owner can read
         os.replace(part, path)
     except OSError as error:
         os.unlink(part)

@@ -1,10 +1,10 @@
-"""Numbers in few digits: how tables, figures and prose say them."""
+"""Numbers with three significant digits, as tables, figures and prose show them."""
 
 import math
 
 
-def ms(value):
-    """Milliseconds in three digits, in the unit that suits."""
+def ms(value: float) -> str:
+    """Milliseconds with three digits, in seconds, milliseconds or microseconds: "3.71 ms"."""
     if value >= 9995:
         return f"{three(value / 1000)} s"
     if value >= 0.0995:
@@ -12,13 +12,13 @@ def ms(value):
     return f"{three(value * 1000)} µs"
 
 
-def times(value):
-    """A factor in three digits: "15.6×"."""
+def times(value: float) -> str:
+    """A factor with three digits: "15.6×"."""
     return f"{three(value)}×"
 
 
-def three(value):
-    """A number in three digits, or as an integer: "80.0", "1,234"."""
+def three(value: float) -> str:
+    """A number with three digits, or as an integer: "80.0", "1,234"."""
     if value == 0:
         return "0"
     digits = 2 - math.floor(math.log10(abs(value)))

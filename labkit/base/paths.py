@@ -1,4 +1,4 @@
-"""Where the lab keeps things: what it ships (data, kernels), and what it can make again (the cache)."""
+"""The lab's folders: shipped data, kernels, and the cache."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 def data_dir() -> Path:
     """The folder of shipped data: weights, recorded results, published figures.
 
-    `data/` stands beside the package in a checkout, which is how the lab is used.
+    It is `data/` beside the package, in a checkout.
     """
     return PACKAGE.parent / "data"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
@@ -44,16 +44,16 @@ class HTML:
 
 
 def table(frame: pd.DataFrame, caption: str = "", columns: Mapping[str, str] | None = None) -> HTML:
-    """A table as the pages print it: figures rounded for reading, units in the heading.
+    """A table for a page: rounded figures, with their units in the headings.
 
     Parameters
     ----------
     frame : DataFrame
-        Columns ending in ``_ms``, ``_s``, ``share`` … are formatted by their name. A named index is a column, too.
+        Columns are formatted by the end of their name: ``_ms``, ``_s``, ``share`` … A named index is a column, too.
     caption : str
-        Stands over the table. ``frame.attrs["note"]``, if there is one, is added.
+        Shown above the table, with ``frame.attrs["note"]`` if there is one.
     columns : mapping, optional
-        Column name to heading, in the order wanted; the other columns are left out.
+        Column name -> heading, in the order of the table; other columns are omitted.
     """
     note = frame.attrs.get("note", "")
     if levels := [name for name in frame.index.names if name and name not in frame.columns]:
@@ -74,13 +74,15 @@ def table(frame: pd.DataFrame, caption: str = "", columns: Mapping[str, str] | N
     return HTML(page, "\n".join(lines))
 
 
-def _row(cells, figures, tag: str) -> str:
+def _row(cells: Iterable, figures: Iterable[bool], tag: str) -> str:
+    """A row of HTML; figures are aligned right."""
     sides = (' class="figure"' if figure else ' style="text-align:left"' for figure in figures)  # JupyterLab: right
     filled = (f"<{tag}{m}>{html.escape(str(c))}</{tag}>" for m, c in zip(sides, cells, strict=True))
     return "<tr>" + "".join(filled) + "</tr>"
 
 
 def _heading(name: str) -> str:
+    """A column's name as a heading, with its unit."""
     if name in _HEADINGS:
         return _HEADINGS[name]
     for ending, _, unit in _FORMATS:
@@ -94,6 +96,7 @@ def _plain(name: str) -> str:
 
 
 def _cell(name: str, value) -> str:
+    """A value as text, in the format of its column."""
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return "–"
     if isinstance(value, (str, bool)) or not hasattr(value, "__float__"):

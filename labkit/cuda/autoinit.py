@@ -1,4 +1,4 @@
-"""Make a context current on import, as ``pycuda.autoinit`` does; `labkit.cuda.ensure_context` is the explicit way."""
+"""Makes a context current when it is imported, as ``pycuda.autoinit`` does. See `labkit.cuda.ensure_context`."""
 
 from labkit.cuda import ensure_context
 

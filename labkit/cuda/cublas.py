@@ -1,7 +1,7 @@
-"""cuBLAS's matrix product, in the place of the kernel `gemm` of rung 05: a thin binding through ctypes.
+"""cuBLAS's matrix product instead of the kernel `gemm` of rung 05: a binding through ctypes.
 
-It works on the current context and on PyCUDA's streams. Single precision is single precision here: the handle's math
-mode is pedantic, so that no tensor core rounds to TF32.
+It uses the current context and PyCUDA's streams. The handle's math mode is pedantic: products are computed in FP32, not
+rounded to TF32 for the tensor cores.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ONE, _ZERO = ctypes.c_float(1), ctypes.c_float(0)
 def missing() -> str | None:
     """None if cuBLAS can multiply here, else a sentence that says why not."""
     if cuda.engine() != "gpu":
-        return "cuBLAS multiplies on an NVIDIA GPU, and this is the CPU engine"
+        return "cuBLAS needs an NVIDIA GPU, and this is the CPU engine"
     try:
         _library()
     except LabError as error:
@@ -34,12 +34,12 @@ def missing() -> str | None:
 
 
 def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
-    """y = k u for each of B images: called as a prepared kernel is, with the arguments of `gemm`.
+    """y = k u for each of B images. It is called like the prepared kernel `gemm`, with the same arguments.
 
     Parameters
     ----------
     grid, block, shared_size
-        Of the kernel in whose place it stands; cuBLAS chooses its own.
+        Of the kernel, not used: cuBLAS chooses its own.
     stream : labkit.cuda.driver.Stream or None
     u, k, y : int
         Addresses on the device: u [B, C K K, Ho Wo], k [M, C K K], y [B, M, Ho Wo], float32, row-major.
@@ -53,8 +53,8 @@ def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
     pixels, depth = (H - K + 1) * (W - K + 1), C * K * K
     library, handle = _handle()
     _check(library.cublasSetStream_v2(handle, ctypes.c_void_p(stream.handle if stream else None)), "cublasSetStream")
-    # cuBLAS counts down the columns. What it takes for a [pixels, depth] matrix in that order is u by rows, so it
-    # is asked for the transposed product, y' = u' k'. A stride of 0 gives every image the same k.
+    # cuBLAS's matrices are column-major. A column-major [pixels, depth] matrix is u in row-major order, so the call
+    # computes the transposed product y' = u' k'. A stride of 0 gives every image the same k.
     status = library.cublasSgemmStridedBatched(
         handle, _NO_TRANSPOSE, _NO_TRANSPOSE, pixels, M, depth,
         ctypes.byref(_ONE), ctypes.c_void_p(u), pixels, ctypes.c_longlong(depth * pixels),
@@ -66,7 +66,7 @@ def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
 
 @functools.cache
 def prepare() -> None:
-    """Load the library and make its handle, so that the first product is as fast as the next.
+    """Load the library and make its handle, so that the first product takes no longer than the next.
 
     Raises
     ------
@@ -75,17 +75,17 @@ def prepare() -> None:
     """
     why = missing()
     if why:
-        raise LabError(f"{why}: leave out gemm=\"cublas\" for the rung's own kernel")
+        raise LabError(f"{why}: omit gemm=\"cublas\" to use the rung's own kernel")
     _handle()
 
 
 @functools.cache
 def _handle():
-    """The library and the process's handle on it, in the context that is current now."""
+    """The library and this process's handle, in the current context."""
     cuda.ensure_context()
     library, handle = _library(), ctypes.c_void_p()
     _check(library.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
-    atexit.register(library.cublasDestroy_v2, handle)  # before the context goes: it was there first
+    atexit.register(library.cublasDestroy_v2, handle)  # registered after the context, so destroyed before it
     _check(library.cublasSetMathMode(handle, _PEDANTIC), "cublasSetMathMode")
     return library, handle
 
@@ -97,20 +97,20 @@ def _library():
     for path in _candidates():
         try:
             beside = Path(path).parent / Path(path).name.replace("cublas", "cublasLt")
-            if beside.is_file():  # a wheel's folder is not on the loader's path
+            if beside.is_file():  # the folder of a wheel is not on the loader's path
                 ctypes.CDLL(str(beside), ctypes.RTLD_GLOBAL)
             return ctypes.CDLL(str(path))
         except OSError as error:
             tried.append(f"{path}: {error}")
-    found = "; ".join(tried) or "none of the CUDA toolkit, none of a wheel"
+    found = "; ".join(tried) or "neither in the CUDA toolkit nor in a wheel"
     raise LabError(
-        "there is no cuBLAS to load: it comes with the CUDA toolkit (libcublas.so), or for CUDA 13 with "
-        f"`pip install nvidia-cublas` ({found})"
+        "cuBLAS cannot be loaded: install the CUDA toolkit (libcublas.so), or for CUDA 13 `pip install nvidia-cublas` "
+        f"({found})"
     )
 
 
 def _candidates():
-    """Where libcublas may be: the toolkit that nvcc is of, NVIDIA's wheels, the loader's own path."""
+    """Where libcublas may be: nvcc's CUDA toolkit, NVIDIA's wheels, the loader's path."""
     folders = []
     nvcc = shutil.which("nvcc")
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), nvcc and Path(nvcc).resolve().parent.parent]

@@ -1,8 +1,8 @@
-"""What the GPU and the CUDA driver did, and when: NVIDIA's CUPTI activity records.
+"""Records of kernels, copies and driver calls, with their times, from NVIDIA's CUPTI.
 
-The same two functions as :mod:`labkit.cpu.activity`; :mod:`labkit.measure.trace` calls the ones that belong to the
-engine. CUPTI's activity interface needs no permission for performance counters, only its library and NVIDIA's
-Python bindings (``pip install cupti-python``, of the CUDA toolkit's major version).
+It has the same two functions as :mod:`labkit.cpu.activity`; `labkit.cuda.activity` is the one of the engine in use.
+CUPTI's activity interface needs no permission for performance counters, only its library and NVIDIA's Python bindings
+(``pip install cupti-python``, of the CUDA toolkit's major version).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from labkit.base.errors import LabError
 
 _BUFFER_BYTES = 8 << 20
 _COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # CUpti_ActivityMemcpyKind
-_PACKAGES = {"elftools": "pyelftools"}  # a module and the package that has it, where the names differ
+_PACKAGES = {"elftools": "pyelftools"}  # module -> package, if the names differ
 _records: list[tuple] = []
 _registered = False
 
@@ -39,7 +39,7 @@ def _kinds(cupti: ModuleType) -> list[Any]:
 
 
 def _call_name(name: str) -> str:
-    """The driver call as its documentation names it: ``cuMemcpyHtoD_v2`` is ``cuMemcpyHtoD``."""
+    """A driver call by its documented name: ``cuMemcpyHtoD`` for ``cuMemcpyHtoD_v2``."""
     return re.sub(r"(_v\d+)?(_ptds|_ptsz)?$", "", name)
 
 
@@ -60,12 +60,12 @@ def _completed(activities: list) -> None:
 
 
 def start() -> None:
-    """Begin recording kernels, copies and driver calls.
+    """Start recording kernels, copies and driver calls.
 
     Raises
     ------
     LabError
-        The CUPTI bindings are missing, or another profiler holds CUPTI.
+        The CUPTI bindings are missing, or another profiler uses CUPTI.
     """
     global _registered
     cupti = _cupti()
@@ -77,13 +77,13 @@ def start() -> None:
             cupti.activity_enable(kind)
     except cupti.cuptiError as error:
         raise LabError(
-            f"CUPTI refused to trace ({error}); is another profiler (Nsight, ncu) around this process?"
+            f"CUPTI cannot trace ({error}): run this process without another profiler (Nsight Systems, ncu)"
         ) from None
     _records.clear()
 
 
 def stop() -> list[tuple]:
-    """End recording.
+    """Stop recording.
 
     Returns
     -------

@@ -1,1 +1,1 @@
-"""Why does it take that long? Counters, sanitizers, compiled code."""
+"""Where the time goes: counters, errors that sanitizers find, compiled code, the launches of a program."""

@@ -1,1 +1,1 @@
-"""Is it right, and how long does it take?"""
+"""Correctness and time: check, bench, pipelines on streams, sweeps, traces, rounding errors."""

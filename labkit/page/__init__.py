@@ -1,1 +1,1 @@
-"""What a notebook page says: the engine, predictions, tables, claims, listings."""
+"""The parts of a notebook page: engine, predictions, claims, listings, the table of the ladder."""

@@ -1,4 +1,4 @@
-"""Kernel sources as a page shows them: with their colours, or as the difference between two of them."""
+"""Kernel sources on a page: with syntax highlighting, or as the difference of two."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from labkit.ladder.variants import Variant, variant
 
 _WORD = re.compile(r"\w+|\s+|.")
 
-# Half-transparent, so that the page's own background, light or dark, shows through.
+# With transparent backgrounds, for light and dark pages.
 _ROW = {"-": "background:rgba(218,54,51,.13)", "+": "background:rgba(46,160,67,.15)", " ": ""}
 _WORDS = {"-": "background:rgba(218,54,51,.33)", "+": "background:rgba(46,160,67,.37)"}
 _FRAME = (
@@ -32,12 +32,12 @@ _NUMBER = "display:inline-block;width:3em;padding-right:.6em;text-align:right;op
 
 
 def without_contract(source: str) -> tuple[int, list[str]]:
-    """Leave out the comment that opens a kernel file.
+    """Remove the comment at the top of a kernel file.
 
     Returns
     -------
     int, list of str
-        How many lines were left out (with the blank lines after them), and the rest.
+        The number of lines removed, with the blank lines after the comment, and the other lines.
     """
     lines = source.rstrip().split("\n")
     first = 0
@@ -59,14 +59,14 @@ class Row:
 
 
 class Diff:
-    """What changed between two kernel sources. Prints as a unified diff; notebooks show it in colour.
+    """The difference of two kernel sources. Prints as a unified diff; notebooks show it in colour.
 
     A line that is only indented or aligned differently is unchanged.
 
     Attributes
     ----------
     hunks : list of list of Row
-        Changed lines with a few unchanged ones around them.
+        Changed lines with a few unchanged lines around them.
     changed_lines : int
         A replaced line counts once.
     """
@@ -130,8 +130,8 @@ def _with_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
     return old + new
 
 
-def _spans(words, ranges):
-    """The characters that ranges of words take up in their line; blanks alone are no change worth marking."""
+def _spans(words: list[str], ranges: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Ranges of words as ranges of characters, without those that have only blanks."""
     starts = [0, *accumulate(map(len, words))]
     return tuple((starts[a], starts[b]) for a, b in ranges if "".join(words[a:b]).strip())
 
@@ -149,7 +149,7 @@ def _row_html(row: Row) -> str:
     )
 
 
-# JupyterLab's names for its editor's colours; on any other page, colours that read on light and on dark.
+# JupyterLab's names for its editor's colours; for other pages, colours that are legible on light and on dark ones.
 _COLOURS = {
     "k": ("keyword", "#3b7a2a"), "kt": ("def", "#2f73c4"), "nf": ("def", "#2f73c4"),
     "m": ("number", "#2f8a5b"),
@@ -162,7 +162,7 @@ _SAME = {
 
 
 class Listing:
-    """A source with its colours. Prints as its text; notebooks show it in colour.
+    """A source with syntax highlighting. Prints as its text; notebooks show it in colour.
 
     Attributes
     ----------
@@ -194,12 +194,12 @@ class Listing:
 
 
 def diff(a: int | str | Variant, b: int | str | Variant) -> Diff:
-    """What changed from one kernel to another; the comments that open them are left out.
+    """The difference of two kernels, without the comments at the top of their files.
 
     Parameters
     ----------
     a, b : int, str or Variant
-        Rungs by number or name, or variants (a reader's own kernel, for example).
+        Rungs by number or name, or variants, such as a reader's own kernel.
     """
     sides = [each if isinstance(each, Variant) else variant(each) for each in (a, b)]
     return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)))
