@@ -276,8 +276,8 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     Parameters
     ----------
     counters : DataFrame
-        As `labkit.counters` gives it: a row per kernel and layer, with ``label``, ``layer``, ``device``, ``date`` and
-        Nsight Compute's stall reasons. Several frames may be joined with `pandas.concat`.
+        As `Recorded.counters` returns it without metrics: a row per kernel and layer, with ``label``, ``layer``,
+        ``device``, ``date`` and Nsight Compute's stall reasons. Several frames may be joined with `pandas.concat`.
     """
     need(counters, ["label", "layer", *map(STALLED.format, STALLS)], "draw.stalls")
     rows = counters.reset_index(drop=True)

@@ -24,7 +24,7 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
     Parameters
     ----------
     sweep : DataFrame
-        As `labkit.sweep` or `labkit.recorded_sweep` returns it, of one device and batch.
+        As `labkit.sweep` or `Recorded.sweep` returns it, of one device and batch.
     x, y : str
         Columns of it, such as options: "rows", "maps", "block".
     value : str

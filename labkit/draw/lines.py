@@ -142,7 +142,7 @@ def rounding(page: Page, table: pd.DataFrame) -> None:
     Parameters
     ----------
     table : DataFrame
-        As `labkit.rounding_errors` returns it.
+        As `rounding_errors` returns it.
     """
     need(table, ["label", "terms", "largest", "bound"], "draw.rounding")
     lengths = sorted(int(terms) for terms in table["terms"].unique())
