@@ -438,6 +438,12 @@ def test_the_default_sizes_are_the_best_on_record(layer):
     assert variant(7).launches(layer, 5) == best.launches(layer, 5)
 
 
+def test_a_grid_may_name_its_rung(path):
+    by_name = small(path, {**GRID, "rung": "tuning", "rows": 2, "maps": [2, 0]})
+    assert list(by_name["rung"]) == [7, 7]
+    assert list(by_name["reason"]) == ["", "maps=0: it has to be a positive integer"]
+
+
 def test_the_file_of_default_sizes_is_what_the_recorded_sweep_says():
     assert tuned_sizes(sweeps.read_sweep(tuning.TUNED_DEVICE)) == tuning.TUNED_FILE.read_text()
 

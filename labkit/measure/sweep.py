@@ -133,20 +133,20 @@ def _combinations(variants: Variant | Iterable[Variant] | Mapping[str, Any]) -> 
     grid = {str(name): as_list(value) for name, value in variants.items()}
     if "rung" not in grid:
         raise LabError(f"a grid needs a rung: {{'rung': 7, ...}}; this one has {', '.join(grid) or 'nothing'}")
-    number, *more = grid.pop("rung")
-    known = rung(number).options
-    strange = [name for name in grid if name not in known]
+    which, *more = grid.pop("rung")
+    of = rung(which)
+    strange = [name for name in grid if name not in of.options]
     if more or strange:
         what = f"{1 + len(more)} rungs" if more else f"no option {strange[0]!r}"
-        raise LabError(f"a grid of {rung(number).label} with {what}: one rung, and options of {', '.join(known)}")
+        raise LabError(f"a grid of {of.label} with {what}: one rung, and options of {', '.join(of.options)}")
     made, refused = [], []
     for values in itertools.product(*grid.values()):
         options = dict(zip(grid, values, strict=True))
         try:
-            made.append(variant(number, **options))
+            made.append(variant(which, **options))
         except LabError as error:
             chosen = " ".join(f"{name}={short(value)}" for name, value in options.items())
-            refused.append({"rung": number, "label": f"{rung(number).label}, {chosen.replace(' ', ', ')}",
+            refused.append({"rung": of.number, "label": f"{of.label}, {chosen.replace(' ', ', ')}",
                             "options": chosen, "reason": str(error)})  # fmt: skip
     return made, refused
 
