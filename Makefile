@@ -75,7 +75,7 @@ define compile
 endef
 
 pictures: $(STAMP)  ## Draw docs/images/ and the README table from the recorded results
-	@$(BIN)/python -m labkit.recording pictures
+	@$(BIN)/python -m recording pictures
 
 clean:  ## Remove the reports and every cache in the checkout
 	@rm -rf reports build .pytest_cache .ruff_cache .hypothesis .lab *.egg-info

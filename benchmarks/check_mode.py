@@ -1,7 +1,7 @@
 """How much slower the CPU engine's check mode is than its run mode, rung by rung.
 
     python benchmarks/check_mode.py [BATCH]
-    python benchmarks/check_mode.py | python -m labkit.recording readme check     and write the sentence into the README
+    python benchmarks/check_mode.py | python -m recording readme check     and write the sentence into the README
 
 Run mode, the counters and all the checks each have a child process with one worker, because check mode has one. The
 processes take turns, so that other load on the machine affects all of them alike. A row gives the shortest of several

@@ -1,7 +1,7 @@
 """Measure the CPU engine: the ladder's kernels against a plain C++ loop nest, compile times, launch latency.
 
     python benchmarks/engine.py                                              print the tables
-    python benchmarks/engine.py | python -m labkit.recording readme engine   write them into the README
+    python benchmarks/engine.py | python -m recording readme engine   write them into the README
 
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
 that other load on the machine affects all of them alike. One worker and the loop nest are compared by processor time,

@@ -9,9 +9,9 @@ import pytest
 
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.recording import cudnn
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_numpy
+from recording import cudnn
 
 TINY = Layer("lenet86 layer 2", 2, 9, 8, 3, 3)
 

@@ -20,10 +20,10 @@ from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, cuda_src
 from labkit.draw import style
 from labkit.evidence.profile import Profile
-from labkit.recording import pictures
 from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer
 from labkit.spec.metrics import NAMES as NAMED
+from recording import pictures
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -511,7 +511,7 @@ def test_the_readme_shows_what_was_recorded(drawn, monkeypatch, name):
     assert not collisions(page)
     assert page.file.stat().st_size < 120_000
     with Image.open(IMAGES / name) as image:
-        assert image.info["Description"] == page.alt, "stale: run python -m labkit.recording pictures"
+        assert image.info["Description"] == page.alt, "stale: run python -m recording pictures"
 
 
 def test_the_readmes_code_is_the_kernels():

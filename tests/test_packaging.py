@@ -137,17 +137,17 @@ RECORDING = {"scikit-learn", "torch"}  # of two recorders; they say where it com
 
 
 def test_everything_imported_is_declared():
-    ours = {"labkit", *(path.stem for path in (ROOT / "tests").rglob("*.py"))}
+    ours = {"labkit", "recording", *(path.stem for path in (ROOT / "tests").rglob("*.py"))}
     for folder, allowed in {
         "labkit": requirements([*PROJECT["dependencies"], *EXTRAS["gpu"]]),
+        "recording": {*requirements(PROJECT["dependencies"]), *RECORDING},
         "tests": DECLARED,
         "benchmarks": DECLARED,
     }.items():
         for path in (ROOT / folder).rglob("*.py"):
-            allowed_here = {*allowed, *(RECORDING if path.parent.name == "recording" else ())}
             for name in set(imported(path)) - set(sys.stdlib_module_names) - ours:
                 package = canonicalize_name(DISTRIBUTIONS.get(name, name))
-                assert package in allowed_here, f"{path.relative_to(ROOT)} imports {name}: declare it in pyproject.toml"
+                assert package in allowed, f"{path.relative_to(ROOT)} imports {name}: declare it in pyproject.toml"
 
 
 def test_version_is_one():

@@ -9,7 +9,7 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.ladder.rungs import LADDER
 from labkit.page import overview
-from labkit.recording.readme import put
+from recording.readme import put
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
 PAGE = "before\n<!-- a:begin -->\nold\n<!-- a:end -->\nbetween\n<!-- b:begin -->\n<!-- b:end -->\nafter\n"

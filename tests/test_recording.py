@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.recording import compare_counters, counters, jobs, sweep, times
-from labkit.recording.__main__ import app
+from recording import compare_counters, counters, jobs, sweep, times
+from recording.__main__ import app
 
 LAYER = labkit.LENET86[0]
 
@@ -45,12 +45,12 @@ def test_refusals(arguments, said, monkeypatch):
     if "on a GPU" in said:
         here = SimpleNamespace(engine="cpu", name="a processor")
         for module in ("counters", "streams"):
-            monkeypatch.setattr(f"labkit.recording.{module}.device", lambda: here)
+            monkeypatch.setattr(f"recording.{module}.device", lambda: here)
     assert said in str(run(*arguments).exception)
 
 
 def test_the_command_is_a_program():
-    command = [sys.executable, "-m", "labkit.recording", "readme", "nothing"]
+    command = [sys.executable, "-m", "recording", "readme", "nothing"]
     done = subprocess.run(command, input="text", capture_output=True, text=True)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "README.md needs one line <!-- nothing:begin -->" in done.stderr

@@ -21,8 +21,8 @@ from labkit.ladder.tables import options
 from labkit.measure import bench as bench_module
 from labkit.measure import sweep as sweep_module
 from labkit.page import overview
-from labkit.recording.sweep import tuned_sizes
 from labkit.records import sweeps
+from recording.sweep import tuned_sizes
 
 SMALL = Layer("small", 2, 14, 17, 5, 3)
 GRID = {"rung": 7, "rows": (1, 3, 5), "maps": (1, 2), "block": [(16, 1)], "channels": 1}

@@ -10,7 +10,7 @@ from labkit.base.errors import LabError
 from labkit.network.images import cycle
 from labkit.network.lenet86 import WEIGHT_SHAPES, forward_numpy, load_weights, provenance
 from labkit.network.training import Adam, distort, initial_weights, loss_and_gradients, random_state, train
-from labkit.recording import weights as recorder
+from recording import weights as recorder
 
 
 @pytest.fixture(scope="module")

@@ -126,7 +126,7 @@ def load_weights(which="digits"):
     ----------
     which : str, Path or mapping
         A data set whose weights are in data/weights, the path of an .npz file that
-        `labkit.recording` wrote, or the arrays themselves by name.
+        `recording` wrote, or the arrays themselves by name.
 
     Returns
     -------
@@ -158,7 +158,7 @@ def provenance(which="digits"):
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise LabError(f"cannot read {path} ({error}); `python -m labkit.recording weights` writes it") from None
+        raise LabError(f"cannot read {path} ({error}); `python -m recording weights` writes it") from None
 
 
 def _weights_path(which):
@@ -167,7 +167,7 @@ def _weights_path(which):
     else:
         path = data_dir() / "weights" / f"lenet86-{which}.npz"
     if not path.is_file():
-        raise LabError(f"there are no weights {path}. Train them: python -m labkit.recording weights --dataset "
+        raise LabError(f"there are no weights {path}. Train them: python -m recording weights --dataset "
                        f"digits|mnist|fashion-mnist, and --out for another place than data/weights")
     return path
 
@@ -178,13 +178,13 @@ def _read_weights(path):
         recorded = provenance(path).get("sha256")
         if recorded and hashlib.sha256(content).hexdigest() != recorded:
             raise LabError(f"{path} is not the file that {path.with_suffix('.json').name} describes: its "
-                           f"SHA-256 differs. Restore both, or train again: python -m labkit.recording weights")
+                           f"SHA-256 differs. Restore both, or train again: python -m recording weights")
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise LabError(f"{path} is no .npz file, or a damaged one ({error}); train again: "
-                       "python -m labkit.recording weights") from None
+                       "python -m recording weights") from None
 
 
 # ------------------------------------------------------------------------------------------------ the engine

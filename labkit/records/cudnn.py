@@ -1,4 +1,4 @@
-"""cuDNN's recorded times, in `data/cudnn/`. What measures them is `labkit.recording.cudnn`."""
+"""cuDNN's recorded times, in `data/cudnn/`. What measures them is `recording.cudnn`."""
 
 from __future__ import annotations
 

@@ -253,7 +253,7 @@ class Recorded:
         self, which: Kernels | None = None, layer: Layers | None = None, *metrics: str,
         kernel: str | Iterable[str] | None = None, per_image: bool = False,
     ) -> pd.DataFrame:  # fmt: skip
-        """Nsight Compute's counters, recorded by `labkit.recording.counters` with 1000 images.
+        """Nsight Compute's counters, recorded by `recording.counters` with 1000 images.
 
         Parameters
         ----------
@@ -346,7 +346,7 @@ class Recorded:
         batch: int | Iterable[int] | None = 10_000, pinned: bool | None = True, streams: int | Iterable[int] | None = 2,
         chunk: int | Iterable[int] | None = 500, order: str | None = "depth", sizes: str | None = "equal",
     ) -> pd.DataFrame:  # fmt: skip
-        """Layer times of chunks on streams, recorded by `labkit.recording.streams`.
+        """Layer times of chunks on streams, recorded by `recording.streams`.
 
         Parameters
         ----------

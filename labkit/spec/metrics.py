@@ -35,7 +35,7 @@ MEASURED = {
     "shared_bytes": "launch__shared_mem_per_block",
     "occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
 }
-# What `labkit.recording.counters` records besides, of every kernel. Busy: in per cent of what the unit can do.
+# What `recording.counters` records besides, of every kernel. Busy: in per cent of what the unit can do.
 _PEAK, _ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
 _THREADS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
 RECORDED = {

@@ -1,11 +1,11 @@
-"""`labkit.recording.compare_counters`: which differences nvcc's instructions explain, and which they do not."""
+"""`recording.compare_counters`: which differences nvcc's instructions explain, and which they do not."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from labkit.base.paths import cuda_src
-from labkit.recording import compare_counters as script
+from recording import compare_counters as script
 
 OWNER = {"program": "05 unroll gemm", "shape": "lenet86 layer 1", "source": "12345678", "kernel": "gemm"}
 INSTRUCTIONS = pd.DataFrame([

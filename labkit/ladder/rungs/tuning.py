@@ -10,7 +10,7 @@ from labkit.ladder.rung import Call, Rung, tiles
 _TILED = ("rows", "maps", "masks")  # sub-steps whose blocks are tiles of a map, as in rung 03
 
 
-# The fastest sizes of each layer in a recorded sweep, by C, H, W, M and K: `labkit.recording.sweep` writes the file.
+# The fastest sizes of each layer in a recorded sweep, by C, H, W, M and K: `recording.sweep` writes the file.
 TUNED_FILE = Path(__file__).with_suffix(".toml")
 TUNED_DEVICE, TUNED = tomllib.loads(TUNED_FILE.read_text()).values()
 

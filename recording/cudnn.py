@@ -18,10 +18,10 @@ import pandas as pd
 from labkit.base import files
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.recording.options import Dry
 from labkit.spec.devices import slug
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
+from recording.options import Dry
 
 BATCHES = (100, 1000, 10_000)
 MODES = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 2e-3}  # and the largest error, as a part of sum |x| |k|

@@ -23,13 +23,13 @@ from labkit.measure.pipeline import Pipeline, host_arrays
 from labkit.measure.streams import bench_cases
 from labkit.network.images import dataset
 from labkit.network.lenet86 import Network
-from labkit.recording import jobs
-from labkit.recording.options import Folder, chosen
 from labkit.records.results import record, record_course
 from labkit.records.store import label
 from labkit.records.streams import record_streams
 from labkit.spec.devices import device
 from labkit.spec.layers import PRESETS, Layer, layer
+from recording import jobs
+from recording.options import Folder, chosen
 
 BATCH = 10_000
 CHUNKS = [100, 200, 500, 1000, 2000, 5000, 10_000]

@@ -1,4 +1,4 @@
-// Textbook kernels whose counters are easy to predict: for labkit.recording.compare_counters.
+// Textbook kernels whose counters are easy to predict: for recording.compare_counters.
 #include <mma.h>
 
 extern "C" __global__ void saxpy(const float *x, float *y, int n) {

@@ -17,14 +17,14 @@ from labkit.base.paths import data_dir
 from labkit.evidence import child, nsight
 from labkit.ladder.rung import Rung
 from labkit.ladder.variants import variants
-from labkit.recording import jobs
-from labkit.recording.options import Rungs, chosen
-from labkit.recording.sweep import unroll
 from labkit.records.store import record_evidence
 from labkit.records.sweeps import read_sweep
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86
 from labkit.spec.metrics import COUNTED, FETCHED, MEASURED, RECORDED, STALLED, STALLS
+from recording import jobs
+from recording.options import Rungs, chosen
+from recording.sweep import unroll
 
 BATCH = 1000
 WAITS = tuple(map(STALLED.format, STALLS))

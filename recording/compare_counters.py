@@ -1,6 +1,6 @@
 """The CPU engine's counts against Nsight Compute's, kernel by kernel, in docs/counters.md.
 
-The kernels are those of `labkit.recording.jobs`. ncu's counters are recorded on a GPU, in data/counters/exact/. nvcc
+The kernels are those of `recording.jobs`. ncu's counters are recorded on a GPU, in data/counters/exact/. nvcc
 joins neighbouring accesses, so that some counters of shared memory have to differ: the loads and stores in its machine
 code, recorded in data/counters/instructions/, say which, why, and by how much.
 """
@@ -23,12 +23,12 @@ from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.evidence import nvcc
 from labkit.evidence.profile import watch
-from labkit.recording import jobs
-from labkit.recording.counters import count
-from labkit.recording.options import Device, Rungs, chosen
 from labkit.records import store
 from labkit.spec.devices import device
 from labkit.spec.metrics import COUNTED, MEASURED
+from recording import jobs
+from recording.counters import count
+from recording.options import Device, Rungs, chosen
 
 EXACT = data_dir() / "counters" / "exact"
 ARCH = "sm_90"  # of the device whose counters are recorded
@@ -257,7 +257,7 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
         "# The CPU engine's counts compared with Nsight Compute's\n\n"
         f"Nsight Compute (ncu) on {where}, {date}, and the loads and stores in the machine code of {compiler}. The "
         f"kernels are all of the lab's, with their steps and the exercises' solutions, on {jobs.BATCH} images, and "
-        "textbook kernels. Written by `python -m labkit.recording compare-counters`.\n\n",
+        "textbook kernels. Written by `python -m recording compare-counters`.\n\n",
         _rows(["counters", "", f"agree within {ALLOWED:.0%}", "others"], "-rr-", (
             (name, rows.sum(), (rows & close).sum(), ", ".join(f"{count} {what}" for count, what in (
                 ((rows & ~close & named).sum(), "with a reason"),

@@ -13,7 +13,7 @@ import numpy as np
 from labkit.base.errors import LabError
 from labkit.base.files import write
 from labkit.base.paths import data_dir
-from labkit.recording.options import Folder
+from recording.options import Folder
 
 
 def idx(array: np.ndarray) -> bytes:

@@ -20,10 +20,10 @@ from labkit.ladder.rung import tiles
 from labkit.ladder.rungs.tuning import TUNED_DEVICE, TUNED_FILE
 from labkit.ladder.variants import Variant, variant
 from labkit.measure import sweep as measure
-from labkit.recording.options import Dry, Repeat
 from labkit.records import sweeps
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
+from recording.options import Dry, Repeat
 
 LAYERS = (*LENET86, *LENET72)
 RUNG = "tuning"
@@ -91,7 +91,7 @@ PARTS = {make.__name__: make for make in (outputs, blocks, channels, finalists, 
 
 def tuned_sizes(swept: pd.DataFrame) -> str:
     """The text of `TUNED_FILE`: the fastest sizes of each layer in the sweep of a device."""
-    lines = ["# By python -m labkit.recording sweep: the fastest sizes of each layer, CxHxW MxK, in a sweep",
+    lines = ["# By python -m recording sweep: the fastest sizes of each layer, CxHxW MxK, in a sweep",
              f'device = "{swept["device"].iloc[0]}"', "", "[layers]"]  # fmt: skip
     for at in LAYERS:
         s = sweeps.best(swept, at).scope(at)

@@ -1,6 +1,6 @@
 """What the recorders launch: the lab's kernels as jobs, which a program in a process of its own runs once each.
 
-    python -m labkit.recording.jobs FOLDER       that program: it runs the jobs in FOLDER/jobs
+    python -m recording.jobs FOLDER       that program: it runs the jobs in FOLDER/jobs
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def program(jobs: Sequence[Job]):
                                f"{len(jobs) - 1} made {len(made)}: they cannot be matched")  # fmt: skip
             return made
 
-        yield [sys.executable, "-m", "labkit.recording.jobs", name], owners
+        yield [sys.executable, "-m", "recording.jobs", name], owners
 
 
 def _main(folder: Path) -> None:

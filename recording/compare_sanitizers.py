@@ -21,9 +21,9 @@ from labkit.base import files
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, data_dir
 from labkit.evidence import sanitize
-from labkit.recording import jobs
-from labkit.recording.options import Device
 from labkit.records.store import record_evidence
+from recording import jobs
+from recording.options import Device
 
 PLANTED = PACKAGE.parent / "tests" / "check" / "corpus" / "planted.py"
 RECORDED = data_dir() / "findings"
@@ -90,7 +90,7 @@ def report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     text = (
         f"# Planted bugs: what the engine and compute-sanitizer find\n\n{len(corpus)} bugs of {len(kinds)} kinds, each "
         "with its repair, in `tests/check/corpus`. A bug counts as found if it is reported at its line. "
-        f"compute-sanitizer ran on {device}, {date}. Written by `python -m labkit.recording compare-sanitizers`.\n\n"
+        f"compute-sanitizer ran on {device}, {date}. Written by `python -m recording compare-sanitizers`.\n\n"
         f"| | found | repairs with a finding | {LAB} |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_sums(ours)} |\n| compute-sanitizer | {_sums(theirs)} |\n\n"
         f"The kernels of the lab are those of [counters.md](counters.md), with all four tools.\n\n"

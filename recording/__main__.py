@@ -1,21 +1,21 @@
-"""The command `python -m labkit.recording`: each sub-command writes one part of data/ or docs/."""
+"""The command `python -m recording`: each sub-command writes one part of data/ or docs/."""
 
 import sys
 
 import typer
 
 from labkit.base.errors import LabError
-from labkit.recording.compare_counters import compare_counters
-from labkit.recording.compare_sanitizers import compare_sanitizers
-from labkit.recording.counters import counters
-from labkit.recording.cudnn import cudnn
-from labkit.recording.digits import digits
-from labkit.recording.pictures import pictures
-from labkit.recording.readme import readme, timings
-from labkit.recording.streams import streams
-from labkit.recording.sweep import sweep
-from labkit.recording.times import times
-from labkit.recording.weights import weights
+from recording.compare_counters import compare_counters
+from recording.compare_sanitizers import compare_sanitizers
+from recording.counters import counters
+from recording.cudnn import cudnn
+from recording.digits import digits
+from recording.pictures import pictures
+from recording.readme import readme, timings
+from recording.streams import streams
+from recording.sweep import sweep
+from recording.times import times
+from recording.weights import weights
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 for command in (times, counters, sweep, streams, cudnn, compare_counters, compare_sanitizers, pictures, readme,
@@ -32,9 +32,9 @@ def _help() -> None:
 def main() -> None:
     """Run the command. A `LabError` becomes one line and exit status 1, without a traceback."""
     try:
-        app(prog_name="python -m labkit.recording")
+        app(prog_name="python -m recording")
     except LabError as error:
-        sys.exit(f"labkit.recording: {error}")
+        sys.exit(f"recording: {error}")
 
 
 if __name__ == "__main__":

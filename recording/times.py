@@ -18,12 +18,12 @@ from labkit.measure.bench import bench
 from labkit.measure.check import TEST_SHAPES, check
 from labkit.network.images import dataset
 from labkit.network.lenet86 import Network
-from labkit.recording import jobs
-from labkit.recording.options import Dry, Repeat, Rungs, chosen
 from labkit.records.recorded import recorded
 from labkit.records.results import record, record_course
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET28, LENET72, LENET86, Layer
+from recording import jobs
+from recording.options import Dry, Repeat, Rungs, chosen
 
 BATCHES = {"gpu": (100, 1000, 10_000), "cpu": (10,)}
 LAYERS = (*LENET86, *LENET72)

@@ -70,7 +70,7 @@ def weights(
     np.savez_compressed(packed, **trained)
     record = {
         "network": "lenet86",
-        "script": f"labkit/recording/weights.py, version {VERSION}",
+        "script": f"recording/weights.py, version {VERSION}",
         "date": datetime.date.today().isoformat(),
         "dataset": name,
         "training images": len(training),

@@ -16,10 +16,10 @@ from labkit.base.paths import PACKAGE, cuda_src
 from labkit.draw import ladder, style
 from labkit.draw.style import SMALL, Page, figure, wide, widest
 from labkit.page import overview
-from labkit.recording.options import Folder
-from labkit.recording.readme import put
 from labkit.records.recorded import Recorded, recorded
 from labkit.spec.layers import LENET86
+from recording.options import Folder
+from recording.readme import put
 
 IMAGES = PACKAGE.parent / "docs" / "images"
 DEVICE = "H200"

@@ -1,4 +1,4 @@
-"""Options that several commands of `python -m labkit.recording` have."""
+"""Options that several commands of `python -m recording` have."""
 
 from pathlib import Path
 from typing import Annotated

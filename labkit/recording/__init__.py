@@ -1,1 +1,0 @@
-"""What is measured on a GPU and kept in `data/`, and what is written from it: `python -m labkit.recording`."""
