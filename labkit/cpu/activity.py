@@ -1,6 +1,6 @@
-"""What the CPU engine did, and when: its own records of kernels, copies and driver calls.
+"""Records of kernels, copies and driver calls, with their times, from the CPU engine's own trace.
 
-The same two functions as :mod:`labkit.cuda.cupti` has for a GPU.
+It has the same two functions as :mod:`labkit.cuda.cupti`; `labkit.cuda.activity` is the one of the engine in use.
 """
 
 from labkit.cpu import driver
@@ -8,16 +8,16 @@ from labkit.cpu import driver
 _KINDS = {ord("k"): "kernel", ord("c"): "copy", ord("s"): "copy"}
 
 
-def start():
-    """Begin recording kernels, copies and driver calls."""
+def start() -> None:
+    """Start recording kernels, copies and driver calls."""
     driver.take_device_records()
     driver.take_calls()
     driver.trace_device(True)
     driver.trace_calls(True)
 
 
-def stop():
-    """End recording.
+def stop() -> list[tuple]:
+    """Stop recording.
 
     Returns
     -------
@@ -25,7 +25,7 @@ def stop():
         `kind` is "kernel", "copy" or "api"; times in seconds on the monotonic clock.
     """
     driver.trace_calls(False)
-    done = driver.take_device_records()  # before the trace is switched off, which drops what nobody took
+    done = driver.take_device_records()  # before the trace is switched off, which discards them
     driver.trace_device(False)
     records = [
         (_KINDS[int(r["kind"])], r["name"].decode(), r["started"], r["ended"] - r["started"], r["bytes"], r["stream"])

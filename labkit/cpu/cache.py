@@ -1,8 +1,8 @@
 """The folder of compiled kernels.
 
-Files appear in it whole or not at all (a temporary file, then `os.replace`), so that processes may share it and may
-die at any moment. `labkit.base.paths.cache_dir` names it. Where it cannot be written, a temporary folder serves while
-the process runs.
+Each file is complete or does not exist (a temporary file, then `os.replace`), so that several processes can share the
+folder, and any of them can end at any time. `labkit.base.paths.cache_dir` names it. If it cannot be written, a
+temporary folder is used while the process runs.
 """
 
 import atexit
@@ -19,18 +19,18 @@ from labkit.base.paths import cache_dir
 
 try:
     import fcntl
-except ImportError:  # no advisory locks: two processes may then both compile, and the last one wins
+except ImportError:  # no advisory locks: two processes may compile the same source, and the last one wins
     fcntl = None
 
 __all__ = ["digest", "directory", "locked", "obtain", "publish", "scratch", "touch", "trim", "trim_daily"]
 
 _DAY_S = 24 * 3600
-_usable = {}  # wanted folder -> the folder that serves
+_usable = {}  # wanted folder -> the folder that is used
 _scratch = None
 
 
 def directory(wanted=None):
-    """The cache folder, made if need be; a temporary one, with one warning, where that fails."""
+    """The cache folder, made if it does not exist; a temporary one, with one warning, if that fails."""
     wanted = Path(wanted) if wanted else cache_dir()
     usable = _usable.get(wanted)
     if usable is None or not usable.is_dir():
@@ -60,12 +60,12 @@ def scratch():
 
 
 def _remove_scratch(path, owner):
-    if os.getpid() == owner:  # a forked child must not take its parent's folder away
+    if os.getpid() == owner:  # a forked child must not remove its parent's folder
         shutil.rmtree(path, ignore_errors=True)
 
 
 def publish(source, target):
-    """Let the file or bytes `source` appear as the path `target`, whole."""
+    """Write the file or bytes `source` to the path `target` in one step."""
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".new-")
@@ -86,7 +86,7 @@ def publish(source, target):
 
 @contextlib.contextmanager
 def locked(target):
-    """Hold the lock of `target`: of several processes that want to build it, one does."""
+    """Hold the lock of `target`, so that only one of several processes builds it."""
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     path = target.parent / f".{target.name}.lock"
@@ -95,7 +95,7 @@ def locked(target):
             while fcntl:
                 file = stack.enter_context(open(path, "w"))
                 fcntl.flock(file, fcntl.LOCK_EX)
-                if os.fstat(file.fileno()).st_nlink:  # else whoever had the lock has removed its file: it locks nothing
+                if os.fstat(file.fileno()).st_nlink:  # 0: its last owner has removed it
                     break
         try:
             yield
@@ -105,7 +105,7 @@ def locked(target):
 
 
 def obtain(target, make):
-    """The path `target`; ``make(path)`` builds it at a scratch path if the cache does not hold it yet."""
+    """The path `target`; ``make(path)`` builds it at a scratch path if it is not in the cache."""
     if not target.exists():
         with locked(target):
             if not target.exists():
@@ -117,7 +117,7 @@ def obtain(target, make):
 
 
 def trim(pattern, keep=8, idle_s=_DAY_S):
-    """Remove what earlier compilers and engines left: all but the `keep` last used, nothing used within `idle_s`."""
+    """Remove files of earlier compilers and engines, but not the `keep` last used, nor any used within `idle_s`."""
     with contextlib.suppress(OSError):
         entries = sorted((-path.stat().st_mtime, path) for path in directory().glob(pattern))
         for used, path in entries[keep:]:
@@ -126,7 +126,7 @@ def trim(pattern, keep=8, idle_s=_DAY_S):
 
 
 def trim_daily(pattern):
-    """Remove what was not used for 30 days; looks for it once a day."""
+    """Once a day, remove what was not used for 30 days."""
     stamp = directory() / ".trimmed"
     with contextlib.suppress(OSError):
         if not stamp.exists() or stamp.stat().st_mtime < time.time() - _DAY_S:
@@ -135,13 +135,13 @@ def trim_daily(pattern):
 
 
 def touch(path):
-    """Note that an entry is in use (see `trim`)."""
+    """Mark an entry as in use (see `trim`)."""
     with contextlib.suppress(OSError):
         os.utime(path)
 
 
 def digest(*parts):
-    """SHA-256 of texts and bytes, kept apart from each other."""
+    """SHA-256 of a sequence of texts and bytes."""
     sha = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")

@@ -1,25 +1,26 @@
-"""Check mode: every access of every kernel watched, counted, and refused where it is wrong.
+"""Check mode: counts and checks every memory access of every kernel.
 
-``LABKIT_CHECK`` in the environment turns it on for the life of a process: a list of tools, separated by commas, of
+The environment variable ``LABKIT_CHECK`` turns it on for a process: a list, separated by commas, of the tools
 ``profile``, ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``. Kernels are then compiled so that each load and
-store tells the runtime its address (``runtime/check.cpp``), and `launches` tells what was seen. A wrong address ends
-its launch with an error whichever tools are on: before anything is read or written there, but with ``profile`` alone,
-which looks at the addresses of a warp when all its lanes wait. The findings name the tools that were asked for.
+store reports its address to the runtime (``runtime/check.cpp``), and `launches` returns the records. With any tool, an
+invalid address ends the launch with an error. It does so before the access, except with ``profile`` alone, which checks
+the addresses of a warp when all its lanes wait. Findings are only those of the chosen tools.
 
-``LABKIT_CHECK_OUT`` names a file that gets the same records as JSON lines, one a launch, as they come; beside it,
-with ``.modules`` at its end, one that gets a line a module, see `loaded`.
+``LABKIT_CHECK_OUT`` names a file to which the records are appended as lines of JSON, one per launch. A second file,
+with ``.modules`` after its name, has a line per module; see `loaded`.
 
-Blocks race in global memory if they access the same bytes, at least one writes, at least one is neither atomic nor
-volatile, and nothing orders them: no ``__threadfence`` and then an atomic or volatile write after the first access, or
-no atomic or volatile read before the second. Two things that the memory model calls races, too, are left out, because
-right programs do them: stores of the value that is there already, such as a flag that many threads set (within a block,
-too), and a plain read before an atomic operation of the same thread at the same address, such as the first one of a
-loop around ``atomicCAS``. Accesses of one byte are not looked at. It takes 24 bytes of memory for each byte of global
-memory that a launch touches; an array for which there are none is named in the result.
+Two blocks race in global memory if they access the same bytes, at least one of them writes, at least one access is
+neither atomic nor volatile, and nothing orders the accesses: after the first access there is no ``__threadfence``
+followed by an atomic or volatile write, or before the second no atomic or volatile read. Two cases that the memory
+model also calls races are not reported, because correct programs have them: stores of a value that is already there,
+such as a flag that many threads set (within a block, too), and a plain read before an atomic operation of the same
+thread at the same address, such as the first read of a loop around ``atomicCAS``. Accesses of one byte are not checked.
+The check takes 24 bytes of memory per byte of global memory that a launch accesses; the result names arrays for which
+there is not enough.
 
-The counts bear Nsight Compute's names where it has one, and mean the same as long as the GPU's compiler keeps the
-accesses as written. It may merge neighbouring loads into one wide load. An atomic operation on global memory is a
-reduction (``red``) if, once the compiler has optimized, nobody uses its result, and ``atom`` else.
+The counts have Nsight Compute's names, where such a metric exists. They agree with it if the GPU's compiler keeps the
+accesses as written; it may merge neighbouring loads into one wide load. An atomic operation on global memory is a
+reduction (``red``) if its result is not used after optimization, otherwise ``atom``.
 """
 
 import ctypes
@@ -41,16 +42,16 @@ for _tool in TOOLS:
     if _tool not in KNOWN:
         raise LabError(f"LABKIT_CHECK={os.environ['LABKIT_CHECK']!r}: {_tool!r} is not one of {', '.join(KNOWN)}")
 
-# The sanitizer's calls are put in after most of the optimizer has run, so that what it keeps in registers stays there,
-# and before loops are vectorized. A struct is not split into its members: a float4 is one access.
+# The sanitizer's calls are inserted after most optimizations, so that variables in registers cause no accesses, and
+# before loops are vectorized. A struct is not split into its members: a float4 is one access.
 FLAGS = [
     "-DLABKIT_CHECK",
     "-O2",
     "-g",
     "-gdwarf-4",  # older addr2line misread DWARF 5's file names
     "-fsanitize=thread",
-    "-fno-reorder-blocks",  # it makes copies of accesses, which parted lanes would run one after the other
-    "-fno-optimize-sibling-calls",  # a call at a function's end must still tell where it stood
+    "-fno-reorder-blocks",  # it copies accesses, which divergent lanes would then run one after the other
+    "-fno-optimize-sibling-calls",  # a call at the end of a function must keep its return address
     "-fno-jump-tables",
     "-fno-thread-jumps",
     "--param=tsan-instrument-func-entry-exit=0",
@@ -62,37 +63,37 @@ FLAGS = [
 if "profile" in TOOLS:
     FLAGS += [
         "-DLABKIT_COUNTS",
-        "-fsanitize-coverage=trace-pc",  # where lanes of a warp go different ways
-        "-fno-tree-slp-vectorize",  # packing what waits for a call to end costs more than it saves
-        "-fdisable-rtl-loop2_unroll",  # loops of a known number of turns are unrolled before; of others, no copies
+        "-fsanitize-coverage=trace-pc",  # where lanes of a warp diverge
+        "-fno-tree-slp-vectorize",  # packing values across calls costs more than it saves
+        "-fdisable-rtl-loop2_unroll",  # only loops with a known number of iterations are unrolled
     ]
 if TOOLS and TOOLS != ("profile",):
     FLAGS.append("-DLABKIT_CHECKS")
-if "memcheck" in TOOLS:  # a float4 that is put together member by member is no longer one access
+if "memcheck" in TOOLS:  # a float4 assembled member by member is then not one access
     FLAGS.append("-fsanitize=alignment")
 
 
 @dataclass
 class Finding:
-    """One mistake of a kernel.
+    """One error of a kernel.
 
     Attributes
     ----------
     tool, kind : str
         E.g. "memcheck", "out of bounds".
     kernel, file, line
-        Where the access stands; `file` and `line` are None where that is unknown.
+        The place of the access; `file` and `line` are None if they are unknown.
     block, thread : tuple of int
-        Who did it (x, y, z).
+        Its block and thread (x, y, z).
     other : dict or None
-        The other side of a race: ``file``, ``line``, ``thread``.
+        The other access of a race: ``file``, ``line``, ``thread``.
     address, size : int
         Of the access, in bytes.
     buffer : dict or None
-        What it missed: ``base``, ``bytes``, ``offset`` of the access in it, and ``missed_by``: bytes beyond its end, or
-        before its start if negative.
+        The nearest allocation: ``base``, ``bytes``, ``offset`` of the access in it, and ``missed_by``: bytes beyond its
+        end or, negative, before its start.
     count : int
-        Accesses that were folded into this finding.
+        Number of accesses with this error.
     message : str
         One sentence.
     """
@@ -114,7 +115,7 @@ class Finding:
 
 @dataclass
 class LaunchRecord:
-    """What one launch did.
+    """The record of one launch.
 
     Attributes
     ----------
@@ -123,14 +124,14 @@ class LaunchRecord:
     kernel : str
     grid, block : tuple of int
     shared : int
-        Bytes of dynamic shared memory a block.
+        Bytes of dynamic shared memory per block.
     blocks_watched, blocks : int
-        Fewer were watched than the grid has if the launch was abandoned.
+        Blocks that were checked, and blocks of the grid; they differ if the launch was abandoned.
     counts : dict
         Metric name -> number.
     sites : list of dict
-        One for each access of the source and kind of memory: ``file``, ``line``, ``space`` ("global", "shared",
-        "constant", "local"), ``op`` ("ld", "st", "atom", "red"), ``size`` in bytes a lane, ``requests``, ``bytes``, and
+        One per access in the source and memory space: ``file``, ``line``, ``space`` ("global", "shared", "constant",
+        "local"), ``op`` ("ld", "st", "atom", "red"), ``size`` in bytes per lane, ``requests``, ``bytes``, and
         ``sectors`` (global) or ``wavefronts`` and ``conflicts`` (shared, constant).
     findings : list of Finding
     error : str
@@ -162,12 +163,12 @@ class LaunchRecord:
 _SKIPPED = r"(?:\s|//[^\n]*|/\*.*?\*/)*"
 _UNROLL = re.compile(rf"^([ \t]*#[ \t]*pragma[ \t]+)unroll[ \t]*$(?={_SKIPPED}(?:for|while)\b)", re.M | re.S)
 _STATEMENT = re.compile(rf"(?:{_SKIPPED}\#[^\n]*\n)*{_SKIPPED}(?:(for|while)\b[^(]*|\{{)", re.S)
-_MOST_LEVELS = 3  # of loops within one another that are unrolled: of more, the code would be far larger than the cache
+_MOST_LEVELS = 3  # of nested loops that are unrolled: with more, the code would not fit into the cache
 
 
 def unrolled(text):
-    """The source with its loops unrolled where it says so, as nvcc does; else each of their turns would be noted."""
-    levels = {}  # where a loop's pragma stands -> loops within one another that are to be unrolled, itself included
+    """The source with its ``#pragma unroll`` in g++'s form: else each iteration would be recorded."""
+    levels = {}  # position of a loop's pragma -> nested loops to be unrolled, including this one
 
     def close(at):
         depth = 0
@@ -178,7 +179,7 @@ def unrolled(text):
         return len(text)
 
     def end(at):
-        """Of the statement that begins there."""
+        """The end of the statement that begins there."""
         match = _STATEMENT.match(text, at)
         if match and match[1]:
             return end(close(match.end()))
@@ -190,7 +191,7 @@ def unrolled(text):
     return _UNROLL.sub(lambda m: f"{m[1]}GCC unroll 65534" if levels[m.start()] <= _MOST_LEVELS else m[0], text)
 
 
-_RED_ZONE = 256  # bytes; a multiple of the 128 that a pass over the banks covers, so that banks stay as they are
+_RED_ZONE = 256  # bytes; a multiple of 128, the bytes of one row of banks, so that variables keep their banks
 _COMMON = re.compile(r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$")
 _SECTION_OR_OBJECT = re.compile(
     r"(?m)^\t\.(?:section\t)?(text|data|bss|(?<=section\t)[^\s,]+)\b.*$|"
@@ -200,7 +201,7 @@ _GUARDED = re.compile(r"\.tbss|lk_constant|\.?bss|\.?data(?!\.rel\.ro)")  # not 
 
 
 def with_red_zones(assembly):
-    """The assembler text with unused bytes behind each variable of a block or a module, so that an overrun shows."""
+    """The assembler text with unused bytes after each variable of a block or a module, so that overruns are found."""
     guarded = False
 
     def visit(match):
@@ -217,12 +218,12 @@ def with_red_zones(assembly):
     return _COMMON.sub(lambda m: in_bss.format(*m.group(0, 1, 2, 3)), _SECTION_OR_OBJECT.sub(visit, assembly))
 
 
-# What kernels call of it is the runtime's: malloc, free, new, delete.
+# Kernels call the runtime's versions of these: malloc, free, new, delete.
 _ALLOCATING = ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
 
 
 def link(command, folder):
-    """Make ``kernel.so`` of ``kernel.s``, without the sanitizer's own library: the runtime stands in for it."""
+    """Make ``kernel.so`` of ``kernel.s``, with the runtime instead of the sanitizer's own library."""
     path = folder / "kernel.s"
     text = with_red_zones(path.read_text())
     if "profile" in TOOLS and instrument.able():
@@ -238,7 +239,7 @@ def link(command, folder):
 
 _take = None
 _records = []
-_lines = {}  # (module, return address) -> (file, line, whether the engine's own headers do it there)
+_lines = {}  # (module, return address) -> (file, line, whether the access is in the engine's own headers)
 
 
 def attach(library):
@@ -249,7 +250,7 @@ def attach(library):
 
 
 def take():
-    """Take over the records of the launches that have ended since."""
+    """Read the records of the launches that have ended since the last call."""
     if _take is None:
         return
     buffer, text = ctypes.create_string_buffer(1 << 16), b""
@@ -264,7 +265,7 @@ def take():
 
 
 def loaded(path, source, options, include_dirs):
-    """Write down of what a module was compiled, for who would compile it otherwise: the file, ``module``, ``source``,
+    """Record what a module was compiled from, so that nvcc can compile it, too: its file (``module``), ``source``,
     nvcc's ``options`` and ``include_dirs``."""
     out = os.environ.get("LABKIT_CHECK_OUT")
     if TOOLS and out:
@@ -274,7 +275,7 @@ def loaded(path, source, options, include_dirs):
 
 
 def launches():
-    """The launches that have ended, as a list of `LaunchRecord`, in order. Synchronize first to have all."""
+    """The launches that have ended, in order, as a list of `LaunchRecord`. Synchronize first to get all of them."""
     take()
     return list(_records)
 
@@ -286,7 +287,7 @@ def _locate(module, addresses):
         return
     out = ""
     if shutil.which("addr2line"):
-        # One less: the call itself, which may be the last instruction of its line.
+        # One byte less: the address of the call, which may be the last instruction of its line.
         command = ["addr2line", "-a", "-i", "-e", module, *(hex(a - 1) for a in wanted)]
         out = toolchain.run(command)[1]
     places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[1:]
@@ -295,7 +296,7 @@ def _locate(module, addresses):
 
 
 def _place(text):
-    """The innermost file and line that are not the engine's own, and whether there are some of its own further in."""
+    """The innermost file and line outside the engine's headers, and whether there are lines of these further in."""
     inside = False
     for line in text.splitlines():
         file, _, number = line.split(" (discriminator")[0].rpartition(":")
@@ -308,7 +309,7 @@ def _place(text):
 
 
 def _shown(path):
-    """A file's name as the source gave it: the compiler puts the build folder in front of a relative one."""
+    """A file's name as in the source: the compiler prepends the build folder to a relative one."""
     return str(path) if path.is_file() else path.name
 
 
@@ -330,7 +331,7 @@ _METRICS = {
         "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
     ),
 }
-_LOCAL = "lab__local_requests_address_taken.sum"  # the host's compiler keeps the other variables to itself
+_LOCAL = "lab__local_requests_address_taken.sum"  # accesses to other local variables are not instrumented
 _CONFLICTS = {
     "shared ld": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     "shared st": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
@@ -353,7 +354,7 @@ def _record(raw):
         kind, requests, units = f"{space} {op}", raw_site["requests"], raw_site["units"]
         extra = units - raw_site["ideal"]
         if space == "local":
-            if inside or (file, line, op) in choices:  # inside: the engine's own exchange of values between lanes
+            if inside or (file, line, op) in choices:  # inside: an exchange between lanes in the engine's headers
                 continue
             counts[_LOCAL] += requests
             measured = {}
@@ -386,20 +387,20 @@ def _error(raw):
         file, line = _first_known(raw["module"], raw["callers"])
         error += f" at {file}:{line}" if file else ""
         if raw["blocks_watched"] < raw["blocks"]:
-            error += ". Check mode runs blocks one after another: one that waits for a later one waits for ever"
+            error += ". Check mode runs one block after the other: a block that waits for a later one never ends"
     return error
 
 
 def _first_known(module, callers):
-    """File and line of the innermost of these places that is in the user's source."""
+    """File and line of the innermost of these callers in the user's source."""
     return next((_lines[module, place][:2] for place in callers if _lines[module, place][0]), (None, None))
 
 
 def _choices(raw):
-    """Where a load's address is that of a variable or one elsewhere: file, line, operation.
+    """Accesses whose address is either that of a local variable or another one: file, line, operation.
 
-    The host's compiler makes this of ``i < n ? x[i] : zero``, where nvcc chooses between the values. It does so in each
-    copy of an unrolled loop's body, also in one whose lanes all choose the variable.
+    The host's compiler generates them for ``i < n ? x[i] : zero``, where nvcc selects between the values, also in the
+    copies of an unrolled loop in which all lanes select the variable.
     """
     spaces = {}
     for site in raw["sites"]:

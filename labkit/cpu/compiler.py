@@ -1,7 +1,7 @@
-"""The twin of ``pycuda.compiler``: CUDA C++ source text in, a loaded module out.
+"""``pycuda.compiler`` for the CPU engine: compiles CUDA C++ source text and loads it.
 
-The host's compiler takes a second where nvcc takes several, and a source that was compiled before, by any process,
-comes from the cache: its key covers source, options, the headers it read, the compiler, the processor and the engine.
+The host's compiler takes about a second. A source that any process has compiled before comes from the cache, whose key
+covers the source, its options and headers, the compiler, the processor and the engine.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from labkit.cpu.source import rewrite
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
 DEFAULT_NVCC_FLAGS = []
-_NAME = "kernel.cu"  # what the compiler calls a source that names no file by #line
+_NAME = "kernel.cu"  # the file name in messages, unless the source has another one in #line
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -33,16 +33,16 @@ _NAME = "kernel.cu"  # what the compiler calls a source that names no file by #l
 
 @dataclass
 class _Settings:
-    """What the options mean to a host compiler."""
+    """The options in terms of a host compiler."""
 
-    prologue: list = field(default_factory=list)  # preprocessor lines in front of the source
+    prologue: list = field(default_factory=list)  # preprocessor lines before the source
     include_dirs: list = field(default_factory=list)
     standard: int = 17
     fast_math: bool = False
     debug: bool = False
 
     def flags(self):
-        """What the options say, for any compiler."""
+        """The flags for any compiler."""
         flags = [
             f"-std=gnu++{self.standard}",
             "-march=native",
@@ -58,12 +58,12 @@ class _Settings:
             flags += checkmode.FLAGS
         else:
             flags += ["-O1", "-g"] if self.debug else ["-O3"]
-        if self.fast_math:  # what -ffast-math does, but NaN and infinity stay what they are
+        if self.fast_math:  # as -ffast-math, but with NaN and infinity
             flags += ["-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-D__USE_FAST_MATH__"]
         return flags
 
 
-_VALUE_ELSEWHERE = {  # options whose value is the next word unless it follows "=", and which mean nothing here
+_VALUE_ELSEWHERE = {  # ignored options whose value is the next word, unless it follows "="
     "-Xptxas", "--ptxas-options", "-Xcompiler", "--compiler-options", "-Xlinker", "--linker-options", "-Xnvlink",
     "--nvlink-options", "-Xfatbin", "-Xarchive", "-maxrregcount", "--maxrregcount", "-code", "--gpu-code", "-gencode",
     "--generate-code", "-ccbin", "--compiler-bindir", "-m", "--machine", "-diag-suppress", "--diag-suppress", "-l",
@@ -93,7 +93,7 @@ def _settings(options, include_dirs, arch):
             try:
                 return next(words)
             except StopIteration:
-                raise CompileError(f"the nvcc option {name} lacks its value", ["nvcc", *options]) from None
+                raise CompileError(f"the nvcc option {name} has no value", ["nvcc", *options]) from None
 
         if word.startswith("-D") or name == "--define-macro":
             definition = word[2:] if word.startswith("-D") and len(word) > 2 else argument()
@@ -121,7 +121,7 @@ def _settings(options, include_dirs, arch):
             argument()
         elif not _MEANINGLESS.fullmatch(word) and word not in _passed_over:
             _passed_over.add(word)
-            warnings.warn(f"the CPU engine passes over the unknown nvcc option {word!r}", stacklevel=4)
+            warnings.warn(f"the CPU engine ignores the unknown nvcc option {word!r}", stacklevel=4)
     number = re.search(r"_(\d+)", arch or "")
     if number:
         settings.prologue += ["#undef __CUDA_ARCH__", f"#define __CUDA_ARCH__ {int(number[1]) * 10}"]
@@ -133,7 +133,7 @@ def _settings(options, include_dirs, arch):
 
 
 class _Headers:
-    """The user's own headers, rewritten into the build folder as they are met."""
+    """The user's own headers, rewritten into the build folder as they are included."""
 
     def __init__(self, folder, include_dirs):
         self.folder, self.include_dirs = folder, include_dirs
@@ -163,12 +163,12 @@ class _Headers:
 
 
 def _seen(text):
-    """The text as check mode counts it."""
+    """The text as check mode compiles it."""
     return checkmode.unrolled(text) if "profile" in checkmode.TOOLS else text
 
 
 def _hidden_kernels(command, text, prologue, known):
-    """Names of the kernels at global scope that macros spell out: found in the preprocessed source."""
+    """Names of the kernels at global scope whose names are made by macros, from the preprocessed source."""
     lines = [line if not re.match(r"\s*#\s*include\b", line) else "" for line in text.splitlines()]
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         path = Path(folder) / "macros.cpp"
@@ -180,17 +180,17 @@ def _hidden_kernels(command, text, prologue, known):
 
 @dataclass
 class _Build:
-    """One source with its options, on its way to a compiled file."""
+    """One source with its options, to be compiled."""
 
     source: str
     settings: _Settings
     extern_c: bool
-    options: list  # as nvcc has them
+    options: list  # nvcc's
     command: list = field(default_factory=toolchain.find)
 
     @property
     def key(self):
-        """The cache's key, all but the headers."""
+        """The cache's key, without the headers."""
         return cache.digest(
             "module",
             self.source,
@@ -210,11 +210,11 @@ class _Build:
 
     @property
     def flags(self):
-        """The flags, of which the precompiled header must have the same."""
+        """The flags, which must be the same for the precompiled header."""
         return [*self.settings.flags(), *toolchain.module_flags(self.command)]
 
     def text(self, folder):
-        """The text for the host compiler; the user's headers go to `folder`."""
+        """The text for the host compiler; the user's headers are rewritten into `folder`."""
         headers = _Headers(folder, self.settings.include_dirs)
         new = rewrite(self.source, headers.resolver(), self.extern_c)
         lines = [*rewrite("\n".join(self.settings.prologue), headers.resolver()).text.splitlines()]
@@ -230,7 +230,7 @@ class _Build:
         return "\n".join([*lines, ""])
 
     def compile(self, folder):
-        """Compile in `folder`; return the path of the shared library and those of the headers read."""
+        """Compile in `folder`; return the paths of the shared library and of the headers that were read."""
         (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
         (folder / "kernel.cpp").write_text(self.text(folder), encoding="utf-8", errors="surrogateescape")
         includes = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
@@ -245,7 +245,7 @@ class _Build:
         return folder / "kernel.so", self._headers_read(folder)
 
     def _headers_read(self, folder):
-        """The user's headers among the files that the compiler read: originals, not copies."""
+        """The user's headers among the files that the compiler read: the originals, not the copies."""
         text = (folder / "kernel.d").read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
         paths = [Path(word.replace("\\ ", " ")) for word in re.split(r"(?<!\\)\s+", text.partition(":")[2].strip())]
         read = set()
@@ -264,14 +264,14 @@ def _refuse(source, command, out, err):
     message = f"compilation of {named[1] if named else _NAME} failed:\n{err.strip()}"
     if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
         message += (
-            '\nTemplates need SourceModule(..., no_extern_c=True), and then extern "C" in front of each kernel that is '
-            "to be found by its plain name."
+            '\nTemplates need SourceModule(..., no_extern_c=True), and then extern "C" before each kernel that is to '
+            "be found by its plain name."
         )
     raise CompileError(message, command, out, err)
 
 
 def _prelude(command, flags):
-    """The engine's header, precompiled for these flags if that works; what to ``-include``."""
+    """The file to ``-include``: the engine's header, precompiled for these flags if that works."""
     header = toolchain.INCLUDE / "labkit_cuda.h"
     folder = cache.directory() / f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
     stub = folder / "labkit_cuda.h"
@@ -286,7 +286,7 @@ def _prelude(command, flags):
 
     try:
         cache.obtain(folder / f"labkit_cuda.h.{'pch' if toolchain.is_clang(command) else 'gch'}", precompile)
-    except CompileError:  # the kernel's own compile will say what is wrong
+    except CompileError:  # compiling the kernel reports the error
         return str(header)
     cache.touch(folder)
     return str(stub)
@@ -297,7 +297,7 @@ def _prelude(command, flags):
 
 
 def _cached(entry):
-    """The compiled file of a cache entry if it is whole and its headers are unchanged, else None."""
+    """The compiled file of a cache entry if it is complete and its headers are unchanged, else None."""
     try:
         manifest = json.loads((entry / "manifest.json").read_text())
         if any(cache.digest(Path(path).read_bytes()) != digest for path, digest in manifest["headers"]):
@@ -356,7 +356,7 @@ _copies = itertools.count()
 
 
 def _own_copy(path):
-    """A path that no module of this process was loaded from: every module has its own variables, as on a GPU."""
+    """A path from which this process has loaded no module: every module has its own variables, as on a GPU."""
     with _loading:
         if path not in _loaded:
             _loaded.add(path)
@@ -400,7 +400,7 @@ class SourceModule:
     source : str
         The text of a ``.cu`` file. ``#line 1 "file.cu"`` in it gives messages the file's name.
     nvcc, code
-        Accepted for PyCUDA's sake.
+        Accepted as by PyCUDA, without effect.
     options : list of str, optional
         nvcc's options. ``-D -U -I -include -std -arch --use_fast_math -G`` have an effect.
     keep : bool
@@ -408,16 +408,16 @@ class SourceModule:
     no_extern_c : bool
         Do not enclose the source in ``extern "C" { }`` (needed for templates and C++ names).
     arch : str, optional
-        E.g. ``"sm_80"``: what ``__CUDA_ARCH__`` says.
+        For example ``"sm_80"``: defines ``__CUDA_ARCH__``.
     cache_dir : path-like or False, optional
-        Another cache folder; False for none.
+        Another cache folder; False for no cache.
     include_dirs : list, optional
         Folders of the source's own headers.
 
     Raises
     ------
     CompileError
-        The compiler refuses the source (its text names the user's file and line), a kernel needs more than 48 KB of
+        The compiler refuses the source (its message names the user's file and line), a kernel needs more than 48 KB of
         static shared memory, the constants exceed 64 KB, or there is no compiler.
     """
 
@@ -445,7 +445,7 @@ class SourceModule:
             missing = re.search(r"undefined symbol: (\S+)", str(error))
             if missing:
                 name = toolchain.demangled(missing[1])
-                raise CompileError(f"{name} is declared and used, but nowhere defined in the source", []) from None
+                raise CompileError(f"{name} is declared and used, but not defined in the source", []) from None
             raise
         self._check_sizes()
         checkmode.loaded(path, build.nvccs_source, build.options, build.settings.include_dirs)
@@ -460,7 +460,7 @@ class SourceModule:
         constants = self.module.constant_bytes()
         if constants > CONSTANT_BYTES:
             raise CompileError(
-                f"the source uses too much global constant data: {constants} bytes, and {CONSTANT_BYTES} are the most",
+                f"the source uses too much global constant data: {constants} bytes, and the limit is {CONSTANT_BYTES}",
                 [],
             )
         sizes = self.module.shared_sizes()
@@ -471,6 +471,6 @@ class SourceModule:
             if own > SHARED_BYTES:
                 raise CompileError(
                     f"kernel {name!r} uses too much shared data: {own} bytes of static __shared__ "
-                    f"variables, and {SHARED_BYTES} are the most. Use dynamic shared memory for more.",
+                    f"variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for more.",
                     [],
                 )

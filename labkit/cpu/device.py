@@ -1,7 +1,7 @@
 """Device, Context and the enumerations around them.
 
-The engine answers for one device of compute capability 9.0 with a GPU's limits, so that a kernel that runs here is
-within the limits there; name, memory and the number of multiprocessors (worker threads) are the host's own.
+The engine has one device of compute capability 9.0 with a GPU's limits, so that a kernel that runs here is within the
+limits of a GPU. Name, memory and the number of multiprocessors (worker threads) are the host's.
 """
 
 import enum
@@ -149,8 +149,7 @@ class Device:
     def __init__(self, number):
         if number != 0:
             raise LogicError(
-                f"cuDeviceGet failed: invalid device ordinal: device {number!r} was asked for, and the "
-                "CPU engine has device 0 only"
+                f"cuDeviceGet failed: invalid device ordinal: the CPU engine has device 0 only, not {number!r}"
             )
 
     @staticmethod
@@ -163,15 +162,15 @@ class Device:
         return f"CPU engine ({processor.name()})"
 
     def compute_capability(self):
-        """(9, 0): the architecture whose limits the engine keeps."""
+        """(9, 0): the architecture whose limits the engine has."""
         return COMPUTE_CAPABILITY
 
     def total_memory(self):
-        """Bytes that kernels may use of the host's memory."""
+        """Bytes of the host's memory that kernels may use."""
         return native.mem_info()[1]
 
     def pci_bus_id(self):
-        """A placeholder: the engine sits on no bus."""
+        """A placeholder: the engine is on no bus."""
         return "0000:00:00.0"
 
     def get_attribute(self, attribute):
@@ -207,7 +206,7 @@ class Device:
 
 
 class Context:
-    """The engine's only context: always current, never dead. Pushing, popping and detaching it change nothing."""
+    """The engine's only context, which is always current. Pushing, popping and detaching it have no effect."""
 
     @staticmethod
     def synchronize():
@@ -252,7 +251,7 @@ class Context:
 
     @staticmethod
     def get_cache_config():
-        """Always no preference."""
+        """Always ``PREFER_NONE``."""
         return func_cache.PREFER_NONE
 
     @staticmethod
@@ -261,7 +260,7 @@ class Context:
 
     @staticmethod
     def get_shared_config():
-        """Always four-byte banks."""
+        """Always ``FOUR_BYTE_BANK_SIZE``."""
         return shared_config.FOUR_BYTE_BANK_SIZE
 
 
@@ -269,7 +268,7 @@ _context = Context()
 
 
 def init(flags=0):
-    """Start the engine; its runtime library is built on the first call on a machine."""
+    """Start the engine; its runtime library is built by the first call on a machine."""
     del flags
     native.init()
 

@@ -1,11 +1,10 @@
-"""The twin of ``pycuda.driver``: the names that the lab and ordinary PyCUDA programs use, on the CPU engine.
+"""``pycuda.driver`` for the CPU engine: the names that the lab and ordinary PyCUDA programs use.
 
-Besides PyCUDA's names there are `trace_calls`, `take_calls`, `trace_device` and `take_device_records`, from which the
-lab tells what a program's time goes to.
+In addition there are `trace_calls`, `take_calls`, `trace_device` and `take_device_records`, for the lab's traces.
 """
 
 from labkit.cpu import device, errors, kernels, memory, streams
-from labkit.cpu.device import *  # noqa: F403 - this module is the sum of their names
+from labkit.cpu.device import *  # noqa: F403 - this module has all their names
 from labkit.cpu.errors import *  # noqa: F403
 from labkit.cpu.kernels import *  # noqa: F403
 from labkit.cpu.memory import *  # noqa: F403

@@ -1,7 +1,7 @@
 """The sizes of ``__shared__`` arrays in a compiled kernel file.
 
-The engine compiles ``__shared__`` variables to thread-local ones, so the file's symbol table has them with their
-sizes; a mangled name tells the function that declares the variable.
+The engine compiles ``__shared__`` variables to thread-local ones, so the file's symbol table has their sizes. The
+mangled name contains the function that declares the variable.
 """
 
 import struct
@@ -36,19 +36,19 @@ def shared_sizes(path):
 
 
 def static_shared(sizes, symbol):
-    """Bytes of the variables that a kernel itself declares, and of those that belong to no kernel in particular.
+    """Bytes of the variables that a kernel declares, and of those at namespace scope.
 
     Parameters
     ----------
     sizes : dict
-        Of `shared_sizes`.
+        From `shared_sizes`.
     symbol : str
         The kernel's symbol as mangled by the compiler (a plain name if it is ``extern "C"``).
 
     Returns
     -------
     own, common : int
-        ``common`` are variables at namespace scope; a ``__device__`` function's are not attributed.
+        ``common`` are variables at namespace scope; those of ``__device__`` functions are in neither.
     """
     function = symbol[2:] if symbol.startswith("_Z") else f"{len(symbol)}{symbol}"
     own = sum(size for name, size in sizes.items() if name.startswith("_ZZ") and f"{function}E" in name)

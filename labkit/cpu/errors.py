@@ -6,7 +6,7 @@ __all__ = ["CompileError", "Error", "LaunchError", "LogicError", "MemoryError", 
 
 
 class Error(ShortTraceback, Exception):
-    """Base of all that the driver raises."""
+    """Base of the driver's exceptions."""
 
 
 class MemoryError(Error):
@@ -14,15 +14,15 @@ class MemoryError(Error):
 
 
 class LogicError(Error):
-    """The call itself is wrong: bad argument, unknown name, freed memory."""
+    """The call is wrong: an invalid argument, an unknown name, freed memory."""
 
 
 class LaunchError(Error):
-    """A kernel faulted, or asked for more than a block may have."""
+    """A kernel faulted, or needs more than a block may have."""
 
 
 class RuntimeError(Error):
-    """The device cannot answer now."""
+    """The device does not respond."""
 
 
 class CompileError(Error):
@@ -35,7 +35,7 @@ class CompileError(Error):
     command_line : list of str
         The command, or empty if none ran.
     stdout, stderr : str
-        What the compiler said, in terms of the user's own file and lines.
+        The compiler's output, with the user's own files and lines.
     """
 
     def __init__(self, msg, command_line, stdout=None, stderr=None):
@@ -49,7 +49,7 @@ class CompileError(Error):
         text = self.msg
         if self.stdout:
             text += f"\n[stdout:\n{self.stdout}]"
-        if self.stderr and self.stderr.strip() not in text:  # the message may hold it all
+        if self.stderr and self.stderr.strip() not in text:  # unless the message has it already
             text += f"\n[stderr:\n{self.stderr}]"
         if self.command_line:
             text += f"\n[command: {' '.join(self.command_line)}]"

@@ -1,17 +1,18 @@
-"""Check mode's logs, put into a kernel's assembler text.
+"""Inserts the logging of check mode into the assembler text of a kernel.
 
-g++ calls a function before each load and store (``-fsanitize=thread``) and at the head of each stretch of straight
-code (``-fsanitize-coverage=trace-pc``). To count, every one of these has to be noted, and a call is much dearer than
-the note. So each *piece*, a run of such calls with no jump, label or other call between, begins with one that writes
-the piece's number and makes room in the log of the running thread for an address each; the others become a store.
-What a piece consists of stands in two tables beside the code, which the runtime reads (``runtime/check.cpp``).
+g++ calls a function before each load and store (``-fsanitize=thread``) and at the start of each basic block
+(``-fsanitize-coverage=trace-pc``). Every one of these must be recorded to be counted, and a call takes much longer than
+the record. So the calls are grouped in *pieces*: runs of such calls without a jump, label or other call between them.
+At the first call of a piece, code is inserted that writes the piece's number and reserves room in the running thread's
+log for the addresses; the other calls become stores. Two tables beside the code describe the pieces; the runtime reads
+them (``runtime/check.cpp``).
 
-The tables also tell in which order pieces are run by lanes of a warp that have parted: of the places where lanes stand,
-the first goes first. The order comes from the control flow, not from where the compiler has put the code: what comes
-before a place on any way to it stands before it, a loop stands together before what follows it, and a function before
-those that call it. So lanes meet again where the branch's ways do.
+The tables also define the order in which divergent lanes of a warp run pieces: of all places where lanes are, the first
+one runs. The order follows the control flow, not the compiler's layout of the code. All that precedes a place on any
+path comes before it, all blocks of a loop before those that follow the loop, and a function before its callers. So
+lanes converge where the paths of a branch join.
 
-This is for x86-64; elsewhere the runtime's functions are called, and write the same log.
+This is for x86-64. On other processors the calls remain, and the runtime's functions write the same log.
 """
 
 import platform
@@ -24,28 +25,28 @@ _HOOK = re.compile(
     r"__sanitizer_cov_trace_pc)(?:@PLT)?$"
 )
 _LABEL = re.compile(r"(\.L\d+|[^.\s#\"][^\s:\"]*|\.?[A-Za-z_$][\w.$]*\.cold):")
-_DEBUG_LABEL = re.compile(r"\.L[A-Z]")  # of the debugger's tables and of constants: nobody jumps there
+_DEBUG_LABEL = re.compile(r"\.L[A-Z]")  # for debug tables and constants, not jump targets
 _JUMP = re.compile(r"\t(?:bnd )?(j\w+)\s+(\*?)([^\s(#]+)")
 _CALL = re.compile(r"\t(?:bnd )?call\w*\s+(\*?)([^\s#]+)")
 _END = re.compile(r"\t(?:rep )?(?:ret\w*|ud2|hlt)\b")
 _FUNCTION = re.compile(r"\t\.type\t(\S+), @function")
-_MOST = 200  # accesses of a piece; the runtime's logs have room for as many behind their end
+_MOST = 200  # accesses per piece; the runtime's logs have room for as many after their end
 
 
 def able():
-    """Whether code for this processor is understood here."""
+    """Whether code for this processor can be instrumented."""
     return platform.machine() == "x86_64"
 
 
 class _Block:
-    """A stretch of code that is entered at its top alone, and the pieces in it: lists of line numbers."""
+    """A basic block, which is entered only at its start, and its pieces: lists of line numbers."""
 
     def __init__(self, function):
         self.function, self.pieces, self.next, self.calls = function, [], [], []
 
 
 def _read(lines):
-    """The blocks of the text, in its order."""
+    """The blocks of the text, in the text's order."""
     functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
     blocks, at, function = [], {}, ""
     block = piece = None
@@ -93,7 +94,7 @@ def _read(lines):
                 begin()
         elif _END.match(line):
             block = None
-        elif (call := _CALL.match(line)) and "TLSCALL" not in call[2]:  # which finds a thread-local variable, no more
+        elif (call := _CALL.match(line)) and "TLSCALL" not in call[2]:  # a TLSCALL only returns a thread-local address
             piece = None
             block.calls.append(call[2].removesuffix("@PLT"))
     for each in blocks:
@@ -102,13 +103,13 @@ def _read(lines):
 
 
 def _components(nodes, edges):
-    """The strongly connected components of a graph, each before those that it leads to (Tarjan 1972, a loop here).
+    """The strongly connected components of a graph, each before its successors (Tarjan 1972, without recursion).
 
     Parameters
     ----------
     nodes : list
     edges : function
-        From a node to the nodes that it leads to.
+        From a node to its successors.
     """
     number, low, on_stack, stack, found = {}, {}, set(), [], []
     for root in nodes:
@@ -143,7 +144,7 @@ def _components(nodes, edges):
 
 
 def _ordered(blocks):
-    """The blocks in the order in which parted lanes run them."""
+    """The blocks in the order in which divergent lanes run them."""
     of = {}
     for block in blocks:
         of.setdefault(block.function, []).append(block)
@@ -156,7 +157,7 @@ def _ordered(blocks):
 
 
 def _within(blocks, entry):
-    """The blocks of a function or loop, entered at `entry`: loops together, else what leads to a block before it."""
+    """The blocks of a function or loop, entered at `entry`: predecessors first, the blocks of a loop together."""
     place = {block: i for i, block in enumerate(blocks)}
     order = []
     work = [(blocks, entry)]
@@ -166,7 +167,7 @@ def _within(blocks, entry):
             order.append(head)
             continue
         members = set(part)
-        # Without the ways back to its head, a loop is a part like any other.
+        # Without the edges back to its head, a loop has no cycle of its own.
         edges = {block: [to for to in block.next if to in members and to is not head] for block in part}
         rest = []
         for component in _components(part, edges.__getitem__):
@@ -182,13 +183,13 @@ def _within(blocks, entry):
 
 
 def instrument(text, checks):
-    """The assembler text with the log in place of the calls.
+    """The assembler text with logging instead of the calls.
 
     Parameters
     ----------
     text : str
     checks : bool
-        Keep the calls, too: they check the addresses.
+        Keep the calls as well, which check the addresses.
     """
     lines = text.split("\n")
     pieces, accesses, stubs = [], [], []
@@ -198,7 +199,7 @@ def instrument(text, checks):
             size = 8 * (1 + sum(hook["what"] is not None for hook in hooks))
             number, offset = len(pieces), 8
             pieces.append(f"\t.long\t.Llk_piece{number} - labkit_pieces, {len(accesses)}, {size // 8 - 1}")
-            since = None  # the line since which r11 holds the log's end
+            since = None  # the line after which r11 has the log's end
             for at, hook in zip(piece, hooks, strict=True):
                 new = []
                 if at == piece[0]:
@@ -231,8 +232,8 @@ def instrument(text, checks):
 
 
 def _tail(pieces, accesses, stubs):
-    """The log's words, the way to the runtime when it is full, and the tables."""
-    registers = ["%rax", "%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"]  # an odd number: the stack stays aligned
+    """The log's variables, the call into the runtime when the log is full, and the tables."""
+    registers = ["%rax", "%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"]  # an odd number keeps the stack aligned
     return [
         "\t.text",
         *stubs,
@@ -243,7 +244,7 @@ def _tail(pieces, accesses, stubs):
         *(f"\tpopq\t{name}" for name in reversed(registers)),
         "\tmovq\t.Llk_log(%rip), %r11",
         "\tret",
-        # Where the next entry goes, beyond which address there is no room, and room for what runs outside a kernel.
+        # The next entry, the end of the log, and a spare log for code that runs outside a kernel.
         "\t.data",
         "\t.balign\t8",
         "\t.type\tlabkit_log, @object",

@@ -1,7 +1,8 @@
-"""Module and Function: finding kernels, checking and packing their arguments, launching them.
+"""Module and Function: find kernels, check and pack their arguments, launch them.
 
-PyCUDA hands a launch's bytes to the GPU unchecked; a wrong argument there is a wrong result or a dead context. Here
-the compiled kernel knows its parameters, so that every mismatch is an error that names the parameter.
+PyCUDA passes the bytes of the arguments to the GPU without a check, and a wrong argument gives a wrong result or a
+fault. Here the compiled kernel contains its parameters' types, so that every mismatch is an error that names the
+parameter.
 """
 
 import difflib
@@ -60,7 +61,7 @@ class Module:
         self._handle = native.module_load(path)
         self._spans = []
         self._shared = None
-        # Its own copy goes with it, but in check mode, where the records that are read later still speak of it.
+        # Its own copy is removed with it, except in check mode, where records that are read later refer to it.
         copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
         native.stop_with(self, _unload, (self._handle, self._spans, copy))
 
@@ -70,7 +71,7 @@ class Module:
         Raises
         ------
         LogicError
-            There is no such kernel, and the message lists those there are; or it lacks its ``extern "C"``.
+            There is no such kernel, and the message lists the others; or it is not ``extern "C"``.
         """
         kernel = native.module_kernel(self._handle, name)
         if kernel is None:
@@ -82,7 +83,7 @@ class Module:
         if function.symbol != name:
             raise LogicError(
                 f"cuModuleGetFunction failed: named symbol not found: the kernel {name!r} has the symbol "
-                f'{function.symbol!r}: write extern "C" in front of its __global__, and it is found by its name'
+                f'{function.symbol!r}: write extern "C" before its __global__, so that it can be found by its name'
             )
         return function
 
@@ -166,7 +167,7 @@ _QUALIFIER = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict)\b"
 
 
 class _Parameter:
-    """One parameter of a kernel, and the words to speak of it."""
+    """One parameter of a kernel, and its description in messages."""
 
     def __init__(self, position, raw, declaration):
         self.position, self.declaration = position, declaration
@@ -182,7 +183,7 @@ class _Parameter:
         return TypeError(f"{self}: the kernel takes {words}, not {_describe(argument)}; {self.remedy(argument)}")
 
     def remedy(self, argument):
-        """What to write instead."""
+        """The argument to write instead."""
         if self.kind == "P":
             if isinstance(argument, np.ndarray):
                 return "pass cuda.In(array), cuda.Out(array) or cuda.InOut(array), or device memory from cuda.to_device"
@@ -217,7 +218,7 @@ class _Parameter:
         raise self.refuse(argument)
 
     def convert(self, argument):
-        """The value to pack for an argument without a code of its own: an address or bytes."""
+        """The value to pack for an argument without a struct code: an address or bytes."""
         if isinstance(argument, ArgumentHandler):
             return index(argument.get_device_alloc())
         if isinstance(argument, (np.void, np.ndarray, np.number)):
@@ -226,14 +227,14 @@ class _Parameter:
         return interface["data"][0] if interface else int(argument.gpudata)
 
     def _check_element(self, handler):
-        """Refuse an array whose elements have another size than what the parameter points to."""
+        """Refuse an array whose elements have another size than the type that the parameter points to."""
         dtype = getattr(handler.array, "dtype", None)
         pointee, star, _ = self.declaration.partition("*")
         size = _ELEMENTS.get(" ".join(_QUALIFIER.sub(" ", pointee).split())) if star else None
         if size and isinstance(dtype, np.dtype) and dtype.kind in "iuf" and 1 < dtype.itemsize != size:
             words = _QUALIFIER.sub(" ", pointee).split()
             raise TypeError(
-                f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes an element, but the kernel "
+                f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the kernel "
                 f"reads {' '.join(words)} of {size}; convert it with .astype"
             )
 
@@ -256,7 +257,7 @@ class Function:
     """A kernel of a module.
 
     Calling it launches it: ``f(*arguments, grid=(gx, gy, gz), block=(bx, by, bz), shared=bytes, stream=stream)``.
-    ``num_regs`` and ``local_size_bytes`` are 0: registers and spills are the GPU compiler's, and it did not run.
+    ``num_regs`` and ``local_size_bytes`` are 0, because the GPU's compiler, which assigns registers, did not run.
     """
 
     def __init__(self, module, kernel):
@@ -272,7 +273,7 @@ class Function:
         self._static_shared = own + common
         self._max_threads = min(info.max_threads, MAX_THREADS)
         self._max_dynamic = SHARED_BYTES - self._static_shared
-        self._geometries = {}  # (grid, block) as given -> as the runtime wants them, once checked
+        self._geometries = {}  # (grid, block) as given, checked -> as the runtime takes them
         self._packers = {}  # types of the arguments -> function that packs them
         self._prepared = None
 
@@ -296,20 +297,20 @@ class Function:
         grid, block : tuple of int
             Up to three numbers each.
         shared : int
-            Bytes of dynamic shared memory a block.
+            Bytes of dynamic shared memory per block.
         stream : Stream, optional
-            Without one the launch goes to the default stream.
+            By default the default stream.
         time_kernel : bool
             Wait, and return the run time in seconds.
 
         Raises
         ------
         TypeError
-            Number or type of the arguments is wrong; the message names the parameter.
+            The number or type of the arguments is wrong; the message names the parameter.
         LogicError
-            The launch is beyond a limit.
+            The launch exceeds a limit.
         LaunchError
-            The kernel faulted (only here if the call waits, else from the next call that does).
+            The kernel faulted (if the call waits; otherwise the next call that waits raises it).
         """
         if extra:
             raise ValueError(f"extra keyword arguments: {','.join(extra)}")
@@ -370,7 +371,7 @@ class Function:
         return seconds
 
     def _geometry(self, grid, block):
-        """Check a launch's geometry against PyCUDA's types and the limits; remember it."""
+        """Check a launch's geometry for PyCUDA's types and the limits, and keep the result."""
         sizes = []
         for what, given, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
             if type(given) is not tuple or not (1 if what == "grid" else 3) <= len(given) <= 3:
@@ -387,10 +388,10 @@ class Function:
             sizes.append(given + (1,) * (3 - len(given)))
         threads = sizes[1][0] * sizes[1][1] * sizes[1][2]
         if threads > MAX_THREADS:
-            raise self._invalid("block", block, f"it has {threads} threads, and {MAX_THREADS} are the most")
+            raise self._invalid("block", block, f"it has {threads} threads, and at most {MAX_THREADS} are allowed")
         if threads > self._max_threads:
-            promise = f"the kernel's __launch_bounds__ promise at most {self._max_threads}"
-            raise self._invalid("block", block, f"it has {threads} threads, and {promise}")
+            bounds = f"the kernel's __launch_bounds__ allow at most {self._max_threads}"
+            raise self._invalid("block", block, f"it has {threads} threads, and {bounds}")
         geometry = tuple(native.Dim3(*size) for size in sizes)
         if len(self._geometries) < 4096:
             self._geometries[grid, block] = geometry
@@ -405,7 +406,7 @@ class Function:
         if self._static_shared:
             asked += f" and {self._static_shared} of static"
         remedy = (
-            f"; up to {SHARED_OPT_IN_BYTES} a block are possible after function.set_attribute("
+            f"; up to {SHARED_OPT_IN_BYTES} per block are possible after function.set_attribute("
             "cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)"
             if shared + self._static_shared <= SHARED_OPT_IN_BYTES
             else f"; a block can have at most {SHARED_OPT_IN_BYTES}"
@@ -418,7 +419,7 @@ class Function:
     # -- arguments
 
     def _pack(self, args):
-        """(handlers, bytes) of the arguments; the way to pack their types is remembered where types suffice."""
+        """(handlers, bytes) of the arguments. If their types determine the packing, it is kept for the next call."""
         parameters = self._parameters
         if len(args) != len(parameters):
             shown = ", ".join(p.declaration or p.kind for p in parameters)
@@ -443,7 +444,7 @@ class Function:
         return [a for a in args if isinstance(a, ArgumentHandler)], layout.pack(*values)
 
     def _layout(self, codes):
-        """The packed buffer as a `struct.Struct`: values at the kernel's offsets."""
+        """The packed arguments as a `struct.Struct`, with the values at the kernel's offsets."""
         form, at = "<", 0
         for parameter, code in zip(self._parameters, codes, strict=True):
             form += "x" * (parameter.offset - at) + code
@@ -505,7 +506,7 @@ class Function:
         raise error
 
     def prepared_call(self, grid, block, *args, shared_size=0):
-        """Launch on the default stream; the arguments are as `prepare` said."""
+        """Launch on the default stream, with arguments of the types given to `prepare`."""
         self._launch(grid, block, self._pack_prepared(args), shared_size, None)
 
     def prepared_async_call(self, grid, block, stream, *args, shared_size=0):
@@ -513,7 +514,7 @@ class Function:
         self._launch(grid, block, self._pack_prepared(args), shared_size, stream)
 
     def prepared_timed_call(self, grid, block, *args, shared_size=0):
-        """Launch; returns a function that waits and returns the run time in seconds."""
+        """Launch; return a function that waits and returns the run time in seconds."""
         packed = self._pack_prepared(args)
         start, end = Event(), Event()
         start.record()
@@ -548,7 +549,7 @@ class Function:
             if not 0 <= value <= most:
                 raise LogicError(
                     f"cuFuncSetAttribute failed: invalid argument: {self._name}: {value} bytes of dynamic "
-                    f"shared memory, and at most {most} are possible beside {self._static_shared} static"
+                    f"shared memory, and at most {most} are possible besides {self._static_shared} static"
                 )
             self._max_dynamic = value
         elif attribute != function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT:
@@ -568,12 +569,12 @@ class Function:
 
     @property
     def local_size_bytes(self):
-        """0: spills are the GPU compiler's."""
+        """0: the GPU's compiler decides on spills."""
         return self.get_attribute(function_attribute.LOCAL_SIZE_BYTES)
 
     @property
     def shared_size_bytes(self):
-        """Static shared memory of a block in bytes."""
+        """Static shared memory per block in bytes."""
         return self._static_shared
 
     @property
@@ -583,7 +584,7 @@ class Function:
 
     @property
     def max_threads_per_block(self):
-        """1024, or what ``__launch_bounds__`` says."""
+        """1024, or the number in ``__launch_bounds__``."""
         return self._max_threads
 
     @property

@@ -1,7 +1,7 @@
 """Device allocations, copies, fills and page-locked host arrays.
 
-Copies follow CUDA's rules: from ordinary (pageable) host memory an asynchronous copy takes its data at the call, into
-ordinary memory it returns when the data are there; only page-locked memory is really copied in the background.
+Copies follow CUDA's rules. An asynchronous copy from ordinary (pageable) host memory reads its data during the call;
+one into ordinary memory returns when the data have arrived. Only page-locked memory is copied in the background.
 """
 
 import enum
@@ -55,7 +55,7 @@ __all__ = [
 
 
 def _whole(number, call, what):
-    """A size, count or value argument: PyCUDA takes Python's own non-negative ints only."""
+    """A size, count or value argument: like PyCUDA, only a non-negative Python int."""
     if not isinstance(number, int):
         raise TypeError(f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)")
     if number < 0:
@@ -68,7 +68,7 @@ def _whole(number, call, what):
 
 
 class DeviceAllocation:
-    """Device memory, freed when the last reference goes. ``int(allocation)`` is its address."""
+    """Device memory, freed with its last reference. ``int(allocation)`` is its address."""
 
     __slots__ = ("__weakref__", "_address", "_size")
 
@@ -83,12 +83,12 @@ class DeviceAllocation:
     __int__ = __index__
 
     def free(self):
-        """Give the memory back now; any later use is an error."""
+        """Free the memory now; any later use is an error."""
         address, self._address = index(self), None
         native.mem_free(address)
 
     def as_buffer(self, size, offset=0):
-        """The memory as a writable buffer (on this engine, device memory is host memory)."""
+        """The memory as a writable buffer: on this engine, device memory is host memory."""
         _device_span(index(self) + offset, size, "as_buffer")
         return _Raw(index(self) + offset, size, self).array.data
 
@@ -111,13 +111,13 @@ def mem_alloc(size):
     Raises
     ------
     MemoryError
-        There is not so much; the message has the numbers.
+        There is not that much; the message has the numbers.
     LogicError
         The size is 0.
     """
     size = _whole(size, "cuMemAlloc", "the number of bytes")
     if size == 0:
-        raise LogicError(f"cuMemAlloc failed: invalid argument: {size} bytes were asked for")
+        raise LogicError(f"cuMemAlloc failed: invalid argument: {size} bytes were requested")
     return DeviceAllocation(native.mem_alloc(size), size)
 
 
@@ -126,24 +126,24 @@ def mem_alloc_like(array):
     return mem_alloc(array.nbytes)
 
 
-_symbols = []  # sorted (base, size) of the modules' variables that were handed out
+_symbols = []  # sorted (base, size) of the modules' variables that the user has asked for
 
 
 def know_symbol(base, size):
-    """Let copies reach a module's variable."""
+    """Allow copies to and from a module's variable."""
     if (base, size) not in _symbols:
         insort(_symbols, (base, size))
 
 
 def forget_symbols(spans):
-    """The inverse of `know_symbol`, for a module that goes."""
+    """The inverse of `know_symbol`, when a module is unloaded."""
     for span in spans:
         if span in _symbols:
             _symbols.remove(span)
 
 
 def _device_span(pointer, size, call, other=None):
-    """The address of a device pointer argument, checked to have `size` bytes behind it."""
+    """The address of a device pointer argument; at least `size` bytes must be allocated there."""
     if not isinstance(pointer, (DeviceAllocation, int)):
         raise TypeError(
             f"{call}: a device pointer is a DeviceAllocation or a Python int, not {type(pointer).__name__}; it comes "
@@ -159,7 +159,7 @@ def _device_span(pointer, size, call, other=None):
             found = _symbols[at]
     if found is None:
         raise LogicError(
-            f"{call} failed: invalid argument: {address:#x} is no device memory (it was never allocated, or is freed)"
+            f"{call} failed: invalid argument: {address:#x} is not device memory (never allocated, or freed)"
         )
     base, total = found
     left = base + total - address
@@ -215,7 +215,7 @@ def _is_pagelocked(address, size):
 
 
 class _Raw:
-    """Bare memory as a NumPy array; `owner` lives as long as the array."""
+    """Memory as a NumPy array, which keeps `owner` alive."""
 
     def __init__(self, address, size, owner):
         self.owner = owner
@@ -258,19 +258,19 @@ class _LockedMemory:
 
 
 class PagelockedHostAllocation(_LockedMemory):
-    """What `pagelocked_empty` allocates: the array's ``base``."""
+    """The ``base`` of an array from `pagelocked_empty`."""
 
     def free(self):
-        """Unlock the memory; it goes with its last array."""
+        """Unlock the memory; it is freed with its last array."""
         self._unlock()
 
     def get_flags(self):
-        """As asked for; 0."""
+        """Always 0."""
         return 0
 
 
 class RegisteredHostMemory(_LockedMemory):
-    """What `register_host_memory` makes: the array's ``base``."""
+    """The ``base`` of an array from `register_host_memory`."""
 
     def unregister(self):
         """Unlock the memory."""
@@ -359,7 +359,7 @@ def pagelocked_zeros_like(array, mem_flags=0):
 
 
 def register_host_memory(array, flags=0):
-    """Page-lock an existing array; returns it as an array whose ``base`` can `unregister`."""
+    """Page-lock an existing array; return it as an array whose ``base`` can `unregister`."""
     del flags
     address, size, array = _host_span(array, "cuMemHostRegister", writable=True)
     return np.asarray(RegisteredHostMemory(array, address, size, array.shape, array))
@@ -375,7 +375,7 @@ def memcpy_htod(dest, src):
     Raises
     ------
     LogicError
-        More bytes than the device memory has, or no device memory.
+        There are more bytes than the device memory has, or `dest` is not device memory.
     ValueError
         The array is not contiguous.
     LaunchError
@@ -398,13 +398,13 @@ def memcpy_htod_async(dest, src, stream=None):
 
 
 def memcpy_dtoh(dest, src):
-    """Copy device memory into the host array `dest` (as many bytes as it has), and wait. Raises as `memcpy_htod`."""
+    """Copy as many bytes of device memory as the host array `dest` has, and wait. Raises as `memcpy_htod`."""
     address, size, array = _host_span(dest, "cuMemcpyDtoH", writable=True)
     native.memcpy("DtoH", address, _device_span(src, size, "cuMemcpyDtoH", array), size, None, True)
 
 
 def memcpy_dtoh_async(dest, src, stream=None):
-    """Queue a copy from device to host; into ordinary memory it waits, into page-locked memory it returns at once."""
+    """Queue a copy from device to host. Into ordinary memory it waits; into page-locked memory it returns at once."""
     address, size, array = _host_span(dest, "cuMemcpyDtoHAsync", writable=True)
     source = _device_span(src, size, "cuMemcpyDtoHAsync", array)
     stream_handle, wait = handle_of(stream), not _is_pagelocked(address, size)
@@ -494,17 +494,17 @@ def from_device_like(devptr, other_ary):
 
 
 class ArgumentHandler:
-    """A host array that a kernel call copies by itself."""
+    """A host array that a kernel call copies itself."""
 
     def __init__(self, ary):
         self.array = ary
         self.dev_alloc = None
 
     def get_device_alloc(self):
-        """The device memory that stands for the array during the call."""
+        """The device memory for the array during the call."""
         if self.dev_alloc is None:
             if not hasattr(self.array, "nbytes"):
-                raise TypeError(f"In, Out and InOut want a NumPy array, not {type(self.array).__name__}")
+                raise TypeError(f"In, Out and InOut need a NumPy array, not {type(self.array).__name__}")
             self.dev_alloc = mem_alloc_like(self.array)
         return self.dev_alloc
 
@@ -524,7 +524,7 @@ class Out(ArgumentHandler):
     """An array that is copied back after the kernel has run."""
 
     def pre_call(self, stream):
-        """Refuse, before the launch, an array that could not take the result."""
+        """Before the launch, refuse an array that cannot hold the result."""
         _host_span(self.array, "Out", writable=True)
 
     def post_call(self, stream):
@@ -536,6 +536,6 @@ class InOut(In, Out):
     """An array that is copied both ways."""
 
     def pre_call(self, stream):
-        """Check that it can take the result, and copy to the device."""
+        """Check that it can hold the result, and copy to the device."""
         Out.pre_call(self, stream)
         In.pre_call(self, stream)

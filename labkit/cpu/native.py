@@ -1,7 +1,7 @@
-"""The engine's runtime library: built once into the cache, loaded once a process, its calls wrapped.
+"""The engine's runtime library: built once into the cache, loaded once per process, with wrapped calls.
 
-The wrappers bear the names of the CUDA driver's functions they stand for (`TRACED`), raise PyCUDA's exceptions, and
-look for Ctrl-C while they wait. ``runtime/abi.h`` is the library's contract.
+The wrappers stand for functions of the CUDA driver (`TRACED`), raise PyCUDA's exceptions, and check for Ctrl-C while
+they wait. ``runtime/abi.h`` defines the library's interface.
 """
 
 import atexit
@@ -22,7 +22,7 @@ from labkit.cpu import cache, checkmode, toolchain
 from labkit.cpu.errors import CompileError, LaunchError, LogicError, MemoryError, RuntimeError
 
 OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
-_POLL_S = 0.1  # how often a waiting call looks for Ctrl-C
+_POLL_S = 0.1  # seconds between checks for Ctrl-C in a waiting call
 _EXCEPTIONS = {
     NOT_READY: RuntimeError,
     LAUNCH_FAILED: LaunchError,
@@ -96,7 +96,7 @@ _finished = False
 
 
 def build():
-    """The path of the runtime library, compiled if the cache does not hold it."""
+    """The path of the runtime library, which is compiled if it is not in the cache."""
     command = toolchain.find()
     flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-shared", "-pthread", "-fno-strict-aliasing"]
     if checkmode.TOOLS:
@@ -110,7 +110,7 @@ def build():
         line = [*command, *flags, *includes, "-o", str(path), *sources, "-ldl"]
         status, out, err = toolchain.run(line)
         if status:
-            reason = "the CPU engine's own runtime library does not compile; another compiler can be named in CXX"
+            reason = "the CPU engine's own runtime library does not compile; set CXX to use another compiler"
             raise CompileError(reason, line, out, err)
 
     path = cache.obtain(cache.directory() / f"runtime-{key[:24]}.so", compile_runtime)
@@ -119,7 +119,7 @@ def build():
 
 
 def library():
-    """The loaded runtime library (a `ctypes.CDLL`); built, loaded and started by the first call."""
+    """The runtime library (a `ctypes.CDLL`). The first call builds, loads and starts it."""
     global _library
     if _library is None:
         with _loading:
@@ -132,7 +132,7 @@ def _load():
     path = build()
     try:
         lib = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-    except OSError:  # a damaged file in the cache: build it again, once
+    except OSError:  # a damaged file in the cache: build it once more
         path.unlink(missing_ok=True)
         lib = ctypes.CDLL(str(build()), mode=ctypes.RTLD_GLOBAL)
     for name, (result, arguments) in _SIGNATURES.items():
@@ -158,7 +158,7 @@ def _load():
 def _finish():
     global _finished
     if not _finished:
-        if checkmode.TOOLS:  # what a program has launched last is checked, too
+        if checkmode.TOOLS:  # the last launches of a program are checked, too
             with contextlib.suppress(KeyboardInterrupt):
                 while _library.lk_synchronize(_POLL_S) == NOT_READY:
                     pass
@@ -170,12 +170,12 @@ def _finish():
 
 
 class _Forked:
-    """Stands in for the library in a forked child, where its worker threads are missing."""
+    """Replaces the library in a forked child, which has no worker threads."""
 
     def __getattr__(self, name):
         raise LogicError(
-            "the CPU engine was started before this process was forked, and its worker threads did not "
-            "follow: start child processes with multiprocessing's 'spawn' or 'forkserver' method"
+            "the CPU engine was started before this process was forked, and its worker threads were not copied: "
+            "start child processes with multiprocessing's 'spawn' or 'forkserver' method"
         )
 
 
@@ -185,25 +185,25 @@ def _after_fork():
 
 
 def finished():
-    """True once the engine has stopped (interpreter exit) or is unusable (forked child): nothing is to be freed."""
+    """True if the engine has stopped (interpreter exit) or is unusable (forked child): then nothing must be freed."""
     return _finished
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Errors, waiting, printf
 
-_deferred = []  # faults that came up where nothing could be raised (a destructor)
+_deferred = []  # faults found where nothing can be raised (in a destructor)
 
 
 def check(status, call):
-    """Raise the exception that `status` stands for; `call` is the CUDA function's name."""
+    """Raise the exception for a `status`; `call` is the CUDA function's name."""
     if status != OK:
         sentence = _library.lk_error().decode("utf-8", "replace")
         raise _EXCEPTIONS.get(status, LogicError)(f"{call} failed: {sentence}")
 
 
 def _wait(call, function, *arguments):
-    """Call ``function(*arguments, timeout)`` until it has an answer. Ctrl-C abandons what the device is doing."""
+    """Call ``function(*arguments, timeout)`` until it is ready. Ctrl-C abandons the device's work."""
     try:
         while (status := function(*arguments, _POLL_S)) == NOT_READY:
             checkmode.take()
@@ -221,14 +221,14 @@ def _wait(call, function, *arguments):
 
 
 def _is_done(call, status):
-    """What a query's status says."""
+    """Whether a query's status is ready."""
     if status != NOT_READY:
         check(status, call)
     return status != NOT_READY
 
 
 def _settle():
-    """Wait for the device in a destructor, from which nothing can be raised: what comes up is raised elsewhere."""
+    """Wait for the device in a destructor, where nothing can be raised: a fault is raised by a later call."""
     try:
         while (status := _library.lk_synchronize(_POLL_S)) == NOT_READY:
             pass
@@ -237,7 +237,7 @@ def _settle():
     except KeyboardInterrupt:
         _library.lk_abort()
         again = signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
-        threading.Timer(0.05, *again).start()  # behind the destructor, where it can be caught
+        threading.Timer(0.05, *again).start()  # after the destructor, where it can be caught
 
 
 _printf_buffer = ctypes.create_string_buffer(1 << 16)
@@ -246,7 +246,7 @@ _printing = threading.Lock()
 
 
 def _show_printf():
-    """Hand what kernels have printed to Python's own stdout, so that notebooks show it."""
+    """Write the output of kernels' printf to Python's stdout, so that notebooks show it."""
     with _printing:
         while count := _library.lk_printf_take(_printf_buffer, len(_printf_buffer)):
             sys.stdout.write(_printf_text.decode(_printf_buffer.raw[:count]))
@@ -257,9 +257,9 @@ def _show_printf():
 
 
 class _KeepAlive:
-    """Holds arrays until the stream has passed the work that uses them.
+    """Keeps arrays alive until the stream has done the work that uses them.
 
-    Objects gather in a batch; a full batch is closed by an event, and goes when the event has come.
+    Objects are collected in batches. A full batch is followed by an event, and released when the event is reached.
     """
 
     BATCH = 32
@@ -305,13 +305,13 @@ def init():
 
 
 def mem_alloc(size):
-    """Return the address of `size` fresh bytes."""
+    """Allocate `size` bytes; return their address."""
     address = c_void_p()
     status = library().lk_mem_alloc(size, byref(address))
     if status == OUT_OF_MEMORY:
         free, total = mem_info()
         raise MemoryError(
-            f"cuMemAlloc failed: out of memory: {amount(size)} asked for, {amount(free)} of "
+            f"cuMemAlloc failed: out of memory: {amount(size)} requested, {amount(free)} of "
             f"{amount(total)} free. Use a smaller batch, or free() what is no longer needed."
         )
     check(status, "cuMemAlloc")
@@ -319,7 +319,7 @@ def mem_alloc(size):
 
 
 def mem_free(address):
-    """Free an allocation, after waiting for the device; a kernel's overrun of it comes to light here."""
+    """Wait for the device and free an allocation; this reports a kernel's writes beyond its end."""
     try:
         _wait("cuMemFree", _library.lk_synchronize)
     finally:
@@ -329,7 +329,7 @@ def mem_free(address):
 
 
 def mem_release(address):
-    """`mem_free` for destructors: a fault is kept for the next call that waits."""
+    """`mem_free` for destructors: the next call that waits raises the fault."""
     if _finished:
         return
     _settle()
@@ -345,7 +345,7 @@ def mem_info():
 
 
 def mem_range(address):
-    """The (base, size) of the allocation that holds `address`, or None."""
+    """The (base, size) of the allocation that contains `address`, or None."""
     base, size = c_void_p(), c_size_t()
     if library().lk_mem_range(address, byref(base), byref(size)) != OK:
         return None
@@ -401,12 +401,12 @@ def stream_synchronize(handle):
 
 
 def stream_query(handle):
-    """True if nothing is outstanding on the stream."""
+    """True if the stream has no work left."""
     return _is_done("cuStreamQuery", _library.lk_stream_query(handle))
 
 
 def stream_wait_event(handle, event):
-    """Let the stream wait for the event as it was last recorded."""
+    """Make the stream wait for the last record of the event."""
     check(_library.lk_stream_wait_event(handle, event), "cuStreamWaitEvent")
 
 
@@ -424,7 +424,7 @@ def event_destroy(handle):
 
 
 def event_record(handle, stream):
-    """Record the event behind the stream's work so far."""
+    """Record the event after the stream's work so far."""
     check(_library.lk_event_record(handle, stream), "cuEventRecord")
 
 
@@ -434,7 +434,7 @@ def event_synchronize(handle):
 
 
 def event_query(handle):
-    """True if the event has come."""
+    """True if the stream has reached the event."""
     return _is_done("cuEventQuery", _library.lk_event_query(handle))
 
 
@@ -453,7 +453,7 @@ def module_load(path):
 
 
 def module_unload(handle, copy=None):
-    """Unload a module, after its kernels are done, and remove the file `copy` that was its alone."""
+    """Unload a module when its kernels are done, and remove the file `copy` that only it used."""
     if not _finished:
         _settle()
         _library.lk_module_unload(handle)
@@ -515,7 +515,7 @@ def amount(size):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Tracing: what the device did, and what the calls took
+# Tracing: the operations of the device, and the driver calls
 
 RECORD = np.dtype(
     [
@@ -543,7 +543,7 @@ _untraced = {}
 
 
 def trace_device(on):
-    """Record every kernel, copy and fill from now on, or stop."""
+    """Start or stop recording kernels, copies and fills."""
     if not on:
         _records.append(take_device_records())
     library().lk_trace(int(bool(on)))
@@ -569,7 +569,7 @@ def take_device_records():
 
 
 def trace_calls(on):
-    """Record name, start and duration of every driver call from now on, or stop. Costs nothing while off."""
+    """Start or stop recording name, start and duration of driver calls. It costs nothing while it is off."""
     module = globals()
     if on and not _untraced:
         for name, shown in TRACED.items():
@@ -581,13 +581,13 @@ def trace_calls(on):
 
 
 def record_call(name, start, duration):
-    """Add one call to the trace if it is on (the compiler's work is recorded this way)."""
+    """Add a call to the trace, if it is on: used for compilations."""
     if _untraced:
         _calls.append((name, start, duration))
 
 
 def take_calls():
-    """The calls recorded since the last time: (name, start, duration), seconds on the monotonic clock."""
+    """The calls recorded since the last take: (name, start, duration), in seconds on the monotonic clock."""
     taken = _calls[:]
     del _calls[: len(taken)]
     return taken
@@ -611,7 +611,7 @@ def _timed(function, shown):
 
 
 def stop_with(owner, release, handle):
-    """Call ``release(handle)`` when `owner` is collected, not at interpreter exit."""
+    """Call ``release(handle)`` when `owner` is collected, but not at interpreter exit."""
     finalizer = weakref.finalize(owner, release, handle)
     finalizer.atexit = False
     return finalizer

@@ -1,21 +1,21 @@
 """Prepare CUDA C++ text for a host compiler.
 
-A C++ compiler with the engine's headers understands almost every word of CUDA. What it cannot express is done here,
-on the text, without moving a line:
+With the engine's headers, a C++ compiler understands almost all of CUDA. The rest is rewritten in the text, and no line
+moves:
 
 - ``extern __shared__ T name[];`` becomes a pointer to the block's dynamic shared memory;
 - after the body of a ``__global__`` function ``LABKIT_KERNEL(name)`` registers it with the runtime, so that it can be
   found by name and its parameters are known;
-- inline PTX becomes calls of functions that do the same (``include/labkit/ptx.h``), or a ``static_assert`` that says
-  what the engine cannot do;
+- inline PTX becomes calls of functions with the same effect (``include/labkit/ptx.h``), or a ``static_assert`` whose
+  message says what the engine does not support;
 - includes that the caller resolves (the user's own headers) point to their rewritten copies.
 
-``#pragma unroll`` stays, and host compilers pass over it: g++ fills its vector registers from the loops of a register
-tile by itself, twice as fast (GEMM, 8 by 8 a thread: 4.6 against 2.1 GMAC/s) as when it must unroll them first.
+``#pragma unroll`` is kept, and host compilers ignore it: g++ vectorizes the loops over a register tile by itself, which
+is twice as fast (GEMM, 8 by 8 per thread: 4.6 against 2.1 GMAC/s) as if it had to unroll them first.
 
-The scan knows comments, strings, raw strings, preprocessor directives with continuation lines, and conditionals
-whose branches each open a brace. It is not a parser: a kernel that only a macro spells out stays unseen;
-`Rewritten.hidden_kernels` says whether there may be any, so that the compiler looks at the preprocessed text as well.
+The scan handles comments, strings, raw strings, preprocessor directives with continuation lines, and conditionals whose
+branches each open a brace. It is not a parser: it does not find a kernel whose name is made by a macro.
+`Rewritten.hidden_kernels` says whether there may be any; if so, the preprocessed text is scanned as well.
 """
 
 import re
@@ -28,7 +28,7 @@ __all__ = ["Kernel", "Rewritten", "rewrite"]
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel the scan has seen.
+    """A kernel that the scan has found.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Kernel:
     bounds : str
         The first argument of its ``__launch_bounds__``, or empty.
     scope : str
-        The namespaces it stands in, e.g. ``"a::b"``, or empty.
+        The namespaces around it, for example ``"a::b"``, or empty.
     """
 
     name: str
@@ -56,15 +56,15 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """The text for the host compiler and what the scan learnt.
+    """The text for the host compiler, and the kernels in it.
 
     Attributes
     ----------
     text : str
-        As many lines as the original (``#line`` keeps the count where an include needed more).
+        It has as many lines as the original (``#line`` corrects the count where an include needs more).
     kernels : tuple of Kernel
     hidden_kernels : bool
-        A macro spells ``__global__``, so there may be kernels that the scan has not seen.
+        A macro contains ``__global__``, so there may be kernels that the scan has not found.
     """
 
     text: str
@@ -91,12 +91,12 @@ _DIRECTIVE = re.compile(r"^[ \t]*(?:\#|%:)[ \t]*(?P<word>\w*)(?P<rest>(?:\\\n|[^
 
 
 def _blank(text):
-    """Spaces of the same shape: newlines stay where they are."""
+    """Spaces instead of all characters except newlines."""
     return _NOT_NEWLINE.sub(" ", text)
 
 
 def _mask(text):
-    """The text with comments and the insides of literals blanked, position by position."""
+    """The text with spaces instead of comments and of the contents of literals."""
 
     def hide(match):
         lexeme = match.group()
@@ -114,16 +114,16 @@ class _Directive:
     start: int
     end: int
     word: str
-    rest: str  # blanked like the code, continuation lines included
+    rest: str  # masked like the code, with continuation lines
 
 
 class _Scan:
-    """What is where in one text.
+    """The structure of one text.
 
     Attributes
     ----------
     text, masked, code : str
-        The text; without comments and literals; without directives as well. Positions agree.
+        The text; without comments and literals; also without directives. Positions are the same in all three.
     directives : list of _Directive
     closing : dict
         Position of a ``{`` -> position of its ``}``.
@@ -136,11 +136,11 @@ class _Scan:
         self.code = _DIRECTIVE.sub(lambda match: _blank(match.group()), self.masked)
         self.closing = {}
         self._starts = [0]  # where a declaration may start
-        self._scopes = [(0, ())]  # at every change: (position, the braces around what follows; see _scope_of)
+        self._scopes = [(0, ())]  # at each change: (position, scopes of the open braces from there on; see _scope_of)
         self._match_braces()
 
     def _match_braces(self):
-        """Pair the braces. Of a conditional's branches the first one decides how deep the code after it is."""
+        """Pair the braces. The first branch of a conditional determines the depth after it."""
         marks = [(m.start(), m.end(), m.group()) for m in re.finditer(r"[{};]", self.code)]
         marks += [(d.start, d.end, "#" + d.word) for d in self.directives]
         open_, branches = (
@@ -165,7 +165,7 @@ class _Scan:
             self._scopes.append((end, tuple(scope for _, scope in open_)))
 
     def declaration_start(self, at):
-        """Where the declaration that holds position `at` begins."""
+        """The start of the declaration around position `at`."""
         return self._starts[bisect_right(self._starts, at) - 1]
 
     def scope(self, at):
@@ -182,7 +182,7 @@ _NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)[^()=]*$|\bextern\s*\"
 
 
 def _scope_of(head):
-    """What the brace after `head` opens: a namespace's name, "" for ``extern "C"``, None for anything else."""
+    """The scope that the brace after `head` opens: a namespace's name, "" for ``extern "C"``, None for any other."""
     match = _NAMESPACE.search(head)
     return (match["name"] or "") if match else None
 
@@ -229,9 +229,9 @@ def _launch_bounds(code, start, end):
 
 
 def _registration(kernel, overloaded):
-    """The words that register a kernel behind its definition."""
+    """The text that registers a kernel after its definition."""
     name = kernel.name
-    if overloaded:  # which of them is told by the type of its pointer
+    if overloaded:  # the type of its pointer selects the overload
         types = ", ".join(re.sub(r"=.*", "", parameter) for parameter in kernel.parameters)
         name = f"*static_cast<void (*)({types})>({name})"
     return f" LABKIT_KERNEL_BOUNDS(({kernel.bounds}), {name})" if kernel.bounds else f" LABKIT_KERNEL({name})"
@@ -240,7 +240,7 @@ def _registration(kernel, overloaded):
 def _read_head(code, at):
     """From a ``__global__`` word to its function's name, parameters and the ``{`` or ``;`` that follows.
 
-    The name is the last one in front of parentheses that is not an attribute spelt like a call.
+    The name is the last one before parentheses that is not an attribute with the syntax of a call.
     """
     found = None
     while match := re.compile(r"[({;=}]").search(code, at):
@@ -316,8 +316,8 @@ _UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*
 def _dynamic_shared(declaration, in_function, code):
     """The replacement of one ``extern __shared__ ...`` declaration (without its semicolon), or None.
 
-    In a function a pointer does, which a lambda may capture by value; where the code takes the array's own address it
-    is a reference to an array.
+    In a function it is a pointer, which a lambda can capture by value. If the code takes the address of the array
+    itself, it is a reference to an array.
     """
     text = declaration
     while match := _ATTRIBUTE.search(text):
@@ -349,7 +349,7 @@ def _dynamic_shared(declaration, in_function, code):
     return "; ".join(statements)
 
 
-# At namespace scope a variable is needed: one more name, of the right type, for the runtime's own pointer.
+# At namespace scope a variable is needed: another name, with the right type, for the runtime's pointer.
 _ALIAS = 'asm("labkit_dynamic_shared") __attribute__((tls_model("initial-exec"), visibility("default")))'
 
 
@@ -376,7 +376,7 @@ _STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(
 
 
 def _skip_statement_head(code, at):
-    """Where a declaration begins behind ``if (...)``, ``else``, a label and white space."""
+    """The start of a declaration after ``if (...)``, ``else``, a label and white space."""
     while (match := _STATEMENT_HEAD.match(code, at)) and match.end() > at:
         at = match.end()
         if match["condition"]:
@@ -392,8 +392,8 @@ _OPERAND = re.compile(r'\s*"(\s*)"\s*(?=\()')
 _PTX_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t"}
 
-# Instruction -> the function that does it, and its operands: groups of registers, a constraint's letter for each. It
-# writes the first group.
+# Instruction -> its function, and its operands: groups of registers, with the letter of each one's constraint. The
+# first group are outputs.
 _PTX = {
     f"mma.sync.aligned.m16n8k{k}.row.col.{name}.f16.f16.{name}": (
         f"labkit::ptx::mma<{k}, {type_}>",
@@ -405,28 +405,28 @@ _PTX = {
 
 
 def _literal(text):
-    """What the string literals in `text`, and nothing else, say together."""
-    said = []
+    """The contents of the string literals in `text`, which must have nothing else."""
+    parts = []
 
     def read(match):
         lexeme = match.group()
         if match["raw"]:
-            said.append(lexeme[lexeme.index("(") + 1 : lexeme.rindex(")")])
+            parts.append(lexeme[lexeme.index("(") + 1 : lexeme.rindex(")")])
         elif match["string"]:
-            said.append(re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), lexeme[1:-1]))
+            parts.append(re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), lexeme[1:-1]))
         elif not match["comment"]:
             return lexeme
         return ""
 
     other = _LEXEME.sub(read, text).strip()
     if other:
-        raise ValueError(f"the CPU engine reads inline PTX from string literals, and {other} is none: spell it out")
-    return "".join(said)
+        raise ValueError(f"the CPU engine reads inline PTX from string literals, and {other} is not one")
+    return "".join(parts)
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """Of an asm statement: its constraint's letter, whether it is an output, and where its expression stands."""
+    """An operand of an asm statement: its constraint's letter, whether it is an output, the span of its expression."""
 
     letter: str
     output: bool
@@ -445,7 +445,7 @@ def _operands(scan, code, sections):
 
 
 def _ptx_calls(template, operands):
-    """The calls that do what the PTX says; its operand %0 is the variable p0 there."""
+    """The calls with the effect of the PTX; its operand %0 is the variable p0."""
     calls = ""
     for statement in _PTX_COMMENT.sub(" ", template).split(";"):
         instruction, _, registers = " ".join(statement.split()).lstrip("{} ").partition(" ")
@@ -453,8 +453,8 @@ def _ptx_calls(template, operands):
             continue
         if instruction not in _PTX:
             raise ValueError(
-                f"the CPU engine does not know the inline PTX {instruction}; it knows {', '.join(_PTX)}. Say it in "
-                "CUDA C++, for this engine alone between #ifdef LABKIT_CPU and #else, or run it on a GPU"
+                f"the CPU engine does not know the inline PTX {instruction}; it knows {', '.join(_PTX)}. Write it "
+                "in CUDA C++, for this engine only between #ifdef LABKIT_CPU and #else, or run it on a GPU"
             )
         function, letters = _PTX[instruction]
         groups = [[int(n) for n in re.findall(r"%(\d+)", group)] for group in registers.split("}")[:-1]]
@@ -470,7 +470,7 @@ def _ptx_calls(template, operands):
 
 
 def _asm_edits(scan):
-    """Make each asm statement the call of a lambda whose parameters are its operands, which stay where they are."""
+    """Replace each asm statement by the call of a lambda; its operands become the arguments, at the same positions."""
     places = [(scan.code, match, "\n") for match in _ASM.finditer(scan.code) if scan.scope(match.start()) is None]
     for directive in scan.directives:
         if directive.word == "define":
@@ -485,7 +485,7 @@ def _asm_edits(scan):
             ptx = _literal(scan.text[slice(*template)].replace("\\\n", "  "))
             operands = list(_operands(scan, code, sections))
             if not operands and not ptx.strip():
-                continue  # a barrier for the compiler: for the host's, too
+                continue  # a compiler barrier, also for the host's compiler
             calls = _ptx_calls(ptx, operands)
         except ValueError as error:
             message = " ".join(str(error).split()).replace("\\", "\\\\").replace('"', '\\"')
@@ -506,7 +506,7 @@ _INCLUDE = re.compile(r'\s*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
 
 
 def _include_edits(scan, resolve, extern_c):
-    """Point the user's headers to their rewritten copies; take all headers out of an enclosing ``extern "C"``."""
+    """Replace the user's headers by their rewritten copies, and move all includes out of ``extern "C"``."""
     for directive in scan.directives:
         if directive.word not in ("include", "include_next"):
             continue
@@ -525,7 +525,7 @@ def _include_edits(scan, resolve, extern_c):
 
 
 def _presumed_line(scan, directive):
-    """The line number that the compiler gives a directive, the source's own ``#line`` directives considered."""
+    """The line number that the compiler gives a directive, which depends on ``#line`` directives before it."""
     line = scan.line(directive.start)
     for other in scan.directives:
         if other.start >= directive.start:
@@ -540,7 +540,7 @@ def _presumed_line(scan, directive):
 
 
 def _markers(scan):
-    """``__global__`` and the object-like macros that stand for it; and whether a function-like macro spells it."""
+    """``__global__`` and the object-like macros for it; and whether a function-like macro contains it."""
     markers, hidden, grew = ["__global__"], False, True
     while grew:
         grew = False
@@ -563,10 +563,10 @@ def rewrite(text, resolve=None, extern_c=False):
     text : str
         The source.
     resolve : callable, optional
-        ``resolve(name, quoted)`` returns the path that ``#include "name"`` (or ``<name>``) shall read, or None to
-        leave the directive alone.
+        ``resolve(name, quoted)`` returns the path for ``#include "name"`` (or ``<name>``), or None to leave the
+        directive unchanged.
     extern_c : bool
-        The text will stand inside ``extern "C" { }``; headers are taken out of it.
+        The text will be inside ``extern "C" { }``; includes are put outside it.
 
     Returns
     -------

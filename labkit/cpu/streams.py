@@ -9,7 +9,7 @@ __all__ = ["Event", "Stream", "event_flags"]
 
 
 class event_flags(enum.IntFlag):
-    """How an event is made."""
+    """Flags of an event."""
 
     DEFAULT = 0
     BLOCKING_SYNC = 1
@@ -29,12 +29,12 @@ def handle_of(stream):
 
 
 class Stream:
-    """A queue of work that runs in its own order, beside other streams.
+    """A queue of work that runs in order, independently of other streams.
 
     Parameters
     ----------
     flags : int
-        1 (``CU_STREAM_NON_BLOCKING``) frees the stream from waiting for the default stream.
+        With 1 (``CU_STREAM_NON_BLOCKING``) the stream does not wait for the default stream.
     """
 
     def __init__(self, flags=0):
@@ -42,7 +42,7 @@ class Stream:
         native.stop_with(self, native.stream_destroy, self.handle)
 
     def synchronize(self):
-        """Wait for all work of this stream; raises `LaunchError` if a kernel faulted."""
+        """Wait for all work of this stream; raise `LaunchError` if a kernel faulted."""
         native.stream_synchronize(self.handle)
 
     def is_done(self):
@@ -50,12 +50,12 @@ class Stream:
         return native.stream_query(self.handle)
 
     def wait_for_event(self, event):
-        """Let later work of this stream wait for the event as it was last recorded."""
+        """Make later work of this stream wait for the last record of the event."""
         native.stream_wait_event(self.handle, event.handle)
 
 
 class Event:
-    """A mark in a stream, with the time at which the stream came to it.
+    """A mark in a stream, with the time at which the stream reaches it.
 
     Parameters
     ----------
@@ -69,17 +69,17 @@ class Event:
         native.stop_with(self, native.event_destroy, self.handle)
 
     def record(self, stream=None):
-        """Set the mark behind all work queued so far; returns the event."""
+        """Put the mark after all work queued so far; return the event."""
         native.event_record(self.handle, handle_of(stream))
         return self
 
     def synchronize(self):
-        """Wait for the mark; returns the event."""
+        """Wait until the stream has reached the mark; return the event."""
         native.event_synchronize(self.handle)
         return self
 
     def query(self):
-        """True if the mark has been passed."""
+        """True if the stream has reached the mark."""
         return native.event_query(self.handle)
 
     def time_since(self, event):

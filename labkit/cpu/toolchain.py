@@ -1,4 +1,4 @@
-"""The host's C++ compiler: which one, how it is called, and what it says."""
+"""The host's C++ compiler: its command, its options, and its messages."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ from labkit.cpu.errors import CompileError
 __all__ = ["INCLUDE", "RUNTIME", "find", "fingerprint", "run", "tidy"]
 
 _HERE = Path(__file__).parent
-INCLUDE = _HERE / "include"  # CUDA's words for a host compiler
+INCLUDE = _HERE / "include"  # CUDA's headers for a host compiler
 RUNTIME = _HERE / "runtime"  # the runtime library's source
 
 _REMEDY = """Install one:
@@ -33,7 +33,7 @@ def find():
     Raises
     ------
     CompileError
-        There is none, and the message says how to get one; or this is no Linux.
+        There is none, and the message says how to install one; or this is not Linux.
     """
     if sys.platform != "linux":
         raise CompileError(
@@ -61,8 +61,8 @@ def find():
 
 @lru_cache(maxsize=8)
 def _identity(command, path):
-    """The compiler's own version text (asked once a process)."""
-    del path  # part of the key: another PATH may hold another compiler
+    """The compiler's version text, read once per process."""
+    del path  # part of the key: another PATH may have another compiler
     status, out, err = run([*command, "--version"])
     if status:
         raise CompileError(
@@ -82,16 +82,16 @@ def _processor() -> str:
 
 @lru_cache(maxsize=1)
 def _engine():
-    """The engine's own files: a compiled kernel is as old as the oldest of them."""
+    """A digest of the engine's own files: a compiled kernel depends on them."""
     paths = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc"))
     paths += [_HERE / name for name in ("source.py", "compiler.py", "checkmode.py", "instrument.py", "toolchain.py")]
     paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)
-    # The folder, too: what is compiled names the headers' lines by it, and another checkout has another.
+    # And of their folder: compiled code names the headers' lines by it, and it differs between checkouts.
     return cache.digest(_HERE, *(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes())))
 
 
 def fingerprint(command):
-    """A digest of compiler, processor and engine: what a compiled file depends on besides source and options."""
+    """A digest of compiler, processor and engine. A compiled file depends on them besides its source and options."""
     return cache.digest(
         *command, _identity(tuple(command), os.environ.get("PATH", "")), _processor(), _engine(), sys.platform
     )
@@ -103,24 +103,24 @@ def is_clang(command):
 
 
 def module_flags(command):
-    """Flags for kernels that the compilers do not share."""
+    """Flags for kernels that differ between the compilers."""
     if is_clang(command):
         return ["-ferror-limit=20", "-ffp-contract=fast"]
-    flags = ["-fmax-errors=20", "-fno-gnu-unique"]  # unique symbols would keep a module's variables beyond its end
+    flags = ["-fmax-errors=20", "-fno-gnu-unique"]  # unique symbols outlive their module
     if platform.machine() == "x86_64":
-        flags.append("-mtls-dialect=gnu2")  # a shared variable's address without a call: 5 to 8 % of a tiled kernel
+        flags.append("-mtls-dialect=gnu2")  # saves a call per shared variable: 5 to 8 % of a tiled kernel
     return flags
 
 
 def run(command, cwd=None):
-    """Run a command; return (exit status, stdout, stderr). Its messages are in English, without colours."""
+    """Run a command; return (exit status, stdout, stderr), with messages in English and without colours."""
     environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
     done = subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
 
 def demangled(symbol):
-    """A C++ symbol as written in the source, if the tool for that is there."""
+    """A C++ symbol as written in the source, if c++filt is installed."""
     status, out, _ = run(["c++filt", symbol]) if shutil.which("c++filt") else (1, "", "")
     return out.strip() if status == 0 else symbol
 
@@ -136,11 +136,11 @@ _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested 
 
 
 def tidy(text, folder, generated):
-    """A compiler's messages in terms of the user's own files.
+    """A compiler's messages, related to the user's own files.
 
-    Dropped are the include stack, the notes at the engine's own macros, and whatever else points into the engine's
-    headers or into the text `generated` around the source in the build `folder`. An error inside the engine's headers
-    moves to the user's line that led there; g++ names that line before the error, clang after it.
+    Removed are the include stack, the notes at the engine's own macros, and other lines about the engine's headers or
+    the text `generated` around the source in the build `folder`. An error inside the engine's headers is reported at
+    the user's line that caused it; g++ names that line before the error, clang after it.
     """
     kept, dropping, blamed, pending = [], False, None, None
     for line in text.replace(f"{folder}{os.sep}", "").splitlines():

@@ -97,7 +97,7 @@ def test_an_unknown_option_warns_once():
 
 
 def test_an_option_without_its_value():
-    assert "the nvcc option -D lacks its value" in message(WRITE % 1, options=["-D"]).msg
+    assert "the nvcc option -D has no value" in message(WRITE % 1, options=["-D"]).msg
 
 
 # -- headers

@@ -161,7 +161,7 @@ def test_wrong_dtype_of_an_array(add, d):
 
 
 def test_array_handlers_want_arrays(add, d):
-    with pytest.raises(TypeError, match="want a NumPy array, not list"):
+    with pytest.raises(TypeError, match="need a NumPy array, not list"):
         add(d, cuda.In([1.0, 2.0]), np.float32(1), np.int32(2), block=(2, 1, 1))
     with pytest.raises(ValueError, match="not contiguous"):
         add(d, cuda.In(np.zeros((4, 4), np.float32)[:, ::2]), np.float32(1), np.int32(4), block=(4, 1, 1))
@@ -200,7 +200,7 @@ def test_prepared_calls(add, d):
             (1, 1),
             (64, 32, 1),
             cuda.LogicError,
-            r"block=\(64, 32, 1\): it has 2048 threads, and 1024 are the most",
+            r"block=\(64, 32, 1\): it has 2048 threads, and at most 1024 are allowed",
         ),
         ((1, 1), (1, 1, 65), cuda.LogicError, "block.z is 65, and must be 1 to 64"),
         ((1, 1), (0, 1, 1), cuda.LogicError, "block.x is 0"),
@@ -229,7 +229,7 @@ def test_unknown_keyword(add, d):
 
 
 def test_more_threads_than_launch_bounds(module, d):
-    with pytest.raises(cuda.LogicError, match=r"it has 65 threads, .*__launch_bounds__ promise at most 64"):
+    with pytest.raises(cuda.LogicError, match=r"it has 65 threads, .*__launch_bounds__ allow at most 64"):
         module.get_function("bounded")(d, block=(65, 1, 1))
 
 
@@ -244,7 +244,7 @@ def test_too_much_shared_memory(module, d):
         shared(d, block=(1, 1, 1), shared=60000)
     with pytest.raises(cuda.LogicError, match="at most 232448"):
         shared(d, block=(1, 1, 1), shared=300000)
-    with pytest.raises(cuda.LogicError, match="at most 228352 are possible beside 4096 static"):
+    with pytest.raises(cuda.LogicError, match="at most 228352 are possible besides 4096 static"):
         shared.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, 232448)
 
 
@@ -258,7 +258,7 @@ def test_stream_of_another_type(add, d):
 
 def test_out_of_memory():
     free, _ = cuda.mem_get_info()
-    with pytest.raises(cuda.MemoryError, match=r"out of memory: .* GiB asked for, .* of .* free\. Use a smaller batch"):
+    with pytest.raises(cuda.MemoryError, match=r"out of memory: .* GiB requested, .* of .* free\. Use a smaller batch"):
         cuda.mem_alloc(free * 4)
     assert cuda.mem_get_info()[0] == free
 
@@ -291,7 +291,7 @@ def test_copies_that_do_not_fit():
         cuda.memcpy_dtod(d, cuda.mem_alloc(128), 80)
     with pytest.raises(cuda.LogicError, match=r"cuMemsetD32 failed: .* 68 bytes do not fit"):
         cuda.memset_d32(d, 0, 17)
-    with pytest.raises(cuda.LogicError, match="is no device memory"):
+    with pytest.raises(cuda.LogicError, match="is not device memory"):
         cuda.memcpy_htod(4096, np.zeros(1))
 
 
@@ -330,7 +330,7 @@ def test_use_after_free(add, d):
     ):
         with pytest.raises(cuda.LogicError, match="used after it was freed"):
             use()
-    with pytest.raises(cuda.LogicError, match="is no device memory"):
+    with pytest.raises(cuda.LogicError, match="is not device memory"):
         cuda.from_device(address, 1, np.int32)
 
 

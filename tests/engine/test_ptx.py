@@ -191,9 +191,9 @@ def refusal(text):
     [
         ('asm("ex2.approx.f32 %0, %1;" : "=f"(x[0]) : "f"(x[1]));', "does not know the inline PTX ex2.approx.f32; it"),
         ('asm volatile("cp.async.wait_all;" ::: "memory");', "cp.async.wait_all; it knows mma.sync.aligned."),
-        ('asm("bar.sync 0;");', "Say it in CUDA C++, for this engine alone between #ifdef LABKIT_CPU and #else, or"),
+        ('asm("bar.sync 0;");', "Write it in CUDA C++, for this engine only between #ifdef LABKIT_CPU and #else, or"),
         (mma(8, "f16").replace(".f16 {", ".f32 {"), "inline PTX mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f32;"),
-        ('asm("mma.sync" SHAPE ";");', "the CPU engine reads inline PTX from string literals, and SHAPE is none"),
+        ('asm("mma.sync" SHAPE ";");', "the CPU engine reads inline PTX from string literals, and SHAPE is not one"),
         (mma(8, "f16").replace('"r"(fb[0])', '"f"(x[0])'), 'takes the registers {"r", "r"}, {"r", "r"}, {"r"}, {"r", '),
         (mma(8, "f16").replace("%3", "%7"), "takes the registers"),
         (mma(8, "f16").replace("%1}, {%2", "%1, %2"), "takes the registers"),
