@@ -119,7 +119,10 @@ def streams(
     out: Folder = None,
 ) -> None:
     """Measure layers in chunks on streams: data/streams/."""
-    networks = [PRESETS[name] for name in network or ("lenet86", "lenet72")]
+    names = network or ["lenet86", "lenet72"]
+    if unknown := [name for name in names if name not in PRESETS]:
+        raise LabError(f"there is no network {unknown[0]!r}; there are {', '.join(PRESETS)}")
+    networks = [PRESETS[name] for name in names]
     mine, others = ([variant(each.number) for each in chosen(names)]
                     for names in (list(inside), beside or ["fusion", "tensor_cores"]))  # fmt: skip
     begin, here = time.perf_counter(), device()

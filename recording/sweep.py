@@ -142,5 +142,5 @@ def sweep(
             shown = rows.nsmallest(6, "op_ms")[["options", "op_ms", "x_reference", "registers", "shared_bytes"]]
             print(f"\n{layer.name}, batch {size}\n{shown.to_string(index=False)}")
     print(f"\n{time.perf_counter() - start:.1f} s in all")
-    if sizes or (device().name == TUNED_DEVICE and not dry):
+    if not dry and (sizes or device().name == TUNED_DEVICE):
         print(write(TUNED_FILE, tuned_sizes(sweeps.read_sweep(TUNED_DEVICE))))

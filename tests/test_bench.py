@@ -144,7 +144,7 @@ def test_launches_of_one_kernel_are_added_up(monkeypatch):
 
 def test_no_kernel_times_are_told_from_one_kernel():
     table = bench(verified(label="98 one"), ODD, 2, 1)
-    with pytest.raises(LabError, match=r"the table has 98 one, and only rung 05 has several kernels"):
+    with pytest.raises(LabError, match=r"the table has 98 one, and each of these has one kernel"):
         kernel_times(table)
 
 

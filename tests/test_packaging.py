@@ -188,5 +188,5 @@ def test_the_architecture_is_the_folder_listing():
     expected = [(str(len(layers) - i) * (package == names[0]), package)
                 for i, names in enumerate(layers) for package in names]  # fmt: skip
     assert rows == [*expected, ("", "cuda_src")]
-    folders = {path.name for path in (ROOT / "labkit").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    folders = {path.parent.name for path in (ROOT / "labkit").glob("*/*") if path.suffix in (".py", ".cu")}
     assert {package for _, package in rows} == folders

@@ -260,7 +260,8 @@ def test_a_file_names_rungs_and_a_table_has_their_numbers(store_dir):
 
 
 @pytest.mark.parametrize("label", [
-    "07 tuning", "07 tuning, rows=4", "07 tuning, constant", "10 speed of light, scattered", "03 registers + 06 fusion",
+    "07 tuning", "07 tuning, rows=4", "07 tuning, constant", "10 speed of light, persistent",
+    "03 registers + 06 fusion",
     "12 streams", "05 unroll gemm, a_scatter.cu", "01 baseline, own source", "00 network", "textbook",
 ])  # fmt: skip
 def test_labels_come_back_with_their_numbers(label):

@@ -1,6 +1,6 @@
 // 00 network: the layers of lenet86 around its convolutions.
 //
-// Idea      One thread an output element, in a row: these kernels take little of the network's time, and stay
+// Idea      One thread per output element, in order: these kernels take little of the network's time, and stay
 //           as plain as their formulas. NumPy's versions are in labkit/network/lenet86.py.
 // Shapes    Row-major float32: images and maps [B,M,H,W], rows [B,I]. Each kernel names its own.
 // Launch    1-D grid and blocks of any size, as many threads as outputs or more: the tail is guarded.

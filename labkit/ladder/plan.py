@@ -60,7 +60,7 @@ class Plan:
     x, k, y : device pointers
         x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo].
     scratch_bytes : int
-        Of the buffer between the kernels of 05.
+        Of the buffer between the kernels.
     images : int
         Images per launch: less than the batch where the grid (65535) or the scratch buffer sets a limit.
     launches : tuple of Launch

@@ -407,7 +407,7 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
                  for kernel, ms in parts.items()]  # fmt: skip
     if not rows:
         known = ", ".join(dict.fromkeys(table["label"])) or "no variant"
-        raise LabError(f"no times of single kernels: the table has {known}, and only rung 05 has several kernels")
+        raise LabError(f"no times of single kernels: the table has {known}, and each of these has one kernel")
     found = pd.DataFrame(rows, columns=["label", "layer", "batch", "kernel", "op_ms", "share", "device"])
     found.attrs["note"] = table.attrs.get("note", "")
     return found

@@ -205,7 +205,7 @@ def stored(name: str) -> Path | None:
 
 
 def from_files(images, labels, size=None, name=None):
-    """Load a pair of idx files of one's own, gzipped or not, whatever they are called.
+    """Load a pair of your own idx files, gzipped or not, with any names.
 
     Parameters
     ----------
@@ -323,7 +323,7 @@ def read_idx(path):
         raise LabError(f"cannot read {path}: {error.strerror or error}") from None
     if len(content) < 4 or content[:3] != b"\0\0\x08" or not 1 <= content[3] <= 4:
         begins = content[:4].hex(" ") or "nothing"
-        raise LabError(f"{path} is no idx file of bytes: it begins with {begins}, not with 00 00 09 and the "
+        raise LabError(f"{path} is no idx file of bytes: it begins with {begins}, not with 00 00 08 and the "
                        f"number of dimensions. {_remedy(path)}")
     start = 4 + 4 * content[3]
     shape = tuple(int(n) for n in np.frombuffer(content[4:start], ">u4")) if len(content) >= start else ()
@@ -363,7 +363,7 @@ def _shipped(name, checksum):
     if not path.is_file():
         raise LabError(f"{path} is missing; it is part of the repository. {_remedy(path)}")
     if not _matches(path, checksum):
-        raise LabError(f"{path} is damaged: it has not the recorded checksum. {_remedy(path)}")
+        raise LabError(f"{path} is damaged: its checksum is not the recorded one. {_remedy(path)}")
     return path
 
 
@@ -403,7 +403,7 @@ def _fetch(name, file, checksum):
     path = folder / file
     if path.is_file() and _matches(path, checksum):
         return path
-    import pooch  # here, for it takes a quarter of a second
+    import pooch  # here: importing it takes a quarter of a second
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

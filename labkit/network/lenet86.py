@@ -317,14 +317,14 @@ class Network:
         return probabilities
 
     def accuracy(self, images, labels, batch=None):
-        """The part of the images that the network classifies rightly, 0 to 1.
+        """The part of the images that the network classifies correctly, 0 to 1.
 
         Parameters
         ----------
         images : ndarray, float32 [N, 1, 86, 86]
         labels : ndarray, int [N]
         batch : int, optional
-            Images a forward pass; default: all at once.
+            Images per forward pass; default: all at once.
         """
         labels = _as_labels(images, labels)
         batch = batch or len(labels)

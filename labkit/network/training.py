@@ -15,7 +15,7 @@ BETAS, EPSILON = (0.9, 0.999), 1e-8  # Adam's, as its authors recommend
 
 
 def random_state(seed):
-    """NumPy's older generator: its stream is frozen for ever, so a recorded seed keeps its meaning."""
+    """NumPy's older generator: its stream never changes, so a recorded seed keeps its meaning."""
     return np.random.RandomState(seed)
 
 
@@ -62,7 +62,7 @@ def loss_and_gradients(weights, images, labels):
     gradients : dict of ndarray
         Shaped like `weights`.
     correct : int
-        How many of the B images were classified rightly.
+        How many of the B images were classified correctly.
     """
     B = len(images)
     x1 = images.transpose(1, 0, 2, 3).astype(weights["conv1"].dtype, copy=False)

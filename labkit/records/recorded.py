@@ -202,7 +202,7 @@ class Recorded:
         LabError
             If nothing was recorded for that network and batch.
         """
-        rows, last = self.select(network=network, batch=batch), store.NUMBERS.get(rung, rung)
+        rows, last = self.select(network=network, batch=batch), store.NUMBERS[store.name_of(rung)]
         return rows[(rows["rung"] <= last) & (rows["layer"] != "") & ~rows["label"].str.contains(",")]
 
     def course(self, rung: Kernels, network: str = "lenet86") -> pd.DataFrame:

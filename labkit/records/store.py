@@ -22,7 +22,7 @@ NUMBERS = {**{each.name: each.number for each in LADDER}, **PAGES}
 _NAMES = {number: name for name, number in NUMBERS.items()}
 _WORDS = {name.replace("_", " "): number for name, number in NUMBERS.items()}
 _LABELS = ("label", "program", "options", "reason")  # columns whose texts may begin with a label
-_LABEL = rf"(^| \+ ){{}}({'|'.join(_WORDS)})(?=$|[,;]| \+ )"
+_LABEL = rf"(^| \+ ){{}}({'|'.join(_WORDS)})(?=$|[,;:]| \+ | needs | cannot )"  # a reason goes on with a verb
 _WITH_NUMBER, _WITHOUT = re.compile(_LABEL.format(r"\d\d ")), re.compile(_LABEL.format(""))
 
 
@@ -34,12 +34,24 @@ def label(which: int | str) -> str:
     LabError
         If there is no such rung.
     """
-    number = NUMBERS.get(which, which)
-    if isinstance(number, str):
-        return number
-    if number not in _NAMES:
-        raise LabError(f"there is no rung {number!r}; there are {', '.join(map(label, sorted(_NAMES)))}")
-    return f"{number:02d} {_NAMES[number].replace('_', ' ')}"
+    if isinstance(which, str) and which not in NUMBERS:
+        return which
+    name = name_of(which)
+    return f"{NUMBERS[name]:02d} {name.replace('_', ' ')}"
+
+
+def name_of(rung: int | str) -> str:
+    """The name of a rung, by its number or its name.
+
+    Raises
+    ------
+    LabError
+        If there is no such rung; the message lists the rungs.
+    """
+    name = _NAMES.get(rung, rung)
+    if name not in NUMBERS:
+        raise LabError(f"there is no rung {rung!r}; there are {', '.join(map(label, sorted(_NAMES)))}")
+    return name
 
 
 def numbered(table: pd.DataFrame, path: Path) -> pd.DataFrame:

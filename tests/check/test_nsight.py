@@ -16,7 +16,7 @@ CSV = f'''==PROF== Connected to process 1425 (/usr/bin/python3.12)
 '''
 
 
-def test_a_row_a_launch():
+def test_one_row_per_launch():
     first, second = nsight.read_ncu(CSV)
     assert first == {
         "index": 0, "kernel": "conv", "grid": (25, 4, 1000), "block": (16, 16, 1), LOADS: 78_400_000,

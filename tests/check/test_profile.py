@@ -377,7 +377,7 @@ TURING = {"warps": 32, "blocks": 16, "registers": 65536, "shared": 65536, "drive
 @pytest.mark.parametrize(("threads", "registers", "shared", "share"), [
     (256, 32, 0, 1.0),
     (256, 30, 1024, 1.0),
-    (256, 40, 0, 0.75),  # 5 * 256 registers a warp: 51 warps, 6 blocks of 8
+    (256, 40, 0, 0.75),  # 5 * 256 registers per warp: 51 warps, 6 blocks of 8
     (1024, 64, 0, 0.5),  # one block only: two need 131072 registers
     (32, 32, 0, 0.5),  # 32 blocks of one warp
     (256, 32, 100_000, 0.25),  # two blocks fit into shared memory

@@ -24,7 +24,7 @@ def test_a_rotated_row_takes_a_turn_for_each_of_its_k_elements(profile):
     assert labkit.diff(2, labkit.solution("constant", "a")).changed_lines <= 3
 
 
-def test_a_mask_in_shared_memory_is_loaded_once_a_block(profile):
+def test_a_mask_in_shared_memory_is_loaded_once_per_block(profile):
     loads = profile.value("constant_requests", 2)
     assert profile.value("constant_requests", SHARED) == 0
     assert profile.value("shared_load_instructions", SHARED) == loads
