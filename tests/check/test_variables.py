@@ -121,7 +121,7 @@ def look(tmp_path):
         ("past_inner", 17, 3, "of the variable inner of 12 bytes"),
         ("past_sized", 20, 5, "of the variable sized<5> of 20 bytes"),
         ("past_static", 24, 4, "of the variable local of 16 bytes"),
-        ("far_away", 28, 0, "far from every allocation"),
+        ("far_away", 28, 0, "not near any allocation"),
         ("past_block", 63, 16, "at byte 64 of an allocation of 64 bytes: 4 bytes beyond its end"),
         ("freed_block", 75, 0, "at byte 12 of an allocation of 64 bytes that has been freed"),
         ("frees_twice", 81, 0, "which was freed before"),
@@ -168,5 +168,5 @@ def test_an_array_that_racecheck_has_no_memory_for_is_named(tmp_path, labkit_com
     (tmp_path / "program.py").write_text(LITTLE_MEMORY)
     status, out, _ = labkit_command("sanitize", "--engine", "cpu", "--tool", "racecheck", str(tmp_path / "program.py"))
     assert status == 1
-    sentence = "racecheck had no memory for an allocation of 67108864 bytes: not checked"
+    sentence = "racecheck had too little memory for an allocation of 67108864 bytes: not checked"
     assert f"racecheck: nothing found in 4 launches; {sentence}\n" in out

@@ -539,7 +539,7 @@ def test_memory_is_aligned_poisoned_and_fenced(size):
 @pytest.mark.parametrize(
     ("offset", "words"),
     [
-        (-1, "in front of an allocation of 400 bytes, to bytes -4 to -1"),
+        (-1, "before an allocation of 400 bytes, to bytes -4 to -1"),
         (101, "past the end of an allocation of 400 bytes, to bytes 404 to 407"),
     ],
 )

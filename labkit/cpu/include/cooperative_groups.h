@@ -1,4 +1,4 @@
-// Cooperative groups. All in labkit_cuda.h, in front of every kernel source.
+// Cooperative groups. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

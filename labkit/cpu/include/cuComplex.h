@@ -4,7 +4,7 @@
 #include "labkit_cuda.h"
 #endif
 
-// The float functions end in f. Quotients are scaled by the larger part, against overflow on the way.
+// The float functions end in f. Quotients are scaled by the larger part, to avoid intermediate overflow.
 #define LABKIT_COMPLEX(Complex, Pair, Real, f)                                                        \
     typedef Pair Complex;                                                                             \
     inline Complex make_##Complex(Real x, Real y) { return {x, y}; }                                  \

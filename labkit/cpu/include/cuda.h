@@ -1,4 +1,4 @@
-// CUDA's driver API. All in labkit_cuda.h, in front of every kernel source.
+// CUDA's driver API. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

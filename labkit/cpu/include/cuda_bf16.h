@@ -1,4 +1,4 @@
-// __nv_bfloat16 and __nv_bfloat162. All in labkit_cuda.h, in front of every kernel source.
+// __nv_bfloat16 and __nv_bfloat162. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

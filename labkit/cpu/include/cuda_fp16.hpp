@@ -1,4 +1,4 @@
-// half and half2, by the name of the implementation. All in labkit_cuda.h, in front of every kernel source.
+// half and half2, by the name of the implementation. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

@@ -1,4 +1,4 @@
-// CUDA's runtime, the part for C. All in labkit_cuda.h, in front of every kernel source.
+// CUDA's runtime, the part for C. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

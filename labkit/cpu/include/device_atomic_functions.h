@@ -1,4 +1,4 @@
-// Atomic functions. All in labkit_cuda.h, in front of every kernel source.
+// Atomic functions. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

@@ -1,4 +1,4 @@
-// threadIdx, blockIdx, blockDim, gridDim, warpSize. All in labkit_cuda.h, in front of every kernel source.
+// threadIdx, blockIdx, blockDim, gridDim, warpSize. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

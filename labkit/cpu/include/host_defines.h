@@ -1,4 +1,4 @@
-// __global__, __device__ and their like. All in labkit_cuda.h, in front of every kernel source.
+// __global__, __device__ and their like. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

@@ -1,8 +1,8 @@
-// Everything a CUDA kernel may say, for a C++ compiler: included in front of every kernel source.
+// CUDA for a C++ compiler: included before every kernel source.
 //
-// A kernel is compiled as plain C++17. This header gives CUDA's words a meaning: qualifiers and built-in
-// variables (words.h), what makes a function launchable (launch.h), barriers (sync.h), printf (print.h) and
-// the device library. They are served by the runtime (runtime/runtime.h explains how a block runs).
+// A kernel is compiled as C++17. This header defines what CUDA adds: qualifiers and built-in variables (words.h),
+// launchable functions (launch.h), barriers (sync.h), printf (print.h) and the device library. They use the runtime;
+// runtime/runtime.h explains how a block runs.
 #pragma once
 
 #include "labkit/words.h"

@@ -1,4 +1,4 @@
-// Math functions, by the name of older toolkits. All in labkit_cuda.h, in front of every kernel source.
+// Math functions, by the name of older toolkits. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

@@ -1,4 +1,4 @@
-// nvcuda::wmma, tensor cores. All in labkit_cuda.h, in front of every kernel source.
+// nvcuda::wmma, tensor cores. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

@@ -1,4 +1,4 @@
-// Warp shuffles. All in labkit_cuda.h, in front of every kernel source.
+// Warp shuffles. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

@@ -1,4 +1,4 @@
-// float4 and its like. All in labkit_cuda.h, in front of every kernel source.
+// float4 and its like. Defined in labkit_cuda.h, which is included before every kernel source.
 #pragma once
 #ifndef LABKIT_CPU
 #include "labkit_cuda.h"

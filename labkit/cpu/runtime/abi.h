@@ -1,8 +1,8 @@
-// The C ABI of the CPU engine's runtime: what labkit.cpu calls through ctypes.
+// The C ABI of the CPU engine's runtime, which labkit.cpu calls through ctypes.
 //
 // Every function that can fail returns a status; lk_error() then holds one readable sentence (per calling thread).
-// A fault inside a kernel (bad address, divergent barrier, deadlock, division by zero, stack overflow) abandons that
-// launch only: the next synchronizing call on its stream, its events, or the device returns LK_LAUNCH_FAILED once.
+// A fault inside a kernel (invalid address, divergent barrier, deadlock, division by zero, stack overflow) abandons only
+// that launch: the next synchronizing call on its stream, its events, or the device returns LK_LAUNCH_FAILED once.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -13,38 +13,38 @@ extern "C" {
 
 enum lk_status {
     LK_OK = 0,
-    LK_NOT_READY = 1,       // query: work outstanding; synchronize: the timeout passed
+    LK_NOT_READY = 1,       // query: not finished; synchronize: the timeout passed
     LK_LAUNCH_FAILED = 2,   // a kernel faulted
-    LK_INVALID = 3,         // a bad argument
+    LK_INVALID = 3,         // an invalid argument
     LK_OUT_OF_MEMORY = 4,
     LK_NOT_FOUND = 5,
 };
 
 typedef struct lk_module lk_module;
 typedef struct lk_kernel lk_kernel;
-typedef struct lk_stream lk_stream;   // NULL stands for CUDA's legacy default stream
+typedef struct lk_stream lk_stream;   // NULL is CUDA's legacy default stream
 typedef struct lk_event lk_event;
 
 const char *lk_error(void);
 
-// Workers run the blocks. start is called once, lazily; workers <= 0 takes the processors this process may use.
+// Workers run the blocks. start is called once, on first use; workers <= 0: one per processor of this process.
 int lk_start(int workers);
 int lk_workers(void);
 void lk_stop(void);                   // waits for running work, joins the workers (atexit)
 
-// Memory. Addresses are host addresses, 256-byte aligned, between red zones; fresh memory is poisoned with 0xFF bytes
+// Memory. Addresses are host addresses, 256-byte aligned, between red zones; new memory is filled with 0xFF bytes
 // (NaN as float, -1 as int). free waits for the device like cudaFree and checks the red zones.
 int lk_mem_limit(size_t bytes);       // the engine's "device memory"; 0 restores the default (half of the host's available memory)
 int lk_mem_info(size_t *free_bytes, size_t *total_bytes);
 int lk_mem_alloc(size_t bytes, void **address);
 int lk_mem_free(void *address);
-int lk_mem_range(const void *address, void **base, size_t *bytes);   // the allocation that holds address, else LK_NOT_FOUND
+int lk_mem_range(const void *address, void **base, size_t *bytes);   // the allocation that contains address, else LK_NOT_FOUND
 
-// Copies and fills, in stream order. wait != 0: return when done (and after everything before it in that stream).
+// Copies and fills, in stream order. wait != 0: return when it and all earlier work of that stream are done.
 int lk_memcpy(void *to, const void *from, size_t bytes, lk_stream *stream, int wait, const char *what /* "HtoD", "DtoH", "DtoD" */);
 int lk_memset(void *to, uint32_t value, int width /* 1, 2 or 4 bytes */, size_t count, lk_stream *stream, int wait);
 
-// Streams, events. A timeout in seconds (< 0: none) lets Python look for Ctrl-C.
+// Streams, events. With a timeout in seconds (< 0: none) Python can check for Ctrl-C.
 int lk_stream_create(int non_blocking, lk_stream **stream);
 int lk_stream_destroy(lk_stream *stream);
 int lk_stream_synchronize(lk_stream *stream, double timeout_s);
@@ -57,7 +57,7 @@ int lk_event_record(lk_event *event, lk_stream *stream);
 int lk_event_synchronize(lk_event *event, double timeout_s);
 int lk_event_query(lk_event *event);
 int lk_event_elapsed_ms(lk_event *start, lk_event *end, double *milliseconds);   // LK_INVALID if never recorded
-int lk_abort(void);                   // Ctrl-C: abandon what is running and drop what is queued; later work is unaffected
+int lk_abort(void);                   // Ctrl-C: abandon running work and drop queued work; later work is not affected
 
 // Modules: compiled kernels.
 enum lk_parameter_kind { LK_POINTER = 'P', LK_SIGNED = 'i', LK_UNSIGNED = 'u', LK_FLOAT = 'f', LK_STRUCT = 's' };
@@ -72,24 +72,24 @@ typedef struct lk_kernel_info {
     const lk_parameter *parameters;
     int parameter_count;
     int packed_bytes;
-    int max_threads;                  // from __launch_bounds__ if the word can tell, else 1024
+    int max_threads;                  // from __launch_bounds__ if it is known, else 1024
 } lk_kernel_info;
-int lk_module_load(const char *path, lk_module **module);                  // twice the same file: two modules
+int lk_module_load(const char *path, lk_module **module);                  // the same file twice: two modules
 int lk_module_unload(lk_module *module);                                     // waits for its kernels
 int lk_module_kernel(lk_module *module, const char *name_or_symbol, lk_kernel **kernel);
-int lk_module_kernel_at(lk_module *module, int index, lk_kernel **kernel);   // LK_NOT_FOUND past the last
+int lk_module_kernel_at(lk_module *module, int index, lk_kernel **kernel);   // LK_NOT_FOUND after the last
 int lk_kernel_describe(lk_kernel *kernel, lk_kernel_info *info);
 int lk_module_symbol(lk_module *module, const char *name, void **address, size_t *bytes);   // __constant__, __device__ variables
 size_t lk_module_constant_bytes(lk_module *module);                          // sum over __constant__ symbols
 
-// Launch: arguments are copied from `packed`. Limits (1024 threads a block, grid, shared memory) are checked by the caller.
+// Launch: arguments are copied from `packed`. Limits (1024 threads per block, grid, shared memory) are checked by the caller.
 int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned block[3], size_t dynamic_shared,
               const void *packed, size_t packed_bytes, lk_stream *stream);
 
-// Device printf: take what kernels have printed since the last call (at most `bytes`); returns the count.
+// Device printf: copy at most `bytes` of the output since the last call; return their number.
 size_t lk_printf_take(char *text, size_t bytes);
 
-// Trace: one record a finished operation, in order of completion; times in seconds on CLOCK_MONOTONIC.
+// Trace: one record per finished operation, in order of completion; times in seconds on CLOCK_MONOTONIC.
 typedef struct lk_record {
     double queued, started, ended;
     size_t bytes;                     // copies and fills

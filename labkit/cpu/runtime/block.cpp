@@ -1,23 +1,23 @@
 // A block of threads on one worker.
 //
-// The threads of a block take turns on fibers (stacks). One fiber runs thread 0, 1, 2, ... to their ends in a
-// plain loop. When a thread has to wait, at a barrier or for the other lanes of its warp, its fiber is put
-// aside with it and another fiber goes on: one whose thread may continue, or else a fresh one with the next
-// thread. So a kernel without barriers uses a single fiber, and a barrier costs one switch a thread.
+// The threads of a block run on fibers (stacks). One fiber runs threads 0, 1, 2, ... to their ends in a loop. When a thread
+// must wait, at a barrier or for the other lanes of its warp, its fiber is suspended with it, and another fiber continues:
+// one whose thread can continue, or else a new one with the next thread. So a kernel without barriers uses one fiber, and a
+// barrier costs one switch per thread.
 //
-// A thread keeps its turn until it waits, ends, or repeats an atomic operation (labkit::maybe_yield). A loop
-// that only reads memory until another thread of its block writes there ends on a GPU, but not here.
+// A thread runs until it waits, ends, or repeats an atomic operation (labkit::maybe_yield). A loop that only reads memory
+// until another thread of its block writes there ends on a GPU, but not here.
 //
-// Nothing here needs a lock or an atomic operation: all threads of a block live on one worker. Which fiber
-// comes next:
+// No lock and no atomic operation is needed, because all threads of a block are on one worker. The next fiber is chosen
+// from, in this order:
 //
-//   ready      fibers whose threads may continue, first come first served
-//   unstarted  threads that have not begun
-//   converged  lanes that wait for "whoever gets here": set free when their warps can do nothing else
-//   (nothing)  every thread waits for another: a deadlock, which ends the launch
+//   ready      fibers whose threads can continue, in order of arrival
+//   unstarted  threads that have not started
+//   converged  lanes at a warp function without a mask, which continue when their warps have no other lanes to run
+//   (none)     every thread waits for another: a deadlock, which ends the launch
 //
-// A launch that fails (deadlock, divergent barrier, assertion, bad address) is left by switching to the
-// worker's own stack; the stacks of the fibers are simply begun anew.
+// A launch that fails (deadlock, divergent barrier, assertion, invalid address) is left by switching to the worker's own
+// stack; the stacks of the fibers are reused from their tops.
 #undef _FORTIFY_SOURCE
 #include "check.h"
 #include "runtime.h"
@@ -35,7 +35,7 @@
 #include <unistd.h>
 #include <vector>
 
-// The words of words.h and sync.h. They are in the initial thread-local block: one load at a fixed place.
+// The variables of words.h and sync.h. They are in the initial thread-local block: one load from a fixed address.
 #define WORD EXPORT __thread __attribute__((tls_model("initial-exec")))
 extern "C" {
 WORD Index threadIdx, blockIdx, blockDim, gridDim;
@@ -53,9 +53,9 @@ namespace {
 
 constexpr unsigned warp_size = 32, max_threads = 1024;
 constexpr size_t page = 4096;
-constexpr size_t stack_bytes = 512 << 10;   // CUDA gives a thread at most 512 KB, too
-constexpr size_t guard_bytes = 512 << 10;   // so that even a large array does not reach over it
-// The colours need one more page, and an odd number of pages keeps stacks apart in the caches and the TLB.
+constexpr size_t stack_bytes = 512 << 10;   // in CUDA, too, a thread has at most 512 KB
+constexpr size_t guard_bytes = 512 << 10;   // so large that an array does not reach beyond it
+// The colours need one more page, and an odd number of pages avoids conflicts of stacks in the caches and the TLB.
 constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;
 constexpr unsigned slab_fibers = 32, most_slabs = max_threads / slab_fibers + 1;
 
@@ -75,7 +75,7 @@ struct Queue {
     }
 };
 
-// Lanes that meet by mask.
+// Lanes that wait for each other by mask.
 struct Meeting {
     Meeting *next;
     unsigned mask, arrived;
@@ -85,18 +85,18 @@ struct Meeting {
 };
 
 struct alignas(64) Fiber {
-    // One cache line that every barrier touches.
+    // One cache line, used by every barrier.
     Context context;
-    Fiber *next;               // in the list it stands in
+    Fiber *next;               // in its list
     Index index;               // threadIdx of its thread
     unsigned thread;           // the same as one number
-    const char *file;          // where its thread waits
+    const char *file;          // the place at which its thread waits
     int line;
-    unsigned mask;             // warp_converged's answer
+    unsigned mask;             // the result of warp_converged
 
-    const char *what;          // what its thread waits for
+    const char *what;          // the function at which its thread waits
     char *top;                 // of its stack
-    Meeting meeting;           // if its thread is the first to come
+    Meeting meeting;           // if its thread is the first to arrive
 
     void waits_at(const char *what, const char *file, int line) {
         this->what = what;
@@ -118,9 +118,9 @@ Fiber *Queue::pop() {
     return fiber;
 }
 
-enum class Access { unknown, read, write, impossible };   // what a fault was about
+enum class Access { unknown, read, write, impossible };   // the access that faulted
 
-// Fibers are made by the dozen, their stacks in one mapping.
+// Fibers are made in groups, with their stacks in one mapping.
 struct Slab {
     char *stacks;
     std::unique_ptr<Fiber[]> fibers;
@@ -138,7 +138,7 @@ struct Warp {
 }  // namespace
 
 struct Block {
-    // What every thread's start, end and barrier touch.
+    // Used at the start, the end and the barriers of every thread.
     Fiber *current;
     Queue ready;
     unsigned started, threads, live;
@@ -147,25 +147,25 @@ struct Block {
     void (*call)(const char *);
     const char *arguments;
 
-    // The barrier: who waits, where the first one stands, what the predicates say so far and said last time.
+    // The barrier: waiting threads, the place of the first one, the predicates so far and the last results.
     Queue barrier;
     unsigned arrived = 0;
     const char *barrier_file;
     int barrier_line;
-    bool mixed;                                // they do not all stand at the same place
+    bool mixed;                                // they are not all at the same place
     int votes;
 
     Warp warps[max_threads / warp_size];
     Fiber *free = nullptr;
     std::vector<Slab> slabs;                   // all fibers
 #ifdef LABKIT_CHECK
-    char *stacks = nullptr;                    // room for all stacks, so that one range holds them
+    char *stacks = nullptr;                    // one range for all stacks
 #endif
-    char *shared_end;                          // dynamic shared memory ends here, in front of a guard page
+    char *shared_end;                          // the end of dynamic shared memory, before a guard page
 
-    // The worker's own stack, and why the block came back to it.
+    // The worker's own stack, and the reason for the return to it.
     Context home, nowhere;
-    sigset_t signals;                          // blocked in this worker, but for a handler it came back from
+    sigset_t signals;                          // blocked in this worker, except in a signal handler that was left
     const Launch *launch;
     const volatile bool *cancelled;
     volatile bool running = false;
@@ -175,8 +175,8 @@ struct Block {
     Access access;
     std::string error;
 #ifdef LABKIT_CHECK
-    uintptr_t left_at, left_stack;             // where the thread was when the launch was left, and its stack pointer
-    const char *tool, *kind;                   // of the finding that this is, if it is not one yet
+    uintptr_t left_at, left_stack;             // instruction and stack pointer of the thread that left the launch
+    const char *tool, *kind;                   // of the finding, if none was made yet
 #endif
 };
 
@@ -195,7 +195,7 @@ static std::string triple(Index i) { return format("(%u,%u,%u)", i.x, i.y, i.z);
     __builtin_unreachable();
 }
 
-// "kernel f, block (0,0,0)", and the thread if it is the thread's own doing
+// "kernel f, block (0,0,0)", and the thread if it caused the error
 static std::string place(Block &b, bool with_thread) {
     std::string text = std::string("kernel ") + b.launch->kernel + ", block " + triple(blockIdx);
     return with_thread ? text + ", thread " + triple(threadIdx) : text;
@@ -211,7 +211,7 @@ static std::string place(Block &b, bool with_thread) {
     leave(b);
 }
 
-// The kernel's own doing: check mode makes a finding of it.
+// An error of the kernel: check mode makes a finding of it.
 static void blame([[maybe_unused]] Block &b, [[maybe_unused]] const char *tool, [[maybe_unused]] const char *kind) {
 #ifdef LABKIT_CHECK
     b.tool = tool;
@@ -235,7 +235,7 @@ namespace labkit {
 }
 }  // namespace labkit
 
-// "thread (0,0,0) and 31 more wait at __syncthreads (a.cu:7); thread ..." for everybody who waits.
+// "thread (0,0,0) and 31 more at __syncthreads (a.cu:7); thread ..." for all waiting threads.
 static std::string who_waits(Block &b) {
     struct Site { const char *what, *file; int line; Index first; unsigned count; };
     std::vector<Site> sites;
@@ -276,8 +276,8 @@ static std::string who_waits(Block &b) {
 
 static void fiber_main();
 
-// Make the stack's lowest part fault. MADV_GUARD_INSTALL (Linux 6.13) does not split the mapping; a process
-// may have only 65530 of them. Where neither works, an overflow goes unnoticed.
+// Make accesses to the stack's lowest part fault. MADV_GUARD_INSTALL (Linux 6.13) does not split the mapping; a process can
+// have only 65530 mappings. If neither works, an overflow is not detected.
 static void guard(char *address, size_t bytes) {
     constexpr int madv_guard_install = 102;
     if (madvise(address, bytes, madv_guard_install) != 0) (void)!mprotect(address, bytes, PROT_NONE);
@@ -303,8 +303,8 @@ static bool add_fibers(Block &b) {
     for (unsigned i = slab_fibers; i-- > 0;) {
         char *low = slab + i * stack_pitch;
         guard(low, guard_bytes);
-        // Stacks that begin at the same place of a page fight for the same cache lines: begin at 64 different
-        // ones.
+        // Stacks that start at the same offset in a page use the same cache lines, so they start at 64 different
+        // offsets.
         unsigned colour = (b.slabs.size() * slab_fibers + i) * 5 % 64;
         fibers[i].top = low + stack_pitch - colour * 64;
         begin_anew(b, fibers[i]);
@@ -336,13 +336,13 @@ static void resume_parked(Block &b, Warp &w) {
     }
 }
 
-// A thread waits, or has ended: tell check mode, and let the lanes go on that waited for their warp's logs.
+// A thread waits or has ended: notify check mode, and resume lanes that waited for their warp's logs.
 static void stopped(Block &b, unsigned thread, bool waits) {
     Warp &w = b.warps[thread / warp_size];
     if (watch_stop(thread, w.live, waits)) resume_parked(b, w);
 }
 
-// Nothing else can run: lanes with full logs go on without the rest of their warps.
+// Nothing else can run: lanes with full logs continue without the other lanes of their warps.
 static bool resume_all_parked(Block &b) {
     for (Warp &w : b.warps) {
         if (!w.parked.head) continue;
@@ -353,7 +353,7 @@ static bool resume_all_parked(Block &b) {
 }
 #endif
 
-// Who runs when nobody is ready; null if all threads have ended.
+// The next fiber if none is ready; null if all threads have ended.
 static __attribute__((noinline)) Fiber *find_work(Block &b) {
     if (b.started < b.threads && (b.started % warp_size != 0 || !b.converged)) return take_fiber(b);
     if (b.converged) {
@@ -370,9 +370,9 @@ static __attribute__((noinline)) Fiber *find_work(Block &b) {
     fail_diverged(b, first, "deadlock, all " + std::to_string(b.live) + " threads wait: ");
 }
 
-// The current fiber is put aside (whoever calls has noted it in some queue): name the one that goes on.
+// The current fiber is suspended (the caller has put it into a queue): return the next one.
 static inline __attribute__((always_inline)) Switch change(Block &b, Fiber *me, Fiber *next) {
-    if (next->next) labkit::prefetch(next->next->context);   // its stack has got cold since its last turn
+    if (next->next) labkit::prefetch(next->next->context);   // its stack may no longer be in the cache
     me->index = threadIdx;
     b.current = next;
     threadIdx = next->index;
@@ -389,7 +389,7 @@ static inline __attribute__((always_inline)) Switch suspend(Block &b, Fiber *me)
 static void release_barrier(Block &b);
 static void end_meeting(Block &b, Warp &w, Meeting *meeting, void *from);
 
-// A thread has ended: those who waited only for it may go on.
+// A thread has ended: threads that waited only for it can continue.
 static __attribute__((noinline)) void release_waiting(Block &b, Warp &w) {
     if (b.arrived && b.arrived == b.live) release_barrier(b);
     for (Meeting *m = w.meetings, *next; m; m = next) {
@@ -443,7 +443,7 @@ static void fiber_main() {
     }
 }
 
-// ---- What kernels call: barriers --------------------------------------------------------------------------
+// ---- Called by kernels: barriers --------------------------------------------------------------------------
 
 static void release_barrier(Block &b) {
     if (UNLIKELY(b.mixed)) {
@@ -484,7 +484,7 @@ EXPORT Switch arrive(int predicate, const char *what, const char *file, int line
 }
 }  // namespace labkit
 
-// ---- What kernels call: warps -----------------------------------------------------------------------------
+// ---- Called by kernels: warps -----------------------------------------------------------------------------
 
 static void end_meeting(Block &b, Warp &w, Meeting *meeting, [[maybe_unused]] void *from) {
     Meeting **link = &w.meetings;
@@ -565,17 +565,17 @@ EXPORT Switch let_others_run() noexcept {
     if (UNLIKELY(*b.cancelled)) leave(b);
     if (b.converged && !b.ready.head && b.started == b.threads) resolve_converged(b);
     if (b.started == b.threads && !b.ready.head) {
-        sched_yield();                                     // this thread waits for another block
+        sched_yield();                                     // the thread may wait for another block
         return {&me->context, &me->context};
     }
     b.ready.push(me);
-    // Threads that have not begun go before those who are ready: these may all be spinning.
+    // Threads that have not started run before ready ones, which may all be spinning.
     return change(b, me, b.started < b.threads ? take_fiber(b) : b.ready.pop());
 }
 
 }  // namespace labkit
 
-// Set free all lanes that wait for "whoever gets here"; those of a warp at the same place belong together.
+// Resume all lanes at warp functions without a mask; those of a warp at the same place are converged.
 static void resolve_converged(Block &b) {
     for (Warp &w : b.warps) {
         for (Fiber *f = w.converged.head; f; f = f->next) f->mask = 0;
@@ -599,11 +599,11 @@ EXPORT void __nanosleep(unsigned nanoseconds) {
     if (alone) usleep(nanoseconds < 1000000 ? nanoseconds / 1000 : 1000);
 }
 
-// ---- What kernels call: printf ----------------------------------------------------------------------------
+// ---- Called by kernels: printf ----------------------------------------------------------------------------
 
 static std::mutex print_mutex;
 static std::string printed;
-constexpr size_t print_limit = 1 << 20;   // like CUDA's: then the oldest lines are lost
+constexpr size_t print_limit = 1 << 20;   // as in CUDA, the oldest lines are lost beyond it
 
 namespace labkit {
 EXPORT int print(const char *pattern, ...) {
@@ -632,7 +632,7 @@ EXPORT size_t lk_printf_take(char *text, size_t bytes) {
     return count;
 }
 
-// ---- What workers call ------------------------------------------------------------------------------------
+// ---- Called by workers ------------------------------------------------------------------------------------
 
 Block *new_block() {
     Block *b = new Block();
@@ -656,8 +656,8 @@ void delete_block(Block *b) {
     delete b;
 }
 
-// Shared memory is not initialized on a GPU: here each launch finds it full of NaN. The module's thread-local
-// segment is touched now, because its first use allocates, which must not be interrupted.
+// Shared memory is not initialized on a GPU; here each launch fills it with NaN. The module's thread-local segment is
+// accessed now, because the first access allocates it, which must not be interrupted.
 void begin_launch(Block &b, const Launch &launch) {
     size_t size = (launch.dynamic_shared + 255) / 256 * 256;
     labkit_dynamic_shared = b.shared_end - size;
@@ -687,13 +687,13 @@ static const char *kind_of_fault(Block &b) {
     return b.fault_address >= low - guard_bytes && b.fault_address < low + page ? "stack overflow" : "out of bounds";
 }
 
-// Tell check mode where the launch was left. What lies on the thread's stack and points into the kernel's code are return
+// Report to check mode where the launch was left. Values on the thread's stack that point into the kernel's code are return
 // addresses, the innermost first.
 static void tell_where_left(Block &b) {
     constexpr size_t most = 16;
     uintptr_t places[most], begin = b.launch->text_begin, size = b.launch->text_end - begin;
     size_t count = 0;
-    if (b.left_at - begin < size) places[count++] = b.left_at + 1;   // not a return address: its instruction is the culprit
+    if (b.left_at - begin < size) places[count++] = b.left_at + 1;   // not a return address but the faulting instruction
     uintptr_t lowest = (uintptr_t)b.current->top - stack_bytes;
     auto word = (const uintptr_t *)((b.left_stack > lowest ? b.left_stack : lowest) & ~(uintptr_t)7);
     for (; word < (const uintptr_t *)b.current->top && count < most; word++)
@@ -710,7 +710,7 @@ static std::string describe_fault(Block &b) {
     if (address >= low - guard_bytes && address < low + page)
         return format("stack overflow: its local arrays and calls need more than %zu KB", stack_bytes >> 10);
     if (b.access == Access::impossible || b.signal == SIGBUS)
-        return "a misaligned address (a float4 has to lie at a multiple of 16 bytes), or one that does not exist";
+        return "a misaligned address (that of a float4 must be a multiple of 16), or one that does not exist";
     const char *doing = b.access == Access::read    ? "a read of"
                         : b.access == Access::write ? "a write to"
                                                     : "an access to";
@@ -786,7 +786,7 @@ Switch park_lane() {
     return suspend(b, me);
 }
 
-// The stacks of the fibers if the address lies there, or the fibers themselves, where lanes meet.
+// The stacks of the fibers, or the fibers themselves (for lanes that wait for each other), if the address is there.
 bool in_stacks(uintptr_t address, Range &range) {
     constexpr size_t bytes = most_slabs * slab_fibers * stack_pitch;
     if (address - (uintptr_t)block->stacks < bytes) {
@@ -803,7 +803,7 @@ bool in_stacks(uintptr_t address, Range &range) {
 }
 #endif
 
-// Give back what lies deeper than a few pages of each stack.
+// Return the memory of each stack except for its first pages.
 void trim_stacks(Block &b) {
     constexpr size_t keep = 4 * page;
     for (Slab &slab : b.slabs)
@@ -815,7 +815,7 @@ void trim_stacks(Block &b) {
 
 // ---- Signals (run on the worker's alternate stack) --------------------------------------------------------
 
-constexpr int protection_fault = 13, page_fault = 14;   // as x86 counts its exceptions
+constexpr int protection_fault = 13, page_fault = 14;   // x86's exception numbers
 
 static uintptr_t program_counter(void *context) {
 #if defined(__x86_64__)
@@ -839,7 +839,7 @@ static void note_where_left([[maybe_unused]] Block &b, [[maybe_unused]] void *co
 #endif
 }
 
-// Elsewhere the kernel may be in a library's function that holds a lock.
+// Elsewhere it may be in a library's function that holds a lock.
 void leave_if_cancelled(void *context) {
     if (!block || !block->running || !*block->cancelled) return;
     uintptr_t at = program_counter(context);

@@ -1,29 +1,29 @@
-// Check mode: every load and store of a kernel, seen.
+// Check mode: checks and counts every load and store of a kernel.
 //
-// Kernels are compiled with -fsanitize=thread and linked against the functions below instead of that tool's own. To
-// check, each access calls one with its address, and the return address tells which access of the code it is; what the
-// address belongs to is looked up before the access is made, and refused if it is nothing.
+// Kernels are compiled with -fsanitize=thread and linked with the functions below instead of the sanitizer's. To check,
+// each access calls one of them with its address; the return address identifies the access in the code. Before the access
+// is made, the function looks up the allocation that contains the address, and ends the launch if there is none.
 //
-// To count, no call is made: instrument.py has put the log into the code. A piece of straight code writes its number and
-// the addresses of its accesses to the log of its lane. When all lanes of a warp have stopped at a barrier or ended, their
-// logs are matched: lanes that stand at the same piece go on together, as instructions of the warp, and of several pieces
-// the first one in the order of the control flow goes first. A wrong address is found only then.
+// To count, no call is made: instrument.py has inserted the logging into the code. A piece of straight-line code writes its
+// number and the addresses of its accesses to the log of its lane. When all lanes of a warp have reached a barrier or
+// ended, their logs are matched: lanes at the same piece run it together, as instructions of the warp. If they are at
+// several pieces, the first one in the order of the control flow runs first. An invalid address is found only then.
 //
-// A warp instruction becomes a request as the hardware would make it: distinct 32-byte sectors of global memory, passes
-// over 32 banks of shared memory, distinct addresses of constant memory. What it costs depends on how the lanes'
-// addresses lie to each other, which is mostly as it was the last time: then it is known already.
+// A warp instruction becomes the requests that the hardware would make: distinct 32-byte sectors of global memory,
+// wavefronts over 32 banks of shared memory, distinct addresses of constant memory. Their number depends on the differences
+// between the lanes' addresses, which are mostly the same as the last time; then the number is known already.
 //
-// Blocks run one after another here, but in any order on a GPU. What two of them do to the same bytes of global memory is a
-// race unless the first could have told the second that it was done, which takes all of this in the memory model of CUDA:
-// after its access the first block makes a fence (__threadfence) and then a strong write, an atomic or a volatile one; the
-// second makes a strong read before its access. Whether they use the same flag, in which thread, is not asked: every order
-// that the model knows passes, and some that it does not know do, too. Atomic and volatile accesses do not race with each
-// other. Two things that are races in the model are not reported, because good programs do them: stores of the value that
-// is there already (a flag that all set; also within a block, and in shared memory), and a plain look at a word before an
-// atomic operation on it (a loop around atomicCAS begins with one).
+// Blocks run one after the other here, but in any order on a GPU. Accesses of two blocks to the same bytes of global memory
+// are a race unless the first block could have signalled the second. In CUDA's memory model that takes all of this: after
+// its access the first block makes a fence (__threadfence) and then a strong write, atomic or volatile; the second makes a
+// strong read before its access. Whether both use the same flag, and in which thread, is not checked: every order that
+// the model defines is accepted, and some others are, too. Atomic and volatile accesses do not race with each other. Two
+// cases that are races in the model are not reported, because correct programs have them: stores of a value that is there
+// already (a flag that many threads set; also within a block, and in shared memory), and a plain read of a word before an
+// atomic operation on it (the first read of a loop around atomicCAS).
 //
-// A load from where the same thread's latest store went, no barrier between, is checked but not counted: a GPU's
-// compiler keeps that value in a register, also where the host's does not.
+// A load from the address of the same thread's latest store, without a barrier between, is checked but not counted: a GPU's
+// compiler keeps that value in a register, even if the host's does not.
 #ifdef LABKIT_CHECK
 #include "check.h"
 #include <algorithm>
@@ -35,7 +35,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// Words of the runtime that kernels use (block.cpp).
+// Variables of the runtime that kernels use (block.cpp).
 #define WORD __thread __attribute__((tls_model("initial-exec")))
 extern "C" {
 extern WORD Index threadIdx, blockIdx, blockDim, gridDim;
@@ -52,83 +52,83 @@ namespace {
 
 constexpr unsigned warp_size = 32, most_warps = 32;
 constexpr size_t log_entries = 1 << 11;              // a lane's log
-constexpr size_t log_room = 280;                     // behind it: a piece longer than that is two
-constexpr size_t log_pitch = log_entries + log_room; // in cache lines an odd number: 32 logs are read side by side
+constexpr size_t log_room = 280;                     // after it: a piece with more accesses is split
+constexpr size_t log_pitch = log_entries + log_room; // an odd number of cache lines, because 32 logs are read in parallel
 constexpr unsigned site_bits = 16, most_sites = 1 << site_bits;
 
 enum Operation { load, store, atomic };
 
-// One place in the code that accesses one kind of memory, to check.
+// For checking: one access in the code to one memory space.
 struct Site {
-    uintptr_t low = 0;                               // the last address lay in [low, low + span]
+    uintptr_t low = 0;                               // the last address was in [low, low + span]
     size_t span = 0;
     Range *range = nullptr;
     uint32_t pc = 0;                                 // return address, from the module's base
-    unsigned next = 0;                               // the same place with another kind of memory
+    unsigned next = 0;                               // the same access to another memory space
     Space space = unwatched_space;
     Operation operation = load;
     unsigned size = 0;
-    bool looks = false;                              // a load before an atomic operation of the same thread there
+    bool looks = false;                              // a plain load before an atomic operation of the same thread on the same address
 };
 
 struct Tally {
-    uint64_t requests = 0, units = 0, ideal = 0, bytes = 0;   // units: sectors, passes over the banks, addresses
+    uint64_t requests = 0, units = 0, ideal = 0, bytes = 0;   // units: sectors, wavefronts, addresses
 };
 
-// One place in the code that accesses memory, to count.
+// For counting: one access in the code.
 struct Access {
     uint32_t pc = 0;
     Operation operation = load;
     unsigned size = 0;
-    bool keep = false;                               // volatile or longer than a register: no register stands in for it
-    bool used = false;                               // the result of an atomic operation is
-    Space space = unwatched_space;                   // of the range where it was last: [low, high)
+    bool keep = false;                               // volatile or longer than a register: it is always counted
+    bool used = false;                               // the result of an atomic operation is used
+    Space space = unwatched_space;                   // of the range of its last address: [low, high)
     uintptr_t low = 1, high = 0;
     Range *range = nullptr;
-    uint64_t touched_base = 0;                       // the bytes that it touched last
+    uint64_t touched_base = 0;                       // the bytes of its last access
     uint32_t touched_version = 0;
     Tally tally[4];                                  // by space
 };
 
-// How the addresses of the lanes lie to the first lane's, and what follows from it.
+// The differences of the lanes' addresses to the first lane's, and the counts that follow from them.
 struct Pattern {
     int64_t least = 0, most = 0;
-    uint64_t odd = 0;                                // bits in any of them
-    uint32_t version = 0;                            // a new one whenever it changes; 0: nothing known yet
-    uint32_t twin_version = 0;                       // of a store's pattern that is the same
-    uint8_t units[32];                               // by the first address modulo 32; 0: not known yet
+    uint64_t odd = 0;                                // the bits set in any of them
+    uint32_t version = 0;                            // a new number after each change; 0: not used yet
+    uint32_t twin_version = 0;                       // the version of an equal pattern of a store
+    uint8_t units[32];                               // by the first address modulo 32; 0: not counted yet
     uint8_t ideal = 0, lanes = 0;
     bool runs_known = false;
-    Space space = unwatched_space;                   // that the units are of
+    Space space = unwatched_space;                   // of the units
     struct Run { int64_t offset; size_t bytes; };
-    std::vector<Run> runs;                           // of bytes
+    std::vector<Run> runs;                           // of consecutive bytes
 };
 
-constexpr unsigned chunk = 8;                        // entries of a log that are compared at once
+constexpr unsigned chunk = 8;                        // log entries that are compared at once
 
-// What a piece did when last these lanes ran it.
+// A piece as the same lanes ran it the last time.
 struct Variant {
     uint32_t mask = 0;
-    std::unique_ptr<Pattern[]> patterns;             // of its accesses
+    std::unique_ptr<Pattern[]> patterns;             // one per access
     struct alignas(64) Chunk { uint64_t of[warp_size][chunk]; };
-    std::unique_ptr<Chunk[]> delta;                  // of the lanes' entries, the first of which is the piece's number
+    std::unique_ptr<Chunk[]> delta;                  // the lanes' entries relative to the leader's; entry 0 is the piece's number
     uint64_t &at(unsigned entry, unsigned lane) { return delta[entry / chunk].of[lane][entry % chunk]; }
 };
 
 struct Piece {
-    uint64_t key = 0;                                // where it stands in the order of the code
+    uint64_t key = 0;                                // its position in the order of the pieces
     unsigned first = 0, count = 0;                   // its accesses
-    unsigned next = 0;                               // of the same return address
+    unsigned next = 0;                               // another piece with the same return address
     unsigned youngest = 0;
     std::unique_ptr<Variant> variants[4];
 };
 
-// A module's code as far as it is counted.
+// The pieces and accesses of a module's code, for counting.
 struct Code {
     std::vector<Piece> pieces;
     std::vector<Access> accesses;
-    std::vector<std::pair<uint32_t, unsigned>> places;   // of the pieces in its tables: where, number
-    std::vector<unsigned> piece_at;                  // offset of a return address in the code -> piece, 0: none yet
+    std::vector<std::pair<uint32_t, unsigned>> places;   // (offset in the code, number) of the pieces in its tables
+    std::vector<unsigned> piece_at;                  // offset of a return address in the code -> piece; 0: none yet
 };
 
 struct Lane {
@@ -137,12 +137,12 @@ struct Lane {
     unsigned thread = 0;
 };
 
-// What the lanes of a warp stored last.
+// The last stores of a warp's lanes.
 struct Stored {
     uintptr_t address[warp_size] = {};
-    uintptr_t low = 0, high = 0;                     // all of them
-    uint32_t lanes = 0;                              // that have
-    uint32_t version = 0, mask = 0;                  // the pattern of the last one, and its lanes
+    uintptr_t low = 0, high = 0;                     // around all of them
+    uint32_t lanes = 0;                              // that have stored
+    uint32_t version = 0, mask = 0;                  // pattern and lanes of the last store
     uintptr_t base = 0;
 };
 
@@ -159,13 +159,13 @@ struct Finding {
     size_t bytes;
     long offset, missed_by;
     uint64_t count;
-    const char *file;                                // the place if `pc` is 0
+    const char *file;                                // the place, if `pc` is 0
     int line;
-    unsigned look;                                   // the site of a plain load that raced with an atomic operation, or 0
-    std::vector<uint32_t> callers;                   // of the place, if that may not be in the user's source
+    unsigned look;                                   // the site of a plain load that races with an atomic operation, or 0
+    std::vector<uint32_t> callers;                   // of the place, if it may be outside the user's source
 };
 
-// Who touched a byte of shared memory last: a write, and reads by up to two threads since.
+// The last accesses to a byte of shared memory: a write, and later reads by up to two threads.
 struct Touch {
     uint32_t epoch = 0, clock = 0;
     uint16_t thread = 0, site = 0;
@@ -177,9 +177,9 @@ struct Cell {
 
 }  // namespace
 
-// The same for two bytes of global memory, across blocks.
+// The same for two bytes of global memory, also between blocks.
 struct GlobalTouch : Touch {
-    uint32_t fences_and_kind = 0;                    // fences made in the launch before it; bit fields would be slow
+    uint32_t fences_and_kind = 0;                    // number of fences before it in the launch; bit fields would be slow
     uint32_t fences() const { return fences_and_kind >> 3; }
     bool strong() const { return fences_and_kind & 4; }   // atomic or volatile
     bool atomic() const { return fences_and_kind & 2; }
@@ -187,7 +187,7 @@ struct GlobalTouch : Touch {
 };
 struct GlobalCell {
     GlobalTouch write, read;                         // the last ones
-    GlobalTouch hidden;                              // by these: a read by a block before, or a plain write before an atomic
+    GlobalTouch hidden;                              // by the last ones: a read by an earlier block, or a plain write before an atomic one
 };
 
 namespace {
@@ -205,12 +205,12 @@ struct State {
 
     std::vector<Range> ranges;                       // sorted by address
     Range stacks{0, 0, local_space, nullptr, nullptr, nullptr};
-    std::map<uintptr_t, Range> heap;                 // what kernels have allocated
+    std::map<uintptr_t, Range> heap;                 // allocated by kernels
 
     Lane lanes[most_warps * warp_size];
     uint64_t *logs = nullptr, *together_begin = nullptr;
     uint64_t *own_words[3] = {};
-    uint64_t **words = own_words;                    // of the thread that runs: its log's next entry, where it is full
+    uint64_t **words = own_words;                    // of the running thread: its log's next entry and its end
     uint32_t versions = 0;
     Stored stored[most_warps];
     uint32_t parked[most_warps] = {};                // lanes with a full log
@@ -222,10 +222,10 @@ struct State {
 
     uint64_t launches = 0, blocks = 0, barriers = 0;
     std::vector<Finding> findings;
-    std::vector<uint32_t> cancelled_at;              // the place, and its callers
+    std::vector<uint32_t> cancelled_at;              // the place and its callers
     std::vector<std::string> unchecked;              // sentences
 
-    // What the last lane to arrive does for all lanes that have met: its accesses, and for whom.
+    // Accesses that the last lane to arrive makes for all lanes that have converged, and these lanes.
     uintptr_t together = 0;
     unsigned together_lanes = 0, together_warp = 0, together_piece = 0;
     struct Common { unsigned piece; Space space; uintptr_t address; };
@@ -233,24 +233,24 @@ struct State {
 
     bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false;
     uintptr_t shared_low[2] = {}, shared_bytes[2] = {};   // static, dynamic
-    std::vector<Cell> cells[2];                      // one a byte of shared memory
+    std::vector<Cell> cells[2];                      // one per byte of shared memory
     std::vector<Finding> between_blocks;
     struct Again { unsigned site, thread; Touch other; uintptr_t address; uint16_t bytes; char before[16]; };
-    std::vector<Again> again;                        // stores by the thread that runs where another has stored
+    std::vector<Again> again;                        // stores of the running thread to bytes that another thread has stored
     std::vector<uint32_t> first_epoch;               // of each block
-    std::vector<uint32_t> published;                 // by each block: what it did before that many fences were made
-    uint32_t fences = 0;                             // made in this launch
-    bool acquired = false;                           // this block may know what others published
-    uint32_t locking[most_warps * warp_size] = {};   // the epoch in which a thread used an atomic on global memory
-    uint32_t epoch = 0, block_epoch = 0;             // a barrier, and a block, begins a new one
-    uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the other's time, as far as lane knows
+    std::vector<uint32_t> published;                 // per block: its accesses before this number of fences are published
+    uint32_t fences = 0;                             // in this launch
+    bool acquired = false;                           // this block has made a strong read, so it may see what others have published
+    uint32_t locking[most_warps * warp_size] = {};   // per thread the last epoch with an atomic operation on global memory
+    uint32_t epoch = 0, block_epoch = 0;             // a new one begins with each barrier and each block
+    uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the last time of `other` that is ordered before `lane`
 };
 
 State state;
 Lane *lane = &state.lanes[0];
 
 std::mutex taking;
-std::string finished;                                // records as JSON lines, until Python takes them
+std::string finished;                                // records as lines of JSON, until Python reads them
 
 Index index_of(unsigned thread) {
     const Index &size = state.launch->block;
@@ -274,7 +274,7 @@ const char *word(Operation operation) {
     return operation == load ? "read" : operation == store ? "write" : "atomic update";
 }
 
-// In words, with its size.
+// For messages: name and size.
 std::string named(const Range &r) {
     if (!r.name && r.space == shared_space) return format("the %zu bytes of dynamic shared memory of the launch", r.bytes);
     if (!r.name) return format("an allocation of %zu bytes", r.bytes);
@@ -282,7 +282,7 @@ std::string named(const Range &r) {
     return format("the %s %s of %zu bytes", what, r.name, r.bytes);
 }
 
-// Nothing holds [address, address + size): say what it missed, and end the launch.
+// No allocation contains [address, address + size): report the nearest one, and end the launch.
 [[noreturn]] void refuse(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned,
                          unsigned thread = lane->thread) {
     Finding f{};
@@ -333,7 +333,7 @@ std::string named(const Range &r) {
         else if (!misaligned)
             f.message = format("%s at byte %ld of %s: %ld bytes beyond its end", what.c_str(), f.offset, buffer.c_str(), f.missed_by);
     } else if (f.message.empty()) {
-        f.message = format("%s at %p, far from every allocation", what.c_str(), (void *)address);
+        f.message = format("%s at %p, not near any allocation", what.c_str(), (void *)address);
     }
     std::string sentence = f.message;
     if (watches("memcheck")) state.findings.push_back(f);
@@ -354,7 +354,7 @@ unsigned new_site(uintptr_t at, Operation operation, unsigned size, Space space)
     return state.site_at[at] = sites.size() - 1;
 }
 
-// Off the fast path: the first access of a site, or the first to another range.
+// The slow path: the first access of a site, or the first one to another range.
 __attribute__((noinline)) unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operation) {
     Range *range = find(address);
     if (!range && in_stacks(address, state.stacks)) range = &state.stacks;
@@ -381,13 +381,13 @@ __attribute__((noinline)) unsigned locate(uintptr_t at, uintptr_t address, unsig
 
 // ---- Requests -----------------------------------------------------------------------------------------------------------
 
-// There is no memory to keep what has to be known of a range: said once.
+// There is not enough memory for the records of a range: report it once.
 __attribute__((noinline)) void without_memory(const char *tool, Range &range) {
-    if (!range.unchecked) state.unchecked.push_back(format("%s had no memory for %s: not checked", tool, named(range).c_str()));
+    if (!range.unchecked) state.unchecked.push_back(format("%s had too little memory for %s: not checked", tool, named(range).c_str()));
     range.unchecked = true;
 }
 
-// Note that these bytes were touched.
+// Mark these bytes as accessed.
 void touch(Range *range, uintptr_t address, size_t bytes) {
     if (UNLIKELY(!range->touched)) range->touched = (uint64_t *)calloc(range->bytes / 64 + 2, 8);
     if (UNLIKELY(!range->touched)) return without_memory("profile", *range);
@@ -404,8 +404,8 @@ unsigned distinct(uint64_t *values, unsigned count) {
     return (unsigned)(std::unique(values, values + count) - values);
 }
 
-// Sectors of 32 bytes. Accesses are aligned and at most 16 bytes long: each lies in one. Lanes outside the mask repeat
-// the address of one within.
+// Sectors of 32 bytes. Accesses are aligned and at most 16 bytes long, so each is in one sector. Lanes outside the mask have
+// the address of a lane inside it.
 unsigned count_sectors(const uintptr_t *address) {
     uintptr_t least = address[0], most = address[0];
     for (unsigned l = 1; l < warp_size; l++) {
@@ -423,8 +423,8 @@ unsigned count_sectors(const uintptr_t *address) {
     return distinct(sectors, warp_size);
 }
 
-// Of an atomic: lanes with the same address go one after another, the n-th of each in the n-th pass, and each pass counts
-// its sectors.
+// For an atomic operation: lanes with the same address run one after the other, the n-th of each in the n-th pass, and the
+// sectors of each pass are counted.
 unsigned count_atomic_sectors(const uintptr_t *address, uint32_t mask) {
     uint64_t sectors[warp_size];
     unsigned count = 0;
@@ -437,7 +437,7 @@ unsigned count_atomic_sectors(const uintptr_t *address, uint32_t mask) {
     return distinct(sectors, count);
 }
 
-// Does every lane read what its neighbour reads (or the lane after that), or one of the two nothing?
+// Whether every lane reads the same as its neighbour (or as the lane after that), or one of the two reads nothing.
 bool neighbours_agree(const uintptr_t *address, uint32_t mask) {
     for (unsigned away : {1, 2}) {
         bool agree = true;
@@ -450,9 +450,9 @@ bool neighbours_agree(const uintptr_t *address, uint32_t mask) {
     return false;
 }
 
-// 32 banks of 4 bytes: a bank serves one word at a time, to any number of lanes. Lanes that move 8 or 16 bytes each are
-// served half a warp or a quarter at a time, `ideal` times at least; twice as many at a time where neighbours load the
-// same (measured on an H200).
+// 32 banks of 4 bytes: a bank serves one word per wavefront, to any number of lanes. Accesses of 8 or 16 bytes per lane are
+// served for half or a quarter of a warp at a time, with at least `ideal` wavefronts; for twice as many lanes at a time if
+// neighbours load the same (measured on an H200).
 unsigned count_passes(unsigned size, Operation operation, const uintptr_t *address, uint32_t mask, unsigned &ideal) {
     unsigned group = size <= 4 ? 32 : size == 8 ? 16 : 8, words = size <= 4 ? 1 : size / 4, passes = 0;
     if (words > 1 && operation == load && neighbours_agree(address, mask)) group *= 2;
@@ -481,7 +481,7 @@ unsigned count_passes(unsigned size, Operation operation, const uintptr_t *addre
     return passes;
 }
 
-// What a request costs in this kind of memory.
+// The units of a request in this memory space.
 unsigned measure(Space space, const Access &a, const uintptr_t *address, uint32_t mask, unsigned &ideal) {
     if (space == shared_space) return count_passes(a.size, a.operation, address, mask, ideal);
     ideal = 1;
@@ -491,7 +491,7 @@ unsigned measure(Space space, const Access &a, const uintptr_t *address, uint32_
     return distinct(values, warp_size);
 }
 
-// Count one request on its own.
+// Count a single request.
 void count(Access &a, Space space, const uintptr_t *lanes, uint32_t mask) {
     Tally &tally = a.tally[space];
     tally.requests++;
@@ -509,9 +509,9 @@ void count(Access &a, Space space, const uintptr_t *lanes, uint32_t mask) {
         }
 }
 
-// ---- What stays in registers ----------------------------------------------------------------------------------------------
+// ---- Values in registers ----------------------------------------------------------------------------------------------
 
-// These lanes have stored, or (address 0) done what ends the life of what they stored.
+// These lanes have stored, or (address 0) their stored values must be read from memory again.
 void note_stored(Stored &stored, const uintptr_t *address, uint32_t mask, bool forget) {
     stored.version = 0;
     if (forget && !stored.lanes) return;
@@ -532,7 +532,7 @@ void note_stored(Stored &stored, const uintptr_t *address, uint32_t mask, bool f
     stored.lanes |= mask;
 }
 
-// The lanes whose load a register does not stand in for.
+// The lanes whose load does not read a value that is still in a register.
 uint32_t not_stored(const Stored &stored, const uintptr_t *address, uint32_t mask) {
     uint32_t same = 0;
     for (unsigned l = 0; l < warp_size; l++) same |= (uint32_t)(address[l] == stored.address[l]) << l;
@@ -547,7 +547,7 @@ Range *find_any(uintptr_t address) {
     return range;
 }
 
-// Remember where an access was if all of [low, high) lies in one range.
+// Keep the range of an access if it contains all of [low, high).
 bool settle(Access &a, uintptr_t low, uintptr_t high) {
     Range *range = find_any(low);
     if (!range || high - range->low > range->bytes) return false;
@@ -558,7 +558,7 @@ bool settle(Access &a, uintptr_t low, uintptr_t high) {
     return true;
 }
 
-// Lanes in several ranges at once, or in none.
+// Lanes in several ranges, or in none.
 __attribute__((noinline)) void count_scattered(Access &a, const uintptr_t *address, uint32_t mask, unsigned warp) {
     uint32_t in[5] = {};
     for (uint32_t left = mask; left; left &= left - 1) {
@@ -577,7 +577,7 @@ __attribute__((noinline)) void count_scattered(Access &a, const uintptr_t *addre
     }
 }
 
-// See how the lanes' addresses lie to each other.
+// Record the differences of the lanes' addresses.
 void learn(Variant &v, Pattern &p, unsigned entry, unsigned size, const uint64_t *const *rows, unsigned leader) {
     uint64_t base = rows[leader][entry];
     p.least = p.most = 0;
@@ -626,7 +626,7 @@ inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uint
         return count_scattered(a, address, v.mask, warp);
     }
     if (a.space == unwatched_space) return;
-    if (UNLIKELY((base | p.odd) & (a.size - 1)) && a.space != local_space) {   // there the host's compiler joins stores
+    if (UNLIKELY((base | p.odd) & (a.size - 1)) && a.space != local_space) {   // there the host's compiler merges stores
         for (uint32_t left = v.mask; left; left &= left - 1) {
             unsigned l = __builtin_ctz(left);
             if (uintptr_t at = base + v.at(entry, l); at & (a.size - 1))
@@ -688,15 +688,15 @@ Variant &variant_for(Piece &piece, uint32_t mask) {
         v->delta.reset(new Variant::Chunk[piece.count / chunk + 1]);
     }
     v->mask = mask;
-    memset(v->delta.get(), 0x55, (piece.count / chunk + 1) * sizeof(Variant::Chunk));   // none: everything is learnt
+    memset(v->delta.get(), 0x55, (piece.count / chunk + 1) * sizeof(Variant::Chunk));   // no difference matches: all are recorded anew
     for (unsigned l = 0; l < warp_size; l++) v->at(0, l) = 0;
     return *v;
 }
 
 typedef uint64_t Entries __attribute__((vector_size(8 * chunk), aligned(8), may_alias));
 
-// Run one piece for the lanes in the mask, whose entries stand at `rows`; lanes outside it repeat the leader's. False:
-// they stand at different pieces, and nothing was done.
+// Run one piece for the lanes in the mask, whose entries are at `rows`; lanes outside it have those of the leader. Returns
+// false, and does nothing, if the lanes are at different pieces.
 bool play(const uint64_t *const *rows, uint32_t mask, unsigned leader, unsigned warp) {
     const uint64_t *own = rows[leader];
     Piece &piece = state.code->pieces[*own];
@@ -721,11 +721,11 @@ bool play(const uint64_t *const *rows, uint32_t mask, unsigned leader, unsigned 
 
 // ---- A warp's logs --------------------------------------------------------------------------------------------------------
 
-// A lane far ahead of others waits until they have caught up.
+// A lane that is far ahead of others waits for them.
 bool has_room(const Lane &lane) { return lane.next - lane.begin <= (ptrdiff_t)log_entries / 2; }
 
-// Match the logs of a warp's lanes. Where those in `more` are at the end of theirs it is not known yet what they do next:
-// what others have to wait for them with is kept.
+// Match the logs of a warp's lanes. The lanes in `more` have not ended; when one of them reaches the end of its log, its next
+// piece is not known, so pieces of others that must wait for it stay in their logs.
 void match(unsigned warp, uint32_t more) {
     Lane *lanes = &state.lanes[warp * warp_size];
     const uint64_t *rows[warp_size], *apart[warp_size];
@@ -746,7 +746,7 @@ void match(unsigned warp, uint32_t more) {
                 common = n;
             }
         }
-        // All together.
+        // All lanes are at the same piece.
         while (common && play(rows, left, leader, warp)) {
             size_t entries = pieces[*rows[leader]].count + 1;
             for (unsigned l = 0; l < warp_size; l++) rows[l] += entries;
@@ -754,7 +754,7 @@ void match(unsigned warp, uint32_t more) {
         }
         uint32_t ended = 0;
         if (common) {
-            // Of the places where the lanes stand, the first one in the code.
+            // The first piece, in the order of the pieces, of those at which lanes are.
             uint64_t first = UINT64_MAX, number = 0;
             uint32_t mask = 0;
             for (uint32_t rest = left; rest; rest &= rest - 1) {
@@ -789,7 +789,7 @@ void match(unsigned warp, uint32_t more) {
         lanes[l].next = lanes[l].begin + kept;
         room |= state.parked[warp] >> l & 1 && has_room(lanes[l]);
     }
-    if (!room) match(warp, 0);                       // they do not wait for each other for ever
+    if (!room) match(warp, 0);                       // otherwise they would wait for each other endlessly
 }
 
 void give_buffer(unsigned warp) {
@@ -804,7 +804,7 @@ void give_buffer(unsigned warp) {
     }
 }
 
-// ---- Shared memory: races, and memory that nobody wrote ---------------------------------------------------------------------
+// ---- Shared memory: races, uninitialized memory ---------------------------------------------------------------------
 
 void report(const char *tool, const char *kind, uint32_t pc, unsigned thread, const Touch *other, uintptr_t address, size_t size,
             const std::string &message) {
@@ -838,7 +838,7 @@ void report(const char *tool, const char *kind, uint32_t pc, unsigned thread, co
     state.findings.push_back(f);
 }
 
-// Did the other access come before this one for sure, or is it this thread's own?
+// Whether the other access is ordered before this one, or is by the same thread.
 bool ordered(const Touch &other, unsigned thread) {
     if (other.epoch != state.epoch || other.thread == thread) return true;
     unsigned warp = thread / warp_size;
@@ -854,7 +854,7 @@ void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address,
                   range && range->name ? format("the __shared__ array %s", range->name).c_str() : "dynamic shared memory"));
 }
 
-// Which block did that: its number, as the worker runs them.
+// The block of an access: its number, in the worker's order.
 size_t block_of(const Touch &touch) {
     auto after = std::upper_bound(state.first_epoch.begin(), state.first_epoch.end(), touch.epoch);
     return after - state.first_epoch.begin() - 1;
@@ -865,10 +865,10 @@ Index block_index(size_t number) {
     return {(unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y), (unsigned)(number / grid.x / grid.y)};
 }
 
-// Of this launch, by another block.
+// In this launch, by another block.
 bool of_another(const GlobalTouch &touch) { return touch.epoch && touch.epoch < state.block_epoch; }
 
-// Has another block done that, and nothing lets this one know?
+// Whether another block made the access, and nothing orders it before this block.
 bool unordered(const GlobalTouch &other, bool strong) {
     return of_another(other) && !(other.strong() && strong)
            && !(state.acquired && other.fences() < state.published[block_of(other)]);
@@ -887,7 +887,7 @@ __attribute__((noinline)) void race_of_blocks(unsigned index, unsigned thread, c
         "blocks (%u,%u,%u), which %s, and (%u,%u,%u), which %s, use the same bytes of global memory in one launch, whose "
         "blocks run in any order", a.x, a.y, a.z, does(other_site.operation), b.x, b.y, b.z, does(site.operation));
     if (state.acquired)
-        sentence += format("; after its access (%u,%u,%u) makes no __threadfence() and then an atomic operation that tells of it",
+        sentence += format("; after its access (%u,%u,%u) makes no __threadfence() followed by an atomic operation that signals it",
                            a.x, a.y, a.z);
     state.findings.swap(state.between_blocks);
     report("racecheck", "race between blocks", site.pc, thread, &other, address, site.size, sentence);
@@ -904,7 +904,7 @@ __attribute__((noinline)) void race_in_global(unsigned index, unsigned thread, c
                   "writes", a.x, a.y, a.z, b.x, b.y, b.z, (size_t)(address - site.range->low), named(*site.range).c_str()));
 }
 
-// A store is about to be made to these bytes (a bit each), which another thread has stored to.
+// A store to bytes (one bit each) that another thread has stored.
 __attribute__((noinline)) void store_again(unsigned site, unsigned thread, const Touch &other, uintptr_t address, unsigned size,
                                            uint16_t bytes) {
     State::Again again{site, thread, other, address, bytes, {}};
@@ -912,8 +912,8 @@ __attribute__((noinline)) void store_again(unsigned site, unsigned thread, const
     state.again.push_back(again);
 }
 
-// The thread that ran waits or has ended: of its stores those are races that have changed what the others had stored. A call
-// above comes before the store it tells of.
+// The running thread waits or has ended: those of its stores are races that have changed the value stored by another thread.
+// (The calls above are made before the store.)
 __attribute__((noinline)) void settle_again() {
     for (const State::Again &s : state.again) {
         unsigned i = 0;
@@ -927,7 +927,7 @@ __attribute__((noinline)) void settle_again() {
     state.again.clear();
 }
 
-// A thread that uses atomics may be holding a lock: until the next barrier it is not judged against its own block.
+// A thread that uses atomics may hold a lock: until the next barrier it is not checked against its own block.
 void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread, bool strong) {
     Range &range = *site.range;
     if (UNLIKELY(!range.cells)) {
@@ -944,13 +944,13 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
     now.site = index;
     now.fences_and_kind = state.fences << 3 | strong << 2 | (site.operation == atomic) << 1 | writes;
     bool told = false;
-    Touch stored;                                    // by another thread, a plain store as this one
-    uint16_t again = 0;                              // bytes of it
+    Touch stored;                                    // by another thread, a plain store like this one
+    uint16_t again = 0;                              // its bytes
     GlobalCell *cells = range.cells + (address - range.low) / 2;
     for (unsigned i = 0; i < size; i += 2) {
         GlobalCell &cell = cells[i / 2];
         bool own_read = cell.read.epoch >= state.block_epoch;
-        if (writes || cell.write.epoch) {            // else nobody has written there
+        if (writes || cell.write.epoch) {            // otherwise no thread has written there
             bool both_store = site.operation == store && !cell.write.atomic();
             const Touch *other = nullptr, *elsewhere = nullptr;
             if (!(cell.write.atomic() && now.atomic()) && !ordered(cell.write, thread)) other = &cell.write;
@@ -959,7 +959,7 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
                 if (other != &cell.write || !both_store) return race_in_global(index, thread, *other, address + i);
                 stored = *other, again |= 3 << i;
             }
-            bool saw = own_read && cell.read.strong() && cell.write.strong();   // this block has read what was written
+            bool saw = own_read && cell.read.strong() && cell.write.strong();   // this block has read the written value
             if (!saw && unordered(cell.write, strong)) {
                 if (both_store) stored = cell.write, again |= 3 << i;
                 else elsewhere = &cell.write;
@@ -996,7 +996,7 @@ __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsign
         uint8_t *written = range->written + (address - range->low);
         if (reads && memchr(written, 0, size))
             report("initcheck", "uninitialized", site.pc, thread, nullptr, address, size,
-                   format("read of %u bytes of global memory that nobody has written, at byte %zu of an allocation of %zu bytes",
+                   format("read of %u bytes of uninitialized global memory, at byte %zu of an allocation of %zu bytes",
                           size, (size_t)(address - range->low), range->bytes));
         if (operation != load) memset(written, 1, size);
         return;
@@ -1017,7 +1017,7 @@ __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsign
         bool unwritten = cell.write.epoch < state.block_epoch;
         if (state.initcheck && reads && unwritten && !reported) {
             report("initcheck", "uninitialized", site.pc, thread, nullptr, address + i, size,
-                   format("read of %u bytes of shared memory that no thread of this block has written", size));
+                   format("read of %u bytes of uninitialized shared memory: no thread of this block has written them", size));
             reported = true;
         }
         if (state.racecheck) {
@@ -1036,7 +1036,7 @@ __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsign
             cell.write = now;
             cell.atomic = operation == atomic;
         } else {
-            // Keep readers of two warps, or else of two threads: what a later write has to come after.
+            // Keep readers of two warps, or else of two threads: a later write must be ordered after them.
             Touch &first = cell.read[0];
             bool same = first.epoch == state.epoch && first.thread / warp_size == thread / warp_size;
             if (first.epoch != state.epoch) cell.read[0] = now, cell.read[1] = Touch();
@@ -1052,7 +1052,7 @@ void missing_lane(unsigned reader, int source) {
     if (!watches("synccheck") || state.together < 2) return;
     unsigned thread = state.together_warp * warp_size + reader;
     report("synccheck", "absent lane", (uint32_t)(state.together - state.module->base), thread, nullptr, 0, 0,
-           format("a shuffle reads from lane %d, which takes no part in it: its value is undefined", source));
+           format("a shuffle reads from lane %d, which does not execute it: its value is undefined", source));
 }
 
 }  // namespace
@@ -1065,7 +1065,7 @@ namespace {
 
 // ---- The hooks ------------------------------------------------------------------------------------------------------------
 
-// The piece that consists of one access made by a function below, on behalf of the code at that return address.
+// The piece of one access that a function below makes for the code at that return address.
 unsigned dynamic_piece(uintptr_t at, Operation operation, unsigned size, bool keep) {
     Code &code = *state.code;
     unsigned &head = code.piece_at[at];
@@ -1089,7 +1089,7 @@ unsigned dynamic_piece(uintptr_t at, Operation operation, unsigned size, bool ke
         a.operation = operation;
         a.size = size;
         a.keep = keep;
-        a.used = operation == atomic && !keep;       // of those that atomic.h makes it is known
+        a.used = operation == atomic && !keep;       // known for those of atomic.h
         code.accesses.push_back(a);
         piece.count = 1;
     }
@@ -1107,13 +1107,13 @@ inline void note(unsigned piece, uintptr_t address, unsigned addresses) {
     state.words[0] = next + 1 + addresses;
 }
 
-// Does the code itself write the log?
+// Whether the code itself writes the log.
 inline bool logged() { return state.module && state.module->log; }
 
-// An access that one lane makes for all that have met: on behalf of their call.
+// An access that one lane makes for all converged lanes, at the place of their call.
 void note_together(uintptr_t address, unsigned size, Operation operation, bool keep) {
     if (state.together == 1) return;
-    unsigned &piece = state.together_piece;          // mostly the one before
+    unsigned &piece = state.together_piece;          // mostly the same as before
     auto fits = [&](const Access &a) { return a.operation == operation && a.size == size && a.keep == keep; };
     if (!piece || !fits(state.code->accesses[state.code->pieces[piece].first]))
         piece = dynamic_piece(state.together - state.text_begin, operation, size, keep);
@@ -1123,7 +1123,7 @@ void note_together(uintptr_t address, unsigned size, Operation operation, bool k
     if (a.space != unwatched_space && a.space != local_space) state.together_log.push_back({piece, a.space, address});
 }
 
-// An access that one lane makes for all: whose it is, is not known.
+// An access that one lane makes for all; the lane that it belongs to is not known.
 __attribute__((noinline)) void check_together(uintptr_t address, unsigned size, Operation operation, bool reads) {
     if (state.together == 1) return;
     unsigned index = locate(state.together - state.text_begin, address, size, operation);
@@ -1153,7 +1153,7 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
     if (state.examines && site->space != unwatched_space) examine(index, address, size, lane->thread, reads, strong);
 }
 
-// Longer than a register: what a GPU's compiler would make of it, 16 bytes at a time and the rest in smaller ones.
+// Longer than a register: accesses of 16 bytes and smaller ones for the rest, as a GPU's compiler makes them.
 template <Operation operation, bool strong = false> void access_range(char *address, size_t bytes, void *from) {
     size_t step = 16;
     while ((uintptr_t)address % step || bytes % step) step /= 2;
@@ -1162,7 +1162,7 @@ template <Operation operation, bool strong = false> void access_range(char *addr
 
 // ---- Memory that kernels allocate -----------------------------------------------------------------------------------------
 
-constexpr size_t heap_margin = 256;                  // on both sides of a block, so that overruns show
+constexpr size_t heap_margin = 256;                  // on both sides of an allocation, so that overruns are found
 
 bool in_kernel(void *from) { return (uintptr_t)from - state.text_begin < state.text_bytes; }
 
@@ -1180,7 +1180,7 @@ void release(void *p, void *from) {
     if (!in_kernel(from)) return free(p);
     if (!p) return;
     auto block = state.heap.find((uintptr_t)p);
-    if (block == state.heap.end()) labkit::fail("free of %p, which is not the start of a block that a kernel has allocated", p);
+    if (block == state.heap.end()) labkit::fail("free of %p, which is not the start of an allocation of a kernel", p);
     if (block->second.freed) labkit::fail("free of %p, which was freed before", p);
     block->second.freed = true;
     for (Site &site : *state.all_sites)
@@ -1208,7 +1208,7 @@ extern "C" {
 HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
 EXPORT void __tsan_read_range(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
 EXPORT void __tsan_write_range(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
-// -fsanitize=alignment: a pointer whose type asks for more than its address has. It is called before the access.
+// -fsanitize=alignment: a pointer that is not aligned for its type. Called before the access.
 struct Mismatch {
     const char *file;
     uint32_t line, column;
@@ -1217,7 +1217,7 @@ struct Mismatch {
 };
 EXPORT void __ubsan_handle_type_mismatch_v1(Mismatch *what, uintptr_t address) {
     uintptr_t at = (uintptr_t)FROM - state.text_begin;
-    if (at >= state.text_bytes || !address) return;  // null: the access itself says so
+    if (at >= state.text_bytes || !address) return;  // null: reported at the access
     refuse((uint32_t)(state.text_begin + at - state.module->base), what->kind == 1 ? store : load, address,
            (size_t)1 << what->log_alignment, true);
 }
@@ -1231,18 +1231,18 @@ EXPORT void __sanitizer_cov_trace_pc() {
     uintptr_t at = (uintptr_t)FROM - state.text_begin;
     if (at < state.text_bytes && state.counts && !state.together && !logged()) note(dynamic_piece(at, load, 0, false), 0, 0);
 }
-// The log of the thread that runs is full. Outside a launch it is nobody's.
+// The log of the running thread is full. Outside a launch it belongs to no thread.
 EXPORT void labkit_log_full(uint64_t **words) {
     if (words != state.words || !state.text_bytes) {
         words[0] = words[2];
     } else if (state.together) {
-        words[0] = state.together_begin;             // what the function does by itself is not of the kernel
+        words[0] = state.together_begin;             // the function's own accesses are not the kernel's
     } else {
         state.parked[lane->thread / warp_size] |= 1u << lane->thread % warp_size;
         labkit::follow(park_lane());
     }
 }
-// CUDA's atomic functions (atomic.h): begun, ended, and asked for the old value if anybody uses it.
+// CUDA's atomic functions (atomic.h): start, end, and use of the old value.
 struct Old {
     uint64_t value, place;
 };
@@ -1263,8 +1263,8 @@ EXPORT uint64_t labkit_atomic_result(uint64_t value, uint64_t place) {
     if (place) state.code->accesses[place].used = true;
     return value;
 }
-// malloc and free, new and delete: checkmode.py has the kernels call these. What a kernel frees is kept to the launch's end:
-// its bytes may not have been counted yet, and a later use of them shows.
+// malloc and free, new and delete: checkmode.py makes kernels call these. Memory that a kernel frees is kept until the end of
+// the launch, because its accesses may not be counted yet, and to find later uses.
 EXPORT void *__wrap_malloc(size_t bytes) { return allocate(bytes, FROM); }
 EXPORT void *__wrap__Znwm(size_t bytes) { return allocate(bytes, FROM); }
 EXPORT void *__wrap__Znam(size_t bytes) { return allocate(bytes, FROM); }
@@ -1284,13 +1284,13 @@ EXPORT void __tsan_atomic_thread_fence(int) {
 }
 EXPORT void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
 
-// Of a host's atomic operations each is a fence, too.
+// Each atomic operation of the host is a fence, too.
 static void order_all() {
     state.fences++;
     state.acquired = true;
 }
 
-// The load before a compare-and-swap loop is part of it and not counted; of the swaps, the one that succeeds is.
+// The load before a compare-and-swap loop belongs to it and is not counted; only the successful swap is counted.
 #define FETCH(bits, T, name, builtin, reads)                                                                     \
     EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T value, int) {                                         \
         order_all();                                                                                             \
@@ -1337,14 +1337,14 @@ static void check_only(void *pointer, unsigned size, void *from) {
 ATOMICS(8, uint8_t) ATOMICS(16, uint16_t) ATOMICS(32, uint32_t) ATOMICS(64, uint64_t)
 }
 
-// ---- What the runtime calls -------------------------------------------------------------------------------------------------
+// ---- Called by the runtime -------------------------------------------------------------------------------------------------
 
 bool watches(const char *tool) {
     static const std::string tools = getenv("LABKIT_CHECK") ? getenv("LABKIT_CHECK") : "";
     return tools.find(tool) != std::string::npos;
 }
 
-// What instrument.py says of a module's code. Piece 0 and access 0 are nobody's where the code has no tables.
+// The tables of instrument.py in a module's code. Piece 0 and access 0 are unused, also without tables.
 static Code &code_of(WatchedModule &module) {
     Code &code = state.codes[&module];
     if (!code.piece_at.empty()) return code;
@@ -1365,7 +1365,7 @@ static Code &code_of(WatchedModule &module) {
     for (size_t i = 0; i < module.pieces_bytes / sizeof *pieces; i++) {
         Piece piece;
         uint32_t where = pc(module.pieces, pieces[i].where);
-        piece.key = (uint64_t)i << 32 | where;       // they stand in the order in which parted lanes run them
+        piece.key = (uint64_t)i << 32 | where;       // in the order in which divergent lanes run them
         piece.first = pieces[i].first;
         piece.count = pieces[i].count;
         code.pieces.push_back(std::move(piece));
@@ -1384,7 +1384,7 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     state.text_bytes = launch.text_end - launch.text_begin;
     if (state.module->site_at.empty()) {
         state.module->site_at.assign(state.text_bytes, 0);
-        state.sites_of[state.module].assign(1, Site());   // an unloaded module may have stood at the same address
+        state.sites_of[state.module].assign(1, Site());   // an unloaded module may have had the same address
         state.codes.erase(state.module);
     }
     state.all_sites = &state.sites_of[state.module];
@@ -1405,7 +1405,7 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     if (watches("initcheck"))
         for (Range &range : state.ranges)
             if (!range.written)
-                state.unchecked.push_back(format("initcheck had no memory for %s: not checked", named(range).c_str()));
+                state.unchecked.push_back(format("initcheck had too little memory for %s: not checked", named(range).c_str()));
     for (const Range &variable : state.module->variables) state.ranges.push_back(variable);
     for (const WatchedModule::Shared &s : state.module->shared)
         state.ranges.push_back({(uintptr_t)static_shared + s.offset, s.bytes, s.guard ? unwatched_space : shared_space,
@@ -1482,7 +1482,7 @@ void watch_block(Index at, unsigned threads) {
     for (unsigned warp = 0; warp * warp_size < threads; warp++) state.stored[warp] = Stored();
 }
 
-// The log of the thread that runs is where the code finds it.
+// Make the log of the running thread the one that the code writes.
 static void take_log() {
     state.words[0] = lane->next;
     state.words[1] = lane->end;
@@ -1540,7 +1540,7 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from) {
     state.words[0] = state.together_begin;
     state.words[1] = state.together_begin + log_entries;
     if (!state.racecheck) return;
-    // What happened before in one of them comes before what happens after in any of them.
+    // All earlier accesses of each are ordered before all later accesses of any of them.
     uint32_t joined[warp_size] = {};
     for (uint32_t left = lanes; left; left &= left - 1) {
         const uint32_t *known = state.clocks[warp][__builtin_ctz(left)];
@@ -1553,7 +1553,7 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from) {
     }
 }
 
-// The accesses made for all: an equal share of each site's is each lane's, in the order of the lanes.
+// The accesses made for all lanes: each lane gets an equal share of each site's, in the order of the lanes.
 void watch_met() {
     take_log();
     state.together = 0;

@@ -1,9 +1,8 @@
-// Device memory: ordinary memory, dressed so that mistakes show.
+// Device memory: ordinary memory with red zones and a fill pattern, so that errors are found.
 //
-// An allocation lies between two red zones, and is filled with 0xFF bytes: NaN as float, -1 as int. The red
-// zones are checked when it is freed. Up to 16 MB the fill is written. Larger allocations are mapped, page by
-// page, to one 16 MB file of 0xFF bytes, copy on write: they read as 0xFF everywhere, too, but take memory
-// only where they are written.
+// An allocation is between two red zones and is filled with 0xFF bytes: NaN as float, -1 as int. The red zones are checked
+// when it is freed. Up to 16 MB the pattern is written. Larger allocations are mapped, page by page, to one 16 MB file of
+// 0xFF bytes, copy on write: they also read as 0xFF, but use memory only where they are written.
 #include "check.h"
 #include "runtime.h"
 #include <deque>
@@ -21,21 +20,21 @@
 namespace {
 
 #ifdef LABKIT_CHECK
-constexpr size_t red_zone = 1 << 20;   // mapped, but touched only next to the allocation: shows far overruns
+constexpr size_t red_zone = 1 << 20;   // mapped, but used only next to the allocation; finds far overruns
 #else
 constexpr size_t red_zone = 256;
 #endif
-constexpr size_t marked = 256;         // so much of a red zone is filled, and checked
+constexpr size_t marked = 256;         // bytes of a red zone that are filled and checked
 constexpr size_t alignment = 256, page = 4096, filled_limit = 16 << 20, huge_page = 2 << 20;
 constexpr unsigned char red = 0xa5, poison = 0xff;
 
 struct Allocation {
     size_t bytes;
-    char *mapping;           // null: belongs to somebody else (a module's symbol)
+    char *mapping;           // null: not an allocation of this file (a module's symbol)
     size_t mapping_bytes;
     const void *owner;
 #ifdef LABKIT_CHECK
-    uint8_t *written;        // one byte a byte: somebody wrote it; null if nobody wants to know
+    uint8_t *written;        // one byte per byte: it was written; null without initcheck
 #endif
 };
 
@@ -46,7 +45,7 @@ size_t limit, used;
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// A number in a file of the system, or `otherwise`: /proc/meminfo's line, or a control group's only word.
+// A number in a system file: a line of /proc/meminfo, or the content of a control group's file; else `otherwise`.
 size_t read_number(const char *path, const char *line, size_t otherwise) {
     FILE *file = fopen(path, "r");
     if (!file) return otherwise;
@@ -74,7 +73,7 @@ size_t current_limit() {
     return limit;
 }
 
-// A file of `filled_limit` poison bytes, made when first needed; -1 if the system has no such files.
+// A file of `filled_limit` poison bytes, made on first use; -1 if the system has no such files.
 int poison_file() {
     static int file = [] {
         int made = memfd_create("labkit-poison", MFD_CLOEXEC);
@@ -92,7 +91,7 @@ void fill_with_poison(char *mapping, size_t bytes) {
     if (bytes > filled_limit && poison_file() >= 0) {
         for (size_t at = 0; at < bytes; at += filled_limit) {
             size_t piece = bytes - at < filled_limit ? bytes - at : filled_limit;
-            // Where this fails (too many mappings) the rest stays zero.
+            // If this fails (too many mappings), the rest is zero.
             if (mmap(mapping + at, piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
                      poison_file(), 0) == MAP_FAILED)
                 return;
@@ -103,7 +102,7 @@ void fill_with_poison(char *mapping, size_t bytes) {
     }
 }
 
-// The allocation that holds `address`, or end(); the mutex is held.
+// The allocation that contains `address`, or end(); the mutex is held.
 std::map<const char *, Allocation>::iterator holder(const char *address) {
     auto after = allocations.upper_bound(address);
     if (after == allocations.begin()) return allocations.end();
@@ -123,7 +122,7 @@ std::string format(const char *pattern, ...) {
     return text;
 }
 
-static thread_local std::string last_error;   // the runtime's thread-local block has to be small: see words.h
+static thread_local std::string last_error;   // the runtime's thread-local block must be small: see words.h
 
 EXPORT const char *lk_error(void) { return last_error.c_str(); }
 
@@ -162,7 +161,7 @@ EXPORT int lk_mem_alloc(size_t bytes, void **address) {
     std::unique_lock<std::mutex> lock(mutex);
     size_t total = current_limit();
     if (bytes > total || used > total - bytes)
-        return set_error(LK_OUT_OF_MEMORY, "out of device memory: asked for %zu bytes, %zu of %zu bytes are free",
+        return set_error(LK_OUT_OF_MEMORY, "out of device memory: %zu bytes requested, %zu of %zu bytes are free",
                          bytes, total > used ? total - used : 0, total);
     used += bytes;
     lock.unlock();
@@ -173,7 +172,7 @@ EXPORT int lk_mem_alloc(size_t bytes, void **address) {
         int reason = errno;
         lock.lock();
         used -= bytes;
-        return set_error(LK_OUT_OF_MEMORY, "the system has no %zu bytes left: %s", bytes, strerror(reason));
+        return set_error(LK_OUT_OF_MEMORY, "the system cannot allocate %zu bytes: %s", bytes, strerror(reason));
     }
     constexpr size_t untouched = red_zone / page * page;
     fill_with_poison(mapping + untouched, mapped - 2 * untouched);
@@ -191,17 +190,17 @@ EXPORT int lk_mem_alloc(size_t bytes, void **address) {
     return LK_OK;
 }
 
-// Which bytes around an allocation were overwritten, counted from its start; "" if none.
+// A message about overwritten bytes around an allocation, counted from its start; "" if there are none.
 static std::string check_red_zones(const char *begin, ptrdiff_t bytes) {
     auto damage = [&](ptrdiff_t from, ptrdiff_t to, const char *where) -> std::string {
         while (from < to && (unsigned char)begin[from] == red) from++;
         while (from < to && (unsigned char)begin[to - 1] == red) to--;
         if (from == to) return "";
-        return format("something wrote %s an allocation of %td bytes, to bytes %td to %td", where, bytes, from,
+        return format("there was a write %s an allocation of %td bytes, to bytes %td to %td", where, bytes, from,
                       to - 1);
     };
     std::string behind = damage(bytes, bytes + (ptrdiff_t)marked, "past the end of");
-    return behind.empty() ? damage(-(ptrdiff_t)marked, 0, "in front of") : behind;
+    return behind.empty() ? damage(-(ptrdiff_t)marked, 0, "before") : behind;
 }
 
 EXPORT int lk_mem_free(void *address) {
@@ -224,7 +223,7 @@ EXPORT int lk_mem_free(void *address) {
     std::string damage = check_red_zones((const char *)address, allocation.bytes);
 #ifdef LABKIT_CHECK
     free(allocation.written);
-    // The addresses stay taken, so that a later use of them is seen.
+    // The addresses stay reserved, so that a later use of them is found.
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     mmap(allocation.mapping, allocation.mapping_bytes, PROT_NONE, flags, -1, 0);
 #else
@@ -286,7 +285,7 @@ std::string describe_address(const void *address) {
                           gone->second);
     constexpr size_t near = 1 << 30;
     auto after = allocations.lower_bound(at);
-    std::string nearest = "far from every allocation";
+    std::string nearest = "not near any allocation";
     size_t distance = near;
     if (after != allocations.end() && (size_t)(after->first - at) < distance) {
         distance = after->first - at;

@@ -1,8 +1,7 @@
 // Compiled kernels: loading a module, finding its kernels and symbols.
 //
 // A module is a shared library. While it is being loaded, its LABKIT_KERNEL()s call labkit::add_kernel.
-// Everything else is read from the file's own symbol table, which names hidden and static symbols, too, with
-// their sizes.
+// The rest is read from the file's symbol table, which has also hidden and static symbols, with their sizes.
 #include "check.h"
 #include "runtime.h"
 #include <cxxabi.h>
@@ -33,7 +32,7 @@ struct Kernel {   // as in include/labkit/launch.h
 };
 
 static std::mutex loading;
-static std::vector<const Kernel *> *registered;   // by the module that is being loaded
+static std::vector<const Kernel *> *registered;   // by the module that is loaded now
 
 EXPORT void add_kernel(const Kernel *kernel) {
     if (registered) registered->push_back(kernel);
@@ -45,12 +44,12 @@ struct lk_kernel {
     const labkit::Kernel *kernel;
     lk_module *module;
     std::string symbol;
-    double block_seconds = 0;     // what a block took when last measured
+    double block_seconds = 0;     // last measured time of a block
 };
 
 struct lk_module {
     void *library = nullptr;
-    int copy = -1;                // the file it was loaded from, if not the one given
+    int copy = -1;                // the file that was loaded, if it is a copy
     std::vector<lk_kernel *> kernels;
     struct Symbol { char *address; size_t bytes; };
     std::map<std::string, Symbol> symbols;
@@ -75,7 +74,7 @@ const char *plain_name(const char *symbol) {
     return names.insert(scope == std::string::npos ? text : text.substr(scope + 2)).first->c_str();
 }
 
-// Note a variable; true: a constant.
+// Record a variable; true: a constant.
 bool watch_symbol(WatchedModule &module, uintptr_t base, const ElfW(Sym) &symbol, const ElfW(Shdr) *sections,
                   const char *names, const char *name) {
     int type = ELF64_ST_TYPE(symbol.st_info);
@@ -90,7 +89,7 @@ bool watch_symbol(WatchedModule &module, uintptr_t base, const ElfW(Sym) &symbol
     if (!strcmp(name, "labkit_log")) module.log = (uint64_t **)address;
     const char *place = names + section.sh_name;
     bool constant = !strncmp(place, "lk_constant", 11), variable = !strcmp(place, ".data") || !strcmp(place, ".bss");
-    // No kernel has to do with the engine's own, nor with that of the compiler.
+    // The variables of the engine and of the compiler are not the kernel's.
     if (!(section.sh_flags & SHF_WRITE) || (variable && (strstr(name, "labkit_") || !strcmp(name, "completed.0")))) return false;
     Space space = constant ? constant_space : variable && !guard ? global_space : unwatched_space;
     module.variables.push_back({base + symbol.st_value, symbol.st_size, space, plain_name(name), nullptr, nullptr});
@@ -98,7 +97,7 @@ bool watch_symbol(WatchedModule &module, uintptr_t base, const ElfW(Sym) &symbol
 }
 #endif
 
-// Read what the loaded library does not tell: symbols with sizes, the constants' sections, the segments.
+// Read from the file what the loader does not provide: symbols with sizes, sections of constants, segments.
 bool read_file(const char *path, uintptr_t base, lk_module &module, std::string &error) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     struct stat status;
@@ -137,7 +136,7 @@ bool read_file(const char *path, uintptr_t base, lk_module &module, std::string 
     std::map<uintptr_t, std::string> functions;
     for (int i = 0; i < header->e_shnum; i++) {
         const ElfW(Shdr) &section = sections[i];
-#ifndef LABKIT_CHECK   // there the sections hold red zones, too
+#ifndef LABKIT_CHECK   // there the sections also have red zones
         if (!strncmp(names + section.sh_name, "lk_constant", 11)) module.constant_bytes += section.sh_size;
 #endif
         if (section.sh_type != SHT_SYMTAB) continue;
@@ -201,7 +200,7 @@ void discard(lk_module *module) {
 
 EXPORT int lk_module_load(const char *path, lk_module **result) {
     std::lock_guard<std::mutex> lock(labkit::loading);
-    // Modules find the runtime's functions only among the global symbols, however Python has loaded it.
+    // Modules find the runtime's functions only among the global symbols, so it is loaded as global.
     static void *self = [] {
         Dl_info info;
         bool known = dladdr((void *)lk_module_load, &info);
@@ -209,8 +208,7 @@ EXPORT int lk_module_load(const char *path, lk_module **result) {
     }();
     (void)self;
     lk_module *module = new lk_module;
-    // The same file again is another module, with variables of its own: the loader needs another file for
-    // that.
+    // The same file again is another module with its own variables, for which the loader needs another file.
     std::string file = path;
     if (void *loaded = dlopen(path, RTLD_NOW | RTLD_NOLOAD)) {
         dlclose(loaded);

@@ -1,14 +1,13 @@
-// Streams, events, and the workers that run what is ready.
+// Streams, events, and the workers that run their operations.
 //
-// An operation (kernel, copy, fill, event record, event wait) stands in the queue of its stream until it is
-// done. When it is first there, and CUDA's rules about the default stream allow it, it becomes active.
-// Workers choose among the active operations the one with the fewest workers, take a chunk of its pieces
-// (blocks of a kernel, megabytes of a copy), and come back to choose again: so independent streams run side
-// by side, and a long kernel does not keep others waiting.
+// An operation (kernel, copy, fill, event record, event wait) stays in the queue of its stream until it is done. When it is
+// the first one there, and CUDA's rules about the default stream allow it, it becomes active. Workers choose the active
+// operation with the fewest workers, take a chunk of its pieces (blocks of a kernel, megabytes of a copy), and choose again.
+// So independent streams run in parallel, and a long kernel does not block others.
 //
-// One mutex guards all of it; it is held for a few hundred instructions at a time and never while kernels
-// run. Waiting threads look for a few dozen microseconds before they sleep: waking a sleeping thread takes
-// longer than a small kernel.
+// One mutex guards all of it. It is held for a few hundred instructions at a time and never while kernels run. Waiting
+// threads poll for a few dozen microseconds before they sleep, because waking a sleeping thread takes longer than a small
+// kernel.
 #undef _FORTIFY_SOURCE
 #include "check.h"
 #include "runtime.h"
@@ -29,15 +28,15 @@
 
 namespace {
 
-constexpr double look_s = 50e-6;          // before sleeping
-constexpr double chunk_s = 50e-6;         // a worker's turn on one operation, about
-constexpr double worth_waking_s = 20e-6;  // less work than this is not worth waking another worker for
+constexpr double look_s = 50e-6;          // of polling before sleeping
+constexpr double chunk_s = 50e-6;         // about the time of a worker's chunk
+constexpr double worth_waking_s = 20e-6;  // for less work than this no other worker is woken
 constexpr double trim_after_s = 0.2;
 constexpr size_t copy_piece = 1 << 20;
-constexpr size_t at_once = 64 << 10;      // smaller copies are done by the caller if nothing is before them
+constexpr size_t at_once = 64 << 10;      // the caller makes smaller copies itself if no operation precedes them
 constexpr size_t trace_limit = 1 << 20;
 
-struct Record {                           // one event, as recorded once
+struct Record {                           // one record of an event
     bool done;
     double time;
 };
@@ -50,10 +49,10 @@ struct Operation {
     uint64_t number;                      // in order of issue, over all streams
     double queued = now(), started = 0;
     uint64_t pieces = 1, taken = 0, chunk = 1;
-    unsigned workers = 0;                 // that run pieces of it now
+    unsigned workers = 0;                 // that run pieces of it
     bool active = false;
     bool aborted = false;                 // by lk_abort: not an error
-    volatile bool cancelled = false;      // read by the workers while they run it
+    volatile bool cancelled = false;      // read by the workers that run it
     std::string error;
 
     Launch launch{};
@@ -78,13 +77,13 @@ struct lk_stream {
     int number;
     bool non_blocking;
     bool destroyed = false;
-    std::deque<Operation *> queue{};      // first: the one that is active or next
-    std::string error{};                  // of a launch that failed, until somebody synchronizes
+    std::deque<Operation *> queue{};      // the first is active or the next one
+    std::string error{};                  // of a failed launch, until the next synchronization
 };
 
 struct lk_event {
     std::shared_ptr<Record> latest{};
-    lk_stream *stream = nullptr;          // where that was
+    lk_stream *stream = nullptr;          // of that record
 };
 
 namespace {
@@ -120,7 +119,7 @@ void relax() {
 #endif
 }
 
-// Watch a counter for a short while, without the lock.
+// Poll a counter for a short time, without the lock.
 void look_at(Lock &lock, std::atomic<unsigned> &counter, double until) {
     unsigned seen = counter.load();
     lock.unlock();
@@ -131,7 +130,7 @@ void look_at(Lock &lock, std::atomic<unsigned> &counter, double until) {
             sched_yield();
         }
     }
-    // Whoever changed it is about to give the lock back: sleeping for it would cost more.
+    // The thread that changed it will release the lock soon: sleeping would take longer.
     for (int i = 0; i < 100; i++) {
         if (lock.try_lock()) return;
         relax();
@@ -141,8 +140,8 @@ void look_at(Lock &lock, std::atomic<unsigned> &counter, double until) {
 
 // ---- Which operation may run ------------------------------------------------------------------------------
 
-// CUDA's legacy default stream waits for everything issued before it in other (blocking) streams, and they
-// for it.
+// CUDA's legacy default stream waits for all earlier operations of other (blocking) streams, and they wait for
+// it.
 bool may_start(const Operation &op) {
     if (op.kind == wait_event && !op.event->done) return false;
     if (op.stream->non_blocking) return true;
@@ -172,7 +171,7 @@ void finish(Operation *op) {
     pool.completions++;
 }
 
-// Start what may start. Records and waits are done on the spot, which may let others start.
+// Start all operations that may start. Records and waits are done at once, which may allow others to start.
 void advance() {
     for (bool again = true; again;) {
         again = false;
@@ -199,7 +198,7 @@ void advance() {
     }
 }
 
-// An active operation has no more pieces to take and nobody runs one.
+// An active operation has no pieces left, and no worker runs one.
 void complete(Operation *op) {
     for (size_t i = 0; i < pool.active.size(); i++)
         if (pool.active[i] == op) pool.active.erase(pool.active.begin() + i);
@@ -217,7 +216,7 @@ Operation *choose() {
     return best;
 }
 
-// For work that has become active. Workers that look see it by themselves, and wake others if it is much.
+// Wake workers for an active operation. Polling workers see it themselves, and wake others if there is much work.
 void wake_a_worker() {
     if (pool.sleeping && !pool.looking) pool.work.notify_one();
 }
@@ -229,7 +228,7 @@ void run_copy(const Operation &op, uint64_t first, uint64_t count) {
     note_written(op.to + begin, end - begin);
 #endif
     if (op.kind == copy) {
-        if (op.pieces == 1) memmove(op.to + begin, op.from + begin, end - begin);   // it may overlap
+        if (op.pieces == 1) memmove(op.to + begin, op.from + begin, end - begin);   // the spans may overlap
         else memcpy(op.to + begin, op.from + begin, end - begin);
     } else if (op.width == 1) {
         memset(op.to + begin, op.value, end - begin);
@@ -240,7 +239,7 @@ void run_copy(const Operation &op, uint64_t first, uint64_t count) {
     }
 }
 
-// Run pieces [first, first + count); false: the launch failed, and why (nothing if it was cancelled).
+// Run pieces [first, first + count). False: the launch failed; `error` says why (empty if it was cancelled).
 bool run_pieces(Block *block, Operation &op, uint64_t first, uint64_t count, std::string &error) {
     if (op.kind != kernel) {
         run_copy(op, first, count);
@@ -343,7 +342,7 @@ volatile sig_atomic_t handed_on[4];
 int kick_signal() { return SIGRTMIN + 6; }
 
 void on_fault(int signal, siginfo_t *info, void *context) {
-    leave_after_signal(signal, info, context);   // does not return if it was a kernel's fault
+    leave_after_signal(signal, info, context);   // does not return after a fault of a kernel
     for (int i = 0; i < 4; i++) {
         if (fault_signals[i] != signal) continue;
         struct sigaction &before = previous[i];
@@ -352,15 +351,15 @@ void on_fault(int signal, siginfo_t *info, void *context) {
             if (before.sa_flags & SA_SIGINFO) before.sa_sigaction(signal, info, context);
             else before.sa_handler(signal);
         } else {
-            ::signal(signal, SIG_DFL);           // on return the fault happens again, and ends the process
-            if (info->si_code <= 0) raise(signal);   // sent by somebody: it will not happen again by itself
+            ::signal(signal, SIG_DFL);           // after the return the fault occurs again and ends the process
+            if (info->si_code <= 0) raise(signal);   // sent by a process: it would not occur again
         }
     }
 }
 
 void on_kick(int, siginfo_t *, void *context) { leave_if_cancelled(context); }
 
-// Again before every launch: somebody may have installed another handler since.
+// Before every launch, because another handler may have been installed.
 void install_handlers() {
     for (int i = 0; i < 4; i++) {
         struct sigaction current;
@@ -378,8 +377,8 @@ void install_handlers() {
     }
 }
 
-// Interrupt the workers whose operation is cancelled. The signal takes effect only where it meets the
-// kernel's own code, so this is repeated by whoever waits.
+// Interrupt the workers whose operation is cancelled. The signal has an effect only while the worker runs the kernel's own
+// code, so waiting threads repeat it.
 bool kick_cancelled() {
     bool any = false;
     for (Worker *w : pool.workers)
@@ -407,7 +406,7 @@ void *worker_main(void *self) {
 
 // ---- Waiting ----------------------------------------------------------------------------------------------
 
-// Wait until done(); false: the timeout (< 0: none) passed first.
+// Wait until done(). False: the timeout (< 0: none) passed before.
 template <class Done> bool wait_until(Lock &lock, double timeout, Done done) {
     double start = now();
     while (!done()) {
@@ -426,8 +425,8 @@ template <class Done> bool wait_until(Lock &lock, double timeout, Done done) {
     return true;
 }
 
-// Everything issued up to `number` that a null operation in that stream would wait for is done (null: in any
-// stream).
+// Whether all operations up to `number` are done for which a null operation in that stream would wait (null: of all
+// streams).
 bool passed(lk_stream *stream, uint64_t number) {
     for (lk_stream *s : pool.streams) {
         bool counts = !stream || s == stream || (stream == &pool.default_stream && !s->non_blocking);
@@ -451,11 +450,11 @@ int synchronize(lk_stream *stream, double timeout) {
     Lock lock(pool.mutex);
     uint64_t last = pool.next_number - 1;
     if (!wait_until(lock, timeout, [&] { return passed(stream, last); }))
-        return set_error(LK_NOT_READY, "work is outstanding");
+        return set_error(LK_NOT_READY, "the work is not finished");
     return take_error(stream);
 }
 
-// How many processors this process may use: its affinity mask, and its control group's share of the time.
+// The number of processors that this process may use, from its affinity mask and its control group's quota.
 int count_processors() {
     cpu_set_t set;
     int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -471,11 +470,11 @@ int count_processors() {
 lk_stream *stream_or_default(lk_stream *stream) { return stream ? stream : &pool.default_stream; }
 
 int not_usable() {
-    return set_error(LK_INVALID, "the engine's workers did not follow into this forked process: "
+    return set_error(LK_INVALID, "this process was forked and has none of the engine's workers: "
                                  "use a fresh process (multiprocessing's spawn method)");
 }
 
-// Queue an operation. Small copies with nothing before them are done here and now.
+// Queue an operation. Small copies that no operation precedes are made at once.
 int enqueue(std::unique_ptr<Operation> owned, lk_stream *stream) {
     if (lk_start(0) != LK_OK) return LK_INVALID;
     Operation *op = owned.release();
@@ -534,7 +533,7 @@ EXPORT int lk_start(int count) {
     kick.sa_sigaction = on_kick;
     kick.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     sigaction(kick_signal(), &kick, nullptr);
-    // Workers take no signal meant for the program, Ctrl-C for example.
+    // Workers block the signals for the program, Ctrl-C for example.
     sigset_t others, before;
     sigfillset(&others);
     for (int signal : fault_signals) sigdelset(&others, signal);
@@ -549,7 +548,7 @@ EXPORT int lk_start(int count) {
         pool.workers.push_back(worker);
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return pool.workers.empty() ? set_error(LK_INVALID, "the system allows no further thread") : (int)LK_OK;
+    return pool.workers.empty() ? set_error(LK_INVALID, "the system allows no more threads") : (int)LK_OK;
 }
 
 EXPORT int lk_workers(void) {
@@ -647,7 +646,7 @@ EXPORT int lk_stream_create(int non_blocking, lk_stream **stream) {
 EXPORT int lk_stream_destroy(lk_stream *stream) {
     Lock lock(pool.mutex);
     stream->destroyed = true;
-    // Nobody can ask this stream for it any more.
+    // No later call can return it for this stream.
     if (pool.default_stream.error.empty()) pool.default_stream.error = stream->error;
     advance();
     return LK_OK;
@@ -698,7 +697,7 @@ EXPORT int lk_event_synchronize(lk_event *event, double timeout_s) {
     Lock lock(pool.mutex);
     std::shared_ptr<Record> record = event->latest;
     if (record && !wait_until(lock, timeout_s, [&] { return record->done; }))
-        return set_error(LK_NOT_READY, "the event has not come yet");
+        return set_error(LK_NOT_READY, "the event is not reached yet");
     return record ? take_error(event->stream) : LK_OK;
 }
 
@@ -709,7 +708,7 @@ EXPORT int lk_event_elapsed_ms(lk_event *start, lk_event *end, double *milliseco
     if (!start->latest || !end->latest)
         return set_error(LK_INVALID, "an event that was never recorded has no time");
     if (!start->latest->done || !end->latest->done)
-        return set_error(LK_NOT_READY, "the event has not come yet");
+        return set_error(LK_NOT_READY, "the event is not reached yet");
     *milliseconds = (end->latest->time - start->latest->time) * 1e3;
     return LK_OK;
 }

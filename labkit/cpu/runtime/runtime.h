@@ -1,14 +1,14 @@
-// Inside the runtime: what its files share. abi.h is what Python sees, include/labkit/*.h what kernels see.
+// Declarations shared by the runtime's files. Python uses abi.h, kernels use include/labkit/*.h.
 //
 //   block.cpp   a block of threads on one worker: fibers, barriers, warps, printf
-//   pool.cpp    streams, events, the workers that run what is ready, faults
-//   memory.cpp  device memory: red zones, poison, limit, whose address is it
+//   pool.cpp    streams, events, workers, faults
+//   memory.cpp  device memory: red zones, fill pattern, limit, the allocation of an address
 //   module.cpp  loading compiled kernels, finding kernels and symbols
-//   check.cpp   check mode: watches every access of a kernel (compiled in by LABKIT_CHECK alone)
+//   check.cpp   check mode: checks and counts every access of a kernel (only with LABKIT_CHECK)
 //
-// A worker is a thread of the operating system. It takes blocks of ready kernels and runs the threads of a
-// block one after the other: a kernel without barriers is a plain loop. A thread that has to wait keeps its
-// stack, and the worker goes on with the next thread on another one (a fiber).
+// A worker is a thread of the operating system. It takes blocks of active kernels and runs the threads of a block one after
+// the other: a kernel without barriers is a loop. A thread that must wait keeps its stack (a fiber), and the worker
+// continues with the next thread on another one.
 #pragma once
 #include <signal.h>
 #include <stddef.h>
@@ -22,16 +22,16 @@
 #define EXPORT __attribute__((visibility("default")))
 
 std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
-// Set what lk_error returns; gives the status back.
+// Set the result of lk_error; return the status.
 int set_error(int status, const char *pattern, ...) __attribute__((format(printf, 2, 3)));
-char *map_memory(size_t bytes);   // zeros, backed by memory where touched; null if there is none
+char *map_memory(size_t bytes);   // zeros, backed by memory where accessed; null if there is none
 double now();                     // seconds on CLOCK_MONOTONIC
 
 // ---- block.cpp --------------------------------------------------------------------------------------------
 
 struct Index { unsigned x, y, z; };
 
-// What the blocks of a launch have in common.
+// Common to all blocks of a launch.
 struct Launch {
     const char *kernel;                    // its name
     void (*call)(const char *arguments);   // run the current thread
@@ -39,9 +39,9 @@ struct Launch {
     Index grid, block;
     size_t dynamic_shared;
     uintptr_t text_begin, text_end;        // the module's code
-    // Its thread-local segment, the static shared memory: which one, and how much of it the file fills.
+    // Its thread-local segment, which is the static shared memory: number, bytes initialized by the file, bytes.
     size_t tls_number, tls_initialized, tls_bytes;
-    double *block_seconds;                 // what a block took when last measured; 0 at first
+    double *block_seconds;                 // last measured time of a block; 0 at first
 #ifdef LABKIT_CHECK
     struct WatchedModule *module;
     size_t arguments_bytes;
@@ -51,20 +51,20 @@ struct Launch {
 constexpr size_t shared_limit = 256 << 10;   // of dynamic shared memory
 
 struct Block;
-Block *new_block();                                        // a worker's room for one block at a time
+Block *new_block();                                        // a worker's memory for one block at a time
 void delete_block(Block *);
 void begin_launch(Block &, const Launch &);                // prepare this worker for blocks of that launch
-// False: the launch failed, and why, or it was cancelled meanwhile.
+// False: the launch failed, and `error` says why, or it was cancelled.
 bool run_block(Block &, Index at, const volatile bool *cancelled, std::string &error);
-void trim_stacks(Block &);                                 // give back memory that deep stacks took
+void trim_stacks(Block &);                                 // return the memory of deep stacks
 
-// In a signal handler of a worker: if a kernel ran, leave its launch. They return if none ran.
+// In a signal handler of a worker: leave the launch of the running kernel; return if there is none.
 void leave_after_signal(int signal, siginfo_t *, void *context);
-void leave_if_cancelled(void *context);                    // and only out of the kernel's own code
+void leave_if_cancelled(void *context);                    // only from the kernel's own code
 
 // ---- memory.cpp -------------------------------------------------------------------------------------------
 
-// __device__ and __constant__ variables of a module count as device memory, too.
+// __device__ and __constant__ variables of a module are device memory, too.
 void add_symbol_range(const void *address, size_t bytes, const void *owner);
 void remove_symbol_ranges(const void *owner);
 bool in_device_memory(const void *address, size_t bytes, std::string &why_not);
@@ -72,9 +72,9 @@ std::string describe_address(const void *address);         // "12 bytes past the
 
 // ---- pool.cpp ---------------------------------------------------------------------------------------------
 
-int wait_for_device();                                     // until everything queued has run
+int wait_for_device();                                     // until all queued work is done
 
 // ---- module.cpp -------------------------------------------------------------------------------------------
 
-// Fill in what the module knows; the answer is how many bytes of arguments the kernel takes.
+// Fill in the module's fields; return the number of bytes of the kernel's arguments.
 int describe_launch(lk_kernel *, Launch &);

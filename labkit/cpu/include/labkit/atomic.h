@@ -1,10 +1,10 @@
-// CUDA's atomic functions, on global and shared memory, for every type that CUDA has them for.
+// CUDA's atomic functions on global and shared memory, for all types that CUDA supports.
 //
-// Blocks run on several worker threads at once, so these are the processor's atomics; where it has no such
-// operation (float additions, saturating counters), a compare-and-swap loop. As in CUDA they order nothing
-// but themselves; the _block and _system forms are the same here. A loop around atomicCAS or atomicExch
-// usually waits for another thread, and the threads of a block share a worker: these two let the others run
-// now and then, or a spin lock would hang.
+// Blocks run on several worker threads at the same time, so these are the processor's atomic operations, or a
+// compare-and-swap loop for those that it does not have (float additions, saturating counters). As in CUDA they do not
+// order other accesses; the _block and _system forms are the same here. A loop around atomicCAS or atomicExch usually
+// waits for another thread, and the threads of a block share a worker. So these two let other threads run from time to
+// time; otherwise a spin lock would not end.
 #pragma once
 #include <string.h>
 #include "half.h"
@@ -12,9 +12,9 @@
 #include "vector_types.h"
 
 #ifdef LABKIT_CHECK
-// Check mode has one worker. An operation begins with a call that notes it and ends with the store; if anybody uses the
-// old value he gets it from a third one, which the compiler leaves out where nobody does: that makes it a reduction (red)
-// in place of an atomic operation (atom), for nvcc too.
+// Check mode has one worker. The first call records the operation, the second one the store. The old value comes from a
+// third call, which the compiler removes if the value is not used: then, as for nvcc, the operation is a reduction (red)
+// instead of an atomic operation (atom).
 struct labkit_old {
     unsigned long long value, place;
 };
@@ -48,7 +48,7 @@ template <> struct word_of<2> { typedef uint16_t type; };
 template <> struct word_of<4> { typedef uint32_t type; };
 template <> struct word_of<8> { typedef uint64_t type; };
 #else
-// Replaces *address by update(old) in one step and returns the old value. Word: the unsigned integer of T's
+// Replaces *address by update(old) atomically and returns the old value. Word: the unsigned integer with T's
 // size.
 template <class Word, class T, class Update> inline T atomic_update(T *address, Update update) {
     static_assert(sizeof(Word) == sizeof(T), "a word must hold the value");
@@ -150,7 +150,7 @@ LABKIT_ATOMIC_CAS(unsigned int)
 LABKIT_ATOMIC_CAS(unsigned long long)
 LABKIT_ATOMIC_CAS(unsigned short)
 
-// float2 and float4: each member by itself is atomic, the vector as a whole is not.
+// float2 and float4: each member is updated atomically, but not the whole vector.
 LABKIT_ATOMIC(float2, atomicAdd, (float2 *address, float2 value),
               return float2{atomicAdd(&address->x, value.x), atomicAdd(&address->y, value.y)};)
 LABKIT_ATOMIC(float4, atomicAdd, (float4 *address, float4 value),

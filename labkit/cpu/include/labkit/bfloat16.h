@@ -1,7 +1,7 @@
 // __nv_bfloat16 and __nv_bfloat162 (cuda_bf16.h): the upper half of a float.
 //
-// As with half, every operation computes in float and rounds once, to nearest even; the fused multiply-add
-// goes through double and rounds once too.
+// As for half, every operation computes in float and rounds once, to nearest even; the fused multiply-add
+// computes in double and also rounds once.
 #pragma once
 #include <stdint.h>
 #include "half.h"

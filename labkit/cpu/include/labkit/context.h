@@ -1,15 +1,13 @@
 // Switching stacks.
 //
-// A Context is where a fiber stopped: stack pointer, frame pointer, address to go on at. Everything else is
-// saved by the compiler, because the assembler below declares every other register as overwritten; so only
-// what is live gets saved.
+// A Context is the place where a fiber stopped: stack pointer, frame pointer, next instruction. The assembler below
+// declares all other registers as overwritten, so the compiler saves those that are live, and only those.
 //
-// The switch is inlined into the kernel. If it stood in a function, that function's return would go to where
-// another thread had called it, which the processor predicts wrongly (with two barriers in a loop: always).
-// Inlined, each barrier has its own jump, whose target nearly always is the one before: a barrier costs a few
-// nanoseconds a thread.
+// The switch is inlined into the kernel. In a function, its return would go to the call of another thread, which the
+// processor mispredicts (with two barriers in a loop: always). Inlined, each barrier has its own jump, whose target is
+// nearly always the same as before: a barrier costs a few nanoseconds per thread.
 //
-// x86-64 and aarch64 are done by hand, other processors by the C library's ucontext.
+// For x86-64 and aarch64 it is written in assembler, for other processors it uses the C library's ucontext.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -22,7 +20,7 @@ struct Context {
     void *stack, *frame, *resume;
 };
 
-// Stop here, keeping the place in `from`, and go on at `to`. Returns when somebody switches back to `from`.
+// Stop here, store the place in `from`, and continue at `to`. Returns after a switch back to `from`.
 static inline __attribute__((always_inline)) void switch_context(Context &from, Context &to) {
 #if defined(__x86_64__)
     Context *save = &from, *load = &to;
@@ -73,17 +71,17 @@ static inline __attribute__((always_inline)) void switch_context(Context &from, 
 #endif
 }
 
-// Let `context` begin at entry(), which never returns, on the stack below `top`.
+// Make `context` start at entry(), which never returns, on the stack below `top`.
 static inline void make_context(Context &context, char *top, size_t, void (*entry)()) {
     top = (char *)((uintptr_t)top & ~(uintptr_t)15);
 #if defined(__x86_64__)
-    top -= 8;               // as after a call: where the return address would be
+    top -= 8;               // as after a call, with room for a return address
     *(void **)top = nullptr;
 #endif
     context = {top, nullptr, (void *)entry};
 }
 
-// Have the top of its stack fetched into the cache.
+// Prefetch the top of its stack into the cache.
 static inline void prefetch(const Context &context) {
     for (int bytes = 0; bytes < 192; bytes += 64) __builtin_prefetch((const char *)context.stack + bytes);
 }
@@ -117,7 +115,7 @@ static inline void prefetch(const Context &) {}
 
 namespace labkit {
 
-// Who stops and who goes on; they may be the same.
+// The context that stops and the one that continues; they may be the same.
 struct Switch {
     Context *from, *to;
 };

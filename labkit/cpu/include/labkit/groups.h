@@ -1,8 +1,8 @@
 // Cooperative groups (cooperative_groups.h): thread blocks, tiles of a warp, coalesced threads, and reduce
 // over them.
 //
-// A tile's or a coalesced group's operations are the warp functions of warp.h with the group's lanes as mask.
-// Groups that span blocks (grid_group, cluster_group) have no meaning for blocks that run one after another.
+// The operations of a tile or a coalesced group are the warp functions of warp.h with the group's lanes as mask.
+// Groups of several blocks (grid_group, cluster_group) are not supported, because blocks run one after the other.
 #pragma once
 #include <type_traits>
 #include "sync.h"
@@ -29,7 +29,7 @@ inline thread_block this_thread_block() { return {}; }
 
 namespace details {
 
-// Lanes of one warp, as a mask. Ranks count the lanes of the mask from below.
+// Lanes of one warp, as a mask. Ranks count the lanes of the mask, starting with the lowest.
 class lanes {
   public:
     explicit lanes(unsigned mask) : mask(mask) {}
@@ -65,13 +65,13 @@ class lanes {
   protected:
     unsigned mask;
 
-    // The lane that has a rank in the group.
+    // The lane with a given rank in the group.
     unsigned lane_of(unsigned rank) const {
         unsigned left = mask;
         while (rank-- > 0) left &= left - 1;
         return (unsigned)__builtin_ctz(left);
     }
-    // The group's bits of a warp's word, moved together: bit i is rank i's.
+    // The group's bits of a warp's word, packed: bit i is that of rank i.
     unsigned packed(unsigned word) const {
         unsigned result = 0, rank = 0;
         for (unsigned left = mask; left != 0; left &= left - 1)
@@ -101,8 +101,8 @@ template <unsigned count, class Parent = void> class thread_block_tile : public 
     static constexpr unsigned size() { return count; }
     static constexpr unsigned num_threads() { return count; }
     unsigned thread_rank() const { return labkit::lane_id() & (count - 1); }
-    unsigned meta_group_rank() const { return rank; }      // which of the parent's tiles this is,
-    unsigned meta_group_size() const { return groups; }    // and how many there are
+    unsigned meta_group_rank() const { return rank; }      // the number of this tile in the parent
+    unsigned meta_group_size() const { return groups; }    // the parent's number of tiles
     template <class T> T shfl_xor(T value, unsigned lane_mask, LABKIT_HERE) const {
         return __shfl_xor_sync(mask, value, (int)lane_mask, (int)count, file, line);
     }
@@ -111,7 +111,7 @@ template <unsigned count, class Parent = void> class thread_block_tile : public 
     unsigned rank, groups;
 };
 
-// The lanes of a warp that got here together.
+// The converged lanes of a warp.
 class coalesced_group : public details::lanes {
   public:
     using lanes::lanes;
@@ -137,7 +137,7 @@ template <class T> struct bit_and { T operator()(T a, T b) const { return a & b;
 template <class T> struct bit_or { T operator()(T a, T b) const { return a | b; } };
 template <class T> struct bit_xor { T operator()(T a, T b) const { return a ^ b; } };
 
-// The same total in every thread of a tile or a coalesced group.
+// The result is the same in every thread of a tile or a coalesced group.
 template <class Group, class T, class Operation>
 inline T reduce(const Group &group, T value, Operation operation, LABKIT_HERE) {
     T total = group.shfl(value, 0, file, line);

@@ -1,14 +1,13 @@
 // half and half2: CUDA's 16-bit floating point (cuda_fp16.h).
 //
-// Every operation computes in float and rounds once to half (to nearest even). A float has more than twice
-// the bits of a half, so that for + - * / and sqrt the two roundings together are the one correct rounding
-// (Figueroa, 1995). A fused multiply-add needs care: see fma_float below.
+// Every operation computes in float and rounds once to half (to nearest even). A float has more than twice the bits of a
+// half, so that for + - * / and sqrt the two roundings give the correctly rounded result (Figueroa, 1995). For the fused
+// multiply-add see fma_float below.
 //
-// Conversions take one instruction where the processor has it (F16C on x86, AArch64) and integer arithmetic
-// elsewhere. On x86 with GCC it is written as assembler over _Float16, which lives in the vector registers.
-// In a chain of half products and sums that ran at 600 million pairs a second; GCC 12's builtins, which move
-// each value through the integer registers, at 210, and its own _Float16 arithmetic, which under -ffast-math
-// may also leave roundings out, at 360.
+// Conversions are one instruction if the processor has it (F16C on x86, AArch64), otherwise integer arithmetic. On x86
+// with GCC it is written in assembler with _Float16, which is kept in vector registers. A chain of half products and sums
+// ran at 600 million pairs per second that way; at 210 with GCC 12's builtins, which move each value through the integer
+// registers; at 360 with its _Float16 arithmetic, which may also omit roundings under -ffast-math.
 #pragma once
 #include <stdint.h>
 #include <string.h>
@@ -23,14 +22,14 @@ namespace labkit {
 
 enum rounding { to_nearest = 0, down = 1, up = 2, to_zero = 3 };   // numbered as F16C's immediate operand
 
-// float to half in integers, for compilers or processors that cannot.
+// float to half in integer arithmetic, for compilers or processors without the conversion.
 template <rounding mode> constexpr uint16_t round_to_half(float x) {
     uint32_t bits = __builtin_bit_cast(uint32_t, x);
     uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
     if (magnitude > 0x7f800000) return (uint16_t)(sign | 0x7e00 | (magnitude >> 13 & 0x1ff));
     if (magnitude == 0x7f800000) return (uint16_t)(sign | 0x7c00);
     uint32_t kept = 0, rest = 0, halfway = 0;
-    if (magnitude >= 0x38800000) {           // normal: the exponent's bias changes, 13 bits go
+    if (magnitude >= 0x38800000) {           // normal: the exponent's bias changes, 13 bits are dropped
         kept = (magnitude - 0x38000000) >> 13;
         rest = magnitude & 0x1fff;
         halfway = 0x1000;
@@ -61,7 +60,7 @@ constexpr float widen_half(uint16_t bits) {
     return __builtin_bit_cast(float, sign | magnitude);
 }
 
-typedef float float_x4 __attribute__((vector_size(16)));   // a half2 widened: two lanes in use
+typedef float float_x4 __attribute__((vector_size(16)));   // a half2 as floats: two lanes are used
 typedef unsigned int uint_x4 __attribute__((vector_size(16)));
 
 #if defined(__F16C__) && defined(__FLT16_MANT_DIG__) && defined(__GNUC__) && !defined(__clang__)
@@ -80,7 +79,7 @@ template <rounding mode> LABKIT_INLINE half_storage narrow(float x) {
     asm("vcvtps2ph %2, %1, %0" : "=x"(result) : "x"(x), "i"(mode));
     return result;
 }
-// A half2 as the bits of a float, to stay in a vector register.
+// A half2 as the bits of a float, which keeps it in a vector register.
 LABKIT_INLINE float_x4 widen_pair(float pair) {
     float_x4 result;
     asm("vcvtph2ps %1, %0" : "=x"(result) : "x"(pair));
@@ -125,9 +124,8 @@ LABKIT_INLINE float narrow_pair(float_x4 x) {
 
 #endif
 
-// A double as a float: cut off towards zero, with the last bit set where something was lost ("rounding to
-// odd"). Rounding that to 16 bits gives what rounding the double itself would have given (Boldo and
-// Melquiond, 2008).
+// A double as a float: truncated towards zero, with the last bit set if bits were lost ("rounding to odd"). Rounding the
+// result to 16 bits is the same as rounding the double (Boldo and Melquiond, 2008).
 inline float round_to_odd(double x) {
     float nearest = (float)x;
     if ((double)nearest == x || x != x) return nearest;
@@ -136,16 +134,15 @@ inline float round_to_odd(double x) {
     return __builtin_bit_cast(float, bits | 1);
 }
 
-// Fused multiply-add of three halves, as a float that rounds to the right half. The product of two halves is
-// exact in a float, but rounding the sum to float and then to half is wrong where the float lies halfway
-// between two halves and the exact sum does not. Such floats are rare and easily seen; they are computed
-// again in double, where the sum is exact unless its parts are so far apart that the smaller cannot reach a
-// halfway point.
+// Fused multiply-add of three halves, as a float that rounds to the correct half. The product of two halves is exact in a
+// float, but rounding the sum to float and then to half is wrong if the float is halfway between two halves and the exact
+// sum is not. Such floats are rare and easy to detect. They are computed again in double, where the sum is exact unless
+// its terms are so far apart that the smaller one cannot reach a halfway point.
 inline __attribute__((noinline, cold)) float fma_float_halfway(float a, float b, float c) {
     return round_to_odd((double)a * (double)b + (double)c);
 }
-// Halfway between two normal halves: the 13 bits to go are 1000000000000. Below 2^-14, among the subnormals,
-// any pattern may be halfway; there take them all, but for those under 2^-24, which are exact.
+// Halfway between two normal halves: the 13 dropped bits are 1000000000000. Below 2^-14, among the subnormals, any pattern
+// may be halfway; there all are taken, except those below 2^-24, which are exact.
 LABKIT_INLINE float fma_float(float a, float b, float c) {
     float sum = a * b + c;
     uint32_t bits = __builtin_bit_cast(uint32_t, sum);
@@ -185,8 +182,8 @@ struct __half {
     __half(unsigned short x) : __half((double)x) {}
     __half(int x) : __half((double)x) {}
     __half(unsigned int x) : __half((double)x) {}
-    __half(long x) : __half((double)x) {}                  // 64 bits: the rounding to double does not matter,
-    __half(unsigned long x) : __half((double)x) {}         // since 65520 is infinity already
+    __half(long x) : __half((double)x) {}                  // 64 bits: the rounding to double has no effect,
+    __half(unsigned long x) : __half((double)x) {}         // because 65520 is infinity already
     __half(long long x) : __half((double)x) {}
     __half(unsigned long long x) : __half((double)x) {}
 
@@ -247,7 +244,7 @@ LABKIT_INLINE float __half2float(__half a) { return labkit::widen(a.storage); }
 LABKIT_INLINE __half __float2half(float x) { return labkit::to_half<labkit::to_nearest>(x); }
 LABKIT_INLINE __half __double2half(double x) { return labkit::to_half<labkit::to_nearest>(x); }
 
-// name_rn, _rz, _ru, _rd: an expression in the rounding mode, or the integer conversion of a float with that
+// name_rn, _rz, _ru, _rd: an expression in a rounding mode, or the integer conversion of a float with that
 // suffix.
 #define LABKIT_HALF_FROM(T, name, Via)                                                                \
     inline __half __##name##2half_rn(T x) { return labkit::to_half<labkit::to_nearest>((Via)x); }     \
@@ -353,7 +350,7 @@ constexpr __half __habs(__half a) { return __ushort_as_half(__half_as_ushort(a) 
 constexpr __half2 __hneg2(__half2 a) { return __half2(__hneg(a.x), __hneg(a.y)); }
 constexpr __half2 __habs2(__half2 a) { return __half2(__habs(a.x), __habs(a.y)); }
 
-// Complex a * b + c, the real part low: four fused multiply-adds.
+// Complex a * b + c, with the real part in the lower half: four fused multiply-adds.
 LABKIT_INLINE __half2 __hcmadd(__half2 a, __half2 b, __half2 c) {
     return __half2(__hfma(__hneg(a.y), b.y, __hfma(a.x, b.x, c.x)), __hfma(a.y, b.x, __hfma(a.x, b.y, c.y)));
 }
@@ -373,7 +370,7 @@ inline __half2 operator--(__half2 &a, int) { __half2 old = a; --a; return old; }
 
 // ---- Comparison -------------------------------------------------------------------------------------------
 
-// NaN by its bits, which holds under -ffast-math too.
+// NaN by its bits, which also works under -ffast-math.
 constexpr bool __hisnan(__half a) { return (__half_as_ushort(a) & 0x7fff) > 0x7c00; }
 constexpr int __hisinf(__half a) {
     return __half_as_ushort(a) == 0x7c00 ? 1 : __half_as_ushort(a) == 0xfc00 ? -1 : 0;
@@ -389,7 +386,7 @@ inline unsigned int as_mask(bool x, bool y) { return (x ? 0xffffu : 0u) | (y ? 0
 
 inline __half2 __hisnan2(__half2 a) { return labkit::as_half2(__hisnan(a.x), __hisnan(a.y)); }
 
-// Each relation is false for a NaN; with a u ("unordered") it is true.
+// Each relation is false for a NaN; the form with u ("unordered") is true.
 #define LABKIT_HALF_RELATION(name, relation)                                                          \
     LABKIT_INLINE bool __h##name(__half a, __half b) {                                                \
         return !labkit::unordered(a, b) && (float)a relation (float)b;                                \
@@ -426,7 +423,7 @@ LABKIT_HALF_OPERATOR(>, __hgt, __hbgt2)
 LABKIT_HALF_OPERATOR(>=, __hge, __hbge2)
 #undef LABKIT_HALF_OPERATOR
 
-// Minimum and maximum: the other operand where one is NaN (NaN, with the suffix _nan); +0 is greater than -0.
+// Minimum and maximum: the other operand if one is NaN (NaN with the suffix _nan); +0 is greater than -0.
 #define LABKIT_HALF_EXTREME(name, relation, sign_of_lesser)                                           \
     LABKIT_INLINE __half __h##name(__half a, __half b) {                                              \
         if (__hisnan(a)) return __hisnan(b) ? __ushort_as_half(0x7fff) : b;                           \

@@ -1,9 +1,8 @@
-// What makes a function launchable: LABKIT_KERNEL(f), written after the definition of the kernel f.
+// LABKIT_KERNEL(f), after the definition of the kernel f, makes f launchable.
 //
-// It registers with the runtime how f's arguments lie in memory (like a struct of the parameters) and one
-// function that calls f for the current thread with the arguments found there. The runtime's loop over the
-// threads of a block calls that function through a pointer: the compiler never sees two threads at once, on
-// which words.h relies.
+// It registers with the runtime the layout of f's arguments (like a struct of the parameters) and a function that calls f
+// for the current thread with arguments in that layout. The runtime's loop over the threads of a block calls this function
+// through a pointer, so that the compiler never optimizes across two threads; words.h relies on that.
 #pragma once
 #include <stddef.h>
 #include <type_traits>
@@ -25,10 +24,10 @@ struct Kernel {
     void (*call)(const char *arguments);   // run the current thread
     const Parameter *parameters;
     int parameter_count, packed_bytes;
-    int max_threads;                       // a block
+    int max_threads;                       // per block
 };
 
-// Called while the module is being loaded.
+// Called while the module is loaded.
 LABKIT_API void add_kernel(const Kernel *kernel);
 
 template <class T> constexpr int parameter_kind() {

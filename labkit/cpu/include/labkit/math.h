@@ -1,13 +1,12 @@
 // CUDA's math functions and arithmetic intrinsics.
 //
-// Most come from the C++ library, under the same names. Here is the rest: functions that only CUDA has
-// (rsqrtf, sinpif, erfcinvf, ...), min and max over mixed types, and the intrinsics with two leading
-// underscores. The fast ones (__expf, __sinf, ...) are the accurate functions here; intrinsics with a
-// rounding suffix (_rn, _rz, _ru, _rd) round that way, and are never fused with a neighbouring operation.
-// Conversions to integers saturate and map NaN as the hardware does.
+// Most come from the C++ library, with the same names. This header has the rest: functions that only CUDA has (rsqrtf,
+// sinpif, erfcinvf, ...), min and max of mixed types, and the intrinsics with two leading underscores. The fast ones
+// (__expf, __sinf, ...) are the accurate functions here; intrinsics with a rounding suffix (_rn, _rz, _ru, _rd) round
+// that way, and are never fused with other operations. Conversions to integers saturate and map NaN as the hardware does.
 //
-// glibc declares some of the names itself (its headers have __expf and __sinf; recent ones rsqrtf and
-// sinpif). Those are `extern "C"` and `noexcept` here, so that our definition agrees with such a declaration.
+// glibc declares some of the names itself (__expf and __sinf; recent versions also rsqrtf and sinpif). These are
+// `extern "C"` and `noexcept` here, so that the definition agrees with such a declaration.
 #pragma once
 #include <fenv.h>
 #include <float.h>
@@ -24,11 +23,11 @@
 #define LABKIT_MIN_MAX(R, A, B)                                                                       \
     constexpr R min(A a, B b) { return (R)a < (R)b ? (R)a : (R)b; }                                   \
     constexpr R max(A a, B b) { return (R)a > (R)b ? (R)a : (R)b; }
-// Floating point: the other operand where one is NaN.
+// Floating point: the other operand if one is NaN.
 #define LABKIT_FMIN_FMAX(R, A, B)                                                                     \
     constexpr R min(A a, B b) { return (R)b != (R)b || (R)a < (R)b ? (R)a : (R)b; }                   \
     constexpr R max(A a, B b) { return (R)b != (R)b || (R)a > (R)b ? (R)a : (R)b; }
-// A signed and an unsigned type of one width meet as unsigned, as C++'s arithmetic has it.
+// A signed and an unsigned type of the same width are compared as unsigned, as in C++'s arithmetic.
 #define LABKIT_MIN_MAX_WIDTH(S, U)                                                                    \
     LABKIT_MIN_MAX(S, S, S) LABKIT_MIN_MAX(U, U, U) LABKIT_MIN_MAX(U, S, U) LABKIT_MIN_MAX(U, U, S)
 
@@ -51,7 +50,7 @@ constexpr long long llmax(long long a, long long b) { return a > b ? a : b; }
 constexpr unsigned long long ullmin(unsigned long long a, unsigned long long b) { return a < b ? a : b; }
 constexpr unsigned long long ullmax(unsigned long long a, unsigned long long b) { return a > b ? a : b; }
 
-// libm's versions are calls, which would keep a loop with a ReLU from being vectorized.
+// libm's versions are calls, which prevent the vectorization of a loop with a ReLU.
 extern "C" {
 inline float fminf(float a, float b) noexcept { return b != b || a < b ? a : b; }
 inline float fmaxf(float a, float b) noexcept { return b != b || a > b ? a : b; }
@@ -59,7 +58,7 @@ inline double fmin(double a, double b) noexcept { return b != b || a < b ? a : b
 inline double fmax(double a, double b) noexcept { return b != b || a > b ? a : b; }
 }
 
-// ---- Functions that C++ lacks -----------------------------------------------------------------------------
+// ---- Functions that C++ does not have -----------------------------------------------------------------------------
 
 namespace labkit {
 
@@ -67,8 +66,8 @@ constexpr double pi = 3.14159265358979323846;
 constexpr double sqrt_half = 0.70710678118654752440;
 constexpr double inv_sqrt_pi = 0.56418958354775628695;
 
-// sin(pi x) and cos(pi x). x = n/2 + t with |t| <= 1/4, all exact, so that multiples of 1/2 give exact
-// results.
+// sin(pi x) and cos(pi x). x = n/2 + t with |t| <= 1/4 is exact, so that the results for multiples of 1/2 are
+// exact.
 inline void sincos_pi(double x, double *sine, double *cosine) {
     double reduced = fmod(x, 2.0);
     double n = rint(2.0 * reduced);
@@ -82,7 +81,7 @@ inline void sincos_pi(double x, double *sine, double *cosine) {
     }
 }
 
-// Inverse of erfc on (0, 2): a start from the leading asymptotic term, then Halley's method on erfc(y) = x.
+// Inverse of erfc on (0, 2): the start value is from the leading asymptotic term, followed by Halley's method.
 inline double inverse_erfc(double x) {
     if (!(x >= 0.0 && x <= 2.0)) return NAN;
     if (x == 0.0) return INFINITY;
@@ -107,7 +106,7 @@ inline double inverse_erfc(double x) {
 
 inline double inverse_erf(double x) {
     if (fabs(x) >= 0.5) return x > 0.0 ? inverse_erfc(1.0 - x) : -inverse_erfc(1.0 + x);
-    double y = x / (2.0 * inv_sqrt_pi);   // small x: erf itself keeps the relative accuracy
+    double y = x / (2.0 * inv_sqrt_pi);   // small x: computed with erf, for its relative accuracy
     for (int step = 0; step < 5; step++) {
         double newton = (erf(y) - x) / (2.0 * inv_sqrt_pi * exp(-y * y));
         y -= newton / (1.0 + y * newton);
@@ -115,7 +114,7 @@ inline double inverse_erf(double x) {
     return y;
 }
 
-// exp(x^2) erfc(x): the definition with x^2 to double length; from 10 on, where erfc gets small, its
+// exp(x^2) erfc(x): the definition, with x^2 in twice the precision; from 10 on, where erfc is small, its
 // asymptotic series.
 inline double scaled_erfc(double x) {
     if (x < 10.0) {
@@ -127,7 +126,7 @@ inline double scaled_erfc(double x) {
     return sum * inv_sqrt_pi / x;
 }
 
-// Length of a vector without overflow or underflow on the way.
+// Length of a vector without intermediate overflow or underflow.
 inline double length(int dimensions, const double *p) {
     double largest = 0.0, sum = 0.0;
     bool infinite = false;
@@ -179,7 +178,7 @@ inline double erfcx(double x) { return labkit::scaled_erfc(x); }
 inline double normcdf(double x) { return 0.5 * erfc(-x * labkit::sqrt_half); }
 inline double normcdfinv(double x) { return -labkit::inverse_erfc(2.0 * x) / labkit::sqrt_half; }
 
-// The float versions go through double.
+// The float versions compute in double.
 inline float rcbrtf(float x) { return (float)rcbrt((double)x); }
 inline float rhypotf(float x, float y) { return (float)rhypot((double)x, (double)y); }
 inline float norm3df(float a, float b, float c) { return (float)norm3d(a, b, c); }
@@ -205,7 +204,7 @@ inline float cyl_bessel_i0f(float x) { return (float)cyl_bessel_i0((double)x); }
 inline float cyl_bessel_i1f(float x) { return (float)cyl_bessel_i1((double)x); }
 #endif
 
-// C++ style overloads for float of what the C++ library does not overload.
+// Overloads for float of functions that the C++ library does not overload.
 inline float rsqrt(float x) { return rsqrtf(x); }
 inline float rcbrt(float x) { return rcbrtf(x); }
 inline float sinpi(float x) { return sinpif(x); }
@@ -241,8 +240,8 @@ inline float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.
 
 namespace labkit {
 
-// Hides a value from the optimizer, in memory: what is computed from it is computed after, and in the mode
-// set before.
+// Hides a value from the optimizer, in memory: computations with it are made after this point, in the rounding mode set
+// before it.
 template <class T> inline void opaque(T &value) { asm volatile("" : "+m"(value) : : "memory"); }
 
 // The result of a single operation, kept from being fused into the next one (a*b+c would round once, not
@@ -325,8 +324,8 @@ inline double __uint2double_rn(unsigned int a) { return a; }
 
 namespace labkit {
 
-// The nearest value of integer type I to an integral x. NaN gives 0 from float to 32 bits, else the top bit
-// alone.
+// The nearest value of integer type I to an integral x. NaN gives 0 from float to 32 bits, otherwise only the top bit is
+// set.
 template <class I, class F> inline I saturate_to(F x) {
     constexpr bool is_signed = (I)-1 < (I)0;
     constexpr int bits = 8 * sizeof(I);
@@ -385,7 +384,7 @@ constexpr unsigned int __brev(unsigned int x) {
 constexpr unsigned long long __brevll(unsigned long long x) {
     return (unsigned long long)__brev((unsigned int)x) << 32 | __brev((unsigned int)(x >> 32));
 }
-// Four bytes picked out of y:x; nibble i of the selector names byte i of the result.
+// Four bytes selected from y:x; nibble i of the selector selects byte i of the result.
 constexpr unsigned int __byte_perm(unsigned int x, unsigned int y, unsigned int selector) {
     unsigned long long bytes = (unsigned long long)y << 32 | x;
     unsigned int result = 0;
@@ -428,7 +427,7 @@ constexpr unsigned int __sad(int a, int b, unsigned int c) {
 constexpr unsigned int __usad(unsigned int a, unsigned int b, unsigned int c) {
     return c + (a > b ? a - b : b - a);
 }
-// Averages without overflow; the ones with r round up.
+// Averages without overflow; those with r round up.
 constexpr int __hadd(int a, int b) { return (int)(((long long)a + b) >> 1); }
 constexpr int __rhadd(int a, int b) { return (int)(((long long)a + b + 1) >> 1); }
 constexpr unsigned int __uhadd(unsigned int a, unsigned int b) {

@@ -1,8 +1,9 @@
-// Inline PTX: the instructions that source.py makes calls of, by the registers of their operands.
+// Inline PTX: source.py replaces the instructions by calls of these functions, with the registers of their operands.
 //
-// mma.sync multiplies as WMMA does (wmma.h): the warp's lanes meet, and the last to arrive computes for all 32. PTX says
-// which elements a lane holds: with g = lane / 4 and t = lane % 4, rows g and g + 8 of a and of the sums, column g of b,
-// and of these the elements 2t and 2t + 1 of every 8, a pair of halves in one register.
+// mma.sync multiplies like WMMA (wmma.h): the lanes of the warp wait for each other, and the last one to arrive computes
+// for all 32. PTX defines the elements of each lane: with g = lane / 4 and t = lane % 4, they are in rows g and g + 8 of a
+// and of the sums, and in column g of b; of every 8 elements there, a lane has 2t and 2t + 1, a pair of halves in one
+// register.
 #pragma once
 #include "wmma.h"
 
@@ -19,7 +20,7 @@ template <class T> inline float &f(T &operand) {
     return operand;
 }
 
-// A lane's sums, two of row g and two of row g + 8, in its registers: T is float or __half.
+// A lane's sums in its registers, two of row g and two of row g + 8. T is float or __half.
 template <class T> struct mma_sums {
     std::conditional_t<std::is_same_v<T, float>, float, unsigned> x[sizeof(T)];
 
@@ -39,7 +40,7 @@ template <int k, class T> inline void mma_combine(void *const *lanes, unsigned a
     typedef mma_slot<k, T> Slot;
     require_whole_warp(arrived, ((const Slot *)lanes[__builtin_ctz(arrived)])->site);
 
-    // Vectors are put together in registers: to read what was just stored in parts, a processor waits.
+    // Vectors are assembled in registers: a load of a vector just stored in parts would stall the processor.
     typedef unsigned words_x4 __attribute__((vector_size(16)));
     typedef unsigned words_x8 __attribute__((vector_size(32)));
     typedef uint16_t bits_x8 __attribute__((vector_size(16)));

@@ -1,21 +1,21 @@
-// Barriers, fences, and the meeting of a warp's lanes.
+// Barriers, fences, and collective operations of a warp's lanes.
 //
-// Where a thread has to wait, the runtime (runtime/block.cpp) notes that, chooses who runs next, and the
-// switch is made here, in the kernel (context.h says why). Each call brings the place in the source where it
-// stands, so that the runtime can say which threads wait where.
+// When a thread must wait, the runtime (runtime/block.cpp) records that and chooses the next thread; the switch is made
+// here, in the kernel (context.h says why). Each call passes its place in the source, so that the runtime can report which
+// threads wait where.
 #pragma once
 #include "context.h"
 #include "words.h"
 
 #define LABKIT_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-LABKIT_WORD unsigned labkit_spins;            // how often this thread has called maybe_yield
-LABKIT_WORD int labkit_votes, labkit_voters;  // at the last barrier: how many threads said yes, how many came
+LABKIT_WORD unsigned labkit_spins;            // number of calls of maybe_yield by this thread
+LABKIT_WORD int labkit_votes, labkit_voters;  // at the last barrier: number of true predicates, number of threads
 
 namespace labkit {
 
-// They throw nothing, so that no stretch of code begins between them and the switch: check mode would note it for the
-// thread that runs next.
+// They do not throw, so that no basic block starts between them and the switch: check mode would record it for the next
+// thread.
 LABKIT_API Switch arrive(int predicate, const char *what, const char *file, int line) noexcept;
 LABKIT_API Switch meet(unsigned mask, void *mine, void (*combine)(void *const *lanes, unsigned arrived),
                        const char *what, const char *file, int line) noexcept;
@@ -23,15 +23,15 @@ LABKIT_API Switch gather(const char *file, int line) noexcept;
 LABKIT_API unsigned gathered();
 LABKIT_API Switch let_others_run() noexcept;
 
-// The lanes in `mask` meet. `mine` points to this lane's slot, readable by all. When the last live lane of
-// `mask` has arrived, it runs combine(lanes, arrived) once (lanes[i] is null unless bit i of arrived), then
-// all continue.
+// The lanes in `mask` wait for each other. `mine` points to this lane's slot, which all can read. The last live lane of
+// `mask` to arrive calls combine(lanes, arrived) once (lanes[i] is null unless bit i of arrived is set), then all
+// continue.
 inline void warp_collective(unsigned mask, void *mine, void (*combine)(void *const *lanes, unsigned arrived),
                             const char *what, LABKIT_HERE) {
     follow(meet(mask, mine, combine, what, file, line));
 }
 
-// The lanes that reach this same call together: found when no lane of the warp can run any further.
+// The lanes that reach this call together, determined when no lane of the warp can run further.
 inline unsigned warp_converged(LABKIT_HERE) {
     follow(gather(file, line));
     return gathered();
@@ -42,12 +42,12 @@ LABKIT_API unsigned lane_id();
 // Let another thread of the block run.
 inline void yield() { follow(let_others_run()); }
 
-// For operations that a thread may repeat until another thread acts (a lock's atomicCAS).
+// For operations that a thread may repeat until another thread acts (the atomicCAS of a lock).
 inline void maybe_yield() {
     if (++labkit_spins % 64 == 0) yield();
 }
 
-// Give the launch up with a sentence (printf-like) that says why.
+// Abandon the launch with a message (as for printf).
 [[noreturn]] LABKIT_API void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 }  // namespace labkit
@@ -77,5 +77,5 @@ LABKIT_API void __nanosleep(unsigned int nanoseconds);
 
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-// The threads of a block run one at a time on one worker: it is enough that the compiler keeps the order.
+// The threads of a block run one at a time on one worker, so a barrier for the compiler is sufficient.
 inline void __threadfence_block() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }

@@ -1,10 +1,9 @@
 // CUDA's built-in vector types: char1 to ulonglong4, float1 to float4, double1 to double4, and their make_
 // functions.
 //
-// Sizes and alignments are CUDA's (CUDA C++ Programming Guide, "Built-in Vector Types"), so that a float4
-// load needs a 16-byte aligned address here too. The types are plain aggregates without operators, as in
-// CUDA: programs bring their own. They have trivial default constructors, which a __shared__ array of them
-// needs.
+// Sizes and alignments are CUDA's (CUDA C++ Programming Guide, "Built-in Vector Types"), so that a float4 load needs a
+// 16-byte aligned address here, too. As in CUDA, the types are aggregates without operators. They have trivial default
+// constructors, which __shared__ arrays of them need.
 #pragma once
 
 // Members x, y, z, w of type T; a2 and a4 are the alignments of the types with two and four members.
@@ -33,7 +32,7 @@ LABKIT_VECTOR_TYPES(double, double, 16, 16)
 
 #undef LABKIT_VECTOR_TYPES
 
-// CUDA 13 names the alignment of the 32-byte types.
+// CUDA 13 has names with the alignment for the 32-byte types.
 #define LABKIT_VECTOR_TYPES_32(T, name)                                                               \
     using name##4_16a = name##4;                                                                      \
     struct alignas(32) name##4_32a { T x, y, z, w; };                                                 \

@@ -1,8 +1,8 @@
 // Warp functions: shuffles, votes, match, reduce, active mask.
 //
-// All stand on one primitive (sync.h): the lanes of a mask meet, and the last one to arrive combines what the
-// lanes brought. Each lane brings a slot on its own stack, which the combining lane reads and writes. The
-// forms without a mask, which CUDA dropped with compute capability 7.0, take the lanes that arrive together.
+// All use one primitive (sync.h): the lanes of a mask wait for each other, and the last one to arrive combines their
+// values. Each lane has a slot on its own stack, which the combining lane reads and writes. The forms without a mask, which
+// CUDA removed with compute capability 7.0, apply to the converged lanes.
 #pragma once
 #include <string.h>
 #include "half.h"
@@ -18,10 +18,10 @@ struct shuffle_slot {
 };
 
 #ifdef LABKIT_CHECK
-LABKIT_API void missing_source(int lane, int source);   // tells check mode
+LABKIT_API void missing_source(int lane, int source);   // reports to check mode
 #endif
 
-// A lane that reads from one that takes no part keeps its own value (CUDA leaves that undefined).
+// A lane that reads from one that does not take part keeps its own value (undefined in CUDA).
 inline void shuffle_combine(void *const *lanes, unsigned arrived) {
     for (int i = 0; i < 32; i++) {
         if (!(arrived >> i & 1)) continue;
@@ -36,9 +36,8 @@ inline void shuffle_combine(void *const *lanes, unsigned arrived) {
 
 enum shuffle_kind { shuffle_index, shuffle_up, shuffle_down, shuffle_xor };
 
-// The lane that `lane` reads from. The warp falls into segments of `width` lanes (a power of two up to 32);
-// index wraps around within the segment; up and down stop at its ends, and xor may reach an earlier segment
-// but not a later one.
+// The lane from which `lane` reads. The warp is divided into segments of `width` lanes (a power of two up to 32). An index
+// wraps around within the segment; up and down stop at its ends; xor can reach an earlier segment but not a later one.
 inline int shuffle_source(shuffle_kind kind, int lane, unsigned operand, int width) {
     int first = lane & ~(width - 1), last = first + width - 1;
     long long source = lane;
@@ -62,7 +61,7 @@ inline T shuffle(shuffle_kind kind, unsigned mask, T value, unsigned operand, in
     return value;
 }
 
-// ---- Votes, match, reduce: every lane gets a word made from all -------------------------------------------
+// ---- Votes, match, reduce: every lane gets a word computed from all lanes -------------------------------------------
 
 template <class T> struct word_slot {
     T value;
@@ -95,7 +94,7 @@ struct combine_match {
         for (int i = 0; i < 32; i++) {
             if (!(arrived >> i & 1)) continue;
             unsigned equal = 0;
-            for (int j = 0; j < 32; j++)   // bit for bit, so that a NaN matches itself
+            for (int j = 0; j < 32; j++)   // compares bits, so that a NaN matches itself
                 if (arrived >> j & 1)
                     equal |= (unsigned)(memcmp(&lanes[i]->value, &lanes[j]->value, sizeof(T)) == 0) << j;
             lanes[i]->result = equal;

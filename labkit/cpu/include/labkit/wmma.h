@@ -1,16 +1,14 @@
 // nvcuda::wmma: a warp's matrix multiply-accumulate on tensor cores (mma.h).
 //
-// A fragment holds 1/32 of a matrix tile in each lane. CUDA leaves open which; here lane l has the l-th piece
-// of the tile in storage order (row after row, or column after column for col_major operands), so that a
-// piece lies together in memory. Loads, stores and products are meetings of the warp (sync.h): the last lane
-// to arrive does the work of all 32, which is what "sync" promises, and lets the product run as one loop over
-// vectors.
+// A fragment has 1/32 of a matrix tile in each lane. CUDA does not specify which; here lane l has the l-th piece of the tile
+// in storage order (row by row, or column by column for col_major operands), so that a piece is contiguous in memory. Loads,
+// stores and products are collective operations of the warp (sync.h): the last lane to arrive does the work of all 32, as
+// "sync" allows, so that the product is one vectorized loop.
 //
-// Check mode sees the accesses that nvcc has the hardware make for the same tile, not those of this layout.
+// Check mode counts the accesses that nvcc's code makes on the hardware for the same tile, not those of this layout.
 //
-// Numbers as on the hardware: products of 16-bit inputs are exact, sums are float, and a half accumulator is
-// rounded once, at the end. (Tensor cores add in another order and truncate some intermediate sums: the last
-// bits differ.)
+// Rounding is as on the hardware: products of 16-bit inputs are exact, sums are float, and a half accumulator is rounded
+// once, at the end. (Tensor cores add in another order and truncate some intermediate sums, so the last bits differ.)
 #pragma once
 #include <limits.h>
 #include <string.h>
@@ -39,7 +37,7 @@ struct accumulator {};
 enum layout_t { mem_row_major, mem_col_major };
 namespace precision { struct tf32 {}; }
 
-// T: __half, __nv_bfloat16, precision::tf32 (held as float), signed or unsigned char, double.
+// T: __half, __nv_bfloat16, precision::tf32 (stored as float), signed or unsigned char, double.
 template <class Use, int m, int n, int k, class T, class Layout = void> struct fragment {
     static constexpr bool is_a = std::is_same_v<Use, matrix_a>, is_b = std::is_same_v<Use, matrix_b>;
     static constexpr bool is_accumulator = std::is_same_v<Use, accumulator>;
@@ -73,7 +71,7 @@ template <class Use, int m, int n, int k, class T, class Layout = void> struct f
 
 namespace labkit {
 
-// Where a lane met the others.
+// The place of a collective operation.
 struct call_site {
     const char *what, *file;
     int line;
@@ -82,20 +80,20 @@ struct call_site {
 inline void require_whole_warp(unsigned arrived, const call_site &site) {
     if (arrived == 0xffffffffu) return;
     fail("%s at %s:%d needs the 32 threads of a warp, but %d take part: "
-         "use blocks of a multiple of 32 threads, and let none leave or branch off before",
+         "use blocks of a multiple of 32 threads, and do not let threads return or diverge before it",
          site.what, site.file, site.line, __popc(arrived));
 }
 
-// What a lane brings to a load or a store.
+// A lane's slot for a load or a store.
 template <class Fragment, class Pointer> struct tile_slot {
     call_site site;
     Fragment *fragment;
     Pointer memory;
     unsigned stride;
-    bool by_column;           // how the tile lies in memory
+    bool by_column;           // the layout of the tile in memory
 };
 
-// Runs visit(x, memory, step) for each lane's piece, whose element i belongs at memory[i * step].
+// Calls visit(x, memory, step) for each lane's piece, whose element i is memory[i * step].
 template <class Slot, class Visit>
 LABKIT_UNSEEN inline void visit_pieces(void *const *lanes, Visit visit) {
     for (int lane = 0; lane < 32; lane++) {
@@ -108,14 +106,14 @@ LABKIT_UNSEEN inline void visit_pieces(void *const *lanes, Visit visit) {
 }
 
 #ifdef LABKIT_CHECK
-// Runs visit(memory, bytes) for what each lane reads or writes on the hardware, lane by lane, one call an instruction,
-// as nvcc 13 compiles it for sm_90.
+// Calls visit(memory, bytes) for the accesses of each lane on the hardware, lane by lane, one call per instruction, as
+// nvcc 13 compiles them for sm_90.
 //
-// A tile consists of parts of 8 lines. Lane l holds `run` elements of line l / 4, from element l % 4 * run on; a
-// line lies across an operand's depth, or along a row of the sums (a column, for 8x32x16). Where a run lies together in
-// memory it is one access, else one an element; but 16-bit parts are turned on their way (MOVM, LDSM.T), so that they
-// are always read as they lie. From shared memory LDSM reads the parts of an operand, up to four at a time, 16 bytes of
-// a line from each of 8 lanes; here the same bytes are shared out among all lanes.
+// A tile consists of parts of 8 lines. Lane l has `run` elements of line l / 4, starting with element l % 4 * run. A line
+// is across an operand's depth, or a row of the sums (a column for 8x32x16). A run that is contiguous in memory is one
+// access, otherwise there is one per element; but 16-bit parts are transposed during the load (MOVM, LDSM.T), so that they
+// are always read contiguously. From shared memory LDSM reads the parts of an operand, up to four at a time, 16 bytes of a
+// line for each of 8 lanes; here the same bytes are divided among all lanes.
 template <class Slot, class Visit> inline void visit_accesses(void *const *lanes, Visit visit) {
     typedef decltype(((Slot *)nullptr)->fragment) Pointer;
     typedef std::remove_const_t<std::remove_pointer_t<Pointer>> Fragment;
@@ -126,8 +124,8 @@ template <class Slot, class Visit> inline void visit_accesses(void *const *lanes
     constexpr bool matrix_loads = !Fragment::is_accumulator && (std::is_same_v<T, __half> || size == 1);
     for (int lane = 0; lane < 32; lane++) {
         auto *slot = (Slot *)lanes[lane];
-        const bool together = size == 2 || slot->by_column == turned;     // is a run together in memory?
-        const bool by_column = size == 2 ? slot->by_column : turned;      // are the lines columns?
+        const bool together = size == 2 || slot->by_column == turned;     // whether a run is contiguous in memory
+        const bool by_column = size == 2 ? slot->by_column : turned;      // whether the lines are columns
         const int lines = by_column ? Fragment::columns : Fragment::rows;
         const int across = (by_column ? Fragment::rows : Fragment::columns) / (4 * run), parts = lines / 8 * across;
         auto at = [&](int part, int line, int element) {
@@ -189,13 +187,13 @@ inline void store_tile(const Fragment &fragment, T *memory, unsigned stride, boo
 
 // ---- The product ------------------------------------------------------------------------------------------
 
-// Sums are float, but double for double, and for bytes integers that wrap around.
+// Sums are float; double for double; for bytes, integers that wrap around.
 template <class T> struct sum_type { typedef float type; };
 template <> struct sum_type<double> { typedef double type; };
 template <> struct sum_type<signed char> { typedef unsigned type; };
 template <> struct sum_type<unsigned char> { typedef unsigned type; };
 
-// Copies `count` elements into the type of the sums. Tensor cores take the upper 19 bits of a tf32 operand.
+// Copies `count` elements into the type of the sums. Tensor cores use the upper 19 bits of a tf32 operand.
 template <class T, class Element, class Sum>
 inline void widen_piece(Sum *to, const Element *from, int count) {
     for (int i = 0; i < count; i++) {
@@ -220,8 +218,8 @@ template <> inline void widen_piece<__half, __half, float>(float *to, const __ha
 }
 #endif
 
-// sums += a b, of tiles that are aligned for vectors. Eight rows at a time, so that enough independent sums are in flight
-// to hide the latency of a multiply-add (16x16x16 with AVX-512: 134 ns with all around it; by fours 171).
+// sums += a b for tiles that are aligned for vectors. Eight rows at a time give enough independent sums to hide the latency
+// of a multiply-add (16x16x16 with AVX-512: 134 ns for the whole function; 171 ns with four rows).
 template <int m, int n, int k, class Sum>
 inline void multiply_add(Sum (&sums)[m][n], const Sum (&a)[m][k], const Sum (&b)[k][n]) {
     typedef Sum vector __attribute__((vector_size(32)));
@@ -238,7 +236,7 @@ inline void multiply_add(Sum (&sums)[m][n], const Sum (&a)[m][k], const Sum (&b)
     }
 }
 
-// The whole tile, row by row, from the pieces in the lanes' fragments.
+// The whole tile, row by row, assembled from the lanes' fragments.
 template <class Fragment, class Sum, class Piece>
 inline void gather_tile(Sum (&tile)[Fragment::rows][Fragment::columns], Piece piece) {
     constexpr int count = Fragment::num_elements;
@@ -310,7 +308,7 @@ inline void fill_fragment(fragment<Use, m, n, k, T, Layout> &f,
     for (int i = 0; i < f.num_elements; i++) f.x[i] = value;
 }
 
-// ldm: the distance of two rows (of two columns, in column order), in elements.
+// ldm: the distance between two rows (columns, in column order), in elements.
 template <class Use, int m, int n, int k, class T, class Layout>
 inline void load_matrix_sync(fragment<Use, m, n, k, T, Layout> &f,
                              const typename fragment<Use, m, n, k, T, Layout>::storage_element_type *p,
@@ -338,7 +336,7 @@ inline void mma_sync(fragment<accumulator, m, n, k, D> &d, const fragment<matrix
                      const fragment<accumulator, m, n, k, C> &c, LABKIT_HERE) {
     labkit::product(d, a, b, c, false, file, line);
 }
-// The same for bytes; with satf, sums beyond an int stay at its limits.
+// The same for bytes; with satf, sums beyond the range of int are clamped.
 template <int m, int n, int k, class T, class LayoutA, class LayoutB>
 inline void mma_sync(fragment<accumulator, m, n, k, int> &d, const fragment<matrix_a, m, n, k, T, LayoutA> &a,
                      const fragment<matrix_b, m, n, k, T, LayoutB> &b,
@@ -346,7 +344,7 @@ inline void mma_sync(fragment<accumulator, m, n, k, int> &d, const fragment<matr
     labkit::product(d, a, b, c, satf, file, line);
 }
 
-// The nearest value that fits tf32: 10 bits after the point, ties away from zero.
+// The nearest tf32 value: 10 bits after the point, ties away from zero.
 inline float __float_to_tf32(float x) {
     unsigned int bits = __float_as_uint(x);
     return (bits & 0x7f800000u) == 0x7f800000u ? x : __uint_as_float((bits + 0x1000u) & 0xffffe000u);

@@ -1,16 +1,16 @@
 // CUDA's qualifiers and built-in variables as C++.
 //
-// A block's threads run on one worker of the engine, one at a time. So a variable of the block is a variable
-// of the worker: __shared__ is thread_local, and threadIdx & co are thread-local words in the runtime, which
-// it sets before it lets a thread run. They are const here although the runtime changes them: no thread ever
-// sees its own change, so that the compiler may keep them in registers across barriers and stores.
+// The threads of a block run on one worker of the engine, one at a time. So a variable of the block is a variable of the
+// worker: __shared__ is thread_local, and threadIdx etc. are thread-local variables of the runtime, which sets them before
+// a thread runs. They are const here although the runtime changes them: they never change for a thread, so that the
+// compiler can keep them in registers across barriers and stores.
 #pragma once
 #include <stddef.h>
 #include "vector_types.h"
 
 #define LABKIT_API __attribute__((visibility("default")))
-// A variable of the runtime that costs one load from a fixed place in the thread's own block. The loader keeps little
-// room there for libraries that come later: there is place for words, not for arrays.
+// A variable of the runtime that is read with one load from a fixed offset in the thread's own block. The loader reserves
+// little memory there for libraries that are loaded later: enough for words, not for arrays.
 #define LABKIT_WORD extern "C" LABKIT_API __thread __attribute__((tls_model("initial-exec")))
 
 #define LABKIT_CPU 1
@@ -36,9 +36,8 @@
 
 #define __shared__ thread_local
 
-// Each constant has a section of its own, because one section cannot hold both const and other variables; the
-// runtime finds them by the common start of the names. `used`: the host writes it, whatever the compiler may
-// conclude.
+// Each constant has its own section, because one section cannot have const and other variables; the runtime finds them by
+// the prefix of the names. `used`: the host writes it, which the compiler does not know.
 #define LABKIT_TEXT_(x) #x
 #define LABKIT_TEXT(x) LABKIT_TEXT_(x)
 #define __constant__ __attribute__((used, section("lk_constant." LABKIT_TEXT(__COUNTER__))))
@@ -60,10 +59,10 @@ LABKIT_WORD void *const labkit_dynamic_shared;
 
 namespace labkit {
 
-// The block's dynamic shared memory: 256-byte aligned, as large as the launch asked for.
+// The block's dynamic shared memory: 256-byte aligned, with the size given at the launch.
 inline void *dynamic_shared() { return labkit_dynamic_shared; }
 
-// Stands for `extern __shared__ T name[]` at namespace scope, where a pointer could not follow the block.
+// Replaces `extern __shared__ T name[]` at namespace scope, where a pointer would not depend on the block.
 template <class T> struct dynamic_shared_array {
     operator T *() const { return (T *)labkit_dynamic_shared; }
     template <class U> explicit operator U *() const { return (U *)labkit_dynamic_shared; }
