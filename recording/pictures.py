@@ -49,7 +49,7 @@ def excerpt(path: Path) -> list[str]:
 def chart(results: Recorded, path: Path | None = None) -> None:
     """`labkit.draw.ladder` of every layer, with the library below."""
     every = overview.rows(results)
-    title = "The ladder: how far each step is from what the machine can do"
+    title = "The ladder: op time over the reference time"
     own, best = every[every["rung"].notna()], every[every["rung"].isna()]
     ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
 

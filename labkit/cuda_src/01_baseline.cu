@@ -1,7 +1,7 @@
 // 01 baseline: one thread computes one output element.
 //
 // Idea      The loops over b, m, h and w become the grid; each thread keeps the three inner loops.
-// Delta     from the plain loops (labkit/reference.py): nothing else. The sum grows in y itself, in global
+// Delta     from the plain loops of labkit/spec/reference.py: nothing else. The sum grows in y, in global
 //           memory, as the formula is written; rung 03 shows what that costs.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float32, row-major; Ho = H-K+1, Wo = W-K+1.
 // Launch    grid (tiles of an output map, M, B), block (16, 16): a tile is blockDim.y rows of blockDim.x

@@ -23,7 +23,7 @@ from labkit import cuda
 from labkit.base.errors import Interrupted, LabError
 from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding
-from labkit.ladder.variants import Variant
+from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
@@ -136,7 +136,7 @@ class CheckReport:
 
 
 def check(
-    variant: Variant,
+    variant: Variant | int | str,
     layers: Layer | Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
     seed: int = 1,
     quiet: bool = False,
@@ -149,8 +149,7 @@ def check(
 
     Parameters
     ----------
-    variant : Variant
-        As returned by `labkit.variant`.
+    variant : Variant, or number or name of a rung
     layers : Layer, or iterable of Layer or (Layer, batch)
         The shapes; the default batch is 3. Shapes that `variant.supports` refuses are counted as refused.
     seed : int
@@ -170,6 +169,7 @@ def check(
     LabError
         If the variant refuses every shape.
     """
+    (variant,) = as_variants(variant)
     shapes, refused = {}, []
     for index, shape in enumerate([layers] if isinstance(layers, Layer) else layers):
         layer, batch = shape if isinstance(shape, tuple) else (shape, 3)

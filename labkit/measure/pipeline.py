@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike
 
 from labkit import cuda
 from labkit.base.errors import LabError
-from labkit.ladder.variants import Variant
+from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
 
@@ -165,7 +165,7 @@ class Pipeline:
 
     def __init__(
         self,
-        variant: Variant,
+        variant: Variant | int | str,
         layer: Layer,
         batch: int,
         chunk: int | Sequence[int] = CHUNK,
@@ -174,6 +174,7 @@ class Pipeline:
         order: str = "depth",
         host: tuple[np.ndarray, np.ndarray] | None = None,
     ):
+        (variant,) = as_variants(variant)
         variant.supports(layer)
         self.batch = layer.x_shape(batch)[0]
         self.chunks = chunk_sizes(self.batch, chunk)

@@ -36,7 +36,7 @@ from labkit.report.execute import Failure, Notebook, Progress
 
 TITLE = "The CUDA convolution lab"
 LEAD = (
-    "One real thing, the convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. "
+    "The convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. "
     "Each idea is predicted, checked and measured, and its page says whether it worked and why."
 )
 RECORDED = "H200"  # the device of the first page's ladder
