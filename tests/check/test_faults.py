@@ -96,4 +96,4 @@ def test_a_kernel_that_does_not_end_is_told_where_it_stood(program, kernel, line
     found = sanitize_script(program, [kernel], engine="cpu", timeout=8, capture=True)
     assert found.ended.stopped and found.clean
     assert f"(kernel {kernel}, block (0,0,0), thread (0,0,0) was stopped at faults.cu:{line}. " in repr(found)
-    assert "Check mode runs blocks one after another" in repr(found)
+    assert "Check mode runs one block after the other" in repr(found)

@@ -361,7 +361,7 @@ WRONGS = [
     (9, r"dynamic shared memory \d+ bytes past its end \(the launch gave it 1024 bytes\)"),
     (10, r"__shfl_sync at faults.cu:23 with mask 0x0000000f, which does not name the calling lane 4"),
     (11, r"a misaligned address .*, or one that does not exist"),
-    pytest.param(12, r"thread \(0,0,0\): a misaligned address \(a float4", marks=x86),
+    pytest.param(12, r"thread \(0,0,0\): a misaligned address \(that of a float4", marks=x86),
 ]  # fmt: skip
 
 
