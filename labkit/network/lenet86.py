@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
+from labkit.ladder import variants
 from labkit.ladder.buffers import Buffers, Kernels
 from labkit.spec.layers import LENET86
 from labkit.spec.reference import conv_numpy
@@ -240,11 +242,9 @@ class Network:
     pools = ((2, 2, False), (4, 4, True))  # window, stride, ceil mode
 
     def __init__(self, weights="digits", conv=None, streams=None):
-        from labkit.ladder.variants import Variant, variant
-
-        conv = variant(1) if conv is None else conv
-        self.conv = (conv, conv) if isinstance(conv, Variant) else tuple(conv)
-        if len(self.conv) != 2 or not all(isinstance(each, Variant) for each in self.conv):
+        conv = variants.variant(1) if conv is None else conv
+        self.conv = (conv, conv) if isinstance(conv, variants.Variant) else tuple(conv)
+        if len(self.conv) != 2 or not all(isinstance(each, variants.Variant) for each in self.conv):
             raise LabError(f"conv is a variant for both layers, as from labkit.variant(1), or a pair of variants; "
                            f"not {conv!r}")
         for each, layer in zip(self.conv, self.layers, strict=True):
@@ -351,7 +351,7 @@ class Network:
         DataFrame
             batch, op time 1 ms, op time 2 ms, layer time 1 ms, layer time 2 ms, total s, accuracy, distinct images.
         """
-        import pandas as pd
+        import pandas as pd  # here, because pandas loads slowly and `labkit doctor` needs only the weights
 
         labels = _as_labels(images, labels)
         self.forward(images[:1], course=True)  # loads the kernels: otherwise the first launch of each would
@@ -387,8 +387,6 @@ class Network:
 
     def _convolve(self, memory, i, B, x, y):
         """conv1 (i = 0) or conv2 from device buffer x to y, both float32; the op time in ms."""
-        from labkit.cuda import driver
-
         variant, layer = self.conv[i], self.layers[i]
         half = variant.io_dtype == np.float16
         x_size, y_size = (int(np.prod(shape)) for shape in (layer.x_shape(B), layer.y_shape(B)))
@@ -396,7 +394,7 @@ class Network:
         if half:
             x_io, y_io = memory.new(x_size, np.float16), memory.new(y_size, np.float16)
             _kernels().float_to_half(x_size, x, x_io, x_size)
-        start, stop = driver.Event(), driver.Event()
+        start, stop = cuda.driver.Event(), cuda.driver.Event()
         with variant.plan(layer, B, x=x_io, y=y_io) as plan:
             # Every time: two layers may share one module, and so its __constant__ mask.
             plan.load(k=self.weights[f"conv{i + 1}"])
@@ -411,7 +409,7 @@ class Network:
 
     def _stream(self, memory, i, host, op_ms, layer_ms):
         """conv1 or conv2 of a host array, in chunks on streams; notes its times, returns y on the device, float32."""
-        from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays
+        from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays  # here, because it imports pandas
 
         variant, layer, B = self.conv[i], self.layers[i], len(host)
         arrays = host_arrays(layer, B, variant.io_dtype)

@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import DTypeLike
 
+from labkit import cuda
 from labkit.base import processor
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
@@ -230,8 +231,6 @@ def device(name: str | Device | None = None) -> Device:
 
 @functools.cache
 def _in_use() -> Device:
-    from labkit import cuda
-
     cuda.ensure_context()
     return _this_gpu() if cuda.engine() == "gpu" else _this_cpu()
 
@@ -282,8 +281,7 @@ def _measured(name: str) -> dict[str, float] | None:
 
 
 def _this_gpu() -> Device:
-    from labkit.cuda import driver
-
+    driver = cuda.driver
     gpu = driver.Context.get_device()
     get, kind = gpu.get_attribute, driver.device_attribute
     return _gpu(
@@ -336,8 +334,7 @@ def _gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, 
 
 
 def _this_cpu() -> Device:
-    from labkit.cuda import driver
-
+    driver = cuda.driver
     workers = driver.Context.get_device().get_attribute(driver.device_attribute.MULTIPROCESSOR_COUNT)
     flags, clock_hz = processor.instruction_sets(), processor.clock_hz()
     flops = next((flops for flag, flops in _VECTOR_FLOPS.items() if flag in flags), _OTHER_FLOPS)
