@@ -13,8 +13,10 @@ from labkit.measure import check as check_module
 from labkit.measure.check import (
     TEST_SHAPES,
     CheckFailed,
+    Compared,
     check,
     compare,
+    compare_array,
     is_verified,
     largest_exact_integer,
     random_shapes,
@@ -442,3 +444,66 @@ def test_an_interrupt_says_what_it_stopped():
     with pytest.raises(KeyboardInterrupt) as stop:
         check(FakeVariant(interrupted), layer)
     assert stop.value._render_traceback_() == [f"Interrupted: 99 fake on {layer}, B = 3 was stopped"]
+
+
+# ---- models: every array by its own bound
+class _Squares:
+    """Sums of squares and their gradient, with a mistake on demand."""
+
+    label = "squares"
+
+    def __init__(self, spoil=lambda result, bound: None):
+        self.spoil = spoil
+
+    def comparisons(self, seed):
+        x = np.random.default_rng(seed).uniform(1, 2, (2, 3, 5)).astype(np.float32)
+        true = np.square(x, dtype=np.float64)
+        for kernel, result, expected in (("fp", (x * x).sum(2), true.sum(2)), ("bp, gradient of x", 2 * x, 2.0 * x)):
+            bound = 5 * 2.0**-24 * np.abs(expected)
+            self.spoil(result, bound)
+            yield Compared(kernel, result, expected, bound)
+
+
+def test_a_model_passes_by_its_own_comparisons(capsys):
+    report = check(_Squares())
+    assert capsys.readouterr().out == "PASS squares: 2 arrays of 2 kernels, within rounding\n"
+    assert 0 < report.worst <= 1
+    assert report.table["array"].tolist() == ["fp", "bp, gradient of x"]
+    assert report.table["elements"].tolist() == [6, 30]
+    check(_Squares(), quiet=True)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_model_fails_at_the_first_wrong_element():
+    def one_wrong(result, bound):
+        if result.ndim == 3:
+            result[1, 2, 3:] *= np.float32(1.001)
+
+    message = r"squares: bp, gradient of x is wrong: 2 of 30 elements. The first, \[1, 2, 3\]: .* expected .* bound"
+    with pytest.raises(CheckFailed, match=message):
+        check(_Squares(one_wrong))
+
+
+@pytest.mark.parametrize("value", [0, np.nan, np.inf])
+def test_a_model_cannot_pass_with_what_is_no_result(value):
+    with pytest.raises(CheckFailed, match=r"fp is wrong: 6 of 6"):
+        check(_Squares(lambda result, bound: result.fill(value)))
+
+
+@pytest.mark.parametrize("value", [-1, np.nan, np.inf])
+def test_a_bound_that_says_nothing_is_refused(value):
+    with pytest.raises(LabError, match="a bound is negative, infinite or NaN"):
+        check(_Squares(lambda result, bound: bound.fill(value)))
+
+
+def test_a_model_must_compare_something_of_the_right_shape():
+    class Nothing:
+        def comparisons(self, seed):
+            return []
+
+    with pytest.raises(LabError, match="Nothing compares nothing"):
+        check(Nothing())
+    with pytest.raises(CheckFailed, match=r"its shape is \(3,\), but \(4,\)"):
+        compare_array("fp", np.zeros(3), np.zeros(4), np.ones(4))
+    with pytest.raises(LabError, match="has its own shapes"):
+        check(_Squares(), [ODD])

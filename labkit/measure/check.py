@@ -1,4 +1,4 @@
-"""The checker: does a variant compute the convolution?
+"""The checker: does a variant compute the convolution, a model its forward and backward pass?
 
 Every test shape is checked in two ways. First with small integers: every product and partial sum is exact in all
 number formats used here, in any order of summation, so no bit may differ, and no tolerance can hide a missing tap, a
@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -40,7 +41,36 @@ PATIENCE_S = 10  # for one shape, until a message says what is running
 
 
 class CheckFailed(LabError, AssertionError):
-    """A variant does not compute the convolution. The message shows where, the result and the expected one."""
+    """A kernel computes something else. The message shows where, the result and the expected one."""
+
+
+class Compared(NamedTuple):
+    """An array that a kernel wrote, beside the true one.
+
+    Attributes
+    ----------
+    kernel : str
+        The name of the kernel, and of the array if it writes several: "bp_f, gradient of f_bias".
+    result : ndarray
+        What the kernel wrote.
+    expected : ndarray of float64
+        The same from the kernel's own inputs, in float64.
+    bound : ndarray of float64
+        The largest error of a correct kernel, for each element: from the number of its summands, as in `tolerance`.
+    """
+
+    kernel: str
+    result: np.ndarray
+    expected: np.ndarray
+    bound: np.ndarray
+
+
+@runtime_checkable
+class Model(Protocol):
+    """What `check` takes besides convolutions: a network that compares each of its kernels with a reference."""
+
+    def comparisons(self, seed: int) -> Iterable[Compared]:
+        """Run the kernels on random inputs; yield every array that they write, all shapes of the model."""
 
 
 def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
@@ -135,8 +165,17 @@ class CheckReport:
         """Show nothing: `check` has printed the line already."""
 
 
+@dataclass(frozen=True, repr=False)
+class ModelReport(CheckReport):
+    """The result of `check` for a model; `table` has one row per array compared."""
+
+    def __repr__(self) -> str:
+        arrays = f"{len(self.table)} array{'s' * (len(self.table) != 1)}"
+        return f"PASS {self.label}: {arrays} of {self.table['kernel'].nunique()} kernels, within rounding"
+
+
 def check(
-    variant: Variant | int | str,
+    variant: Variant | int | str | Model,
     layers: Layer | Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
     seed: int = 1,
     quiet: bool = False,
@@ -145,13 +184,14 @@ def check(
 
     On each shape one plan runs on new random inputs: integers, real numbers, and the same real numbers again. Before
     each run the output is filled with NaN. That exposes stale outputs, sums that are not reset and elements that are
-    not written.
+    not written. A model, such as a network with its backward pass, is checked by its own `comparisons`, array by array.
 
     Parameters
     ----------
-    variant : Variant, or number or name of a rung
+    variant : Variant, number or name of a rung, or a model with `comparisons`
     layers : Layer, or iterable of Layer or (Layer, batch)
-        The shapes; the default batch is 3. Shapes that `variant.supports` refuses are counted as refused.
+        The shapes; the default batch is 3. Shapes that `variant.supports` refuses are counted as refused. A model has
+        its own shapes.
     seed : int
         For the random inputs.
     quiet : bool
@@ -167,8 +207,12 @@ def check(
         At the first shape with a fault or a wrong result; the message shows the first mismatches and the mistake that
         they look like.
     LabError
-        If the variant refuses every shape.
+        If the variant refuses every shape, or a model compares nothing.
     """
+    if isinstance(variant, Model):
+        if layers is not TEST_SHAPES:
+            raise LabError(f"{_label(variant)} is a model, which has its own shapes: check it without `layers`")
+        return _check_model(variant, seed, quiet)
     (variant,) = as_variants(variant)
     shapes, refused = {}, []
     for index, shape in enumerate([layers] if isinstance(layers, Layer) else layers):
@@ -191,6 +235,61 @@ def check(
     if not quiet:
         print(report)
     return report
+
+
+def _label(model: Model) -> str:
+    return str(getattr(model, "label", type(model).__name__))
+
+
+def _check_model(model: Model, seed: int, quiet: bool) -> ModelReport:
+    label = _label(model)
+    with _patience(label):
+        rows = [
+            {"kernel": kernel.split(",")[0], "array": kernel, "elements": np.size(result),
+             "worst_of_allowed": compare_array(f"{label}: {kernel}", result, expected, bound)}
+            for kernel, result, expected, bound in model.comparisons(seed)
+        ]  # fmt: skip
+    if not rows:
+        raise LabError(f"{label} compares nothing: its `comparisons` yields no array")
+    report = ModelReport(label, pd.DataFrame(rows))
+    if not quiet:
+        print(report)
+    return report
+
+
+def compare_array(title: str, result: ArrayLike, expected: np.ndarray, bound: np.ndarray) -> float:
+    """Compare an array of any shape with the true one.
+
+    Returns
+    -------
+    float
+        The largest error as a fraction of its bound; 0 if all elements are equal.
+
+    Raises
+    ------
+    CheckFailed
+        If the shape differs, or the error of an element is larger than its bound, or NaN. The message names the first
+        such element, its result, the expected one and the bound.
+    LabError
+        If a bound is negative, infinite or NaN: such a comparison says nothing.
+    """
+    result, expected = np.asarray(result), np.asarray(expected, np.float64)
+    if result.shape != expected.shape:
+        raise CheckFailed(f"{title}: its shape is {result.shape}, but {expected.shape} is expected")
+    bound = np.broadcast_to(np.asarray(bound, np.float64), expected.shape)
+    if not (np.isfinite(bound) & (bound >= 0)).all():
+        raise LabError(f"{title}: a bound is negative, infinite or NaN; give every element a number")
+    with np.errstate(invalid="ignore"):
+        error = np.abs(result.astype(np.float64) - expected)
+        right = error <= bound  # false for NaN, as it must be
+    if not right.all():
+        wrong = np.argwhere(~right)
+        first = tuple(map(int, wrong[0]))
+        raise CheckFailed(
+            f"{title} is wrong: {len(wrong)} of {result.size} elements. The first, [{', '.join(map(str, first))}]: "
+            f"{result[first]:.6g}, expected {expected[first]:.6g}, error {error[first]:.3g}, bound {bound[first]:.3g}"
+        )
+    return float(np.max(error[bound > 0] / bound[bound > 0], initial=0.0))
 
 
 def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> dict:
