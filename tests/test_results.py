@@ -146,7 +146,7 @@ def test_what_is_not_there_is_said_with_what_is(store_dir):
         saved.value("accuracy", 1, LENET86[0])
     with pytest.raises(LabError, match=r"2 rows for rung 2.*layer 1.*layer 2.*Say which"):
         saved.value("op_ms", 2)
-    with pytest.raises(LabError, match=r"0 recorded devices.*'A40'.*nvidia-h200"):
+    with pytest.raises(LabError, match=r"no recorded device.*'A40'.*nvidia-h200"):
         recorded("A40", store_dir)
     with pytest.raises(LabError, match="results of: none"):
         recorded("H200", store_dir / "nowhere")
@@ -425,3 +425,15 @@ def test_merging_a_file_with_its_own_rows_changes_nothing(tmp_path, folder):
         one = rows[keys].eq(rows[keys].iloc[-1]).all(axis=1)  # the last rows, which come last again
         store.merge(copy, rows[one], keys, digits=10)
         assert copy.read_bytes() == path.read_bytes()
+
+
+def test_a_ratio_of_several_kernels_pairs_them_and_refuses_unequal_lists():
+    found = recorded("H200")
+    pairs = found.ratio("op_ms", [4, 5], [3, 4], LENET86[0])
+    assert list(pairs) == [found.ratio("op_ms", 4, 3, LENET86[0]), found.ratio("op_ms", 5, 4, LENET86[0])]
+    table = found.ratio("op_ms", 3, [4, 5], LENET86)
+    assert table.shape == (2, 2) and table.iloc[1, 1] == pytest.approx(found.ratio("op_ms", 3, 5, LENET86[1]))
+    with pytest.raises(LabError, match="pairs 2 kernels with 1"):
+        found.ratio("op_ms", [4, 5], [3], LENET86[0])
+    with pytest.raises(LabError, match="no kernel was given"):
+        found.select([])

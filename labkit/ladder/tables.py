@@ -34,6 +34,11 @@ def options(text: str) -> dict[str, int | str | tuple[int, ...]]:
     return {name: _value(value) for name, value in _words(text).items()}
 
 
+def kernels_ms(text: str | float) -> dict[str, float]:
+    """The time of each kernel [ms] in a text such as "im2col=1.2 gemm=3.4"; none in a missing value."""
+    return {name: float(ms) for name, ms in _words(text).items()} if isinstance(text, str) else {}
+
+
 def _words(text: str) -> dict[str, str]:
     return {name: value for name, _, value in (part.partition("=") for part in text.split())}
 

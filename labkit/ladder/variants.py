@@ -43,7 +43,7 @@ from labkit.ladder.source import (
     read,
 )
 from labkit.spec.devices import device
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 
 MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integers
 _modules: dict = {}  # compiled in this process
@@ -221,6 +221,7 @@ class Variant:
             With the limit and the number, if the mask exceeds constant memory, a block shared memory, or the grid or
             the layer the limits of the rung; if one image is too large for 32-bit offsets.
         """
+        layer = as_layer(layer)
         if self.constant:
             size = int(np.prod(layer.k_shape)) * self.io_dtype.itemsize
             if size > CONSTANT_BYTES:
@@ -325,7 +326,7 @@ class Variant:
 
     def plan(self, layer: Layer, batch: int, x=None, y=None, k=None) -> Plan:
         """Make it ready for `batch` images of `layer`; see `labkit.ladder.plan.Plan`."""
-        return Plan(self, layer, batch, x, y, k)
+        return Plan(self, as_layer(layer), batch, x, y, k)
 
 
 def _text(options: Mapping) -> str:
@@ -376,7 +377,11 @@ def as_variants(several) -> list[Variant]:
     several = list(several) if isinstance(several, Iterable) and not isinstance(several, str) else [several]
     if not several:
         raise LabError("no variant was given")
-    return [variant(each) if isinstance(each, (int, str)) else each for each in several]
+    several = [variant(each) if isinstance(each, (int, str)) else each for each in several]
+    for each in several:
+        if not hasattr(each, "supports"):
+            raise LabError(f"{each!r} is not a variant: take labkit.variant(1), or the number or name of a rung")
+    return several
 
 
 def variants(which: int | str) -> list[Variant]:
@@ -412,8 +417,8 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
     chosen = rung(which)
     files = {path.name[0]: path for path in _solution_files(chosen)}
     if exercise not in files:
-        have = ", ".join(files) or "none"
-        raise LabError(f"no kernel solves an exercise {exercise!r} of {chosen.label}; those with one: {have}")
+        have = f"; there are solutions of {', '.join(files)}" if files else ": no exercise of this rung has one"
+        raise LabError(f"there is no solution of exercise {exercise!r} of {chosen.label}{have}")
     return variant(chosen.name, files[exercise], **{**chosen.solved.get(exercise, {}), **options})
 
 

@@ -22,10 +22,11 @@ from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.plan import Plan
+from labkit.ladder.tables import kernels_ms
 from labkit.ladder.variants import Variant, as_variants
 from labkit.measure.check import CheckFailed, compare, poison, require_verified, tolerance
 from labkit.spec.devices import Device, device
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 from labkit.spec.reference import conv_float64, error_scale
 
 BATCH = {"gpu": 1000, "cpu": 10}  # images by default: a kernel takes milliseconds on either engine
@@ -60,7 +61,7 @@ def bench(
     Parameters
     ----------
     variants : Variant, rung number, or iterable of these
-    layer : Layer or iterable of Layer
+    layer : Layer, its name, or iterable of these
         `LENET86[1]`, or `LENET86` for its layers one after the other.
     batch : int or iterable of int, optional
         Images; by default `BATCH` of the engine.
@@ -116,7 +117,7 @@ def measure(
         raise LabError(f"repeat = {repeat}: at least one run has to be timed")
     for variant in variants:
         require_verified(variant)
-    cases = [(each, B) for each in as_list(layer) for B in batches]
+    cases = [(as_layer(each), B) for each in as_list(layer) for B in batches]
     rows = []
     # On standard output, because notebooks show standard error in red.
     length = len(cases) * len(variants)
@@ -399,11 +400,10 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for row in table.to_dict("records"):
-        text = row.get("kernels_ms")
-        parts = dict(each.split("=") for each in text.split()) if isinstance(text, str) else {}
-        total = sum(map(float, parts.values()))
+        parts = kernels_ms(row.get("kernels_ms"))
+        total = sum(parts.values())
         about = {name: row[name] for name in ("label", "layer", "batch", "device")}
-        rows += [{**about, "kernel": kernel, "op_ms": float(ms), "share": float(ms) / total}
+        rows += [{**about, "kernel": kernel, "op_ms": ms, "share": ms / total}
                  for kernel, ms in parts.items()]  # fmt: skip
     if not rows:
         known = ", ".join(dict.fromkeys(table["label"])) or "no variant"

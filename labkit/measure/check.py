@@ -26,7 +26,7 @@ from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.devices import device
-from labkit.spec.layers import Layer
+from labkit.spec.layers import Layer, as_layer
 from labkit.spec.reference import conv_float64, error_scale
 
 # The largest relative error of one rounding to nearest, and the largest error of a subnormal result in half.
@@ -215,8 +215,8 @@ def check(
         return _check_model(variant, seed, quiet)
     (variant,) = as_variants(variant)
     shapes, refused = {}, []
-    for index, shape in enumerate([layers] if isinstance(layers, Layer) else layers):
-        layer, batch = shape if isinstance(shape, tuple) else (shape, 3)
+    for index, shape in enumerate([layers] if isinstance(layers, (Layer, str)) else layers):
+        layer, batch = shape if isinstance(shape, tuple) else (as_layer(shape), 3)
         try:
             variant.supports(layer)
             shapes[index] = layer, batch

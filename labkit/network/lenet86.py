@@ -15,7 +15,7 @@ import io
 import json
 import time
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -144,6 +144,8 @@ def load_weights(which="digits"):
         path = _weights_path(which)
         arrays = _read_weights(path)
     else:
+        if not isinstance(which, Mapping):
+            raise LabError(f"{which!r} names no weights: take a data set such as \"digits\", a file, or arrays")
         path, arrays = "the weights", dict(which)
     for name, shape in WEIGHT_SHAPES.items():
         if name not in arrays or arrays[name].shape != shape:
@@ -242,11 +244,10 @@ class Network:
     pools = ((2, 2, False), (4, 4, True))  # window, stride, ceil mode
 
     def __init__(self, weights="digits", conv=None, streams=None):
-        conv = variants.variant(1) if conv is None else conv
-        self.conv = (conv, conv) if isinstance(conv, variants.Variant) else tuple(conv)
-        if len(self.conv) != 2 or not all(isinstance(each, variants.Variant) for each in self.conv):
-            raise LabError(f"conv is a variant for both layers, as from labkit.variant(1), or a pair of variants; "
-                           f"not {conv!r}")
+        chosen = variants.as_variants(1 if conv is None else conv)
+        self.conv = tuple(2 * chosen if len(chosen) == 1 else chosen)
+        if len(self.conv) != 2:
+            raise LabError(f"conv is one variant for both layers, or a pair of variants; not {len(self.conv)} of them")
         for each, layer in zip(self.conv, self.layers, strict=True):
             each.supports(layer)
         self.weights = load_weights(weights)

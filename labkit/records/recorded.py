@@ -12,6 +12,7 @@ import pandas as pd
 
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
+from labkit.ladder.tables import kernels_ms
 from labkit.ladder.variants import Variant
 from labkit.records import cudnn, results, store, sweeps
 from labkit.records.results import COURSE, OWN
@@ -110,6 +111,8 @@ class Recorded:
             If a kernel has no such row; the message lists what was recorded.
         """
         if _several(which):
+            if not (which := list(which)):
+                raise LabError("no kernel was given: name at least one, or leave it out for all")
             return pd.concat([self.select(each, layer, batch, network, dtype) for each in which], ignore_index=True)
         library = isinstance(which, str) and which.startswith("cuDNN")
         table = self.cudnn(batch=batch or 10_000) if library else self.table
@@ -175,12 +178,11 @@ class Recorded:
 
         def one(which, layer):
             rows = self.select(which, layer, batch)
-            text = rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0]
-            times = dict(each.split("=") for each in text.split())
+            times = kernels_ms(rows.loc[rows["batch"] == rows["batch"].max(), "kernels_ms"].iloc[0])
             if kernel not in times:
                 known = ", ".join(times) or "none: it has only one kernel, or was measured without"
                 raise LabError(f"{self}: no time of a kernel {kernel!r} of {_label(which)}; there are {known}")
-            return float(times[kernel])
+            return times[kernel]
 
         return _spread(one, which, layer)
 
@@ -188,11 +190,29 @@ class Recorded:
         self, column: str, a: Kernels, b: Kernels, layer: Layers | None = None, batch: int | None = None, **more: str
     ) -> Figures:
         """`column` of kernel a over that of kernel b: ``ratio("op_ms", 4, 3, ...) > 1`` says that 04 takes longer than
-        03. Without a batch, the largest that was recorded for both."""
+        03. Without a batch, the largest that was recorded for both. Of several kernels, the first of a over the first
+        of b and so on, labelled as a.
+
+        Raises
+        ------
+        LabError
+            As `value` does, and if a and b are not equally many.
+        """
+        if _several(a) and _several(b):
+            a, b = list(a), list(b)
+            if len(a) != len(b):
+                raise LabError(f"a ratio pairs {len(a)} kernels with {len(b)}: give equally many, or one")
         if batch is None:
             batches = (set(self.select(which, layer, **more)["batch"]) for which in (a, b))
             batch = max(set.intersection(*batches), default=None)
-        return self.value(column, a, layer, batch, **more) / self.value(column, b, layer, batch, **more)
+        over, under = (self.value(column, each, layer, batch, **more) for each in (a, b))
+        if _several(a) and _several(b):
+            under = under.set_axis(over.index)
+        elif _several(b) and _several(layer):  # one kernel over several: a row per kernel of b
+            return 1 / under.div(over, axis="columns")
+        elif _several(a) and _several(layer):
+            return over.div(under, axis="columns")
+        return over / under
 
     def ladder(self, rung: int | str, network: str = "lenet86", batch: int = 10_000) -> pd.DataFrame:
         """The ladder up to a rung: the rungs' own kernels with their default options, a row per rung and layer.

@@ -104,8 +104,9 @@ def one_of(folder: Path, name: str) -> Path:
     chosen = [path for path, stem in found.items() if stem == slug(name)]
     chosen = chosen or [path for path, stem in found.items() if slug(name) in stem]
     if len(chosen) != 1:
-        known = ", ".join(found.values()) or "none"
-        raise LabError(f"{len(chosen)} recorded devices have the name {name!r}; {folder} has results of: {known}")
+        known = ", ".join(found.values()) or "no device"
+        many = f"{len(chosen)} recorded devices have" if chosen else "no recorded device has"
+        raise LabError(f"{many} {name!r} in the name; {folder} has results of {known}")
     return chosen[0]
 
 

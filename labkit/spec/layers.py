@@ -210,6 +210,22 @@ LENET28 = _preset(
 PRESETS = {preset.name: preset for preset in (LENET86, LENET72, LENET28)}
 
 
+def as_layer(which: Layer | str) -> Layer:
+    """A layer, given as itself or by its name.
+
+    Raises
+    ------
+    LabError
+        If it is neither; the message says what a layer is.
+    """
+    if isinstance(which, str):
+        return layer(which)
+    if not isinstance(which, Layer):
+        raise LabError(f"{which!r} is not a layer: take labkit.LENET86[0], its name \"lenet86 layer 1\", or "
+                       "labkit.Layer(name, C, H, W, M, K)")  # fmt: skip
+    return which
+
+
 def layer(network: str, number: int | None = None) -> Layer:
     """A layer by its name: `layer("lenet86", 1)` or, as tables write it, `layer("lenet86 layer 1")`.
 

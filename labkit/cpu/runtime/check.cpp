@@ -299,6 +299,7 @@ std::string named(const Range &r) {
     auto consider = [&](const Range &r) {
         if (r.space == unwatched_space || r.space == local_space) return;
         size_t away = address + size <= r.low ? r.low - address : address >= r.low + r.bytes ? address + size - r.low - r.bytes : 0;
+        if (!r.bytes && away > 256 * 1024) return;  // a launch without dynamic shared memory: none of its addresses
         if (away < distance) distance = away, best = &r;
     };
     for (const Range &r : state.ranges) consider(r);
