@@ -78,7 +78,7 @@ def test_solution_is_found_by_its_exercise():
         assert solution(solved.rung.name, solved.path.stem[0]) == solved
     assert solution(4, "b").step == "weights"  # the step that it goes on from
     assert [each.path.stem for each in solutions("tiling")] == ["a_no_conflicts", "b_together"]
-    with pytest.raises(LabError, match="no kernel solves an exercise 'z' of 04 tiling; those with one: a, b"):
+    with pytest.raises(LabError, match="no solution of exercise 'z' of 04 tiling; there are solutions of a, b"):
         solution("tiling", "z")
 
 

@@ -270,10 +270,18 @@ def test_images_of_another_shape_are_refused(shape):
         Network().forward(np.zeros(shape, np.float32))
 
 
-@pytest.mark.parametrize("conv", ["01 baseline", (1, 2), ()])
-def test_what_is_no_variant_is_refused(conv):
-    with pytest.raises(LabError, match="conv is a variant"):
+@pytest.mark.parametrize(
+    ("conv", "message"),
+    [("01 baseline", "there is no rung '01 baseline'"), ((1, 2, 3), "not 3 of them"), ((), "no variant was given"),
+     (1.5, "1.5 is not a variant")],
+)  # fmt: skip
+def test_what_is_no_variant_is_refused(conv, message):
+    with pytest.raises(LabError, match=message):
         Network(conv=conv)
+
+
+def test_rungs_may_be_given_by_number_and_name():
+    assert [each.label for each in Network(conv=(1, "registers")).conv] == ["01 baseline", "03 registers"]
 
 
 def test_images_of_another_dtype_are_converted(digits):

@@ -348,12 +348,12 @@ def test_bench_sees_a_chunk_in_the_wrong_place(verified, monkeypatch):
 def test_a_device_without_recorded_streams_is_refused(tmp_path):
     (tmp_path / "results").symlink_to(data_dir() / "results")
     recorded = lab.recorded("H200", tmp_path)
-    with pytest.raises(LabError, match="streams has results of: none"):
+    with pytest.raises(LabError, match="streams has results of no device"):
         recorded.streams()
     (tmp_path / "streams").mkdir()
     (tmp_path / "streams" / "nvidia-h200.csv").write_bytes((data_dir() / "streams" / "nvidia-h200.csv").read_bytes())
     assert len(recorded.streams(7)) == 4
-    with pytest.raises(LabError, match="streams/timelines has results of: none"):
+    with pytest.raises(LabError, match="streams/timelines has results of no device"):
         recorded.timelines()
 
 

@@ -220,7 +220,7 @@ class Network:
     ----------
     weights : str, Path or mapping
         For `load_weights`.
-    conv : Variant or pair of Variant, optional
+    conv : Variant, number or name of a rung, or a pair of these, optional
         The convolution of both layers, or of each. Default: 01 baseline.
     streams : mapping, optional
         What a `labkit.Pipeline` is to do: ``{"chunk": 1000, "streams": 3}``. With `course` the convolutions then
