@@ -17,6 +17,7 @@ from .measure.sweep import sweep as sweep
 from .measure.trace import trace as trace
 from .network.images import dataset as dataset
 from .network.lenet86 import Network as Network
+from .page.cells import load_ipython_extension as load_ipython_extension
 from .page.claims import claim as claim
 from .page.claims import predict as predict
 from .page.claims import setup as setup

@@ -292,7 +292,7 @@ def test_a_kernel_whose_header_changed_is_another_one(tmp_path):
 @pytest.mark.parametrize("prepare", [lambda each: each.plan(LENET86[0], 1), lambda each: each.precompile(LENET86[0])])
 def test_a_device_that_lacks_the_instructions_is_refused_before_the_compiler_runs(prepare, monkeypatch):
     monkeypatch.setattr(variants, "device", lambda: SimpleNamespace(name="Tesla T4", compute_capability=(7, 5)))
-    monkeypatch.setattr(variants.Variant, "_compiler_arguments", lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr(variants.Variant, "compiler_arguments", lambda *_: pytest.fail("compiled"))
     monkeypatch.setattr(variants, "_modules", {})
     for each in (variant("speed_of_light"), labkit.solution("speed_of_light", "a")):
         with pytest.raises(LabError, match=r"^10 .* needs compute capability 8\.0; the Tesla T4 has 7\.5: take an"):

@@ -6,6 +6,7 @@ covers the source, its options and headers, the compiler, the processor and the 
 
 import itertools
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -390,6 +391,32 @@ def compile(
     """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
     del nvcc, code, target
     return _build(_prepare(source, options, no_extern_c, arch, include_dirs), keep, cache_dir).read_bytes()
+
+
+_WARNINGS = (
+    "-Wuninitialized", "-Wmaybe-uninitialized", "-Warray-bounds", "-Wparentheses", "-Wunused-variable",
+    "-Wunused-value", "-Wempty-body", "-Wmisleading-indentation", "-Wreturn-type", "-Wsequence-point", "-Wdiv-by-zero",
+)  # fmt: skip
+
+
+def warnings_about(source, options=None, no_extern_c=False, arch=None, include_dirs=None):
+    """What the host's compiler warns of in a source: the text of its messages, with the source's own files and lines.
+
+    For the parameters see `SourceModule`. It works beside either engine. Nothing is compiled into a file; the text is
+    empty if there is no compiler, or if the source does not compile.
+    """
+    try:
+        build = _prepare(source, options, no_extern_c, arch, include_dirs)
+    except CompileError:
+        return ""
+    flags = [flag for flag in build.flags if flag != "-w"]
+    with tempfile.TemporaryDirectory(dir=cache.scratch()) as place:
+        folder = Path(place)
+        (folder / "kernel.cpp").write_text(build.text(folder), encoding="utf-8", errors="surrogateescape")
+        includes = [f"-I{path}" for path in (toolchain.INCLUDE, *build.settings.include_dirs)]
+        command = [*build.command, *flags, *_WARNINGS, "-include", _prelude(build.command, build.flags), *includes]
+        status, _, err = toolchain.run([*command, "-S", "-o", os.devnull, "kernel.cpp"], cwd=folder)
+        return "" if status else toolchain.tidy(err, folder, "kernel.cpp")
 
 
 class SourceModule:

@@ -284,7 +284,7 @@ class Variant:
         if key not in _modules:
             self._require_capability()
             cuda.ensure_context()
-            _modules[key] = cuda.compiler.SourceModule(**self._compiler_arguments(defines))
+            _modules[key] = cuda.compiler.SourceModule(**self.compiler_arguments(defines))
         return _modules[key]
 
     def precompile(self, *layers: Layer) -> None:
@@ -295,7 +295,7 @@ class Variant:
         capability = self._require_capability()
         arch = "sm_{}{}".format(*capability) if capability else None
         defines = [each for each in map(self.defines, layers) if self._module_key(each) not in _modules]
-        jobs = {tuple(each.items()): self._compiler_arguments(each) for each in defines}.values()
+        jobs = {tuple(each.items()): self.compiler_arguments(each) for each in defines}.values()
         with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
             for done in [pool.submit(cuda.compiler.compile, **job, arch=arch) for job in jobs]:
                 done.result()
@@ -315,7 +315,8 @@ class Variant:
     def _module_key(self, defines):
         return self.source, self.path, *self.headers, tuple(defines.items())
 
-    def _compiler_arguments(self, defines):
+    def compiler_arguments(self, defines: dict[str, int]) -> dict:
+        """The arguments of `SourceModule` with these compile-time parameters, which `defines` gives."""
         name = str(self.path or self.file_name).replace("\\", "/")
         return {
             "source": f'#line 1 "{name}"\n{self.source}',

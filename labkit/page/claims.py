@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import importlib
+import sys
 
 import pandas as pd
 
@@ -22,7 +24,7 @@ class ClaimFailed(LabError, AssertionError):
 
 
 def setup() -> HTML:
-    """Start the engine, and show which one it is and what its times mean.
+    """Start the engine, add the cell magics ``%%kernel`` and ``%%cuda``, and show what the engine's times mean.
 
     Raises
     ------
@@ -30,6 +32,8 @@ def setup() -> HTML:
         ``LABKIT_ENGINE`` names an engine that this machine does not have.
     """
     cuda.ensure_context()
+    if shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
+        importlib.import_module("labkit.page.cells").load_ipython_extension(shell)
     here = device()
     note = _GPU if here.engine == "gpu" else _NOT_GPU
     name = "GPU" if here.engine == "gpu" else "CPU engine"

@@ -1,0 +1,157 @@
+"""Kernel cells: CUDA C++ in a notebook, compiled when the cell runs.
+
+``%%kernel 04`` puts the cell in the place of rung 04 and gives a variant; ``%%cuda name`` gives a module. Errors and
+warnings have the numbers of the cell's own lines: the magic's line counts, as it does in the editor.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import Magics, cell_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+
+from labkit import cuda
+from labkit.base.errors import LabError
+from labkit.cpu import compiler as host
+from labkit.ladder import source, tables
+from labkit.ladder.variants import Variant, variant
+from labkit.spec.layers import LENET86
+
+SHOWN = 5  # messages; later ones mostly follow from the first
+
+# g++ and clang++; nvcc, which prints the line and a caret below.
+_HOST = re.compile(
+    r"(?P<file>[^\s:][^:]*):(?P<line>\d+)(?::(?P<column>\d+))?: "
+    r"(?P<kind>[a-z ]*error|warning|note(?=: .* was declared here)): (?P<text>.*)"
+)
+_NVCC = re.compile(r"(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?P<kind>[a-z ]*error|warning)(?: #[\w-]+)?: (?P<text>.*)")
+
+
+class CompileFailed(LabError):
+    """A cell does not compile. The message shows each error with its line of the cell."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What a compiler says about a place in a cell. `column` counts from 1; 0 where the compiler gives none."""
+
+    line: int
+    column: int
+    kind: str
+    text: str
+
+    def show(self, lines: list[str]) -> str:
+        """The message, the line of the cell, and a caret below the column."""
+        shown = f"line {self.line}: {self.kind}: {self.text}"
+        if not 1 <= self.line <= len(lines):
+            return shown
+        code = lines[self.line - 1]
+        shown += f"\n    {code.strip()}"
+        indent = len(code) - len(code.lstrip())
+        return f"{shown}\n    {' ' * (self.column - 1 - indent)}^" if self.column > indent else shown
+
+
+def messages(output: str, lines: list[str]) -> Iterator[Message]:
+    """Errors and warnings in the output of g++, clang++ or nvcc, and where the variable that one names is declared."""
+    said = output.splitlines()
+    for number, text in enumerate(said):
+        if found := _HOST.match(text) or _NVCC.match(text):
+            line, column = int(found["line"]), int(found.groupdict().get("column") or 0)
+            if found.re is _NVCC and 1 <= line <= len(lines):
+                column = _column(said[number + 1 : number + 3], lines[line - 1])
+            what = re.sub(r" \[-W[\w=-]+\]$", "", found["text"])
+            yield Message(line, column, found["kind"], what)
+
+
+def _column(below: list[str], code: str) -> int:
+    """The column that nvcc's caret points to, of the two lines below its message; 0 if there is no caret."""
+    if len(below) < 2 or below[1].strip() != "^" or not code.strip() or code.strip() not in below[0]:
+        return 0
+    return below[1].index("^") - below[0].index(code.strip()) + code.index(code.strip()) + 1
+
+
+def _report(found: Iterable[Message], lines: list[str]) -> str:
+    found = list(dict.fromkeys(found))
+    shown = [each.show(lines) for each in found[:SHOWN]]
+    if len(found) > SHOWN:
+        shown.append(f"and {len(found) - SHOWN} more, which may follow from these")
+    return "\n".join(shown)
+
+
+@magics_class
+class KernelCells(Magics):
+    """The cell magics of the lab."""
+
+    @magic_arguments()
+    @argument("rung", help="The number or the name of the rung whose place the cell takes.")
+    @argument("options", nargs="*", help="Options of the rung, as tile=32 or step=weights.")
+    @argument("--name", help="A variable that gets the variant, too; without it, take _.")
+    @cell_magic
+    def kernel(self, line: str, cell: str) -> Variant:
+        """Compile the cell in place of a rung's kernel: a variant for `check`, `bench`, `profile`, `sanitize`."""
+        chosen = parse_argstring(self.kernel, line)
+        if chosen.name is not None and not chosen.name.isidentifier():
+            raise UsageError(f"--name {chosen.name} is not a name of Python")
+        which = int(chosen.rung) if chosen.rung.isdigit() else chosen.rung
+        if wrong := [each for each in chosen.options if "=" not in each]:
+            raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
+        text = f"// %%kernel {line}\n{cell}"
+        if not source.kernel_names(source.code_only(text)):
+            raise LabError("the cell has no kernel: write a function that begins with __global__ void")
+        mine = variant(which, text, **tables.options(" ".join(chosen.options)))
+        with _own_lines(text):
+            mine.precompile(*LENET86)
+        _warn(text, mine.compiler_arguments(mine.defines(LENET86[0])))
+        if chosen.name:
+            self.shell.user_ns[chosen.name] = mine
+        return mine
+
+    @cell_magic
+    def cuda(self, line: str, cell: str) -> None:
+        """Compile the cell as a module: ``%%cuda NAME [nvcc's options]``, then ``NAME.get_function("kernel")``."""
+        name, *options = shlex.split(line) or [""]
+        if not name.isidentifier():
+            raise UsageError("%%cuda needs a name for the module: %%cuda vectors")
+        text = f"// %%cuda {line}\n{cell}"
+        kernels = source.kernel_names(source.code_only(text))
+        arguments = {"source": f'#line 1 "{name}.cu"\n{text}', "options": [*source.NVCC_OPTIONS, *options],
+                     "no_extern_c": 'extern "C"' in text}  # fmt: skip
+        cuda.ensure_context()
+        with _own_lines(text):
+            self.shell.user_ns[name] = cuda.compiler.SourceModule(**arguments)
+        _warn(text, arguments)
+        print(f"{name}: {', '.join(kernels) or 'no kernel'}")
+
+
+class _own_lines:
+    """Turn the compiler's error into one about the cell's lines."""
+
+    def __init__(self, text: str):
+        self.lines = text.splitlines()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type | None, error: BaseException | None, _) -> None:
+        if isinstance(error, cuda.driver.CompileError):
+            output = f"{error.stderr or ''}\n{error.stdout or ''}"
+            shown = _report((each for each in messages(output, self.lines) if "error" in each.kind), self.lines)
+            if shown:
+                raise CompileFailed(f"the cell does not compile\n{shown}") from None
+
+
+def _warn(text: str, arguments: dict) -> None:
+    lines = text.splitlines()
+    if shown := _report(messages(host.warnings_about(**arguments), lines), lines):
+        print(shown)
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Add ``%%kernel`` and ``%%cuda`` to a notebook: IPython calls it for ``%load_ext labkit``."""
+    shell.register_magics(KernelCells)

@@ -1,0 +1,115 @@
+"""Kernel cells: compiled when they run, with messages at the cell's own lines."""
+
+import shutil
+
+import numpy as np
+import pytest
+from IPython.core.error import UsageError
+from IPython.testing.globalipapp import start_ipython
+
+import labkit
+from labkit import LENET86, cuda
+from labkit.base.errors import LabError
+from labkit.ladder.variants import variant
+from labkit.page.cells import CompileFailed, Message, load_ipython_extension, messages
+
+REGISTERS = variant("registers").source
+
+
+@pytest.fixture(scope="module")
+def shell():
+    cuda.ensure_context()
+    found = start_ipython()
+    load_ipython_extension(found)
+    return found
+
+
+def run(shell, magic, line, text):
+    return shell.run_cell_magic(magic, line, text)
+
+
+def test_a_kernel_cell_is_a_variant_like_any_other(shell, capsys):
+    mine = run(shell, "kernel", "registers --name mine", REGISTERS)
+    assert shell.user_ns["mine"] is mine
+    assert capsys.readouterr().out == ""  # no warnings about a correct kernel
+    labkit.check(mine, [LENET86[1]])
+    assert "PASS" in capsys.readouterr().out
+    assert mine.own and mine.rung.name == "registers"
+
+
+def test_options_of_the_rung_are_given_by_name(shell):
+    assert run(shell, "kernel", "4 tile=8", variant(4).source).options["tile"] == 8
+    with pytest.raises(UsageError, match="8 is not an option: write name=value"):
+        run(shell, "kernel", "4 8", variant(4).source)
+    with pytest.raises(LabError, match="has no option 'tiles'"):
+        run(shell, "kernel", "4 tiles=8", variant(4).source)
+    with pytest.raises(UsageError, match="not a name of Python"):
+        run(shell, "kernel", "4 --name 4x", variant(4).source)
+
+
+def test_an_error_has_the_cells_own_line_and_its_text(shell):
+    broken = REGISTERS.replace("float sum = 0;", "float sum = zero;")
+    line = 2 + broken.split("\n").index("    float sum = zero;")  # %%kernel is line 1
+    with pytest.raises(CompileFailed) as raised:
+        run(shell, "kernel", "3", broken)
+    shown = str(raised.value).split("\n")
+    assert shown[1].startswith(f"line {line}: error: ") and "zero" in shown[1]
+    assert shown[2] == "    float sum = zero;"
+    assert shown[3] == "                ^"
+    assert len(shown) == 4
+
+
+def test_many_errors_are_cut_short(shell):
+    with pytest.raises(CompileFailed, match=r"(?s)line 4: .*line 8: .*and \d+ more"):
+        run(shell, "kernel", "1", "__global__ void conv()\n{\n" + "".join(f"    a{i} = 0;\n" for i in range(9)) + "}\n")
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="clang++ has other warnings")
+def test_a_sum_that_does_not_start_at_zero_is_warned_of(shell, capsys):
+    forgotten = REGISTERS.replace("float sum = 0;", "float sum;")
+    run(shell, "kernel", "3", forgotten)
+    declared = 2 + forgotten.split("\n").index("    float sum;")
+    shown = capsys.readouterr().out
+    assert ": warning: 'sum' may be used uninitialized\n" in shown
+    assert shown.endswith(f"line {declared}: note: 'sum' was declared here\n    float sum;\n          ^\n")
+
+
+def test_a_cell_without_a_kernel_and_one_of_another_name_are_refused(shell):
+    with pytest.raises(LabError, match="the cell has no kernel: write a function that begins with __global__ void"):
+        run(shell, "kernel", "1", "x = 3\n")
+    two = '__global__ void a(float *x) {}\n__global__ void b(float *x) {}\n'
+    with pytest.raises(LabError, match="has to define conv; it defines a, b"):
+        run(shell, "kernel", "1", two)
+    with pytest.raises(LabError, match="there is no rung 99"):
+        run(shell, "kernel", "99", REGISTERS)
+
+
+def test_a_cuda_cell_is_a_module(shell, capsys):
+    text = "__global__ void twice(float *x)\n{\n    x[threadIdx.x] *= FACTOR;\n}\n"
+    run(shell, "cuda", "vectors -DFACTOR=2.0f", text)
+    assert capsys.readouterr().out == "vectors: twice\n"
+    x = np.arange(32, dtype=np.float32)
+    y = x.copy()
+    shell.user_ns["vectors"].get_function("twice")(cuda.driver.InOut(y), grid=(1, 1), block=(32, 1, 1))
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_a_cuda_cells_error_has_its_line(shell):
+    with pytest.raises(CompileFailed, match=r"line 3: error: .*y"):
+        run(shell, "cuda", "vectors", "__global__ void twice(float *x) {\n    y[0] = 1;\n}\n")
+    with pytest.raises(UsageError, match="%%cuda needs a name"):
+        run(shell, "cuda", "", "__global__ void twice(float *x) {}\n")
+
+
+def test_nvccs_messages_are_understood():
+    lines = ["// %%cuda a", "__global__ void f(float *y) {", "    y[0] = z;", "    int unused;", "}"]
+    said = (
+        'a.cu(3): error: identifier "z" is undefined\n      y[0] = z;\n             ^\n\n'
+        'a.cu(4): warning #177-D: variable "unused" was declared but never referenced\n'
+        "      int unused;\n          ^\n\nRemark: The warnings can be suppressed\n1 error detected\n"
+    )
+    assert list(messages(said, lines)) == [
+        Message(3, 12, "error", 'identifier "z" is undefined'),
+        Message(4, 9, "warning", 'variable "unused" was declared but never referenced'),
+    ]
+    assert next(messages(said, lines)).show(lines).endswith("    y[0] = z;\n           ^")
