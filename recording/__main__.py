@@ -10,6 +10,7 @@ from recording.compare_sanitizers import compare_sanitizers
 from recording.counters import counters
 from recording.cudnn import cudnn
 from recording.digits import digits
+from recording.framework import framework
 from recording.pictures import pictures
 from recording.readme import readme, timings
 from recording.streams import streams
@@ -18,8 +19,8 @@ from recording.times import times
 from recording.weights import weights
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (times, counters, sweep, streams, cudnn, compare_counters, compare_sanitizers, pictures, readme,
-                timings, digits, weights):  # fmt: skip
+for command in (times, counters, sweep, streams, cudnn, framework, compare_counters, compare_sanitizers,
+                pictures, readme, timings, digits, weights):  # fmt: skip
     app.command()(command)
 
 

@@ -142,6 +142,7 @@ def streams(
         path = record_streams(table, timelines(kernel, at), out)
         print(f"{at.name}: recorded in {path}, {time.perf_counter() - begin:.1f} s")
         print(table[SHOWN].round(3).to_string(index=False), flush=True)
-        print("page-locking, staging [ms]", table[["batch", "pin_ms", "stage_ms"]].drop_duplicates().to_dict("records"))
+        host = table[["batch", "pin_ms", "register_ms", "stage_ms"]]
+        print("page-locking, registering, staging [ms]", host.drop_duplicates().to_dict("records"))
     measure_network(mine, out)
     print(f"{time.perf_counter() - begin:.1f} s in all")

@@ -24,7 +24,7 @@ MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images th
 _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it
 
 
-def images_per_launch(batch: int, scratch: int, free: int) -> int:
+def images_per_launch(batch: int, scratch: int, free: int, most: int | None = None) -> int:
     """The images that the grid and the scratch buffer have room for, in chunks of nearly equal size.
 
     Parameters
@@ -35,8 +35,10 @@ def images_per_launch(batch: int, scratch: int, free: int) -> int:
         Bytes of the buffer between the kernels, per image.
     free : int
         Bytes of free device memory.
+    most : int, optional
+        The most images that the variant allows.
     """
-    most = min(batch, MAX_GRID[2])
+    most = min(batch, most or batch, MAX_GRID[2])
     if scratch:
         most = max(1, min(most, min(MAX_SCRATCH_BYTES, free // 4) // scratch))
     return tiles(batch, tiles(batch, most))
@@ -100,9 +102,12 @@ class Plan:
         self.y = new(layer.y_shape(self.batch), dtype) if y is None else y
         self._constant = self._constant_address(module)
         self._mask = None  # digest of the mask it was loaded with
+        same = self._constant is None or variant.mask_dtype == dtype
+        self._factors = self.k if same else new(layer.k_shape, variant.mask_dtype)  # what the array is filled from
 
         scratch, arranged = variant.rung.scratch(s), variant.rung.arranged(s)
-        self.images = images_per_launch(self.batch, scratch, cuda.driver.mem_get_info()[0])
+        free = cuda.driver.mem_get_info()[0]
+        self.images = images_per_launch(self.batch, scratch, free, variant.rung.images(s))
         self.scratch_bytes = scratch * self.images
         u = int(new(self.scratch_bytes, np.uint8)) if scratch else 0
         a = int(new(arranged, np.uint8)) if arranged else 0
@@ -138,7 +143,7 @@ class Plan:
         if not self.variant.constant:
             return None
         address, size = module.get_global(self.variant.constant)
-        needed = int(np.prod(self.layer.k_shape)) * self.variant.io_dtype.itemsize
+        needed = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize
         if needed > size:
             raise LabError(
                 f"{self.variant.label}: the __constant__ array {self.variant.constant} has {size:,} bytes, "
@@ -167,8 +172,11 @@ class Plan:
             k = self._as_input("k", k, self.layer.k_shape)
             cuda.driver.memcpy_htod(self.k, k)
             if self._constant is not None:
-                cuda.driver.memcpy_htod(self._constant, k)
-                self._mask = _masks[self._constant] = hashlib.sha256(k.tobytes()).digest()
+                factors = k.astype(self.variant.mask_dtype, copy=False)
+                if self._factors is not self.k:
+                    cuda.driver.memcpy_htod(self._factors, factors)
+                cuda.driver.memcpy_htod(self._constant, factors)
+                self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
 
     def _as_input(self, name, array, shape):
         array = np.ascontiguousarray(array, self.variant.io_dtype)
@@ -186,8 +194,8 @@ class Plan:
             Called before each launch and after the last one, for example to time them separately.
         """
         if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
-            size = int(np.prod(self.layer.k_shape)) * self.variant.io_dtype.itemsize
-            cuda.driver.memcpy_dtod_async(self._constant, self.k, size, stream)
+            size = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize
+            cuda.driver.memcpy_dtod_async(self._constant, self._factors, size, stream)
             _masks[self._constant] = self._mask
         for function, grid, block, arguments, shared in self._calls:
             if mark:

@@ -65,12 +65,15 @@ class Rounding:
     part : dtype, optional
         Of the partial sums of `part_terms` products each, where a kernel sums in two levels.
     part_terms : int
+    operands : dtype, optional
+        Of the factors, where the op itself rounds x and k before it multiplies them.
     """
 
     storage: np.dtype = FLOAT
     accumulate: np.dtype = FLOAT
     part: np.dtype | None = None
     part_terms: int = 0
+    operands: np.dtype | None = None
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class Rung:
         The __constant__ array that holds the mask.
     scratch : callable
         Of the scope: the bytes of the buffer "u" for one image.
+    images : callable
+        Of the scope: the most images per launch; None if only the grid and the scratch buffer limit them.
     arranged : callable
         Of the scope: the bytes of the buffer "a", the mask as one kernel arranges it for the next.
     limit : callable
@@ -133,6 +138,7 @@ class Rung:
     rounding: Callable = lambda options: Rounding()
     constant: str | None = None
     scratch: Callable = lambda s: 0
+    images: Callable = lambda s: None
     arranged: Callable = lambda s: 0
     limit: Callable = lambda s: ""
     min_capability: tuple[int, int] = (5, 0)

@@ -156,6 +156,11 @@ class Variant:
         return self.rounding.storage
 
     @property
+    def mask_dtype(self) -> np.dtype:
+        """Of the mask in a __constant__ array: the host converts it, once for all batches."""
+        return self.rounding.operands or self.io_dtype
+
+    @property
     def rounding(self) -> Rounding:
         """How it rounds, for the checker."""
         return self.rung.rounding(self.options)
@@ -223,7 +228,7 @@ class Variant:
         """
         layer = as_layer(layer)
         if self.constant:
-            size = int(np.prod(layer.k_shape)) * self.io_dtype.itemsize
+            size = int(np.prod(layer.k_shape)) * self.mask_dtype.itemsize
             if size > CONSTANT_BYTES:
                 raise LabError(
                     f"{self.label} keeps the mask in constant memory, {CONSTANT_BYTES:,} bytes; the mask of "

@@ -79,7 +79,7 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
     The error of a sum of n products with unit roundoff u, in any order, is at most n u sum |x| |k| (Jeannerod and Rump,
     SIAM J. Matrix Anal. Appl. 34(2), 2013: Higham's gamma_n without its denominator). The factors of successive
     roundings, of partial sums, of their total and of the output, are multiplied. The inputs add no error, because the
-    reference uses x and k as they are stored.
+    reference uses x and k as they are stored, unless the kernel itself rounds them (`Rounding.operands`).
 
     Parameters
     ----------
@@ -96,9 +96,12 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
         growth *= 1 + min(rounding.part_terms, terms) * _ROUNDOFF[np.dtype(rounding.part).name]
         terms = -(-terms // rounding.part_terms)
     # Products of half values summed in float32: the sums may be those of tensor cores.
-    wide = half and np.dtype(rounding.accumulate) == np.float32
+    factors = np.dtype(rounding.operands or rounding.storage)
+    wide = factors == np.float16 and np.dtype(rounding.accumulate) == np.float32
     growth *= 1 + terms * (_TENSOR_ROUNDOFF if wide else _ROUNDOFF[np.dtype(rounding.accumulate).name])
     growth *= 1 + _ROUNDOFF[np.dtype(rounding.storage).name]
+    if rounding.operands is not None:
+        growth *= (1 + _ROUNDOFF[factors.name]) ** 2
     return (growth - 1) * scale + (_HALF_UNDERFLOW if half else 0.0)
 
 

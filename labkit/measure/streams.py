@@ -40,7 +40,8 @@ def bench_streams(
 
     There are two layer times, both on the host's clock. `layer_ms` is the course's: it includes making the streams and
     the device's buffers. `steady_ms` is the time of each further batch with the same streams and buffers. Neither
-    includes making the host's arrays: `pin_ms` is the time to page-lock them, and `stage_ms` the time to copy x from
+    includes making the host's arrays: `pin_ms` is the time to allocate them page-locked, `register_ms` the time to
+    page-lock arrays of the same size that are there already (cudaHostRegister), and `stage_ms` the time to copy x from
     ordinary into page-locked memory and y back, for a caller who cannot fill `Pipeline.x` in place.
 
     Parameters
@@ -62,7 +63,8 @@ def bench_streams(
     DataFrame
         A row per combination: rung, label, layer, batch, dtype, pinned, streams, order, chunk (images in the largest),
         chunks (their number), sizes ("equal" or "growing"), layer_ms, steady_ms (medians), steady_min_ms, in_ms,
-        kernel_ms, out_ms (busy times), overlap, pin_ms, stage_ms, engine, device.
+        kernel_ms, out_ms (busy times), overlap, pin_ms, register_ms, stage_ms, engine,
+        device.
 
     Raises
     ------
@@ -108,6 +110,7 @@ class _Host:
         start = time.perf_counter()
         self.x, self.y = host_arrays(layer, batch, dtype, pinned)
         self.pin_ms = 1e3 * (time.perf_counter() - start) if pinned else 0.0
+        self.register_ms = _register_ms(self.x, self.y) if pinned else 0.0
         self.k = draw_inputs(self.x, layer, rng)
         self.stage_ms = _copy_ms(self.x, self.x.copy()) + _copy_ms(np.ones_like(self.y), self.y) if pinned else 0.0
         self.variant = variant
@@ -123,6 +126,31 @@ class _Host:
         """Check y; raise `CheckFailed` if it is wrong."""
         with_nan = np.flatnonzero(np.isnan(self.part).any(axis=1))
         self.sampled.check(self.variant, when, self.y[self.sampled.images], with_nan)
+
+
+def _register_ms(*like: np.ndarray) -> float:
+    """The time to page-lock arrays of these sizes that a program has filled already [ms].
+
+    Raises
+    ------
+    LabError
+        If the system cannot lock that much memory.
+    """
+    arrays = [cuda.driver.aligned_empty(each.shape, each.dtype) for each in like]
+    for each in arrays:
+        each.fill(1)  # allocates the pages
+    locked = []
+    try:
+        start = time.perf_counter()
+        for each in arrays:
+            locked.append(cuda.driver.register_host_memory(each))
+        return 1e3 * (time.perf_counter() - start)
+    except (cuda.driver.MemoryError, cuda.driver.LogicError) as error:
+        size = sum(each.nbytes for each in arrays) / 1e9
+        raise LabError(f"cannot page-lock {size:.2f} GB of memory ({error}): take a smaller batch") from error
+    finally:
+        for each in locked:
+            each.base.unregister()
 
 
 def _copy_ms(target: np.ndarray, source: np.ndarray) -> float:
@@ -179,6 +207,7 @@ def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: 
         "out_ms": busy["copy out"],
         "overlap": overlap(timeline),
         "pin_ms": host.pin_ms,
+        "register_ms": host.register_ms,
         "stage_ms": host.stage_ms,
         "engine": device().engine,
         "device": device().name,

@@ -389,6 +389,33 @@ class Recorded:
                   "sizes": sizes}  # fmt: skip
         return _matching(self._read("streams"), which, wanted, f"{self} has no times on streams")
 
+    def framework(self, batch: int = 10_000) -> pd.DataFrame:
+        """The forward pass of lenet86 in PyTorch, part by part, on the host's CPU and on the GPU [ms].
+
+        Recorded by `recording.framework`, in float32 without TF32.
+
+        Parameters
+        ----------
+        batch : int
+
+        Returns
+        -------
+        DataFrame
+            A row per part, in their order, and "whole"; the columns "cpu" and "gpu". NaN: a copy, on the CPU.
+
+        Raises
+        ------
+        LabError
+            If that batch was not recorded; the message lists those that were.
+        """
+        table = self._read("framework")
+        rows = table[table["batch"] == batch]
+        if rows.empty:
+            known = ", ".join(map(str, table["batch"].unique()))
+            raise LabError(f"{self} has no forward pass of {batch} images in PyTorch. It has the batches {known}")
+        order = list(rows.loc[rows["place"] == "gpu", "part"])
+        return rows.pivot(index="part", columns="place", values="median_ms").loc[order]
+
     def timelines(
         self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,
         streams: int | None = None,

@@ -4,6 +4,7 @@ from labkit.base.errors import LabError
 from labkit.ladder.options import Option, count, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
 
+_WALKING = (None, "convert")  # a warp walks over the pixels: the rung, and what differs from it in its formats
 WMMA_SHAPES = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 
 
@@ -20,8 +21,8 @@ def _rows(s) -> int:
 
 def _shared(s) -> int:
     m, n, _ = s.wmma
-    table = 0 if s.step in ("plain", "pixel") else 4 * (_rows(s) + 128 // n)
-    mask = 2 * m * (_rows(s) + 8 if s.step in (None, "mask") else 16)
+    table = 0 if s.step in ("plain", "row", "pixel") else 4 * (_rows(s) + 128 // n)
+    mask = 2 * m * (_rows(s) + 8 if s.step in (*_WALKING, "mask") else 16)
     return table + mask + s.warps * (32 * n + 4 * m * n)
 
 
@@ -35,7 +36,8 @@ RUNG = Rung(
             kernel="conv",
             buffers=("x", "k", "y"),
             grid=lambda s: (
-                tiles(s.pixels, s.warps * s.wmma[1] * (1 if s.step else s.turns)), tiles(s.M, s.wmma[0]), s.B,
+                tiles(s.pixels, s.warps * s.wmma[1] * (s.turns if s.step in _WALKING else 1)),
+                tiles(s.M, s.wmma[0]), s.B,
             ),
             block=lambda s: (32, s.warps, 1),
             shared=_shared,
@@ -51,12 +53,16 @@ RUNG = Rung(
     defines=lambda s: {
         "FIXED_K": s.K, "WM": s.wmma[0], "WN": s.wmma[1], "WARPS": s.warps, "ROWS": _rows(s),
     },
-    rounding=lambda options: Rounding(HALF, FLOAT),
+    rounding=lambda options: (
+        Rounding(FLOAT, FLOAT, operands=HALF) if options["step"] == "convert" else Rounding(HALF, FLOAT)
+    ),
     steps={
         "plain": "every element's indices are computed where it is loaded",
         "pixel": "a lane's pixel is decoded once, before the loop",
         "table": "where a row of u begins is computed once per block, and looked up",
         "mask": "all columns of the mask are in shared memory from the start: no barrier in the loop",
+        "row": "beside pixel: a lane's row is decoded once per step, its pixels one by one",
+        "convert": "x, k and y are float, and every lane converts what it loads",
     },
     compared=(
         {"wmma": (8, 32, 16)}, {"wmma": (32, 8, 16)}, {"turns": 1}, {"turns": 2}, {"turns": 4}, {"turns": 16},

@@ -1,18 +1,20 @@
 """Rung 04: the inputs of a tile, with their halo, in shared memory."""
 
-from labkit.ladder.options import TILE
+from labkit.ladder.options import TILE, Option, count, or_none
 from labkit.ladder.rung import Call, Rung, tiles
+
+_SEVERAL = ("maps", "weights")  # sub-steps whose blocks compute several maps
 
 
 def _maps(s) -> int:
     """Output maps per block."""
-    return 4 if s.step in ("maps", "weights") else 1
+    return s.maps or 4 if s.step in _SEVERAL else 1
 
 
 def _shared(s) -> int:
     if s.step == "barrier":
         return 0
-    return 4 * (s.tile + s.K - 1) ** 2 + (16 * s.K**2 if s.step == "weights" else 0)
+    return 4 * (s.tile + s.K - 1) ** 2 + (4 * _maps(s) * s.K**2 if s.step == "weights" else 0)
 
 
 RUNG = Rung(
@@ -30,8 +32,11 @@ RUNG = Rung(
         ),
     ),
     base="registers",
-    options={"tile": TILE},
-    defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile, **({"MAPS": _maps(s)} if _maps(s) > 1 else {})},
+    options={
+        "tile": TILE,
+        "maps": Option(None, "output maps per block, in the steps maps and weights; 4 by default", or_none(count)),
+    },
+    defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile, **({"MAPS": _maps(s)} if s.step in _SEVERAL else {})},
     constant="mask",
     steps={
         "columns": "The tile is loaded in column order: what the order of the loads gains.",
@@ -40,6 +45,6 @@ RUNG = Rung(
         "maps": "A block computes four output maps from each tile that it has loaded.",
         "weights": "Four maps per tile, with their weights in shared memory, too: one wide load reads all four.",
     },
-    compared=({"tile": 8}, {"tile": 27}, {"tile": 32}),
+    compared=({"tile": 8}, {"tile": 27}, {"tile": 32}, {"step": "weights", "maps": 1}),
     solved={"b": {"step": "weights"}},
 )

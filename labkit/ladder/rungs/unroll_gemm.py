@@ -1,7 +1,7 @@
 """Rung 05: im2col, then a matrix product."""
 
 from labkit.base.errors import LabError
-from labkit.ladder.options import TILE, Option, thread_count
+from labkit.ladder.options import TILE, Option, count, or_none, thread_count
 from labkit.ladder.rung import Call, Rung, tiles
 
 
@@ -37,14 +37,17 @@ RUNG = Rung(
     options={
         "tile": TILE,
         "block": Option(256, "threads of a block of im2col", thread_count),
+        "images": Option(None, "images per launch at most; as many as u has room for by default", or_none(count)),
         "gemm": Option(None, '"cublas": NVIDIA\'s library computes the product, on a GPU', _gemm),
     },
     defines=lambda s: {"FIXED_K": s.K, "TILE": s.tile},
     scratch=lambda s: 4 * s.depth * s.pixels,
+    images=lambda s: s.images,
     steps={"skip": "Warps without an output skip the product: what a partly filled tile costs."},
     compared=(
         *({"tile": tile, "block": block} for tile in (16, 32) for block in (64, 128, 256, 512)
           if (tile, block) != (16, 256)),
+        {"images": 1},
         {"gemm": "cublas"},
     ),
 )  # fmt: skip
