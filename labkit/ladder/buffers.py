@@ -66,15 +66,20 @@ class Kernels:
     ----------
     file : str
         In `cuda_src`.
+    *options : str
+        For the compiler, such as "-DFIXED_K=7".
+    threads : int
+        Per block.
     **signatures : str
         Kernel -> the types of its arguments, as PyCUDA's `Function.prepare` takes them.
     """
 
-    def __init__(self, file: str, **signatures: str):
+    def __init__(self, file: str, *options: str, threads: int = _THREADS, **signatures: str):
         cuda.ensure_context()
+        self._threads = threads
         path = cuda_src() / file
         source = f'#line 1 "{path.as_posix()}"\n{path.read_text()}'
-        self._module = cuda.compiler.SourceModule(source, options=[*NVCC_OPTIONS], no_extern_c=True)
+        self._module = cuda.compiler.SourceModule(source, options=[*NVCC_OPTIONS, *options], no_extern_c=True)
         self._functions = {
             name: self._module.get_function(name).prepare(signature) for name, signature in signatures.items()
         }
@@ -82,9 +87,8 @@ class Kernels:
     def __getattr__(self, name: str) -> Callable[..., None]:
         return functools.partial(self._launch, self._functions[name])
 
-    @staticmethod
-    def _launch(function, outputs, *arguments):
-        function.prepared_call((tiles(outputs, _THREADS), 1, 1), (_THREADS, 1, 1), *arguments)
+    def _launch(self, function, outputs, *arguments):
+        function.prepared_call((tiles(outputs, self._threads), 1, 1), (self._threads, 1, 1), *arguments)
 
 
 @functools.cache
