@@ -16,17 +16,16 @@ from recording.readme import readme, timings
 from recording.streams import streams
 from recording.sweep import sweep
 from recording.times import times
-from recording.weights import weights
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 for command in (times, counters, sweep, streams, cudnn, framework, compare_counters, compare_sanitizers,
-                pictures, readme, timings, digits, weights):  # fmt: skip
+                pictures, readme, timings, digits):  # fmt: skip
     app.command()(command)
 
 
 @app.callback()
 def _help() -> None:
-    """Measure, count and train what data/ and docs/ hold. Results are kept piece by piece: an interrupted command loses
+    """Measure and count what data/ and docs/ hold. Results are kept piece by piece: an interrupted command loses
     only the piece it was at."""
 
 

@@ -45,7 +45,7 @@ def test_version(command):
 def test_help_lists_the_commands(command):
     status, out, _ = command("--help")
     assert status == 0
-    for name in ("doctor", "report", "store", "device", "check", "bench", "profile", "sanitize"):
+    for name in ("doctor", "report", "store", "device", "check", "bench", "train", "profile", "sanitize"):
         assert f" {name} " in out
     assert "..." not in out.replace("[ARGS]...", "")  # no summary is cut short
 

@@ -1,26 +1,41 @@
-"""lenet86's training: the gradients, the descent, and the record of how the shipped weights came about."""
+"""lenet86's training: its kernels, its gradients, its checkpoints, and the record of the shipped weights."""
 
+import errno
 import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import labkit
+from labkit.base import files
 from labkit.base.errors import LabError
-from labkit.network.images import cycle
+from labkit.base.paths import cuda_src
+from labkit.measure.check import CheckFailed
+from labkit.network import backprop, gradients
+from labkit.network import trainer as training
+from labkit.network.backprop import Step, initial_weights, random_sizes
+from labkit.network.checkpoint import Checkpoint
+from labkit.network.images import Dataset, cycle, resize
 from labkit.network.lenet86 import WEIGHT_SHAPES, forward_numpy, load_weights, provenance
-from labkit.network.training import Adam, distort, initial_weights, loss_and_gradients, random_state, train
-from recording import weights as recorder
-
-
-@pytest.fixture(scope="module")
-def examples():
-    return labkit.dataset("digits", "train", size=86)
+from labkit.network.trainer import Trainer, random_maps, train
 
 
 @pytest.fixture(scope="module")
 def small():
     return labkit.dataset("digits", "train")
+
+
+def of(images, **settings):
+    """A trainer of a few steps."""
+    return Trainer(images, **{"epochs": 2, "batch": 4, "seed": 3, **settings})
 
 
 def test_initial_weights():
@@ -32,86 +47,380 @@ def test_initial_weights():
     assert (initial_weights(4)["conv2"] != weights["conv2"]).any()
 
 
-@pytest.mark.parametrize("name", WEIGHT_SHAPES)
-def test_gradients_agree_with_finite_differences(examples, name):
-    weights = initial_weights(5, np.float64)
-    random = np.random.default_rng(6)
+# ---------------------------------------------------------------------------------------------------------- gradients
+def test_finite_differences():
+    weights = {"a": np.array([1.0, -2.0, 0.5]), "b": np.ones((3, 4), np.float32)}
+
+    def loss(w):
+        return (w["a"] ** 3).sum() + w["a"][0] * w["b"].sum()
+
+    found = gradients.finite_differences(loss, weights, count=5)
+    np.testing.assert_allclose(found["a"], 3 * weights["a"] ** 2 + [12, 0, 0], rtol=1e-8)
+    assert np.isnan(found["b"]).sum() == 7
+    np.testing.assert_allclose(found["b"][~np.isnan(found["b"])], 1, rtol=1e-8)
+    assert (weights["a"] == [1.0, -2.0, 0.5]).all()
+    with pytest.raises(LabError, match="element 0 of a: it has no gradient"), np.errstate(invalid="ignore"):
+        gradients.finite_differences(lambda w: float(np.log(w["a"][0])), {"a": np.zeros(1)})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [(backprop.LENET86, 3), *((random_sizes(np.random.default_rng(seed)), 40) for seed in (1, 2))],
+)
+def test_the_kernels_gradients_agree_with_finite_differences(sizes, count):
+    rng = np.random.default_rng(6)
+    weights = initial_weights(5, sizes)
     for bias in ("fc1_bias", "fc2_bias"):
-        weights[bias] += random.normal(0, 0.1, weights[bias].shape)
-    images = examples.images[10:12] + random.normal(0, 0.01, (2, 1, 86, 86))  # no two pixels of a window alike
-    labels = examples.labels[10:12]
-    _, gradients, _ = loss_and_gradients(weights, images, labels)
+        weights[bias] += rng.normal(0.3, 0.1, weights[bias].shape).astype(np.float32)
+    images = rng.random((3, 1, sizes.H, sizes.W), np.float32)  # no two pixels of a window alike
+    labels = rng.integers(0, sizes.classes, 3)
+    with Step(weights, 4, sizes) as step:
+        loss, found = step.loss_and_gradients(images, labels)
+    by_chain_rule = gradients.loss_and_gradients(weights, images, labels, sizes.windows)
+    assert loss == pytest.approx(by_chain_rule[0], rel=1e-5)
+    by_differences = gradients.finite_differences(
+        lambda w: gradients.loss(w, images, labels, sizes.windows), weights, count, seed=7
+    )
+    assert set(found) == set(weights) == set(by_differences)
+    for name, gradient in found.items():
+        most = abs(by_chain_rule[1][name]).max()
+        assert most > 0, name
+        drawn = ~np.isnan(by_differences[name])
+        assert drawn.sum() == min(count, drawn.size)
+        np.testing.assert_allclose(gradient[drawn], by_differences[name][drawn], rtol=1e-3, atol=2e-4 * most)
+        np.testing.assert_allclose(gradient, by_chain_rule[1][name], rtol=1e-3, atol=2e-4 * most)
 
-    flat, gradient = weights[name].reshape(-1), gradients[name].reshape(-1)
-    largest = np.argsort(-np.abs(gradient))[:2]
-    step = 1e-5
-    for i in (*largest, *random.choice(flat.size, 2)):
-        original = flat[i]
-        flat[i] = original + step
-        above = loss_and_gradients(weights, images, labels)[0]
-        flat[i] = original - step
-        below = loss_and_gradients(weights, images, labels)[0]
-        flat[i] = original
-        assert (above - below) / (2 * step) == pytest.approx(gradient[i], rel=1e-4, abs=1e-7)
 
-
-def test_the_loss_is_that_of_the_forward_pass(examples):
+def test_the_loss_is_that_of_the_forward_pass():
+    examples = labkit.dataset("digits", "train", size=86)
     weights = initial_weights(7)
-    images, labels = examples.images[:9], examples.labels[:9]
-    loss, _, correct = loss_and_gradients(weights, images, labels)
+    images, labels = examples.images[:3], examples.labels[:3]
     probabilities = forward_numpy(images, weights)
-    assert loss == pytest.approx(-np.log(probabilities[np.arange(9), labels]).mean(), rel=1e-5)
-    assert correct == (probabilities.argmax(axis=1) == labels).sum()
+    expected = -np.log(probabilities[np.arange(3), labels]).mean()
+    assert gradients.loss(weights, images, labels) == pytest.approx(expected, rel=1e-5)
 
 
-def test_adam_takes_its_first_step_at_the_full_rate():
-    weights = {"w": np.array([1.0, -2.0, 3.0])}
-    Adam(weights).step({"w": np.array([0.5, -1e-3, 0.0])}, rate=0.1)
-    np.testing.assert_allclose(weights["w"], [0.9, -1.9, 3.0], atol=1e-4)
+# ------------------------------------------------------------------------------------------------------------ kernels
+def test_every_kernel_is_within_its_bound(small, capsys):
+    with of(cycle(small, 4)) as trainer:
+        before = trainer.weights
+        report = labkit.check(trainer, seed=2)
+        assert all((trainer.weights[name] == w).all() for name, w in before.items())
+    text = (cuda_src() / "training/lenet86.cu").read_text()
+    assert set(report.table["kernel"]) == {line.split("(")[0].split()[-1] for line in text.splitlines()
+                                           if line.startswith('extern "C" __global__')}  # fmt: skip
+    assert capsys.readouterr().out.startswith("PASS lenet86 in training:")
 
 
-def test_distort(examples):
-    images = examples.images[:4]
-    still = distort(images, random_state(0), angle=0, shift=0, scale=0, shear=0)
-    np.testing.assert_allclose(still, images, atol=1e-5)
-    moved = distort(images, random_state(0))
-    assert moved.shape == images.shape
-    assert moved.dtype == np.float32
-    assert moved.min() >= 0
-    assert moved.max() <= 1
-    assert np.abs(moved - images).max() > 0.5
-    assert (distort(images, random_state(0)) == moved).all()
+@pytest.mark.parametrize(
+    ("right", "wrong", "kernel"),
+    [
+        ("place = a * WINDOW + s", "place = s * WINDOW + a", "conv_relu_max_pool, winners"),
+        ("j * WINDOW + place % WINDOW;\n            #", "j * WINDOW;\n            #", "conv_weight_gradient"),
+        ("d_x[at] = x[at] > 0 ? sum[c] : 0", "d_x[at] = sum[c]", "conv_data_gradient"),
+        ("(j == label)) / B", "(j == label))", "softmax_cross_entropy, d_scores"),
+        ("momentum * v[i] + g[i]", "momentum * (v[i] + g[i])", "descend, momentum"),
+        ("r < rows", "r < rows - 1", "sum_rows"),
+    ],
+)
+def test_wrong_kernels_are_found(right, wrong, kernel, monkeypatch, tmp_path):
+    text = (cuda_src() / "training/lenet86.cu").read_text()
+    assert text.count(right) == 1
+    (tmp_path / "training").mkdir()
+    (tmp_path / "training/lenet86.cu").write_text(text.replace(right, wrong))
+    monkeypatch.setattr("labkit.ladder.buffers.cuda_src", lambda: tmp_path)
+    monkeypatch.setattr(backprop, "_kernels", backprop._kernels.__wrapped__)
+    monkeypatch.setattr(backprop, "LENET86", random_sizes(np.random.default_rng(1)))  # compiled in less time
+    with pytest.raises(CheckFailed, match=f"{kernel}.* is wrong"):
+        labkit.check(Step, quiet=True)
 
 
-def test_distort_shifts_by_whole_pixels():
-    class OnePixelDown:
-        """Draws the bound itself for the vertical shift (the third amount), and 0 for the others."""
-
-        drawn = 0
-
-        def uniform(self, low, high, shape):
-            self.drawn += 1
-            return np.full(shape, high if self.drawn == 3 else 0.0)
-
-    image = np.random.default_rng(0).random((1, 1, 10, 12), np.float32)
-    moved = distort(image, OnePixelDown(), shift=0.1)  # a tenth of 10 rows: each pixel looks one row further down
-    np.testing.assert_allclose(moved[0, 0, :-1], image[0, 0, 1:], atol=1e-5)
-    np.testing.assert_allclose(moved[0, 0, -1], 0, atol=1e-5)
+def test_images_are_sampled_as_resize_does(small):
+    with Step(initial_weights(0), 3) as step:
+        memory = step._memory
+        images = memory.copy_in(small.images[:3])
+        order, maps = memory.copy_in(np.int32([2, 0, 1])), memory.copy_in(np.float32([backprop.IDENTITY] * 3))
+        step.sample(images, order, maps, 3, *small.images.shape[2:])
+        found = memory.copy_out(step.x[0], (3, 1, 86, 86))
+    np.testing.assert_allclose(found, resize(small.images[[2, 0, 1], 0], 86, white=1), atol=2e-6)
 
 
+def test_random_maps():
+    still = random_maps(np.random.RandomState(0), 5, turn=0, shift=0, scale=0, shear=0)
+    assert still.dtype == np.float32
+    assert (still == np.float32(backprop.IDENTITY).reshape(2, 3)).all()
+    maps = random_maps(np.random.RandomState(0), 1000)
+    assert (maps == random_maps(np.random.RandomState(0), 1000)).all()
+    assert abs(maps[:, :, 2]).max() == pytest.approx(0.09, rel=0.01)
+    np.testing.assert_allclose(maps.mean(axis=0), still[0], atol=0.02)
+
+
+# ----------------------------------------------------------------------------------------------------------- training
 def test_a_few_steps_reduce_the_loss(small):
-    weights = initial_weights(8)
-    losses = [loss for *_, loss in train(weights, small.images[:8], small.labels[:8], 10, 8, batch=8, rate=3e-3)]
-    assert len(losses) == 10
+    with of(cycle(small, 8), epochs=20, batch=8) as trainer:
+        losses = list(trainer.run())
+        assert losses == trainer.losses
+        assert len(losses) == trainer.step == trainer.settings.steps == 20
     assert losses[-1] < 0.7 * losses[0]
 
 
+def test_a_resumed_training_ends_at_the_same_bits(small):
+    images = cycle(small, 10)  # batches of 4, 4 and 2
+    with of(images) as trainer:
+        steps = list(trainer.run())
+        straight, momentum = trainer.weights, trainer.checkpoint().momentum
+    for stop in (1, 3, 5):
+        with of(images) as first:
+            for _ in zip(range(stop), first.run(), strict=False):
+                pass
+            checkpoint = first.checkpoint()
+        assert checkpoint.position == divmod(stop, 3)
+        with of(images) as second:
+            second.resume(checkpoint)
+            assert list(second.run()) == steps[stop:]
+            assert second.losses == steps
+            assert all((second.weights[name] == w).all() for name, w in straight.items())
+            assert all((second.checkpoint().momentum[name] == v).all() for name, v in momentum.items())
+
+
+CHILD = """
+import os, signal, sys, time
+import labkit
+from labkit.network.images import cycle
+from labkit.network.trainer import Trainer, train
+out, checkpoint, moment = sys.argv[1:]
+if moment != "no":
+    original, calls = os.replace, 0
+    def replace(part, path):
+        global calls
+        calls += 1
+        if moment == "while writing" and calls == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        original(part, path)
+        time.sleep(0.05)
+    os.replace = replace
+images = cycle(labkit.dataset("digits", "train"), 10)
+with Trainer(images, seed=3, epochs=4, batch=4) as trainer:
+    train(trainer, images, out, checkpoint, every=0)
+"""
+
+
+@pytest.mark.parametrize("moment", ["while writing", "any time"])
+def test_a_killed_training_resumes_to_the_same_bits(small, tmp_path, moment):
+    def start(name, moment):
+        command = [sys.executable, "-c", CHILD, str(tmp_path / f"{name}.npz"), str(tmp_path / "one.checkpoint"), moment]
+        return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+
+    images = cycle(small, 10)
+    with Trainer(images, seed=3, epochs=4, batch=4) as trainer:
+        train(trainer, images, tmp_path / "straight.npz", tmp_path / "straight.checkpoint")
+    killed = start("killed", moment)
+    if moment == "any time":
+        while not (tmp_path / "one.checkpoint").exists():
+            assert killed.poll() is None
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.4))  # of the 0.6 s that the other steps take at least
+        killed.kill()
+    assert killed.wait() == -signal.SIGKILL
+    assert not (tmp_path / "killed.npz").exists()
+    step = Checkpoint.read(tmp_path / "one.checkpoint").step
+    assert step == 2 if moment == "while writing" else 1 <= step < 12
+    assert start("resumed", "no").wait() == 0
+    straight, resumed = load_weights(tmp_path / "straight.npz"), load_weights(tmp_path / "resumed.npz")
+    assert all((straight[name] == resumed[name]).all() for name in WEIGHT_SHAPES)
+    records = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("straight", "resumed")]
+    assert records[0]["first losses"] == records[1]["first losses"]
+    assert not (tmp_path / "one.checkpoint").exists()
+
+
+# ------------------------------------------------------------------------------------------------------ what can fail
+def test_a_loss_of_nan_stops_and_keeps_the_checkpoint(small, tmp_path):
+    images, path = cycle(small, 8), tmp_path / "c"
+    with of(images, rate=1e9, epochs=20) as trainer, pytest.raises(LabError, match="lower rate than") as error:
+        train(trainer, images, tmp_path / "w.npz", path, every=0)
+    assert "of 40" in str(error.value)
+    kept = Checkpoint.read(path)
+    assert f"The checkpoint of step {kept.step} is kept: {path}" in str(error.value)
+    assert all(np.isfinite(w).all() for w in kept.weights.values())
+    assert not (tmp_path / "w.npz").exists()
+    poisoned = Dataset(np.full((4, 1, 8, 8), np.nan, np.float32), images.labels[:4], "own", "own", "own", "own")
+    with of(poisoned) as trainer, pytest.raises(LabError, match="loss is nan at step 1 of 2"):
+        next(trainer.run())
+
+
+@pytest.fixture
+def half_done(small, tmp_path):
+    """A checkpoint of a training's first step."""
+    with of(cycle(small, 8)) as trainer:
+        next(trainer.run())
+        return trainer.checkpoint().write(tmp_path / "half.checkpoint")
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda content: content[:-100], "damaged: its SHA-256 differs"),
+        (lambda content: content[:50], "damaged"),
+        (lambda content: content[:-2000] + b"x" + content[-1999:], "damaged"),
+        (lambda content: b"", "no checkpoint"),
+        (lambda content: b"PK" + content, "no checkpoint"),
+    ],
+)
+def test_a_damaged_checkpoint_is_refused(small, tmp_path, half_done, damage, message):
+    content = damage(half_done.read_bytes())
+    half_done.write_bytes(content)
+    images = cycle(small, 8)
+    with of(images) as trainer:
+        with pytest.raises(LabError, match=message):
+            train(trainer, images, tmp_path / "w.npz", half_done)
+        assert half_done.read_bytes() == content
+        assert trainer.step == 0
+        train(trainer, images, tmp_path / "w.npz", half_done, fresh=True)
+    load_weights(tmp_path / "w.npz")
+
+
+def test_a_checkpoint_of_another_training_is_refused(small, tmp_path, half_done):
+    images, content = cycle(small, 8), half_done.read_bytes()
+    larger = replace(images, images=np.zeros((8, 1, 9, 7), np.float32))
+    for data, changed, message in (
+        (images, {"rate": 0.5}, "rate 0.02 there, 0.5 here"),
+        (larger, {}, "image size 8 x 8 there, 9 x 7 here"),
+        (cycle(small, 9), {}, "training images 8 there, 9 here"),
+    ):
+        with of(data, **changed) as trainer, pytest.raises(LabError, match=message):
+            train(trainer, data, tmp_path / "w.npz", half_done)
+    checkpoint = Checkpoint.read(half_done)
+    other = replace(checkpoint, settings=replace(checkpoint.settings, network="lenet28"))
+    with of(images) as trainer:
+        with pytest.raises(LabError, match="network lenet28 there, lenet86 here"):
+            trainer.resume(other)
+        assert trainer.step == 0
+    assert half_done.read_bytes() == content
+
+
+@pytest.mark.parametrize("where", ["out", "checkpoint"])
+def test_an_unwritable_folder_is_refused_before_the_first_step(small, tmp_path, where):
+    (tmp_path / "file").write_text("")
+    paths = {"out": tmp_path / "w.npz", "checkpoint": tmp_path / "c", where: tmp_path / "file" / "new"}
+    with of(cycle(small, 4)) as trainer:
+        with pytest.raises(LabError, match=r"cannot write to .*file"):
+            train(trainer, small, **paths)
+        assert trainer.step == 0
+
+
+class Full:
+    """A file on a full disk."""
+
+    def __init__(self, handle, mode):
+        self.handle = handle
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        os.close(self.handle)
+
+    def write(self, content):
+        os.write(self.handle, content[:100])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_loses_nothing(small, tmp_path, monkeypatch):
+    images, checkpoint, out = cycle(small, 8), tmp_path / "c", tmp_path / "w.npz"
+    out.write_bytes(b"older weights")
+
+    def full_at_step(step):
+        def progress(trainer):
+            if trainer.step == step:
+                monkeypatch.setattr(files.os, "fdopen", Full)
+
+        return progress
+
+    with of(images) as trainer, pytest.raises(LabError, match=r"No space left.*checkpoint of step 2 is kept"):
+        train(trainer, images, out, checkpoint, every=0, progress=full_at_step(3))
+    monkeypatch.undo()
+    assert Checkpoint.read(checkpoint).step == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"c", "w.npz"}
+
+    with of(images) as trainer:  # full when the weights are written
+        monkeypatch.setattr(training, "write", lambda path, content: files.write("/dev/full/x", content))
+        with pytest.raises(LabError, match=r"cannot write.*checkpoint of step 4 is kept"):
+            train(trainer, images, out, checkpoint)
+    monkeypatch.undo()
+    assert out.read_bytes() == b"older weights"
+    with of(images) as trainer:
+        train(trainer, images, out, checkpoint)
+        assert not checkpoint.exists()
+        assert all((load_weights(out)[name] == w).all() for name, w in trainer.weights.items())
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"network": "lenet5"}, "no network 'lenet5' to train; there are lenet86"),
+        ({"epochs": 0}, "epochs = 0 makes no sense"),
+        ({"batch": 0}, "batch = 0"),
+        ({"rate": float("nan")}, "rate = nan"),
+        ({"momentum": 1.0}, r"momentum = 1\.0"),
+        ({"seed": -1}, "seed = -1"),
+    ],
+)
+def test_senseless_settings_are_refused(small, setting, message):
+    with pytest.raises(LabError, match=message):
+        of(cycle(small, 4), **setting)
+
+
+def test_unknown_labels_are_refused(small):
+    with pytest.raises(LabError, match="labels from 11 to 11; lenet86 knows 0 to 9"):
+        of(replace(cycle(small, 2), labels=np.array([11, 11])))
+
+
+# -------------------------------------------------------------------------------------------------------- the command
+def test_the_command_writes_weights_and_their_record(small, monkeypatch, tmp_path):
+    from labkit.report.command import app
+
+    few = {"train": cycle(small, 10), "test": cycle(small, 5)}
+    monkeypatch.setattr("labkit.network.images.dataset", lambda name, split: few[split])
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "cache"))
+    out = tmp_path / "new" / "few.npz"
+    options = ["train", "--epochs", "2", "--batch", "4", "--seed", "2", "--out", str(out), "--every", "0"]
+    result = CliRunner().invoke(app, options, catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "on the 5 held-out ones (the last 360 of the 1797 images are held out, as a block)" in result.output
+    assert sorted(path.name for path in out.parent.iterdir()) == ["few.json", "few.npz"]
+    record = provenance(out)
+    assert (record["seed"], record["epochs"], record["training images"], record["momentum"]) == (2, 2, 10, 0.9)
+    assert len(record["first losses"]) == 5
+    assert record["device"].endswith(f"({labkit.device().engine})")
+    first = load_weights(out)
+    assert (first["conv1"] != initial_weights(2)["conv1"]).all()
+    assert not list((tmp_path / "cache" / "checkpoints").iterdir())
+
+    content = out.read_bytes()
+    CliRunner().invoke(app, [*options, "--fresh"], catch_exceptions=False)
+    assert out.read_bytes() == content  # the same settings, the same weights
+    out.write_bytes(content[:-100])
+    with pytest.raises(LabError, match="SHA-256 differs"):
+        load_weights(out)
+
+
+def test_the_command_says_what_is_missing(monkeypatch, tmp_path):
+    from labkit.report.command import app
+
+    monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path))
+    with pytest.raises(LabError, match=r"has no train-images-idx3-ubyte\.gz"):
+        CliRunner().invoke(app, ["train", "--dataset", "mnist"], catch_exceptions=False)
+
+
+# ------------------------------------------------------------------------------------------------ the shipped weights
 def test_the_recorded_seed_gives_the_recorded_losses(small):
     record = provenance()
-    seed, epochs, batch, rate = (record[name] for name in ("seed", "epochs", "batch", "rate"))
-    steps = train(initial_weights(seed), small.images, small.labels, epochs, seed, batch, rate)
-    losses = [loss for _, (*_, loss) in zip(range(3), steps, strict=False)]
-    # Another BLAS sums in another order, and every step hands its rounding errors on to the next.
+    if record["script"] != f"labkit train, version {training.VERSION}":
+        pytest.skip(f"the shipped weights were made by {record['script']}")
+    settings = {name: record[name] for name in ("seed", "epochs", "batch", "rate", "momentum")}
+    with Trainer(small, **settings) as trainer:
+        losses = [loss for _, loss in zip(range(3), trainer.run(), strict=False)]
+    # Another engine rounds in another way, and every step hands its rounding errors on to the next.
     assert losses == pytest.approx(record["first losses"][:3], rel=2e-3)
 
 
@@ -121,34 +430,3 @@ def test_the_shipped_weights_are_as_good_as_recorded():
     assert record["held-out accuracy"] >= 0.95
     right = forward_numpy(test.images, load_weights()).argmax(axis=1) == test.labels
     assert right.mean() == pytest.approx(record["held-out accuracy"], abs=1.5 / 360)
-
-
-# --------------------------------------------------------------------------------------------------------- the recorder
-def test_the_recorder_writes_weights_and_their_record(small, monkeypatch, tmp_path):
-    few = {"train": cycle(small, 10), "test": cycle(small, 5)}
-    monkeypatch.setattr(recorder, "dataset", lambda name, split: few[split])
-    out = tmp_path / "new" / "few.npz"
-    options = {"epochs": 1, "batch": 2, "seed": 2, "out": out}
-    recorder.weights(**options)
-    first = out.read_bytes()
-    assert sorted(path.name for path in out.parent.iterdir()) == ["few.json", "few.npz"]
-    record = json.loads(out.with_suffix(".json").read_text())
-    assert (record["seed"], record["epochs"], record["training images"]) == (2, 1, 10)
-    assert len(record["first losses"]) == 5
-    weights = load_weights(out)
-    assert (weights["conv1"] != initial_weights(2)["conv1"]).all()
-
-    recorder.weights(**options)  # the same options, the same weights
-    again = load_weights(out)
-    for name in WEIGHT_SHAPES:
-        np.testing.assert_allclose(again[name], weights[name], rtol=1e-4, atol=1e-5)
-
-    out.write_bytes(first[:-100])
-    with pytest.raises(LabError, match="SHA-256 differs"):
-        load_weights(out)
-
-
-def test_the_recorder_says_what_is_missing(monkeypatch, tmp_path):
-    monkeypatch.setenv("LABKIT_DATA_DIR", str(tmp_path))
-    with pytest.raises(LabError, match=r"has no train-images-idx3-ubyte\.gz"):
-        recorder.weights("mnist")

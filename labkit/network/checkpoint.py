@@ -39,7 +39,7 @@ class Settings:
         Their height and width.
     seed, epochs, batch : int
     rate : float
-        At the start.
+        The largest.
     momentum : float
     """
 

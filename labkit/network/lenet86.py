@@ -128,7 +128,7 @@ def load_weights(which="digits"):
     ----------
     which : str, Path or mapping
         A data set whose weights are in data/weights, the path of an .npz file that
-        `recording` wrote, or the arrays themselves by name.
+        `labkit train` wrote, or the arrays themselves by name.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def provenance(which="digits"):
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise LabError(f"cannot read {path} ({error}); `python -m recording weights` writes it") from None
+        raise LabError(f"cannot read {path} ({error}); `labkit train` writes it") from None
 
 
 def _weights_path(which):
@@ -171,7 +171,7 @@ def _weights_path(which):
     else:
         path = data_dir() / "weights" / f"lenet86-{which}.npz"
     if not path.is_file():
-        raise LabError(f"there are no weights {path}. Train them: python -m recording weights --dataset "
+        raise LabError(f"there are no weights {path}. Train them: labkit train --dataset "
                        f"digits|mnist|fashion-mnist, and --out for another place than data/weights")
     return path
 
@@ -182,13 +182,13 @@ def _read_weights(path):
         recorded = provenance(path).get("sha256")
         if recorded and hashlib.sha256(content).hexdigest() != recorded:
             raise LabError(f"{path} is not the file that {path.with_suffix('.json').name} describes: its "
-                           f"SHA-256 differs. Restore both, or train again: python -m recording weights")
+                           f"SHA-256 differs. Restore both, or train again: labkit train")
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
         raise LabError(f"{path} is no .npz file, or a damaged one ({error}); train again: "
-                       "python -m recording weights") from None
+                       "labkit train") from None
 
 
 # ------------------------------------------------------------------------------------------------ the engine
