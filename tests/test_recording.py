@@ -38,7 +38,6 @@ def test_every_command_explains_itself():
     (["counters", "tuning"], "counters are recorded on a GPU"),
     (["streams"], "streams are recorded on a GPU"),
     (["sweep", "--part", "nothing"], "the sweep has no part 'nothing'; it has outputs, "),
-    (["weights", "--dataset", "nothing"], "there is no data set 'nothing'; there are digits, "),
     (["compare-counters", "--device", "h900"], "there is no h900.csv"),
 ])  # fmt: skip
 def test_refusals(arguments, said, monkeypatch):
