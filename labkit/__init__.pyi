@@ -16,6 +16,7 @@ from .measure.pipeline import schedule as schedule
 from .measure.sweep import sweep as sweep
 from .measure.trace import trace as trace
 from .network.images import dataset as dataset
+from .network.lenet28 import Lenet28 as Lenet28
 from .network.lenet86 import Network as Network
 from .page.cells import load_ipython_extension as load_ipython_extension
 from .page.claims import claim as claim

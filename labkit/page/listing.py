@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
+from typing import Protocol, runtime_checkable
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
-from labkit.ladder.variants import Variant, variant
+from labkit.ladder.variants import variant
 
 _WORD = re.compile(r"\w+|\s+|.")
 
@@ -193,21 +194,30 @@ class Listing:
         )
 
 
-def diff(a: int | str | Variant, b: int | str | Variant) -> Diff:
+@runtime_checkable
+class Source(Protocol):
+    """A kernel that can be shown: a `Variant`, or a kernel of `labkit.Lenet28`."""
+
+    label: str
+    file_name: str
+    source: str
+
+
+def diff(a: int | str | Source, b: int | str | Source) -> Diff:
     """The difference of two kernels, without the comments at the top of their files.
 
     Parameters
     ----------
-    a, b : int, str or Variant
-        Rungs by number or name, or variants, such as a reader's own kernel.
+    a, b : int, str, Variant or other source
+        Rungs by number or name, or variants, such as a reader's own kernel; or kernels of `labkit.Lenet28.source`.
     """
-    sides = [each if isinstance(each, Variant) else variant(each) for each in (a, b)]
+    sides = [each if isinstance(each, Source) else variant(each) for each in (a, b)]
     return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)))
 
 
-def show(which: int | str | Variant | Callable) -> Listing:
-    """The kernel file of a rung, the source of a variant, or a Python function of the lab."""
+def show(which: int | str | Source | Callable) -> Listing:
+    """The kernel file of a rung, the source of a variant or other kernel, or a Python function of the lab."""
     if callable(which):
         return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
-    chosen = which if isinstance(which, Variant) else variant(which)
+    chosen = which if isinstance(which, Source) else variant(which)
     return Listing(chosen.file_name, chosen.source)

@@ -1,0 +1,845 @@
+"""The network lenet28, trained on the engine at hand by the kernels of an experiment, and in NumPy to verify them.
+
+    image [28,28] -> c1 [6,24,24]: masks of 5 x 5 and a bias per map, sigmoid
+                  -> s1 [6,6,6]: one filter of 4 x 4 for all maps, stride 4, one bias, sigmoid
+                  -> f [10]: fully connected 216 -> 10 with biases, sigmoid
+
+The loss of an image is the sum over the ten outputs of the binary cross-entropy, whose derivative by the value before
+the last sigmoid is output - target. A step subtracts rate x gradient of one image, or of the mean over a mini-batch.
+The rate is that of f and of s1's filter; as in report 001, the rates of c1 are the 24 x 24th part of it, and that of
+s1's bias the 216th: each of these gradients is a sum of so many terms.
+
+The kernels are in cuda_src/training: a file per experiment, which replaces the kernels that it is about.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import ArrayLike
+from tqdm import tqdm
+
+from labkit import cuda
+from labkit.base.errors import LabError
+from labkit.base.paths import cuda_src
+from labkit.ladder.buffers import Buffers
+from labkit.ladder.rung import tiles
+from labkit.ladder.source import NVCC_OPTIONS
+from labkit.measure.check import Compared
+from labkit.spec.devices import device
+from labkit.spec.reference import conv_float64
+
+U = 2.0**-24  # the largest relative error of one rounding to nearest in float32
+MOST_ROWS = 128  # rows of blocks that share a mini-batch
+FORWARD_BATCH = 256  # images of a forward pass without training
+MOST_PER_LAUNCH = 10_000  # images, of one_launch: until then it cannot be interrupted
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of the network; by default lenet28's.
+
+    Attributes
+    ----------
+    side, K, maps, pool, classes : int
+        Of an image (square), of a mask; the maps of c1; the side of s1's filter, its stride; the outputs.
+    """
+
+    side: int = 28
+    K: int = 5
+    maps: int = 6
+    pool: int = 4
+    classes: int = 10
+
+    def __post_init__(self):
+        if min(self.side, self.K, self.maps, self.pool, self.classes) < 1 or self.side < self.K:
+            raise LabError(f"{self}: all sizes are at least 1, and K is at most side")
+        if self.c1 % self.pool:
+            raise LabError(f"{self}: the maps of c1 have the side {self.c1}, which pool = {self.pool} does not divide")
+
+    @property
+    def c1(self) -> int:
+        """The side of c1's maps."""
+        return self.side - self.K + 1
+
+    @property
+    def s1(self) -> int:
+        """The side of s1's maps."""
+        return self.c1 // self.pool
+
+    @property
+    def outputs(self) -> int:
+        """The values of c1."""
+        return self.maps * self.c1**2
+
+    @property
+    def features(self) -> int:
+        """The values of s1."""
+        return self.maps * self.s1**2
+
+    @property
+    def weights(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the parameters, in the order of `struct Weights`."""
+        return {"c1": (self.maps, self.K, self.K), "c1_bias": (self.maps,), "s1": (self.pool, self.pool),
+                "s1_bias": (1,), "f": (self.classes, self.features), "f_bias": (self.classes,)}  # fmt: skip
+
+    @property
+    def values(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of what the passes compute for an image, in the order of `struct Values`."""
+        shapes = {"c1": (self.maps, self.c1, self.c1), "s1": (self.maps, self.s1, self.s1), "f": (self.classes,)}
+        return shapes | {f"d_{name}": shape for name, shape in shapes.items()}
+
+    @property
+    def divisors(self) -> dict[str, int]:
+        """By what the rate of each parameter is divided."""
+        return {"c1": self.c1**2, "c1_bias": self.c1**2, "s1": 1, "s1_bias": self.features, "f": 1, "f_bias": 1}
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """The sizes as options of the compiler."""
+        sizes = {"SIDE": self.side, "K": self.K, "MAPS": self.maps, "POOL": self.pool, "CLASSES": self.classes}
+        return tuple(f"-D{name}={value}" for name, value in sizes.items())
+
+
+def random_sizes(rng: np.random.Generator) -> Sizes:
+    """Small random sizes, independent of each other."""
+    pool, s1, K, maps, classes = (int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12)))
+    return Sizes(pool * s1 + K - 1, K, maps, pool, classes)
+
+
+def initial_weights(seed: int, sizes: Sizes = Sizes()) -> dict[str, np.ndarray]:
+    """Random parameters, uniform from -0.5 to 0.5, float32; shapes as in `Sizes.weights`."""
+    random = np.random.RandomState(seed)  # its stream never changes, so a recorded seed keeps its meaning
+    return {name: random.uniform(-0.5, 0.5, shape).astype(np.float32) for name, shape in sizes.weights.items()}
+
+
+# ----------------------------------------------------------------------------------------------------- NumPy
+def sigmoid(z: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-z)), element by element."""
+    return 1 / (1 + np.exp(-z))
+
+
+def slope(y: np.ndarray) -> np.ndarray:
+    """The derivative of the sigmoid, from its result y."""
+    return y * (1 - y)
+
+
+def before_c1(weights: Mapping[str, np.ndarray], images: np.ndarray) -> np.ndarray:
+    """What c1's sigmoid gets: images [B,side,side] -> [B,maps,c1,c1]."""
+    return conv_float64(images[:, None], weights["c1"][:, None]) + weights["c1_bias"][:, None, None]
+
+
+def before_s1(weights: Mapping[str, np.ndarray], c1: np.ndarray) -> np.ndarray:
+    """What s1's sigmoid gets: c1 [B,maps,c1,c1] -> [B,maps,s1,s1]."""
+    return np.einsum("bmhpwq,pq->bmhw", pooled(c1, weights["s1"]), weights["s1"]) + weights["s1_bias"]
+
+
+def before_f(weights: Mapping[str, np.ndarray], s1: np.ndarray) -> np.ndarray:
+    """What f's sigmoid gets: s1 [B,maps,s1,s1] -> [B,classes]."""
+    return s1.reshape(len(s1), -1) @ weights["f"].T + weights["f_bias"]
+
+
+def pooled(c1: np.ndarray, s1: np.ndarray) -> np.ndarray:
+    """The windows of the filter: c1 [B,maps,c1,c1] -> [B,maps,s1,pool,s1,pool]."""
+    B, maps, side, _ = c1.shape
+    pool = len(s1)
+    return c1.reshape(B, maps, side // pool, pool, side // pool, pool)
+
+
+def forward(weights: Mapping[str, np.ndarray], images: np.ndarray) -> dict[str, np.ndarray]:
+    """The forward pass in float64: c1, s1 and f of images [B,side,side], each after its sigmoid."""
+    c1 = sigmoid(before_c1(weights, images))
+    s1 = sigmoid(before_s1(weights, c1))
+    return {"c1": c1, "s1": s1, "f": sigmoid(before_f(weights, s1))}
+
+
+def targets(labels: np.ndarray, classes: int) -> np.ndarray:
+    """1 for each image's class, 0 for the others: [B,classes]."""
+    return (labels[:, None] == np.arange(classes)).astype(np.float64)
+
+
+def loss(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> float:
+    """The binary cross-entropy, summed over the outputs and the images, float64.
+
+    For z before the sigmoid and a target t it is log(1 + exp(z)) - t z.
+    """
+    z = before_f(weights, forward(weights, images)["s1"])
+    return float((np.logaddexp(0, z) - targets(labels, z.shape[1]) * z).sum())
+
+
+def backward_s1(weights: Mapping[str, np.ndarray], s1: np.ndarray, d_f: np.ndarray) -> np.ndarray:
+    """The loss's derivatives by the values before s1's sigmoid: [B,maps,s1,s1]."""
+    return (d_f @ weights["f"]).reshape(s1.shape) * slope(s1)
+
+
+def backward_c1(weights: Mapping[str, np.ndarray], c1: np.ndarray, d_s1: np.ndarray) -> np.ndarray:
+    """The loss's derivatives by the values before c1's sigmoid: [B,maps,c1,c1]."""
+    return np.einsum("bmhw,pq->bmhpwq", d_s1, weights["s1"]).reshape(c1.shape) * slope(c1)
+
+
+def parameter_gradients(images: np.ndarray, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The gradient, summed over the images [B,side,side], from the values of both passes, `Sizes.values` for each."""
+    s1, d_f, d_s1, d_c1 = (values[name] for name in ("s1", "d_f", "d_s1", "d_c1"))
+    K, pool = images.shape[1] - d_c1.shape[2] + 1, d_c1.shape[2] // d_s1.shape[2]
+    windows = sliding_window_view(images, (K, K), axis=(1, 2))  # [B, c1, c1, K, K]
+    return {
+        "c1": np.einsum("bmhw,bhwpq->mpq", d_c1, windows),
+        "c1_bias": d_c1.sum((0, 2, 3)),
+        "s1": np.einsum("bmhw,bmhpwq->pq", d_s1, pooled(values["c1"], np.empty(pool))),
+        "s1_bias": d_s1.sum(keepdims=True).reshape(1),
+        "f": d_f.T @ s1.reshape(len(s1), -1),
+        "f_bias": d_f.sum(0),
+    }
+
+
+def gradients(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
+    """The derivative of `loss` by every parameter, in float64 by the chain rule."""
+    values = forward(weights, images)
+    values["d_f"] = values["f"] - targets(labels, values["f"].shape[1])
+    values["d_s1"] = backward_s1(weights, values["s1"], values["d_f"])
+    values["d_c1"] = backward_c1(weights, values["c1"], values["d_s1"])
+    return parameter_gradients(images, values)
+
+
+# ------------------------------------------------------------------------------------------------ experiments
+class Launch(NamedTuple):
+    """The threads of a kernel: how many, how many per block, and the rows of the grid (images, rows or one)."""
+
+    threads: Callable[[Sizes], int]
+    block: Callable[[Sizes], int] = lambda s: 128
+    rows: str = "B"
+
+
+def _warps(sums: Callable[[Sizes], int], rows: str = "B") -> Launch:
+    return Launch(lambda s: 32 * sums(s), rows=rows)
+
+
+def _blocks(count: Callable[[Sizes], int], block: Callable[[Sizes], int], rows: str = "B") -> Launch:
+    return Launch(lambda s: count(s) * block(s), block, rows)
+
+
+def _of_c1(s):
+    return s.maps * (s.K**2 + 1)
+
+
+def _of_s1(s):
+    return s.pool**2 + 1
+
+
+def _of_f(s):
+    return s.classes * (s.features + 1)
+
+
+def _map_block(s):  # a thread per position of a map, in whole warps
+    return min(1024, 32 * tiles(s.c1**2, 32))
+
+
+_OUTPUTS, _FEATURES, _CLASSES = (Launch(lambda s, n=n: getattr(s, n)) for n in ("outputs", "features", "classes"))
+
+# File -> its kernels.
+FILES: dict[str, dict[str, Launch]] = {
+    "loops": {
+        "fp_c1": _OUTPUTS, "fp_s1": _FEATURES, "fp_f": _CLASSES, "bp_weight_f": Launch(_of_f, rows="1"),
+        "bp_s1": _FEATURES, "bp_weight_s1": Launch(_of_s1, rows="1"), "bp_c1": _OUTPUTS,
+        "bp_weight_c1": Launch(_of_c1, rows="1"),
+        "update": Launch(lambda s: _of_c1(s) + _of_s1(s) + _of_f(s), rows="1"),
+    },
+    "atomics": {
+        "fp_start": _OUTPUTS, "fp_c1": Launch(lambda s: s.K**2 * s.outputs), "activate_c1": _OUTPUTS,
+        "fp_s1": _OUTPUTS, "activate_s1": _FEATURES, "fp_f": Launch(lambda s: s.classes * s.features),
+        "activate_f": _CLASSES, "bp_weight_f": Launch(_of_f), "bp_s1": Launch(lambda s: s.classes * s.features),
+        "bp_weight_s1": Launch(lambda s: _of_s1(s) * s.features),
+        "bp_weight_c1": Launch(lambda s: _of_c1(s) * s.c1**2),
+    },
+    "shared_c1": {"fp_s1": _blocks(lambda s: 1, lambda s: 256)},
+    "shared_s1": {"fp_f": _blocks(lambda s: 1, lambda s: 256)},
+    "shared_mask": {"fp_c1": _OUTPUTS},
+    "shared_input": {"fp_c1": _OUTPUTS},
+    "constant_input": {"fp_c1": _OUTPUTS},
+    "shuffle": {"fp_f": _warps(lambda s: s.classes), "bp_weight_s1": _warps(_of_s1), "bp_weight_c1": _warps(_of_c1)},
+    "shared_sum": {"bp_weight_s1": _blocks(_of_s1, lambda s: 128), "bp_weight_c1": _blocks(_of_c1, lambda s: 128)},
+    "together": {"fp_c1_s1": _blocks(lambda s: s.maps, _map_block),
+                 "bp_f": Launch(lambda s: max(s.features, s.classes)),
+                 "bp_s1_c1": _blocks(lambda s: s.maps, lambda s: 32 * _of_s1(s))},
+    "minibatch": {"bp_weight_f": Launch(_of_f, rows="rows"),
+                  "bp_s1_c1": _blocks(lambda s: 1, lambda s: 32 * _of_s1(s), "rows"),
+                  "bp_weight_c1": _blocks(lambda s: s.maps, lambda s: 192, "rows")},
+    "one_launch": {"train": _blocks(lambda s: 1, lambda s: 1024, "1")},
+}  # fmt: skip
+_LOOPS = FILES["loops"]
+FILES["register"] = {name: _LOOPS[name] for name in _LOOPS if name not in ("bp_c1", "update")}
+FILES["unrolled"] = {name: _LOOPS[name] for name in FILES["register"] if name != "bp_weight_f"}
+FILES["deterministic"] = FILES["minibatch"]
+
+_ARGUMENTS = {  # of each kernel, as names; `order`, `rate`, `B` and `parts` belong to the step
+    "fp_start": "weights values",
+    "fp_c1": "images order weights values",
+    "fp_s1": "weights values",
+    "fp_f": "labels order weights values",
+    "fp_c1_s1": "images order weights values",
+    "activate_c1": "values",
+    "activate_s1": "values",
+    "activate_f": "labels order values",
+    "bp_f": "weights values gradient",
+    "bp_weight_f": "values gradient B",
+    "bp_s1": "weights values",
+    "bp_weight_s1": "values gradient B",
+    "bp_c1": "weights values",
+    "bp_s1_c1": "weights values gradient B",
+    "bp_weight_c1": "images order values gradient B",
+    "update": "weights gradient rate parts",
+    "train": "images labels order weights values rate B",
+}
+_TYPES = {"rate": "f", "B": "i", "parts": "i"}  # the others are pointers
+_WRITES = {  # the kernels that write an array, the last of them names it in `comparisons`
+    "c1": ("fp_c1", "activate_c1", "fp_c1_s1"), "s1": ("fp_s1", "activate_s1", "fp_c1_s1"),
+    "f": ("fp_f", "activate_f"), "d_f": ("fp_f", "activate_f"), "d_s1": ("bp_s1", "bp_f"),
+    "d_c1": ("bp_c1", "bp_s1_c1"), "gradient c1": ("bp_weight_c1",), "gradient c1_bias": ("bp_weight_c1",),
+    "gradient s1": ("bp_weight_s1", "bp_s1_c1"), "gradient s1_bias": ("bp_weight_s1", "bp_s1_c1"),
+    "gradient f": ("bp_weight_f", "bp_f"), "gradient f_bias": ("bp_weight_f", "bp_f"),
+}  # fmt: skip
+
+
+class Experiment(NamedTuple):
+    """What an experiment is about, and where its kernels come from.
+
+    Attributes
+    ----------
+    about : str
+    files : tuple of str
+        A kernel comes from the last of these files that has it.
+    kernels : tuple of str
+        In the order of their launches.
+    batches : bool
+        Whether it takes mini-batches.
+    """
+
+    about: str
+    files: tuple[str, ...]
+    kernels: tuple[str, ...] = tuple(_LOOPS)
+    batches: bool = True
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "loops": Experiment("one thread per sum, partial sums in memory", ("loops",)),
+    "atomics": Experiment(
+        "one thread per product, atomicAdd", ("loops", "atomics"),
+        ("fp_start", "fp_c1", "activate_c1", "fp_s1", "activate_s1", "fp_f", "activate_f", "bp_weight_f", "bp_s1",
+         "bp_weight_s1", "bp_c1", "bp_weight_c1", "update"),
+    ),
+    "register": Experiment("sums in a register", ("loops", "register")),
+    "unrolled": Experiment("loops unrolled", ("loops", "register", "unrolled")),
+    "shared_c1": Experiment("6 maps of 24 x 24 in shared memory", ("loops", "register", "shared_c1")),
+    "shared_s1": Experiment("6 maps of 6 x 6 in shared memory", ("loops", "register", "shared_s1")),
+    "shared_mask": Experiment("masks in shared memory", ("loops", "register", "unrolled", "shared_mask")),
+    "shared_input": Experiment("masks and image in shared memory", ("loops", "register", "unrolled", "shared_input")),
+    "constant_input": Experiment(
+        "image in constant memory", ("loops", "register", "unrolled", "constant_input"), batches=False
+    ),
+    "shuffle": Experiment("a warp per sum", ("loops", "register", "unrolled", "shuffle")),
+    "shared_sum": Experiment("a block per sum", ("loops", "register", "unrolled", "shuffle", "shared_sum")),
+    "together": Experiment(
+        "what won, in six launches", ("loops", "shuffle", "together"),
+        ("fp_c1_s1", "fp_f", "bp_f", "bp_s1_c1", "bp_weight_c1", "update"),
+    ),
+    "minibatch": Experiment(
+        "mini-batches, atomics", ("loops", "register", "unrolled", "shuffle", "together", "minibatch"),
+        ("fp_c1_s1", "fp_f", "bp_weight_f", "bp_s1", "bp_s1_c1", "bp_weight_c1", "update"),
+    ),
+    "deterministic": Experiment(
+        "mini-batches, no atomics", ("loops", "register", "unrolled", "shuffle", "together", "deterministic"),
+        ("fp_c1_s1", "fp_f", "bp_weight_f", "bp_s1", "bp_s1_c1", "bp_weight_c1", "update"),
+    ),
+    "one_launch": Experiment("one block, one image after the other", ("loops", "one_launch"), ("train",), False),
+}  # fmt: skip
+
+
+def file_of(experiment: str, kernel: str) -> str:
+    """The file that an experiment takes a kernel from."""
+    return next(name for name in reversed(EXPERIMENTS[experiment].files) if kernel in FILES[name])
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A kernel as an experiment has it: `labkit.show` and `labkit.diff` take it.
+
+    Attributes
+    ----------
+    label, file_name, source : str
+        "atomics, fp_c1"; the kernel's file; its text, with the comment above it.
+    """
+
+    label: str
+    file_name: str
+    source: str
+
+
+def _path(file):
+    return cuda_src() / "training" / f"{file}.cu"
+
+
+def _compiler_arguments(file, sizes):
+    path = _path(file)
+    return {"source": f'#line 1 "{path.as_posix()}"\n{path.read_text()}', "no_extern_c": True,
+            "options": [*NVCC_OPTIONS, *sizes.defines], "include_dirs": [str(path.parent)]}  # fmt: skip
+
+
+@functools.cache
+def _module(file, sizes):
+    return cuda.compiler.SourceModule(**_compiler_arguments(file, sizes))
+
+
+def precompile(experiments: list[str], several: list[Sizes]) -> None:
+    """Compile the files of some experiments for some sizes in parallel, into the engine's cache on disk."""
+    capability = device().compute_capability
+    arch = "sm_{}{}".format(*capability) if capability else None
+    jobs = {(file, sizes): None for name in experiments for sizes in several
+            for file in {file_of(name, kernel) for kernel in EXPERIMENTS[name].kernels} | {"loops"}}  # fmt: skip
+    with ThreadPoolExecutor(16) as pool:
+        for done in [pool.submit(cuda.compiler.compile, **_compiler_arguments(*job), arch=arch) for job in jobs]:
+            done.result()
+
+
+# ------------------------------------------------------------------------------------------------ the engine
+class Lenet28:
+    """lenet28 with its training, by the kernels of an experiment.
+
+    Parameters
+    ----------
+    experiment : str
+        Of `labkit.network.lenet28.EXPERIMENTS`: loops, atomics, register, unrolled, shared_c1, shared_s1, shared_mask,
+        shared_input, constant_input, shuffle, shared_sum, together, minibatch, deterministic, one_launch.
+    batch : int
+        Images per step, up to 65535; the step uses the mean of their gradients.
+    seed : int
+        Of the initial weights, see `initial_weights`.
+    rate : float
+        Learning rate of f and of s1's filter; the others are divided, see `Sizes.divisors`.
+    sizes : Sizes
+        By default lenet28's.
+
+    Raises
+    ------
+    LabError
+        There is no such experiment, or it takes one image per step, or the batch is no number of images.
+
+    Examples
+    --------
+    >>> digits = lab.dataset("digits", "train", size=28)
+    >>> with lab.Lenet28("together") as model:
+    ...     seconds = model.epoch(digits.images, digits.labels)
+    """
+
+    def __init__(self, experiment: str = "together", batch: int = 1, seed: int = 1, rate: float = 0.1,
+                 sizes: Sizes = Sizes()):  # fmt: skip
+        if experiment not in EXPERIMENTS:
+            raise LabError(f"lenet28 has no experiment {experiment!r}; it has {', '.join(EXPERIMENTS)}")
+        if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or not 1 <= batch <= 65535:
+            raise LabError(f"batch = {batch!r}: a step takes 1 to 65535 images")
+        if batch > 1 and not EXPERIMENTS[experiment].batches:
+            several = ", ".join(name for name, each in EXPERIMENTS.items() if each.batches)
+            raise LabError(f"{experiment} takes one image per step, not {batch}; mini-batches: {several}")
+        self.experiment, self.batch, self.seed, self.rate, self.sizes = experiment, int(batch), seed, rate, sizes
+        self._buffers = Buffers()
+        self._data, self._functions, self._prepared = (None, None), {}, {}
+        self._parts = min(self.batch, MOST_ROWS) if experiment == "deterministic" else 1
+        self._parameters = sum(int(np.prod(shape)) for shape in sizes.weights.values())
+        self._per_image = sum(int(np.prod(shape)) for shape in sizes.values.values())
+        new = self._buffers.new
+        self._pointers = {"weights": new(self._parameters), "gradient": new((self._parts, self._parameters)),
+                          "values": new((self.batch, self._per_image))}  # fmt: skip
+        self._fill("gradient", 0)
+        self.weights = initial_weights(seed, sizes)
+
+    def __enter__(self) -> Lenet28:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the device memory; a second call does nothing."""
+        self._buffers.close()
+
+    def __repr__(self) -> str:
+        images = "one image" if self.batch == 1 else f"{self.batch} images"
+        return f"lenet28, {self.experiment}: {images} per step, {len(self.kernels)} launches"
+
+    @property
+    def label(self) -> str:
+        """As `check` names it."""
+        return f"lenet28 {self.experiment}" + (f", batch {self.batch}" if self.batch > 1 else "")
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels of a step, in the order of their launches."""
+        return EXPERIMENTS[self.experiment].kernels
+
+    def source(self, kernel: str) -> KernelSource:
+        """The text of a kernel, for `labkit.show` and `labkit.diff`.
+
+        Raises
+        ------
+        LabError
+            If the experiment does not launch such a kernel.
+        """
+        if kernel not in self.kernels:
+            raise LabError(f"{self.experiment} launches no kernel {kernel!r}; it launches {', '.join(self.kernels)}")
+        file = file_of(self.experiment, kernel)
+        if file == "deterministic":
+            file = "minibatch"  # which it includes
+        text = _path(file).read_text()
+        found = re.search(rf'((?://[^\n]*\n)*)extern "C" __global__ void {kernel}\(.*?\n\}}\n', text, re.S)
+        return KernelSource(f"{self.experiment}, {kernel}", f"training/{file}.cu", found[0])
+
+    # ---------------------------------------------------------------------------------------------- weights
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The parameters, copied from the device, float32; shapes as in `Sizes.weights`. They can be set."""
+        return self._split(self._read("weights", (self._parameters,)), self.sizes.weights)
+
+    @weights.setter
+    def weights(self, arrays: Mapping[str, ArrayLike]) -> None:
+        for name, shape in self.sizes.weights.items():
+            if name not in arrays or np.shape(arrays[name]) != shape:
+                found = f"has the shape {np.shape(arrays[name])}" if name in arrays else "is missing"
+                raise LabError(f"the weights of lenet28: {name} {found}; it has to have {shape}")
+        flat = np.concatenate([np.ravel(arrays[name]) for name in self.sizes.weights]).astype(np.float32)
+        cuda.driver.memcpy_htod(self._pointers["weights"], flat)
+
+    @staticmethod
+    def _split(flat, shapes):
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes.values()])[:-1]
+        parts = np.split(flat, ends, axis=-1)
+        return {name: part.reshape(*flat.shape[:-1], *shape) for (name, shape), part in
+                zip(shapes.items(), parts, strict=True)}  # fmt: skip
+
+    def _read(self, name, shape):
+        return self._buffers.copy_out(self._pointers[name], shape)
+
+    def _fill(self, name, byte):
+        sizes = {"gradient": self._parts * self._parameters, "values": self.batch * self._per_image}
+        cuda.driver.memset_d8(self._pointers[name], byte, 4 * sizes[name])
+
+    # ------------------------------------------------------------------------------------------------- data
+    def _load(self, images, labels):
+        """Bring a data set to the device, unless it is there; the number of its images."""
+        if self._data[0] is images and self._data[1] is labels:
+            return len(labels)
+        side = self.sizes.side
+        x, y = np.asarray(images), np.asarray(labels)
+        if x.shape[1:] not in ((side, side), (1, side, side)) or not len(x):
+            raise LabError(f"the images have the shape {x.shape}; lenet28 takes [N, 1, {side}, {side}], as "
+                           f"labkit.dataset(size={side}).images has them")  # fmt: skip
+        if y.shape != (len(x),):
+            raise LabError(f"{len(x)} images need as many labels, in one row; there are labels of the shape {y.shape}")
+        if y.min() < 0 or y.max() >= self.sizes.classes:
+            raise LabError(f"the labels go from {y.min()} to {y.max()}; there are the classes 0 to "
+                           f"{self.sizes.classes - 1}")  # fmt: skip
+        for name in ("images", "labels", "order"):
+            if name in self._pointers:
+                self._buffers.free(self._pointers.pop(name))
+        for name, array in (("images", np.ascontiguousarray(x, np.float32)), ("labels", y.astype(np.int32))):
+            self._pointers[name] = self._buffers.copy_in(array)
+        self._pointers["order"] = self._buffers.new(len(x), np.int32)
+        self._prepared.clear()
+        self._data = images, labels
+        return len(x)
+
+    # ------------------------------------------------------------------------------------------------- steps
+    def _function(self, file, kernel):
+        if (file, kernel) not in self._functions:
+            function = _module(file, self.sizes).get_function(kernel)
+            types = "".join(_TYPES.get(name, "P") for name in _ARGUMENTS[kernel].split())
+            self._functions[file, kernel] = function.prepare(types)
+        return self._functions[file, kernel]
+
+    def _launches(self, count):
+        """The launches of a step with `count` images, as functions of the address of their numbers."""
+        if count not in self._prepared:
+            self._prepared[count] = [
+                self._launch(file_of(self.experiment, kernel), kernel, count) for kernel in self.kernels
+            ]
+            if self.experiment == "constant_input":
+                self._prepared[count].insert(0, self._copy_to_constant())
+        return self._prepared[count]
+
+    def _launch(self, file, kernel, count):
+        launch, s = FILES[file][kernel], self.sizes
+        block = launch.block(s)
+        grid = tiles(launch.threads(s), block), {"B": count, "rows": min(count, MOST_ROWS), "1": 1}[launch.rows]
+        own = {"B": count, "parts": self._parts, "rate": self.rate / (1 if kernel == "train" else count), "order": None}
+        arguments = [own[name] if name in own else int(self._pointers[name]) for name in _ARGUMENTS[kernel].split()]
+        call, threads = self._function(file, kernel).prepared_call, (block, 1, 1)
+        if None not in arguments:
+            return lambda order: call(grid, threads, *arguments)
+        at = arguments.index(None)
+        before, after = arguments[:at], arguments[at + 1 :]
+        return lambda order: call(grid, threads, *before, order, *after)
+
+    def _copy_to_constant(self):
+        to, size = _module("constant_input", self.sizes).get_global("image")
+        images, first, copy = int(self._pointers["images"]), int(self._pointers["order"]), cuda.driver.memcpy_dtod
+
+        def launch(order):
+            copy(to, images + int(self._order[(order - first) // 4]) * size, size)
+
+        return launch
+
+    def step(self, images: np.ndarray, labels: np.ndarray) -> None:
+        """One step: an update from these images.
+
+        Parameters
+        ----------
+        images : ndarray [B, 1, side, side] or [B, side, side]
+            As many as `batch`, or fewer.
+        labels : ndarray of int [B]
+        """
+        count = self._load(images, labels)
+        if count > self.batch:
+            raise LabError(f"a step of {self.batch} images cannot take {count}: see `epoch`, or batch = {count}")
+        self._set_order(np.arange(count))
+        self._run(count)
+        cuda.driver.Context.synchronize()
+
+    def _set_order(self, order):
+        self._order = np.ascontiguousarray(order, np.int32)
+        cuda.driver.memcpy_htod(self._pointers["order"], self._order)
+
+    def _run(self, count, first=0):
+        order = int(self._pointers["order"]) + 4 * first
+        for launch in self._launches(count):
+            launch(order)
+
+    def epoch(self, images: np.ndarray, labels: np.ndarray, order: np.ndarray | None = None,
+              progress: bool = False) -> float:  # fmt: skip
+        """Train on every image once.
+
+        Parameters
+        ----------
+        images : ndarray [N, 1, side, side] or [N, side, side]
+            They are copied to the device, where they stay as long as the same arrays are given.
+        labels : ndarray of int [N]
+        order : ndarray of int [N], optional
+            The images in another order.
+        progress : bool
+            Show it, on a terminal.
+
+        Returns
+        -------
+        float
+            Seconds from the first launch to the end of the last kernel.
+        """
+        count = self._load(images, labels)
+        order = np.arange(count) if order is None else np.asarray(order)
+        if order.shape != (count,) or order.min() < 0 or order.max() >= count:
+            raise LabError(f"order holds the number of an image in each of its {count} places, from 0 to {count - 1}")
+        self._set_order(order)
+        size = MOST_PER_LAUNCH if self.experiment == "one_launch" else self.batch
+        starts = range(0, count, size)
+        for each in {min(size, count - start) for start in (0, starts[-1])}:
+            self._launches(each)  # compiled before the clock starts
+        cuda.driver.Context.synchronize()
+        begin = time.perf_counter()
+        for start in tqdm(starts, unit="step", disable=None if progress else True, mininterval=0.5):
+            self._run(min(size, count - start), start)
+        cuda.driver.Context.synchronize()
+        return time.perf_counter() - begin
+
+    # ----------------------------------------------------------------------------------------------- answers
+    def outputs(self, images: np.ndarray) -> np.ndarray:
+        """f of each image, by the kernels of loops: float32 [N, classes]."""
+        side, N = self.sizes.side, len(images)
+        x = np.ascontiguousarray(np.reshape(images, (N, side, side)), np.float32)
+        results, most = [], min(N, FORWARD_BATCH)
+        with Buffers() as buffers:
+            at = {"images": buffers.copy_in(x), "order": buffers.copy_in(np.arange(N, dtype=np.int32)),
+                  "labels": buffers.copy_in(np.zeros(N, np.int32)), "weights": self._pointers["weights"],
+                  "values": buffers.new((most, self._per_image))}  # fmt: skip
+            for start in range(0, N, most):
+                count = min(most, N - start)
+                for kernel in ("fp_c1", "fp_s1", "fp_f"):
+                    launch = FILES["loops"][kernel]
+                    arguments = [int(at[name]) + 4 * start * (name == "order") for name in _ARGUMENTS[kernel].split()]
+                    grid = tiles(launch.threads(self.sizes), 128), count
+                    self._function("loops", kernel).prepared_call(grid, (128, 1, 1), *arguments)
+                values = buffers.copy_out(at["values"], (count, self._per_image))
+                results.append(self._split(values, self.sizes.values)["f"])
+        return np.concatenate(results)
+
+    def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
+        """The part of the images whose largest output is that of their class."""
+        return float((self.outputs(images).argmax(1) == np.asarray(labels)).mean())
+
+    # ------------------------------------------------------------------------------------------------- check
+    def comparisons(self, seed: int) -> Iterator[Compared]:
+        """What `labkit.check` compares: every array that a step writes, for this model and for two of random sizes.
+
+        Each array is compared with what float64 makes of the same inputs, the arrays that the kernels before have
+        written. A sum of n products has an error of at most n U sum |x| |y| in any order (see `check.tolerance`); every
+        further operation adds a rounding, expf at most four.
+        """
+        rng = np.random.default_rng(seed)
+        several = EXPERIMENTS[self.experiment].batches
+        shapes = [(self.sizes, self.batch)]
+        shapes += [(random_sizes(rng), int(rng.integers(2, 6)) if several else 1) for _ in range(2)]
+        precompile([self.experiment], [sizes for sizes, _ in shapes])
+        for sizes, batch in shapes:
+            with Lenet28(self.experiment, batch, seed, rate=0.3, sizes=sizes) as model:
+                yield from model._comparisons(rng)
+
+    def _comparisons(self, rng):
+        B, s = self.batch, self.sizes
+        images = rng.random((B + 3, s.side, s.side)).astype(np.float32)
+        labels = rng.integers(0, s.classes, B + 3)
+        order = rng.permutation(B + 3)
+        self._load(images, labels)
+        self._set_order(order)
+        before = self.weights
+        self._fill("values", 0xFF)  # NaN
+        *steps, update = self._launches(B)
+        at = int(self._pointers["order"])
+        for launch in steps:
+            launch(at)
+        if steps:
+            parts = self._read("gradient", (self._parts, self._parameters))
+        update(at)
+        values = self._split(self._read("values", (B, self._per_image)), s.values)
+        x, t = images[order[:B]].astype(np.float64), targets(labels[order[:B]], s.classes)
+        sizes = f"side {s.side}, K {s.K}, {s.maps} maps, pool {s.pool}, {s.classes} classes, batch {B}"
+        compared = _expected(before, x, t, values)
+        gradient = {name: compared[f"gradient {name}"] for name in s.weights}
+        for name, (expected, bound) in compared.items():
+            kernel = next((each for each in reversed(self.kernels) if each in _WRITES[name]), "train")
+            if name in values:
+                result = values[name]
+            elif steps:
+                result = self._split(parts, s.weights)[name.removeprefix("gradient ")].sum(0, np.float64)
+            else:  # one_launch keeps no gradient; its update is compared below
+                continue
+            yield Compared(f"{kernel}, {name}, {sizes}", result, expected, bound)
+        if steps:  # the gradient as the update got it
+            gradient = {name: (part.sum(0, np.float64), self._parts * U * np.abs(part).sum(0, np.float64))
+                        for name, part in self._split(parts, s.weights).items()}  # fmt: skip
+            left = self._read("gradient", (self._parts, self._parameters))
+            yield Compared(f"update, gradient, {sizes}", left, np.zeros(left.shape), np.zeros(left.shape))
+        for name, after in self.weights.items():
+            (g, error), w = gradient[name], before[name].astype(np.float64)
+            rate = float(np.float32(self.rate / B)) / s.divisors[name]
+            bound = rate * error + (_growth(0, 4) - 1) * (np.abs(w) + rate * (np.abs(g) + error))
+            yield Compared(f"{self.kernels[-1]}, {name}, {sizes}", after, w - rate * g, bound)
+
+    # ---------------------------------------------------------------------------------------------- evidence
+    def kernel_times(self, images: np.ndarray, labels: np.ndarray, steps: int = 50) -> dict[str, float]:
+        """The mean time of each kernel of a step, in microseconds, from the trace of the engine.
+
+        Parameters
+        ----------
+        images, labels : ndarray
+            As for `epoch`; the steps go through them in turn.
+        steps : int
+            Traced, after as many to warm up.
+
+        Returns
+        -------
+        dict of str to float
+            Kernel -> microseconds, in the order of the launches; "memcpy" for copies between them.
+
+        Raises
+        ------
+        LabError
+            On a GPU without CUPTI.
+        """
+        from labkit.measure.trace import trace  # here, because it imports pandas
+
+        count = self._load(images, labels)
+        self._set_order(np.arange(count))
+        starts = [n * self.batch % max(1, count - self.batch + 1) for n in range(steps)]
+        for start in starts:
+            self._run(min(self.batch, count), start)
+        cuda.driver.Context.synchronize()
+        with trace() as traced:
+            for start in starts:
+                self._run(min(self.batch, count), start)
+        rows = traced.records[traced.records["kind"] != "api"]
+        names = rows["name"].where(rows["kind"] == "kernel", "memcpy")
+        sums = rows["duration_ms"].groupby(names).sum() * 1e3 / steps
+        return {name: float(sums[name]) for name in (*self.kernels, "memcpy") if name in sums}
+
+    def profile(self, engine: str | None = None):
+        """Count the memory accesses of one step, in a process of its own: a `labkit.evidence.profile.Profile`."""
+        from labkit.evidence import profile
+
+        found = profile.watch(self._command(), engine, timeout=600, capture=True, nvcc=False)
+        return self._ended(found, "profiling")
+
+    def sanitize(self, tool: str = "all", engine: str | None = None):
+        """Search one step for invalid addresses, races, uninitialized memory and divergent barriers: `Findings`."""
+        from labkit.evidence import sanitize
+
+        return self._ended(sanitize.watch(self._command(), tool, engine, timeout=600, capture=True), "sanitizing")
+
+    def _command(self):
+        return [sys.executable, "-m", "labkit.network.lenet28", self.experiment, str(self.batch)]
+
+    @staticmethod
+    def _ended(found, what):
+        if found.ended.interrupted:
+            raise KeyboardInterrupt
+        if found.ended.problem and found.table.empty:
+            raise LabError(f"{what} lenet28 {found.ended.problem}.\n{found.ended.last_lines}")
+        return found
+
+
+def _growth(terms: int, roundings: int) -> float:
+    """The factor of a sum's error with so many products, and of the roundings after it."""
+    return (1 + terms * U) * (1 + U) ** roundings
+
+
+def _expected(weights, x, t, values):
+    """Of every array of a step: the true one from the arrays before it, and the bound of a kernel's error."""
+    w = {name: each.astype(np.float64) for name, each in weights.items()}
+    w_abs = {name: np.abs(each) for name, each in w.items()}
+    v = {name: each.astype(np.float64) for name, each in values.items()}
+    v_abs = {name: np.abs(each) for name, each in v.items()}
+    found = {}
+    # The slope of the sigmoid is at most 1/4; then expf (2 ulp, CUDA's documentation), one addition, one division.
+    for name, before, inputs, terms in (
+        ("c1", before_c1, x, w["c1"][0].size + 1),
+        ("s1", before_s1, v["c1"], w["s1"].size + 1),
+        ("f", before_f, v["s1"], w["f"].shape[1] + 1),
+    ):
+        y = sigmoid(before(w, inputs))
+        error = (_growth(terms, 0) - 1) * before(w_abs, np.abs(inputs)) / 4
+        found[name] = y, error + (_growth(4, 2) - 1) * (y + error)
+    found["d_f"] = v["f"] - t, U * np.abs(v["f"] - t)
+    found["d_s1"] = (backward_s1(w, v["s1"], v["d_f"]),
+                     (_growth(w["f"].shape[0], 3) - 1) * backward_s1(w_abs, v["s1"], v_abs["d_f"]))  # fmt: skip
+    found["d_c1"] = (backward_c1(w, v["c1"], v["d_s1"]),
+                     (_growth(1, 3) - 1) * backward_c1(w_abs, v["c1"], v_abs["d_s1"]))  # fmt: skip
+    B, terms = len(x), {"c1": v["c1"][0, 0].size, "s1": v["s1"][0].size, "f": 1}
+    scales = parameter_gradients(np.abs(x), v_abs)
+    for name, gradient in parameter_gradients(x, v).items():
+        n = B * terms[name.removesuffix("_bias")]
+        found[f"gradient {name}"] = gradient, (_growth(n, 1) - 1) * scales[name]
+    return found
+
+
+def _main(experiment: str, batch: str) -> None:
+    """One step on random images: what `profile` and `sanitize` watch."""
+    rng = np.random.default_rng(3)
+    with Lenet28(experiment, int(batch)) as model:
+        model.step(rng.random((int(batch), 28, 28), np.float32), rng.integers(0, 10, int(batch)))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,212 @@
+"""lenet28: every kernel of every experiment against float64, the gradients against differences, and training."""
+
+import numpy as np
+import pytest
+
+from labkit.base.errors import LabError
+from labkit.ladder.source import kernel_names
+from labkit.measure.check import CheckFailed, check
+from labkit.network import lenet28
+from labkit.network.gradients import finite_differences
+from labkit.network.images import dataset
+from labkit.network.lenet28 import EXPERIMENTS, FILES, Lenet28, Sizes, initial_weights
+
+SMALL = Sizes(side=11, K=4, maps=3, pool=2, classes=5)
+
+
+def data(count=4, sizes=SMALL, seed=0):
+    rng = np.random.default_rng(seed)
+    images = rng.random((count, 1, sizes.side, sizes.side)).astype(np.float32)
+    return images, rng.integers(0, sizes.classes, count)
+
+
+# ---- the reference
+def test_the_gradient_of_every_parameter_agrees_with_differences_of_the_loss():
+    images, labels = data()
+    weights = {name: w.astype(np.float64) for name, w in initial_weights(3, SMALL).items()}
+    weights["c1"] *= 2  # so that the slopes differ
+    by_rule = lenet28.gradients(weights, images[:, 0].astype(np.float64), labels)
+    by_differences = finite_differences(lambda w: lenet28.loss(w, images[:, 0], labels), weights)
+    assert by_rule.keys() == SMALL.weights.keys()
+    for name, shape in SMALL.weights.items():
+        assert by_rule[name].shape == shape
+        assert np.abs(by_rule[name]).max() > 1e-3
+        np.testing.assert_allclose(by_rule[name], by_differences[name], rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+def test_the_gradient_of_lenet28_itself_agrees_with_differences_of_the_loss():
+    images, labels = data(2, Sizes(), seed=1)
+    weights = initial_weights(1)
+    by_rule = lenet28.gradients(weights, images[:, 0].astype(np.float64), labels)
+    by_differences = finite_differences(lambda w: lenet28.loss(w, images[:, 0], labels), weights, count=4)
+    for name in Sizes().weights:
+        drawn = np.isfinite(by_differences[name])
+        np.testing.assert_allclose(by_rule[name][drawn], by_differences[name][drawn], rtol=1e-5, atol=1e-7)
+
+
+# ---- the kernels
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_kernel_of_an_experiment_is_right_on_lenet28_and_on_random_sizes(experiment):
+    with Lenet28(experiment, 3 if EXPERIMENTS[experiment].batches else 1) as model:
+        report = check(model, quiet=True)
+    shapes = {array.split(", ", 2)[2] for array in report.table["array"]}
+    assert len(shapes) == 3 and any("side 28, K 5, 6 maps, pool 4, 10 classes" in shape for shape in shapes)
+    assert {array.split(", ")[1] for array in report.table["array"]} >= {*SMALL.weights, *SMALL.values}
+    assert set(report.table["kernel"]) <= set(EXPERIMENTS[experiment].kernels)
+    assert report.worst > 0
+
+
+def test_a_step_is_that_of_the_gradients_by_differences():
+    """The engine's update, end to end: the weights after a step are those of float64."""
+    images, labels = data(3)
+    start = initial_weights(5, SMALL)
+    gradient = finite_differences(lambda w: lenet28.loss(w, images[:, 0], labels), start)
+    with Lenet28("together", batch=3, seed=5, rate=0.5, sizes=SMALL) as model:
+        model.step(images, labels)
+        after = model.weights
+    for name in SMALL.weights:
+        rate = 0.5 / 3 / SMALL.divisors[name]
+        moved = (start[name] - after[name]).astype(np.float64)
+        np.testing.assert_allclose(moved, rate * gradient[name], rtol=2e-3, atol=2e-6, err_msg=name)
+
+
+WRONG = {  # kernel -> what to change in its text, and into what
+    "fp_c1": ("q < K", "q < K - 1"),
+    "fp_s1": ("sigmoid(*y)", "*y"),
+    "fp_f": ("labels[order[b]] == o", "labels[b] == o"),
+    "bp_weight_f": ("*sum += values[b].d_f[o]", "*sum += values[0].d_f[o]"),
+    "bp_s1": ("*d *= slope", "*d *= sigmoid"),
+    "bp_weight_s1": ("w * POOL + q]", "w * POOL + p]"),
+    "bp_c1": ("weights->s1[h % POOL][w % POOL]", "weights->s1[w % POOL][h % POOL]"),
+    "bp_weight_c1": ("B * POSITIONS", "B * POSITIONS - 1"),
+    "update": ("*g = 0", "*g *= 0.5f"),
+}
+
+
+@pytest.mark.parametrize("kernel", WRONG)
+def test_a_wrong_kernel_is_refused_by_its_name(kernel, monkeypatch):
+    arguments = lenet28._compiler_arguments
+
+    def changed(file, sizes):
+        given = arguments(file, sizes)
+        if file == "loops":
+            before, after = given["source"].split(f" {kernel}(")
+            assert WRONG[kernel][0] in after
+            given["source"] = f"{before} {kernel}({after.replace(*WRONG[kernel], 1)}"
+        return given
+
+    lenet28._module.cache_clear()
+    monkeypatch.setattr(lenet28, "_compiler_arguments", changed)
+    monkeypatch.setattr(lenet28, "random_sizes", lambda rng: SMALL)
+    try:
+        with pytest.raises(CheckFailed, match=f"lenet28 loops, batch 2: {kernel}, .* is wrong"):
+            check(Lenet28("loops", 2, sizes=SMALL))
+    finally:
+        lenet28._module.cache_clear()
+
+
+def test_the_table_of_files_is_that_of_the_folder():
+    for file, kernels in FILES.items():
+        text = lenet28._path("minibatch" if file == "deterministic" else file).read_text()
+        assert sorted(kernels) == sorted(kernel_names(text)), file
+    assert {path.stem for path in lenet28._path("loops").parent.glob("*.cu")} == {*FILES, "contention"}
+
+
+@pytest.mark.parametrize("experiment", ["atomics", "minibatch", "deterministic", "one_launch"])
+def test_a_step_has_no_races(experiment):
+    with Lenet28(experiment, 3 if EXPERIMENTS[experiment].batches else 1) as model:
+        findings = model.sanitize(engine="cpu")
+    assert findings.clean, findings
+
+
+# ---- training
+def test_training_learns_and_every_way_to_launch_agrees():
+    train, test = dataset("digits", "train", size=28), dataset("digits", "test", size=28)
+    after = {}
+    for experiment in ("loops", "unrolled", "one_launch"):
+        with Lenet28(experiment) as model:
+            before = model.accuracy(test.images, test.labels)
+            assert model.epoch(train.images[:400], train.labels[:400]) > 0
+            after[experiment] = model.weights
+            assert model.accuracy(test.images, test.labels) > before + 0.3
+    for name in Sizes().weights:
+        for other in ("unrolled", "one_launch"):
+            np.testing.assert_allclose(after[other][name], after["loops"][name], atol=1e-3)
+
+
+def test_the_last_mini_batch_of_an_epoch_may_be_smaller():
+    images, labels = data(7)
+    with Lenet28("minibatch", 3, sizes=SMALL) as model, Lenet28("register", 3, sizes=SMALL) as other:
+        model.epoch(images, labels)
+        for part in (slice(0, 3), slice(3, 6), slice(6, 7)):
+            other.step(images[part], labels[part])
+        for name, w in model.weights.items():
+            np.testing.assert_allclose(w, other.weights[name], atol=1e-5)
+
+
+def test_an_epoch_goes_through_the_images_in_the_given_order():
+    images, labels = data(5)
+    order = np.array([3, 0, 4, 2, 1])
+    with Lenet28("one_launch", sizes=SMALL) as model, Lenet28("loops", sizes=SMALL) as other:
+        model.epoch(images, labels, order)
+        other.epoch(images[order], labels[order])
+        for name, w in model.weights.items():
+            np.testing.assert_allclose(w, other.weights[name], atol=1e-5)
+        with pytest.raises(LabError, match="from 0 to 4"):
+            model.epoch(images, labels, order + 1)
+
+
+def test_deterministic_gives_the_same_bits_again():
+    images, labels = data(40)
+    runs = []
+    for _ in range(2):
+        with Lenet28("deterministic", 20, sizes=SMALL) as model:
+            model.epoch(images, labels)
+            runs.append(model.weights)
+    for name in SMALL.weights:
+        assert np.array_equal(runs[0][name], runs[1][name])
+
+
+def test_outputs_are_those_of_the_reference():
+    images, labels = data(300)
+    with Lenet28("loops", sizes=SMALL) as model:
+        model.step(images[:1], labels[:1])
+        expected = lenet28.forward(model.weights, images[:, 0].astype(np.float64))["f"]
+        np.testing.assert_allclose(model.outputs(images), expected, atol=1e-6)
+        assert model.accuracy(images, expected.argmax(1)) == 1
+
+
+def test_the_evidence_of_a_step():
+    images, labels = data(3, Sizes())
+    with Lenet28("shuffle") as model:
+        assert tuple(model.kernel_times(images, labels, 3)) == model.kernels
+        counts = model.profile("cpu").counts.set_index("kernel")
+        assert counts.loc["bp_weight_c1", "reduction_requests"] == 156  # a warp per sum, and one atomic each
+        assert model.source("bp_weight_c1").file_name == "training/shuffle.cu"
+        assert model.source("update").source.startswith("// weights -= rate x gradient")
+        with pytest.raises(LabError, match="launches no kernel"):
+            model.source("bp_f")
+
+
+# ---- what it refuses
+def test_what_lenet28_refuses():
+    with pytest.raises(LabError, match="no experiment 'atomic'; it has loops, atomics"):
+        Lenet28("atomic")
+    with pytest.raises(LabError, match="1 to 65535 images"):
+        Lenet28(batch=0)
+    with pytest.raises(LabError, match="one image per step, not 2; mini-batches: loops"):
+        Lenet28("one_launch", 2)
+    with pytest.raises(LabError, match="pool = 5 does not divide"):
+        Sizes(pool=5)
+    images, labels = data(4)
+    with Lenet28("loops", 2, sizes=SMALL) as model:
+        with pytest.raises(LabError, match=r"a step of 2 images cannot take 4"):
+            model.step(images, labels)
+        with pytest.raises(LabError, match=r"lenet28 takes \[N, 1, 11, 11\]"):
+            model.epoch(images[..., 1:], labels)
+        with pytest.raises(LabError, match="as many labels"):
+            model.epoch(images, labels[1:])
+        with pytest.raises(LabError, match="the classes 0 to 4"):
+            model.epoch(images, labels + 5)
+        with pytest.raises(LabError, match=r"f_bias has the shape \(4,\)"):
+            model.weights = {**model.weights, "f_bias": np.zeros(4)}
