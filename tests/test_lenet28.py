@@ -182,7 +182,7 @@ def test_the_evidence_of_a_step():
         assert tuple(model.kernel_times(images, labels, 3)) == model.kernels
         counts = model.profile("cpu").counts.set_index("kernel")
         assert counts.loc["bp_weight_c1", "reduction_requests"] == 156  # a warp per sum, and one atomic each
-        assert model.source("bp_weight_c1").file_name == "training/shuffle.cu"
+        assert model.source("bp_weight_c1").file_name == "training/lenet28/shuffle.cu"
         assert model.source("update").source.startswith("// weights -= rate x gradient")
         with pytest.raises(LabError, match="launches no kernel"):
             model.source("bp_f")

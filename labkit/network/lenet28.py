@@ -9,7 +9,7 @@ the last sigmoid is output - target. A step subtracts rate x gradient of one ima
 The rate is that of f and of s1's filter; as in report 001, the rates of c1 are the 24 x 24th part of it, and that of
 s1's bias the 216th: each of these gradients is a sum of so many terms.
 
-The kernels are in cuda_src/training: a file per experiment, which replaces the kernels that it is about.
+The kernels are in cuda_src/training/lenet28: a file per experiment, which replaces the kernels that it is about.
 """
 
 from __future__ import annotations
@@ -384,7 +384,7 @@ class KernelSource:
 
 
 def _path(file):
-    return cuda_src() / "training" / f"{file}.cu"
+    return cuda_src() / "training" / "lenet28" / f"{file}.cu"
 
 
 def _compiler_arguments(file, sizes):
@@ -499,7 +499,7 @@ class Lenet28:
             file = "minibatch"  # which it includes
         text = _path(file).read_text()
         found = re.search(rf'((?://[^\n]*\n)*)extern "C" __global__ void {kernel}\(.*?\n\}}\n', text, re.S)
-        return KernelSource(f"{self.experiment}, {kernel}", f"training/{file}.cu", found[0])
+        return KernelSource(f"{self.experiment}, {kernel}", f"training/lenet28/{file}.cu", found[0])
 
     # ---------------------------------------------------------------------------------------------- weights
     @property
