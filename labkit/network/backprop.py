@@ -25,7 +25,7 @@ from labkit.network import gradients
 from labkit.spec.reference import conv_float64, error_scale
 
 THREADS = 64  # per block: few registers are left idle by a batch of 32
-STRIP = 12  # outputs side by side per thread of a convolution, at most
+STRIP = 16  # outputs side by side per thread of a convolution, at most: two vectors of AVX2
 TERMS = 256  # windows per thread of a weight gradient: about
 PARTS = 32  # of a fully connected layer's sum, at most
 U = 2.0**-24  # the largest relative error of a rounding in float32
@@ -63,8 +63,9 @@ class Stage:
 
     @property
     def across(self) -> int:
-        """Windows per thread of the forward kernel."""
-        return max(1, STRIP // self.window)
+        """Windows per thread of the forward kernel, alike for all strips of a row."""
+        strips = tiles(self.Wp, max(1, STRIP // self.window))
+        return tiles(self.Wp, strips)
 
     @property
     def bands(self) -> int:
