@@ -29,7 +29,8 @@ lint: $(STAMP)
 	@told=$$($(BIN)/lint-imports --no-logo --no-cache) || { echo "$$told"; exit 1; }
 
 lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab
-	@$(LAB)/bin/jupyter lab --notebook-dir=. notebooks/00_start_here.ipynb
+	@$(LAB)/bin/jupyter lab --notebook-dir=. --LabApp.extra_labextensions_path=labkit/page/labextensions \
+	    notebooks/00_start_here.ipynb
 
 doctor: $(STAMP)  ## List what this machine has and lacks, with a remedy for each
 	@$(BIN)/labkit doctor

@@ -160,6 +160,7 @@ class Exporter(HTMLExporter):
         """nbconvert's settings, but no output that needs a script."""
         config = super().default_config
         config.NbConvertBase.display_data_priority = list(_SHOWN)
+        config.HighlightMagicsPreprocessor.languages = {"%%kernel": "cuda", "%%cuda": "cuda"}
         return config
 
     def write(self, page: Page) -> None:
