@@ -283,7 +283,7 @@ def test_a_checkpoint_of_another_training_is_refused(small, tmp_path, half_done)
     images, content = cycle(small, 8), half_done.read_bytes()
     larger = replace(images, images=np.zeros((8, 1, 9, 7), np.float32))
     for data, changed, message in (
-        (images, {"rate": 0.5}, "rate 0.02 there, 0.5 here"),
+        (images, {"rate": 0.5}, f"rate {training.RATE} there, 0.5 here"),
         (larger, {}, "image size 8 x 8 there, 9 x 7 here"),
         (cycle(small, 9), {}, "training images 8 there, 9 here"),
     ):
@@ -402,6 +402,18 @@ def test_the_command_writes_weights_and_their_record(small, monkeypatch, tmp_pat
     out.write_bytes(content[:-100])
     with pytest.raises(LabError, match="SHA-256 differs"):
         load_weights(out)
+
+
+def test_the_help_has_the_defaults():
+    from labkit.report.command import app
+
+    text = " ".join(CliRunner().invoke(app, ["train", "--help"]).output.split())
+    assert ", ".join(training.NETWORKS) in text
+    epochs = training.EPOCHS
+    assert "digits, fashion-mnist or mnist" in text and len(epochs) == 3
+    assert f"{epochs['digits']} of the digits, {epochs['fashion-mnist']} of fashion-mnist, {epochs['mnist']} of" in text
+    assert f"rate; {training.RATE} by default" in text
+    assert f"{training.BATCH} by default" in text and f"{training.MOMENTUM} by default" in text
 
 
 def test_the_command_says_what_is_missing(monkeypatch, tmp_path):

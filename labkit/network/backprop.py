@@ -148,6 +148,7 @@ class Step:
         Like `weights`; default 0.
     """
 
+    label = "lenet86, forward and backward"
     classes = LENET86.classes
     initial_weights = staticmethod(initial_weights)
 

@@ -25,8 +25,8 @@ from labkit.spec.devices import device
 
 VERSION = 2  # of the recipe: raise it when the same settings would give other weights
 NETWORKS = {"lenet86": backprop.Step}
-EPOCHS = {"digits": 24, "mnist": 4, "fashion-mnist": 8}
-RATE, MOMENTUM, BATCH = 0.02, 0.9, 32
+EPOCHS = {"digits": 40, "fashion-mnist": 8, "mnist": 4}
+RATE, MOMENTUM, BATCH = 0.03, 0.9, 32
 SPLITS = {"digits": "the last 360 of the 1797 images are held out, as a block"}  # of others: the published test images
 FIRST_LOSSES = 5
 

@@ -180,11 +180,11 @@ def train(
     ] = "digits",
     seed: Annotated[int, typer.Option(help="Of the initial weights, the order and the distortion of images.")] = 1,
     epochs: Annotated[
-        int | None, typer.Option(help="Default: 24 of the digits, 8 of fashion-mnist, 4 of mnist.")
+        int | None, typer.Option(help="Default: 40 of the digits, 8 of fashion-mnist, 4 of mnist.")
     ] = None,
     batch: Annotated[int | None, typer.Option(help="Images per step; 32 by default.")] = None,
     rate: Annotated[
-        float | None, typer.Option(help="Largest learning rate; 0.02 by default. It rises, then falls to 0.")
+        float | None, typer.Option(help="Largest learning rate; 0.03 by default. It rises, then falls to 0.")
     ] = None,
     momentum: Annotated[
         float | None, typer.Option(help="Part of the last step that a step repeats; 0.9 by default.")
