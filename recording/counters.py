@@ -8,19 +8,22 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
 import pandas as pd
+from typer import Option
 
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.evidence import child, nsight
 from labkit.ladder.rung import Rung
-from labkit.ladder.variants import variants
-from labkit.records.store import record_evidence
+from labkit.ladder.variants import Variant, variants
+from labkit.records.store import read, record_evidence
 from labkit.records.sweeps import read_sweep
 from labkit.spec.devices import device
-from labkit.spec.layers import LENET72, LENET86
+from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.metrics import COUNTED, FETCHED, MEASURED, RECORDED, STALLED, STALLS
 from recording import jobs
 from recording.options import Rungs, chosen
@@ -34,10 +37,26 @@ BOTH = ("registers", "tiling")  # what tiling gains reverses from one network to
 
 
 def kernels(rung: Rung) -> list[jobs.Job]:
-    """The variants of a rung on their layers; not a library's."""
+    """The variants of a rung on their layers; not a library's. Of a variant that limits its images per launch, as many
+    images as one launch computes."""
     layers = (*LENET86, *(LENET72 if rung.name in BOTH else ()))
-    return [jobs.of(each, layer, BATCH)
-            for each in variants(rung.number) if not each.library for layer in layers]  # fmt: skip
+    found = [(each, layer) for each in variants(rung.number) if not each.library for layer in layers]
+    return [jobs.of(each, layer, each.rung.images(each.scope(layer)) or BATCH)
+            for each, layer in found if _fits(each, layer)]  # fmt: skip
+
+
+def _fits(each: Variant, layer: Layer) -> bool:
+    with suppress(LabError):
+        each.supports(layer)
+        return True
+    return False
+
+
+def not_counted(several: list[jobs.Job]) -> list[jobs.Job]:
+    """Those whose program and shape have no counters of this device."""
+    path = data_dir() / "counters" / f"{device().slug}.csv"
+    known = set(read(path)[["label", "layer"]].itertuples(index=False, name=None)) if path.is_file() else set()
+    return [job for job in several if (job.program, job.shape) not in known]
 
 
 def unrolled(rung: Rung) -> list[jobs.Job]:
@@ -72,11 +91,13 @@ def count(several: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[job
         return [(*owner, row) for owner, row in zip(owners(len(rows)), rows, strict=True)]
 
 
-def profile(rung: Rung) -> pd.DataFrame:
-    """A row per variant, layer and kernel of a rung: of a variant that computes in chunks, its first chunk."""
+def profile(rung: Rung, missing: bool = False) -> pd.DataFrame:
+    """A row per variant, layer and kernel of a rung: of a variant that computes in chunks, its first chunk. With
+    `missing`, only of those without counters."""
     rows = {}
     for select, metrics in ((kernels, METRICS), (unrolled, FETCHING)):
-        if several := select(rung):
+        several = not_counted(select(rung)) if missing else select(rung)
+        if several:
             for job, ran, row in count(several, metrics):
                 counted = {name: row[name] for name in metrics if name in row}
                 first = {"rung": rung.number, "label": job.program, "layer": job.shape, "batch": ran["images"],
@@ -85,7 +106,10 @@ def profile(rung: Rung) -> pd.DataFrame:
     return pd.DataFrame(rows.values())
 
 
-def counters(rungs: Rungs = None) -> None:
+def counters(
+    rungs: Rungs = None,
+    missing: Annotated[bool, Option("--missing", help="Only what has no counters yet.")] = False,
+) -> None:
     """Count with Nsight Compute: data/counters/.
 
     Each kernel runs on 1000 images. The counters of a rung are kept before those of the next.
@@ -93,9 +117,13 @@ def counters(rungs: Rungs = None) -> None:
     several, start = chosen(rungs), time.perf_counter()
     if device().engine != "gpu":
         raise LabError("counters are recorded on a GPU; the engine here is the CPU's")
-    jobs.compile_all(job for each in several for job in (*kernels(each), *unrolled(each)))
+    compiled = [job for each in several for job in (*kernels(each), *unrolled(each))]
+    jobs.compile_all(not_counted(compiled) if missing else compiled)
     print(f"compiled, {time.perf_counter() - start:.0f} s", flush=True)
     for each in several:
-        table = profile(each)
-        path = record_evidence(table, data_dir() / "counters", by=["rung"])
+        table = profile(each, missing)
+        if table.empty:
+            continue
+        by = ["rung", "label", "layer"] if missing else ["rung"]
+        path = record_evidence(table, data_dir() / "counters", by, order=["rung"])
         print(f"{each.label}: {len(table)} rows in {path}, {time.perf_counter() - start:.0f} s", flush=True)

@@ -135,6 +135,24 @@ def test_counters_are_those_of_the_first_launches(monkeypatch):
     assert table[["batch", "kernel", "cycles"]].values.tolist() == [[7, "im2col", 0], [7, "gemm", 1]]
 
 
+def test_missing_counters_are_those_that_the_file_lacks(monkeypatch, tmp_path):
+    monkeypatch.setattr(counters, "data_dir", lambda: tmp_path)
+    monkeypatch.setattr(counters, "device", lambda: SimpleNamespace(slug="g"))
+    every = counters.kernels(labkit.variant("fusion").rung)
+    assert counters.not_counted(every) == every
+    (tmp_path / "counters").mkdir()
+    (tmp_path / "counters" / "g.csv").write_text("rung,label,layer\nfusion,fusion,lenet86 layer 1\n")
+    left = counters.not_counted(every)
+    assert [(job.program, job.shape) for job in every if job not in left] == [("06 fusion", "lenet86 layer 1")]
+
+
+def test_what_cannot_run_is_not_counted_and_one_image_per_launch_is_one_launch():
+    shapes = {(job.program, job.shape) for job in counters.kernels(labkit.variant("fusion").rung)}
+    assert ("06 fusion, whole", "lenet86 layer 2") in shapes
+    single = [job for job in counters.kernels(labkit.variant("unroll_gemm").rung) if "images=1" in job.program]
+    assert {job.batch for job in single} == {1}
+
+
 def test_counters_are_kept_group_by_group(monkeypatch, tmp_path):
     """Those that are there are not counted again; those of another source go."""
     monkeypatch.setattr(compare_counters, "EXACT", tmp_path)

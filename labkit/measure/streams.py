@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from labkit import cuda
 from labkit.base.errors import LabError
+from labkit.cuda.registered import registered
 from labkit.ladder.variants import Variant
 from labkit.measure.bench import BATCH, SampledImages, as_list, draw_inputs
 from labkit.measure.check import require_verified
@@ -129,28 +130,13 @@ class _Host:
 
 
 def _register_ms(*like: np.ndarray) -> float:
-    """The time to page-lock arrays of these sizes that a program has filled already [ms].
-
-    Raises
-    ------
-    LabError
-        If the system cannot lock that much memory.
-    """
+    """The time to page-lock arrays of these sizes that a program has filled already [ms]."""
     arrays = [cuda.driver.aligned_empty(each.shape, each.dtype) for each in like]
     for each in arrays:
         each.fill(1)  # allocates the pages
-    locked = []
-    try:
-        start = time.perf_counter()
-        for each in arrays:
-            locked.append(cuda.driver.register_host_memory(each))
+    start = time.perf_counter()
+    with registered(*arrays):
         return 1e3 * (time.perf_counter() - start)
-    except (cuda.driver.MemoryError, cuda.driver.LogicError) as error:
-        size = sum(each.nbytes for each in arrays) / 1e9
-        raise LabError(f"cannot page-lock {size:.2f} GB of memory ({error}): take a smaller batch") from error
-    finally:
-        for each in locked:
-            each.base.unregister()
 
 
 def _copy_ms(target: np.ndarray, source: np.ndarray) -> float:

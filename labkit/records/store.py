@@ -152,7 +152,9 @@ def merge(
     return files.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))
 
 
-def record_evidence(table: pd.DataFrame, folder: Path | str, by: Iterable[str] = ()) -> Path:
+def record_evidence(
+    table: pd.DataFrame, folder: Path | str, by: Iterable[str] = (), order: Iterable[str] | None = None
+) -> Path:
     """Write what was counted or found on the GPU in use: counters, findings.
 
     Parameters
@@ -163,6 +165,8 @@ def record_evidence(table: pd.DataFrame, folder: Path | str, by: Iterable[str] =
         It gets `<device>.csv`.
     by : iterable of str
         Columns: only the rows of the file with the same values there are replaced. By default the whole file is.
+    order : iterable of str, optional
+        Columns to sort the file by; by default those of `by`.
 
     Returns
     -------
@@ -182,4 +186,5 @@ def record_evidence(table: pd.DataFrame, folder: Path | str, by: Iterable[str] =
     stamped = named(table)
     stamped.insert(0, "date", datetime.date.today().isoformat())
     stamped.insert(1, "device", here.name)
-    return merge(Path(folder) / f"{here.slug}.csv", stamped, by or None, order=by, digits=10)
+    order = by if order is None else list(order)
+    return merge(Path(folder) / f"{here.slug}.csv", stamped, by or None, order, digits=10)
