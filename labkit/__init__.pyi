@@ -18,6 +18,7 @@ from .measure.trace import trace as trace
 from .network.images import dataset as dataset
 from .network.lenet28 import Lenet28 as Lenet28
 from .network.lenet86 import Network as Network
+from .network.trainer import Trainer as Trainer
 from .page.cells import load_ipython_extension as load_ipython_extension
 from .page.claims import claim as claim
 from .page.claims import predict as predict

@@ -15,8 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 import labkit
+from labkit import Trainer
 from labkit.base import files
-from labkit.base.errors import LabError
+from labkit.base.errors import Interrupted, LabError
 from labkit.base.paths import cuda_src
 from labkit.measure.check import CheckFailed
 from labkit.network import backprop, gradients
@@ -25,7 +26,7 @@ from labkit.network.backprop import Step, initial_weights, random_sizes
 from labkit.network.checkpoint import Checkpoint
 from labkit.network.images import Dataset, cycle, resize
 from labkit.network.lenet86 import WEIGHT_SHAPES, forward_numpy, load_weights, provenance
-from labkit.network.trainer import Trainer, random_maps, train
+from labkit.network.trainer import random_maps, train
 
 
 @pytest.fixture(scope="module")
@@ -205,32 +206,36 @@ with Trainer(images, seed=3, epochs=4, batch=4) as trainer:
 """
 
 
-@pytest.mark.parametrize("moment", ["while writing", "any time"])
-def test_a_killed_training_resumes_to_the_same_bits(small, tmp_path, moment):
-    def start(name, moment):
-        command = [sys.executable, "-c", CHILD, str(tmp_path / f"{name}.npz"), str(tmp_path / "one.checkpoint"), moment]
+def test_a_killed_training_resumes_to_the_same_bits(small, tmp_path):
+    checkpoint, images = tmp_path / "one.checkpoint", cycle(small, 10)
+
+    def start(moment):
+        command = [sys.executable, "-c", CHILD, str(tmp_path / "killed.npz"), str(checkpoint), moment]
         return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
 
-    images = cycle(small, 10)
+    def killed_at(child):
+        assert child.wait() == -signal.SIGKILL
+        assert not (tmp_path / "killed.npz").exists()
+        return Checkpoint.read(checkpoint).step
+
+    assert killed_at(start("while writing")) == 2
+    second = start("any time")
+    before = checkpoint.stat().st_mtime_ns
+    while checkpoint.stat().st_mtime_ns == before:
+        assert second.poll() is None
+        time.sleep(0.01)
+    time.sleep(random.uniform(0, 0.3))  # of the 0.5 s that the other steps take at least
+    second.kill()
+    assert 3 <= killed_at(second) < 12
+    assert start("no").wait() == 0
+    assert not checkpoint.exists()
+
     with Trainer(images, seed=3, epochs=4, batch=4) as trainer:
         train(trainer, images, tmp_path / "straight.npz", tmp_path / "straight.checkpoint")
-    killed = start("killed", moment)
-    if moment == "any time":
-        while not (tmp_path / "one.checkpoint").exists():
-            assert killed.poll() is None
-            time.sleep(0.01)
-        time.sleep(random.uniform(0, 0.4))  # of the 0.6 s that the other steps take at least
-        killed.kill()
-    assert killed.wait() == -signal.SIGKILL
-    assert not (tmp_path / "killed.npz").exists()
-    step = Checkpoint.read(tmp_path / "one.checkpoint").step
-    assert step == 2 if moment == "while writing" else 1 <= step < 12
-    assert start("resumed", "no").wait() == 0
-    straight, resumed = load_weights(tmp_path / "straight.npz"), load_weights(tmp_path / "resumed.npz")
+    straight, resumed = load_weights(tmp_path / "straight.npz"), load_weights(tmp_path / "killed.npz")
     assert all((straight[name] == resumed[name]).all() for name in WEIGHT_SHAPES)
-    records = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("straight", "resumed")]
+    records = [json.loads((tmp_path / f"{name}.json").read_text()) for name in ("straight", "killed")]
     assert records[0]["first losses"] == records[1]["first losses"]
-    assert not (tmp_path / "one.checkpoint").exists()
 
 
 # ------------------------------------------------------------------------------------------------------ what can fail
@@ -301,11 +306,30 @@ def test_a_checkpoint_of_another_training_is_refused(small, tmp_path, half_done)
 @pytest.mark.parametrize("where", ["out", "checkpoint"])
 def test_an_unwritable_folder_is_refused_before_the_first_step(small, tmp_path, where):
     (tmp_path / "file").write_text("")
-    paths = {"out": tmp_path / "w.npz", "checkpoint": tmp_path / "c", where: tmp_path / "file" / "new"}
+    paths = {"out": tmp_path / "w.npz", "checkpoint": tmp_path / "c", where: tmp_path / "file" / "new.npz"}
     with of(cycle(small, 4)) as trainer:
         with pytest.raises(LabError, match=r"cannot write to .*file"):
             train(trainer, small, **paths)
         assert trainer.step == 0
+
+
+def test_ctrl_c_keeps_the_checkpoint(small, tmp_path):
+    def stop(trainer):
+        if trainer.step == 3:
+            raise KeyboardInterrupt
+
+    images, path = cycle(small, 8), tmp_path / "c"
+    for every, said in ((0, f"stopped at step 3 of 4. The checkpoint of step 2 is kept: {path}"),
+                        (1e9, "stopped at step 3 of 4. There is no checkpoint yet")):  # fmt: skip
+        with of(images) as trainer, pytest.raises(Interrupted) as stopped:
+            train(trainer, images, tmp_path / "w.npz", path, fresh=True, every=every, progress=stop)
+        assert str(stopped.value) == said
+    assert Checkpoint.read(path).step == 2
+
+
+def test_weights_are_an_npz(small, tmp_path):
+    with of(cycle(small, 4)) as trainer, pytest.raises(LabError, match=r"path that ends with \.npz"):
+        train(trainer, small, tmp_path / "weights")
 
 
 class Full:

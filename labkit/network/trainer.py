@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from labkit import cuda
-from labkit.base.errors import LabError
+from labkit.base.errors import Interrupted, LabError
 from labkit.base.files import require_writable, write
 from labkit.base.paths import cache_dir, data_dir
 from labkit.ladder.buffers import Buffers
@@ -286,10 +286,14 @@ def train(
     LabError
         The loss is NaN; the checkpoint is damaged or of other settings; a file cannot be written. The last good
         checkpoint is kept.
+    Interrupted
+        By Ctrl-C, likewise.
     """
     settings = trainer.settings
     by_default = default_paths(settings)
     out, checkpoint = Path(out or by_default[0]), Path(checkpoint or by_default[1])
+    if out.suffix != ".npz":
+        raise LabError(f"weights are an .npz file, not {out.name!r}: give a path that ends with .npz")
     require_writable(out.parent)  # before minutes of work
     require_writable(checkpoint.parent)
     if checkpoint.exists() and not fresh:
@@ -297,7 +301,11 @@ def train(
         found.require(settings, checkpoint)
         trainer.resume(found)
     progress(trainer)
-    kept, written = trainer.step if trainer.step else None, time.monotonic()
+    kept, written = trainer.step, time.monotonic()
+
+    def state():
+        return f"The checkpoint of step {kept} is kept: {checkpoint}" if kept else "There is no checkpoint yet"
+
     try:
         for _ in trainer.run():
             progress(trainer)
@@ -306,7 +314,9 @@ def train(
                 kept, written = trainer.step, time.monotonic()
         record = write_weights(trainer, held_out, out)
     except LabError as error:
-        raise LabError(f"{error}" + (f" The checkpoint of step {kept} is kept: {checkpoint}" if kept else "")) from None
+        raise LabError(f"{str(error).rstrip('.')}. {state()}") from None
+    except KeyboardInterrupt:  # perhaps in the middle of a step: its state is not to be kept
+        raise Interrupted(f"stopped at step {trainer.step} of {settings.steps}. {state()}") from None
     checkpoint.unlink(missing_ok=True)
     return out, record
 

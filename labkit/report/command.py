@@ -38,8 +38,8 @@ def main() -> None:
         app(prog_name="labkit")
     except LabError as error:
         _fail(str(error))
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(stop, file=sys.stderr)
         raise SystemExit(130) from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("pycuda", "labkit"):  # of an engine: a message
