@@ -16,10 +16,11 @@ from recording.readme import readme, timings
 from recording.streams import streams
 from recording.sweep import sweep
 from recording.times import times
+from recording.training import training
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 for command in (times, counters, sweep, streams, cudnn, framework, compare_counters, compare_sanitizers,
-                pictures, readme, timings, digits):  # fmt: skip
+                training, pictures, readme, timings, digits):  # fmt: skip
     app.command()(command)
 
 

@@ -7,9 +7,12 @@ from labkit.base.errors import LabError
 from labkit.ladder.source import kernel_names
 from labkit.measure.check import CheckFailed, check
 from labkit.network import lenet28
+from labkit.network.contention import PATTERNS, contention
+from labkit.network.contention import counts as contention_counts
 from labkit.network.gradients import finite_differences
 from labkit.network.images import dataset
 from labkit.network.lenet28 import EXPERIMENTS, FILES, Lenet28, Sizes, initial_weights
+from labkit.records.training import read_training, record_training
 
 SMALL = Sizes(side=11, K=4, maps=3, pool=2, classes=5)
 
@@ -97,7 +100,7 @@ def test_a_wrong_kernel_is_refused_by_its_name(kernel, monkeypatch):
 
     lenet28._module.cache_clear()
     monkeypatch.setattr(lenet28, "_compiler_arguments", changed)
-    monkeypatch.setattr(lenet28, "random_sizes", lambda rng: SMALL)
+    monkeypatch.setattr(lenet28, "random_sizes", lambda seed: [SMALL])
     try:
         with pytest.raises(CheckFailed, match=f"lenet28 loops, batch 2: {kernel}, .* is wrong"):
             check(Lenet28("loops", 2, sizes=SMALL))
@@ -186,6 +189,46 @@ def test_the_evidence_of_a_step():
         assert model.source("update").source.startswith("// weights -= rate x gradient")
         with pytest.raises(LabError, match="launches no kernel"):
             model.source("bp_f")
+
+
+# ---- contention, and records
+def test_contention_adds_right_and_refuses_what_it_cannot_share():
+    for pattern in PATTERNS:
+        assert contention(pattern, 8, threads=512, times=3, repeat=2) > 0
+        counts = contention_counts(pattern, 32, threads=512).counts.iloc[0]
+        assert counts["reduction_requests"] == 512 / 32
+        assert counts["reduction_sectors"] == (16 if pattern == "neighbours" else 2 * 16)
+    with pytest.raises(LabError, match="no pattern 'near'"):
+        contention("near", 8)
+    with pytest.raises(LabError, match="3 per address"):
+        contention("apart", 3, threads=512)
+
+
+def test_what_was_recorded_is_read(tmp_path):
+    with Lenet28("loops", sizes=SMALL) as model:
+        record_training("launch", "update", [{"us": model.launch_us(20)}], folder=tmp_path)
+    kernels = [{"batch": 1, "kernel": "fp_c1", "us": 2.0}, {"batch": 1, "kernel": "update", "us": 1.0}]
+    record_training("kernel", "loops", kernels, "digits", tmp_path)
+    record_training("kernel", "register", kernels[:1], "digits", tmp_path)
+    epochs = [{"batch": batch, "images": 60, "launches": 7, "seconds": 1 / batch} for batch in (1, 10)]
+    record_training("epoch", "minibatch", [{**epochs[0], "seconds": 9.0}], "digits", tmp_path)
+    path = record_training("epoch", "minibatch", epochs, "digits", tmp_path)  # replaces the piece
+    for pattern in PATTERNS:
+        rows = [{"share": share, "us": 1.0 * share} for share in (1, 4)]
+        record_training("contention", pattern, rows, folder=tmp_path)
+    training = read_training(tmp_path, path.stem)
+    assert training.launch_us > 0
+    assert training.kernel_us().loc["loops"].tolist() == [2, 1]
+    assert np.isnan(training.kernel_us().loc["register", "update"])
+    assert training.epoch_s("minibatch") == 1 and training.epoch_s("minibatch", 10) == 0.1
+    assert len(training.epochs()) == 2
+    assert training.contention_us.loc[4].to_dict() == {"neighbours": 4, "apart": 4}
+    with pytest.raises(LabError, match="no 'accuracy' rows for that"):
+        training.accuracy()
+    with pytest.raises(LabError, match=r"no 'epoch' rows for experiment loops, batch 1\. It has minibatch"):
+        training.epoch_s("loops")
+    with pytest.raises(LabError, match="python -m recording training"):
+        read_training(tmp_path / "elsewhere", path.stem)
 
 
 # ---- what it refuses

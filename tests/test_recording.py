@@ -29,7 +29,7 @@ def test_every_command_explains_itself():
     for name in commands:
         assert f" {name} " in text and "data/" in text
         assert run(name, "--help").exit_code == 0
-    assert len(commands) == 12
+    assert len(commands) == 13
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -37,13 +37,14 @@ def test_every_command_explains_itself():
     (["counters", "42"], "there is no rung 42"),
     (["counters", "tuning"], "counters are recorded on a GPU"),
     (["streams"], "streams are recorded on a GPU"),
+    (["training"], "training is recorded on a GPU"),
     (["sweep", "--part", "nothing"], "the sweep has no part 'nothing'; it has outputs, "),
     (["compare-counters", "--device", "h900"], "there is no h900.csv"),
 ])  # fmt: skip
 def test_refusals(arguments, said, monkeypatch):
     if "on a GPU" in said:
         here = SimpleNamespace(engine="cpu", name="a processor")
-        for module in ("counters", "streams"):
+        for module in ("counters", "streams", "training"):
             monkeypatch.setattr(f"recording.{module}.device", lambda: here)
     assert said in str(run(*arguments).exception)
 

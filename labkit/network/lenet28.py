@@ -110,10 +110,14 @@ class Sizes:
         return tuple(f"-D{name}={value}" for name, value in sizes.items())
 
 
-def random_sizes(rng: np.random.Generator) -> Sizes:
+def random_sizes(seed: int, count: int = 2) -> list[Sizes]:
     """Small random sizes, independent of each other."""
-    pool, s1, K, maps, classes = (int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12)))
-    return Sizes(pool * s1 + K - 1, K, maps, pool, classes)
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(count):
+        pool, s1, K, maps, classes = (int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12)))
+        found.append(Sizes(pool * s1 + K - 1, K, maps, pool, classes))
+    return found
 
 
 def initial_weights(seed: int, sizes: Sizes = Sizes()) -> dict[str, np.ndarray]:
@@ -691,7 +695,7 @@ class Lenet28:
         rng = np.random.default_rng(seed)
         several = EXPERIMENTS[self.experiment].batches
         shapes = [(self.sizes, self.batch)]
-        shapes += [(random_sizes(rng), int(rng.integers(2, 6)) if several else 1) for _ in range(2)]
+        shapes += [(sizes, int(rng.integers(2, 6)) if several else 1) for sizes in random_sizes(seed)]
         precompile([self.experiment], [sizes for sizes, _ in shapes])
         for sizes, batch in shapes:
             with Lenet28(self.experiment, batch, seed, rate=0.3, sizes=sizes) as model:
@@ -774,6 +778,19 @@ class Lenet28:
         names = rows["name"].where(rows["kind"] == "kernel", "memcpy")
         sums = rows["duration_ms"].groupby(names).sum() * 1e3 / steps
         return {name: float(sums[name]) for name in (*self.kernels, "memcpy") if name in sums}
+
+    def launch_us(self, launches: int = 5000) -> float:
+        """What a launch costs the host: the time per launch of the update, one after the other, in microseconds."""
+        self._load(np.zeros((1, self.sizes.side, self.sizes.side), np.float32), np.zeros(1, int))
+        *_, update = self._launches(1)
+        order = int(self._pointers["order"])
+        update(order)
+        cuda.driver.Context.synchronize()
+        begin = time.perf_counter()
+        for _ in range(launches):
+            update(order)
+        cuda.driver.Context.synchronize()
+        return (time.perf_counter() - begin) / launches * 1e6
 
     def profile(self, engine: str | None = None):
         """Count the memory accesses of one step, in a process of its own: a `labkit.evidence.profile.Profile`."""

@@ -16,6 +16,7 @@ from labkit.ladder.tables import kernels_ms
 from labkit.ladder.variants import Variant
 from labkit.records import cudnn, results, store, sweeps
 from labkit.records.results import COURSE, OWN
+from labkit.records.training import Training, read_training
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
 from labkit.spec.metrics import FETCHED, NAMES, QUOTIENTS, RECORDED, STALLED, STALLS, SUMS
@@ -335,6 +336,11 @@ class Recorded:
             known = ", ".join([*(word for word, each in METRICS.items() if each in rows), *SUMS, *QUOTIENTS])
             raise LabError(f"{self} has no counter {name!r}; it has {known}, and Nsight Compute's own names")
         return rows[metric] / rows["batch"] if per_image and metric.endswith(".sum") else rows[metric]
+
+    @functools.cached_property
+    def training(self) -> Training:
+        """The training of lenet28: times of kernels and epochs, accuracies, contention."""
+        return read_training(self.folder, self.device)
 
     @functools.cached_property
     def _counters(self) -> pd.DataFrame:

@@ -1,0 +1,127 @@
+"""Recorded times and accuracies of training lenet28, in `data/training/`."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
+from labkit.records import store
+from labkit.spec.devices import device
+
+KEY = ["device", "kind", "dataset", "experiment"]
+KINDS = ("kernel", "epoch", "accuracy", "launch", "contention")
+
+
+def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: str = "none",
+                    folder: Path | str | None = None) -> Path:  # fmt: skip
+    """Write a piece of the recording of the device in use; it replaces the same piece of its file.
+
+    Parameters
+    ----------
+    kind : str
+        Of `KINDS`.
+    experiment : str
+        Of `labkit.Lenet28`; of a contention the pattern.
+    rows : iterable of dict
+        The figures of the kind, see data/training/README.md.
+    dataset : str
+    folder : path, optional
+        In place of `data/`.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    here = device()
+    about = {"device": here.name, "date": datetime.date.today().isoformat(), "software": here.software}
+    table = pd.DataFrame([{"kind": kind, "dataset": dataset, "experiment": experiment, **row, **about} for row in rows])
+    return store.merge(Path(folder or data_dir()) / "training" / f"{here.slug}.csv", table, KEY)
+
+
+class Training:
+    """What was recorded of training lenet28 on one device: `recorded("H200").training`.
+
+    Attributes
+    ----------
+    table : DataFrame
+        All rows; data/training/README.md says what they hold.
+    device, date : str
+        The device's full name; of the latest measurement, ISO.
+    """
+
+    def __init__(self, path: Path):
+        self.table = pd.read_csv(path)
+        self.device = str(self.table["device"].iloc[0])
+        self.date = str(self.table["date"].max())
+
+    def __repr__(self) -> str:
+        return f"{self.device}, training recorded {self.date}"
+
+    def rows(self, kind: str, experiment: str | None = None, batch: int | None = None,
+             dataset: str | None = None) -> pd.DataFrame:  # fmt: skip
+        """The rows of a kind, without empty columns.
+
+        Raises
+        ------
+        LabError
+            If there are none; the message lists what there is.
+        """
+        found = self.table[self.table["kind"] == kind]
+        there = ", ".join(found["experiment"].unique()) or f"nothing of this kind, but {', '.join(KINDS)}"
+        wanted = {"experiment": experiment, "batch": batch, "dataset": dataset}
+        for name, value in wanted.items():
+            found = found if value is None else found[found[name] == value]
+        if found.empty:
+            asked = ", ".join(f"{name} {value}" for name, value in wanted.items() if value is not None) or "that"
+            raise LabError(f"{self} has no {kind!r} rows for {asked}. It has {there}")
+        return found.dropna(axis="columns", how="all").reset_index(drop=True)
+
+    def kernel_us(self, batch: int = 1) -> pd.DataFrame:
+        """The time of each kernel, in microseconds: a row per experiment, a column per kernel, NaN if it has none."""
+        rows = self.rows("kernel", batch=batch)
+        table = rows.pivot_table(index="experiment", columns="kernel", values="us", sort=False)
+        return table.rename_axis(index=None, columns=None)
+
+    def epoch_s(self, experiment: str, batch: int = 1, dataset: str | None = None) -> float:
+        """The time of an epoch of 60,000 images, in seconds."""
+        return float(self.rows("epoch", experiment, batch, dataset)["seconds"].iloc[0])
+
+    def epochs(self, dataset: str | None = None) -> pd.DataFrame:
+        """Every epoch that was timed: experiment, batch, images, launches (of a step), seconds."""
+        return self.rows("epoch", dataset=dataset)
+
+    def accuracy(self, experiment: str | None = None, batch: int | None = None,
+                 dataset: str | None = None) -> pd.DataFrame:  # fmt: skip
+        """Accuracies on held-out images: experiment, batch, rate, epochs, seconds of training, accuracy (0 to 1)."""
+        return self.rows("accuracy", experiment, batch, dataset)
+
+    @property
+    def launch_us(self) -> float:
+        """What a launch costs the host, in microseconds."""
+        return float(self.rows("launch")["us"].iloc[0])
+
+    @property
+    def contention_us(self) -> pd.DataFrame:
+        """The time of the contention kernel, in microseconds: a row per number of threads per address, a column per
+        pattern."""
+        rows = self.rows("contention")
+        return rows.pivot_table(index="share", columns="experiment", values="us", sort=False).rename_axis(columns=None)
+
+
+def read_training(folder: Path, name: str) -> Training:
+    """The recording of a device.
+
+    Raises
+    ------
+    LabError
+        If there is none.
+    """
+    if not any((folder / "training").glob("*.csv")):
+        raise LabError(f"no training was recorded in {folder}; on a GPU: python -m recording training")
+    return Training(store.one_of(folder / "training", name))

@@ -1,0 +1,112 @@
+"""Training lenet28: times of its kernels and epochs, accuracies, and what contention costs: data/training/."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from tqdm import tqdm
+from typer import Option
+
+from labkit.base.errors import LabError
+from labkit.measure.check import check
+from labkit.network.contention import PATTERNS, contention
+from labkit.network.images import cycle, dataset
+from labkit.network.lenet28 import EXPERIMENTS, Lenet28, Sizes, precompile, random_sizes
+from labkit.records.training import record_training
+from labkit.spec.devices import device
+from recording.options import Folder
+
+IMAGES = 60_000  # of an epoch: MNIST has so many
+BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
+LEARNING = (  # experiment, batch, rate
+    ("one_launch", 1, 0.1), ("minibatch", 10, 0.1), ("minibatch", 10, 0.3), ("minibatch", 100, 0.1),
+    ("minibatch", 100, 0.3),
+)  # fmt: skip
+EPOCHS = 20
+SHARES = tuple(4**n for n in range(10))  # threads per address
+SEED = 1
+
+
+def training(
+    name: Annotated[str, Option("--dataset", help="digits, mnist or fashion-mnist.")] = "digits",
+    images: Annotated[int, Option(help="Of an epoch; a smaller set begins again at its first image.")] = IMAGES,
+    epochs: Annotated[int, Option(help="Of the accuracies.")] = EPOCHS,
+    out: Folder = None,
+) -> None:
+    """Train lenet28 in every experiment: data/training/.
+
+    Two to three minutes on an H200. Every kernel is checked before it is timed.
+    """
+    here, begin = device(), time.perf_counter()
+    if here.engine != "gpu":
+        raise LabError(f"training is recorded on a GPU; the engine here is the CPU's ({here.name})")
+    train, test = cycle(dataset(name, "train", size=28), images), dataset(name, "test", size=28)
+    print(train, f"({train.note})" if train.cycled else "", test, sep="\n")
+
+    def done(what):
+        print(f"{time.perf_counter() - begin:6.1f} s  {what}", flush=True)
+
+    precompile(list(EXPERIMENTS), [Sizes(), *random_sizes(SEED)])
+    done("compiled")
+    for experiment, about in EXPERIMENTS.items():
+        with Lenet28(experiment, 3 if about.batches else 1) as model:
+            check(model, seed=SEED)
+    done("checked")
+    with Lenet28("loops") as model:
+        record_training("launch", "update", [{"us": model.launch_us()}], folder=out)
+    for pattern in PATTERNS:
+        rows = [{"share": share, "us": contention(pattern, share)} for share in SHARES]
+        record_training("contention", pattern, rows, folder=out)
+    done("contention")
+    for experiment in EXPERIMENTS:
+        of_kernels(experiment, train, name, out)
+    done("times of the kernels")
+    for experiment, about in EXPERIMENTS.items():
+        of_epochs(experiment, BATCHES if experiment in ("minibatch", "deterministic") else (1,), train, name, out)
+        done(f"epochs of {experiment}: {about.about}")
+    of_accuracies(train, test, epochs, name, out)
+    done("accuracies")
+
+
+def of_kernels(experiment: str, train, name: str, out: Path | None) -> None:
+    """The times of the kernels, with one image per step, and of mini-batches, where they are the subject."""
+    rows = []
+    for batch in (1, 1000) if experiment in ("minibatch", "deterministic") else (1,):
+        with Lenet28(experiment, batch) as model:
+            times = model.kernel_times(train.images, train.labels, 200 if batch == 1 else 20)
+        rows += [{"batch": batch, "kernel": kernel, "us": us} for kernel, us in times.items()]
+    record_training("kernel", experiment, rows, name, out)
+
+
+def of_epochs(experiment: str, batches, train, name: str, out: Path | None) -> None:
+    """The time of an epoch, the median of three if it is short."""
+    rows = []
+    for batch in (each for each in batches if each <= len(train)):
+        with Lenet28(experiment, batch) as model:
+            model.epoch(train.images[: 10 * batch], train.labels[: 10 * batch])  # a warm-up
+            seconds = [model.epoch(train.images, train.labels)]
+            while seconds[0] < 0.7 and len(seconds) < 3:
+                seconds.append(model.epoch(train.images, train.labels))
+            rows.append({"batch": batch, "images": len(train), "launches": len(model.kernels),
+                         "seconds": float(np.median(seconds))})  # fmt: skip
+        record_training("epoch", experiment, rows, name, out)
+
+
+def of_accuracies(train, test, epochs: int, name: str, out: Path | None) -> None:
+    """The accuracy on held-out images after each epoch."""
+    by_experiment: dict[str, list[dict]] = {}
+    for experiment, batch, rate in LEARNING:
+        rows, seconds = by_experiment.setdefault(experiment, []), 0.0
+        with Lenet28(experiment, batch, SEED, rate) as model, tqdm(total=epochs, unit="epoch", disable=None) as bar:
+            for epoch in range(epochs + 1):
+                accuracy = model.accuracy(test.images, test.labels)
+                rows.append({"batch": batch, "rate": rate, "epochs": epoch, "seconds": seconds, "accuracy": accuracy,
+                             "images": len(train)})  # fmt: skip
+                bar.set_postfix(accuracy=f"{accuracy:.4f}")
+                if epoch < epochs:
+                    seconds += model.epoch(train.images, train.labels)
+                    bar.update()
+        record_training("accuracy", experiment, rows, name, out)
