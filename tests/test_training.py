@@ -165,6 +165,16 @@ def test_a_few_steps_reduce_the_loss(small):
     assert losses[-1] < 0.7 * losses[0]
 
 
+def test_the_rate_rises_and_falls(small):
+    for count, epochs, rise in ((10, 2, 3), (1437, 40, 90)):
+        with Trainer(cycle(small, count), epochs=epochs, batch=4 if count == 10 else 32, rate=0.5) as trainer:
+            steps = trainer.settings.steps
+            rates = [trainer.rate(step) for step in range(steps)]
+        assert np.argmax(rates) == rise - 1
+        assert rates[0] == pytest.approx(0.5 / rise, rel=0.01) and 0 < rates[-1] < 0.1 * 0.5
+        assert max(rates) == pytest.approx(0.25 * (1 + np.cos(np.pi * (rise - 1) / steps)))
+
+
 def test_a_resumed_training_ends_at_the_same_bits(small):
     images = cycle(small, 10)  # batches of 4, 4 and 2
     with of(images) as trainer:
