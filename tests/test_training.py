@@ -404,6 +404,17 @@ def test_senseless_settings_are_refused(small, setting, message):
         of(cycle(small, 4), **setting)
 
 
+def test_images_that_do_not_fit_are_refused():
+    images = np.zeros((3, 1, 86, 86), np.float32)
+    with Step(initial_weights(0), 2) as step:
+        for wrong, labels in ((images, [0, 1, 2]), (images[:0], []), (images[:2, :, 1:], [0, 1])):
+            with pytest.raises(LabError, match="there is room for 1 to 2 of"):
+                step.loss_and_gradients(wrong, labels)
+        for labels in ([0], [0, 10], [-1, 0]):
+            with pytest.raises(LabError, match="2 images need as many labels from 0 to 9"):
+                step.loss_and_gradients(images[:2], labels)
+
+
 def test_unknown_labels_are_refused(small):
     with pytest.raises(LabError, match="labels from 11 to 11; lenet86 knows 0 to 9"):
         of(replace(cycle(small, 2), labels=np.array([11, 11])))

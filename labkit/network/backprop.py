@@ -267,8 +267,18 @@ class Step:
         return self._memory.copy_out(self.scores, (B, self.sizes.classes)).argmax(axis=1)
 
     def loss_and_gradients(self, images, labels) -> tuple[float, dict[str, np.ndarray]]:
-        """Mean cross-entropy of images [B,1,H,W] from the host, and its derivative by every weight, float32."""
-        B = len(images)
+        """Mean cross-entropy of images [B,1,H,W] from the host, and its derivative by every weight, float32.
+
+        Raises
+        ------
+        LabError
+            There are more images than there is room for, or they have another size, or labels do not fit them.
+        """
+        B, shape = len(images), (1, self.sizes.H, self.sizes.W)
+        if not 1 <= B <= self.batch or images.shape[1:] != shape:
+            raise LabError(f"the images have the shape {images.shape}; there is room for 1 to {self.batch} of {shape}")
+        if np.shape(labels) != (B,) or not 0 <= np.min(labels) <= np.max(labels) < self.sizes.classes:
+            raise LabError(f"{B} images need as many labels from 0 to {self.sizes.classes - 1}, in one row")
         cuda.driver.memcpy_htod(self.x[0], np.ascontiguousarray(images, np.float32))
         with Buffers() as memory:
             on_device = memory.copy_in(np.asarray(labels, np.int32))
