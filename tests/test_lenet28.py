@@ -191,6 +191,22 @@ def test_the_evidence_of_a_step():
             model.source("bp_f")
 
 
+def test_own_kernels_take_the_place_of_the_experiments():
+    with Lenet28("atomics") as atomics:
+        text = atomics.source("bp_weight_c1").source
+    apart = text.replace("i / ((K * K + 1) * POSITIONS), t = i / POSITIONS % (K * K + 1)",
+                         "i / ((K * K + 1) * POSITIONS), t = i % (K * K + 1)")  # fmt: skip
+    apart = apart.replace("h = i / C1 % C1, w = i % C1", "n = i / (K * K + 1), h = n / C1 % C1, w = n % C1")
+    with Lenet28("atomics", own=apart) as mine:
+        assert repr(check(mine, quiet=True)).startswith("PASS lenet28 atomics, own kernels: ")
+        counts = mine.profile("cpu").counts.set_index("kernel").loc["bp_weight_c1"]
+        assert counts["reduction_sectors"] < 8 * counts["reduction_requests"]
+    with Lenet28("atomics", own=text.replace("w + q", "w")) as mine, pytest.raises(CheckFailed, match="bp_weight_c1"):
+        check(mine)
+    with pytest.raises(LabError, match="own has the kernels none; loops launches fp_c1"):
+        Lenet28("loops", own="int x;")
+
+
 # ---- contention, and records
 def test_contention_adds_right_and_refuses_what_it_cannot_share():
     for pattern in PATTERNS:

@@ -26,6 +26,10 @@ from .tiles import tilings as tilings
 from .tiles import wmma_fill as wmma_fill
 from .timelines import chunk_sizes as chunk_sizes
 from .timelines import gantt as gantt
+from .training import accuracies as accuracies
+from .training import contention as contention
+from .training import epoch_times as epoch_times
+from .training import kernel_times as kernel_times
 from .warps import banks as banks
 from .warps import coalescing as coalescing
 from .warps import constant_reads as constant_reads

@@ -33,7 +33,7 @@ from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
-from labkit.ladder.source import NVCC_OPTIONS
+from labkit.ladder.source import NVCC_OPTIONS, code_only, kernel_names
 from labkit.measure.check import Compared
 from labkit.spec.devices import device
 from labkit.spec.reference import conv_float64
@@ -402,6 +402,12 @@ def _module(file, sizes):
     return cuda.compiler.SourceModule(**_compiler_arguments(file, sizes))
 
 
+@functools.cache
+def _own_module(text, sizes):
+    given = _compiler_arguments("loops", sizes)
+    return cuda.compiler.SourceModule(**{**given, "source": f'#include "lenet28.h"\n#line 1 "own kernels"\n{text}'})
+
+
 def precompile(experiments: list[str], several: list[Sizes]) -> None:
     """Compile the files of some experiments for some sizes in parallel, into the engine's cache on disk."""
     capability = device().compute_capability
@@ -430,6 +436,9 @@ class Lenet28:
         Learning rate of f and of s1's filter; the others are divided, see `Sizes.divisors`.
     sizes : Sizes
         By default lenet28's.
+    own : str, optional
+        The text of your own kernels, in place of those of the same names: their arguments and launches are the
+        experiment's.
 
     Raises
     ------
@@ -444,7 +453,7 @@ class Lenet28:
     """
 
     def __init__(self, experiment: str = "together", batch: int = 1, seed: int = 1, rate: float = 0.1,
-                 sizes: Sizes = Sizes()):  # fmt: skip
+                 sizes: Sizes = Sizes(), own: str = ""):  # fmt: skip
         if experiment not in EXPERIMENTS:
             raise LabError(f"lenet28 has no experiment {experiment!r}; it has {', '.join(EXPERIMENTS)}")
         if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or not 1 <= batch <= 65535:
@@ -452,7 +461,12 @@ class Lenet28:
         if batch > 1 and not EXPERIMENTS[experiment].batches:
             several = ", ".join(name for name, each in EXPERIMENTS.items() if each.batches)
             raise LabError(f"{experiment} takes one image per step, not {batch}; mini-batches: {several}")
+        self._own = kernel_names(code_only(own))
+        if own and not set(self._own) & set(EXPERIMENTS[experiment].kernels):
+            raise LabError(f"own has the kernels {', '.join(self._own) or 'none'}; {experiment} launches "
+                           f"{', '.join(EXPERIMENTS[experiment].kernels)}")  # fmt: skip
         self.experiment, self.batch, self.seed, self.rate, self.sizes = experiment, int(batch), seed, rate, sizes
+        self.own = own
         self._buffers = Buffers()
         self._data, self._functions, self._prepared = (None, None), {}, {}
         self._parts = min(self.batch, MOST_ROWS) if experiment == "deterministic" else 1
@@ -481,7 +495,8 @@ class Lenet28:
     @property
     def label(self) -> str:
         """As `check` names it."""
-        return f"lenet28 {self.experiment}" + (f", batch {self.batch}" if self.batch > 1 else "")
+        batch = f", batch {self.batch}" if self.batch > 1 else ""
+        return f"lenet28 {self.experiment}{batch}{', own kernels' if self.own else ''}"
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -562,7 +577,8 @@ class Lenet28:
     # ------------------------------------------------------------------------------------------------- steps
     def _function(self, file, kernel):
         if (file, kernel) not in self._functions:
-            function = _module(file, self.sizes).get_function(kernel)
+            module = _own_module(self.own, self.sizes) if kernel in self._own else _module(file, self.sizes)
+            function = module.get_function(kernel)
             types = "".join(_TYPES.get(name, "P") for name in _ARGUMENTS[kernel].split())
             self._functions[file, kernel] = function.prepare(types)
         return self._functions[file, kernel]
@@ -698,7 +714,7 @@ class Lenet28:
         shapes += [(sizes, int(rng.integers(2, 6)) if several else 1) for sizes in random_sizes(seed)]
         precompile([self.experiment], [sizes for sizes, _ in shapes])
         for sizes, batch in shapes:
-            with Lenet28(self.experiment, batch, seed, rate=0.3, sizes=sizes) as model:
+            with Lenet28(self.experiment, batch, seed, rate=0.3, sizes=sizes, own=self.own) as model:
                 yield from model._comparisons(rng)
 
     def _comparisons(self, rng):
@@ -806,7 +822,7 @@ class Lenet28:
         return self._ended(sanitize.watch(self._command(), tool, engine, timeout=600, capture=True), "sanitizing")
 
     def _command(self):
-        return [sys.executable, "-m", "labkit.network.lenet28", self.experiment, str(self.batch)]
+        return [sys.executable, "-m", "labkit.network.lenet28", self.experiment, str(self.batch), self.own]
 
     @staticmethod
     def _ended(found, what):
@@ -851,10 +867,10 @@ def _expected(weights, x, t, values):
     return found
 
 
-def _main(experiment: str, batch: str) -> None:
+def _main(experiment: str, batch: str, own: str) -> None:
     """One step on random images: what `profile` and `sanitize` watch."""
     rng = np.random.default_rng(3)
-    with Lenet28(experiment, int(batch)) as model:
+    with Lenet28(experiment, int(batch), own=own) as model:
         model.step(rng.random((int(batch), 28, 28), np.float32), rng.integers(0, 10, int(batch)))
 
 

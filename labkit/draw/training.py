@@ -1,0 +1,160 @@
+"""Charts of training: kernels beside the published ones, accuracies, epochs of mini-batches, contention."""
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.ticker import MaxNLocator
+
+from labkit.base.errors import LabError
+from labkit.base.numerals import three
+from labkit.draw import style
+from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, widest
+from labkit.draw.tables import need
+
+_ROW, _BAR = 36, 11  # pixels: two bars and air
+
+
+def _times(ratio: float) -> str:
+    """A ratio with two digits: "1.3", "320"."""
+    return f"{float(f'{ratio:.2g}'):,.10g}"
+
+
+@figure
+def kernel_times(page: Page, table: pd.DataFrame, device: str = "") -> None:
+    """The time of kernels, each beside a published one.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``kernel`` (each has a scale of its own), ``label``, ``us`` (microseconds) and ``published_us``, NaN where
+        nothing was published.
+    device : str
+        What `us` was measured on.
+    """
+    need(table, ["kernel", "label", "us", "published_us"], "draw.kernel_times")
+    groups = dict(iter(table.groupby("kernel", sort=False)))
+    worst = max(groups, key=lambda name: groups[name]["us"].max() / groups[name]["us"].min())
+    rows = groups[worst].sort_values("us")
+    ratio = rows["us"].iloc[-1] / rows["us"].iloc[0]
+    page.open(96 + sum(40 + _ROW * len(rows) for rows in groups.values()),
+              f"{worst}: {rows['label'].iloc[-1]} take {_times(ratio)} times as long as {rows['label'].iloc[0]}",
+              "microseconds per launch, one image   ·   each kernel with a scale of its own")
+    page.legend(26, 70, {device or "measured": style.BLUE, "published, on another GPU": style.PALE})
+    left, top = 30 + widest(table["label"]), 84
+    page.alt = "Bar chart, microseconds per launch."
+    page.plain = "Figure: the time of kernels beside the published ones"
+    for name, rows in groups.items():
+        page.text(26, top + 18, name, weight="bold")
+        top += 30
+        scale = (page.width - left - 90) / rows[["us", "published_us"]].max(axis=None)
+        page.line([left, left], [top, top + _ROW * len(rows)], style.FAINT)
+        for row in rows.itertuples():
+            page.text(left - 10, top + 21, row.label, ha="right")
+            there = "" if pd.isna(row.published_us) else f", published {three(row.published_us)}"
+            page.alt += f" {name}, {row.label}: {three(row.us)}{there}."
+            for i, (value, color) in enumerate(((row.us, style.BLUE), (row.published_us, style.PALE))):
+                if not pd.isna(value):
+                    y = top + 5 + (_BAR + 2) * i + (_BAR + 2) / 2 * pd.isna(row.published_us)
+                    page.rect(left, y, value * scale, _BAR, color)
+                    page.small(left + value * scale + 6, y + 9, three(value), style.INK if i == 0 else style.MUTED)
+            top += _ROW
+        top += 10
+
+
+@figure
+def accuracies(page: Page, curves: Mapping[str, pd.Series], xlabel: str = "epochs") -> None:
+    """Accuracy over epochs or time, a line per training.
+
+    Parameters
+    ----------
+    curves : mapping of str to Series
+        Accuracies, 0 to 1, indexed by epochs or seconds. The first line is highlighted.
+    xlabel : str
+    """
+    if not curves or any(len(curve) < 2 for curve in curves.values()):
+        raise LabError("draw.accuracies: each line needs two accuracies or more")
+    best = max(curves, key=lambda name: curves[name].iloc[-1])
+    most = max(curve.index.max() for curve in curves.values())
+    page.open(350, f"{best}: {curves[best].iloc[-1]:.1%} in the end", "accuracy on held-out images")
+    right = page.width - 18 - widest(curves, SMALL, "bold")
+    ax = page.axes(52, 80, right - 8, 302, xlim=(0, most), ylim=(0, 100), xlabel=xlabel)
+    number(ax.yaxis, range(0, 101, 20))
+    number(ax.xaxis, MaxNLocator(8, integer=xlabel == "epochs").tick_values(0, most))
+    ax.set_xlim(0, most)
+    page.small(12, 66, "%")
+    page.alt, page.plain = f"Line chart, accuracy over {xlabel}.", f"Figure: accuracy over {xlabel}"
+    ends = {}
+    for (name, curve), color in zip(curves.items(), style.CYCLE, strict=False):
+        ax.plot(curve.index, 100 * curve, color=color, lw=2.6 if not ends else 1.8)
+        ends[name] = 100 * curve.iloc[-1], color
+        first, last = (f"{curve.iloc[i]:.1%} at {curve.index[i]:.3g}" for i in (0, -1))
+        page.alt += f" {name}: {first}, {last}."
+    name_ends(page, ax, right, ends, [next(iter(curves))])
+
+
+@figure
+def epoch_times(page: Page, lines: Mapping[str, pd.Series], levels: Mapping[str, float] | None = None,
+                device: str = "") -> None:
+    """The time of an epoch over the images per step, on logarithmic scales.
+
+    Parameters
+    ----------
+    lines : mapping of str to Series
+        Seconds, indexed by the batch. The first line is highlighted.
+    levels : mapping of str to float, optional
+        Seconds of trainings with one image per step: horizontal lines.
+    device : str
+    """
+    levels = dict(levels or {})
+    if not lines or any(len(line) < 2 for line in lines.values()):
+        raise LabError("draw.epoch_times: each line needs two batches or more")
+    name, line = next(iter(lines.items()))
+    gain = _times(line.iloc[0] / line.min())
+    page.open(360, f"Steps of {line.idxmin():,} images: an epoch {gain} times as fast as with {line.index[0]}",
+              style.joined("seconds per epoch, both scales logarithmic", device))
+    right = page.width - 18 - widest([*lines, *levels], SMALL, "bold")
+    ax = page.axes(62, 66, right - 8, 312, "xy", xlabel="images per step")
+    page.alt, page.plain = "Line chart, seconds per epoch.", "Figure: the time of an epoch over the images per step"
+    ends = {}
+    for (label, each), color in zip(lines.items(), style.CYCLE, strict=False):
+        ax.plot(each.index, each, color=color, marker="o", ms=5)
+        ends[label] = each.iloc[-1], color
+        page.alt += f" {label}: {', '.join(f'{value:.3g} s with {batch:,}' for batch, value in each.items())}."
+    for label, value in levels.items():
+        ax.axhline(value, color=style.MUTED, lw=1.1, ls=style.DASHED)
+        ends[label] = value, style.MUTED
+        page.alt += f" {label}: {value:.3g} s."
+    low, high = ax.get_ylim()
+    ax.set_ylim(low / 1.2, max(high, *levels.values(), 0) * 1.2 if levels else high)
+    number(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))
+    number(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
+    name_ends(page, ax, right, ends, [name])
+
+
+@figure
+def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
+    """The time of additions to memory over the threads per address, on logarithmic scales.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Microseconds: a row per number of threads per address, a column per pattern.
+    device : str
+    """
+    if len(table) < 2 or not len(table.columns):
+        raise LabError("draw.contention needs two numbers of threads per address or more")
+    growth = table.iloc[-1] / table.iloc[0]
+    page.open(350, f"{table.index[-1]:,} threads per address: {_times(growth.max())} times as long as with "
+              f"{table.index[0]}", style.joined("microseconds, the same number of additions", device))
+    right = page.width - 18 - widest(table.columns, SMALL, "bold")
+    ax = page.axes(72, 66, right - 8, 302, "xy", xlabel="threads per address")
+    page.alt = "Line chart, time over the threads per address."
+    page.plain = "Figure: what additions to one address cost"
+    ends = {}
+    for (name, line), color in zip(table.items(), style.CYCLE, strict=False):
+        ax.plot(line.index, line, color=color, marker="o", ms=5)
+        ends[name] = line.iloc[-1], color
+        page.alt += f" {name}: {', '.join(f'{value:.3g} with {share:,}' for share, value in line.items())}."
+    number(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))
+    number(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
+    name_ends(page, ax, right, ends, table.columns[:1])
