@@ -63,7 +63,8 @@ def network(page: Page, preset: Sequence[Layer], times: Mapping[str, float] | No
         shape = f"{maps}×{side}×{side}" if side > 1 else f"{maps}"
         _maps(page, x, middle, maps, side, w, d)
         page.small(x + (w + d) / 2, 226, shape, style.INK, ha="center", weight="bold")
-        under = ("sigmoid" if preset.name == "lenet28" else "softmax") if i == len(steps) and tail else "" if i else "input"
+        last = "sigmoid" if name == "lenet28" else "softmax"
+        under = last if i == len(steps) and tail else "" if i else "input"
         page.small(x + (w + d) / 2, 242, under, ha="center")
         if image is not None and i == 0:
             page.picture(x + 1, middle - w / 2 + d / 2 + 1, w - 2, w - 2, image)
