@@ -32,7 +32,7 @@ def test_each_term_is_defined_once_in_at_most_four_sentences():
 
 def test_links_lead_to_terms():
     anchors = {term.lower().replace(" ", "-") for term in TERMS}
-    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("*.ipynb")):
+    for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "notebooks").glob("**/*.ipynb")):
         linked = re.findall(r"glossary\.md#([\w-]+)", path.read_text(encoding="utf-8"))
         assert set(linked) <= anchors, path.name
 

@@ -6,19 +6,21 @@ import re
 import nbformat
 import pytest
 
+from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.report import execute
 from labkit.report import html as report
 
 FOLDER = PACKAGE.parent / "notebooks"
-FILES = sorted(FOLDER.glob("*.ipynb"))
+FILES = [*sorted(FOLDER.glob("*.ipynb")), *sorted((FOLDER / execute.CLOSER).glob("*.ipynb"))]
 REQUIRED = {"00_start_here", "01_baseline"}
 # A path or an address that only one machine has.
 MACHINE = re.compile(
     r"(?<![\w.])/(home|root|Users|tmp|work|mnt|var/folders|private|usr/local/lib)/\w|\bat 0x[0-9a-f]{6,}"
 )
 
-every_notebook = pytest.mark.parametrize("path", FILES, ids=[path.stem for path in FILES])
+NAMES = [path.relative_to(FOLDER).with_suffix("").as_posix() for path in FILES]
+every_notebook = pytest.mark.parametrize("path", FILES, ids=NAMES)
 
 
 def read(path):
@@ -43,15 +45,36 @@ def test_a_notebook_of_several_names_is_found_once(monkeypatch):
     assert [path.stem for path in found] == ["01_baseline", "00_start_here"]
 
 
+def test_a_companion_is_found_by_its_folder(monkeypatch):
+    monkeypatch.chdir(FOLDER)
+    names = ["closer_look/08", "closer_look/8", "closer_look/08_fp16", "closer_look/08_fp16.ipynb",
+             "notebooks/closer_look/08_fp16.ipynb"]  # fmt: skip
+    assert execute.find(names) == [FOLDER / "closer_look" / "08_fp16.ipynb"]
+    assert execute.find(["08"]) == [FOLDER / "08_fp16.ipynb"]
+    assert execute.find() == FILES
+    for unknown in ("closer_look/77", "elsewhere/08"):
+        with pytest.raises(LabError, match=rf"no notebook '{unknown}'; there are 00_start_here, .*closer_look/08_fp16"):
+            execute.find([unknown])
+
+
 def test_the_series_begins():
     assert {path.stem for path in FILES} >= REQUIRED
 
 
 def test_only_the_series_is_stored():
-    outside = [path.name for path in FILES if path not in execute.series()]
+    series = execute.series()
+    outside = [path.name for path in FILES if path not in (*series, *execute.closer_looks())]
     assert not outside, "a notebook outside the series: name it NN_name.ipynb, or remove it"
-    numbers = [path.stem[:2] for path in FILES]
+    numbers = [path.stem[:2] for path in series]
     assert len(numbers) == len(set(numbers)), "two notebooks with one number"
+
+
+@pytest.mark.parametrize("path", execute.closer_looks(), ids=lambda path: path.stem)
+def test_a_companion_and_its_notebook_link_to_each_other(path):
+    main = FOLDER / path.name
+    assert main in execute.series(), "a closer look has the name of the notebook that it belongs to"
+    for notebook, link in ((main, f"{execute.CLOSER}/{path.name}"), (path, f"../{path.name}")):
+        assert any(f"]({link})" in cell.source for cell in read(notebook).cells if cell.cell_type == "markdown"), link
 
 
 @every_notebook
@@ -125,16 +148,17 @@ def test_the_series_can_list_it(path):
 @every_notebook
 def test_its_page_is_whole(path, tmp_path):
     """Every formula can be written as MathML, every link to a file leads somewhere, nothing is loaded."""
-    page = report.Page(execute.read(path), PACKAGE.parent / "reports" / f"{path.stem}.html")
-    pages = [page if other == path else report.Page(execute.read(other), page.path.parent / f"{other.stem}.html")
-             for other in FILES]
+    reports = PACKAGE.parent / "reports"
+    pages = report.pages_of(map(execute.read, FILES), reports)
+    page = pages[FILES.index(path)]
     text = report.Exporter(pages).render(page)
     assert report.requests_in(text) == []
     assert 'class="latex"' not in text
-    made = {other.path.name for other in pages} | {"index.html"}
+    made = {other.path for other in pages} | {reports / "index.html"}
     for link in re.findall(r'href="([^"#]+)', text):
-        if "://" not in link and not link.startswith("mailto:") and link not in made:
-            assert (page.path.parent / link).resolve().exists(), f"{link} leads nowhere"
+        if "://" not in link and not link.startswith("mailto:"):
+            target = (page.path.parent / link).resolve()
+            assert target in made or target.exists(), f"{link} leads nowhere"
 
 
 def test_the_checks_see_what_they_are_for():

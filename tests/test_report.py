@@ -283,6 +283,31 @@ def test_a_page_keeps_its_badge_when_another_is_made(tmp_path, monkeypatch):
     assert "Changed" in (tmp_path / "out" / "index.html").read_text()
 
 
+def test_a_companion_has_a_page_beside_its_notebook(tmp_path, monkeypatch):
+    folder = tmp_path / "notebooks"
+    (folder / "closer_look").mkdir(parents=True)
+    monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
+    save(folder, "01_one", [new_markdown_cell("# 01 · One\n\n[More](closer_look/01_one.ipynb#Deep).")])
+    save(folder, "02_two", [new_markdown_cell("# 02 · Two")])
+    save(folder / "closer_look", "01_one", [new_markdown_cell("# 01 · One, closely\n\n[Back](../01_one.ipynb).")])
+    pages = report.make([], tmp_path / "out", stored=True)
+    assert [page.notebook.name for page in pages] == ["01_one", "02_two", "closer_look/01_one"]
+    index, one, two, closer = (
+        (tmp_path / "out" / f"{name}.html").read_text() for name in ("index", "01_one", "02_two", "closer_look/01_one")
+    )
+    assert 'href="closer_look/01_one.html#deep"' in one  # the cell's link, and the page's own
+    for page, other, title in ((index, "closer_look/01_one.html", "One, closely"),
+                               (one, "closer_look/01_one.html", "One, closely"), (closer, "../01_one.html", "One")):
+        assert f'<a href="{other}">{title}</a></p>' in page  # fmt: skip
+    assert "companion" not in re.sub(r"<style>.*?</style>", "", two, flags=re.S)
+    assert [a["href"] for a in tags(one, "a") if "rel" in a] == ["02_two.html"] * 2  # not the companion
+    assert not [a for a in tags(closer, "a") if "rel" in a]
+    assert {a["href"] for a in tags(closer, "a", **{"class": "home"})} == {"../index.html"}
+    assert index.count("<li>") == 2  # a companion is no notebook of its own
+    (again,) = report.make(["closer_look/1"], tmp_path / "out", stored=True)
+    assert again.path == tmp_path / "out" / "closer_look" / "01_one.html"
+
+
 @pytest.mark.parametrize("source", [
     "![a figure](https://example.org/a.png)",
     '<script src="https://example.org/a.js"></script>',

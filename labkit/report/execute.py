@@ -26,6 +26,7 @@ from labkit.base.files import write
 from labkit.base.paths import PACKAGE
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
+CLOSER = "closer_look"  # the folder of the companions: what deepens a notebook of the series, under the same name
 _NAME = re.compile(r"(\d\d)_\w+")  # NN_name.ipynb belongs to the series; drafts and copies do not
 
 
@@ -59,13 +60,18 @@ class Notebook:
 
     @property
     def name(self) -> str:
-        """The file's name without its ending: "01_baseline"."""
-        return self.path.stem
+        """The file's name without its ending, "01_baseline"; of a companion with its folder, "closer_look/08_fp16"."""
+        return f"{CLOSER}/{self.path.stem}" if self.closer else self.path.stem
+
+    @property
+    def closer(self) -> bool:
+        """Whether it is a companion, a closer look at what another notebook teaches."""
+        return self.path.resolve().parent.name == CLOSER
 
     @property
     def number(self) -> str:
         """The rung's number, "01"; empty for a notebook outside the series."""
-        match = _NAME.fullmatch(self.name)
+        match = _NAME.fullmatch(self.path.stem)
         return match[1] if match else ""
 
     @property
@@ -149,35 +155,48 @@ def read(path: Path | str) -> Notebook:
 
 
 def series() -> list[Path]:
-    """The files of the series in their order."""
-    return sorted(path for path in folder().glob("*.ipynb") if _NAME.fullmatch(path.stem))
+    """The files of the series in their order, without the companions."""
+    return _numbered(folder())
+
+
+def closer_looks() -> list[Path]:
+    """The files of the companions, in the order of the notebooks that they belong to."""
+    return _numbered(folder() / CLOSER)
+
+
+def _numbered(where: Path) -> list[Path]:
+    return sorted(path for path in where.glob("*.ipynb") if _NAME.fullmatch(path.stem))
 
 
 def find(names: Iterable[str] = ()) -> list[Path]:
-    """The files of notebooks by name; without names, of the whole series.
+    """The files of notebooks by name; without names, of the whole series and then of the companions.
 
     Parameters
     ----------
     names : iterable of str
-        Each a file, a name ("01_baseline") or a number ("1", "01"). Duplicates count once.
+        Each a file, a name ("01_baseline", "closer_look/08_fp16") or a number ("1", "closer_look/8"). Duplicates count
+        once.
 
     Raises
     ------
     LabError
         No notebook has that name.
     """
-    return list(dict.fromkeys(map(_find, names))) or series()
+    return list(dict.fromkeys(map(_find, names))) or [*series(), *closer_looks()]
 
 
 def _find(name: str) -> Path:
     if name.endswith(".ipynb") and Path(name).is_file():
         return Path(name).resolve()
-    known = series()
-    stem = Path(name).stem if name.endswith(".ipynb") else name
-    for path in known:
-        if stem == path.stem or (stem.isdigit() and int(stem) == int(path.stem[:2])):
-            return path
-    raise LabError(f"no notebook {name!r}; there are {', '.join(path.stem for path in known) or 'none yet'}")
+    wanted = name.removesuffix(".ipynb")
+    closer, stem = Path(wanted).parent.name == CLOSER, Path(wanted).name
+    known = closer_looks() if closer else series()
+    if closer or stem == wanted or name != wanted:  # a name, or a path that ends with .ipynb
+        for path in known:
+            if stem == path.stem or (stem.isdigit() and int(stem) == int(path.stem[:2])):
+                return path
+    there = [*(path.stem for path in series()), *(f"{CLOSER}/{path.stem}" for path in closer_looks())]
+    raise LabError(f"no notebook {name!r}; there are {', '.join(there) or 'none yet'}")
 
 
 def run(notebook: Notebook, progress: Progress | None = None) -> None:

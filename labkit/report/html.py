@@ -57,7 +57,9 @@ class Page:
     contents : list of (int, str, str)
         Level, anchor and text of each heading.
     previous, next : Page or None
-        Its neighbours in the series.
+        Its neighbours in the series; a companion has none.
+    companion : Page or None
+        The closer look that belongs to a notebook of the series, and the other way round.
     """
 
     notebook: Notebook
@@ -66,6 +68,16 @@ class Page:
     contents: list[tuple[int, str, str]] = field(default_factory=list)
     previous: Page | None = None
     next: Page | None = None
+    companion: Page | None = None
+
+    @property
+    def home(self) -> str:
+        """The first page, seen from this one."""
+        return "../index.html" if self.notebook.closer else "index.html"
+
+    def to(self, other: Page) -> str:
+        """Another page, seen from this one."""
+        return Path(os.path.relpath(other.path, self.path.parent)).as_posix()
 
     @property
     def failure(self) -> Failure | None:
@@ -105,15 +117,13 @@ def make(
     progress = progress or Progress()
     out = Path(out) if out else PACKAGE.parent / "reports"
     asked = execute.find(names)
-    series = execute.series() if execute.has_series() else []
-    files = series if set(asked) <= set(series) else asked  # notebooks outside the series are a report of their own
-    pages = [Page(execute.read(file), out / f"{file.stem}.html") for file in files]
+    ours = [*execute.series(), *execute.closer_looks()] if execute.has_series() else []
+    files = ours if set(asked) <= set(ours) else asked  # notebooks outside the series are a report of their own
+    pages = pages_of(map(execute.read, files), out)
     if len({page.path for page in pages}) < len(pages):
         raise LabError("two of these notebooks have the same name, and so would their pages: rename one")
     if not pages:
         raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
-    for before, after in itertools.pairwise(pages):
-        before.next, after.previous = after, before
     require_writable(out)  # before minutes of work
 
     wanted = [page for page in pages if page.notebook.path in asked]
@@ -131,6 +141,19 @@ def make(
             exporter.write(page)
     write(out / "index.html", exporter.series())
     return wanted
+
+
+def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:
+    """A page for each notebook, with its neighbours and its companion among them."""
+    pages = [Page(notebook, out / f"{notebook.name}.html") for notebook in notebooks]
+    for before, after in itertools.pairwise(page for page in pages if not page.notebook.closer):
+        before.next, after.previous = after, before
+    main = {page.path.name: page for page in pages if not page.notebook.closer}
+    for page in pages:
+        if page.notebook.closer and page.path.name in main:
+            page.companion = main[page.path.name]
+            page.companion.companion = page
+    return pages
 
 
 def _noted_in(path: Path) -> dict:
@@ -185,8 +208,9 @@ class Exporter(HTMLExporter):
 
     def series(self) -> str:
         """The text of the first page: the series with what each notebook teaches."""
+        listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
         return self.environment.get_template("series.html.j2").render(
-            pages=self.pages, lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
+            pages=listed, lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
             version=labkit.__version__, **self.common,
         )
 
@@ -255,7 +279,7 @@ class Renderer(IPythonRenderer):
         anchor = f"#{parts.fragment}" if parts.fragment else ""
         for page in self.exporter.pages:
             if page.notebook.path.resolve() == target:
-                return page.path.name + anchor.lower()
+                return self.exporter.page.to(page) + anchor.lower()
         folder = self.exporter.page.path.resolve().parent
         return Path(os.path.relpath(target, folder)).as_posix() + anchor
 
