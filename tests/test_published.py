@@ -1,0 +1,68 @@
+"""The table of data/published/README.md: every step of the reports, with a page and a row of the lab that exist."""
+
+import re
+
+import pandas as pd
+import pytest
+
+import labkit as lab
+from labkit.base.paths import PACKAGE, data_dir
+from labkit.ladder.options import short
+from labkit.ladder.tables import options
+from labkit.report import execute
+
+COLUMNS = ["report", "step", "what", "page", "here", "there", "h200"]
+TRAINING = "14_training"
+STEPS = pd.concat([
+    pd.read_csv(data_dir() / "published" / name, dtype={"report": str}) for name in ("op_times.csv", "training.csv")
+])[["report", "step"]].drop_duplicates()  # fmt: skip
+
+
+def _rows():
+    lines = (data_dir() / "published" / "README.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| 00\d \|", line)]
+    assert all(len(each) == len(COLUMNS) for each in cells)
+    return pd.DataFrame(cells, columns=COLUMNS)
+
+
+ROWS = _rows()
+every_row = pytest.mark.parametrize(
+    "row", list(ROWS.itertuples(index=False, name="Row")), ids=lambda row: f"{row.report} {row.step}".replace("*", "")
+)
+
+
+def test_every_step_that_was_published_has_one_row():
+    of_the_files = ROWS[~ROWS["step"].str.startswith("*")]
+    listed = list(of_the_files[["report", "step"]].itertuples(index=False, name=None))
+    assert len(listed) == len(set(listed))
+    assert set(listed) == set(STEPS.itertuples(index=False, name=None))
+    described = ROWS[ROWS["step"].str.startswith("*")]
+    assert described["step"].str.fullmatch(r"\*[^*]+\*").all()
+    assert not described.duplicated(["report", "step"]).any()
+
+
+@every_row
+def test_a_row_is_complete_and_its_page_exists(row):
+    assert all(row)
+    # The page of the training belongs to report 001, and to nothing else.
+    assert (row.page == TRAINING) == (row.report == "001")
+    if row.page != TRAINING:
+        assert (execute.folder() / f"{row.page}.ipynb").is_file()
+
+
+@every_row
+def test_the_row_here_exists(row):
+    here = re.fullmatch(r"`([^`]+)`", row.here)[1]
+    name, _, chosen = here.partition(", ")
+    if name == "streams":
+        assert not lab.recorded("H200").streams(7, **options(chosen)).empty
+    elif name.startswith("training: "):
+        assert row.page == TRAINING
+    elif here.startswith("lab."):
+        assert callable(getattr(lab, here.removeprefix("lab.")))
+    elif here.startswith("python -m recording "):
+        assert (PACKAGE.parent / "recording" / f"{here.split()[-1]}.py").is_file()
+    else:
+        found = lab.variant(name, **options(chosen))
+        assert all(f"{option}={short(found.options[option])}" in chosen for option in options(chosen))
+        assert not lab.recorded("H200").select(found, lab.LENET86[0], 10_000).empty
