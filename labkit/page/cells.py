@@ -21,6 +21,7 @@ from labkit.base.errors import LabError
 from labkit.cpu import compiler as host
 from labkit.ladder import source, tables
 from labkit.ladder.variants import Variant, variant
+from labkit.page.listing import launch_text
 from labkit.spec.layers import LENET86
 
 SHOWN = 5  # messages; later ones mostly follow from the first
@@ -108,6 +109,7 @@ class KernelCells(Magics):
         with _own_lines(text):
             mine.precompile(*LENET86)
         _warn(text, mine.compiler_arguments(mine.defines(LENET86[0])))
+        print(launch_text(mine))
         if chosen.name:
             self.shell.user_ns[chosen.name] = mine
         return mine

@@ -17,8 +17,11 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
-from labkit.ladder.variants import variant
+from labkit.base.errors import LabError
+from labkit.ladder.variants import Variant, variant
+from labkit.spec.layers import LENET86, Layer
 
+IMAGES = 1000  # of a launch that is shown
 _WORD = re.compile(r"\w+|\s+|.")
 
 # With transparent backgrounds, for light and dark pages.
@@ -29,6 +32,7 @@ _FRAME = (
     "line-height:1.45;font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)"
 )
 _HEAD = "padding:4px 10px;border-bottom:1px solid rgba(128,128,128,.35);opacity:.85"
+_FOOT = "padding:4px 10px;border-top:1px solid rgba(128,128,128,.35);opacity:.85"
 _NUMBER = "display:inline-block;width:3em;padding-right:.6em;text-align:right;opacity:.5;user-select:none"
 
 
@@ -172,13 +176,15 @@ class Listing:
         Its name, shown above it.
     language : str
         As Pygments names it.
+    launch : str
+        How it is launched; empty for what is not a kernel.
     """
 
-    def __init__(self, file: str, text: str, language: str = "cuda"):
-        self.file, self.text, self.language = file, text.rstrip() + "\n", language
+    def __init__(self, file: str, text: str, language: str = "cuda", launch: str = ""):
+        self.file, self.text, self.language, self.launch = file, text.rstrip() + "\n", language, launch
 
     def __repr__(self) -> str:
-        return self.text.rstrip()
+        return f"{self.text}\n{self.launch}".rstrip()
 
     def _repr_html_(self) -> str:
         rules = "".join(
@@ -190,8 +196,12 @@ class Listing:
         return (
             f'<style>{rules}</style><div style="{_FRAME}"><div style="{_HEAD}">{html.escape(self.file)}</div>'
             '<pre class="labkit-listing" style="margin:0;padding:4px 10px;font:inherit;background:none">'
-            f"{code}</pre></div>"
+            f"{code}</pre>{self._launch_html()}</div>"
         )
+
+    def _launch_html(self) -> str:
+        text = html.escape(self.launch).replace("\n", "<br>")
+        return f'<div style="{_FOOT}">{text}</div>' if text else ""
 
 
 @runtime_checkable
@@ -201,6 +211,20 @@ class Source(Protocol):
     label: str
     file_name: str
     source: str
+
+
+def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
+    """How a variant's kernels are launched on a layer with 1000 images, a line per launch.
+
+    Empty if the variant cannot compute the layer.
+    """
+    try:
+        launches = which.launches(layer, IMAGES)
+    except LabError:
+        return ""
+    lines = [f"{each.kernel}: grid {each.grid}, block {each.block}, {each.shared:,} bytes of shared memory per block"
+             for each in launches]  # fmt: skip
+    return "\n".join([f"Launch on {layer.name}, {IMAGES} images:", *lines])
 
 
 def diff(a: int | str | Source, b: int | str | Source) -> Diff:
@@ -220,4 +244,4 @@ def show(which: int | str | Source | Callable) -> Listing:
     if callable(which):
         return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
     chosen = which if isinstance(which, Source) else variant(which)
-    return Listing(chosen.file_name, chosen.source)
+    return Listing(chosen.file_name, chosen.source, launch=launch_text(chosen) if isinstance(chosen, Variant) else "")
