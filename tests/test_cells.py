@@ -72,9 +72,9 @@ def test_a_sum_that_does_not_start_at_zero_is_warned_of(shell, capsys):
     forgotten = REGISTERS.replace("float sum = 0;", "float sum;")
     run(shell, "kernel", "3", forgotten)
     declared = 2 + forgotten.split("\n").index("    float sum;")
-    shown = capsys.readouterr().out
+    shown = capsys.readouterr().out  # at the declaration or at the use, by the compiler's version
     assert ": warning: 'sum' may be used uninitialized\n" in shown
-    assert f"line {declared}: note: 'sum' was declared here\n    float sum;\n          ^\n" in shown
+    assert f"line {declared}: " in shown and "\n    float sum;\n          ^\n" in shown
 
 
 def test_a_cell_without_a_kernel_and_one_of_another_name_are_refused(shell):
