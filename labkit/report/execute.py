@@ -301,7 +301,8 @@ def _engine_of(client) -> dict:
 def canonical(nb: NotebookNode) -> str:
     """A notebook as the repository stores it, as JSON text.
 
-    One kernel name, tags as the only metadata of cells, no Python version: a diff shows what changed in the lesson.
+    One kernel name, tags as the only metadata of cells, no Python version: a diff shows what changed in the lesson. A
+    cell with the tag "hide-input" is folded in JupyterLab, too.
     """
     nb = nbformat.from_dict(nb)
     kept = {"labkit": nb.metadata["labkit"]} if "labkit" in nb.metadata else {}
@@ -313,7 +314,10 @@ def canonical(nb: NotebookNode) -> str:
     nb.cells = [cell for cell in nb.cells if cell.source.strip()]
     for cell in nb.cells:
         cell.setdefault("id", nbformat.v4.new_markdown_cell().id)
-        cell.metadata = {key: value for key, value in cell.metadata.items() if key == "tags" and value}
+        tags = cell.metadata.get("tags")
+        cell.metadata = {"tags": tags} if tags else {}
+        if tags and "hide-input" in tags:
+            cell.metadata["jupyter"] = {"source_hidden": True}
     nb.nbformat, nb.nbformat_minor = 4, 5
     return nbformat.writes(nb) + "\n"
 
