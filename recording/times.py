@@ -106,6 +106,9 @@ def times(
     rungs: Rungs = None,
     missing: Annotated[bool, Option("--missing", help="Only what is new or has changed.")] = False,
     compared: Annotated[bool, Option("--compared", help="Without the rungs' own kernels.")] = False,
+    network: Annotated[
+        bool, Option("--network", help="Only the network's times and accuracies: after a training of its weights.")
+    ] = False,
     check_only: Annotated[bool, Option("--check", help="Measure nothing.")] = False,
     batch: Annotated[list[int] | None, Option(help="Images; may be repeated.")] = None,
     repeat: Repeat = None,
@@ -118,6 +121,9 @@ def times(
     start, here = time.perf_counter(), device()
     print(here.name, f"({here.engine} engine)")
     own = [] if compared else [variant(each.number) for each in chosen(rungs)]
+    if network:
+        measure_network(own, batch or BATCHES[here.engine], not dry)
+        return
     beside = [other for each in chosen(rungs) for other in (*variants(each.number)[1:], *solutions(each.number))]
     if missing:
         own, beside = not_recorded(own), not_recorded(beside)
