@@ -377,8 +377,12 @@ def test_a_full_disk_loses_nothing(small, tmp_path, monkeypatch):
     assert {path.name for path in tmp_path.iterdir()} == {"c", "w.npz"}
 
     with of(images) as trainer:  # full when the weights are written
-        monkeypatch.setattr(training, "write", lambda path, content: files.write("/dev/full/x", content))
-        with pytest.raises(LabError, match=r"cannot write.*checkpoint of step 4 is kept"):
+        def write_when_full(path, content):
+            monkeypatch.setattr(files.os, "fdopen", Full)
+            return files.write(path, content)
+
+        monkeypatch.setattr(training, "write", write_when_full)
+        with pytest.raises(LabError, match=r"w\.npz: No space left.*checkpoint of step 4 is kept"):
             train(trainer, images, out, checkpoint)
     monkeypatch.undo()
     assert out.read_bytes() == b"older weights"
