@@ -9,6 +9,7 @@ import labkit as lab
 from labkit.base.paths import PACKAGE, data_dir
 from labkit.ladder.options import short
 from labkit.ladder.tables import options
+from labkit.network.lenet28 import EXPERIMENTS
 from labkit.report import execute
 
 COLUMNS = ["report", "step", "what", "page", "here", "there", "h200"]
@@ -57,6 +58,7 @@ def test_the_row_here_exists(row):
     if name == "streams":
         assert not lab.recorded("H200").streams(7, **options(chosen)).empty
     elif name.startswith("training: "):
+        assert name.removeprefix("training: ") in EXPERIMENTS
         assert row.page == TRAINING
     elif here.startswith("lab."):
         assert callable(getattr(lab, here.removeprefix("lab.")))

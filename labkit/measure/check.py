@@ -162,7 +162,8 @@ class CheckReport:
     def __repr__(self) -> str:
         shapes = f"{len(self.table)} shape{'s' * (len(self.table) != 1)}"
         line = f"PASS {self.label}: {shapes}, exact on integers, within rounding on reals"
-        return line + (f"; {len(self.refused)} shapes refused" if self.refused else "")
+        refused = len(self.refused)
+        return line + (f"; {refused} shape{'s' * (refused != 1)} refused" if refused else "")
 
     def _ipython_display_(self) -> None:
         """Show nothing: `check` has printed the line already."""
