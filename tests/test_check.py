@@ -46,6 +46,11 @@ def half_summed_in_half(x, k, state):
     return _summed(x, k, np.float16, np.float16)
 
 
+def float_multiplied_in_half(x, k, state):
+    """x, k and y are float32, the kernel itself rounds the factors."""
+    return _summed(*(each.astype(np.float16) for each in (x, k)), np.float32, np.float32)
+
+
 def _summed(x, k, accumulate, output):
     (B, C, H, W), (M, _, K, _) = x.shape, k.shape
     Ho, Wo = H - K + 1, W - K + 1
@@ -63,6 +68,7 @@ RIGHT = [
     (backwards, Rounding()),
     (half_summed_in_float, Rounding(HALF, SINGLE)),
     (half_summed_in_half, Rounding(HALF, HALF)),
+    (float_multiplied_in_half, Rounding(SINGLE, SINGLE, operands=HALF)),
 ]
 
 
@@ -81,6 +87,13 @@ def test_the_line_says_only_what_every_engine_says_alike(capsys):
     check(FakeVariant(label="01 baseline"))
     line = "PASS 01 baseline: 15 shapes, exact on integers, within rounding on reals\n"
     assert capsys.readouterr().out == line
+
+
+def test_factors_may_be_rounded_only_by_a_kernel_that_says_so():
+    with pytest.raises(CheckFailed, match="real numbers"):
+        check(FakeVariant(float_multiplied_in_half))
+    scale = np.ones(1)
+    assert tolerance(Rounding(operands=HALF), scale, 49) == pytest.approx(2 * 2.0**-11, rel=2e-2)
 
 
 def test_float16_rounding_is_too_coarse_for_a_float32_kernel():
