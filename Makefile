@@ -29,6 +29,7 @@ lint: $(STAMP)
 	@told=$$($(BIN)/lint-imports --no-logo --no-cache) || { echo "$$told"; exit 1; }
 
 lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab
+	@$(LAB)/bin/jupyter trust notebooks/*.ipynb notebooks/closer_look/*.ipynb >/dev/null
 	@$(LAB)/bin/jupyter lab --notebook-dir=. --LabApp.extra_labextensions_path=labkit/page/labextensions \
 	    notebooks/00_start_here.ipynb
 
