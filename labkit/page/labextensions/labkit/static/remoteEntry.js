@@ -1,5 +1,7 @@
-// JupyterLab 4 colours a cell by its notebook's language, whatever its magic. This extension shows cells that begin with
-// %%kernel or %%cuda as C++. It is written as the container that JupyterLab loads, so that nothing has to be built.
+// Two things that the lab's notebooks need of JupyterLab 4. It colours a cell by its notebook's language, whatever its
+// magic: here, cells that begin with %%kernel or %%cuda are shown as C++. And it writes the kernel's version into a
+// notebook that is only opened: here, such a notebook counts as unchanged, so that it is not saved.
+// Written as the container that JupyterLab loads, so that nothing has to be built.
 
 (() => {
   const CUDA = /^%%(kernel|cuda)\b/;
@@ -23,11 +25,21 @@
     cell.mimeTypeChanged.connect(update); // the notebook sets its own once the kernel has answered
   }
 
+  async function leaveUnchanged(panel) {
+    const model = panel.context.model;
+    let edited = false;
+    for (const cell of model.cells) cell.contentChanged.connect(() => { edited = true; });
+    model.cells.changed.connect(() => { edited = true; });
+    await panel.sessionContext.ready;
+    await panel.sessionContext.session?.kernel?.info;
+    setTimeout(() => { if (!edited) model.dirty = false; }, 0); // after the notebook's own reaction to the kernel
+  }
+
   async function extension() {
     const { INotebookTracker } = await shared("@jupyterlab/notebook");
     return {
       id: "labkit:kernel-cells",
-      description: "Shows cells that begin with %%kernel or %%cuda as C++.",
+      description: "Shows kernel cells as C++, and leaves a notebook unchanged that is only opened.",
       autoStart: true,
       requires: [INotebookTracker],
       activate: (app, notebooks) => {
@@ -36,6 +48,7 @@
           const cells = panel.content.model.cells;
           for (const cell of cells) watch(cell);
           cells.changed.connect((_, change) => change.newValues.forEach(watch));
+          leaveUnchanged(panel);
         });
       },
     };
