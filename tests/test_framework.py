@@ -93,7 +93,7 @@ def test_every_part_is_timed_and_kept(tmp_path, monkeypatch):
 
 def test_a_wrong_forward_pass_is_not_timed():
     with pytest.raises(LabError, match="on cpu: a probability differs from NumPy's by"):
-        framework.every_case(fake_torch(scale=1.2), [2])
+        framework.every_case(fake_torch(scale=-1), [2])
 
 
 def test_without_pytorch_or_gpu_it_says_what_it_needs(monkeypatch):

@@ -378,7 +378,7 @@ def test_recorded_measurements_replace_those_of_the_same_configuration(tmp_path,
     times, lines = recorded.streams(7), recorded.timelines(7, FIRST, pinned=True, streams=2)
     for steady in (1.0, 2.0):
         path = streams.record_streams(times.assign(steady_ms=steady), lines, tmp_path)
-    assert path.read_text().splitlines()[1].startswith("tuning,tuning,lenet86 layer 1")
+    assert path.read_text().splitlines()[1].startswith("tuning,tuning,lenet")
     again = lab.recorded("H200", tmp_path)
     assert again.streams()["steady_ms"].tolist() == [2.0] * 4
     assert again.timelines()["label"].tolist() == lines["label"].tolist()
