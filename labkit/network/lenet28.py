@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -37,6 +37,9 @@ from labkit.ladder.source import NVCC_OPTIONS, code_only, kernel_names
 from labkit.measure.check import Compared
 from labkit.spec.devices import device
 from labkit.spec.reference import conv_float64
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 U = 2.0**-24  # the largest relative error of one rounding to nearest in float32
 MOST_ROWS = 128  # rows of blocks that share a mini-batch
@@ -102,6 +105,16 @@ class Sizes:
     def divisors(self) -> dict[str, int]:
         """By what the rate of each parameter is divided."""
         return {"c1": self.c1**2, "c1_bias": self.c1**2, "s1": 1, "s1_bias": self.features, "f": 1, "f_bias": 1}
+
+    @property
+    def sums(self) -> pd.DataFrame:
+        """The sums of a step of one image: which, how many, and the products of each."""
+        import pandas as pd
+
+        rows = [("c1, forward", self.outputs, self.K**2), ("s1, forward", self.features, self.pool**2),
+                ("f, forward", self.classes, self.features), ("gradient of s1", self.pool**2, self.features),
+                ("gradient of c1", self.maps * self.K**2, self.c1**2)]  # fmt: skip
+        return pd.DataFrame(rows, columns=["sums of", "how many", "products each"])
 
     @property
     def defines(self) -> tuple[str, ...]:

@@ -11,9 +11,14 @@ import pandas as pd
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.records import store
+from labkit.records.published import published_training
 from labkit.spec.devices import device
 
 KEY = ["device", "kind", "dataset", "experiment"]
+PUBLISHED = {  # what report 001 calls an experiment -> the lab's
+    "for loops": "loops", "atomic operations": "atomics", "temporary register": "register",
+    "unrolled loops": "unrolled", "shared mask": "shared_mask", "shared mask + input": "shared_input",
+}  # fmt: skip
 KINDS = ("kernel", "epoch", "accuracy", "launch", "contention")
 
 
@@ -88,9 +93,30 @@ class Training:
         table = rows.pivot_table(index="experiment", columns="kernel", values="us", sort=False)
         return table.rename_axis(index=None, columns=None)
 
-    def epoch_s(self, experiment: str, batch: int = 1, dataset: str | None = None) -> float:
-        """The time of an epoch of 60,000 images, in seconds."""
-        return float(self.rows("epoch", experiment, batch, dataset)["seconds"].iloc[0])
+    def beside_published(self) -> pd.DataFrame:
+        """The kernels whose times report 001 published: kernel, label, us (recorded here), published_us; a row without
+        the last for the experiment that the report did not try."""
+        us, published = self.kernel_us(), published_training().dropna(subset="kernel_us")
+        kernels = published["kernel"].str.replace("preact_", "")
+        rows = [(kernel, PUBLISHED[row.step], us.loc[PUBLISHED[row.step], kernel], row.kernel_us)
+                for kernel, row in zip(kernels, published.itertuples(), strict=True)]  # fmt: skip
+        rows.append(("bp_weight_c1", "shuffle", us.loc["shuffle", "bp_weight_c1"], None))
+        return pd.DataFrame(rows, columns=["kernel", "label", "us", "published_us"])
+
+    def steps(self, *experiments: str) -> pd.DataFrame:
+        """Where a step of one image spends its time, a row per experiment: launches, kernels_us (all kernels of a
+        step), launching_us (what as many launches cost the host), step_us, seconds (of the epoch)."""
+        rows = self.rows("epoch", batch=1).set_index("experiment").loc[list(experiments)].reset_index()
+        rows["kernels_us"] = self.kernel_us().sum(axis=1)[rows["experiment"]].array
+        rows["launching_us"] = rows["launches"] * self.launch_us
+        rows["step_us"] = rows["seconds"] / rows["images"] * 1e6
+        rows["launches"] = rows["launches"].astype(int)
+        return rows[["experiment", "launches", "kernels_us", "launching_us", "step_us", "seconds"]]
+
+    def epoch_s(self, experiment: str, batch: int | None = 1, dataset: str | None = None) -> float | pd.Series:
+        """The time of an epoch of 60,000 images, in seconds; with None as batch a Series, indexed by the batches."""
+        rows = self.rows("epoch", experiment, batch, dataset)
+        return float(rows["seconds"].iloc[0]) if batch else rows.set_index(rows["batch"].astype(int))["seconds"]
 
     def epochs(self, dataset: str | None = None) -> pd.DataFrame:
         """Every epoch that was timed: experiment, batch, images, launches (of a step), seconds."""
@@ -100,6 +126,11 @@ class Training:
                  dataset: str | None = None) -> pd.DataFrame:  # fmt: skip
         """Accuracies on held-out images: experiment, batch, rate, epochs, seconds of training, accuracy (0 to 1)."""
         return self.rows("accuracy", experiment, batch, dataset)
+
+    def accuracy_curves(self) -> dict[str, pd.Series]:
+        """The same as lines: "100 per step, rate 0.1" -> accuracies, indexed by the epochs."""
+        return {f"{int(batch)} per step, rate {rate}": rows.set_index(rows["epochs"].astype(int))["accuracy"]
+                for (batch, rate), rows in self.accuracy().groupby(["batch", "rate"])}  # fmt: skip
 
     @property
     def launch_us(self) -> float:
