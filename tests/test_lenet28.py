@@ -12,6 +12,8 @@ from labkit.network.contention import counts as contention_counts
 from labkit.network.gradients import finite_differences
 from labkit.network.images import dataset
 from labkit.network.lenet28 import EXPERIMENTS, FILES, Lenet28, Sizes, initial_weights
+from labkit.records.published import published_training
+from labkit.records.recorded import recorded
 from labkit.records.training import read_training, record_training
 
 SMALL = Sizes(side=11, K=4, maps=3, pool=2, classes=5)
@@ -191,16 +193,9 @@ def test_the_evidence_of_a_step():
             model.source("bp_f")
 
 
-def test_own_kernels_take_the_place_of_the_experiments():
+def test_wrong_kernels_of_ones_own_are_refused():
     with Lenet28("atomics") as atomics:
         text = atomics.source("bp_weight_c1").source
-    apart = text.replace("i / ((K * K + 1) * POSITIONS), t = i / POSITIONS % (K * K + 1)",
-                         "i / ((K * K + 1) * POSITIONS), t = i % (K * K + 1)")  # fmt: skip
-    apart = apart.replace("h = i / C1 % C1, w = i % C1", "n = i / (K * K + 1), h = n / C1 % C1, w = n % C1")
-    with Lenet28("atomics", own=apart) as mine:
-        assert repr(check(mine, quiet=True)).startswith("PASS lenet28 atomics, own kernels: ")
-        counts = mine.profile("cpu").counts.set_index("kernel").loc["bp_weight_c1"]
-        assert counts["reduction_sectors"] < 8 * counts["reduction_requests"]
     with Lenet28("atomics", own=text.replace("w + q", "w")) as mine, pytest.raises(CheckFailed, match="bp_weight_c1"):
         check(mine)
     with pytest.raises(LabError, match="own has the kernels none; loops launches fp_c1"):
@@ -246,6 +241,23 @@ def test_what_was_recorded_is_read(tmp_path):
         training.epoch_s("loops")
     with pytest.raises(LabError, match="python -m recording training"):
         read_training(tmp_path / "elsewhere", path.stem)
+
+
+def test_what_was_recorded_on_the_h200():
+    """The scheme of report 001 is ahead of its best epoch, and mini-batches are 50 times as fast as single images."""
+    training = recorded("H200").training
+    best = published_training().query("epochs == 5")["train_s"].min() / 5
+    assert training.epoch_s("together") < best
+    assert training.epoch_s("minibatch", batch=None).min() < training.epoch_s("together") / 50
+    assert set(training.kernel_us().index) == set(EXPERIMENTS)
+    table = training.beside_published().set_index(["kernel", "label"])
+    assert table.loc[("bp_weight_c1", "atomics"), "published_us"] == 36.06
+    assert table.loc[("fp_c1", "shared_input"), "us"] == training.kernel_us().loc["shared_input", "fp_c1"]
+    steps = training.steps("shuffle", "together").set_index("experiment")
+    assert steps.loc["together", "launches"] == 6 == len(EXPERIMENTS["together"].kernels)
+    assert (steps["kernels_us"] < steps["step_us"]).all()
+    curves = training.accuracy_curves()
+    assert all(0.85 < curve.iloc[-1] <= 1 and curve.index[0] == 0 for curve in curves.values())
 
 
 # ---- what it refuses

@@ -77,8 +77,9 @@ def accuracies(page: Page, curves: Mapping[str, pd.Series], xlabel: str = "epoch
     most = max(curve.index.max() for curve in curves.values())
     page.open(350, f"{best}: {curves[best].iloc[-1]:.1%} in the end", "accuracy on held-out images")
     right = page.width - 18 - widest(curves, SMALL, "bold")
-    ax = page.axes(52, 80, right - 8, 302, xlim=(0, most), ylim=(0, 100), xlabel=xlabel)
-    number(ax.yaxis, range(0, 101, 20))
+    low = int(min(100 * curve.iloc[1:].min() for curve in curves.values()) // 10 * 10)  # of the first all may be wrong
+    ax = page.axes(52, 80, right - 8, 302, ylim=(low, 100), xlabel=xlabel)
+    number(ax.yaxis, range(low, 101, 10 if low > 40 else 20))
     number(ax.xaxis, MaxNLocator(8, integer=xlabel == "epochs").tick_values(0, most))
     ax.set_xlim(0, most)
     page.small(12, 66, "%")

@@ -141,7 +141,7 @@ class Training:
     def contention_us(self) -> pd.DataFrame:
         """The time of the contention kernel, in microseconds: a row per number of threads per address, a column per
         pattern."""
-        rows = self.rows("contention")
+        rows = self.rows("contention").astype({"share": int})
         return rows.pivot_table(index="share", columns="experiment", values="us", sort=False).rename_axis(columns=None)
 
 
