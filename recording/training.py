@@ -14,7 +14,9 @@ from labkit.base.errors import LabError
 from labkit.measure.check import check
 from labkit.network.contention import PATTERNS, contention
 from labkit.network.images import cycle, dataset
-from labkit.network.lenet28 import EXPERIMENTS, Lenet28, Sizes, precompile, random_sizes
+from labkit.network.lenet28 import Lenet28, precompile
+from labkit.network.lenet28_experiments import EXPERIMENTS
+from labkit.network.lenet28_reference import Sizes, random_sizes
 from labkit.records.training import record_training
 from labkit.spec.devices import device
 from recording.options import Folder

@@ -11,7 +11,10 @@ from labkit.network.contention import PATTERNS, contention
 from labkit.network.contention import counts as contention_counts
 from labkit.network.gradients import finite_differences
 from labkit.network.images import dataset
-from labkit.network.lenet28 import EXPERIMENTS, FILES, Lenet28, Sizes, initial_weights
+from labkit.network.lenet28 import Lenet28
+from labkit.network.lenet28_experiments import EXPERIMENTS, FILES
+from labkit.network.lenet28_reference import Sizes, forward, gradients, initial_weights, loss
+from labkit.page.listing import diff, show
 from labkit.records.published import published_training
 from labkit.records.recorded import recorded
 from labkit.records.training import read_training, record_training
@@ -30,8 +33,8 @@ def test_the_gradient_of_every_parameter_agrees_with_differences_of_the_loss():
     images, labels = data()
     weights = {name: w.astype(np.float64) for name, w in initial_weights(3, SMALL).items()}
     weights["c1"] *= 2  # so that the slopes differ
-    by_rule = lenet28.gradients(weights, images[:, 0].astype(np.float64), labels)
-    by_differences = finite_differences(lambda w: lenet28.loss(w, images[:, 0], labels), weights)
+    by_rule = gradients(weights, images[:, 0].astype(np.float64), labels)
+    by_differences = finite_differences(lambda w: loss(w, images[:, 0], labels), weights)
     assert by_rule.keys() == SMALL.weights.keys()
     for name, shape in SMALL.weights.items():
         assert by_rule[name].shape == shape
@@ -42,8 +45,8 @@ def test_the_gradient_of_every_parameter_agrees_with_differences_of_the_loss():
 def test_the_gradient_of_lenet28_itself_agrees_with_differences_of_the_loss():
     images, labels = data(2, Sizes(), seed=1)
     weights = initial_weights(1)
-    by_rule = lenet28.gradients(weights, images[:, 0].astype(np.float64), labels)
-    by_differences = finite_differences(lambda w: lenet28.loss(w, images[:, 0], labels), weights, count=4)
+    by_rule = gradients(weights, images[:, 0].astype(np.float64), labels)
+    by_differences = finite_differences(lambda w: loss(w, images[:, 0], labels), weights, count=4)
     for name in Sizes().weights:
         drawn = np.isfinite(by_differences[name])
         np.testing.assert_allclose(by_rule[name][drawn], by_differences[name][drawn], rtol=1e-5, atol=1e-7)
@@ -65,7 +68,7 @@ def test_a_step_is_that_of_the_gradients_by_differences():
     """The engine's update, end to end: the weights after a step are those of float64."""
     images, labels = data(3)
     start = initial_weights(5, SMALL)
-    gradient = finite_differences(lambda w: lenet28.loss(w, images[:, 0], labels), start)
+    gradient = finite_differences(lambda w: loss(w, images[:, 0], labels), start)
     with Lenet28("together", batch=3, seed=5, rate=0.5, sizes=SMALL) as model:
         model.step(images, labels)
         after = model.weights
@@ -176,7 +179,7 @@ def test_outputs_are_those_of_the_reference():
     images, labels = data(300)
     with Lenet28("loops", sizes=SMALL) as model:
         model.step(images[:1], labels[:1])
-        expected = lenet28.forward(model.weights, images[:, 0].astype(np.float64))["f"]
+        expected = forward(model.weights, images[:, 0].astype(np.float64))["f"]
         np.testing.assert_allclose(model.outputs(images), expected, atol=1e-6)
         assert model.accuracy(images, expected.argmax(1)) == 1
 
@@ -191,6 +194,10 @@ def test_the_evidence_of_a_step():
         assert model.source("update").source.startswith("// weights -= rate x gradient")
         with pytest.raises(LabError, match="launches no kernel"):
             model.source("bp_f")
+        with Lenet28("loops") as loops:
+            assert diff(loops.source("update"), model.source("update")).changed_lines == 0
+            assert diff(loops.source("fp_f"), model.source("fp_f")).changed_lines > 5
+        assert "// weights -= rate x gradient" in repr(show(model.source("update")))
 
 
 def test_wrong_kernels_of_ones_own_are_refused():
@@ -225,6 +232,7 @@ def test_what_was_recorded_is_read(tmp_path):
     epochs = [{"batch": batch, "images": 60, "launches": 7, "seconds": 1 / batch} for batch in (1, 10)]
     record_training("epoch", "minibatch", [{**epochs[0], "seconds": 9.0}], "digits", tmp_path)
     path = record_training("epoch", "minibatch", epochs, "digits", tmp_path)  # replaces the piece
+    record_training("epoch", "minibatch", [{**epochs[0], "seconds": 5.0}], "mnist", tmp_path)  # does not disturb
     for pattern in PATTERNS:
         rows = [{"share": share, "us": 1.0 * share} for share in (1, 4)]
         record_training("contention", pattern, rows, folder=tmp_path)
@@ -232,12 +240,13 @@ def test_what_was_recorded_is_read(tmp_path):
     assert training.launch_us > 0
     assert training.kernel_us().loc["loops"].tolist() == [2, 1]
     assert np.isnan(training.kernel_us().loc["register", "update"])
+    assert training.epoch_s("minibatch", dataset="mnist") == 5
     assert training.epoch_s("minibatch") == 1 and training.epoch_s("minibatch", 10) == 0.1
     assert len(training.epochs()) == 2
     assert training.contention_us.loc[4].to_dict() == {"neighbours": 4, "apart": 4}
-    with pytest.raises(LabError, match="no 'accuracy' rows for that"):
+    with pytest.raises(LabError, match="no 'accuracy' rows for dataset digits"):
         training.accuracy()
-    with pytest.raises(LabError, match=r"no 'epoch' rows for experiment loops, batch 1\. It has minibatch"):
+    with pytest.raises(LabError, match=r"no 'epoch' rows for experiment loops, batch 1, .* has minibatch"):
         training.epoch_s("loops")
     with pytest.raises(LabError, match="python -m recording training"):
         read_training(tmp_path / "elsewhere", path.stem)

@@ -1,4 +1,4 @@
-"""The network lenet28, trained on the engine at hand by the kernels of an experiment, and in NumPy to verify them.
+"""The network lenet28, trained on the engine at hand by the kernels of an experiment.
 
     image [28,28] -> c1 [6,24,24]: masks of 5 x 5 and a bias per map, sigmoid
                   -> s1 [6,6,6]: one filter of 4 x 4 for all maps, stride 4, one bias, sigmoid
@@ -18,13 +18,11 @@ import functools
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
@@ -35,354 +33,26 @@ from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
 from labkit.ladder.source import NVCC_OPTIONS, code_only, kernel_names
 from labkit.measure.check import Compared
+from labkit.network.lenet28_experiments import ARGUMENTS, EXPERIMENTS, FILES, TYPES, WRITES, file_of
+from labkit.network.lenet28_reference import (
+    Sizes,
+    backward_c1,
+    backward_s1,
+    before_c1,
+    before_f,
+    before_s1,
+    initial_weights,
+    parameter_gradients,
+    random_sizes,
+    sigmoid,
+    targets,
+)
 from labkit.spec.devices import device
-from labkit.spec.reference import conv_float64
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 U = 2.0**-24  # the largest relative error of one rounding to nearest in float32
 MOST_ROWS = 128  # rows of blocks that share a mini-batch
 FORWARD_BATCH = 256  # images of a forward pass without training
 MOST_PER_LAUNCH = 10_000  # images, of one_launch: until then it cannot be interrupted
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of the network; by default lenet28's.
-
-    Attributes
-    ----------
-    side, K, maps, pool, classes : int
-        Of an image (square), of a mask; the maps of c1; the side of s1's filter, its stride; the outputs.
-    """
-
-    side: int = 28
-    K: int = 5
-    maps: int = 6
-    pool: int = 4
-    classes: int = 10
-
-    def __post_init__(self):
-        if min(self.side, self.K, self.maps, self.pool, self.classes) < 1 or self.side < self.K:
-            raise LabError(f"{self}: all sizes are at least 1, and K is at most side")
-        if self.c1 % self.pool:
-            raise LabError(f"{self}: the maps of c1 have the side {self.c1}, which pool = {self.pool} does not divide")
-
-    @property
-    def c1(self) -> int:
-        """The side of c1's maps."""
-        return self.side - self.K + 1
-
-    @property
-    def s1(self) -> int:
-        """The side of s1's maps."""
-        return self.c1 // self.pool
-
-    @property
-    def outputs(self) -> int:
-        """The values of c1."""
-        return self.maps * self.c1**2
-
-    @property
-    def features(self) -> int:
-        """The values of s1."""
-        return self.maps * self.s1**2
-
-    @property
-    def weights(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the parameters, in the order of `struct Weights`."""
-        return {"c1": (self.maps, self.K, self.K), "c1_bias": (self.maps,), "s1": (self.pool, self.pool),
-                "s1_bias": (1,), "f": (self.classes, self.features), "f_bias": (self.classes,)}  # fmt: skip
-
-    @property
-    def values(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of what the passes compute for an image, in the order of `struct Values`."""
-        shapes = {"c1": (self.maps, self.c1, self.c1), "s1": (self.maps, self.s1, self.s1), "f": (self.classes,)}
-        return shapes | {f"d_{name}": shape for name, shape in shapes.items()}
-
-    @property
-    def divisors(self) -> dict[str, int]:
-        """By what the rate of each parameter is divided."""
-        return {"c1": self.c1**2, "c1_bias": self.c1**2, "s1": 1, "s1_bias": self.features, "f": 1, "f_bias": 1}
-
-    @property
-    def sums(self) -> pd.DataFrame:
-        """The sums of a step of one image: which, how many, and the products of each."""
-        import pandas as pd
-
-        rows = [("c1, forward", self.outputs, self.K**2), ("s1, forward", self.features, self.pool**2),
-                ("f, forward", self.classes, self.features), ("gradient of s1", self.pool**2, self.features),
-                ("gradient of c1", self.maps * self.K**2, self.c1**2)]  # fmt: skip
-        return pd.DataFrame(rows, columns=["sums of", "how many", "products each"])
-
-    @property
-    def defines(self) -> tuple[str, ...]:
-        """The sizes as options of the compiler."""
-        sizes = {"SIDE": self.side, "K": self.K, "MAPS": self.maps, "POOL": self.pool, "CLASSES": self.classes}
-        return tuple(f"-D{name}={value}" for name, value in sizes.items())
-
-
-def random_sizes(seed: int, count: int = 2) -> list[Sizes]:
-    """Small random sizes, independent of each other."""
-    rng = np.random.default_rng(seed)
-    found = []
-    for _ in range(count):
-        pool, s1, K, maps, classes = (int(rng.integers(*ends)) for ends in ((1, 5), (2, 6), (1, 7), (1, 8), (2, 12)))
-        found.append(Sizes(pool * s1 + K - 1, K, maps, pool, classes))
-    return found
-
-
-def initial_weights(seed: int, sizes: Sizes = Sizes()) -> dict[str, np.ndarray]:
-    """Random parameters, uniform from -0.5 to 0.5, float32; shapes as in `Sizes.weights`."""
-    random = np.random.RandomState(seed)  # its stream never changes, so a recorded seed keeps its meaning
-    return {name: random.uniform(-0.5, 0.5, shape).astype(np.float32) for name, shape in sizes.weights.items()}
-
-
-# ----------------------------------------------------------------------------------------------------- NumPy
-def sigmoid(z: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-z)), element by element."""
-    return 1 / (1 + np.exp(-z))
-
-
-def slope(y: np.ndarray) -> np.ndarray:
-    """The derivative of the sigmoid, from its result y."""
-    return y * (1 - y)
-
-
-def before_c1(weights: Mapping[str, np.ndarray], images: np.ndarray) -> np.ndarray:
-    """What c1's sigmoid gets: images [B,side,side] -> [B,maps,c1,c1]."""
-    return conv_float64(images[:, None], weights["c1"][:, None]) + weights["c1_bias"][:, None, None]
-
-
-def before_s1(weights: Mapping[str, np.ndarray], c1: np.ndarray) -> np.ndarray:
-    """What s1's sigmoid gets: c1 [B,maps,c1,c1] -> [B,maps,s1,s1]."""
-    return np.einsum("bmhpwq,pq->bmhw", pooled(c1, weights["s1"]), weights["s1"]) + weights["s1_bias"]
-
-
-def before_f(weights: Mapping[str, np.ndarray], s1: np.ndarray) -> np.ndarray:
-    """What f's sigmoid gets: s1 [B,maps,s1,s1] -> [B,classes]."""
-    return s1.reshape(len(s1), -1) @ weights["f"].T + weights["f_bias"]
-
-
-def pooled(c1: np.ndarray, s1: np.ndarray) -> np.ndarray:
-    """The windows of the filter: c1 [B,maps,c1,c1] -> [B,maps,s1,pool,s1,pool]."""
-    B, maps, side, _ = c1.shape
-    pool = len(s1)
-    return c1.reshape(B, maps, side // pool, pool, side // pool, pool)
-
-
-def forward(weights: Mapping[str, np.ndarray], images: np.ndarray) -> dict[str, np.ndarray]:
-    """The forward pass in float64: c1, s1 and f of images [B,side,side], each after its sigmoid."""
-    c1 = sigmoid(before_c1(weights, images))
-    s1 = sigmoid(before_s1(weights, c1))
-    return {"c1": c1, "s1": s1, "f": sigmoid(before_f(weights, s1))}
-
-
-def targets(labels: np.ndarray, classes: int) -> np.ndarray:
-    """1 for each image's class, 0 for the others: [B,classes]."""
-    return (labels[:, None] == np.arange(classes)).astype(np.float64)
-
-
-def loss(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> float:
-    """The binary cross-entropy, summed over the outputs and the images, float64.
-
-    For z before the sigmoid and a target t it is log(1 + exp(z)) - t z.
-    """
-    z = before_f(weights, forward(weights, images)["s1"])
-    return float((np.logaddexp(0, z) - targets(labels, z.shape[1]) * z).sum())
-
-
-def backward_s1(weights: Mapping[str, np.ndarray], s1: np.ndarray, d_f: np.ndarray) -> np.ndarray:
-    """The loss's derivatives by the values before s1's sigmoid: [B,maps,s1,s1]."""
-    return (d_f @ weights["f"]).reshape(s1.shape) * slope(s1)
-
-
-def backward_c1(weights: Mapping[str, np.ndarray], c1: np.ndarray, d_s1: np.ndarray) -> np.ndarray:
-    """The loss's derivatives by the values before c1's sigmoid: [B,maps,c1,c1]."""
-    return np.einsum("bmhw,pq->bmhpwq", d_s1, weights["s1"]).reshape(c1.shape) * slope(c1)
-
-
-def parameter_gradients(images: np.ndarray, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The gradient, summed over the images [B,side,side], from the values of both passes, `Sizes.values` for each."""
-    s1, d_f, d_s1, d_c1 = (values[name] for name in ("s1", "d_f", "d_s1", "d_c1"))
-    K, pool = images.shape[1] - d_c1.shape[2] + 1, d_c1.shape[2] // d_s1.shape[2]
-    windows = sliding_window_view(images, (K, K), axis=(1, 2))  # [B, c1, c1, K, K]
-    return {
-        "c1": np.einsum("bmhw,bhwpq->mpq", d_c1, windows),
-        "c1_bias": d_c1.sum((0, 2, 3)),
-        "s1": np.einsum("bmhw,bmhpwq->pq", d_s1, pooled(values["c1"], np.empty(pool))),
-        "s1_bias": d_s1.sum(keepdims=True).reshape(1),
-        "f": d_f.T @ s1.reshape(len(s1), -1),
-        "f_bias": d_f.sum(0),
-    }
-
-
-def gradients(weights: Mapping[str, np.ndarray], images: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
-    """The derivative of `loss` by every parameter, in float64 by the chain rule."""
-    values = forward(weights, images)
-    values["d_f"] = values["f"] - targets(labels, values["f"].shape[1])
-    values["d_s1"] = backward_s1(weights, values["s1"], values["d_f"])
-    values["d_c1"] = backward_c1(weights, values["c1"], values["d_s1"])
-    return parameter_gradients(images, values)
-
-
-# ------------------------------------------------------------------------------------------------ experiments
-class Launch(NamedTuple):
-    """The threads of a kernel: how many, how many per block, and the rows of the grid (images, rows or one)."""
-
-    threads: Callable[[Sizes], int]
-    block: Callable[[Sizes], int] = lambda s: 128
-    rows: str = "B"
-
-
-def _warps(sums: Callable[[Sizes], int], rows: str = "B") -> Launch:
-    return Launch(lambda s: 32 * sums(s), rows=rows)
-
-
-def _blocks(count: Callable[[Sizes], int], block: Callable[[Sizes], int], rows: str = "B") -> Launch:
-    return Launch(lambda s: count(s) * block(s), block, rows)
-
-
-def _of_c1(s):
-    return s.maps * (s.K**2 + 1)
-
-
-def _of_s1(s):
-    return s.pool**2 + 1
-
-
-def _of_f(s):
-    return s.classes * (s.features + 1)
-
-
-def _map_block(s):  # a thread per position of a map, in whole warps
-    return min(1024, 32 * tiles(s.c1**2, 32))
-
-
-_OUTPUTS, _FEATURES, _CLASSES = (Launch(lambda s, n=n: getattr(s, n)) for n in ("outputs", "features", "classes"))
-
-# File -> its kernels.
-FILES: dict[str, dict[str, Launch]] = {
-    "loops": {
-        "fp_c1": _OUTPUTS, "fp_s1": _FEATURES, "fp_f": _CLASSES, "bp_weight_f": Launch(_of_f, rows="1"),
-        "bp_s1": _FEATURES, "bp_weight_s1": Launch(_of_s1, rows="1"), "bp_c1": _OUTPUTS,
-        "bp_weight_c1": Launch(_of_c1, rows="1"),
-        "update": Launch(lambda s: _of_c1(s) + _of_s1(s) + _of_f(s), rows="1"),
-    },
-    "atomics": {
-        "fp_start": _OUTPUTS, "fp_c1": Launch(lambda s: s.K**2 * s.outputs), "activate_c1": _OUTPUTS,
-        "fp_s1": _OUTPUTS, "activate_s1": _FEATURES, "fp_f": Launch(lambda s: s.classes * s.features),
-        "activate_f": _CLASSES, "bp_weight_f": Launch(_of_f), "bp_s1": Launch(lambda s: s.classes * s.features),
-        "bp_weight_s1": Launch(lambda s: _of_s1(s) * s.features),
-        "bp_weight_c1": Launch(lambda s: _of_c1(s) * s.c1**2),
-    },
-    "shared_c1": {"fp_s1": _blocks(lambda s: 1, lambda s: 256)},
-    "shared_s1": {"fp_f": _blocks(lambda s: 1, lambda s: 256)},
-    "shared_mask": {"fp_c1": _OUTPUTS},
-    "shared_input": {"fp_c1": _OUTPUTS},
-    "constant_input": {"fp_c1": _OUTPUTS},
-    "shuffle": {"fp_f": _warps(lambda s: s.classes), "bp_weight_s1": _warps(_of_s1), "bp_weight_c1": _warps(_of_c1)},
-    "shared_sum": {"bp_weight_s1": _blocks(_of_s1, lambda s: 128), "bp_weight_c1": _blocks(_of_c1, lambda s: 128)},
-    "together": {"fp_c1_s1": _blocks(lambda s: s.maps, _map_block),
-                 "bp_f": Launch(lambda s: max(s.features, s.classes)),
-                 "bp_s1_c1": _blocks(lambda s: s.maps, lambda s: 32 * _of_s1(s))},
-    "minibatch": {"bp_weight_f": Launch(_of_f, rows="rows"),
-                  "bp_s1_c1": _blocks(lambda s: 1, lambda s: 32 * _of_s1(s), "rows"),
-                  "bp_weight_c1": _blocks(lambda s: s.maps, lambda s: 192, "rows")},
-    "one_launch": {"train": _blocks(lambda s: 1, lambda s: 1024, "1")},
-}  # fmt: skip
-_LOOPS = FILES["loops"]
-FILES["register"] = {name: _LOOPS[name] for name in _LOOPS if name not in ("bp_c1", "update")}
-FILES["unrolled"] = {name: _LOOPS[name] for name in FILES["register"] if name != "bp_weight_f"}
-FILES["deterministic"] = FILES["minibatch"]
-
-_ARGUMENTS = {  # of each kernel, as names; `order`, `rate`, `B` and `parts` belong to the step
-    "fp_start": "weights values",
-    "fp_c1": "images order weights values",
-    "fp_s1": "weights values",
-    "fp_f": "labels order weights values",
-    "fp_c1_s1": "images order weights values",
-    "activate_c1": "values",
-    "activate_s1": "values",
-    "activate_f": "labels order values",
-    "bp_f": "weights values gradient",
-    "bp_weight_f": "values gradient B",
-    "bp_s1": "weights values",
-    "bp_weight_s1": "values gradient B",
-    "bp_c1": "weights values",
-    "bp_s1_c1": "weights values gradient B",
-    "bp_weight_c1": "images order values gradient B",
-    "update": "weights gradient rate parts",
-    "train": "images labels order weights values rate B",
-}
-_TYPES = {"rate": "f", "B": "i", "parts": "i"}  # the others are pointers
-_WRITES = {  # the kernels that write an array, the last of them names it in `comparisons`
-    "c1": ("fp_c1", "activate_c1", "fp_c1_s1"), "s1": ("fp_s1", "activate_s1", "fp_c1_s1"),
-    "f": ("fp_f", "activate_f"), "d_f": ("fp_f", "activate_f"), "d_s1": ("bp_s1", "bp_f"),
-    "d_c1": ("bp_c1", "bp_s1_c1"), "gradient c1": ("bp_weight_c1",), "gradient c1_bias": ("bp_weight_c1",),
-    "gradient s1": ("bp_weight_s1", "bp_s1_c1"), "gradient s1_bias": ("bp_weight_s1", "bp_s1_c1"),
-    "gradient f": ("bp_weight_f", "bp_f"), "gradient f_bias": ("bp_weight_f", "bp_f"),
-}  # fmt: skip
-
-
-class Experiment(NamedTuple):
-    """What an experiment is about, and where its kernels come from.
-
-    Attributes
-    ----------
-    about : str
-    files : tuple of str
-        A kernel comes from the last of these files that has it.
-    kernels : tuple of str
-        In the order of their launches.
-    batches : bool
-        Whether it takes mini-batches.
-    """
-
-    about: str
-    files: tuple[str, ...]
-    kernels: tuple[str, ...] = tuple(_LOOPS)
-    batches: bool = True
-
-
-EXPERIMENTS: dict[str, Experiment] = {
-    "loops": Experiment("one thread per sum, partial sums in memory", ("loops",)),
-    "atomics": Experiment(
-        "one thread per product, atomicAdd", ("loops", "atomics"),
-        ("fp_start", "fp_c1", "activate_c1", "fp_s1", "activate_s1", "fp_f", "activate_f", "bp_weight_f", "bp_s1",
-         "bp_weight_s1", "bp_c1", "bp_weight_c1", "update"),
-    ),
-    "register": Experiment("sums in a register", ("loops", "register")),
-    "unrolled": Experiment("loops unrolled", ("loops", "register", "unrolled")),
-    "shared_c1": Experiment("6 maps of 24 x 24 in shared memory", ("loops", "register", "shared_c1")),
-    "shared_s1": Experiment("6 maps of 6 x 6 in shared memory", ("loops", "register", "shared_s1")),
-    "shared_mask": Experiment("masks in shared memory", ("loops", "register", "unrolled", "shared_mask")),
-    "shared_input": Experiment("masks and image in shared memory", ("loops", "register", "unrolled", "shared_input")),
-    "constant_input": Experiment(
-        "image in constant memory", ("loops", "register", "unrolled", "constant_input"), batches=False
-    ),
-    "shuffle": Experiment("a warp per sum", ("loops", "register", "unrolled", "shuffle")),
-    "shared_sum": Experiment("a block per sum", ("loops", "register", "unrolled", "shuffle", "shared_sum")),
-    "together": Experiment(
-        "what won, in six launches", ("loops", "shuffle", "together"),
-        ("fp_c1_s1", "fp_f", "bp_f", "bp_s1_c1", "bp_weight_c1", "update"),
-    ),
-    "minibatch": Experiment(
-        "mini-batches, atomics", ("loops", "register", "unrolled", "shuffle", "together", "minibatch"),
-        ("fp_c1_s1", "fp_f", "bp_weight_f", "bp_s1", "bp_s1_c1", "bp_weight_c1", "update"),
-    ),
-    "deterministic": Experiment(
-        "mini-batches, no atomics", ("loops", "register", "unrolled", "shuffle", "together", "deterministic"),
-        ("fp_c1_s1", "fp_f", "bp_weight_f", "bp_s1", "bp_s1_c1", "bp_weight_c1", "update"),
-    ),
-    "one_launch": Experiment("one block, one image after the other", ("loops", "one_launch"), ("train",), False),
-}  # fmt: skip
-
-
-def file_of(experiment: str, kernel: str) -> str:
-    """The file that an experiment takes a kernel from."""
-    return next(name for name in reversed(EXPERIMENTS[experiment].files) if kernel in FILES[name])
 
 
 @dataclass(frozen=True)
@@ -439,8 +109,8 @@ class Lenet28:
     Parameters
     ----------
     experiment : str
-        Of `labkit.network.lenet28.EXPERIMENTS`: loops, atomics, register, unrolled, shared_c1, shared_s1, shared_mask,
-        shared_input, constant_input, shuffle, shared_sum, together, minibatch, deterministic, one_launch.
+        Of `labkit.network.lenet28_experiments.EXPERIMENTS`: loops, atomics, register, unrolled, shared_c1, shared_s1,
+        shared_mask, shared_input, constant_input, shuffle, shared_sum, together, minibatch, deterministic, one_launch.
     batch : int
         Images per step, up to 65535; the step uses the mean of their gradients.
     seed : int
@@ -466,7 +136,7 @@ class Lenet28:
     """
 
     def __init__(self, experiment: str = "together", batch: int = 1, seed: int = 1, rate: float = 0.1,
-                 sizes: Sizes = Sizes(), own: str = ""):  # fmt: skip
+                 sizes: Sizes | None = None, own: str = ""):  # fmt: skip
         if experiment not in EXPERIMENTS:
             raise LabError(f"lenet28 has no experiment {experiment!r}; it has {', '.join(EXPERIMENTS)}")
         if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or not 1 <= batch <= 65535:
@@ -478,7 +148,8 @@ class Lenet28:
         if own and not set(self._own) & set(EXPERIMENTS[experiment].kernels):
             raise LabError(f"own has the kernels {', '.join(self._own) or 'none'}; {experiment} launches "
                            f"{', '.join(EXPERIMENTS[experiment].kernels)}")  # fmt: skip
-        self.experiment, self.batch, self.seed, self.rate, self.sizes = experiment, int(batch), seed, rate, sizes
+        self.experiment, self.batch, self.seed, self.rate = experiment, int(batch), seed, rate
+        self.sizes = sizes = sizes or Sizes()
         self.own = own
         self._buffers = Buffers()
         self._data, self._functions, self._prepared = (None, None), {}, {}
@@ -592,7 +263,7 @@ class Lenet28:
         if (file, kernel) not in self._functions:
             module = _own_module(self.own, self.sizes) if kernel in self._own else _module(file, self.sizes)
             function = module.get_function(kernel)
-            types = "".join(_TYPES.get(name, "P") for name in _ARGUMENTS[kernel].split())
+            types = "".join(TYPES.get(name, "P") for name in ARGUMENTS[kernel].split())
             self._functions[file, kernel] = function.prepare(types)
         return self._functions[file, kernel]
 
@@ -611,7 +282,7 @@ class Lenet28:
         block = launch.block(s)
         grid = tiles(launch.threads(s), block), {"B": count, "rows": min(count, MOST_ROWS), "1": 1}[launch.rows]
         own = {"B": count, "parts": self._parts, "rate": self.rate / (1 if kernel == "train" else count), "order": None}
-        arguments = [own[name] if name in own else int(self._pointers[name]) for name in _ARGUMENTS[kernel].split()]
+        arguments = [own[name] if name in own else int(self._pointers[name]) for name in ARGUMENTS[kernel].split()]
         call, threads = self._function(file, kernel).prepared_call, (block, 1, 1)
         if None not in arguments:
             return lambda order: call(grid, threads, *arguments)
@@ -702,7 +373,7 @@ class Lenet28:
                 count = min(most, N - start)
                 for kernel in ("fp_c1", "fp_s1", "fp_f"):
                     launch = FILES["loops"][kernel]
-                    arguments = [int(at[name]) + 4 * start * (name == "order") for name in _ARGUMENTS[kernel].split()]
+                    arguments = [int(at[name]) + 4 * start * (name == "order") for name in ARGUMENTS[kernel].split()]
                     grid = tiles(launch.threads(self.sizes), 128), count
                     self._function("loops", kernel).prepared_call(grid, (128, 1, 1), *arguments)
                 values = buffers.copy_out(at["values"], (count, self._per_image))
@@ -752,7 +423,7 @@ class Lenet28:
         compared = _expected(before, x, t, values)
         gradient = {name: compared[f"gradient {name}"] for name in s.weights}
         for name, (expected, bound) in compared.items():
-            kernel = next((each for each in reversed(self.kernels) if each in _WRITES[name]), "train")
+            kernel = next((each for each in reversed(self.kernels) if each in WRITES[name]), "train")
             if name in values:
                 result = values[name]
             elif steps:

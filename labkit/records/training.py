@@ -15,6 +15,7 @@ from labkit.records.published import published_training
 from labkit.spec.devices import device
 
 KEY = ["device", "kind", "dataset", "experiment"]
+DIGITS = "digits"  # the data set that a figure is of, if no other is named
 PUBLISHED = {  # what report 001 calls an experiment -> the lab's
     "for loops": "loops", "atomic operations": "atomics", "temporary register": "register",
     "unrolled loops": "unrolled", "shared mask": "shared_mask", "shared mask + input": "shared_input",
@@ -87,9 +88,9 @@ class Training:
             raise LabError(f"{self} has no {kind!r} rows for {asked}. It has {there}")
         return found.dropna(axis="columns", how="all").reset_index(drop=True)
 
-    def kernel_us(self, batch: int = 1) -> pd.DataFrame:
+    def kernel_us(self, batch: int = 1, dataset: str = DIGITS) -> pd.DataFrame:
         """The time of each kernel, in microseconds: a row per experiment, a column per kernel, NaN if it has none."""
-        rows = self.rows("kernel", batch=batch)
+        rows = self.rows("kernel", batch=batch, dataset=dataset)
         table = rows.pivot_table(index="experiment", columns="kernel", values="us", sort=False)
         return table.rename_axis(index=None, columns=None)
 
@@ -106,31 +107,31 @@ class Training:
     def steps(self, *experiments: str) -> pd.DataFrame:
         """Where a step of one image spends its time, a row per experiment: launches, kernels_us (all kernels of a
         step), launching_us (what as many launches cost the host), step_us, seconds (of the epoch)."""
-        rows = self.rows("epoch", batch=1).set_index("experiment").loc[list(experiments)].reset_index()
+        rows = self.rows("epoch", batch=1, dataset=DIGITS).set_index("experiment").loc[list(experiments)].reset_index()
         rows["kernels_us"] = self.kernel_us().sum(axis=1)[rows["experiment"]].array
         rows["launching_us"] = rows["launches"] * self.launch_us
         rows["step_us"] = rows["seconds"] / rows["images"] * 1e6
         rows["launches"] = rows["launches"].astype(int)
         return rows[["experiment", "launches", "kernels_us", "launching_us", "step_us", "seconds"]]
 
-    def epoch_s(self, experiment: str, batch: int | None = 1, dataset: str | None = None) -> float | pd.Series:
+    def epoch_s(self, experiment: str, batch: int | None = 1, dataset: str = DIGITS) -> float | pd.Series:
         """The time of an epoch of 60,000 images, in seconds; with None as batch a Series, indexed by the batches."""
         rows = self.rows("epoch", experiment, batch, dataset)
         return float(rows["seconds"].iloc[0]) if batch else rows.set_index(rows["batch"].astype(int))["seconds"]
 
-    def epochs(self, dataset: str | None = None) -> pd.DataFrame:
+    def epochs(self, dataset: str = DIGITS) -> pd.DataFrame:
         """Every epoch that was timed: experiment, batch, images, launches (of a step), seconds."""
         return self.rows("epoch", dataset=dataset)
 
     def accuracy(self, experiment: str | None = None, batch: int | None = None,
-                 dataset: str | None = None) -> pd.DataFrame:  # fmt: skip
+                 dataset: str = DIGITS) -> pd.DataFrame:  # fmt: skip
         """Accuracies on held-out images: experiment, batch, rate, epochs, seconds of training, accuracy (0 to 1)."""
         return self.rows("accuracy", experiment, batch, dataset)
 
-    def accuracy_curves(self) -> dict[str, pd.Series]:
+    def accuracy_curves(self, dataset: str = DIGITS) -> dict[str, pd.Series]:
         """The same as lines: "100 per step, rate 0.1" -> accuracies, indexed by the epochs."""
         return {f"{int(batch)} per step, rate {rate}": rows.set_index(rows["epochs"].astype(int))["accuracy"]
-                for (batch, rate), rows in self.accuracy().groupby(["batch", "rate"])}  # fmt: skip
+                for (batch, rate), rows in self.accuracy(dataset=dataset).groupby(["batch", "rate"])}  # fmt: skip
 
     @property
     def launch_us(self) -> float:
