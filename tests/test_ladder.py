@@ -149,7 +149,10 @@ def test_diff_in_a_notebook_is_escaped_and_marks_the_changed_words():
 
 def test_show_colours_the_source():
     listing = show(1)
-    assert repr(listing) == rung(1).source.rstrip()
+    assert repr(listing) == (
+        f"{rung(1).source.rstrip()}\n\nLaunch on lenet86 layer 2, 1000 images:\n"
+        "conv: grid (9, 16, 1000), block (16, 16, 1), 0 bytes of shared memory per block"
+    )
     page = listing._repr_html_()
     text = re.sub(r"<style>.*?</style>|<[^>]*>", "", page, flags=re.S)
     assert "int h = blockIdx.x / tiles * blockDim.y" in text

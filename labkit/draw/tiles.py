@@ -8,9 +8,11 @@ from labkit.base.errors import LabError
 from labkit.base.limits import BANKS, MAX_THREADS, WARP
 from labkit.draw import style
 from labkit.draw.start import cover
-from labkit.draw.style import SMALL, Page, count, figure, ink_on, percent, wide
+from labkit.draw.style import SMALL, Page, count, figure, percent, wide
 from labkit.ladder.rungs.tensor_cores import WMMA_SHAPES
 from labkit.spec.layers import Layer
+
+HALO = "#cfe2f4"  # inputs beside the tile that its outputs need
 
 
 @figure
@@ -33,15 +35,18 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
     x0, y, tall = 26, 104, max(side * cell, 66)
     page.open(y + tall + 56, f"Load {loaded:,} inputs once instead of asking for {asked:,}",
               f"a tile of {T}×{T} outputs, one channel, K = {K}   ·   {asked / loaded:.1f} times fewer loads")
+    before = (K - 1) // 2  # rows and columns of the halo above and to the left
+    page.rect(x0, y, side * cell, side * cell, HALO)
+    page.rect(x0 + before * cell, y + before * cell, T * cell, T * cell, style.BLUE)
+    page.cells(x0, y, side, side, cell, edge=style.PAPER)
     for n, (i, j) in enumerate(corners):
         h, w = min(T, side - i) * cell, min(T, side - j) * cell
-        face = (style.BLUE, "#5e93cb", style.SKY, "#cfe2f4")[min(n, 3)]
-        page.rect(x0 + j * cell, y + i * cell, w, h, face)
+        page.frame(x0 + j * cell, y + i * cell, w, h, style.INK, 1)
         if min(h, w) > 22 and len(corners) <= 9:
             page.text(x0 + j * cell + w / 2, y + i * cell + h / 2, str(n + 1), ha="center", va="center", zorder=4,
-                      weight="bold", color=ink_on(face), bbox={"facecolor": face, "edgecolor": "none", "pad": 2.5})
-    page.cells(x0, y, side, side, cell, edge=style.PAPER)
+                      weight="bold", bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 2.5})
     page.frame(x0, y, K * cell, K * cell, style.ORANGE, 3)
+    page.rect(x0 + before * cell, y + before * cell, cell, cell, style.ORANGE, style.PAPER, 1, zorder=3)
     size = f"{T} + {K} − 1 = {side} wide, {loaded * 4:,} bytes shared"
     page.caption(x0, y - 14, "input tile", size)
     x1 = x0 + max(side * cell + 130, wide("input tile  ", weight="bold") + wide(size) + 40)
@@ -54,10 +59,14 @@ def tile(page: Page, T: int = 16, K: int = 7) -> None:
     page.rect(x1, y, cell, cell, style.ORANGE, style.PAPER, 1, zorder=3)
     page.frame(x0 + 1, y + tall + 11, 10, 10, style.ORANGE)
     page.small(x0 + 18, y + tall + 20, f"the window of one output, {K}×{K}", style.AMBER, weight="bold")
+    key = x0 + 40 + wide(f"the window of one output, {K}×{K}", weight="bold")
+    for face, what in ((style.BLUE, "the tile"), (HALO, "the halo around it")):
+        page.rect(key, y + tall + 11, 10, 10, face)
+        page.small(key + 17, y + tall + 20, what, style.INK)
+        key += 40 + wide(what)
     passes = f"{len(corners)} passes" if len(corners) > 1 else "one pass"
     many = f"The block’s {T * T} threads load the tile in {passes}"
-    halo = ", numbered; 2 to 4 are the halo." if len(corners) == 4 else "."
-    page.small(x0, y + tall + 40, many + halo, style.INK)
+    page.small(x0, y + tall + 40, f"{many}{', numbered' if 1 < len(corners) <= 9 else ''}.", style.INK)
     page.alt = (f"A tile of {T}×{T} outputs needs {side}×{side} = {loaded:,} inputs per channel, halo included. "
                 f"{many}; without the tile its outputs would ask for {asked:,}.")
 
