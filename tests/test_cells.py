@@ -77,6 +77,13 @@ def test_a_sum_that_does_not_start_at_zero_is_warned_of(shell, capsys):
     assert f"line {declared}: " in shown and "\n    float sum;\n          ^\n" in shown
 
 
+def test_a_variable_by_which_a_loop_is_unrolled_is_used(shell, capsys):
+    run(shell, "kernel", "7", variant(7).source)
+    assert "unused variable" not in capsys.readouterr().out
+    run(shell, "kernel", "7", variant(7).source.replace("#pragma unroll Q", "#pragma unroll"))
+    assert "warning: unused variable 'Q'" in capsys.readouterr().out
+
+
 def test_a_cell_without_a_kernel_and_one_of_another_name_are_refused(shell):
     with pytest.raises(LabError, match="the cell has no kernel: write a function that begins with __global__ void"):
         run(shell, "kernel", "1", "x = 3\n")

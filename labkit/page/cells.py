@@ -150,8 +150,15 @@ class _own_lines:
 
 def _warn(text: str, arguments: dict) -> None:
     lines = text.splitlines()
-    if shown := _report(messages(host.warnings_about(**arguments), lines), lines):
+    found = messages(host.warnings_about(**arguments), lines)
+    if shown := _report((each for each in found if not _unrolls(each, text)), lines):
         print(shown)
+
+
+def _unrolls(message: Message, text: str) -> bool:
+    """Whether a variable that the host's compiler finds unused is one by which a loop is unrolled: it ignores those."""
+    name = re.fullmatch(r"unused variable .(\w+).", message.text)
+    return bool(name and re.search(rf"#\s*pragma\s+unroll\s+{name[1]}\b", text))
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
