@@ -208,7 +208,7 @@ if moment != "no":
         if moment == "while writing" and calls == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         original(part, path)
-        time.sleep(0.05)
+        time.sleep(600 if moment == "any time" and calls == 9 else 0.05)
     os.replace = replace
 images = cycle(labkit.dataset("digits", "train"), 10)
 with Trainer(images, seed=3, epochs=4, batch=4) as trainer:
@@ -234,7 +234,7 @@ def test_a_killed_training_resumes_to_the_same_bits(small, tmp_path):
     while checkpoint.stat().st_mtime_ns == before:
         assert second.poll() is None
         time.sleep(0.01)
-    time.sleep(random.uniform(0, 0.3))  # of the 0.5 s that the other steps take at least
+    time.sleep(random.uniform(0, 0.3))  # it waits after its ninth checkpoint, of step 11, at the latest
     second.kill()
     assert 3 <= killed_at(second) < 12
     assert start("no").wait() == 0
@@ -329,17 +329,30 @@ def test_ctrl_c_keeps_the_checkpoint(small, tmp_path):
             raise KeyboardInterrupt
 
     images, path = cycle(small, 8), tmp_path / "c"
-    for every, said in ((0, f"stopped at step 3 of 4. The checkpoint of step 2 is kept: {path}"),
-                        (1e9, "stopped at step 3 of 4. There is no checkpoint yet")):  # fmt: skip
+    for every, said in ((1e9, "There is no checkpoint yet"), (0, f"The checkpoint of step 2 is kept: {path}"),
+                        (1e9, f"The older checkpoint is unchanged: {path}")):  # fmt: skip
         with of(images) as trainer, pytest.raises(Interrupted) as stopped:
             train(trainer, images, tmp_path / "w.npz", path, fresh=True, every=every, progress=stop)
-        assert str(stopped.value) == said
+        assert str(stopped.value) == f"stopped at step 3 of 4. {said}"
     assert Checkpoint.read(path).step == 2
 
 
-def test_weights_are_an_npz(small, tmp_path):
-    with of(cycle(small, 4)) as trainer, pytest.raises(LabError, match=r"path that ends with \.npz"):
-        train(trainer, small, tmp_path / "weights")
+def test_paths_and_intervals_that_cannot_be_are_refused_before_the_first_step(small, tmp_path):
+    out, folder = tmp_path / "w.npz", tmp_path / "folder.npz"
+    folder.mkdir()
+    for options, message in (
+        ({"out": tmp_path / "weights"}, r"path that ends with \.npz"),
+        ({"out": folder}, "is a folder"),
+        ({"checkpoint": folder}, "is a folder"),
+        ({"checkpoint": folder / ".." / "w.npz"}, "which the weights and their record replace"),
+        ({"checkpoint": tmp_path / "w.json"}, "which the weights and their record replace"),
+        ({"every": float("nan")}, "every = nan makes no sense"),
+    ):
+        with of(cycle(small, 4)) as trainer:
+            with pytest.raises(LabError, match=message):
+                train(trainer, small, **{"out": out, "checkpoint": tmp_path / "c", **options})
+            assert trainer.step == 0
+    assert not out.exists()
 
 
 class Full:
@@ -395,8 +408,9 @@ def test_a_full_disk_loses_nothing(small, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"network": "lenet5"}, "no network 'lenet5' to train; there are lenet86"),
-        ({"epochs": 0}, "epochs = 0 makes no sense"),
+        ({"network": "lenet5"}, "no network 'lenet5' to train; choose from: lenet86"),
+        ({"epochs": 0}, "epochs = 0 makes no sense: give a whole number, 1 or more"),
+        ({"epochs": 1.5}, r"epochs = 1\.5"),
         ({"batch": 0}, "batch = 0"),
         ({"rate": float("nan")}, "rate = nan"),
         ({"momentum": 1.0}, r"momentum = 1\.0"),
@@ -406,6 +420,14 @@ def test_a_full_disk_loses_nothing(small, tmp_path, monkeypatch):
 def test_senseless_settings_are_refused(small, setting, message):
     with pytest.raises(LabError, match=message):
         of(cycle(small, 4), **setting)
+    with pytest.raises(LabError, match=message):
+        Trainer("a data set that would be downloaded", **setting)
+
+
+def test_settings_of_numpy_are_those_of_python(small):
+    given = {"epochs": np.int64(2), "batch": np.int32(4), "rate": np.float64(0.03)}
+    with of(cycle(small, 4), **given) as trainer, of(cycle(small, 4), rate=0.03) as same:
+        assert trainer.settings.digest == same.settings.digest
 
 
 def test_images_that_do_not_fit_are_refused():
@@ -429,7 +451,7 @@ def test_the_command_writes_weights_and_their_record(small, monkeypatch, tmp_pat
     from labkit.report.command import app
 
     few = {"train": cycle(small, 10), "test": cycle(small, 5)}
-    monkeypatch.setattr("labkit.network.images.dataset", lambda name, split: few[split])
+    monkeypatch.setattr(training, "dataset", lambda name, split: few[split])
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "cache"))
     out = tmp_path / "new" / "few.npz"
     options = ["train", "--epochs", "2", "--batch", "4", "--seed", "2", "--out", str(out), "--every", "0"]
@@ -451,6 +473,18 @@ def test_the_command_writes_weights_and_their_record(small, monkeypatch, tmp_pat
     out.write_bytes(content[:-100])
     with pytest.raises(LabError, match="SHA-256 differs"):
         load_weights(out)
+
+
+def test_ctrl_c_in_the_command_says_what_is_kept(monkeypatch, tmp_path):
+    from labkit.report.command import app
+
+    def step(trainer):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Trainer, "run", step)
+    result = CliRunner().invoke(app, ["train", "--out", str(tmp_path / "w.npz"), "--checkpoint", str(tmp_path / "c")])
+    assert result.exit_code == 130
+    assert result.stderr.endswith("labkit: stopped at step 0 of 1800. There is no checkpoint yet\n")
 
 
 def test_the_help_has_the_defaults():

@@ -95,23 +95,26 @@ class Trainer:
 
     def __init__(self, data="digits", network="lenet86", seed=1, epochs=None, batch=BATCH, rate=RATE,
                  momentum=MOMENTUM):  # fmt: skip
-        data = dataset(data, "train") if isinstance(data, str) else data
         if network not in NETWORKS:
-            raise LabError(f"there is no network {network!r} to train; there are {', '.join(NETWORKS)}")
-        epochs = EPOCHS.get(data.name, 1) if epochs is None else epochs
-        for name, value, ok in (("epochs", epochs, epochs >= 1), ("batch", batch, batch >= 1),
-                                ("seed", seed, 0 <= seed < 2**32), ("rate", rate, 0 < rate < np.inf),
-                                ("momentum", momentum, 0 <= momentum < 1)):  # fmt: skip
+            raise LabError(f"there is no network {network!r} to train; choose from: {', '.join(NETWORKS)}")
+        epochs = EPOCHS.get(getattr(data, "name", data), 1) if epochs is None else epochs
+        for name, value, ok, rule in (
+            ("epochs", epochs, _whole(epochs) and epochs >= 1, "a whole number, 1 or more"),
+            ("batch", batch, _whole(batch) and batch >= 1, "a whole number, 1 or more"),
+            ("seed", seed, _whole(seed) and 0 <= seed < 2**32, "a whole number from 0 to 2^32 - 1"),
+            ("rate", rate, 0 < rate < np.inf, "a positive number"),
+            ("momentum", momentum, 0 <= momentum < 1, "a number from 0 to below 1"),
+        ):
             if not ok:
-                raise LabError(f"{name} = {value} makes no sense: epochs and batch are 1 or more, a seed is from 0 to "
-                               "2^32 - 1, the rate is positive, momentum from 0 to below 1")  # fmt: skip
+                raise LabError(f"{name} = {value} makes no sense: give {rule}")
+        data = dataset(data, "train") if isinstance(data, str) else data  # last, because it may download them
         model = NETWORKS[network]
         if not 0 <= data.labels.min() <= data.labels.max() < model.classes:
             raise LabError(f"{data.name} has labels from {data.labels.min()} to {data.labels.max()}; {network} knows "
                            f"0 to {model.classes - 1}")  # fmt: skip
         content = hashlib.sha256(data.images.tobytes() + data.labels.astype(np.int64).tobytes()).hexdigest()
-        self.settings = Settings(network, VERSION, data.name, content, len(data), data.images.shape[2:], seed, epochs,
-                                 batch, rate, momentum)  # fmt: skip
+        self.settings = Settings(network, VERSION, data.name, content, len(data), data.images.shape[2:],
+                                 int(seed), int(epochs), int(batch), float(rate), float(momentum))  # fmt: skip
         self.data, self.label = data, f"{network} in training"
         self.step, self.losses, self.seconds, self.devices = 0, [], 0.0, ()
         self._epoch = None  # whose order and maps are on the device
@@ -236,6 +239,10 @@ class Trainer:
         self.seconds, self.devices = checkpoint.seconds, checkpoint.devices
 
 
+def _whole(value) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def _device() -> str:
     here = device()
     return f"{here.name} ({here.engine})"
@@ -286,8 +293,8 @@ def train(
     Raises
     ------
     LabError
-        The loss is NaN; the checkpoint is damaged or of other settings; a file cannot be written. The last good
-        checkpoint is kept.
+        The loss is NaN; the checkpoint is damaged or of other settings; a path is a folder, or the checkpoint's is
+        that of a result; a file cannot be written. The last good checkpoint is kept.
     Interrupted
         By Ctrl-C, likewise.
     """
@@ -296,8 +303,15 @@ def train(
     out, checkpoint = Path(out or by_default[0]), Path(checkpoint or by_default[1])
     if out.suffix != ".npz":
         raise LabError(f"weights are an .npz file, not {out.name!r}: give a path that ends with .npz")
-    require_writable(out.parent)  # before minutes of work
-    require_writable(checkpoint.parent)
+    if not every >= 0:
+        raise LabError(f"every = {every} makes no sense: give the seconds between checkpoints, 0 or more")
+    for path in (out, out.with_suffix(".json"), checkpoint):  # before minutes of work
+        require_writable(path.parent)
+        if path.is_dir():
+            raise LabError(f"{path} is a folder: choose another name for the file")
+    if checkpoint.resolve() in (out.resolve(), out.with_suffix(".json").resolve()):
+        raise LabError(f"the checkpoint cannot be {checkpoint}, which the weights and their record replace: choose "
+                       "another file")  # fmt: skip
     if checkpoint.exists() and not fresh:
         found = Checkpoint.read(checkpoint)
         found.require(settings, checkpoint)
@@ -306,7 +320,10 @@ def train(
     kept, written = trainer.step, time.monotonic()
 
     def state():
-        return f"The checkpoint of step {kept} is kept: {checkpoint}" if kept else "There is no checkpoint yet"
+        if kept:
+            return f"The checkpoint of step {kept} is kept: {checkpoint}"
+        older = f"The older checkpoint is unchanged: {checkpoint}"
+        return older if checkpoint.exists() else "There is no checkpoint yet"
 
     try:
         for _ in trainer.run():

@@ -10,13 +10,25 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 import labkit
 from labkit.base import files
 from labkit.base.errors import LabError
 
+
+class _Commands(TyperGroup):
+    def invoke(self, ctx: typer.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:  # here, because typer itself drops the message
+            print(f"labkit: {stop}" if str(stop) else "", file=sys.stderr)
+            raise typer.Exit(130) from None
+
+
 app = typer.Typer(
     name="labkit",
+    cls=_Commands,
     help="The CUDA convolution lab: the convolution layers of a LeNet, optimized in CUDA C step by step, with or "
     "without a GPU.",
     epilog="LABKIT_ENGINE=cpu or gpu chooses the engine; by default it is the GPU where there is one.",
@@ -33,14 +45,11 @@ Notebooks = Annotated[
 
 
 def main() -> None:
-    """Run the command. A `LabError` becomes one line and exit status 1, without a traceback."""
+    """Run the command. A `LabError` becomes one line and exit status 1, Ctrl-C status 130, without a traceback."""
     try:
         app(prog_name="labkit")
     except LabError as error:
         _fail(str(error))
-    except KeyboardInterrupt as stop:
-        print(stop, file=sys.stderr)
-        raise SystemExit(130) from None
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("pycuda", "labkit"):  # of an engine: a message
             raise
@@ -198,7 +207,9 @@ def train(
     checkpoint: Annotated[
         Path | None, typer.Option("--checkpoint", metavar="FILE", help="In place of one in the cache per settings.")
     ] = None,
-    every: Annotated[float, typer.Option(metavar="S", help="Seconds between checkpoints.")] = 10.0,
+    every: Annotated[
+        float, typer.Option(min=0, metavar="S", help="Seconds between checkpoints; 0 for one after every step.")
+    ] = 10.0,
 ) -> None:
     """Train a network with the lab's own kernels.
 
@@ -208,19 +219,17 @@ def train(
     from tqdm import tqdm
 
     from labkit.network import trainer as training
-    from labkit.network.images import dataset
 
     given = {"epochs": epochs, "batch": batch, "rate": rate, "momentum": momentum}
-    images, held_out = dataset(name, "train"), dataset(name, "test")
-    print(images, held_out, sep="\n")
     options = {option: value for option, value in given.items() if value is not None}
-    with training.Trainer(images, network, seed, **options) as trainer:
-        steps = trainer.settings.steps
-        with tqdm(total=steps, unit="step", mininterval=0.5) as bar:
+    with training.Trainer(name, network, seed, **options) as trainer:
+        held_out = training.dataset(name, "test")
+        print(trainer.data, held_out, sep="\n")
+        with tqdm(total=trainer.settings.steps, unit="step", mininterval=0.5, delay=0.2) as bar:
 
             def show(trainer):
-                recent = trainer.losses[-20:] or [float("nan")]
-                bar.set_postfix(loss=f"{sum(recent) / len(recent):.3f}", refresh=False)
+                if recent := trainer.losses[-20:]:
+                    bar.set_postfix(loss=f"{sum(recent) / len(recent):.3f}", refresh=False)
                 bar.update(trainer.step - bar.n)
 
             path, record = training.train(trainer, held_out, out, checkpoint, not resume, every, show)
