@@ -1,5 +1,7 @@
 """lenet28: every kernel of every experiment against float64, the gradients against differences, and training."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -198,6 +200,18 @@ def test_the_evidence_of_a_step():
             assert diff(loops.source("update"), model.source("update")).changed_lines == 0
             assert diff(loops.source("fp_f"), model.source("fp_f")).changed_lines > 5
         assert "// weights -= rate x gradient" in repr(show(model.source("update")))
+    with Lenet28("shuffle", sizes=SMALL) as model:
+        counts = model.profile("cpu").counts.set_index("kernel")
+        assert counts.loc["bp_weight_c1", "reduction_requests"] == 3 * (4 * 4 + 1)
+
+
+def test_a_step_that_fails_on_its_way_has_no_profile(monkeypatch):
+    with Lenet28("loops", sizes=SMALL) as model:
+        program = "import sys\nfrom labkit.network import lenet28\nlenet28._main(*sys.argv[1:])\nsys.exit('half done')"
+        _, _, _, *arguments = model._command()
+        monkeypatch.setattr(model, "_command", lambda: [sys.executable, "-c", program, *arguments])
+        with pytest.raises(LabError, match=r"profiling lenet28 failed with exit status 1\.\n(.*\n)*half done"):
+            model.profile("cpu")
 
 
 def test_wrong_kernels_of_ones_own_are_refused():
@@ -275,6 +289,10 @@ def test_what_lenet28_refuses():
         Lenet28("atomic")
     with pytest.raises(LabError, match="1 to 65535 images"):
         Lenet28(batch=0)
+    with pytest.raises(LabError, match="rate = nan"):
+        Lenet28(rate=float("nan"))
+    with pytest.raises(LabError, match="one_launch launches no update"), Lenet28("one_launch", sizes=SMALL) as model:
+        model.launch_us()
     with pytest.raises(LabError, match="one image per step, not 2; mini-batches: loops"):
         Lenet28("one_launch", 2)
     with pytest.raises(LabError, match="pool = 5 does not divide"):
@@ -287,6 +305,10 @@ def test_what_lenet28_refuses():
             model.epoch(images[..., 1:], labels)
         with pytest.raises(LabError, match="as many labels"):
             model.epoch(images, labels[1:])
+        with pytest.raises(LabError, match=r"lenet28 takes \[N, 1, 11, 11\]"):
+            model.outputs(images[..., 1:])
+        with pytest.raises(LabError, match="as many labels"):
+            model.accuracy(images, labels[1:])
         with pytest.raises(LabError, match="the classes 0 to 4"):
             model.epoch(images, labels + 5)
         with pytest.raises(LabError, match=r"f_bias has the shape \(4,\)"):

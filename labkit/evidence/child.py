@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from labkit import cuda
-from labkit.base.errors import LabError
+from labkit.base.errors import Interrupted, LabError
 from labkit.base.paths import PACKAGE
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
@@ -70,6 +70,28 @@ class Ended:
     def last_lines(self) -> str:
         """The end of what it printed."""
         return "\n".join(self.output.strip().splitlines()[-12:])
+
+    def require(self, what: str, note: str = "") -> None:
+        """Return if the program came to its end.
+
+        Parameters
+        ----------
+        what : str
+            That it did, for the message: "profiling".
+        note : str
+            What the tool around it says.
+
+        Raises
+        ------
+        LabError
+            It failed; the message has its last output.
+        Interrupted
+            Ctrl-C stopped it.
+        """
+        if self.interrupted:
+            raise Interrupted(f"{what} was stopped")
+        if self.problem:
+            raise LabError(f"{what} {self.problem}. {note}".rstrip() + f"\n{self.last_lines}")
 
 
 def engine(asked: str | None) -> str:

@@ -179,10 +179,7 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer, bat
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
         found = watch(child.plans(Path(name), variants, layer, batch), engine, timeout, capture=True, nvcc=nvcc)
         ran = child.ran(Path(name))
-    if found.ended.interrupted:
-        raise KeyboardInterrupt
-    if found.ended.problem:
-        raise LabError(f"profiling {found.ended.problem}.\n{found.ended.last_lines}")
+    found.ended.require("profiling")
     owners = [each for each in ran for _ in range(each["launches"])]
     if len(owners) != len(found.table):
         raise LabError(

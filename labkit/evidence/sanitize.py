@@ -116,10 +116,8 @@ def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer, ba
         found = watch(child.plans(Path(name), variants, layer, batch), tool, engine, timeout, capture=True)
         if found.launches is None:
             found.launches = sum(each["launches"] for each in child.ran(Path(name)))
-    if found.ended.interrupted:
-        raise KeyboardInterrupt
-    if found.ended.problem and found.table.empty:
-        raise LabError(f"sanitizing {found.ended.problem}. {found.note}\n{found.ended.last_lines}")
+    if found.table.empty or found.ended.interrupted:
+        found.ended.require("sanitizing", found.note)
     return found
 
 

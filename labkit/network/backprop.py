@@ -208,12 +208,12 @@ class Step:
                 for name, shape in self.sizes.shapes.items()}  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------------ the passes
-    def sample(self, images, chosen, maps, B, h, w):
+    def sample(self, images, chosen, maps, B, h, w) -> None:
         """x = B images of h x w, as seen through affine maps; all arguments are device pointers. See the kernel."""
         H, W = self.sizes.H, self.sizes.W
         self.kernels[0].sample(B * H * W, images, chosen, maps, self.x[0], B, h, w, H, W)
 
-    def forward(self, B):
+    def forward(self, B) -> None:
         """From `x` to `scores`, for B images."""
         for i, (stage, kernels) in enumerate(zip(self.sizes.stages, self.kernels, strict=True)):
             k = self._of(self.weights, f"conv{i + 1}")
@@ -230,7 +230,7 @@ class Step:
         kernels.fully_connected_parts(parts * B * outputs, x, w, self.parts, B, inputs, outputs, parts)
         kernels.fully_connected_sum(B * outputs, self.parts, bias, y, B, outputs, parts, relu)
 
-    def backward(self, labels, chosen, B):
+    def backward(self, labels, chosen, B) -> None:
         """From `scores` to `loss` and `gradients`. The label of image b is labels[chosen[b]], int32 on the device."""
         kernels = self.kernels[0]
         kernels.softmax_cross_entropy(B, self.scores, labels, chosen, self.loss, self.d_scores, B, self.sizes.classes)
@@ -253,7 +253,7 @@ class Step:
                     B * H * W, self.x[i], self._of(self.weights, name), self.d_y[i], self.winner[i], self.d_y[i - 1],
                     B, H, W, M)  # fmt: skip
 
-    def descend(self, rate, momentum):
+    def descend(self, rate, momentum) -> None:
         """momentum = `momentum` times itself + gradients; weights -= rate times that."""
         arguments = np.float32(rate), np.float32(momentum), self.count
         self.kernels[0].descend(self.count, self.weights, self.momentum, self.gradients, *arguments)

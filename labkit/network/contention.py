@@ -72,8 +72,7 @@ def counts(pattern: str, share: int, threads: int = 1 << 12) -> profile.Profile:
     """The requests and sectors of the same kernel with one addition per thread, counted in a process of its own."""
     command = [sys.executable, "-m", "labkit.network.contention", pattern, str(share), str(threads)]
     found = profile.watch(command, timeout=600, capture=True, nvcc=False)
-    if found.ended.problem and found.table.empty:
-        raise LabError(f"counting {pattern} {found.ended.problem}.\n{found.ended.last_lines}")
+    found.ended.require(f"counting {pattern}")
     return found
 
 

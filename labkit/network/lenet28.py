@@ -20,7 +20,8 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,6 +49,10 @@ from labkit.network.lenet28_reference import (
     targets,
 )
 from labkit.spec.devices import device
+
+if TYPE_CHECKING:
+    from labkit.evidence.profile import Profile
+    from labkit.evidence.sanitize import Findings
 
 U = 2.0**-24  # the largest relative error of one rounding to nearest in float32
 MOST_ROWS = 128  # rows of blocks that share a mini-batch
@@ -126,7 +131,8 @@ class Lenet28:
     Raises
     ------
     LabError
-        There is no such experiment, or it takes one image per step, or the batch is no number of images.
+        There is no such experiment, or it takes one image per step; the batch is no number of images, or the rate no
+        learning rate; `own` has none of the experiment's kernels.
 
     Examples
     --------
@@ -144,6 +150,8 @@ class Lenet28:
         if batch > 1 and not EXPERIMENTS[experiment].batches:
             several = ", ".join(name for name, each in EXPERIMENTS.items() if each.batches)
             raise LabError(f"{experiment} takes one image per step, not {batch}; mini-batches: {several}")
+        if not 0 <= rate < np.inf:
+            raise LabError(f"rate = {rate}: the learning rate is a number, 0 or more")
         self._own = kernel_names(code_only(own))
         if own and not set(self._own) & set(EXPERIMENTS[experiment].kernels):
             raise LabError(f"own has the kernels {', '.join(self._own) or 'none'}; {experiment} launches "
@@ -238,25 +246,27 @@ class Lenet28:
         """Bring a data set to the device, unless it is there; the number of its images."""
         if self._data[0] is images and self._data[1] is labels:
             return len(labels)
-        side = self.sizes.side
-        x, y = np.asarray(images), np.asarray(labels)
-        if x.shape[1:] not in ((side, side), (1, side, side)) or not len(x):
-            raise LabError(f"the images have the shape {x.shape}; lenet28 takes [N, 1, {side}, {side}], as "
-                           f"labkit.dataset(size={side}).images has them")  # fmt: skip
-        if y.shape != (len(x),):
-            raise LabError(f"{len(x)} images need as many labels, in one row; there are labels of the shape {y.shape}")
+        x, y = self._fitting(images), _labels(labels, len(images))
         if y.min() < 0 or y.max() >= self.sizes.classes:
             raise LabError(f"the labels go from {y.min()} to {y.max()}; there are the classes 0 to "
                            f"{self.sizes.classes - 1}")  # fmt: skip
         for name in ("images", "labels", "order"):
             if name in self._pointers:
                 self._buffers.free(self._pointers.pop(name))
-        for name, array in (("images", np.ascontiguousarray(x, np.float32)), ("labels", y.astype(np.int32))):
+        for name, array in (("images", x), ("labels", y.astype(np.int32))):
             self._pointers[name] = self._buffers.copy_in(array)
         self._pointers["order"] = self._buffers.new(len(x), np.int32)
         self._prepared.clear()
         self._data = images, labels
         return len(x)
+
+    def _fitting(self, images):
+        """Images as the kernels take them: float32 [N,side,side]."""
+        x, side = np.asarray(images), self.sizes.side
+        if x.shape[1:] not in ((side, side), (1, side, side)) or not len(x):
+            raise LabError(f"the images have the shape {x.shape}; lenet28 takes [N, 1, {side}, {side}], as "
+                           f"labkit.dataset(size={side}).images has them")  # fmt: skip
+        return np.ascontiguousarray(x.reshape(len(x), side, side), np.float32)
 
     # ------------------------------------------------------------------------------------------------- steps
     def _function(self, file, kernel):
@@ -362,8 +372,7 @@ class Lenet28:
     # ----------------------------------------------------------------------------------------------- answers
     def outputs(self, images: np.ndarray) -> np.ndarray:
         """f of each image, by the kernels of loops: float32 [N, classes]."""
-        side, N = self.sizes.side, len(images)
-        x = np.ascontiguousarray(np.reshape(images, (N, side, side)), np.float32)
+        x, N = self._fitting(images), len(images)
         results, most = [], min(N, FORWARD_BATCH)
         with Buffers() as buffers:
             at = {"images": buffers.copy_in(x), "order": buffers.copy_in(np.arange(N, dtype=np.int32)),
@@ -382,7 +391,7 @@ class Lenet28:
 
     def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
         """The part of the images whose largest output is that of their class."""
-        return float((self.outputs(images).argmax(1) == np.asarray(labels)).mean())
+        return float((self.outputs(images).argmax(1) == _labels(labels, len(images))).mean())
 
     # ------------------------------------------------------------------------------------------------- check
     def comparisons(self, seed: int) -> Iterator[Compared]:
@@ -480,7 +489,15 @@ class Lenet28:
         return {name: float(sums[name]) for name in (*self.kernels, "memcpy") if name in sums}
 
     def launch_us(self, launches: int = 5000) -> float:
-        """What a launch costs the host: the time per launch of the update, one after the other, in microseconds."""
+        """What a launch costs the host: the time per launch of the update, one after the other, in microseconds.
+
+        Raises
+        ------
+        LabError
+            The experiment has no such kernel.
+        """
+        if "update" not in self.kernels:
+            raise LabError(f"{self.experiment} launches no update, whose launches are timed: take another experiment")
         self._load(np.zeros((1, self.sizes.side, self.sizes.side), np.float32), np.zeros(1, int))
         *_, update = self._launches(1)
         order = int(self._pointers["order"])
@@ -492,29 +509,45 @@ class Lenet28:
         cuda.driver.Context.synchronize()
         return (time.perf_counter() - begin) / launches * 1e6
 
-    def profile(self, engine: str | None = None):
-        """Count the memory accesses of one step, in a process of its own: a `labkit.evidence.profile.Profile`."""
+    def profile(self, engine: str | None = None) -> Profile:
+        """Count the memory accesses of one step on random images, in a process of its own.
+
+        Raises
+        ------
+        LabError
+            If the process failed.
+        """
         from labkit.evidence import profile
 
         found = profile.watch(self._command(), engine, timeout=600, capture=True, nvcc=False)
-        return self._ended(found, "profiling")
+        found.ended.require("profiling lenet28")
+        return found
 
-    def sanitize(self, tool: str = "all", engine: str | None = None):
-        """Search one step for invalid addresses, races, uninitialized memory and divergent barriers: `Findings`."""
+    def sanitize(self, tool: str = "all", engine: str | None = None) -> Findings:
+        """Search one step for invalid addresses, races, uninitialized memory and divergent barriers.
+
+        Raises
+        ------
+        LabError
+            If the process failed without a finding.
+        """
         from labkit.evidence import sanitize
 
-        return self._ended(sanitize.watch(self._command(), tool, engine, timeout=600, capture=True), "sanitizing")
+        found = sanitize.watch(self._command(), tool, engine, timeout=600, capture=True)
+        if found.table.empty or found.ended.interrupted:
+            found.ended.require("sanitizing lenet28", found.note)
+        return found
 
     def _command(self):
-        return [sys.executable, "-m", "labkit.network.lenet28", self.experiment, str(self.batch), self.own]
+        numbers = map(str, (self.batch, *astuple(self.sizes)))
+        return [sys.executable, "-m", "labkit.network.lenet28", self.experiment, self.own, *numbers]
 
-    @staticmethod
-    def _ended(found, what):
-        if found.ended.interrupted:
-            raise KeyboardInterrupt
-        if found.ended.problem and found.table.empty:
-            raise LabError(f"{what} lenet28 {found.ended.problem}.\n{found.ended.last_lines}")
-        return found
+
+def _labels(labels, count):
+    y = np.asarray(labels)
+    if y.shape != (count,):
+        raise LabError(f"{count} images need as many labels, in one row; there are labels of the shape {y.shape}")
+    return y
 
 
 def _growth(terms: int, roundings: int) -> float:
@@ -551,11 +584,12 @@ def _expected(weights, x, t, values):
     return found
 
 
-def _main(experiment: str, batch: str, own: str) -> None:
+def _main(experiment: str, own: str, *numbers: str) -> None:
     """One step on random images: what `profile` and `sanitize` watch."""
-    rng = np.random.default_rng(3)
-    with Lenet28(experiment, int(batch), own=own) as model:
-        model.step(rng.random((int(batch), 28, 28), np.float32), rng.integers(0, 10, int(batch)))
+    batch, *sizes = map(int, numbers)
+    rng, sizes = np.random.default_rng(3), Sizes(*sizes)
+    with Lenet28(experiment, batch, sizes=sizes, own=own) as model:
+        model.step(rng.random((batch, sizes.side, sizes.side), np.float32), rng.integers(0, sizes.classes, batch))
 
 
 if __name__ == "__main__":
