@@ -3,8 +3,8 @@
 Report 002 profiled its network in MXNet. PyTorch, which is maintained, stands in for it. It needs an NVIDIA GPU and
 PyTorch, which nothing else in the lab needs. The weights are the lab's, and the result is compared with NumPy's. The
 precision is float32 without TF32. Each part is timed by itself, after a warm-up: on the GPU between two events, on the
-CPU on the host's clock. `whole` is the time of all parts on the host's clock, with a wait at the end; on the GPU it
-includes the copies.
+CPU on the host's clock. `whole` is the time of all parts on the host's clock, with a wait after each part; on the GPU
+it includes the copies.
 """
 
 from __future__ import annotations
