@@ -46,8 +46,9 @@ def test_options_of_the_rung_are_given_by_name(shell):
         run(shell, "kernel", "4 8", variant(4).source)
     with pytest.raises(LabError, match="has no option 'tiles'"):
         run(shell, "kernel", "4 tiles=8", variant(4).source)
-    with pytest.raises(UsageError, match="not a name of Python"):
-        run(shell, "kernel", "4 --name 4x", variant(4).source)
+    for name in ("4x", "class"):
+        with pytest.raises(UsageError, match=f"--name {name} is not a name of Python"):
+            run(shell, "kernel", f"4 --name {name}", variant(4).source)
 
 
 def test_an_error_has_the_cells_own_line_and_its_text(shell):
@@ -107,8 +108,10 @@ def test_a_cuda_cell_is_a_module(shell, capsys):
 def test_a_cuda_cells_error_has_its_line(shell):
     with pytest.raises(CompileFailed, match=r"line 3: error: .*y"):
         run(shell, "cuda", "vectors", "__global__ void twice(float *x) {\n    y[0] = 1;\n}\n")
-    with pytest.raises(UsageError, match="%%cuda needs a name"):
-        run(shell, "cuda", "", "__global__ void twice(float *x) {}\n")
+    for line, message in (("", "%%cuda needs a name"), ("class", "%%cuda needs a name"),
+                          ("vectors -DX='a", "No closing quotation")):  # fmt: skip
+        with pytest.raises(UsageError, match=message):
+            run(shell, "cuda", line, "__global__ void twice(float *x) {}\n")
 
 
 def test_nvccs_messages_are_understood():

@@ -122,6 +122,13 @@ def test_every_kernel_is_within_its_bound(small, capsys):
         ("(j == label)) / B", "(j == label))", "softmax_cross_entropy, d_scores"),
         ("momentum * v[i] + g[i]", "momentum * (v[i] + g[i])", "descend, momentum"),
         ("r < rows", "r < rows - 1", "sum_rows"),
+        ("across = (i % W + 0.5f) / W - 0.5f", "across = (i % W) * 1.0f / W - 0.5f", "sample"),
+        ("min(start + each, I)", "min(start + each, I - 1)", "fully_connected_parts"),
+        ("relu && sum < 0", "sum < 0", "fully_connected_sum, fc2"),
+        ("j < I ? x[b * I + j] : 1)", "j < I ? x[b * I + j] : 0)", "fully_connected_weight_gradient"),
+        ("w[j * O + o];\n    d_x", "w[o * I + j];\n    d_x", "fully_connected_data_gradient"),
+        ("(scores[label] - most)", "scores[label]", "softmax_cross_entropy, loss"),
+        ("w[i] -= rate * v[i]", "w[i] -= rate * g[i]", "descend, conv1"),
     ],
 )
 def test_wrong_kernels_are_found(right, wrong, kernel, monkeypatch, tmp_path):

@@ -52,7 +52,8 @@ def _lock(array: np.ndarray):
         name = ctypes.c_char_p()
         library.cuGetErrorName(status, ctypes.byref(name))
         raise LabError(f"cuMemHostRegister cannot page-lock {array.nbytes / 1e9:.2f} GB: "
-                       f"{(name.value or b'error').decode()} ({status}). Take a smaller batch")  # fmt: skip
+                       f"{(name.value or b'error').decode()} ({status}). Take a smaller batch, and arrays that "
+                       "share no page and are not page-locked already")  # fmt: skip
     return functools.partial(library.cuMemHostUnregister, address)
 
 

@@ -6,6 +6,7 @@ warnings have the numbers of the cell's own lines: the magic's line counts, as i
 
 from __future__ import annotations
 
+import keyword
 import re
 import shlex
 from collections.abc import Iterable, Iterator
@@ -85,6 +86,10 @@ def _report(found: Iterable[Message], lines: list[str]) -> str:
     return "\n".join(shown)
 
 
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
 @magics_class
 class KernelCells(Magics):
     """The cell magics of the lab."""
@@ -97,7 +102,7 @@ class KernelCells(Magics):
     def kernel(self, line: str, cell: str) -> Variant:
         """Compile the cell in place of a rung's kernel: a variant for `check`, `bench`, `profile`, `sanitize`."""
         chosen = parse_argstring(self.kernel, line)
-        if chosen.name is not None and not chosen.name.isidentifier():
+        if chosen.name is not None and not _is_name(chosen.name):
             raise UsageError(f"--name {chosen.name} is not a name of Python")
         which = int(chosen.rung) if chosen.rung.isdigit() else chosen.rung
         if wrong := [each for each in chosen.options if "=" not in each]:
@@ -117,8 +122,11 @@ class KernelCells(Magics):
     @cell_magic
     def cuda(self, line: str, cell: str) -> None:
         """Compile the cell as a module: ``%%cuda NAME [nvcc's options]``, then ``NAME.get_function("kernel")``."""
-        name, *options = shlex.split(line) or [""]
-        if not name.isidentifier():
+        try:
+            name, *options = shlex.split(line) or [""]
+        except ValueError as error:
+            raise UsageError(f"%%cuda {line}: {error}") from None
+        if not _is_name(name):
             raise UsageError("%%cuda needs a name for the module: %%cuda vectors")
         text = f"// %%cuda {line}\n{cell}"
         kernels = source.kernel_names(source.code_only(text))

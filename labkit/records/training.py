@@ -20,7 +20,6 @@ PUBLISHED = {  # what report 001 calls an experiment -> the lab's
     "for loops": "loops", "atomic operations": "atomics", "temporary register": "register",
     "unrolled loops": "unrolled", "shared mask": "shared_mask", "shared mask + input": "shared_input",
 }  # fmt: skip
-KINDS = ("kernel", "epoch", "accuracy", "launch", "contention")
 
 
 def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: str = "none",
@@ -29,8 +28,7 @@ def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: s
 
     Parameters
     ----------
-    kind : str
-        Of `KINDS`.
+    kind : {"kernel", "epoch", "accuracy", "launch", "contention"}
     experiment : str
         Of `labkit.Lenet28`; of a contention the pattern.
     rows : iterable of dict
@@ -79,7 +77,7 @@ class Training:
             If there are none; the message lists what there is.
         """
         found = self.table[self.table["kind"] == kind]
-        there = ", ".join(found["experiment"].unique()) or f"nothing of this kind, but {', '.join(KINDS)}"
+        there = ", ".join(found["experiment"].unique()) or f"only {', '.join(self.table['kind'].unique())}"
         wanted = {"experiment": experiment, "batch": batch, "dataset": dataset}
         for name, value in wanted.items():
             found = found if value is None else found[found[name] == value]
@@ -107,7 +105,7 @@ class Training:
     def steps(self, *experiments: str) -> pd.DataFrame:
         """Where a step of one image spends its time, a row per experiment: launches, kernels_us (all kernels of a
         step), launching_us (what as many launches cost the host), step_us, seconds (of the epoch)."""
-        rows = self.rows("epoch", batch=1, dataset=DIGITS).set_index("experiment").loc[list(experiments)].reset_index()
+        rows = pd.concat([self.rows("epoch", each, 1, DIGITS) for each in experiments], ignore_index=True)
         rows["kernels_us"] = self.kernel_us().sum(axis=1)[rows["experiment"]].array
         rows["launching_us"] = rows["launches"] * self.launch_us
         rows["step_us"] = rows["seconds"] / rows["images"] * 1e6
