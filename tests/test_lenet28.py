@@ -60,6 +60,8 @@ def test_every_kernel_of_an_experiment_is_right_on_lenet28_and_on_random_sizes(e
     with Lenet28(experiment, 3 if EXPERIMENTS[experiment].batches else 1) as model:
         report = check(model, quiet=True)
     shapes = {array.split(", ", 2)[2] for array in report.table["array"]}
+    batches = {int(shape.rpartition(" ")[2]) for shape in shapes}
+    assert (max(batches) > lenet28.MOST_ROWS) == EXPERIMENTS[experiment].batches
     assert len(shapes) == 3 and any("side 28, K 5, 6 maps, pool 4, 10 classes" in shape for shape in shapes)
     assert {array.split(", ")[1] for array in report.table["array"]} >= {*SMALL.weights, *SMALL.values}
     assert set(report.table["kernel"]) <= set(EXPERIMENTS[experiment].kernels)
@@ -122,11 +124,29 @@ def test_the_table_of_files_is_that_of_the_folder():
     assert {path.stem for path in lenet28._path("loops").parent.glob("*.cu")} == {*FILES, "contention"}
 
 
-@pytest.mark.parametrize("experiment", ["atomics", "minibatch", "deterministic", "one_launch"])
+ALONE = ("loops", "register", "unrolled", "constant_input")  # no thread reads what another of its launch has written
+
+
+@pytest.mark.parametrize("experiment", [name for name in EXPERIMENTS if name not in ALONE])
 def test_a_step_has_no_races(experiment):
     with Lenet28(experiment, 3 if EXPERIMENTS[experiment].batches else 1) as model:
         findings = model.sanitize(engine="cpu")
     assert findings.clean, findings
+
+
+@pytest.mark.parametrize("experiment", ["minibatch", "deterministic"])
+def test_a_block_that_takes_several_images_has_no_races(experiment):
+    with Lenet28(experiment, lenet28.MOST_ROWS + 2, sizes=SMALL) as model:
+        findings = model.sanitize(engine="cpu")
+    assert findings.clean, findings
+
+
+def test_a_block_that_forgets_its_second_image_is_refused():
+    with Lenet28("minibatch", 2) as model:
+        text = model.source("bp_weight_f").source
+    text = "#define ADD(sum, value) atomicAdd(&(sum), value)\n" + text.replace("b += gridDim.y", "b += B")
+    with Lenet28("minibatch", 2, own=text) as mine, pytest.raises(CheckFailed, match=r"bp_weight_f, .*batch 13"):
+        check(mine)
 
 
 # ---- training

@@ -24,7 +24,7 @@ from labkit.measure.check import Compared
 from labkit.network import gradients
 from labkit.spec.reference import conv_float64, error_scale
 
-THREADS = 64  # per block: few registers are left idle by a batch of 32
+THREADS = 64  # per block: the few threads of a batch of 32 are spread over more multiprocessors
 STRIP = 16  # outputs side by side per thread of a convolution, at most: two vectors of AVX2
 TERMS = 256  # windows per thread of a weight gradient: about
 PARTS = 32  # of a fully connected layer's sum, at most

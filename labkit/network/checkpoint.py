@@ -23,7 +23,7 @@ _TITLE = b"labkit checkpoint 1\n"
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides, together with the engine, every bit of the trained weights.
+    """What decides, together with the device and its compiler, every bit of the trained weights.
 
     Attributes
     ----------

@@ -404,7 +404,8 @@ class Lenet28:
         rng = np.random.default_rng(seed)
         several = EXPERIMENTS[self.experiment].batches
         shapes = [(self.sizes, self.batch)]
-        shapes += [(sizes, int(rng.integers(2, 6)) if several else 1) for sizes in random_sizes(seed)]
+        shapes += [(sizes, least + int(rng.integers(1, 5)) if several else 1)  # the last: several images per block
+                   for sizes, least in zip(random_sizes(seed), (1, MOST_ROWS), strict=False)]  # fmt: skip
         precompile([self.experiment], [sizes for sizes, _ in shapes])
         for sizes, batch in shapes:
             with Lenet28(self.experiment, batch, seed, rate=0.3, sizes=sizes, own=self.own) as model:

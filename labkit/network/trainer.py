@@ -63,7 +63,7 @@ class Trainer:
 
     Each step takes the next images of the epoch's random order, distorts each of them by a random affine map, and
     moves the weights against the gradient of their mean loss, with momentum. No sum depends on the order in which
-    blocks finish: on one engine the same settings give the same weights, bit for bit.
+    blocks finish: on one device, with one compiler, the same settings give the same weights, bit for bit.
 
     A context manager: at its end the device buffers are freed.
 

@@ -1,8 +1,8 @@
 // lenet28, minibatch: the gradients of a mini-batch, each block's from many images.
 //
 // Idea      A mini-batch has work for the whole device and needs one update. The blocks of a grid row take every
-//           gridDim.y-th image and keep their sums in registers until the last one: the number of atomics does not
-//           depend on the size of the batch.
+//           gridDim.y-th image and keep their sums in registers until the last one: the number of atomics depends on
+//           the rows, not on the size of the batch.
 // Delta     from together: loops over `b`; bp_s1 apart from bp_weight_f; a thread keeps all K x K sums of a mask.
 // Launch    grid.y: rows of blocks, at most B. Each kernel says the rest.
 
