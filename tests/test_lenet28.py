@@ -141,6 +141,24 @@ def test_a_block_that_takes_several_images_has_no_races(experiment):
     assert findings.clean, findings
 
 
+EPOCH = """
+import sys, numpy as np
+from labkit.network.lenet28 import Lenet28, Sizes
+with Lenet28("one_launch", sizes=Sizes(11, 4, 3, 2, 5), own=sys.argv[1]) as model:
+    model.epoch(np.ones((3, 11, 11), np.float32), np.arange(3))
+"""
+
+
+def test_an_epoch_in_one_launch_has_no_races_and_needs_its_last_barrier(monkeypatch):
+    barrier = "        __syncthreads();                                        // the image is no longer read\n"
+    with Lenet28("one_launch") as model:
+        text = model.source("train").source
+        assert text.count(barrier) == 1
+        for own, clean in (("", True), (text.replace(barrier, ""), False)):
+            monkeypatch.setattr(model, "_command", lambda own=own: [sys.executable, "-c", EPOCH, own])
+            assert model.sanitize("racecheck", engine="cpu").clean == clean
+
+
 def test_a_block_that_forgets_its_second_image_is_refused():
     with Lenet28("minibatch", 2) as model:
         text = model.source("bp_weight_f").source
