@@ -51,6 +51,27 @@ def test_options_of_the_rung_are_given_by_name(shell):
             run(shell, "kernel", f"4 --name {name}", variant(4).source)
 
 
+def test_options_may_follow_the_name(shell):
+    after = run(shell, "kernel", "4 --name mine tile=8", variant(4).source)
+    assert after.options["tile"] == 8 and shell.user_ns["mine"] is after
+
+
+def test_a_cell_that_does_not_compile_leaves_no_older_kernel_behind(shell):
+    run(shell, "kernel", "3 --name mine", REGISTERS)
+    with pytest.raises(CompileFailed):
+        run(shell, "kernel", "3 --name mine", REGISTERS.replace("float sum = 0;", "float sum = 0"))
+    assert "mine" not in shell.user_ns
+    shell.user_ns["other"] = 3
+    with pytest.raises(UsageError, match="this name has another value already"):
+        run(shell, "kernel", "3 --name other", REGISTERS)
+    assert shell.user_ns["other"] == 3
+
+
+def test_the_shared_memory_of_ones_own_kernel_is_that_of_its_arrays(shell, capsys):
+    run(shell, "kernel", "4", variant(4).source.replace("tile[SIDE][SIDE]", "tile[SIDE][SIDE + 26]"))
+    assert " 4,224 bytes of shared memory per block" in capsys.readouterr().out
+
+
 def test_an_error_has_the_cells_own_line_and_its_text(shell):
     broken = REGISTERS.replace("float sum = 0;", "float sum = zero;")
     line = 2 + broken.split("\n").index("    float sum = zero;")  # %%kernel is line 1

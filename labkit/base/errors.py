@@ -9,9 +9,11 @@ class ShortTraceback:
 
     def _render_traceback_(self) -> list[str]:  # called by IPython
         name = f"{type(self).__name__}: {self}"
-        lines = [f"line {line}: {linecache.getline(frame.f_code.co_filename, line).strip()}"
-                 for frame, line in traceback.walk_tb(self.__traceback__)
+        cells = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(self.__traceback__)
                  if "ipykernel" in frame.f_code.co_filename]  # fmt: skip
+        lines = [f"line {line}: {linecache.getline(file, line).strip()}" for file, line in cells]
+        # The call of a cell magic holds the whole cell; the message has its lines.
+        lines = [line for line in lines if ": get_ipython()." not in line]
         return [*lines, "", name] if lines else [name]
 
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, cell_magic, magics_class
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.core.magic_arguments import argument, magic_arguments
+from IPython.utils.process import arg_split
 
 from labkit import cuda
 from labkit.base.errors import LabError
@@ -101,9 +102,9 @@ class KernelCells(Magics):
     @cell_magic
     def kernel(self, line: str, cell: str) -> Variant:
         """Compile the cell in place of a rung's kernel: a variant for `check`, `bench`, `profile`, `sanitize`."""
-        chosen = parse_argstring(self.kernel, line)
-        if chosen.name is not None and not _is_name(chosen.name):
-            raise UsageError(f"--name {chosen.name} is not a name of Python")
+        chosen = self.kernel.parser.parse_intermixed_args(arg_split(line))  # options may follow --name
+        if chosen.name:
+            self._free(chosen.name)
         which = int(chosen.rung) if chosen.rung.isdigit() else chosen.rung
         if wrong := [each for each in chosen.options if "=" not in each]:
             raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
@@ -113,11 +114,20 @@ class KernelCells(Magics):
         mine = variant(which, text, **tables.options(" ".join(chosen.options)))
         with _own_lines(text):
             mine.precompile(*LENET86)
+            launch = launch_text(mine)
         _warn(text, mine.compiler_arguments(mine.defines(LENET86[0])))
-        print(launch_text(mine))
+        print(launch)
         if chosen.name:
             self.shell.user_ns[chosen.name] = mine
         return mine
+
+    def _free(self, name: str) -> None:
+        """Forget the kernel of an earlier cell: after an error, no later cell may take it for the present one."""
+        if not _is_name(name):
+            raise UsageError(f"--name {name} is not a name of Python")
+        if not isinstance(self.shell.user_ns.get(name), (Variant, type(None))):
+            raise UsageError(f"--name {name}: this name has another value already; take a new one, such as mine")
+        self.shell.user_ns.pop(name, None)
 
     @cell_magic
     def cuda(self, line: str, cell: str) -> None:

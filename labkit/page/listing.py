@@ -216,15 +216,26 @@ class Source(Protocol):
 def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
     """How a variant's kernels are launched on a layer with 1000 images, a line per launch.
 
-    Empty if the variant cannot compute the layer.
+    The shared memory of a reader's own kernel is counted from its arrays. Empty if the variant cannot compute the
+    layer.
     """
     try:
         launches = which.launches(layer, IMAGES)
     except LabError:
         return ""
-    lines = [f"{each.kernel}: grid {each.grid}, block {each.block}, {each.shared:,} bytes of shared memory per block"
-             for each in launches]  # fmt: skip
+    more = [0] * len(launches)
+    if which.own:  # what its arrays have more than those of the rung's kernel
+        chosen = {name: value for name, value in which.options.items() if value is not None}
+        rungs = variant(which.rung.name, **chosen)
+        more = [_static(which, own, layer) - _static(rungs, theirs, layer)
+                for own, theirs in zip(which.kernels, rungs.kernels, strict=True)]  # fmt: skip
+    lines = [f"{each.kernel}: grid {each.grid}, block {each.block}, {each.shared + extra:,} bytes of shared memory "
+             "per block" for each, extra in zip(launches, more, strict=True)]  # fmt: skip
     return "\n".join([f"Launch on {layer.name}, {IMAGES} images:", *lines])
+
+
+def _static(which: Variant, kernel: str, layer: Layer) -> int:
+    return which.module(layer).get_function(kernel).shared_size_bytes
 
 
 def diff(a: int | str | Source, b: int | str | Source) -> Diff:

@@ -104,13 +104,13 @@ class Training:
 
     def steps(self, *experiments: str) -> pd.DataFrame:
         """Where a step of one image spends its time, a row per experiment: launches, kernels_us (all kernels of a
-        step), launching_us (what as many launches cost the host), step_us, seconds (of the epoch)."""
+        step), step_us, per_launch_us (step_us over launches), seconds (of the epoch)."""
         rows = pd.concat([self.rows("epoch", each, 1, DIGITS) for each in experiments], ignore_index=True)
         rows["kernels_us"] = self.kernel_us().sum(axis=1)[rows["experiment"]].array
-        rows["launching_us"] = rows["launches"] * self.launch_us
         rows["step_us"] = rows["seconds"] / rows["images"] * 1e6
+        rows["per_launch_us"] = rows["step_us"] / rows["launches"]
         rows["launches"] = rows["launches"].astype(int)
-        return rows[["experiment", "launches", "kernels_us", "launching_us", "step_us", "seconds"]]
+        return rows[["experiment", "launches", "kernels_us", "step_us", "per_launch_us", "seconds"]]
 
     def epoch_s(self, experiment: str, batch: int | None = 1, dataset: str = DIGITS) -> float | pd.Series:
         """The time of an epoch of 60,000 images, in seconds; with None as batch a Series, indexed by the batches."""

@@ -235,6 +235,8 @@ def train(
             path, record = training.train(trainer, held_out, out, checkpoint, not resume, every, show)
     print(f"{record['training seconds']:.0f} s; accuracy {record['training accuracy']} on the training images, "
           f"{record['held-out accuracy']} on the {len(held_out)} held-out ones ({record['split']}); wrote {path}")
+    if out is None:
+        print("The notebooks load these weights now; `git checkout data/weights` brings back the lab's own")
 
 
 Program = Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python program that uses labkit.cuda.")]
