@@ -421,7 +421,7 @@ def test_best_at_the_largest_batch_ignores_rows_without_a_time(path):
 
 
 def test_unknown_recorded_sweep(tmp_path):
-    with pytest.raises(LabError, match="0 recorded devices have the name 'H900'"):
+    with pytest.raises(LabError, match="no recorded device has 'H900'"):
         sweeps.read_sweep("H900", tmp_path)
 
 
