@@ -76,6 +76,9 @@ def test_defines_are_those_the_source_uses(name):
 def test_solution_is_found_by_its_exercise():
     for solved in SOLUTIONS:
         assert solution(solved.rung.name, solved.path.stem[0]) == solved
+    assert solution("04a") == solution("tiling", "a")
+    with pytest.raises(LabError, match="'tiling' is not an exercise: name it as its page does"):
+        solution("tiling")
     assert solution(4, "b").step == "weights"  # the step that it goes on from
     assert [each.path.stem for each in solutions("tiling")] == ["a_no_conflicts", "b_together"]
     with pytest.raises(LabError, match="no solution of exercise 'z' of 04 tiling; there are solutions of a, b"):
