@@ -150,6 +150,10 @@ def test_diff_in_a_notebook_is_escaped_and_marks_the_changed_words():
     assert page.count("<span") == page.count("</span>")
 
 
+def test_what_does_not_compile_can_be_shown():
+    assert repr(show(variant(1, rung(1).source.replace("= 0;", "= 0")))).endswith("}")
+
+
 def test_show_colours_the_source():
     listing = show(1)
     assert repr(listing) == (

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from labkit import cuda
 from labkit.base.paths import cuda_src
 from labkit.ladder.rung import tiles
-from labkit.ladder.source import NVCC_OPTIONS
+from labkit.ladder.source import module_arguments
 
 _THREADS = 256  # per block
 
@@ -78,8 +78,7 @@ class Kernels:
         cuda.ensure_context()
         self._threads = threads
         path = cuda_src() / file
-        source = f'#line 1 "{path.as_posix()}"\n{path.read_text()}'
-        self._module = cuda.compiler.SourceModule(source, options=[*NVCC_OPTIONS, *options], no_extern_c=True)
+        self._module = cuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options))
         self._functions = {
             name: self._module.get_function(name).prepare(signature) for name, signature in signatures.items()
         }

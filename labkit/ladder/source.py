@@ -21,6 +21,19 @@ _DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{]*\b__shared__\b")
 NVCC_OPTIONS = ("-std=c++17", "-O3")
 
 
+def module_arguments(text: str, name: Path | str, *options: str) -> dict:
+    """The arguments of `SourceModule` for the text of a kernel file.
+
+    Messages name the file, and the headers beside a path are found.
+    """
+    return {
+        "source": f'#line 1 "{str(name).replace(chr(92), "/")}"\n{text}',
+        "options": [*NVCC_OPTIONS, *options],
+        "no_extern_c": True,
+        "include_dirs": [str(name.parent)] if isinstance(name, Path) else [],
+    }
+
+
 def digest(source: str) -> str:
     """Eight hexadecimal digits of a source without its comments."""
     return hashlib.sha256(re.sub(r"[ \t]*//.*", "", source).encode()).hexdigest()[:8]

@@ -33,7 +33,6 @@ from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding, Rung
 from labkit.ladder.rungs import LADDER, PAGES, rung
 from labkit.ladder.source import (
-    NVCC_OPTIONS,
     as_path,
     code_only,
     constant_arrays,
@@ -41,6 +40,7 @@ from labkit.ladder.source import (
     has_dynamic_shared,
     headers,
     kernel_names,
+    module_arguments,
     read,
 )
 from labkit.spec.devices import device
@@ -323,13 +323,8 @@ class Variant:
 
     def compiler_arguments(self, defines: dict[str, int]) -> dict:
         """The arguments of `SourceModule` with these compile-time parameters, which `defines` gives."""
-        name = str(self.path or self.file_name).replace("\\", "/")
-        return {
-            "source": f'#line 1 "{name}"\n{self.source}',
-            "options": [*NVCC_OPTIONS, *(f"-D{name}={value}" for name, value in defines.items())],
-            "no_extern_c": True,
-            "include_dirs": [str(self.path.parent)] if self.path else [],
-        }
+        options = (f"-D{name}={value}" for name, value in defines.items())
+        return module_arguments(self.source, self.path or self.file_name, *options)
 
     def plan(self, layer: Layer, batch: int, x=None, y=None, k=None) -> Plan:
         """Make it ready for `batch` images of `layer`; see `labkit.ladder.plan.Plan`."""

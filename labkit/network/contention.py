@@ -12,7 +12,7 @@ from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.evidence import profile
 from labkit.ladder.buffers import Buffers
-from labkit.ladder.source import NVCC_OPTIONS
+from labkit.ladder.source import module_arguments
 
 PATTERNS = ("neighbours", "apart")  # of the threads that share an address
 BLOCK = 256
@@ -21,8 +21,7 @@ BLOCK = 256
 @functools.cache
 def _module():
     path = cuda_src() / "training" / "lenet28" / "contention.cu"
-    source = f'#line 1 "{path.as_posix()}"\n{path.read_text()}'
-    return cuda.compiler.SourceModule(source, options=[*NVCC_OPTIONS], no_extern_c=True)
+    return cuda.compiler.SourceModule(**module_arguments(path.read_text(), path))
 
 
 def contention(pattern: str, share: int, threads: int = 1 << 18, times: int = 16, repeat: int = 5) -> float:

@@ -32,7 +32,7 @@ from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
-from labkit.ladder.source import NVCC_OPTIONS, code_only, kernel_names
+from labkit.ladder.source import code_only, kernel_names, module_arguments
 from labkit.measure.check import Compared
 from labkit.network.lenet28_experiments import ARGUMENTS, EXPERIMENTS, FILES, TYPES, WRITES, file_of
 from labkit.network.lenet28_reference import (
@@ -80,9 +80,7 @@ def _path(file):
 
 
 def _compiler_arguments(file, sizes):
-    path = _path(file)
-    return {"source": f'#line 1 "{path.as_posix()}"\n{path.read_text()}', "no_extern_c": True,
-            "options": [*NVCC_OPTIONS, *sizes.defines], "include_dirs": [str(path.parent)]}  # fmt: skip
+    return module_arguments(_path(file).read_text(), _path(file), *sizes.defines)
 
 
 @functools.cache

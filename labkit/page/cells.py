@@ -10,6 +10,7 @@ import keyword
 import re
 import shlex
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from IPython.core.error import UsageError
@@ -140,8 +141,7 @@ class KernelCells(Magics):
             raise UsageError("%%cuda needs a name for the module: %%cuda vectors")
         text = f"// %%cuda {line}\n{cell}"
         kernels = source.kernel_names(source.code_only(text))
-        arguments = {"source": f'#line 1 "{name}.cu"\n{text}', "options": [*source.NVCC_OPTIONS, *options],
-                     "no_extern_c": 'extern "C"' in text}  # fmt: skip
+        arguments = source.module_arguments(text, f"{name}.cu", *options) | {"no_extern_c": 'extern "C"' in text}
         cuda.ensure_context()
         with _own_lines(text):
             self.shell.user_ns[name] = cuda.compiler.SourceModule(**arguments)
@@ -149,21 +149,16 @@ class KernelCells(Magics):
         print(f"{name}: {', '.join(kernels) or 'no kernel'}")
 
 
-class _own_lines:
+@contextmanager
+def _own_lines(text: str) -> Iterator[None]:
     """Turn the compiler's error into one about the cell's lines."""
-
-    def __init__(self, text: str):
-        self.lines = text.splitlines()
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type | None, error: BaseException | None, _) -> None:
-        if isinstance(error, cuda.driver.CompileError):
-            output = f"{error.stderr or ''}\n{error.stdout or ''}"
-            shown = _report((each for each in messages(output, self.lines) if "error" in each.kind), self.lines)
-            if shown:
-                raise CompileFailed(f"the cell does not compile\n{shown}") from None
+    try:
+        yield
+    except cuda.driver.CompileError as error:
+        lines, output = text.splitlines(), f"{error.stderr or ''}\n{error.stdout or ''}"
+        if shown := _report((each for each in messages(output, lines) if "error" in each.kind), lines):
+            raise CompileFailed(f"the cell does not compile\n{shown}") from None
+        raise
 
 
 def _warn(text: str, arguments: dict) -> None:

@@ -251,8 +251,11 @@ def diff(a: int | str | Source, b: int | str | Source) -> Diff:
 
 
 def show(which: int | str | Source | Callable) -> Listing:
-    """The kernel file of a rung, the source of a variant or other kernel, or a Python function of the lab."""
+    """The kernel file of a rung, the source of a variant or other kernel, or a Python function of the lab.
+
+    A rung's kernel has its launch below it. A reader's own kernel is not compiled to be shown.
+    """
     if callable(which):
         return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
     chosen = which if isinstance(which, Source) else variant(which)
-    return Listing(chosen.file_name, chosen.source, launch=launch_text(chosen) if isinstance(chosen, Variant) else "")
+    return Listing(chosen.file_name, chosen.source, launch="" if getattr(chosen, "own", True) else launch_text(chosen))

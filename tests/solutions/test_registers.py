@@ -13,7 +13,7 @@ def promised():
     return labkit.profile([variant(2), variant(3), labkit.solution("registers", "a")], FIRST)
 
 
-def test_a_promise_alone_removes_the_stores_of_a_product(promised):
+def test_restrict_alone_removes_the_stores_per_product(promised):
     """One store for the zero, one for the sum; without the promise one for each of the 49 products, too."""
     once = promised.value("global_store_requests", 3)
     assert promised.value("global_store_requests", 2) == (FIRST.terms + 1) * once
