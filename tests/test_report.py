@@ -10,6 +10,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from labkit import draw
 from labkit.base.errors import LabError
 from labkit.page import listing
 from labkit.report import execute
@@ -188,6 +189,19 @@ def test_pictures_carry_their_description(made):
     assert png["src"].startswith("data:image/png;base64,")
     assert svg["src"].startswith("data:image/svg+xml;base64,")
     assert svg["alt"]
+
+
+def test_a_figure_has_a_dark_version_and_can_be_enlarged(tmp_path):
+    draw.tile(16, 7, path=tmp_path / "tile.png")
+    data = base64.b64encode((tmp_path / "tile.png").read_bytes()).decode()
+    page = report._picture(data, "image/png", "A tile", 760, 400)
+    (source,), (image,), (zoom,) = (tags(page, name) for name in ("source", "img", "input"))
+    assert source["media"] == "(prefers-color-scheme: dark)"
+    assert base64.b64decode(source["srcset"].removeprefix("data:image/webp;base64,"))[8:12] == b"WEBP"
+    assert image["src"] == f"data:image/png;base64,{data}"
+    assert zoom["type"] == "checkbox" and zoom["aria-label"]
+    assert not report.requests_in(page)
+    assert "<label" not in report._picture(data, "image/png", "A tile", 300, 100)  # fits on a phone
 
 
 def test_links_lead_from_page_to_page(made):

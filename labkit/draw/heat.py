@@ -79,7 +79,7 @@ def heatmap(page: Page, sweep: pd.DataFrame, x: str, y: str, value: str = "op_ms
         fastest = f"{layer}, fastest at {y} {line}, {x} {column}. {each}."
         page.alt += f" {fastest}" if len(best) else f" {layer}: nothing runs."
     hatched = " Hatched: cannot run." if sweep.groupby(["layer", x, y])["op_ms"].max().isna().any() else ""
-    page.small(12, 70 + sum(heights), f"Framed: the fastest. Darker is faster.{hatched}")
+    page.small(12, 70 + sum(heights), f"Framed: the fastest. Bluer is faster.{hatched}")
 
 
 def _fastest(rows, x, y):

@@ -29,6 +29,7 @@ import labkit
 from labkit.base.errors import LabError
 from labkit.base.files import require_writable, write
 from labkit.base.paths import PACKAGE
+from labkit.draw.dark import dark
 from labkit.page import overview
 from labkit.records.recorded import recorded
 from labkit.report import execute
@@ -40,6 +41,7 @@ LEAD = (
     "Each idea is predicted, checked and measured, and its page says whether it worked and why."
 )
 RECORDED = "H200"  # the device of the first page's ladder
+PHONE = 390  # CSS pixels
 _SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg", "text/plain")
 
 
@@ -322,10 +324,18 @@ def _output_picture(output: NotebookNode, kind: str) -> str:
 
 
 def _picture(data: str, kind: str, alt: str, width: int | None = None, height: int | None = None) -> str:
+    """An image with its dark version, if it has one; where it is wider than a phone, a tap shows it in full size."""
     size = f' width="{int(width)}"' if width else ""
     size += f' height="{int(height)}"' if height else ""
     data = "".join(data.split())
-    return f'<img src="data:{kind};base64,{data}" alt="{html.escape(alt)}"{size}>'
+    image = f'<img src="data:{kind};base64,{data}" alt="{html.escape(alt)}"{size}>'
+    if night := kind == "image/png" and dark(base64.b64decode(data)):
+        source = f"data:image/webp;base64,{base64.b64encode(night).decode()}"
+        image = f'<picture><source media="(prefers-color-scheme: dark)" srcset="{source}">{image}</picture>'
+    if width and int(width) > PHONE:
+        toggle = '<input type="checkbox" aria-label="Enlarge the figure"><span></span>'
+        image = f'<label class="zoom">{toggle}{image}</label>'
+    return image
 
 
 def _overview() -> dict[str, str]:

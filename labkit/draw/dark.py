@@ -1,0 +1,76 @@
+"""The dark version of a figure: the same picture with another palette.
+
+Lightness is turned round in OKLab, hues stay: paper becomes the ground of a dark page, ink becomes light, and a blue
+bar stays blue. The mapping is continuous, so the smoothed edges of letters and lines stay smooth. Text keeps its
+contrast, on the paper and on bars, because light and dark change places (tests/test_draw_dark.py).
+"""
+
+import io
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+GROUND = "#14181d"  # what white becomes: the dark paper of the report's style sheet
+
+# OKLab: B. Ottosson, "A perceptual color space for image processing", 2020. Linear sRGB to cone responses, and the
+# cube roots of these to lightness L, green-red a, blue-yellow b.
+_CONES = np.array([[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
+                   [0.0883024619, 0.2817188376, 0.6299787005]])  # fmt: skip
+_LAB = np.array([[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050, 0.4505937099],
+                 [0.0259040371, 0.7827717662, -0.8086757660]])  # fmt: skip
+
+
+def dark(picture: bytes) -> bytes | None:
+    """The dark version of a figure.
+
+    Parameters
+    ----------
+    picture : bytes
+        A PNG file.
+
+    Returns
+    -------
+    bytes or None
+        A lossless WebP file, two thirds as large as the PNG. None for a picture without a palette, which this lab did
+        not draw: it may be a photograph.
+    """
+    try:
+        image = Image.open(io.BytesIO(picture))
+    except UnidentifiedImageError:
+        return None
+    if image.mode != "P":
+        return None
+    out = io.BytesIO()
+    image.putpalette(darkened(np.reshape(image.getpalette(), (-1, 3))).tobytes())
+    image.convert("RGB").save(out, "webp", lossless=True)
+    return out.getvalue()
+
+
+def darkened(colors: np.ndarray) -> np.ndarray:
+    """What colours become in the dark.
+
+    Parameters
+    ----------
+    colors : array of int [n, 3]
+        sRGB, 0 to 255.
+
+    Returns
+    -------
+    ndarray of uint8 [n, 3]
+    """
+    lab, ground = _to_oklab(colors), _to_oklab(list(bytes.fromhex(GROUND[1:])))
+    light = np.interp(lab[:, 0], (0, 0.27, 0.5, 0.77, 1), (1, 0.94, 0.77, 0.49, ground[0]))
+    lab[:, 1:] += lab[:, :1] * ground[1:]  # the ground is a grey with a little blue
+    return _to_srgb(np.column_stack([light, lab[:, 1:]]))
+
+
+def _to_oklab(colors):
+    part = np.asarray(colors) / 255
+    linear = np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+    return np.cbrt(linear @ _CONES.T) @ _LAB.T
+
+
+def _to_srgb(lab):
+    linear = np.clip((lab @ np.linalg.inv(_LAB).T) ** 3 @ np.linalg.inv(_CONES).T, 0, 1)
+    part = np.where(linear <= 0.0031308, linear * 12.92, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return np.round(part * 255).astype(np.uint8)
