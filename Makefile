@@ -10,7 +10,7 @@ JOBS   ?= 2
 
 PIP    := -m pip --disable-pip-version-check --quiet
 
-.PHONY: help report test lint lab doctor bench pictures venv gpu lock clean distclean
+.PHONY: help report test thorough lint lab doctor bench pictures venv gpu lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## List these targets
@@ -23,6 +23,9 @@ report: $(STAMP)  ## Execute the notebooks on this machine's engine and write re
 test: $(STAMP) lint  ## Run the unit tests, and every notebook against its stored outputs
 	@$(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadfile \
 	    --nbval --nbval-current-env --nbval-cell-timeout=300 tests notebooks
+
+thorough: $(STAMP)  ## Run the tests that `make test` leaves out: every typical wrong answer to every exercise
+	@$(BIN)/python -m pytest --quiet -n $(JOBS) -m thorough tests
 
 lint: $(STAMP)
 	@$(BIN)/ruff check --quiet .

@@ -5,6 +5,8 @@ from .base.tables import table as table
 from .evidence.nvcc import resources as resources
 from .evidence.profile import profile as profile
 from .evidence.sanitize import sanitize as sanitize
+from .exercises.grade import grade as grade
+from .exercises.progress import progress as progress
 from .ladder.variants import solution as solution
 from .ladder.variants import variant as variant
 from .ladder.variants import variants as variants

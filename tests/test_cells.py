@@ -10,8 +10,9 @@ from IPython.testing.globalipapp import start_ipython
 import labkit
 from labkit import LENET86, cuda
 from labkit.base.errors import LabError
+from labkit.ladder.messages import Message, messages
 from labkit.ladder.variants import variant
-from labkit.page.cells import CompileFailed, Message, load_ipython_extension, messages
+from labkit.page.cells import CompileFailed, load_ipython_extension
 
 REGISTERS = variant("registers").source
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import re
 from pathlib import Path
 
 from labkit.base.errors import LabError
+from labkit.base.paths import cuda_src
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
 _COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
@@ -99,3 +101,28 @@ def constant_arrays(code: str) -> list[str]:
 def has_dynamic_shared(code: str) -> bool:
     """Whether a kernel declares shared memory whose size the launch gives."""
     return bool(_DYNAMIC_SHARED.search(code))
+
+
+def changed_lines(a: list[str], b: list[str]) -> int:
+    """The lines in which two sources differ; a replaced line counts once, one with other blanks not at all."""
+    matcher = difflib.SequenceMatcher(None, *([" ".join(line.split()) for line in side] for side in (a, b)), False)
+    return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
+
+
+_MARKED = re.compile(r"^#ifdef SKELETON\n(.*?)(?:^#else\n(.*?))?^#endif\n", re.M | re.S)
+
+
+def view(text: str, skeleton: bool) -> str:
+    """One view of an exercise's file: its solution, or the starting code.
+
+    They differ between ``#ifdef SKELETON``, ``#else`` and ``#endif``, which stand at the beginning of a line. The
+    comment at the top of the file is the solution's: the starting code begins below it.
+    """
+    if not skeleton:
+        return _MARKED.sub(lambda found: found[2] or "", text)
+    return re.sub(r"\A(?://[^\n]*\n)+\n*", "", _MARKED.sub(lambda found: found[1], text))
+
+
+def solution_files(name: str) -> dict[str, Path]:
+    """The files of a page's exercises, by their letter: each has the starting code and the solution, see `view`."""
+    return {path.name[0]: path for path in sorted((cuda_src() / "solutions" / name).glob("[a-z]_*.cu"))}

@@ -42,6 +42,8 @@ from labkit.ladder.source import (
     kernel_names,
     module_arguments,
     read,
+    solution_files,
+    view,
 )
 from labkit.spec.devices import device
 from labkit.spec.layers import Layer, as_layer
@@ -421,18 +423,16 @@ def solution(which: int | str, exercise: str | None = None, **options) -> Varian
             raise LabError(f"{which!r} is not an exercise: name it as its page does, such as \"04a\"")
         which, exercise = int(named[1]), named[2]
     chosen = rung(which)
-    files = {path.name[0]: path for path in _solution_files(chosen)}
+    files = solution_files(chosen.name)
     if exercise not in files:
         have = f"; there are solutions of {', '.join(files)}" if files else ": no exercise of this rung has one"
         raise LabError(f"there is no solution of exercise {exercise!r} of {chosen.label}{have}")
-    return variant(chosen.name, files[exercise], **{**chosen.solved.get(exercise, {}), **options})
+    like = variant(chosen.name, **{**chosen.solved.get(exercise, {}), **options})
+    path = files[exercise]
+    return Variant(chosen, dict(like.options), view(read(path), skeleton=False), path, own=True)
 
 
 def solutions(which: int | str | None = None) -> list[Variant]:
     """The kernels that solve exercises: all of them, or those of one rung."""
     rungs = LADDER if which is None else [rung(which)]
-    return [solution(each.name, path.name[0]) for each in rungs for path in _solution_files(each)]
-
-
-def _solution_files(of: Rung) -> list[Path]:
-    return sorted((cuda_src() / "solutions" / of.name).glob("[ab]_*.cu"))
+    return [solution(each.name, letter) for each in rungs for letter in solution_files(each.name)]

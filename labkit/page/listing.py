@@ -18,6 +18,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
 from labkit.base.errors import LabError
+from labkit.ladder.source import changed_lines
 from labkit.ladder.variants import Variant, variant
 from labkit.spec.layers import LENET86, Layer
 
@@ -81,9 +82,7 @@ class Diff:
         self.files = a_file, b_file
         (skipped_a, a), (skipped_b, b) = without_contract(a_source), without_contract(b_source)
         matcher = difflib.SequenceMatcher(None, *([" ".join(line.split()) for line in side] for side in (a, b)), False)
-        self.changed_lines = sum(
-            max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal"
-        )
+        self.changed_lines = changed_lines(a, b)
         self.hunks = []
         for group in matcher.get_grouped_opcodes(n=2):
             rows = []

@@ -1,0 +1,237 @@
+"""What an exercise is: a kernel to start from, its solution, and goals that can be counted.
+
+Starting code and solution are two views of one file in `labkit/cuda_src/solutions`, so that they cannot drift apart:
+
+    #ifdef SKELETON
+        __shared__ float tile[SIDE][SIDE];
+    #else
+        __shared__ float tile[SIDE][SIDE + 2];
+    #endif
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import itertools
+import pkgutil
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from labkit.base.errors import LabError
+from labkit.exercises import series
+from labkit.ladder.source import read, solution_files, view
+
+Counts = Mapping[str, float]  # counters of one case, by their friendly names
+
+
+class Case(NamedTuple):
+    """What a kernel is run on.
+
+    Attributes
+    ----------
+    name : str
+        As messages call it: "layer 2".
+    what : object
+        The data that the subject needs to make the inputs: for a convolution, a layer and a batch.
+    counted : bool
+        Whether goals are counted on it; the other cases are hidden shapes, for the check alone.
+    """
+
+    name: str
+    what: object
+    counted: bool = False
+
+
+class Subject(Protocol):
+    """How an attempt at an exercise is run and judged. The child process executes, the parent compares."""
+
+    cases: Sequence[Case]
+
+    def source(self, attempt: object) -> str:
+        """The text of an attempt; raises LabError if it cannot be one."""
+
+    def execute(self, source: str, case: Case) -> Iterable[Callable[[], dict[str, np.ndarray]]]:
+        """Runs of the kernel on a case; each returns the arrays that the kernel wrote."""
+
+    def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
+        """Raise CheckFailed if an array is wrong."""
+
+    def warnings(self, source: str) -> str:
+        """What the host's compiler warns of."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A number that an attempt has to reach.
+
+    Attributes
+    ----------
+    what : str
+        Its name and where it is counted: "wavefronts per shared load, layer 1".
+    number : callable
+        Of the counts of all cases, by the case's name.
+    at_most, at_least, exactly : float, optional
+        One of them: what is wanted.
+    """
+
+    what: str
+    number: Callable[[Mapping[str, Counts]], float]
+    at_most: float | None = None
+    at_least: float | None = None
+    exactly: float | None = None
+
+    def met(self, reached: float) -> bool:
+        """Whether this number is what is wanted; NaN never is."""
+        if self.exactly is not None:
+            return reached == self.exactly
+        return reached <= self.at_most if self.at_most is not None else reached >= self.at_least
+
+    @property
+    def wanted(self) -> str:
+        """The goal in words: "at most 1.05"."""
+        for words, value in (("exactly", self.exactly), ("at most", self.at_most), ("at least", self.at_least)):
+            if value is not None:
+                return f"{words} {number(value)}"
+        raise ValueError(f"the goal {self.what!r} wants nothing")
+
+
+def counted(name: str, on: str, per: str | float = 1, what: str | None = None, **wanted: float) -> Goal:
+    """A goal for one counter: ``counted("global_store_requests", "layer 1", per=800, what="stores", exactly=1)``.
+
+    Parameters
+    ----------
+    name : str
+        The counter's friendly name, see `labkit.spec.metrics`.
+    on : str
+        The name of the case on which it is counted.
+    per : str or float
+        Another counter, or a number, by which it is divided.
+    what : str, optional
+        Its words; by default the counter's name without underscores.
+    **wanted
+        One of `at_most`, `at_least`, `exactly`.
+    """
+
+    def reached(counts: Mapping[str, Counts]) -> float:
+        under = counts[on].get(per, 0.0) if isinstance(per, str) else per
+        over = counts[on].get(name, 0.0)
+        return over / under if under else float("nan")
+
+    return Goal(f"{what or name.replace('_', ' ')}, {on}", reached, **wanted)
+
+
+def number(value: float) -> str:
+    """A count or a ratio as messages show it: "39,200", "1.05"."""
+    if value != value:
+        return "none"
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3g}" if abs(value) < 100 else f"{value:,.1f}"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What is known of an attempt, for `Mistake.when`.
+
+    Attributes
+    ----------
+    source : str
+        Its code, without comments and strings.
+    counts : mapping of str to counts
+        Of each counted case; empty if it did not come that far.
+    findings : tuple of str
+        The kinds of the sanitizer's findings.
+    wrong : str
+        What is wrong with its results; empty if nothing is.
+    """
+
+    source: str
+    counts: Mapping[str, Counts] = field(default_factory=dict)
+    findings: tuple[str, ...] = ()
+    wrong: str = ""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A typical wrong answer, and the sentence that it gets in place of the next hint."""
+
+    sentence: str
+    when: Callable[[Attempt], bool]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise of a page.
+
+    Attributes
+    ----------
+    number : str
+        As its page calls it: "04a".
+    page : str
+        The name of the page, and of the folder with its solutions: "tiling".
+    title : str
+    subject : Subject
+        How an attempt is run and judged.
+    goals : tuple of Goal
+    lines : int or None
+        The most lines that may differ from the starting code.
+    hints : tuple of str
+        From the vaguest to the plainest. Each failed attempt unlocks the next.
+    mistakes : tuple of Mistake
+        The first that fits says its sentence in place of a hint.
+    seconds : float
+        For the whole attempt, compiler included.
+    """
+
+    number: str
+    page: str
+    title: str
+    subject: Subject
+    goals: tuple[Goal, ...] = ()
+    lines: int | None = None
+    hints: tuple[str, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
+    seconds: float = 120.0
+
+    @cached_property
+    def file(self) -> Path | None:
+        """The file with its starting code and solution; None for an exercise that is answered by numbers."""
+        return solution_files(self.page).get(self.number[-1])
+
+    @cached_property
+    def start(self) -> str:
+        """The starting code; empty for an exercise that is answered by numbers."""
+        return view(read(self.file), skeleton=True) if self.file else ""
+
+    @cached_property
+    def solution(self) -> str:
+        """The lab's own solution; empty for an exercise that is answered by numbers."""
+        return view(read(self.file), skeleton=False) if self.file else ""
+
+
+@functools.cache
+def exercises() -> dict[str, Exercise]:
+    """All exercises by their numbers, in the order of the pages."""
+    names = (f"{series.__name__}.{each.name}" for each in pkgutil.iter_modules(series.__path__))
+    found = itertools.chain(*(importlib.import_module(name).EXERCISES for name in names))
+    return {each.number: each for each in sorted(found, key=lambda each: each.number)}
+
+
+def exercise(number: str) -> Exercise:
+    """The exercise that a page calls by this number: "04a".
+
+    Raises
+    ------
+    LabError
+        There is no such exercise; the message lists those there are.
+    """
+    match = re.fullmatch(r"(\d\d?)([a-z])", str(number).strip())
+    found = exercises().get(f"{int(match[1]):02d}{match[2]}") if match else None
+    if found is None:
+        raise LabError(f"there is no exercise {number!r}; there are {', '.join(exercises())}")
+    return found

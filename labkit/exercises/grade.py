@@ -1,0 +1,376 @@
+"""The grader: says of an attempt what is right, what is wrong and where, goal by goal.
+
+An attempt runs in a child process (`labkit.exercises.grader`), in the CPU engine's check mode. What it wrote, what was
+found and what was counted is judged here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from labkit.base.errors import LabError
+from labkit.evidence import child
+from labkit.evidence.sanitize import TOOLS, checked
+from labkit.exercises import progress
+from labkit.exercises.exercise import Attempt, Exercise, exercise, number
+from labkit.exercises.limits import RUN_S
+from labkit.exercises.subjects import InPlaceOf, Numbers
+from labkit.ladder.messages import messages, report, unrolls
+from labkit.ladder.source import changed_lines, code_only
+from labkit.measure.check import CheckFailed, check
+from labkit.spec.devices import device
+from labkit.spec.metrics import NAMES, QUOTIENTS, SUMS
+
+_MARKS = {True: "✓", False: "✗", None: "–"}
+_NOT_YET = "not counted, because of the above"
+# What to look for when the sanitizer has found something, by the kind of the finding.
+_LOOK = {
+    "race": "Two threads use the same place, and nothing orders them: is a barrier missing between these lines, or do "
+            "two threads compute the same index?",
+    "uninitialized": "It is read before it is written: is a barrier missing, a zero at the beginning, or an element "
+                     "that no thread fills?",
+    "out of bounds": "Which threads have nothing to do here? Compare the guard with the number of outputs and inputs.",
+    "misaligned": "A vector access needs an address that is a multiple of its size: for which rows is it one?",
+    "divergent barrier": "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
+}  # fmt: skip
+_GRADER = "labkit.exercises.grader"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a grade: ✓, ✗, or – for what was not looked at; `kind` is that of the sanitizer's finding."""
+
+    ok: bool | None
+    text: str
+    kind: str = ""
+
+    def __str__(self) -> str:
+        return f"{_MARKS[self.ok]} {self.text}".replace("\n", "\n  ")
+
+
+@dataclass(frozen=True, repr=False)
+class Grade:
+    """The answer to an attempt. Prints as its verdict, a line per question, and a hint.
+
+    Attributes
+    ----------
+    exercise : Exercise
+    lines : tuple of Line
+    reached : tuple of float
+        The number reached for each goal; NaN where nothing was counted.
+    untouched : bool
+        Whether the attempt is the starting code.
+    mistake : str
+        The sentence for a typical wrong answer that this is; else empty.
+    advice : str
+        The last paragraph: a hint, or what to do next.
+    """
+
+    exercise: Exercise
+    lines: tuple[Line, ...]
+    reached: tuple[float, ...] = ()
+    untouched: bool = False
+    mistake: str = ""
+    advice: str = field(default="")
+
+    @property
+    def passed(self) -> bool:
+        """Whether every line is ✓."""
+        return all(line.ok for line in self.lines) and not self.untouched
+
+    @property
+    def verdict(self) -> str:
+        """The first line: "goal met", "goal missed", or "not right yet"."""
+        if self.passed:
+            return "goal met"
+        if self.untouched:
+            return "goal missed: this is the starting code"
+        wrong = any(line.ok is False for line in self.lines[: len(self.lines) - len(self.exercise.goals)])
+        return "not right yet" if wrong else "goal missed"
+
+    def __repr__(self) -> str:
+        head = f"{self.exercise.number} {self.exercise.title}: {self.verdict}"
+        return "\n".join([head, *map(str, self.lines), *filter(None, [self.mistake or self.advice])])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+    def _ipython_display_(self) -> None:
+        """Show nothing: `grade` has printed it already."""
+
+
+def grade(which: str, *attempt: object, quiet: bool = False, record: bool = True) -> Grade:
+    """Grade an attempt at an exercise, print the answer, and note it in the reader's progress.
+
+    The sanitizer's tools look first. Then the results are compared on shapes that the page does not name, with integers
+    that have to be exact and real numbers within their rounding. Then the goals are counted. All of it is done by the
+    CPU engine, on every machine alike; where there is a GPU, the kernel is checked there, too.
+
+    Parameters
+    ----------
+    which : str
+        The exercise, as its page calls it: "04a".
+    *attempt
+        A variant or a module of a kernel cell, the path of a .cu file, or its text. For an exercise that is answered
+        by numbers: these.
+    quiet : bool
+        Print nothing.
+    record : bool
+        Note it in the progress, and give the hint that is due; without it, the first.
+
+    Returns
+    -------
+    Grade
+
+    Raises
+    ------
+    LabError
+        There is no such exercise, or the attempt cannot be one: the message says what to do.
+    Interrupted
+        Ctrl-C stopped it.
+    """
+    asked = exercise(which)
+    if isinstance(asked.subject, Numbers):
+        answer, source = attempt, repr(attempt)
+        done = _of_numbers(asked, answer)
+    else:
+        if len(attempt) != 1:
+            raise LabError(f"exercise {asked.number} is answered by one kernel: grade(\"{asked.number}\", mine)")
+        source = asked.subject.source(attempt[0])
+        done = of_source(asked, source)
+        if done.passed and isinstance(asked.subject, InPlaceOf) and device().engine == "gpu":
+            done = _on_the_gpu(done, source)
+    done = Grade(**{**vars(done), "advice": _advice(done, source, record)})
+    if not quiet:
+        print(done)
+    return done
+
+
+def _advice(done: Grade, source: str, record: bool) -> str:
+    asked = done.exercise
+    if done.untouched:
+        return ""
+    if done.verdict == "not right yet":
+        return next((_LOOK[line.kind] for line in done.lines if line.kind in _LOOK), "")
+    failed = 1
+    if record:
+        digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+        failed = progress.note(asked.number, digest, done.passed)
+    if done.passed:
+        return f'The lab\'s own: lab.solution("{asked.number}").'
+    if not asked.hints:
+        return ""
+    due = min(failed, len(asked.hints))
+    more = "" if due < len(asked.hints) else f' There is no other; lab.solution("{asked.number}") is the lab\'s own.'
+    return f"Hint {due} of {len(asked.hints)}: {asked.hints[due - 1]}{more}"
+
+
+def _of_numbers(asked: Exercise, answer: tuple) -> Grade:
+    counts = asked.subject.counts(answer)
+    reached = tuple(goal.number(counts) for goal in asked.goals)
+    mistake = _mistake(asked, Attempt(repr(answer), counts))
+    return Grade(asked, tuple(_goals(asked, reached)), reached, answer == asked.subject.start, mistake)
+
+
+def _on_the_gpu(done: Grade, source: str) -> Grade:
+    try:
+        check(done.exercise.subject.variant(source), quiet=True)
+        line = Line(True, f"right on the {device().name}")
+    except CheckFailed as wrong:
+        line = Line(False, f"right on the {device().name}: {wrong}")
+    at = len(done.lines) - len(done.exercise.goals)
+    return Grade(**{**vars(done), "lines": (*done.lines[:at], line, *done.lines[at:])})
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a child process left behind.
+
+    Attributes
+    ----------
+    ended : Ended
+    events : list of dict
+        The grader's marks and the engine's records of launches, in order.
+    arrays : list of list of dict
+        For each case, for each run of it: the arrays that the kernel wrote, by their names.
+    """
+
+    ended: child.Ended
+    events: list[dict]
+    arrays: list[list[dict[str, np.ndarray]]]
+
+
+def of_source(asked: Exercise, source: str) -> Grade:
+    """Grade the text of a kernel in a child process of this one."""
+    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+        folder = Path(name)
+        command, environment = job(asked, source, folder)
+        ended = child.run(command, environment, asked.seconds, capture=True)
+        if ended.interrupted:
+            ended.require("grading")
+        return judge(asked, source, collect(asked, folder, ended))
+
+
+def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
+    """Write the child's input into an empty folder; the command that runs it, and its environment."""
+    import sys
+
+    (folder / "exercise").write_text(asked.number)
+    (folder / "attempt.cu").write_text(source, encoding="utf-8")
+    tools = ",".join(("profile", *TOOLS))
+    environment = {"LABKIT_ENGINE": "cpu", "LABKIT_CHECK": tools, "LABKIT_CHECK_OUT": str(folder / "events")}
+    return [sys.executable, "-m", _GRADER, str(folder)], environment
+
+
+def collect(asked: Exercise, folder: Path, ended: child.Ended) -> Ran:
+    """Read what a child has left in its folder."""
+    arrays = []
+    for case in range(len(asked.subject.cases)):
+        runs: dict[int, dict[str, np.ndarray]] = {}
+        for path in sorted(folder.glob(f"{case}-*.npy")):
+            _, run, name = path.stem.split("-", 2)
+            try:
+                runs.setdefault(int(run), {})[name] = np.load(path, allow_pickle=False)
+            except (ValueError, OSError, EOFError):  # incomplete: the child was stopped while it wrote
+                continue
+        arrays.append([runs[run] for run in sorted(runs)])
+    return Ran(ended, child.lines(folder / "events"), arrays)
+
+
+def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
+    """What an attempt is worth, from what its child process left behind."""
+    lines = [*_questions(asked, source, ran)]
+    counts = {} if any(line.ok is not True for line in lines) else _counts(asked, ran.events)
+    reached = tuple(goal.number(counts) if counts else float("nan") for goal in asked.goals)
+    attempt = Attempt(code_only(source), counts, tuple(_kinds(ran)), next((x.text for x in lines if x.ok is False), ""))
+    budget = []
+    changed = changed_lines(_code(asked.start), _code(source))
+    if asked.lines is not None and counts:
+        wanted = f"at most {asked.lines}"
+        budget = [Line(changed <= asked.lines, f"changed lines: {changed}, wanted {wanted}")]
+    return Grade(asked, (*lines, *budget, *_goals(asked, reached)), reached, changed == 0, _mistake(asked, attempt))
+
+
+def _code(source: str) -> list[str]:
+    """The lines of a source that hold code, without comments."""
+    return [line for line in code_only(source).splitlines() if line.strip()]
+
+
+def _goals(asked: Exercise, reached: Sequence[float]) -> Iterator[Line]:
+    for goal, got in zip(asked.goals, reached, strict=True):
+        if got != got:
+            yield Line(None, f"{goal.what}: {_NOT_YET}; wanted {goal.wanted}")
+        else:
+            yield Line(goal.met(got), f"{goal.what}: {number(got)}, wanted {goal.wanted}")
+
+
+def _mistake(asked: Exercise, attempt: Attempt) -> str:
+    for each in asked.mistakes:
+        if each.when(attempt):
+            return each.sentence
+    return ""
+
+
+def _marks(ran: Ran) -> dict[str, dict]:
+    return {event["mark"]: event for event in ran.events if "mark" in event}
+
+
+def _records(ran: Ran) -> list[dict]:
+    return [event for event in ran.events if "mark" not in event]
+
+
+def _kinds(ran: Ran) -> list[str]:
+    return [finding["kind"] for record in _records(ran) for finding in record["findings"]]
+
+
+def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
+    """Compiles, ends, is clean, is right: up to the first that is answered with no."""
+    text, marks = source.splitlines(), _marks(ran)
+    if "compile" in marks:
+        said = marks["compile"]["text"]
+        shown = report((each for each in messages(said, text) if "error" in each.kind), text)
+        yield Line(False, f"compiles\n{shown or said.strip()}")
+        return
+    said = messages(marks.get("warnings", {}).get("text", ""), text)
+    unset = [each for each in said if "uninitialized" in each.text and not unrolls(each, source)]
+    if unset:
+        yield Line(False, f"every variable has a value before it is read\n{report(unset, text)}")
+        return
+    found = checked(_records(ran), TOOLS, ran.ended)
+    if len(found.table):
+        first = found.table.iloc[0]
+        yield Line(False, f"clean under {', '.join(TOOLS)}\n{_finding(first, text)}", first["kind"])
+        return
+    if "endless" in marks:
+        late = f"on {marks['endless']['case']} it was still running after {RUN_S:.0f} s"
+        yield Line(False, f"ends\n{late}: a loop does not end, or threads wait for each other")
+        return
+    if "failed" in marks:
+        yield Line(False, f"{'runs' if marks['failed']['fault'] else 'is what is asked'}\n{marks['failed']['text']}")
+        return
+    if "done" not in marks:
+        what = ran.ended.problem or "ended before the grader had finished: a kernel may not call exit"
+        yield Line(False, f"runs to its end\nit {what}")
+        return
+    yield Line(True, f"clean under {', '.join(TOOLS)}")
+    for case, runs in zip(asked.subject.cases, ran.arrays, strict=True):
+        try:
+            asked.subject.compare(source, case, runs)
+        except CheckFailed as wrong:
+            yield Line(False, f"right\n{_first_wrong(str(wrong))}")
+            return
+    hidden = sum(not case.counted for case in asked.subject.cases)
+    known = [case.name for case in asked.subject.cases if case.counted]
+    shapes = [f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []
+    yield Line(True, f"right on {' and '.join([*shapes, *known])}")
+
+
+def _finding(row: Mapping, text: list[str]) -> str:
+    """A finding in words: what, the line of the source, who."""
+    place = f"line {row['line']}" if row["line"] else f"in {row['kernel']}"
+    lines = [f"{row['kind']}, {place}: {row['message']}"]
+    if 1 <= row["line"] <= len(text):
+        lines.append(f"    {text[row['line'] - 1].strip()}")
+    if isinstance(row["thread"], (tuple, list)):
+        block, thread = (", ".join(map(str, row[name])) for name in ("block", "thread"))
+        lines.append(f"  thread ({thread}) of block ({block})")
+    other = row["other"]
+    if isinstance(other, dict) and other.get("line"):
+        lines.append(f"  and line {other['line']}: {text[other['line'] - 1].strip()}" if other["line"] <= len(text)
+                     else f"  and line {other['line']}")  # fmt: skip
+    return "\n".join(lines)
+
+
+def _first_wrong(message: str) -> str:
+    """A mismatch without all rows of its table but the first two."""
+    lines = message.splitlines()
+    heads = [i for i, line in enumerate(lines) if line.split()[:4] == list("bmhw")]
+    return "\n".join(lines[: heads[0] + 3] if heads else lines)
+
+
+def _counts(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str, float]]:
+    """The counters of each counted case, under their friendly names."""
+    counted = {case.name for case in asked.subject.cases if case.counted}
+    sums: dict[str, dict[str, float]] = {}
+    case = None
+    for event in events:
+        if event.get("mark") == "case":
+            case = event["case"]
+        elif "mark" not in event and case in counted:
+            mine = sums.setdefault(case, {"launches": 0})
+            mine["launches"] += 1
+            for friendly, metric in NAMES.items():
+                mine[friendly] = mine.get(friendly, 0) + (event["counts"].get(metric) or 0)
+    for mine in sums.values():
+        for friendly, parts in SUMS.items():
+            mine[friendly] = sum(mine[part] for part in parts)
+        for friendly, (over, under) in QUOTIENTS.items():
+            mine[friendly] = mine[over] / mine[under] if mine[under] else float("nan")
+    return sums

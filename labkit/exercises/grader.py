@@ -1,0 +1,88 @@
+"""The child process of `labkit.exercises.grade`: runs an attempt in the CPU engine's check mode.
+
+``python -m labkit.exercises.grader FOLDER`` reads the attempt from `FOLDER/attempt.cu` and the exercise's number from
+`FOLDER/exercise`. It writes the arrays that the kernel wrote, and to `FOLDER/events`, among the engine's records of the
+launches, what it does. It judges nothing: the parent does, from these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from labkit import cuda
+from labkit.base.errors import LabError
+from labkit.cpu import checkmode
+from labkit.exercises.exercise import exercise
+from labkit.exercises.limits import FILE_BYTES, RUN_S
+
+
+def main(folder: Path) -> None:
+    """Run the attempt on each case, until one has a finding."""
+    asked = exercise((folder / "exercise").read_text())
+    source = (folder / "attempt.cu").read_text(encoding="utf-8")
+    subject = asked.subject
+    _limit()
+    try:
+        cuda.ensure_context()
+        subject.prepare(source)
+        _mark("warnings", text=subject.warnings(source))
+        for number, case in enumerate(subject.cases):
+            with _watched(case.name):
+                for run, arrays in enumerate(subject.execute(source, case)):
+                    for name, array in arrays.items():
+                        np.save(folder / f"{number}-{run}-{name}.npy", array, allow_pickle=False)
+            if any(record.findings for record in checkmode.launches()):
+                break
+        _mark("done")
+    except cuda.driver.CompileError as error:
+        _mark("compile", text=f"{error.stderr or ''}\n{error.stdout or ''}")
+    except (LabError, cuda.driver.Error, MemoryError) as error:
+        checkmode.take()
+        _mark("failed", text=str(error), fault=isinstance(error, cuda.driver.Error))
+
+
+def _limit() -> None:
+    """No core dumps, no huge files; what kernels print is not wanted."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+@contextlib.contextmanager
+def _watched(name: str) -> Iterator[None]:
+    """Note where the launches of a case begin and end; end the process if they do not."""
+
+    def late() -> None:
+        _mark("endless", case=name)
+        os._exit(3)
+
+    checkmode.take()
+    _mark("case", case=name)
+    timer = threading.Timer(RUN_S, late)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+        checkmode.take()
+        _mark("ran", case=name)
+    finally:
+        timer.cancel()
+
+
+def _mark(what: str, **facts) -> None:
+    with open(os.environ["LABKIT_CHECK_OUT"], "a", encoding="utf-8") as file:
+        file.write(json.dumps({"mark": what, **facts}) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,72 @@
+"""How far a reader has come: a file of the reader's own, outside of the checkout."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+from pathlib import Path
+
+import pandas as pd
+
+from labkit.base.errors import LabError
+from labkit.base.files import write
+from labkit.base.tables import HTML, table
+from labkit.exercises.exercise import exercises
+
+
+def path() -> Path:
+    """The file: `LABKIT_PROGRESS`, else `labkit/progress.json` in the folder of the user's data."""
+    if chosen := os.environ.get("LABKIT_PROGRESS"):
+        return Path(chosen).expanduser()
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "labkit" / "progress.json"
+
+
+def read() -> dict[str, dict]:
+    """What is known of each exercise that was tried: ``failed`` (digests of attempts), ``met`` (a date, or None).
+
+    Raises
+    ------
+    LabError
+        The file is damaged.
+    """
+    try:
+        known = json.loads(path().read_text(encoding="utf-8"))
+        return {number: {"failed": [*map(str, each["failed"])], "met": each["met"]} for number, each in known.items()}
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise LabError(f"cannot read {path()}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LabError(f"{path()} is damaged: repair it, or remove it to begin anew") from None
+
+
+def note(number: str, digest: str, met: bool) -> int:
+    """Add an attempt; the same attempt counts once.
+
+    Returns
+    -------
+    int
+        The number of different attempts that have failed up to now.
+    """
+    known = read()
+    mine = known.setdefault(number, {"failed": [], "met": None})
+    if met:
+        mine["met"] = mine["met"] or datetime.date.today().isoformat()
+    elif digest not in mine["failed"]:
+        mine["failed"].append(digest)
+    write(path(), json.dumps(known, indent=1) + "\n")
+    return len(mine["failed"])
+
+
+def progress() -> HTML:
+    """The exercises with those that are done, as a table for a page."""
+    known = read()
+    rows = []
+    for number, each in exercises().items():
+        mine = known.get(number, {"failed": [], "met": None})
+        state = f"goal met on {mine['met']}" if mine["met"] else "tried" if mine["failed"] else ""
+        rows.append({"exercise": number, "title": each.title, "state": state, "failed attempts": len(mine["failed"])})
+    done = sum(bool(each["met"]) for each in known.values())
+    frame = pd.DataFrame(rows)
+    return table(frame, f"Exercises: {done} of {len(rows)} done", {name: name for name in frame})

@@ -1,0 +1,1 @@
+"""The exercises of each page: every module of this folder defines those of one page as `EXERCISES`."""

@@ -1,0 +1,35 @@
+"""The exercises of page 04."""
+
+from labkit.exercises.exercise import Exercise, Mistake, counted
+from labkit.exercises.subjects import LAYERS, InPlaceOf
+
+_WAVEFRONTS = "wavefronts_per_shared_load"
+
+EXERCISES = (
+    Exercise(
+        number="04a",
+        page="tiling",
+        title="Rows apart",
+        subject=InPlaceOf("tiling", "a", {"layer 1": LAYERS["layer 1"]}),
+        lines=1,
+        goals=(counted(_WAVEFRONTS, "layer 1", at_most=1.05),),
+        hints=(
+            "A warp reads two rows of the tile, 16 words of each. In which banks does the second row begin?",
+            "The rows have SIDE = 22 words, so the second begins at bank 22 and ends at bank 37 - 32 = 5: six banks "
+            "are asked twice. Where would it have to begin?",
+            "A row of 16 words more than a multiple of 32 puts the second row into the other half of the banks: pad "
+            "the rows to 48 words.",
+        ),
+        mistakes=(
+            Mistake(
+                "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
+                "with 23 words per row their banks still overlap.",
+                lambda attempt: _wavefronts(attempt) == 2 and "SIDE + 1]" in attempt.source,
+            ),
+        ),
+    ),
+)
+
+
+def _wavefronts(attempt):
+    return attempt.counts.get("layer 1", {}).get(_WAVEFRONTS)

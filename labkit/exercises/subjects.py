@@ -1,0 +1,218 @@
+"""How attempts at exercises are run and judged: a kernel in place of a rung's, a module of its own, or numbers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from labkit import cuda
+from labkit.base.errors import LabError
+from labkit.cpu import compiler as host
+from labkit.exercises.exercise import Case, Counts
+from labkit.ladder.rungs import rung
+from labkit.ladder.source import as_path, module_arguments, read
+from labkit.ladder.variants import Variant, variant
+from labkit.measure.check import compare, draw_integers, draw_reals, poison, tolerance
+from labkit.spec.layers import LENET86, Layer
+from labkit.spec.reference import conv_float64, error_scale
+
+LAYERS = {"layer 1": LENET86[0], "layer 2": LENET86[1]}
+# Two values of K, because each is compiled anew: several rows of tiles with a rest, outputs that fill whole tiles, and
+# a map smaller than a tile with more channels and maps than most loops have steps.
+HIDDEN = (
+    (Layer("several rows of tiles", C=2, H=40, W=23, M=5, K=7), 2),
+    (Layer("whole tiles", C=1, H=38, W=54, M=3, K=7), 1),
+    (Layer("less than a tile", C=5, H=9, W=13, M=18, K=4), 3),
+)
+
+
+@dataclass(frozen=True)
+class InPlaceOf:
+    """A kernel in place of a rung's: it gets the rung's arguments and launch.
+
+    Attributes
+    ----------
+    name : str
+        Of the rung.
+    letter : str
+        Of the exercise: `Rung.solved` has the options of its launch.
+    layers : mapping of str to Layer
+        Those on which its goals are counted, with one image, by the names that messages give them.
+    hidden : tuple of (Layer, batch)
+        The shapes on which it is checked besides. Those that the variant does not support are left out.
+    """
+
+    name: str
+    letter: str
+    layers: Mapping[str, Layer] = field(default_factory=lambda: LAYERS)
+    hidden: tuple[tuple[Layer, int], ...] = HIDDEN
+
+    @cached_property
+    def options(self) -> dict:
+        """Of the rung, for this exercise."""
+        return dict(rung(self.name).solved.get(self.letter, {}))
+
+    @cached_property
+    def cases(self) -> tuple[Case, ...]:
+        """The hidden shapes, then the layers that are counted."""
+        like = variant(self.name, **self.options)
+        hidden = [Case(str(layer), (layer, batch)) for layer, batch in self.hidden if _supported(like, layer)]
+        return (*hidden, *(Case(name, (layer, 1), counted=True) for name, layer in self.layers.items()))
+
+    def variant(self, source: str) -> Variant:
+        """The attempt as a variant."""
+        return variant(self.name, source, **self.options)
+
+    def source(self, attempt: Variant | Path | str) -> str:
+        """The text of an attempt: of a variant, of a file, or the text itself."""
+        if isinstance(attempt, Variant):
+            wanted = self.variant(attempt.source)
+            if (attempt.rung.name, dict(attempt.options)) != (wanted.rung.name, dict(wanted.options)):
+                raise LabError(f"this is {attempt.label}, but the exercise asks for {wanted.label}: name the exercise "
+                               "in the cell's first line, as %%kernel --exercise does")  # fmt: skip
+        text = _text(attempt)
+        self.variant(text)  # raises if it has other kernels than asked
+        return text
+
+    def prepare(self, source: str) -> None:
+        """Compile what the cases need, side by side."""
+        self.variant(source).precompile(*(case.what[0] for case in self.cases))
+
+    def execute(self, source: str, case: Case) -> Iterator[dict[str, np.ndarray]]:
+        """Run on integers, and on real numbers where nothing is counted; yield y [B,M,Ho,Wo] of each run."""
+        mine, (layer, batch) = self.variant(source), case.what
+        with mine.plan(layer, batch) as plan:
+            for x, k in self._inputs(mine, case):
+                plan.load(x, k)
+                poison(plan, layer, batch, mine.io_dtype)
+                plan.run()
+                yield {"y": plan.result()}
+
+    def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
+        """Raise CheckFailed at the first wrong output."""
+        mine, (layer, batch) = self.variant(source), case.what
+        for kind, (x, k), arrays in zip(("integers", "real numbers"), self._inputs(mine, case), runs, strict=False):
+            allowed = 0.0 if kind == "integers" else tolerance(mine.rounding, error_scale(x, k), layer.terms)
+            title = f"on {layer}, B = {batch} ({kind})"
+            compare(arrays["y"], conv_float64(x, k), allowed, mine.io_dtype, title, (x, k))
+
+    def _inputs(self, mine: Variant, case: Case) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        rng = np.random.default_rng([*case.name.encode()])
+        yield draw_integers(mine, *case.what, rng)
+        if not case.counted:
+            yield draw_reals(mine, *case.what, rng)
+
+    def warnings(self, source: str) -> str:
+        """What the host's compiler warns of."""
+        mine = self.variant(source)
+        return host.warnings_about(**mine.compiler_arguments(mine.defines(self.cases[-1].what[0])))
+
+
+@dataclass(frozen=True)
+class Module:
+    """CUDA C++ of its own, as of a ``%%cuda`` cell.
+
+    Attributes
+    ----------
+    name : str
+        Of the module, for messages: "vectors".
+    run : callable
+        Of the module and what a case holds: launches the kernels, yields the arrays of each run by their names.
+    expected : callable
+        Of what a case holds: yields, for each run, the true arrays by their names. They have to be equal.
+    cases : tuple of Case
+    """
+
+    name: str
+    run: Callable[..., Iterator[dict[str, np.ndarray]]]
+    expected: Callable[..., Iterator[dict[str, np.ndarray]]]
+    cases: tuple[Case, ...] = ()
+
+    def source(self, attempt: object) -> str:
+        """The text of an attempt: of a module of ``%%cuda``, of a file, or the text itself."""
+        return _text(attempt)
+
+    def prepare(self, source: str) -> None:
+        """Compile it."""
+        self._module(source)
+
+    def execute(self, source: str, case: Case) -> Iterator[dict[str, np.ndarray]]:
+        """Run it on a case."""
+        yield from self.run(self._module(source), case.what)
+
+    def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
+        """Raise CheckFailed at the first wrong element."""
+        from labkit.measure.check import compare_array
+
+        for wanted, got in zip(self.expected(case.what), runs, strict=True):
+            for name, expected in wanted.items():
+                compare_array(f"{name}, {case.name},", got[name], expected, np.zeros_like(expected, np.float64))
+
+    def _module(self, source: str):
+        cuda.ensure_context()
+        return cuda.compiler.SourceModule(**self._arguments(source))
+
+    def _arguments(self, source: str) -> dict:
+        return module_arguments(source, f"{self.name}.cu") | {"no_extern_c": 'extern "C"' in source}
+
+    def warnings(self, source: str) -> str:
+        """What the host's compiler warns of."""
+        return host.warnings_about(**self._arguments(source))
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """An exercise that is answered by numbers.
+
+    Attributes
+    ----------
+    count : callable
+        Of the answer: what the goals are counted from, by the names of cases.
+    start : tuple
+        The answer that the page begins with.
+    solution : callable
+        Without arguments: an answer that meets the goals.
+    cases : tuple of Case
+        None: nothing is launched.
+    """
+
+    count: Callable[..., Mapping[str, Counts]]
+    start: tuple = ()
+    solution: Callable[[], tuple] = tuple
+    cases: tuple[Case, ...] = ()
+
+    def counts(self, answer: tuple) -> Mapping[str, Counts]:
+        """Of an answer.
+
+        Raises
+        ------
+        LabError
+            It has another number of values, or one of another type.
+        """
+        try:
+            inspect.signature(self.count).bind(*answer)
+        except TypeError:
+            wanted = ", ".join(inspect.signature(self.count).parameters)
+            raise LabError(f"the answer is {wanted}; this has {len(answer)} values") from None
+        return self.count(*answer)
+
+
+def _supported(which: Variant, layer: Layer) -> bool:
+    try:
+        which.supports(layer)
+    except LabError:
+        return False
+    return True
+
+
+def _text(attempt: object) -> str:
+    text = getattr(attempt, "source", attempt)
+    if isinstance(text, Path) or (isinstance(text, str) and text.strip()):
+        path = as_path(text)
+        return read(path) if path else text
+    raise LabError(f"an attempt is a kernel cell's variant or module, a .cu file or its text, not {attempt!r}")

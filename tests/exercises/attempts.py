@@ -1,0 +1,56 @@
+"""Attempts at exercises that are wrong in a typical way, and what the grader says of them."""
+
+from typing import NamedTuple
+
+import pytest
+
+from labkit.exercises.exercise import exercise
+from labkit.exercises.grade import grade
+
+
+class Wrong(NamedTuple):
+    """A wrong answer: an edited starting code or solution.
+
+    Attributes
+    ----------
+    about : str
+        What is wrong, as the test's name.
+    edits : tuple of (str, str)
+        Each replaces a text that occurs exactly once.
+    says : str
+        A part of the grader's answer.
+    of : {"start", "solution"}
+        What is edited.
+    quick : bool
+        Whether `make test` runs it; `make thorough` runs all.
+    """
+
+    about: str
+    edits: tuple[tuple[str, str], ...]
+    says: str
+    of: str = "start"
+    quick: bool = False
+
+    def source(self, number):
+        text = getattr(exercise(number), self.of)
+        for old, new in self.edits:
+            assert text.count(old) == 1, f"{old!r} occurs {text.count(old)} times"
+            text = text.replace(old, new)
+        return text
+
+
+def each(wrong):
+    """Parametrize a test with the exercise's number and each of its wrong answers."""
+    chosen = [(number, answer) for number, answers in wrong.items() for answer in answers]
+    return pytest.mark.parametrize(
+        ("number", "answer"),
+        [pytest.param(number, answer, id=f"{number} {answer.about}", marks=() if answer.quick else pytest.mark.thorough)
+         for number, answer in chosen],
+    )  # fmt: skip
+
+
+def answered(number, answer):
+    """The grader's answer to a wrong answer, which never passes."""
+    graded = grade(number, answer.source(number), quiet=True, record=False)
+    assert not graded.passed
+    return str(graded)

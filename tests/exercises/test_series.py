@@ -1,0 +1,42 @@
+"""Every exercise of the series: its starting code misses the goal, its solution meets it."""
+
+import pytest
+
+from labkit.exercises.exercise import exercises
+from labkit.exercises.grade import grade
+from labkit.exercises.subjects import Numbers
+
+EXERCISES = exercises()
+KERNELS = [number for number, each in EXERCISES.items() if not isinstance(each.subject, Numbers)]
+NUMBERS = sorted(set(EXERCISES) - set(KERNELS))
+
+
+@pytest.mark.parametrize("number", KERNELS)
+def test_the_starting_code_misses_the_goal(number):
+    start = grade(number, EXERCISES[number].start, quiet=True, record=False)
+    assert start.verdict == "goal missed: this is the starting code"
+    assert not start.passed
+    assert [line.ok for line in start.lines[:2]] == [True, True], f"it is wrong:\n{start}"
+    assert not all(goal.met(got) for goal, got in zip(start.exercise.goals, start.reached, strict=True))
+
+
+@pytest.mark.parametrize("number", KERNELS)
+def test_the_solution_meets_it(number):
+    solved = grade(number, EXERCISES[number].solution, quiet=True, record=False)
+    assert solved.passed, solved
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_numbers_meet_the_goal_or_miss_it(number):
+    subject = EXERCISES[number].subject
+    assert not grade(number, *subject.start, quiet=True, record=False).passed
+    solved = grade(number, *subject.solution(), quiet=True, record=False)
+    assert solved.passed, solved
+
+
+@pytest.mark.parametrize("number", EXERCISES)
+def test_it_has_hints_and_a_countable_goal(number):
+    asked = EXERCISES[number]
+    assert len(asked.hints) >= 2
+    assert asked.goals
+    assert asked.lines or isinstance(asked.subject, Numbers)
