@@ -393,6 +393,12 @@ def compile(
     return _build(_prepare(source, options, no_extern_c, arch, include_dirs), keep, cache_dir).read_bytes()
 
 
+def engine_files(options=()):
+    """What the engine itself compiles for sources with these nvcc options, in the cache: its library and header."""
+    build = _prepare("", options, True, None, None)
+    return [native.build(), Path(_prelude(build.command, build.flags)).parent]
+
+
 _WARNINGS = (
     "-Wuninitialized", "-Wmaybe-uninitialized", "-Warray-bounds", "-Wparentheses", "-Wunused-variable",
     "-Wunused-value", "-Wempty-body", "-Wmisleading-indentation", "-Wreturn-type", "-Wsequence-point", "-Wdiv-by-zero",

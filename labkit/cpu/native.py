@@ -445,8 +445,13 @@ def event_elapsed_ms(start, end):
     return milliseconds.value
 
 
+before_load = None  # called with the path of each module; it can raise to refuse it (see labkit.exercises.untrusted)
+
+
 def module_load(path):
     """Load a compiled kernel file; return its handle."""
+    if before_load:
+        before_load(path)
     handle = c_void_p()
     check(library().lk_module_load(os.fsencode(path), byref(handle)), "cuModuleLoad")
     return handle.value

@@ -74,11 +74,9 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
     }
     static void call(const char *arguments) { call_with(arguments, std::index_sequence_for<P...>()); }
 
-    const Kernel kernel;
-
-    Launchable(const char *name, int max_threads)
-        : kernel{name,          (const void *)function,  call,       parameters.of,
-                 sizeof...(P), parameters.packed_bytes, max_threads} {
+    static void add(Kernel &kernel, const char *name, int max_threads) {
+        kernel = {name,          (const void *)function,  call,       parameters.of,
+                  sizeof...(P), parameters.packed_bytes, max_threads};
         add_kernel(&kernel);
     }
 };
@@ -89,12 +87,15 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
 #define LABKIT_JOIN(a, b) LABKIT_JOIN_(a, b)
 
 // LABKIT_KERNEL(f), LABKIT_KERNEL(f<16, float>), LABKIT_KERNEL_BOUNDS(256, f): also inside extern "C" and
-// namespaces.
+// namespaces. Each kernel has a constructor of its own, so that a module that runs other code while it is loaded can be
+// told from its symbols.
 #define LABKIT_KERNEL(...) LABKIT_KERNEL_BOUNDS(1024, __VA_ARGS__)
 #define LABKIT_KERNEL_BOUNDS(max_threads, ...)                                                        \
     extern "C++" {                                                                                    \
     namespace {                                                                                       \
-    const ::labkit::Launchable<&__VA_ARGS__>                                                          \
-        LABKIT_JOIN(labkit_kernel_, __COUNTER__)(#__VA_ARGS__, max_threads);                          \
+    __attribute__((constructor)) void LABKIT_JOIN(labkit_register_, __COUNTER__)() {                  \
+        static ::labkit::Kernel kernel;                                                               \
+        ::labkit::Launchable<&__VA_ARGS__>::add(kernel, #__VA_ARGS__, max_threads);                   \
+    }                                                                                                 \
     }                                                                                                 \
     }

@@ -1,0 +1,282 @@
+"""What a submitted kernel may do, checked before it runs.
+
+A submission becomes native code in the process that measures it. Check mode watches what such code does with memory.
+These checks refuse the rest: `refuse` reads the source before it is compiled (other files, assembler, directives to the
+compiler, internals of the engine), and `guard` reads each compiled module before it is loaded (functions of the host,
+code that runs while the module is loaded).
+
+This is not a proof. A program that computes the address of a function from the bytes around it needs no name for it.
+The wall around the machine is `labkit.exercises.sandbox`; these checks stop whatever does not take such effort, with a
+sentence that says what to change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from itertools import accumulate
+from pathlib import Path
+
+from labkit.base.errors import LabError
+from labkit.cpu import elf, native, toolchain
+from labkit.cpu.source import rewrite
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The source
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_STANDARD = _words(
+    "array cassert cfloat climits cmath cstddef cstdint cstdio cstdlib limits tuple type_traits utility "
+    "assert.h float.h limits.h math.h stddef.h stdint.h stdio.h stdlib.h"
+)
+_DIRECTIVES = _words("define undef if ifdef ifndef elif else endif error warning include pragma") | {""}
+_PRAGMA = re.compile(r"\s*(?:unroll\b|once\b|nv_\w+|diag_\w+).*", re.S)
+_INCLUDE = re.compile(r'\s*(?:<([\w./]+)>|"([\w./]+)")\s*')
+
+_LEXEME = re.compile(
+    r"""
+    (?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
+  | (?P<raw>     (?:u8|[uUL])?R" )
+  | (?P<literal> "(?:[^"\\\n]|\\.)*"? | '(?:[^'\\\n]|\\.)*'? )
+  | (?P<number>  \.?[0-9](?:'?[A-Za-z0-9_.]|(?<=[eEpP])[+-])* )
+  | (?P<word>    [A-Za-z_$][A-Za-z0-9_$]* )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_SPLICE = re.compile(r"\\[ \t]*\n")
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)([^\n]*)", re.M)
+
+# Words that C++ reserves and CUDA gives no meaning: they lead to the host, its assembler or what the compiler adds.
+_CAPITALS = _words(
+    "__CUDACC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ __NVCC__ __FILE__ __LINE__ "
+    "__COUNTER__ __VA_ARGS__ __VA_OPT__ _Float16 _Bool _Static_assert LABKIT_CPU"
+)
+_BUILTINS = _words("__builtin_align__ __builtin_assume __builtin_assume_aligned __builtin_expect __builtin_unreachable")
+_RESERVED = re.compile(
+    r"__builtin_\w+|__(?:sync|atomic|tsan|sanitizer|asan|ubsan|real|wrap|has|glibc|libc|gcc|cxa|gnu|attr|warn|error|cyg)"
+    r"_\w*|__pragma|__declspec|__label__|__extension__|_[A-Z]\w*|__\w*[A-Z]\w*"
+)
+_ENGINE = re.compile(r"(?i:labkit\w*)|lk_\w+")
+_UNWATCHED = re.compile(r"w?mem(?:p?cpy|ccpy|move|set)|(?:st[rp]|wc[sp])n?(?:cpy|cat)|bcopy|bzero|alloca|v?sn?printf")
+_ATTRIBUTE = re.compile(r"__attribute(?:__)?\s*\(\s*\(\s*([^()]*)(?:\(\s*\w*\s*\))?\s*\)\s*\)")
+_ATTRIBUTES = _words(
+    "aligned always_inline const hot may_alias noinline packed pure unused "
+    "fallthrough likely maybe_unused nodiscard noreturn unlikely"
+)
+_STANDARD_ATTRIBUTE = re.compile(r"\[\s*\[\s*(\w+)\s*\]\s*\]")
+_ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
+_BARRIER = re.compile(r'\w+\s*(?:(?:__)?volatile(?:__)?\s*)?\(\s*""\s*(?:::\s*"memory"\s*|:\s*:\s*:\s*"memory"\s*)?\)')
+_DYNAMIC_SHARED = re.compile(r'\w+\("labkit_dynamic_shared"\)')  # how `rewrite` declares it
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+class _Text:
+    """A source without comments, its lines joined where a backslash ends them."""
+
+    def __init__(self, source: str):
+        pieces = _SPLICE.split(source.replace("\r\n", "\n").removeprefix("\ufeff"))
+        self._splices = [*accumulate(map(len, pieces[:-1]))]  # where a line of the source ends inside a joined one
+        self.joined = "".join(pieces)
+        if found := re.search(r"\\[ \t]*\n|[^\n\t -~\x80-\U0010ffff]", self.joined):
+            raise self.error(found.start(), "has a character or a line's end that compilers read differently")
+        self.words = []  # (position, word)
+        for match in _LEXEME.finditer(self.joined):
+            if match["raw"]:
+                raise self.error(match.start(), 'has a raw string (R"…"): write an ordinary one')
+            if match["word"]:
+                self.words.append((match.start(), match[0]))
+        # Without comments, and without literals, too; positions stay the same.
+        self.text = _LEXEME.sub(lambda m: _blank(m[0]) if m["comment"] else m[0], self.joined)
+        self.code = _LEXEME.sub(lambda m: _blank(m[0]) if m["comment"] or m["literal"] else m[0], self.joined)
+
+    def error(self, at: int, what: str) -> LabError:
+        """The error for a position."""
+        line = 1 + self.joined.count("\n", 0, at) + sum(splice <= at for splice in self._splices)
+        return LabError(f"line {line}: a submitted kernel {what}")
+
+
+def refuse(source: str, headers: Collection[str] = ()) -> None:
+    """Refuse a source that is more than a kernel.
+
+    Allowed are CUDA C++, those headers of CUDA and that inline PTX that the engine knows, and a few headers of the C++
+    library. The source is read as the compiler reads it: without comments, with spliced lines joined, in all branches
+    of ``#if``.
+
+    Parameters
+    ----------
+    source : str
+        As submitted.
+    headers : collection of str, optional
+        Names that may be included, too: those that come with the exercise.
+
+    Raises
+    ------
+    LabError
+        One sentence: the line, what is not allowed, and what to do.
+    """
+    text = _Text(source)
+    found = re.search(r"\\|[^\x00-\x7f]|\?\?[=/'()!<>-]|%:|<:(?!:(?![:>]))|##", text.code)
+    if found:
+        what = {"##": "joins words with ##: write the names out", "\\": "has a stray backslash"}.get(
+            found[0], f"has {found[0]!r} outside of comments and strings"
+        )
+        raise text.error(found.start(), what)
+    _refuse_directives(text, headers)
+    for at, word in text.words:
+        if _ENGINE.fullmatch(word) and word != "LABKIT_CPU":
+            raise text.error(at, f"must not use the engine's own name {word}: write it in CUDA C++")
+        if _RESERVED.fullmatch(word) and word not in _CAPITALS | _BUILTINS:
+            raise text.error(at, f"must not use {word}, which is no word of CUDA C++")
+        if _UNWATCHED.fullmatch(word):
+            raise text.error(at, f"must not use {word}, whose accesses check mode does not see: write the loop")
+    _refuse_attributes(text)
+    _refuse_asm(source)
+
+
+def _refuse_directives(text: _Text, headers: Collection[str]) -> None:
+    for match in _DIRECTIVE.finditer(text.text):
+        word, rest = match[1], match[2]
+        if word not in _DIRECTIVES or (not word and rest.strip()):
+            raise text.error(match.start(), f"must not use #{word or rest.strip()}: remove the line")
+        if word == "pragma" and not _PRAGMA.fullmatch(rest):
+            raise text.error(match.start(), f"must not use #pragma{rest.rstrip()}: #pragma unroll is allowed")
+        if word == "define" and (name := re.match(r"\s*(\w+)", rest)) and name[1].strip("_") in _ATTRIBUTES:
+            raise text.error(match.start(), f"must not define {name[1]}, which is an attribute's name: rename it")
+        if word == "include":
+            name = _INCLUDE.fullmatch(rest)
+            name = name and (name[1] or name[2])
+            if name not in _STANDARD | _cuda_headers() | set(headers):
+                raise text.error(
+                    match.start(),
+                    f"must not include {name or rest.strip()}: allowed are CUDA's headers, such as cuda_fp16.h and "
+                    "mma.h, and those of C++ for numbers and types, such as cmath and cstdint",
+                )
+
+
+def _cuda_headers() -> set[str]:
+    """The names of CUDA's headers that the engine has, without its own."""
+    paths = (path.relative_to(toolchain.INCLUDE) for path in toolchain.INCLUDE.rglob("*.h*"))
+    return {path.as_posix() for path in paths if not path.as_posix().startswith("labkit")}
+
+
+def _refuse_attributes(text: _Text) -> None:
+    for match in re.finditer(r"\b__attribute(?:__)?\b", text.code):
+        given = _ATTRIBUTE.match(text.code, match.start())
+        if not given or given[1].strip().strip("_") not in _ATTRIBUTES:
+            what = given[1].strip() if given else "of this form"
+            raise text.error(match.start(), f"must not use __attribute__ {what}: remove it")
+    for match in re.finditer(r"\[\s*\[", text.code):
+        given = _STANDARD_ATTRIBUTE.match(text.code, match.start())
+        if not given or given[1] not in _ATTRIBUTES:
+            raise text.error(match.start(), "must not use this [[attribute]]: remove it")
+
+
+def _refuse_asm(source: str) -> None:
+    """Refuse assembler that `rewrite` has not replaced by functions of the engine."""
+    text = _Text(rewrite(source).text)
+    for at, word in text.words:
+        if _ASM.fullmatch(word) and not any(p.match(text.text, at) for p in (_BARRIER, _DYNAMIC_SHARED)):
+            raise text.error(at, f"has {word} outside of functions or in another form than {word} volatile(…): only "
+                                 "inline PTX in a function is allowed")  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The compiled module
+
+_MATH = (
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor "
+    "fma fmax fmin fmod frexp hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround "
+    "modf nearbyint nextafter pow remainder remquo rint round scalbln scalbn sin sincos sinh sqrt tan tanh tgamma "
+    "trunc y0 y1 yn"
+)
+# All that the lab's own kernels and their tests import, and the rest of the mathematical functions.
+_IMPORTED = frozenset(
+    [
+        *(name + suffix for name in _MATH.split() for suffix in ("", "f")),
+        "fegetround", "fesetround", "_ZSt20__throw_domain_errorPKc", "_ZSt21__throw_runtime_errorPKc",
+        # For copies of structs and in the engine's headers; `refuse` finds them in a source.
+        "memcpy", "memmove", "memset",
+        "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm",
+        # Of the compiler: the start and end of a library, cleaning up, variables of functions with a constructor.
+        "__gmon_start__", "_ITM_registerTMCloneTable", "_ITM_deregisterTMCloneTable", "__cxa_finalize",
+        "__gxx_personality_v0", "_Unwind_Resume", "__cxa_guard_acquire", "__cxa_guard_release", "__cxa_pure_virtual",
+        # The engine's: variables, functions, and what check mode is told.
+        "threadIdx", "blockIdx", "blockDim", "gridDim",
+        "labkit_dynamic_shared", "labkit_spins", "labkit_voters", "labkit_votes",
+        "_Z11__nanosleepj", "_ZN6labkit10add_kernelEPKNS_6KernelE", "_ZN6labkit6arriveEiPKcS1_i",
+        "_ZN6labkit4meetEjPvPFvPKS0_jEPKcS6_i", "_ZN6labkit4failEPKcz", "_ZN6labkit7lane_idEv", "_ZN6labkit5printEPKcz",
+        "_ZN6labkit6gatherEPKci", "_ZN6labkit8gatheredEv", "_ZN6labkit14let_others_runEv",
+        "_ZN6labkit14missing_sourceEii",
+        "labkit_reads", "labkit_writes", "labkit_in_shared", "labkit_log_full", "labkit_atomic_begin",
+        "labkit_atomic_end", "labkit_atomic_result", "__ubsan_handle_type_mismatch_v1", "__sanitizer_cov_trace_pc",
+        "__tsan_init", "__tsan_vptr_read", "__tsan_vptr_update",
+    ]
+)  # fmt: skip
+_IMPORTED_FAMILIES = re.compile(
+    r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|atomic\w+)|"
+    r"__wrap_(?:malloc|free|_Zn[wa]m|_Zd[la]Pvm?)"
+)
+_EXPLAINED = {"__cxa_throw": "throws an exception", "__cxa_atexit": "has a static variable with a destructor"}
+
+
+def symbols(path: Path | str, source: str = "") -> None:
+    """Refuse a compiled module that calls the host, or that runs code while it is loaded.
+
+    Parameters
+    ----------
+    path : path-like
+        The shared library of a module.
+    source : str
+        What it was compiled from, so that the message has the line.
+
+    Raises
+    ------
+    LabError
+        The message names the function.
+    """
+    module = elf.linkage(path)
+    for name, what in _EXPLAINED.items():
+        if name in module.imported:
+            raise LabError(f"the kernel {what}: CUDA does not allow it")
+    for name in sorted(module.imported):
+        if name not in _IMPORTED and not _IMPORTED_FAMILIES.fullmatch(name):
+            shown = toolchain.demangled(name).partition("(")[0]
+            raise LabError(f"{_line(source, shown)}the kernel calls {shown}, which is no function of CUDA")
+    if module.indirect:
+        raise LabError(f"the kernel's function {module.indirect[0]} is chosen while it is loaded: remove its attribute")
+    registered = sum("labkit_register_" in name for name in module.functions)
+    known = 1 + registered + ("__tsan_init" in module.imported)  # 1: the C library's
+    if module.initializers > known:
+        raise LabError(
+            "the kernel file runs code while it is loaded: give no variable outside of functions a constructor or a "
+            "value that is computed by a call"
+        )
+
+
+def _line(source: str, name: str) -> str:
+    """The first line with a word, as the beginning of a sentence; empty if there is none."""
+    word = name.rpartition("::")[2]
+    for number, line in enumerate(source.splitlines(), 1):
+        if re.search(rf"\b{re.escape(word)}\b", line):
+            return f"line {number}: "
+    return ""
+
+
+def guard(source: str = "") -> None:
+    """From now on, this process loads only modules that pass `symbols`.
+
+    Call it in the process that runs a submission, before the submission is compiled.
+
+    Parameters
+    ----------
+    source : str
+        The submission, so that messages have its lines.
+    """
+    native.before_load = lambda path: symbols(path, source)

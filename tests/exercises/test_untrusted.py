@@ -1,0 +1,179 @@
+"""What a submitted kernel may do: sources that are refused, modules that are not loaded."""
+
+import re
+
+import pytest
+
+from labkit.base.errors import LabError
+from labkit.base.paths import cuda_src
+from labkit.cpu import compiler, native
+from labkit.exercises import untrusted
+
+KERNEL = 'extern "C" __global__ void conv(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n'
+
+OTHER_FILES = {
+    "a file of the machine": '#include "/etc/passwd"',
+    "a file beside it": '#include "solution.cu"',
+    "a folder above": "#include <../../etc/passwd>",
+    "an engine's header": '#include "labkit/sync.h"',
+    "a header of the host": "#include <dlfcn.h>",
+    "a name from a macro": '#define FILE "/etc/passwd"\n#include FILE',
+    "space and a comment": '#/* */ include/**/"/etc/passwd"',
+    "a spliced line": '#incl\\\nude "/etc/passwd"',
+    "a splice with a space": '#incl\\ \nude "/etc/passwd"',
+    "a branch not taken here": '#if 0\n#include "/etc/passwd"\n#endif',
+    "the next header": "#include_next <stdio.h>",
+    "an import": '#import "/etc/passwd"',
+    "a file's bytes": 'const unsigned char file[] = {\n#embed "/etc/passwd"\n};',
+    "whether a file exists": '#if __has_include("/root/.ssh/id_rsa")\n#endif',
+    "after a quote in a comment": '// don\'t\n#include "/etc/passwd"',
+    "after a quote in a number": "int n = 1'0;\n#include \"/etc/passwd\"  // '",
+    "after a comment in a string": 'const char *s = "/*";\n#include "/etc/passwd"\n// */',
+    "after a splice in a comment": '// \\\\\n\n#include "/etc/passwd"',
+    "after a comment's end in another": '/* /* */\n#include "/etc/passwd"\n/* */',
+    "in another spelling of #": '%:include "/etc/passwd"',
+    "in a trigraph": '??=include "/etc/passwd"',
+    "behind a carriage return": '//\r#include "/etc/passwd"',
+    "behind a raw string": 'const char *s = R"(\n";\n#include "/etc/passwd"\n//)";',
+}
+ASSEMBLER = {
+    "a file's bytes": 'asm(".section .rodata\\nsecret: .incbin \\"/etc/hostname\\"\\n.text");',
+    "in a namespace": 'namespace { __asm__("nop"); }',
+    "another function's name": 'extern "C" int run(const char *) asm("system");',
+    "inline, which is not rewritten": '__device__ void f() { asm inline ("nop"); }',
+    "goto": '__device__ void f() { asm goto ("jmp %l0" : : : : end); end:; }',
+    "by a macro": "#define A asm\nA(\"nop\");",
+    "by joined words": '#define A as##m("nop");\nA',
+    "by the C library's macro": '__CONCAT(as, m)("nop");',
+}
+COMPILER = {
+    "options": '#pragma GCC optimize("O0")',
+    "options by an operator": '_Pragma("GCC poison x")',
+    "another name for a function": "#pragma redefine_extname conv system",
+    "a file's name and line": '#line 7 "other.cu"',
+    "a line as the preprocessor writes it": '# 7 "other.cu"',
+    "a constructor": "__attribute__((constructor)) void before() {}",
+    "a constructor among others": "__attribute__((unused, constructor)) void before() {}",
+    "a C++ attribute": "[[gnu::constructor]] void before() {}",
+    "a C++ attribute with a space": "[ [using gnu: constructor] ] void before() {}",
+    "another meaning of an attribute": "#define unused constructor\n__attribute__((unused)) void before() {}",
+    "another meaning of a C++ attribute": "#define maybe_unused gnu::constructor\n[[maybe_unused]] void before() {}",
+    "no check": '__attribute__((no_sanitize("thread"))) __device__ void f(float *x) { *x = 0; }',
+    "code as data": '__attribute__((section(".text"))) const char code[] = "\\xc3";',
+    "whether it is checked": "#ifdef __SANITIZE_THREAD__\n#endif",
+    "an atomic of the host": "__device__ void f(int *x) { __sync_fetch_and_add(x, 1); }",
+    "a frame": "__device__ void *f() { return __builtin_frame_address(0); }",
+    "copies that are not watched": "__device__ void f(void *x, void *y) { memcpy(x, y, 64); }",
+    "the engine": "__device__ void f() { labkit::fail(0); }",
+    "the engine's macros": "#undef LABKIT_KERNEL",
+    "a letter that looks like one": "int \u0430sm;",
+}
+
+
+@pytest.mark.parametrize("attack", [*OTHER_FILES.values(), *ASSEMBLER.values(), *COMPILER.values()],
+                         ids=[*OTHER_FILES, *ASSEMBLER, *COMPILER])  # fmt: skip
+def test_a_source_that_is_more_than_a_kernel_is_refused(attack):
+    with pytest.raises(LabError, match=r"line \d+: a submitted kernel \w+"):
+        untrusted.refuse(KERNEL + attack + "\n" + KERNEL.replace("conv", "other"))
+    untrusted.refuse(KERNEL + KERNEL.replace("conv", "other"))
+
+
+def test_the_message_names_the_line_as_submitted():
+    source = f'#define LONG \\\n  1\n/* two\nlines */ int n = LONG;\n#inc\\\nlude "/etc/passwd"\n{KERNEL}'
+    with pytest.raises(LabError, match="line 5: a submitted kernel must not include /etc/passwd: allowed are CUDA's"):
+        untrusted.refuse(source)
+
+
+def test_the_ladders_kernels_and_the_solutions_are_allowed():
+    paths = [path for path in cuda_src().rglob("*.cu") if "training" not in path.parts]
+    assert len(paths) > 30
+    for path in paths:
+        untrusted.refuse(path.read_text())
+
+
+def test_ordinary_cuda_is_allowed():
+    untrusted.refuse(
+        "#include <cuda_fp16.h>\n#include <mma.h>\n# include <cooperative_groups/reduce.h> // groups\n"
+        "#include <type_traits>\n#pragma once\n#define LONG(a) do { \\\n    a; \\\n  } while (0)\n"
+        "#ifdef LABKIT_CPU\n#endif\n#if __CUDA_ARCH__ >= 800\n#endif\n"
+        "struct alignas(16) __attribute__((aligned(16))) Pair { [[maybe_unused]] float a[4]; };\n"
+        "__device__ __forceinline__ float twice(float x) { return __fmul_rn(2.f, x); }  // naïve; don't\n"
+        'extern "C" __global__ void __launch_bounds__(256) conv(const float *__restrict__ x, float *y)\n'
+        "{\n    extern __shared__ float tile[];\n    const int big = 1'000;\n#pragma unroll 4\n"
+        '    for (int i = 0; i < 4; i++) { asm volatile("" ::: "memory"); tile[i] = twice(x[i]); }\n'
+        '    __syncthreads(); if (big < 0) printf("asm \\"%d\\" #include\\n", __LINE__); y[0] = tile[threadIdx.x];\n}\n'
+    )
+
+
+def test_an_exercises_own_header_is_allowed():
+    untrusted.refuse('#include "lenet28.h"\n' + KERNEL, ["lenet28.h"])
+    with pytest.raises(LabError, match=r"line 1: .* must not include lenet28.h"):
+        untrusted.refuse('#include "lenet28.h"\n' + KERNEL)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+CALLS = {
+    "shell": ('extern "C" int system(const char *);', 'if (!x) system("id");', "line 1: the kernel calls system,"),
+    "exit": ("#include <cstdlib>", "exit(0);", "line 2: the kernel calls exit,"),
+    "write": ('extern "C" long write(int, const void *, unsigned long);', 'write(1, "PASS", 4);', "calls write,"),
+    "a symbol": ('extern "C" void *dlsym(void *, const char *);', 'y[0] = !dlsym(0, "PyRun_SimpleString");', "dlsym,"),
+    "a file": ("#include <cstdio>", 'y[0] = fopen("/etc/passwd", "r") != nullptr;', "calls fopen,"),
+    "a pointer": ("#include <cstdlib>", "auto f = &getenv; y[0] = *f(\"HOME\");", "calls getenv,"),
+    "atexit": ("struct After { ~After(); float v; }; After::~After() { v = 1; }", "static After after; y[0] = after.v;",
+               "the kernel has a static variable with a destructor"),
+    "throw": ("", "throw 1;", "the kernel throws an exception"),
+    "a constructor": ("struct Before { Before() { v = clock(); } long v; }; static Before before;", "y[0] = before.v;",
+                      "runs code while it is loaded"),
+    "a call": ("__device__ float f(float x) { return x + clock(); } static float v = f(1);", "y[0] = v;", "runs code "),
+    "an ifunc": ('__attribute__((target_clones("avx2", "default"))) float f(float x) { return x + 1; }',
+                 "y[0] = f(*x);", "is chosen while it is loaded"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def compiled(tmp_path):
+    def make(source):
+        path = tmp_path / "kernel.so"
+        path.write_bytes(compiler.compile(source, options=["-std=c++17"], no_extern_c=True))
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize(("before", "body", "sentence"), CALLS.values(), ids=CALLS)
+def test_a_module_that_calls_the_host_is_refused(compiled, before, body, sentence):
+    source = f'{before}\nextern "C" __global__ void conv(const float *x, float *y) {{ {body} }}\n'
+    with pytest.raises(LabError, match=re.escape(sentence)):
+        untrusted.symbols(compiled(source), source)
+
+
+def test_a_module_of_cuda_alone_is_allowed(compiled):
+    untrusted.symbols(
+        compiled(
+            "#include <cuda_fp16.h>\nstruct Many { float a[99]; };\n__constant__ float mask[4];\n"
+            "template <int n> __global__ void scale(Many *x) { x[0] = x[n]; }\n"
+            "template __global__ void scale<3>(Many *);\n"
+            "__global__ void math(float *y) { __shared__ float tile[32]; tile[threadIdx.x] = sinf(y[0]) * mask[1];\n"
+            "__syncthreads(); atomicAdd(y, expf(tile[0]) + __shfl_down_sync(0xffffffff, powf(y[1], 3), 1));\n"
+            "assert(y[0] > 0); float *more = (float *)malloc(4); free(more); printf(\"%f\", y[0]); }\n"
+        )
+    )
+
+
+def test_a_guarded_process_does_not_load_what_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(native, "before_load", None)
+    mark = tmp_path / "it ran"
+    source = (
+        '#include <cstdlib>\nstatic int before = system("touch \'' + str(mark) + "'\");\n"
+        'extern "C" __global__ void conv(float *y) { y[0] = before; }\n'
+    )
+    untrusted.guard(source)
+    with pytest.raises(LabError, match="line 2: the kernel calls system, which is no function of CUDA"):
+        compiler.SourceModule(source, no_extern_c=True)
+    assert not mark.exists()
+    compiler.SourceModule(KERNEL, no_extern_c=True).get_function("conv")
+    native.before_load = None
+    compiler.SourceModule(source, no_extern_c=True)
+    assert mark.exists()  # so the source would have done it
