@@ -3,17 +3,22 @@
 ``python -m labkit.exercises.grader FOLDER`` reads the attempt from `FOLDER/attempt.cu` and the exercise's number from
 `FOLDER/exercise`. It writes the arrays that the kernel wrote, and to `FOLDER/events`, among the engine's records of the
 launches, what it does. It judges nothing: the parent does, from these.
+
+``--untrusted`` after the folder: the attempt is somebody else's. It is checked before it is compiled and loaded (see
+`labkit.exercises.untrusted`), and all that was written is packed into one answer, with a word from standard input.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import functools
 import json
 import os
 import resource
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,22 +26,36 @@ import numpy as np
 from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.cpu import checkmode
-from labkit.exercises.exercise import exercise
+from labkit.evidence import child
+from labkit.exercises.exercise import Exercise, exercise
 from labkit.exercises.limits import FILE_BYTES, RUN_S
+from labkit.exercises.sandbox import write_answer
+from labkit.exercises.untrusted import guard, refuse
 
 
-def main(folder: Path) -> None:
-    """Run the attempt on each case, until one has a finding."""
+def main(folder: Path, untrusted: bool = False) -> None:
+    """Run the attempt, and leave an answer."""
     asked = exercise((folder / "exercise").read_text())
     source = (folder / "attempt.cu").read_text(encoding="utf-8")
-    subject = asked.subject
+    word = sys.stdin.read() if untrusted else ""
+    done = functools.partial(_pack, folder, word) if untrusted else lambda: None
     _limit()
+    _run(asked, source, folder, untrusted, done)
+    done()
+
+
+def _run(asked: Exercise, source: str, folder: Path, untrusted: bool, done: Callable[[], None]) -> None:
+    """Run it on each case, until one has a finding."""
+    subject = asked.subject
     try:
+        if untrusted:
+            refuse(source)
+            guard(source)
         cuda.ensure_context()
         subject.prepare(source)
         _mark("warnings", text=subject.warnings(source))
         for number, case in enumerate(subject.cases):
-            with _watched(case.name):
+            with _watched(case.name, done):
                 for run, arrays in enumerate(subject.execute(source, case)):
                     for name, array in arrays.items():
                         np.save(folder / f"{number}-{run}-{name}.npy", array, allow_pickle=False)
@@ -58,13 +77,20 @@ def _limit() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
+def _pack(folder: Path, word: str) -> None:
+    arrays = {path.stem: base64.b64encode(path.read_bytes()).decode() for path in folder.glob("*.npy")}
+    events = child.lines(Path(os.environ["LABKIT_CHECK_OUT"]))
+    write_answer(folder / "answer", word, {"events": events, "arrays": arrays})
+
+
 @contextlib.contextmanager
-def _watched(name: str) -> Iterator[None]:
+def _watched(name: str, done: Callable[[], None]) -> Iterator[None]:
     """Note where the launches of a case begin and end; end the process if they do not."""
 
     def late() -> None:
         _mark("endless", case=name)
-        os._exit(3)
+        done()
+        os._exit(0)
 
     checkmode.take()
     _mark("case", case=name)
@@ -85,4 +111,4 @@ def _mark(what: str, **facts) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), untrusted="--untrusted" in sys.argv[2:])

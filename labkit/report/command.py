@@ -100,6 +100,47 @@ def device() -> None:
 
 
 @app.command()
+def grade(
+    submissions: Annotated[
+        list[Path],
+        typer.Argument(metavar="SUBMISSION...", help="Notebooks, .cu files (04a.cu in a student's folder, or "
+                       "alice_04a.cu), or folders of them."),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("grades"),
+    json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, too.")] = False,
+    ranking: Annotated[bool, typer.Option("--ranking", help="Write a page that ranks those who met a goal.")] = False,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Submissions at a time; by default one per core.")
+    ] = None,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="Run others' kernels without a sandbox where there is none.")
+    ] = False,
+) -> None:  # fmt: skip
+    """Grade what students have handed in: a table, and a page for each of them.
+
+    Each kernel runs in a sandbox. A run that was stopped goes on where it was; what has not changed is not graded
+    again.
+    """
+    from json import dumps
+
+    from tqdm import tqdm
+
+    from labkit.exercises import classroom
+    from labkit.exercises.submissions import submissions as handed_in
+    from labkit.report import grades
+
+    found = handed_in(submissions)
+    with tqdm(total=len(found), unit="submission", file=sys.stderr, disable=None) as bar:
+        results = classroom.grade_all(found, out, jobs, unsafe, lambda result: bar.update())
+    written = grades.write_all(results, out, ranking)
+    if json:
+        print(dumps([vars(each) for each in results], indent=1))
+    else:
+        met = sum(each.passed for each in results)
+        print(f"{written[0]}: {met} of {len(results)} submissions met their goal")
+
+
+@app.command()
 def report(
     notebook: Notebooks = None,
     stored: Annotated[

@@ -1,0 +1,212 @@
+"""Grades what others have handed in: each kernel in a sandbox, several at a time, resumable."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import labkit
+from labkit.base.errors import LabError
+from labkit.base.files import require_writable, write
+from labkit.evidence import child
+from labkit.exercises import grade, sandbox
+from labkit.exercises.exercise import Exercise, exercise
+from labkit.exercises.subjects import Numbers
+from labkit.exercises.submissions import Submission
+
+FORMAT = 1  # of a result file
+
+
+@dataclass(frozen=True)
+class Result:
+    """The grade of a submission, as a result file has it.
+
+    Attributes
+    ----------
+    student, exercise : str
+    passed : bool
+    verdict : str
+        "goal met", "goal missed", "not right yet" or why it could not be graded.
+    lines : list of (bool or None, str)
+        The answer, question by question.
+    advice : str
+        The sentence for a typical mistake, if it is one.
+    reached : dict
+        Goal -> the number reached; without those that were not counted.
+    seconds : float
+        What the grading took.
+    peak_mb : float
+        Memory of the child process, in 10^6 bytes.
+    digest : str
+        Of the submission and the exercise: a result is valid as long as neither changes.
+    """
+
+    student: str
+    exercise: str
+    passed: bool
+    verdict: str
+    lines: list = field(default_factory=list)
+    advice: str = ""
+    reached: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+    peak_mb: float = 0.0
+    digest: str = ""
+    format: int = FORMAT
+
+
+def grade_all(
+    handed_in: Sequence[Submission], out: Path, jobs: int | None = None, unsafe: bool = False,
+    done: Callable[[Result], None] = lambda result: None,
+) -> list[Result]:  # fmt: skip
+    """Grade submissions; each result is kept in a file as soon as it is known, and not computed again.
+
+    Parameters
+    ----------
+    handed_in : sequence of Submission
+    out : Path
+        The folder of the results.
+    jobs : int, optional
+        Child processes at a time; by default as many as there are processor cores.
+    unsafe : bool
+        Without a sandbox, where there is none.
+    done : callable
+        Called with each result, for a progress bar.
+
+    Raises
+    ------
+    LabError
+        There is no sandbox, or the folder cannot be written, or holds results of another version.
+    """
+    kernels = any(not each.problem and not isinstance(exercise(each.exercise).subject, Numbers) for each in handed_in)
+    if kernels:
+        sandbox.require(unsafe)
+    folder = out / "results"
+    require_writable(folder)
+    results: dict[int, Result] = {}
+    waiting = []
+    for index, each in enumerate(handed_in):
+        known = _read(_file(folder, each))
+        if known and known.digest == _digest(each):
+            results[index] = known
+            done(known)
+        else:
+            waiting.append(index)
+    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+        futures = {pool.submit(_grade, handed_in[index], unsafe): index for index in waiting}
+        try:
+            for future in as_completed(futures):
+                result = results[futures[future]] = future.result()
+                write(_file(folder, handed_in[futures[future]]), json.dumps(asdict(result), indent=1) + "\n")
+                done(result)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [results[index] for index in range(len(handed_in))]
+
+
+def read_results(out: Path) -> list[Result]:
+    """The results in a folder.
+
+    Raises
+    ------
+    LabError
+        A file is no result, or one of another version.
+    """
+    return [result for path in sorted((out / "results").glob("*.json")) if (result := _read(path))]
+
+
+def _file(folder: Path, each: Submission) -> Path:
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in f"{each.student}-{each.exercise or 'none'}")
+    tail = hashlib.sha256(f"{each.student}\n{each.exercise}".encode()).hexdigest()[:6]
+    return folder / f"{safe[:100]}-{tail}.json"
+
+
+def _digest(each: Submission) -> str:
+    asked = "" if each.problem else repr((exercise(each.exercise).start, exercise(each.exercise).solution))
+    text = repr((FORMAT, labkit.__version__, each.answer, each.problem, asked))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _read(path: Path) -> Result | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["format"] != FORMAT:
+            raise LabError(f"{path} is a result of another version of the lab: grade into a new folder")
+        return Result(**found)
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise LabError(f"{path} is not a result of this lab: remove it to grade that submission again") from None
+
+
+def _grade(each: Submission, unsafe: bool) -> Result:
+    began = time.monotonic()
+    peak = 0
+    if each.problem:
+        return Result(each.student, each.exercise, False, each.problem, digest=_digest(each))
+    asked = exercise(each.exercise)
+    try:
+        if isinstance(asked.subject, Numbers):
+            found = grade.grade(asked.number, *each.answer, quiet=True, record=False)
+        else:
+            source = asked.subject.source(each.answer)
+            found, peak = in_sandbox(asked, source, unsafe)
+    except LabError as error:
+        return Result(each.student, asked.number, False, f"not graded: {error}", digest=_digest(each))
+    goals = zip(asked.goals, found.reached, strict=False)
+    return Result(
+        each.student, asked.number, found.passed, found.verdict, [[line.ok, line.text] for line in found.lines],
+        found.mistake, {goal.what: float(got) for goal, got in goals if got == got},
+        round(time.monotonic() - began, 2), round(peak / 1e6, 1), _digest(each),
+    )  # fmt: skip
+
+
+def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grade.Grade, int]:
+    """Grade a kernel that is not trusted; its grade, and the peak memory of the child process in bytes.
+
+    The arrays and counters come from the child's answer, which carries a word that the child was told before it
+    compiled anything. They are judged here.
+
+    Raises
+    ------
+    LabError
+        The child process came to no result; the message says why.
+    """
+    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+        folder = Path(name)
+        folder.chmod(0o700)
+        command, environment = grade.job(asked, source, folder)
+        word = sandbox.nonce()
+        ended = sandbox.run(
+            [*command, "--untrusted"], folder, check=environment["LABKIT_CHECK"],
+            environment={"LABKIT_CHECK_OUT": environment["LABKIT_CHECK_OUT"]}, stdin=word,
+            limits=sandbox.Limits(seconds=asked.seconds), unsafe=unsafe,
+        )  # fmt: skip
+        record = sandbox.answer(ended, folder / "answer", word)
+    status = child.Ended(ended.status, ended.seconds)
+    ran = grade.Ran(status, [*_dicts(record.get("events"))], _arrays(asked, record.get("arrays")))
+    return grade.judge(asked, source, ran), ended.peak_memory
+
+
+def _dicts(several: object) -> Iterator[dict]:
+    yield from (each for each in (several if isinstance(several, list) else ()) if isinstance(each, dict))
+
+
+def _arrays(asked: Exercise, packed: object) -> list[list[dict[str, np.ndarray]]]:
+    found: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in asked.subject.cases]
+    for stem, text in packed.items() if isinstance(packed, dict) else ():
+        case, run, name = stem.split("-", 2)
+        array = np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+        found[int(case)].setdefault(int(run), {})[name] = array
+    return [[runs[run] for run in sorted(runs)] for runs in found]

@@ -1,0 +1,151 @@
+"""What students hand in: notebooks with kernel cells of exercises, or .cu files named after an exercise."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from labkit.base.errors import LabError
+from labkit.exercises.exercise import Exercise, exercise
+from labkit.exercises.subjects import Numbers
+from labkit.ladder.source import read
+
+_CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\w+)[^\n]*")
+_BYTES = 20 * 2**20  # of a notebook: with figures it has one or two million
+
+
+@dataclass(frozen=True)
+class Submission:
+    """An attempt of a student at an exercise.
+
+    Attributes
+    ----------
+    student : str
+        The name of the file, or of the folder that it lies in.
+    exercise : str
+        Its number; what was written, if there is no such exercise.
+    answer : str or tuple
+        The text of the kernel, with lines numbered as in its cell; or the numbers.
+    problem : str
+        Why it cannot be graded, in one sentence; else empty.
+    """
+
+    student: str
+    exercise: str
+    answer: str | tuple = ""
+    problem: str = ""
+
+
+def submissions(paths: Iterable[Path | str]) -> list[Submission]:
+    """What lies in files and folders: ``alice.ipynb``, ``bob/04a.cu``, or a folder of such.
+
+    A file belongs to the student whose name it has, or to the one whose name its folder has if the file is named after
+    an exercise or a page. Of several attempts of a student at an exercise the last one counts: in a notebook the
+    lowest cell, whatever the order in which its cells were run.
+
+    Raises
+    ------
+    LabError
+        There is no such file or folder, or nothing in them is a notebook or a .cu file.
+    """
+    found: dict[tuple[str, str], Submission] = {}
+    files = [file for path in paths for file in _files(Path(path))]
+    if not files:
+        raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
+    for file in files:
+        for each in _of(file):
+            key = each.student, each.exercise
+            if not (each.problem and key in found and not found[key].problem):  # what cannot be graded replaces nothing
+                found[key] = each
+    return list(found.values())
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        inside = sorted(path.rglob("*"))
+        return [each for each in inside if each.suffix in (".ipynb", ".cu") and each.is_file()
+                and not any(part.startswith(".") for part in each.relative_to(path).parts)]  # fmt: skip
+    if not path.is_file():
+        raise LabError(f"there is no file or folder {path}")
+    return [path]
+
+
+def _of(file: Path) -> Iterator[Submission]:
+    named = re.match(r"(\d\d?[a-z])(?![a-z0-9])|\d\d_\w+$", file.stem)
+    student = file.resolve().parent.name if named else file.stem
+    if file.suffix == ".cu":
+        number = named[1] if named and named[1] else ""
+        if not number:  # alice_04a.cu
+            last = re.search(r"(?<![a-zA-Z0-9])(\d\d?[a-z])$", file.stem)
+            number = last[1] if last else ""
+            student = file.stem[: last.start()].rstrip("_- .") if last and last.start() else student
+        if not number:
+            remedy = "name it NAME_04a.cu, or 04a.cu in a folder with the student's name"
+            yield Submission(student, "", problem=f"{file.name} does not say which exercise it answers: {remedy}")
+            return
+        yield _kernel(student, number, file)
+    elif file.suffix == ".ipynb":
+        yield from _cells(student, file)
+    else:
+        yield Submission(student, "", problem=f"{file.name} is neither a notebook nor a .cu file")
+
+
+def _kernel(student: str, number: str, file: Path) -> Submission:
+    try:
+        return Submission(student, exercise(number).number, read(file))
+    except LabError as error:
+        return Submission(student, number, problem=str(error))
+
+
+def _cells(student: str, file: Path) -> Iterator[Submission]:
+    try:
+        if file.stat().st_size > _BYTES:
+            raise ValueError(f"it has more than {_BYTES // 2**20} MB")
+        cells = nbformat.read(file, 4).cells
+    except Exception as error:  # nbformat raises whatever its parsers do
+        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        yield Submission(student, "", problem=f"{file.name} is not a notebook: {reason}")
+        return
+    found = False
+    for cell in cells:
+        if cell.cell_type != "code":
+            continue
+        if match := _CELL.match(cell.source):
+            found = True
+            head, _, body = cell.source.lstrip("\n").partition("\n")
+            try:
+                yield Submission(student, exercise(match[1]).number, f"// {head}\n{body}")
+            except LabError as error:
+                yield Submission(student, match[1], problem=str(error))
+        else:
+            for number, answer in _answers(cell.source):
+                found = True
+                yield Submission(student, number, answer)
+    if not found:
+        yield Submission(student, "", problem=f"{file.name} has no kernel cell with --exercise: hand in the notebook "
+                                              "with its first lines of cells as they were")  # fmt: skip
+
+
+def _answers(source: str) -> Iterator[tuple[str, tuple]]:
+    """The numbers that a cell hands to the grader, where they are written out: names assigned once are looked up."""
+    try:
+        tree = ast.parse("\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))))
+    except SyntaxError:
+        return
+    named = {node.targets[0].id: node.value for node in ast.walk(tree)
+             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "grade"):
+            continue
+        try:
+            number, *answer = (ast.literal_eval(named.get(getattr(each, "id", ""), each)) for each in node.args)
+            asked: Exercise = exercise(number)
+        except (ValueError, LabError):  # a kernel's variable, or nothing of ours
+            continue
+        if isinstance(asked.subject, Numbers):
+            yield asked.number, tuple(answer)

@@ -1,0 +1,78 @@
+"""What students hand in is found, and what cannot be graded is told in one sentence."""
+
+import nbformat
+import pytest
+
+from labkit.base.errors import LabError
+from labkit.exercises.submissions import submissions
+
+KERNEL = "__global__ void conv() {}\n"
+
+
+def notebook(path, *cells):
+    path.parent.mkdir(exist_ok=True)
+    nb = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    nbformat.write(nb, path)
+    return path
+
+
+def test_kernel_cells_are_found_with_the_lines_of_the_cell(tmp_path):
+    path = notebook(tmp_path / "alice.ipynb", "import labkit as lab",
+                    f"%%kernel 04 --exercise 04a --name mine\n{KERNEL}")  # fmt: skip
+    (found,) = submissions([path])
+    assert (found.student, found.exercise) == ("alice", "04a")
+    assert found.answer == f"// %%kernel 04 --exercise 04a --name mine\n{KERNEL}"
+
+
+def test_the_lowest_cell_counts_whatever_ran_last(tmp_path):
+    first, second = (f"%%kernel 04 --exercise 04a\n{KERNEL}// {word}" for word in ("first", "second"))
+    path = notebook(tmp_path / "bob.ipynb", first, second)
+    nb = nbformat.read(path, 4)
+    nb.cells[0].execution_count, nb.cells[1].execution_count = 7, 2
+    nbformat.write(nb, path)
+    (found,) = submissions([path])
+    assert found.answer.endswith("// second")
+
+
+@pytest.mark.parametrize(
+    ("file", "student"), [("carol/04a.cu", "carol"), ("carol_04a.cu", "carol"), ("dave/4a.cu", "dave")]
+)
+def test_a_kernel_file_belongs_to_a_student_and_an_exercise(tmp_path, file, student):
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(KERNEL)
+    (found,) = submissions([tmp_path])
+    assert (found.student, found.exercise, found.answer, found.problem) == (student, "04a", KERNEL, "")
+
+
+def test_a_notebook_named_after_its_page_belongs_to_the_folder(tmp_path):
+    notebook(tmp_path / "erin" / "04_tiling.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
+    (found,) = submissions([tmp_path])
+    assert found.student == "erin"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("kernel.cu", KERNEL, "kernel.cu does not say which exercise it answers"),
+        ("frank_99z.cu", KERNEL, "there is no exercise '99z'"),
+        ("grace.ipynb", "not JSON", "grace.ipynb is not a notebook"),
+        ("heidi_04a.cu", b"\xff\xfe", "is no UTF-8"),
+    ],
+)
+def test_what_cannot_be_graded_says_why(tmp_path, name, text, says):
+    (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    (found,) = submissions([tmp_path / name])
+    assert says in found.problem
+
+
+def test_a_notebook_without_an_exercise_says_so(tmp_path):
+    (found,) = submissions([notebook(tmp_path / "ivan.ipynb", f"%%kernel 04\n{KERNEL}")])
+    assert "has no kernel cell with --exercise" in found.problem
+
+
+def test_nothing_to_grade(tmp_path):
+    with pytest.raises(LabError, match="there is nothing to grade"):
+        submissions([tmp_path])
+    with pytest.raises(LabError, match="there is no file or folder"):
+        submissions([tmp_path / "missing"])
