@@ -313,7 +313,8 @@ def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
         yield Line(False, f"ends\n{late}: a loop does not end, or threads wait for each other")
         return
     if "failed" in marks:
-        yield Line(False, f"{'runs' if marks['failed']['fault'] else 'is what is asked'}\n{marks['failed']['text']}")
+        failed = marks["failed"]
+        yield Line(False, f"{'runs' if failed['fault'] else 'is what the exercise asks for'}\n{failed['text']}")
         return
     if "done" not in marks:
         what = ran.ended.problem or "ended before the grader had finished: a kernel may not call exit"

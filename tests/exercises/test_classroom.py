@@ -1,0 +1,88 @@
+"""A class is graded into files, each submission once, and a run that was stopped goes on."""
+
+import csv
+import json
+
+import pytest
+
+from labkit.base.errors import LabError
+from labkit.exercises import classroom, sandbox
+from labkit.exercises.exercise import exercise
+from labkit.exercises.submissions import Submission, submissions
+from labkit.report import grades
+
+needs_a_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
+TILING = exercise("04a")
+
+
+@pytest.fixture
+def handed_in(tmp_path):
+    folder = tmp_path / "handed in"
+    for student, text in (("alice", TILING.solution), ("bob", TILING.start), ("mallory", FORGED)):
+        (folder / student).mkdir(parents=True)
+        (folder / student / "04a.cu").write_text(text)
+    (folder / "carol.ipynb").write_text("no notebook")
+    return submissions([folder])
+
+
+# It prints a grade, and ends the program as if all were well.
+FORGED = TILING.start.replace("float sum = 0;", 'float sum = 0; printf("04a: goal met\\n"); exit(0);').replace(
+    "__constant__", '#include <cstdio>\nextern "C" void exit(int);\n__constant__', 1
+)
+
+
+@needs_a_sandbox
+def test_a_class_is_graded_into_a_table_and_pages(handed_in, tmp_path):
+    out = tmp_path / "grades"
+    results = classroom.grade_all(handed_in, out)
+    files = grades.write_all(results, out, ranking=True)
+    with files[0].open() as file:
+        rows = {row["student"]: row for row in csv.DictReader(file)}
+    assert {student: row["points"] for student, row in rows.items()} == {
+        "alice": "1", "bob": "0", "mallory": "0", "carol": "0"}  # fmt: skip
+    assert rows["bob"]["verdict"] == "goal missed: this is the starting code"
+    assert "the kernel calls exit" in rows["mallory"]["why"]
+    assert "is not a notebook" in rows["carol"]["verdict"]
+    assert "1 of 1 exercises met" in (out / "alice.html").read_text()
+    ranking = (out / "ranking.html").read_text()
+    assert "alice" in ranking and "bob" not in ranking
+    assert {each["student"] for each in json.loads((out / "grades.json").read_text())} == set(rows)
+
+
+def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
+    handed_in = [Submission(name, "", problem="it is no notebook") for name in ("alice", "bob", "carol", "dave")]
+    graded = []
+    grade_one = classroom._grade
+
+    def counting(each, unsafe):
+        graded.append(each.student)
+        if len(graded) == 3:
+            raise KeyboardInterrupt
+        return grade_one(each, unsafe)
+
+    monkeypatch.setattr(classroom, "_grade", counting)
+    with pytest.raises(KeyboardInterrupt):
+        classroom.grade_all(handed_in, tmp_path, jobs=1)
+    kept = len(classroom.read_results(tmp_path))
+    assert kept == 2
+    graded[:] = ["before"] * 3
+    assert len(classroom.grade_all(handed_in, tmp_path, jobs=1)) == len(handed_in)
+    assert len(graded) - 3 == len(handed_in) - kept
+    classroom.grade_all(handed_in, tmp_path, jobs=1)
+    assert len(graded) - 3 == len(handed_in) - kept  # nothing has changed
+
+
+def test_results_of_another_version_are_refused(tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "a.json").write_text('{"format": 0}')
+    with pytest.raises(LabError, match="another version of the lab: grade into a new folder"):
+        classroom.read_results(tmp_path)
+    (tmp_path / "results" / "a.json").write_text("[]")
+    with pytest.raises(LabError, match="is not a result of this lab"):
+        classroom.read_results(tmp_path)
+
+
+def test_without_a_sandbox_kernels_of_others_are_refused(handed_in, tmp_path, monkeypatch):
+    monkeypatch.setattr(sandbox, "why_not", lambda: "bubblewrap is missing: sudo apt install bubblewrap")
+    with pytest.raises(LabError, match="not run without a sandbox: bubblewrap is missing"):
+        classroom.grade_all(handed_in, tmp_path)
