@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from PIL import Image
 
@@ -240,6 +242,16 @@ def test_sectors_are_those_touched(said):
         page = said(draw.sectors, addresses)
         assert expected in page.words
         assert expected in page.alt
+
+
+def test_sectors_have_visible_boundaries(said):
+    """A box for each sector, dark-framed and numbered, no two of them touching; those with memory between further."""
+    page = said(draw.sectors, np.concatenate([np.arange(16), np.arange(86, 102)]) * 4)
+    frames = [box for box in page.fig.findobj(Rectangle) if box.get_edgecolor() == to_rgba(style.INK)]
+    gaps = np.array([b.get_x() - a.get_x() - a.get_width() for a, b in itertools.pairwise(frames)])
+    assert len(frames) == 5 and gaps.min() > 3
+    assert gaps.argmax() == 1 and gaps.max() > 3 * gaps.min()
+    assert {"0", "1", "10", "11", "12"} <= set(page.words)
 
 
 def test_coalescing_compares_rows_with_columns(said):

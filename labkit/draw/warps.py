@@ -7,10 +7,11 @@ import numpy as np
 from labkit.base.errors import LabError
 from labkit.base.limits import BANKS, SECTOR, WARP
 from labkit.draw import style
-from labkit.draw.style import Page, count, figure, percent
+from labkit.draw.style import SMALL, Page, count, figure, percent, widest
 from labkit.spec.layers import Layer
 
 _EMPTY = "#eef1f4"  # the ground of what is not used
+_HIGH = 172  # pixels of a panel of sectors
 
 
 def _panels(given, who: str, what: str) -> dict[str, dict[int, int]]:
@@ -73,20 +74,22 @@ def _sectors(page, addresses, size, about=""):
     used = {name: np.unique(np.add.outer([*lanes.values()], np.arange(size))) for name, lanes in panels.items()}
     moved = {name: np.unique(found // SECTOR) for name, found in used.items()}
     message = f"One request of a warp, {_against([len(each) for each in moved.values()], 'sector')} moved"
-    page.open(62 + 154 * len(panels), message, about)
+    page.open(62 + _HIGH * len(panels), message, about)
     left, right, said = 26, page.width - 26, []
     pitch = (right - left) / WARP
     for i, (name, lanes) in enumerate(panels.items()):
-        top, n, total = 58 + 154 * i, len(moved[name]), SECTOR * len(moved[name])
+        top, n, total = 58 + _HIGH * i, len(moved[name]), SECTOR * len(moved[name])
         bytes_used = f"{len(used[name]):,} of {total:,} bytes used ({percent(len(used[name]) / total)})"
         said.append(f"{count(n, 'sector')}, {bytes_used}")
         page.caption(left, top + 18, name)
         page.text(right, top + 18, said[-1], ha="right", color=style.MUTED)
-        # Sectors side by side, with a gap where memory in between is left out.
-        before = np.cumsum(np.diff(moved[name], prepend=moved[name][0]) > 1) * (12 if n <= 12 else 5)
+        # Sectors side by side, a little apart, and further apart where memory in between is left out.
+        apart = np.diff(moved[name], prepend=moved[name][0])
+        before = np.cumsum(np.select([apart > 1, apart == 1], [18, 5] if n <= 12 else [5, 3]))
         w = min(150.0, (right - left - before[-1]) / n)
         xs = left + (right - left - w * n - before[-1]) / 2 + before + w * np.arange(n)
         place, y = dict(zip(moved[name].tolist(), xs, strict=True)), top + 100
+        numbered = bool(widest(place, SMALL) < w)
         for sector, x in place.items():
             page.rect(x, y, w, 24, _EMPTY)
             inside = used[name][used[name] // SECTOR == sector] % SECTOR
@@ -94,7 +97,8 @@ def _sectors(page, addresses, size, about=""):
                 page.rect(x + w * run[0] / SECTOR, y, w * len(run) / SECTOR, 24, style.BLUE)
             for word in range(1, 8 if w > 60 else 1):
                 page.line([x + w * word / 8] * 2, [y, y + 24], style.PAPER, 0.8)
-            page.frame(x, y, w, 24, style.MUTED, 1)
+            page.frame(x, y, w, 24, style.INK, 1.6)
+            page.small(x + w / 2, y + 39, str(sector) * numbered, style.INK, ha="center")
         for lane in range(WARP):
             x, face = left + lane * pitch, style.BLUE if lane in lanes else style.PAPER
             page.rect(x + 1, top + 30, pitch - 2, 18, face, style.BLUE if lane in lanes else style.FAINT, 1)
@@ -103,7 +107,10 @@ def _sectors(page, addresses, size, about=""):
             if lane in lanes:
                 to = place[lanes[lane] // SECTOR] + w * (lanes[lane] % SECTOR + size / 2) / SECTOR
                 page.line([x + pitch / 2, to], [top + 50, y - 2], style.PALE, 0.9, zorder=0.5)
-        page.small(left, y + 39, "sectors of 32 bytes" + ", gaps left out" * bool(before[-1]))
+        below = "each box is a sector of 32 bytes" + ", numbered" * numbered
+        if (apart > 1).any():
+            below += f" · {'wider ' * (1 in apart)}gaps: memory left out"
+        page.small(left, y + 57, below)
     page.alt = _alt("A warp's 32 lanes and the 32-byte sectors of memory that they touch.", panels, said)
 
 
