@@ -92,12 +92,24 @@ def test_stalls_add_up_to_the_cycles_of_an_instruction(said):  # noqa: F811
 @pytest.mark.parametrize(("cycles", "share"), [(5.4, "50 %"), (5.6, "most")])
 def test_only_more_than_half_is_most(said, cycles, share):  # noqa: F811
     page = said(draw.stalls, pd.DataFrame([reasons(lg_throttle=cycles)]))
-    assert page.title == f"04 tiling on lenet86 layer 1: {share} of the wait is for room in the queue to global memory"
+    assert page.title == f"04 tiling on lenet86 layer 1: {share} of the stall cycles are LG Throttle"
+
+
+def test_the_title_of_stalls_says_what_changed(said):  # noqa: F811
+    before, after = reasons(long_scoreboard=40, lg_throttle=9), reasons("05", mio_throttle=16)
+    title = "From 04 tiling to 05: less Long Scoreboard, more MIO Throttle"
+    assert said(draw.stalls, pd.DataFrame([before, reasons("04 tiling, maps"), after])).title == title
+    elsewhere = reasons("05", "lenet86 layer 2", mio_throttle=99)  # on a layer that the first kernel lacks
+    assert said(draw.stalls, pd.DataFrame([before, elsewhere])).title.startswith("05 on lenet86 layer 2: most")
+    more = said(draw.stalls, pd.DataFrame([reasons(), reasons("05", barrier=5)]))
+    assert more.title == "From 04 tiling to 05: more Barrier"
 
 
 def test_each_reason_has_its_own_words_and_is_shown(said):  # noqa: F811
     page = said(draw.stalls, pd.DataFrame([reasons(wait=5, math_pipe_throttle=3)]))
-    assert page.title == "04 tiling on lenet86 layer 1: 38 % of the wait is for a fixed latency"
+    assert page.title == "04 tiling on lenet86 layer 1: 38 % of the stall cycles are Wait"
+    assert {"MIO Throttle", "LG Throttle", "IMC Miss", "Barrier", "Not Selected", "Selected"} <= set(page.words)
+    assert "MIO Throttle is room in the queue to shared memory" in page.alt
     assert "a busy arithmetic pipe 3.0, a fixed latency 5.0" in page.alt
     assert "its issue slot: another warp was issued 0.5" in page.alt
     assert len(set(metrics.STALLS.values())) == len(metrics.STALLS)

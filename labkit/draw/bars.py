@@ -290,19 +290,43 @@ def stalls(page: Page, counters: pd.DataFrame) -> None:
     parts = waits[visible].assign(others=waits.drop(columns=visible).sum(axis=1), issued=1.0)
     parts = parts.set_axis([*colors], axis=1)
     parts.index = pd.MultiIndex.from_arrays([[""] * len(rows), rows["label"] + ", " + rows["layer"]])
-    worst = totals.idxmax()
-    cycles, most = waits.loc[worst], waits.loc[worst].idxmax()
-    share = "most" if cycles[most] > cycles.sum() / 2 else percent(cycles[most] / cycles.sum())
     device = f"{rows['device'].iloc[0]}, recorded {rows['date'].max()}" if "device" in rows else ""
-    top = 84 + 18 * -(-len(colors) // 3)
-    message = f"{rows['label'][worst]} on {rows['layer'][worst]}: {share} of the wait is for {STALLS[most]}"
-    page.open(top + 27 * len(rows) + 24, message, device)
-    for i, (name, color) in enumerate(colors.items()):
-        page.legend(12 + i % 3 * 248, 72 + i // 3 * 18, {name: color})
+    top = 84 + 18 * -(-len(colors) // 2)
+    about = style.joined("what a warp waits for, by Nsight Compute’s names", device)
+    page.open(top + 27 * len(rows) + 24, _lesson(rows, waits), about)
+    names = [*map(stall_name, visible), "", "Selected"]
+    for i, (name, (words, color)) in enumerate(zip(names, colors.items(), strict=True)):
+        x, y = 12 + i % 2 * 374, 72 + i // 2 * 18
+        page.rect(x, y - 9, 10, 10, color)
+        page.small(x + 16, y, name, style.INK, weight="bold")
+        page.small(x + 16 + wide(f"{name}  ", SMALL, "bold") * bool(name), y, words)
     said = _stacks(page, top - 6, parts, colors, "{:.1f}".format)
     page.small(26 + widest(parts.index.get_level_values(1), weight="bold"), top + 27 * len(rows) + 12,
                "cycles of a warp from one instruction to its next")
-    page.alt = f"Bar chart, cycles of a warp from one instruction to its next, by what it waits for. {device}. {said}"
+    page.plain = f"Bar chart, cycles of a warp from one instruction to its next, by what it waits for. {device}. {said}"
+    known = (f"{name} is {words}" for name, words in zip(names, colors, strict=True) if name)
+    page.alt = f"{page.plain} In Nsight Compute’s names, {', '.join(known)}."
+
+
+def stall_name(reason: str) -> str:
+    """Nsight Compute's name of a stall reason, such as "MIO Throttle" of mio_throttle."""
+    return " ".join(word.upper() if word in ("mio", "lg", "imc") else word.title() for word in reason.split("_"))
+
+
+def _lesson(rows, waits):
+    """What changed most from the first kernel to the last, on the layers that both have; of one kernel, its longest
+    wait."""
+    first, last = rows["label"].iloc[0], rows["label"].iloc[-1]
+    each = waits.groupby([rows["label"], rows["layer"]]).mean()
+    change = (each.loc[last] - each.loc[first]).mean()
+    if first != last and change.abs().max() >= 0.5:
+        less = f"less {stall_name(change.idxmin())}" if change.min() <= -0.5 else ""
+        more = f"more {stall_name(change.idxmax())}" if change.max() >= 0.5 else ""
+        return f"From {first} to {last}: {', '.join(filter(None, (less, more)))}"
+    worst = waits.sum(axis=1).idxmax()
+    cycles, most = waits.loc[worst], waits.loc[worst].idxmax()
+    share = "most" if cycles[most] > cycles.sum() / 2 else percent(cycles[most] / cycles.sum())
+    return f"{rows['label'][worst]} on {rows['layer'][worst]}: {share} of the stall cycles are {stall_name(most)}"
 
 
 @figure
