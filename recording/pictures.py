@@ -3,6 +3,8 @@
 lab.png     the source of a kernel, the two engines that run it, and the op time of each rung.
 ladder.png  op time over reference time for every rung, all layers; the README has the same as a table.
 
+Each has a dark version, lab-dark.webp and ladder-dark.webp, for readers whose pages are dark.
+
 The code is that of labkit/cuda_src, the times those of data/results/nvidia-h200.csv.
 """
 
@@ -11,9 +13,11 @@ from pathlib import Path
 from pygments.lexers import get_lexer_by_name
 from pygments.token import string_to_tokentype
 
+from labkit.base.files import write
 from labkit.base.numerals import ms
 from labkit.base.paths import PACKAGE, cuda_src
 from labkit.draw import ladder, style
+from labkit.draw.dark import dark
 from labkit.draw.style import SMALL, Page, figure, wide, widest
 from labkit.page import overview
 from labkit.records.recorded import Recorded, recorded
@@ -26,7 +30,7 @@ DEVICE = "H200"
 LAYER = LENET86[1]
 SHOWN = ("__global__", "void conv(", "int B,", "{", "const int h =", "const int w =", "h * Wo + w]", "for (", "}")
 RHYTHM = ("predict", "check", "measure", "evidence", "verdict")
-CODE = {"Keyword": "#7fb2e8", "Name.Function": "#f0c674", "Literal.Number": "#e9a66b", "Comment": "#8b98a7"}
+CODE = {"Keyword": "#1f4fa8", "Name.Function": "#6b3a91", "Literal.Number": "#8a3f00"}
 MONO = 7.2  # points; a letter of DejaVu Sans Mono is 0.602 em wide
 
 
@@ -49,7 +53,7 @@ def excerpt(path: Path) -> list[str]:
 def chart(results: Recorded, path: Path | None = None) -> None:
     """`labkit.draw.ladder` of every layer, with the library below."""
     every = overview.rows(results)
-    title = "The ladder: op time over the reference time"
+    title = "The ladder: what each rung saves or loses, down to the reference time"
     own, best = every[every["rung"].notna()], every[every["rung"].isna()]
     ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
 
@@ -132,17 +136,17 @@ def lab(page: Page, results: Recorded) -> None:
 
 
 def _code(page, card, name, lines, step):
-    """A listing on a dark card, with colors by kind of word."""
+    """A listing on a card, with colors by kind of word."""
     x, y, w, h = card
-    page.rect(x, y, w, h, style.INK)
-    page.text(x + w - 14, y + 20, name, ha="right", size=SMALL, color="#8b98a7")
+    page.rect(x, y, w, h, "#f5f7f9", style.FAINT, 1)
+    page.small(x + w - 14, y + 20, name, ha="right")
     width = MONO * 0.602 / 0.72  # pixels per letter
     colors = {string_to_tokentype(kind): color for kind, color in CODE.items()}
     lexer = get_lexer_by_name("cuda", stripnl=False, ensurenl=False)
     for i, line in enumerate(lines):
         column = 0
         for kind, text in lexer.get_tokens(line):
-            color = next((color for known, color in colors.items() if kind in known), "#e4e9ee")
+            color = next((color for known, color in colors.items() if kind in known), style.INK)
             blank = len(text) - len(text.lstrip())
             if text.strip():
                 page.text(x + 16 + (column + blank) * width, y + 25 + i * step, text.strip(), family=style.MONO,
@@ -155,6 +159,7 @@ def pictures(out: Folder = None) -> None:
     results, folder = recorded(DEVICE), out or IMAGES
     for name, make in (("lab.png", lab), ("ladder.png", chart)):
         make(results, path=folder / name)
+        write(folder / name.replace(".png", "-dark.webp"), dark((folder / name).read_bytes()))
         print(f"{name}  {(folder / name).stat().st_size:,} bytes")
     if not out:
         put("ladder", overview.markdown(results))

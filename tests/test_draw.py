@@ -1,6 +1,7 @@
 """The figures: what they say is what they were given, nothing overlaps, and every one can be read without seeing it."""
 
 import inspect
+import io
 import itertools
 import re
 import subprocess
@@ -14,13 +15,14 @@ import pytest
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Rectangle
 from matplotlib.text import Text
-from PIL import Image
+from PIL import Image, ImageChops
 
 import labkit.draw as draw
 from labkit.base import numerals
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, cuda_src
 from labkit.draw import style
+from labkit.draw.dark import dark
 from labkit.evidence.profile import Profile
 from labkit.records.recorded import recorded
 from labkit.spec.layers import LENET28, LENET72, LENET86, PRESETS, Layer
@@ -164,7 +166,7 @@ def test_every_figure_is_tidy_and_described(drawn, name):
     assert any(letter.isalpha() for letter in page.title)
     assert len(page.alt) > 60
     assert "\n" not in page.alt
-    assert page.file.stat().st_size < 100_000
+    assert page.file.stat().st_size < 110_000
     with Image.open(page.file) as image:
         assert image.size == (2 * page.width, 2 * round(page.height))
         assert image.info["Description"] == page.alt
@@ -307,8 +309,36 @@ def test_ladder_says_the_times_it_was_given(said):
         assert f"{row.label} {numerals.ms(row.op_ms)}" in page.alt
     assert "reference 1.21 ms" in page.words
     assert all(part in page.subtitle for part in ("lenet86 layer 2", "batch 10,000", "NVIDIA H200", "2026-01-01"))
-    bars = [bar.get_width() + 1 for bar in page.fig.axes[0].patches]
+    bars = [bar.get_width() + 1 for bar in page.fig.axes[0].patches if bar.get_x() == 1]
     assert np.allclose(bars, table["x_reference"])
+
+
+def test_ladder_shows_what_each_rung_saves_and_loses(said):
+    """An empty frame from the rung's time to that of the rung above; orange from that to the rung's; neither where the
+    two differ by less than 2 %."""
+    table = rungs(5).assign(op_ms=[8.0, 2.0, 2.01, 6.0, 1.0], x_reference=[8.0, 2.0, 2.01, 6.0, 4.0])
+    page = said(draw.ladder, table.assign(dtype=["float32"] * 4 + ["float16"]))
+    marks = [bar for bar in page.fig.axes[0].patches if bar.get_x() != 1]
+    spans = [(round(bar.get_y() + 0.31), bar.get_x(), bar.get_x() + bar.get_width()) for bar in marks]
+    assert np.allclose(spans, [(1, 2, 8), (3, 2.01, 6), (4, 4, 24)])
+    assert [bar.get_facecolor() == to_rgba(style.ORANGE) for bar in marks] == [False, True, False]
+    assert {"time saved against the row above", "time lost"} <= set(page.words)
+    assert not {"time saved against the row above"} & set(said(draw.ladder, rungs(1)).words)
+
+
+@pytest.mark.parametrize(("times", "verdict"), [
+    ((8, 2, 9, 3), "3 to 4 times as fast as 01 baseline"),
+    ((1, 3, 2, 4), "takes 2 to 3 times as long as 01 baseline"),
+    ((2, 2, 3, 3.01), "as fast as 01 baseline"), ((2, 2, 3, 4), "slower than 01 baseline on 1 of 2 layers"),
+    ((2, 1, 3, 4), "faster than 01 baseline on 1 of 2 layers, slower on 1"),
+])  # fmt: skip
+def test_ladders_title_is_its_verdict(said, times, verdict):
+    table = rungs(2, list(FLOORS)[:2]).assign(op_ms=times, x_reference=times)
+    after = times[1::2]
+    spread = f"{min(after):.3g} to {max(after):.3g}"
+    page = said(draw.ladder, table)
+    assert page.title == f"02 constant: {verdict}; {spread}× the reference time"
+    assert page.title in page.alt
 
 
 def test_ladder_takes_recorded_results_and_leaves_the_whole_network_out(said):
@@ -524,6 +554,8 @@ def test_the_readme_shows_what_was_recorded(drawn, monkeypatch, name):
     assert page.file.stat().st_size < 120_000
     with Image.open(IMAGES / name) as image:
         assert image.info["Description"] == page.alt, "stale: run python -m recording pictures"
+    by_night = Image.open(io.BytesIO(dark((IMAGES / name).read_bytes())))
+    assert ImageChops.difference(by_night, Image.open(IMAGES / name.replace(".png", "-dark.webp"))).getbbox() is None
 
 
 def test_the_readmes_code_is_the_kernels():

@@ -57,7 +57,10 @@ def test_what_it_says_of_cudnn_is_so():
 
 def test_its_links_lead_to_files():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", text):
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", text)
+    pictures = re.findall(r'<(?:img src|source [^>]*srcset)="([^"]+)"', text)
+    assert len(pictures) == 2 * text.count("<picture>") == 4  # one by day and one by night
+    for link in links + pictures:
         assert (ROOT / link).exists(), link
 
 

@@ -242,12 +242,14 @@ def test_the_first_page_lists_the_series(made):
 def test_the_first_page_shows_the_readmes_pictures(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "PACKAGE", tmp_path / "labkit")
     assert report._overview()["first"] == ""
-    (tmp_path / "README.md").write_text("# Lab\n\n![What it <is>](docs/lab.png)\n![All](docs/ladder.png)\n")
+    lab, ladder = ('<img src="docs/lab.png" width="300" alt="What it &lt;is&gt;">',
+                   '<img src="docs/ladder.png" width="300" alt="All">')  # fmt: skip
+    (tmp_path / "README.md").write_text(f"# Lab\n\n{lab}\n{ladder}\n")
     assert report._overview()["first"] == ""  # not there yet
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "lab.png").write_bytes(b"stands for a picture")
     (image,) = tags(report._overview()["first"], "img")
-    assert image["alt"] == "What it <is>"
+    assert image["alt"] == "What it <is>" and image["width"] == "300"
     assert base64.b64decode(image["src"].removeprefix("data:image/png;base64,")) == b"stands for a picture"
     assert report._overview()["ladder"] == ""
 

@@ -1,4 +1,4 @@
-"""The ladder: op time over reference time, rung by rung."""
+"""The ladder: op time over reference time, rung by rung, and what each rung gained or lost against the one before."""
 
 import math
 
@@ -15,6 +15,7 @@ from labkit.spec.layers import Layer
 _COLUMNS = ("label", "op_ms", "x_reference")
 _TOP, _STEP, _FOOT, _GAP = 54, 27, 44, 22  # pixels: heading, a bar, under the bars, between panels
 _UNITS = {"float32": "FP32", "float16": "FP16"}
+_SAME = 1.02  # times closer than this are the same
 
 
 @figure
@@ -22,6 +23,8 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
            device: Device | str | None = None, date: str | None = None, library: pd.DataFrame | None = None,
            highlight: str | None = None) -> None:
     """Op time over reference time, a row per rung: how far each kernel is from what the machine can do.
+
+    Each bar also shows the row above: an empty frame is the time saved, orange the time lost.
 
     Parameters
     ----------
@@ -60,29 +63,37 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
     rows = rows.assign(unit=units, reference=rows["op_ms"] / rows["x_reference"])
     rows["said"] = [f"{ms(row.op_ms)}  {times(row.x_reference)}{'  FP16' if row.unit == 'FP16' else ''}"
                     for row in rows.itertuples()]
+    above = rows["op_ms"].where(rows["label"].isin(rungs)).groupby(rows["layer"]).shift()
+    rows["above"] = (above / rows["reference"]).where(rows["label"].isin(rungs))  # on the scale of the row's own bar
     labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
     across, head = min(2, len(layers)), 26 + 24 * (len(layers) > 1)
     tall = head + _STEP * len(labels) + _FOOT
-    own = rows[rows["label"] == highlight]["x_reference"]
-    spread = " to ".join(dict.fromkeys((times(own.min()), times(own.max()))))
+    own = rows[rows["label"] == highlight]
     about = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}" if batch else "")
-    message = f"{highlight}: {spread} the reference time" if len(own) else "The ladder: op time over reference time"
-    page.open(_TOP + math.ceil(len(layers) / across) * tall, message, about, data.note)
+    top = _TOP + 22 * (len(rungs) > 1)
+    message = _verdict(highlight, own, rungs)
+    page.open(top + math.ceil(len(layers) / across) * tall, message, about, data.note)
+    if len(rungs) > 1:
+        page.rect(12, 60, 20, 10, style.TINT, style.BLUE, 1.1)
+        page.small(38, 69, "time saved against the row above")
+        page.rect(262, 60, 20, 10, style.ORANGE)
+        page.small(288, 69, "time lost")
     about = f"{about.replace('   ·   ', ', ')}. {data.note}".strip()
-    page.alt = f"Bar chart, op time over reference time, log scale. {about}"
+    page.alt = f"Bar chart, op time over reference time, log scale. {message}. {about}"
     page.plain = "Figure: the ladder, op time over reference time for each rung"
 
     left = 22 + widest(labels, weight="bold")
     width = (page.width - left - 12 - _GAP * (across - 1)) / across
     room = widest(rows["said"], weight="bold") + 12
-    low, reach = min(1.0, rows["x_reference"].min() / 1.1), max(rows["x_reference"].max(), 2.0) * 1.02
+    ends = rows[["x_reference", "above"]]
+    low, reach = min(1.0, ends.min(axis=None) / 1.1), max(ends.max(axis=None), 2.0) * 1.02
     right = low * (reach / low) ** (width / max(width - room, width / 3))
     decade = width / math.log10(right / low)  # pixels
     ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
     clear = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.5}
     for i, each in enumerate(layers):
-        x, top = left + i % across * (width + _GAP), _TOP + i // across * tall + head
-        ax = page.axes(x, top, x + width, top + _STEP * len(labels), "x", xlim=(low, right), yticks=[],
+        x, y0 = left + i % across * (width + _GAP), top + i // across * tall + head
+        ax = page.axes(x, y0, x + width, y0 + _STEP * len(labels), "x", xlim=(low, right), yticks=[],
                        ylim=(len(labels) - 0.5, -0.5), xlabel="op time over reference (log scale)")
         ax.set_xticks(ticks, [f"{tick:,.10g}×" for tick in ticks])
         ax.grid(axis="x")
@@ -91,23 +102,56 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
         reference = panel.groupby("unit")["reference"].first()[::-1]
         words = f"reference {', FP16 '.join(map(ms, reference))}"
         if len(layers) > 1:
-            page.text(x, top - 26, each, weight="bold")
+            page.text(x, y0 - 26, each, weight="bold")
         size = SMALL * min(1, width / wide(words, SMALL, "bold"))
-        page.text(x, top - 5, words, size=size, color=style.GREEN, weight="bold")
+        page.text(x, y0 - 5, words, size=size, color=style.GREEN, weight="bold")
         ax.axvline(1, color=style.GREEN, lw=2.2, clip_on=False, zorder=4)
         for row, label in enumerate(labels):
-            weight, y = "bold" if label == highlight else "normal", top + (row + 0.5) * _STEP + 4
+            weight, y = "bold" if label == highlight else "normal", y0 + (row + 0.5) * _STEP + 4
             ink, face = (style.MUTED,) * 2 if label not in rungs else (style.INK, style.PALE)
             if i % across == 0:
                 page.text(left - 8, y, label, ha="right", weight=weight, color=ink)
             if label not in panel.index:
                 page.small(x + decade * -math.log10(low) + 8, y, "not measured", bbox=clear)
                 continue
-            over, said = panel.loc[label, ["x_reference", "said"]]
+            over, before, said = panel.loc[label, ["x_reference", "above", "said"]]
             ax.barh(row, over - 1, left=1, height=0.62, color=style.BLUE if label == highlight else face)
+            if over > _SAME * before:
+                ax.barh(row, over - before, left=before, height=0.62, color=style.ORANGE)
+            elif before > _SAME * over:
+                ax.barh(row, before - over, left=over, height=0.62, facecolor=style.TINT, edgecolor=style.BLUE, lw=1.1)
             if label not in rungs:
                 ax.plot([over, over], [-0.5, row - 0.31], color=style.MUTED, lw=1.2, ls=style.DASHED, zorder=2.5)
-            page.text(x + decade * math.log10(max(1, over) / low) + 8, y, said, weight=weight, color=ink, bbox=clear)
+            end = max(1, over, 0 if math.isnan(before) else before)
+            page.text(x + decade * math.log10(end / low) + 8, y, said, weight=weight, color=ink, bbox=clear)
         said = ", ".join(f"{label} {ms(row.op_ms)} ({times(row.x_reference)})" for label, row in panel.iterrows())
         known = ", ".join(f"{unit} units {ms(value)}" for unit, value in reference.items())
         page.alt += f" {each + ': ' if each else ''}{said}; reference time of the {known}."
+
+
+def _verdict(label, rows, rungs):
+    """What a rung gained or lost against the one before, and how far it is from the reference, in a sentence."""
+    if not len(rows):
+        return "The ladder: op time over reference time"
+    reference = f"{_spread(rows['x_reference'])}× the reference time"
+    gain = (rows["above"] / rows["x_reference"]).dropna()
+    if not len(gain):
+        return f"{label}: {reference}"
+    before = rungs[rungs.index(label) - 1]
+    faster, slower = (gain > _SAME).sum(), (gain < 1 / _SAME).sum()
+    if faster == len(gain):
+        verdict = f"{_spread(gain)} times as fast as {before}"
+    elif slower == len(gain):
+        verdict = f"takes {_spread(1 / gain)} times as long as {before}"
+    elif not faster + slower:
+        verdict = f"as fast as {before}"
+    else:
+        (first, count), *others = ((word, n) for word, n in (("faster", faster), ("slower", slower)) if n)
+        verdict = f"{first} than {before} on {count} of {len(gain)} layers"
+        verdict += "".join(f", {word} on {n}" for word, n in others)
+    return f"{label}: {verdict}; {reference}"
+
+
+def _spread(values):
+    """The smallest and the largest of several factors: "1.32 to 2.58"."""
+    return " to ".join(dict.fromkeys(f"{value:.3g}" for value in (values.min(), values.max())))

@@ -323,7 +323,7 @@ def _output_picture(output: NotebookNode, kind: str) -> str:
     return _picture(data, kind, alt, about.get("width"), about.get("height"))
 
 
-def _picture(data: str, kind: str, alt: str, width: int | None = None, height: int | None = None) -> str:
+def _picture(data: str, kind: str, alt: str, width: int | str | None = None, height: int | str | None = None) -> str:
     """An image with its dark version, if it has one; where it is wider than a phone, a tap shows it in full size."""
     size = f' width="{int(width)}"' if width else ""
     size += f' height="{int(height)}"' if height else ""
@@ -343,10 +343,10 @@ def _overview() -> dict[str, str]:
     readme = PACKAGE.parent / "README.md"
     text = readme.read_text(encoding="utf-8") if readme.is_file() else ""
     pictures = {}
-    for alt, name in re.findall(r"!\[([^\]]*)\]\(([\w/.-]+\.png)\)", text):
+    for name, width, alt in re.findall(r'<img src="([\w/.-]+\.png)" width="(\d+)" alt="([^"]*)">', text):
         if (readme.parent / name).is_file():
             data = base64.b64encode((readme.parent / name).read_bytes()).decode()
-            pictures[Path(name).stem] = _picture(data, "image/png", alt)
+            pictures[Path(name).stem] = _picture(data, "image/png", html.unescape(alt), width)
     try:
         table = overview.html(recorded(RECORDED))
     except LabError:
