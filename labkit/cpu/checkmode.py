@@ -222,10 +222,16 @@ def with_red_zones(assembly):
 _ALLOCATING = ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
 
 
+before_link = None  # called with the assembler text of each module; it can raise to refuse it
+
+
 def link(command, folder):
     """Make ``kernel.so`` of ``kernel.s``, with the runtime instead of the sanitizer's own library."""
     path = folder / "kernel.s"
-    text = with_red_zones(path.read_text())
+    text = path.read_text()
+    if before_link:
+        before_link(text)
+    text = with_red_zones(text)
     if "profile" in TOOLS and instrument.able():
         text = instrument.instrument(text, checks=TOOLS != ("profile",))
     path.write_text(text)

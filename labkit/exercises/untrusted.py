@@ -3,11 +3,11 @@
 A submission becomes native code in the process that measures it. Check mode watches what such code does with memory.
 These checks refuse the rest: `refuse` reads the source before it is compiled (other files, assembler, directives to the
 compiler, internals of the engine), and `guard` reads each compiled module before it is loaded (functions of the host,
-code that runs while the module is loaded).
+calls by pointers, code that runs while the module is loaded).
 
-This is not a proof. A program that computes the address of a function from the bytes around it needs no name for it.
-The wall around the machine is `labkit.exercises.sandbox`; these checks stop whatever does not take such effort, with a
-sentence that says what to change.
+This is not a proof. A kernel that overwrites its own return address needs neither names nor pointers to functions. The
+wall around the machine is `labkit.exercises.sandbox`; these checks stop what takes less effort, with a sentence that
+says what to change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from labkit.base.errors import LabError
-from labkit.cpu import elf, native, toolchain
+from labkit.cpu import checkmode, elf, native, toolchain
 from labkit.cpu.source import rewrite
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -206,7 +206,8 @@ _IMPORTED = frozenset(
         "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm",
         # Of the compiler: the start and end of a library, cleaning up, variables of functions with a constructor.
         "__gmon_start__", "_ITM_registerTMCloneTable", "_ITM_deregisterTMCloneTable", "__cxa_finalize",
-        "__gxx_personality_v0", "_Unwind_Resume", "__cxa_guard_acquire", "__cxa_guard_release", "__cxa_pure_virtual",
+        "__tls_get_addr", "__gxx_personality_v0", "_Unwind_Resume", "__cxa_guard_acquire", "__cxa_guard_release",
+        "__cxa_pure_virtual",
         # The engine's: variables, functions, and what check mode is told.
         "threadIdx", "blockIdx", "blockDim", "gridDim",
         "labkit_dynamic_shared", "labkit_spins", "labkit_voters", "labkit_votes",
@@ -219,10 +220,7 @@ _IMPORTED = frozenset(
         "__tsan_init", "__tsan_vptr_read", "__tsan_vptr_update",
     ]
 )  # fmt: skip
-_IMPORTED_FAMILIES = re.compile(
-    r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|atomic\w+)|"
-    r"__wrap_(?:malloc|free|_Zn[wa]m|_Zd[la]Pvm?)"
-)
+_IMPORTED_FAMILIES = re.compile(r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|atomic\w+)")
 _EXPLAINED = {"__cxa_throw": "throws an exception", "__cxa_atexit": "has a static variable with a destructor"}
 
 
@@ -242,22 +240,55 @@ def symbols(path: Path | str, source: str = "") -> None:
         The message names the function.
     """
     module = elf.linkage(path)
+    # The linker puts __wrap_ before what the engine does in place of the C library.
+    imported = {name.removeprefix("__wrap_") for name in module.imported}
     for name, what in _EXPLAINED.items():
-        if name in module.imported:
+        if name in imported:
             raise LabError(f"the kernel {what}: CUDA does not allow it")
-    for name in sorted(module.imported):
+    for name in sorted(imported):
         if name not in _IMPORTED and not _IMPORTED_FAMILIES.fullmatch(name):
             shown = toolchain.demangled(name).partition("(")[0]
             raise LabError(f"{_line(source, shown)}the kernel calls {shown}, which is no function of CUDA")
     if module.indirect:
         raise LabError(f"the kernel's function {module.indirect[0]} is chosen while it is loaded: remove its attribute")
     registered = sum("labkit_register_" in name for name in module.functions)
-    known = 1 + registered + ("__tsan_init" in module.imported)  # 1: the C library's
+    known = 1 + registered + ("__tsan_init" in imported)  # 1: the C library's
     if module.initializers > known:
         raise LabError(
             "the kernel file runs code while it is loaded: give no variable outside of functions a constructor or a "
             "value that is computed by a call"
         )
+
+
+# Jumps to an address from memory or a register, except to find a thread-local variable.
+_INDIRECT = re.compile(r"\t(?:notrack |bnd )?(?:call|jmp)q?\t\*(?!\S*@TLSCALL)|\tblra?\w*\t(?!\S*@TLS)|\tbra?\w*\t")
+_PLACE = re.compile(r"\t\.loc \d+ (\d+)")
+
+
+def calls(assembly: str) -> None:
+    """Refuse a module that calls or jumps to an address which it computes: nobody can say where that leads.
+
+    Parameters
+    ----------
+    assembly : str
+        As compiled for check mode, without tables of jumps. Assembler statements are the engine's own.
+
+    Raises
+    ------
+    LabError
+        The message names the line.
+    """
+    line, engines = "", False
+    for text in assembly.splitlines():
+        if text.startswith(("#APP", "#NO_APP")):
+            engines = text.startswith("#APP")
+        elif place := _PLACE.match(text):
+            line = place[1]
+        elif not engines and _INDIRECT.match(text):
+            raise LabError(
+                f"line {line}: the kernel calls a function by a pointer, which a submission may not do: call it by its "
+                "name, or choose with if"
+            )
 
 
 def _line(source: str, name: str) -> str:
@@ -270,7 +301,7 @@ def _line(source: str, name: str) -> str:
 
 
 def guard(source: str = "") -> None:
-    """From now on, this process loads only modules that pass `symbols`.
+    """From now on, this process loads only modules that pass `symbols`; check mode compiles only what passes `calls`.
 
     Call it in the process that runs a submission, before the submission is compiled.
 
@@ -279,4 +310,5 @@ def guard(source: str = "") -> None:
     source : str
         The submission, so that messages have its lines.
     """
+    checkmode.before_link = calls
     native.before_load = lambda path: symbols(path, source)

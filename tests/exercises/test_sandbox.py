@@ -12,26 +12,31 @@ from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.exercises import sandbox
 from labkit.exercises.sandbox import Ended, Limits
+from labkit.ladder.source import NVCC_OPTIONS
 
 needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 
 KERNEL = 'extern "C" __global__ void twice(float *y) { y[threadIdx.x] *= 2; }\n'
 
+CHECK = "profile,memcheck,racecheck,initcheck,synccheck"  # as the grader
+
 # What a grader's child does: the nonce first, then the submission.
-CHILD = """
+CHILD = f"""
 import sys
 import numpy as np
-nonce = sys.stdin.readline().strip()
+sys.path.insert(0, {str(cuda_src().parents[1])!r})
 from labkit.cpu import driver
 from labkit.cpu.compiler import SourceModule
 from labkit.exercises import sandbox, untrusted
-source = open(sys.argv[1]).read()
+nonce = sys.stdin.read()
+source = open("kernel.cu").read()
 untrusted.guard(source)
 driver.init()
 context = driver.Device(0).make_context()
 y = np.arange(4, dtype=np.float32)
-SourceModule(source, no_extern_c=True).get_function("twice")(driver.InOut(y), grid=(1, 1), block=(4, 1, 1))
-sandbox.write_answer("answer", nonce, {"y": y.tolist()})
+SourceModule(source, no_extern_c=True, options={NVCC_OPTIONS!r}).get_function("twice")(
+    driver.InOut(y), grid=(1, 1), block=(4, 1, 1))
+sandbox.write_answer("answer", nonce, dict(y=y.tolist()))
 """
 
 
@@ -176,47 +181,65 @@ def test_a_flood_is_cut(tmp_path):
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-@needs_sandbox
-def test_a_kernel_runs_in_it_and_leaves_the_cache_as_it_was(tmp_path):
-    (tmp_path / "kernel.cu").write_text(KERNEL)
+def graded(scratch, source, child=CHILD):
+    """How the child ended, and the nonce that it was given."""
+    (scratch / "kernel.cu").write_text(source)
     word = sandbox.nonce()
-    ended = python(f"import sys; sys.path.insert(0, {str(cuda_src().parents[1])!r})\n{CHILD}", tmp_path, "kernel.cu",
-                   check="", stdin=word)  # fmt: skip
+    return python(child, scratch, check=CHECK, stdin=word), word
+
+
+@needs_sandbox
+def test_a_kernel_runs_in_it(tmp_path):
+    ended, word = graded(tmp_path, KERNEL)
     assert (ended.status, ended.stderr) == (0, "")
     assert sandbox.answer(ended, tmp_path / "answer", word) == {"y": [0, 2, 4, 6]}
-    engines = sandbox._precompiled("")
-    assert all(path.exists() and path.stat().st_uid == os.getuid() for path in engines)
-    attempt = "\n".join(f"echo >> /tmp/labkit/{path.name}; rm -rf /tmp/labkit/{path.name}" for path in engines)
-    before = [path.stat() for path in engines]
-    shell(attempt, tmp_path, check="")
-    assert [(path.stat().st_size, path.stat().st_mtime) for path in engines] == [
-        (each.st_size, each.st_mtime) for each in before
-    ]
+
+
+@needs_sandbox
+def test_it_cannot_change_the_cache_of_who_runs_it(tmp_path):
+    files = [file for path in sandbox._precompiled(CHECK) for file in ([path] if path.is_file() else path.iterdir())]
+    assert len(files) > 1
+    before = [(file.stat().st_size, file.stat().st_mtime) for file in files]
+    attempt = "for f in /tmp/labkit/*; do echo >> $f; touch $f; rm -rf $f; done; ls /tmp/labkit"
+    ended = shell(attempt, tmp_path, check=CHECK)
+    assert len(ended.stdout.split()) == 2 and "Read-only file system" in ended.stderr
+    assert [(file.stat().st_size, file.stat().st_mtime) for file in files] == before
 
 
 FORGED = {
-    "leaves": "#include <cstdlib>\n" + KERNEL.replace("{", '{ printf("PASS\\n"); exit(0); ', 1),
+    "leaves": ("#include <cstdlib>\n" + KERNEL.replace("{", '{ printf("PASS\\n"); exit(0); '),
+               "calls exit, which is no function of CUDA"),
     "writes it": (
         "#include <cstdio>\n#include <unistd.h>\n"
         'static int before = [] { FILE *f = fopen("answer", "w"); '
         'fputs("{\\"nonce\\": \\"\\", \\"record\\": {\\"y\\": [1]}}", f); fclose(f); _exit(0); return 0; }();\n'
-        + KERNEL
+        + KERNEL,
+        "which is no function of CUDA",
     ),
-}
+    "finds a function by its address": (
+        KERNEL.replace("{", "{ ((void (*)(int))((char *)&expf + 64))(0); "), "line 1: the kernel calls a function by a"
+    ),
+}  # fmt: skip
 
 
 @needs_sandbox
-@pytest.mark.parametrize("source", FORGED.values(), ids=FORGED)
-@pytest.mark.parametrize("guarded", [True, False])
-def test_a_forged_result_is_none(tmp_path, source, guarded):
-    (tmp_path / "kernel.cu").write_text(source)
-    word = sandbox.nonce()
-    child = CHILD if guarded else CHILD.replace("untrusted.guard(source)\n", "")
-    ended = python(f"import sys; sys.path.insert(0, {str(cuda_src().parents[1])!r})\n{child}", tmp_path, "kernel.cu",
-                   check="", stdin=word)  # fmt: skip
-    assert ("which is no function of CUDA" in ended.stderr) == guarded
-    assert (ended.status == 0) == (not guarded)  # without the guard the kernel does as it likes
+@pytest.mark.parametrize(("source", "sentence"), FORGED.values(), ids=FORGED)
+def test_a_forged_result_is_none(tmp_path, source, sentence):
+    ended, word = graded(tmp_path, source)
+    assert ended.status == 1 and sentence in ended.stderr
     with pytest.raises(LabError, match="there is no result"):
+        sandbox.answer(ended, tmp_path / "answer", word)
+
+
+@needs_sandbox
+def test_without_the_check_of_symbols_a_forged_result_has_no_nonce(tmp_path):
+    source, _ = FORGED["writes it"]
+    ended, word = graded(tmp_path, source.replace("_exit(0); ", ""), CHILD.replace("untrusted.guard(source)", "") + "\n"
+                         "import os; os.rename('answer', 'right')\n"
+                         "SourceModule(source + ' ', no_extern_c=True)")  # fmt: skip
+    assert ended.status == 0 and (tmp_path / "answer").exists()
+    assert sandbox.answer(ended, tmp_path / "right", word) == {"y": [0, 2, 4, 6]}
+    with pytest.raises(LabError, match="there is no result: the program ended before it could write one, or another"):
         sandbox.answer(ended, tmp_path / "answer", word)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
-from labkit.cpu import compiler, native
+from labkit.cpu import checkmode, compiler, native, toolchain
 from labkit.exercises import untrusted
 
 KERNEL = 'extern "C" __global__ void conv(const float *x, float *y) { y[threadIdx.x] = 2 * x[threadIdx.x]; }\n'
@@ -162,8 +162,45 @@ def test_a_module_of_cuda_alone_is_allowed(compiled):
     )
 
 
+@pytest.fixture
+def assembly(tmp_path):
+    def make(code):
+        (tmp_path / "code.cpp").write_text(code)
+        command = [*toolchain.find(), "-O2", "-g", "-fPIC", "-fno-jump-tables", "-S", "code.cpp"]
+        status, _, error = toolchain.run(command, tmp_path)
+        assert status == 0, error
+        return (tmp_path / "code.s").read_text()
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "typedef int (*Run)(const char *);\nint f(long at) {\n  return ((Run)at)(\"id\") + 1;\n}",
+        "typedef int (*Run)(const char *);\nint f(long at) {\n  return ((Run)at)(\"id\");\n}",
+        "void f(long at) {\n  void *to = (void *)at;\n  goto *to;\n}",
+        "struct A { virtual int f(); };\nint g(A *a) {\n  return a->f();\n}",
+    ],
+    ids=["call", "last call", "goto", "virtual"],
+)
+def test_code_that_computes_where_it_goes_is_refused(assembly, code):
+    with pytest.raises(LabError, match="line 3: the kernel calls a function by a pointer, which a submission may not"):
+        untrusted.calls(assembly(code))
+
+
+def test_calls_by_name_thread_local_variables_and_switches_are_allowed(assembly):
+    code = (
+        "thread_local float tile[99]; float g(float *); int h(int);\n"
+        'float f(int n) { asm volatile("jmp *%%rax" ::: "memory"); tile[n] = n; switch (h(n)) { case 0: n = h(9);\n'
+        "case 1: n += h(4); break; case 2: n = 8; case 3: n += h(5); break; case 4: return 1; } return g(tile) + n; }\n"
+    )
+    untrusted.calls(assembly(code))
+
+
 def test_a_guarded_process_does_not_load_what_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(native, "before_load", None)
+    monkeypatch.setattr(checkmode, "before_link", None)
     mark = tmp_path / "it ran"
     source = (
         '#include <cstdlib>\nstatic int before = system("touch \'' + str(mark) + "'\");\n"
