@@ -310,7 +310,8 @@ def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
         return
     if "endless" in marks:
         late = f"on {marks['endless']['case']} it was still running after {RUN_S:.0f} s"
-        yield Line(False, f"ends\n{late}: a loop does not end, or threads wait for each other")
+        yield Line(False, f"ends\n{late}: a loop does not end, or prints or "
+                   "allocates too much, or threads wait for each other")
         return
     if "failed" in marks:
         failed = marks["failed"]

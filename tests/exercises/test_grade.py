@@ -1,0 +1,130 @@
+"""The grader's answers: what is said of any attempt, the hints, and the reader's progress."""
+
+import json
+
+import pytest
+
+import labkit
+from labkit.base.errors import LabError
+from labkit.exercises import progress
+from labkit.exercises.exercise import Exercise, Goal, counted, exercise, exercises, number
+from labkit.exercises.grade import Grade, Line, grade
+from labkit.exercises.subjects import Numbers
+
+TILING = exercise("04a")
+SUM = "float sum = 0;"
+
+
+@pytest.fixture(autouse=True)
+def own_progress(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_PROGRESS", str(tmp_path / "progress.json"))
+
+
+def answer(source):
+    return str(grade("04a", source, quiet=True, record=False))
+
+
+def test_the_starting_code_is_no_attempt(capsys):
+    start = grade("04a", labkit.variant(4, source=TILING.start))
+    said = capsys.readouterr().out
+    assert said.startswith("04a Rows apart: goal missed: this is the starting code\n✓ clean under")
+    assert said.endswith("✗ wavefronts per shared load, layer 1: 2, wanted at most 1.05\n")
+    assert not start.passed
+    assert progress.read() == {}
+
+
+def test_a_kernel_that_meets_the_goal_is_noted(capsys):
+    assert grade("04a", labkit.solution("04a")).passed
+    assert 'goal met' in capsys.readouterr().out
+    assert progress.read()["04a"]["met"]
+    assert "Exercises: 1 of" in progress.progress()._repr_html_()
+
+
+def test_each_new_miss_unlocks_a_hint():
+    asked, missed = TILING, Grade(TILING, (Line(False, "wavefronts"),))
+    from labkit.exercises.grade import _advice
+
+    hints = [_advice(missed, source, record=True) for source in ("first", "first", "second", "third", "fourth")]
+    shown = [0, 0, 1, 2, 2]
+    for said, at in zip(hints, shown, strict=True):
+        assert said.startswith(f"Hint {at + 1} of 3: {asked.hints[at]}")
+    assert "lab.solution" in hints[-1] and "lab.solution" not in hints[0]
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        ((SUM, SUM + " if (blockIdx.x == 0) *(volatile int *)0 = 1;"), "line"),
+        (("if (h < Ho && w < Wo)", "__syncthreads(); if (h < Ho && w < Wo)"), "goal missed"),
+        (("        __syncthreads();                                    // all threads",
+          "        if (threadIdx.x < 8) __syncthreads();               // all threads"), "is a barrier missing"),
+        (("int M, int)", "int M)"), "a kernel of the ladder has nine"),
+        (("__global__\nvoid conv", "__global__\nvoid conv2(float *) {}\n__global__ void conv3"), "has to define conv"),
+        (("float sum = 0;", "float sum = 0"), "line 24: error: expected ',' or ';' before 'for'"),
+    ],
+    ids=["crashes", "barrier of all", "barrier of some", "signature", "two kernels", "no CUDA"],
+)  # fmt: skip
+def test_an_answer_in_a_sentence(edit, says):
+    source = TILING.start.replace(*edit)
+    assert source != TILING.start
+    try:
+        said = answer(source)
+    except LabError as error:
+        said = str(error)
+    assert says in said
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "endless",
+    [
+        "volatile int *at = (volatile int *)x; while (at[0] != 12345) {}",
+        'for (int i = 0; i < 100000; ++i) printf("x");',
+        "for (int i = 0; i < 1 << 20; ++i) *(volatile char *)malloc(1 << 16) = 1;",
+    ],
+    ids=["waits", "floods printf", "allocates"],
+)
+def test_a_kernel_that_does_not_end_is_ended(endless):
+    assert "was still running after 20 s" in answer(TILING.start.replace(SUM, f"{SUM} {endless}"))
+
+
+def test_what_is_no_exercise_and_no_attempt():
+    with pytest.raises(LabError, match=r"there is no exercise '99z'; there are .*04a"):
+        grade("99z", TILING.start)
+    with pytest.raises(LabError, match='is answered by one kernel: grade\\("04a", mine\\)'):
+        grade("04a")
+    with pytest.raises(LabError, match="an attempt is a kernel cell's variant or module"):
+        grade("04a", 3)
+    with pytest.raises(LabError, match="this is 03 registers"):
+        grade("04a", labkit.variant(3, source=labkit.variant(3).source))
+
+
+def test_a_damaged_file_of_progress_says_what_to_do(tmp_path):
+    (tmp_path / "progress.json").write_text("[1, 2]")
+    with pytest.raises(LabError, match="is damaged: repair it, or remove it"):
+        progress.read()
+
+
+def test_progress_is_a_plain_file(tmp_path):
+    progress.note("04a", "abc", met=False)
+    progress.note("04a", "abc", met=False)
+    assert json.loads((tmp_path / "progress.json").read_text()) == {"04a": {"failed": ["abc"], "met": None}}
+
+
+def test_goals_in_words_and_numbers():
+    goal = counted("stores", "layer 1", per="warps", what="stores per warp", exactly=1)
+    assert (goal.what, goal.wanted) == ("stores per warp, layer 1", "exactly 1")
+    assert goal.number({"layer 1": {"stores": 800, "warps": 800}}) == 1
+    assert not goal.met(goal.number({"layer 1": {"stores": 800, "warps": 0}}))  # nothing was counted
+    assert not Goal("x", max, at_most=1).met(float("nan"))
+    assert [number(each) for each in (39200.0, 1.05, 0.5312, float("nan"))] == ["39,200", "1.05", "0.531", "none"]
+
+
+def test_numbers_of_another_count_are_refused():
+    asked = Exercise("99a", "x", "x", Numbers(lambda chunks, size: {}, start=(1, 2)))
+    with pytest.raises(LabError, match="the answer is chunks, size; this has 1 values"):
+        asked.subject.counts((1,))
+
+
+def test_exercises_are_in_the_order_of_the_pages():
+    assert list(exercises()) == sorted(exercises())
