@@ -10,7 +10,11 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
 {
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     constexpr int SIDE = TILE + K - 1;                      // the tile with its halo
+#ifdef SKELETON
+    __shared__ float tile[SIDE][SIDE];
+#else
     __shared__ float tile[SIDE][TILE + 32];                 // bank of a thread: its number, modulo 32
+#endif
     __shared__ __align__(16) float weights[K * K][MAPS];
     const int Ho = H - K + 1, Wo = W - K + 1;
 
@@ -38,6 +42,15 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
             weights[pq][n] = k[(min(m + n, M - 1) * C + c) * K * K + pq];
         }
         __syncthreads();                                    // tile and weights are complete
+#ifdef SKELETON
+        #pragma unroll
+        for (int p = 0; p < K; ++p)
+            #pragma unroll
+            for (int q = 0; q < K; ++q)
+                #pragma unroll
+                for (int n = 0; n < MAPS; ++n)
+                    sum[n] += tile[threadIdx.y + p][threadIdx.x + q] * weights[p * K + q][n];
+#else
         if (h < Ho && w < Wo)                               // no output, no sum
             #pragma unroll
             for (int p = 0; p < K; ++p)
@@ -46,6 +59,7 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
                     #pragma unroll
                     for (int n = 0; n < MAPS; ++n)
                         sum[n] += tile[threadIdx.y + p][threadIdx.x + q] * weights[p * K + q][n];
+#endif
         __syncthreads();                                    // all threads have read them: next channel
     }
     for (int n = 0; n < MAPS; ++n)

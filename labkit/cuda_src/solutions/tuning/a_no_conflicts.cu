@@ -31,7 +31,11 @@ void conv(const float *__restrict__ x, const float *__restrict__ k, float *__res
     for (int c0 = 0; c0 < C; c0 += CHANNELS) {
         __syncthreads();                                    // the previous masks are no longer read
         for (int i = threadIdx.y * THREADS + threadIdx.x; i < TERMS * GROUPS * MAPS; i += THREADS * GROUPS) {
+#ifdef SKELETON
+            const int m = i / TERMS, t = i % TERMS;
+#else
             const int m = i % (GROUPS * MAPS), t = i / (GROUPS * MAPS);
+#endif
             mask[t][m] = m0 + m < M && c0 * K * K + t < C * K * K ? k[((m0 + m) * C + c0) * K * K + t] : 0;
         }
         __syncthreads();                                    // the masks are complete

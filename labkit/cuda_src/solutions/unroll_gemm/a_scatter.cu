@@ -10,13 +10,27 @@ void im2col(const float *__restrict__ x, const float *__restrict__ k, float *__r
     constexpr int K = FIXED_K;                              // the last argument, known to the compiler
     const int Ho = H - K + 1, Wo = W - K + 1;
     const int pixels = Ho * Wo;
+#ifdef SKELETON
+    const int n = blockIdx.x * blockDim.x + threadIdx.x;    // the output pixel: a column of u
+#endif
     const int c = blockIdx.y;
     const int b = blockIdx.z;
+#ifdef SKELETON
+    if (n >= pixels) return;
+#endif
 
     // From here on x is channel c of image b and u starts at that channel's first row.
     x += ((size_t)b * C + c) * H * W;
     u += ((size_t)b * C + c) * K * K * pixels;
 
+#ifdef SKELETON
+    const int h = n / Wo, w = n % Wo;
+    #pragma unroll
+    for (int p = 0; p < K; ++p)
+        #pragma unroll
+        for (int q = 0; q < K; ++q)
+            u[(p * K + q) * pixels + n] = x[(h + p) * W + w + q];
+#else
     // There are more inputs than outputs: each thread takes inputs that lie one whole grid apart.
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < H * W; i += gridDim.x * blockDim.x) {
         const float value = x[i];                           // read once
@@ -30,6 +44,7 @@ void im2col(const float *__restrict__ x, const float *__restrict__ k, float *__r
                     u[(p * K + q) * pixels + h * Wo + w] = value;
             }
     }
+#endif
 }
 
 extern "C" __global__

@@ -50,7 +50,12 @@ void gemm(const float *__restrict__ u, const float *__restrict__ k, float *__res
         const int row = step + threadIdx.y;                 // of u
         u_tile[threadIdx.y][threadIdx.x] = row < depth && n < pixels ? u[row * pixels + n] : 0;
         __syncthreads();                                    // both tiles are complete
+#ifdef SKELETON
+        #pragma unroll
+        for (int i = 0; i < TILE; ++i)
+#else
         for (int i = 0; i < min(TILE, depth - step); ++i)    // the last step may have fewer rows
+#endif
             sum += k_tile[threadIdx.y][i] * u_tile[i][threadIdx.x];
         __syncthreads();                                    // all threads have read them: next step
     }
