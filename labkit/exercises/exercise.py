@@ -29,6 +29,7 @@ from labkit.exercises import series
 from labkit.ladder.source import read, solution_files, view
 
 Counts = Mapping[str, float]  # counters of one case, by their friendly names
+SOURCE = "source"  # in place of a case: what is counted in the attempt's text, see `labkit.exercises.text`
 
 
 class Case(NamedTuple):
@@ -76,7 +77,8 @@ class Goal:
     what : str
         Its name and where it is counted: "wavefronts per shared load, layer 1".
     number : callable
-        Of the counts of all cases, by the case's name.
+        Of the counts of all cases, by the case's name; of one kernel of a case by "layer 1, gemm"; of the attempt's
+        text by `SOURCE`.
     at_most, at_least, exactly : float, optional
         One of them: what is wanted.
     """
@@ -110,7 +112,7 @@ def counted(name: str, on: str, per: str | float = 1, what: str | None = None, *
     name : str
         The counter's friendly name, see `labkit.spec.metrics`.
     on : str
-        The name of the case on which it is counted.
+        The name of the case on which it is counted; with the name of a kernel, that kernel's share: "layer 1, gemm".
     per : str or float
         Another counter, or a number, by which it is divided.
     what : str, optional

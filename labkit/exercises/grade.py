@@ -19,9 +19,10 @@ from labkit.base.errors import LabError
 from labkit.evidence import child
 from labkit.evidence.sanitize import TOOLS, checked
 from labkit.exercises import progress
-from labkit.exercises.exercise import Attempt, Exercise, exercise, number
+from labkit.exercises.exercise import SOURCE, Attempt, Exercise, exercise, number
 from labkit.exercises.limits import RUN_S
 from labkit.exercises.subjects import InPlaceOf, Numbers
+from labkit.exercises.text import counts as counts_in
 from labkit.ladder.messages import messages, report, unrolls
 from labkit.ladder.source import changed_lines, code_only
 from labkit.measure.check import CheckFailed, check
@@ -247,7 +248,9 @@ def collect(asked: Exercise, folder: Path, ended: child.Ended) -> Ran:
 def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
     """What an attempt is worth, from what its child process left behind."""
     lines = [*_questions(asked, source, ran)]
-    counts = {} if any(line.ok is not True for line in lines) else _counts(asked, ran.events)
+    counts = {}
+    if all(line.ok for line in lines):
+        counts = {**_counts(asked, ran.events), SOURCE: counts_in(code_only(source))}
     reached = tuple(goal.number(counts) if counts else float("nan") for goal in asked.goals)
     attempt = Attempt(code_only(source), counts, tuple(_kinds(ran)), next((x.text for x in lines if x.ok is False), ""))
     budget = []
@@ -358,7 +361,7 @@ def _first_wrong(message: str) -> str:
 
 
 def _counts(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str, float]]:
-    """The counters of each counted case, under their friendly names."""
+    """The counters of each counted case, and of each kernel in it, under their friendly names."""
     counted = {case.name for case in asked.subject.cases if case.counted}
     sums: dict[str, dict[str, float]] = {}
     case = None
@@ -366,10 +369,11 @@ def _counts(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str, floa
         if event.get("mark") == "case":
             case = event["case"]
         elif "mark" not in event and case in counted:
-            mine = sums.setdefault(case, {"launches": 0})
-            mine["launches"] += 1
-            for friendly, metric in NAMES.items():
-                mine[friendly] = mine.get(friendly, 0) + (event["counts"].get(metric) or 0)
+            for name in (case, f"{case}, {event['kernel']}"):
+                mine = sums.setdefault(name, {"launches": 0})
+                mine["launches"] += 1
+                for friendly, metric in NAMES.items():
+                    mine[friendly] = mine.get(friendly, 0) + (event["counts"].get(metric) or 0)
     for mine in sums.values():
         for friendly, parts in SUMS.items():
             mine[friendly] = sum(mine[part] for part in parts)

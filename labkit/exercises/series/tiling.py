@@ -5,6 +5,20 @@ from labkit.exercises.subjects import LAYERS, InPlaceOf
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
 
+
+def _textbook(layer):
+    """The padding of textbooks, for a layer on which it leaves conflicts."""
+
+    def padded(attempt):
+        return "SIDE + 1]" in attempt.source and attempt.counts.get(layer, {}).get(_WAVEFRONTS, 0) > 1.05
+
+    return Mistake(
+        "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
+        "with 23 words per row their banks still overlap.",
+        padded,
+    )
+
+
 EXERCISES = (
     Exercise(
         number="04a",
@@ -20,16 +34,26 @@ EXERCISES = (
             "A row of 16 words more than a multiple of 32 puts the second row into the other half of the banks: pad "
             "the rows to 48 words.",
         ),
-        mistakes=(
-            Mistake(
-                "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
-                "with 23 words per row their banks still overlap.",
-                lambda attempt: _wavefronts(attempt) == 2 and "SIDE + 1]" in attempt.source,
-            ),
+        mistakes=(_textbook("layer 1"),),
+    ),
+    Exercise(
+        number="04b",
+        page="tiling",
+        title="No sum without an output",
+        subject=InPlaceOf("tiling", "b", {"layer 2": LAYERS["layer 2"]}),
+        lines=5,
+        goals=(
+            counted(_WAVEFRONTS, "layer 2", at_most=1.05),
+            counted("shared_load_wavefronts", "layer 2", at_most=205_000),
         ),
+        hints=(
+            "Two things cost wavefronts: the conflicts of 04a, and sums that no thread stores. Which threads compute "
+            "those?",
+            "The condition of the store says which threads have an output. The others have to load inputs and to reach "
+            "both barriers, and nothing else.",
+            "Put the condition before the three loops of the sum, between the two barriers, and pad the rows of the "
+            "tile as in 04a.",
+        ),
+        mistakes=(_textbook("layer 2"),),
     ),
 )
-
-
-def _wavefronts(attempt):
-    return attempt.counts.get("layer 1", {}).get(_WAVEFRONTS)

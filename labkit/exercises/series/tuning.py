@@ -1,0 +1,48 @@
+"""The exercises of page 07."""
+
+from labkit.exercises.exercise import Exercise, Mistake, counted
+from labkit.exercises.subjects import LAYERS, InPlaceOf
+
+_LAYER_1 = {"layer 1": LAYERS["layer 1"]}
+_STORES = "wavefronts_per_shared_store"
+_BARRIERS = counted("barriers", "layer 1", per=20, what="barriers per block", at_most=1)  # of 20 blocks
+
+EXERCISES = (
+    Exercise(
+        number="07a",
+        page="tuning",
+        title="One bank per thread",
+        subject=InPlaceOf("tuning", "a", _LAYER_1),
+        lines=2,
+        goals=(counted(_STORES, "layer 1", at_most=1.05),),
+        hints=(
+            "Thread number i stores mask[t][m]. Which word of the array is that, and which word does thread i + 1 "
+            "store?",
+            "mask[t][m] is word t * GROUPS * MAPS + m. If neighbouring threads have neighbouring t, their words lie "
+            "GROUPS * MAPS apart. Let them have neighbouring m.",
+            "i counts the words of mask in their order: m is the remainder of i, and t the quotient, by the same "
+            "divisor.",
+        ),
+    ),
+    Exercise(
+        number="07b",
+        page="tuning",
+        title="Nothing to wait for",
+        subject=InPlaceOf("tuning", "b", _LAYER_1),
+        lines=2,
+        goals=(_BARRIERS,),
+        hints=(
+            "What could go wrong without the first barrier, and in which passes of the loop over c0?",
+            "A thread that is early would store new masks while others still read the previous ones. The first pass "
+            "has no previous ones.",
+            "A barrier may stand in an if, as long as all threads of the block decide alike: c0 is the same for all.",
+        ),
+        mistakes=(
+            Mistake(
+                "The barrier has moved, but it still runs in every pass: leave it out where there is nothing to wait "
+                "for.",
+                lambda attempt: bool(attempt.counts) and _BARRIERS.number(attempt.counts) == 2,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,66 @@
+"""The exercises of page 05."""
+
+from labkit.exercises.exercise import Exercise, Mistake, counted
+from labkit.exercises.subjects import LAYERS, InPlaceOf
+
+_IM2COL, _LOADS = "layer 1, im2col", "global_load_requests"
+_WARPS = {"layer 1": 8 * 400, "layer 2": 8 * 73}  # of gemm: a block has 8
+_PRODUCT = {layer: counted("shared_load_instructions", f"{layer}, gemm", per=warps, what="shared loads per warp",
+                           at_most=most)
+            for (layer, warps), most in zip(_WARPS.items(), (98, 392), strict=True)}  # fmt: skip
+
+
+EXERCISES = (
+    Exercise(
+        number="05a",
+        page="unroll_gemm",
+        title="Read once, write often",
+        subject=InPlaceOf("unroll_gemm", "a", {"layer 1": LAYERS["layer 1"]}),
+        lines=15,
+        goals=(counted(_LOADS, _IM2COL, at_most=300),),
+        hints=(
+            "Input (row, column) is element (p, q) of the window that begins at (h, w), with h + p = row and "
+            "w + q = column. Solve for h and w.",
+            "Not every (h, w) is a window: near the edge of the image h or w would be negative, or beyond the last "
+            "window. Write to u only where there is a window.",
+            "The grid has a thread for each output, and there are more inputs. Let a thread begin with the input of "
+            "its own number and go on with those that lie gridDim.x * blockDim.x apart, up to H * W.",
+        ),
+        mistakes=(
+            Mistake(
+                "The grid has a thread for each output, but there are more inputs: those at the end are in no thread's "
+                "hands. Let each thread take several inputs, one whole grid apart.",
+                lambda attempt: "uninitialized" in attempt.findings and "gridDim" not in attempt.source,
+            ),
+            Mistake(
+                "An input is still loaded for every window that contains it: loads count as they are written. Read it "
+                "into a variable, before the loops over p and q.",
+                lambda attempt: attempt.counts.get(_IM2COL, {}).get(_LOADS, 0) > 5_000,
+            ),
+        ),
+    ),
+    Exercise(
+        number="05b",
+        page="unroll_gemm",
+        title="A shorter last step",
+        subject=InPlaceOf("unroll_gemm", "b"),
+        lines=3,
+        goals=tuple(_PRODUCT.values()),
+        hints=(
+            "The depth of layer 1 is 49: three steps of 16 rows, and one of a single row. How many rows are left at "
+            "the beginning of a step?",
+            "At step there are depth - step rows left, and a tile has TILE of them. The loop over i ends at the "
+            "smaller of the two.",
+            "CUDA C++ has min(a, b). The pragma above the loop can go: the compiler does not know the number of rows.",
+        ),
+        mistakes=(
+            Mistake(
+                "Layer 1 needs fewer loads because threads without a map leave the product out. Layer 2 has a map for "
+                "every thread: there only a shorter last step saves something.",
+                lambda attempt: bool(attempt.counts)
+                and _PRODUCT["layer 1"].number(attempt.counts) <= 98
+                and _PRODUCT["layer 2"].number(attempt.counts) == 416,
+            ),
+        ),
+    ),
+)

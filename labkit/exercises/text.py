@@ -1,0 +1,47 @@
+"""What can be counted in the text of a kernel, for goals that no counter of a launch shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_LOOP = re.compile(r"\b(?:for|while|do)\b")
+_HEAD = re.compile(r"(?:for|while|if|switch)\b\s*|(?:do|else)\b")
+_DIVISION = re.compile(r"[/%]")
+
+
+def counts(code: str) -> dict[str, float]:
+    """Of a source without comments and strings: its ``divisions_in_loops``, remainders among them."""
+    return {"divisions_in_loops": sum(len(_DIVISION.findall(loop)) for loop in loops(code))}
+
+
+def loops(code: str) -> Iterator[str]:
+    """The loops that are in no other loop, each with its head."""
+    code = re.sub(r"(?m)^[ \t]*#.*$", "", code)
+    at = 0
+    while found := _LOOP.search(code, at):
+        at = _end(code, found.start())
+        yield code[found.start() : at]
+
+
+def _end(code: str, at: int) -> int:
+    """Where the statement ends that begins here."""
+    at += len(code[at:]) - len(code[at:].lstrip())
+    if code.startswith("{", at):
+        return _closed(code, at)
+    if head := _HEAD.match(code, at):
+        at = head.end()
+        return _end(code, _closed(code, at) if code.startswith("(", at) else at)
+    while at < len(code) and code[at] != ";":
+        at = _closed(code, at) if code[at] in "({[" else at + 1
+    return min(at + 1, len(code))
+
+
+def _closed(code: str, at: int) -> int:
+    """Where the parentheses or braces end that begin here."""
+    depth = 0
+    for i in range(at, len(code)):
+        depth += (code[i] in "({[") - (code[i] in ")}]")
+        if not depth:
+            return i + 1
+    return len(code)

@@ -1,0 +1,23 @@
+"""What is counted in the text of a kernel."""
+
+import pytest
+
+from labkit.exercises.text import counts, loops
+
+
+@pytest.mark.parametrize(("code", "divisions"), [
+    ("int h = n / W; for (int i = 0; i < n; ++i) s += x[i]; y = s / n;", 0),
+    ("for (int i = 0; i < n / 2; ++i) { a[i] = i % 3; }", 2),
+    ("while (n) n /= 2; n /= 2;", 1),
+    ("for (;;)\n    #pragma unroll\n    for (;;) { if (a) b / 2; else { c % 2; } } d / 2;", 2),
+    ("for (;;) x[i / 2] = f(i % 2, [&] { return 1; }); i / 2;", 2),
+    ("do { x / 2; } while (a); y / 2;", 1),
+    ("formula / 2; for (", 0),
+])  # fmt: skip
+def test_divisions_in_loops(code, divisions):
+    assert counts(code)["divisions_in_loops"] == divisions
+
+
+def test_a_loop_in_a_loop_is_a_part_of_it():
+    inner = "for (int j = 0; j < 3; ++j) s += j;"
+    assert [*loops(f"a; for (;;) {{ {inner} }} b; while (s) --s;")] == [f"for (;;) {{ {inner} }}", "while (s) --s;"]
