@@ -12,6 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from labkit import draw
 from labkit.base.errors import LabError
+from labkit.exercises import progress
 from labkit.page import listing
 from labkit.report import execute
 from labkit.report import html as report
@@ -428,3 +429,17 @@ def test_print_wraps_the_labs_listings():
     known = re.findall(r'\[style\*="([^"]+)"\]', style.partition("@media print")[2])
     assert len(known) == 3
     assert all(any(part in each for each in styles) for part in known)
+
+
+def test_the_first_page_shows_the_readers_exercises(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_PROGRESS", str(tmp_path / "progress.json"))
+    path = save(tmp_path, "04_stored", STORED)
+    page = report.make([path], tmp_path / "out", stored=True)[0].path.parent / "index.html"
+    assert "Your exercises" not in page.read_text()
+    progress.note("04a", "digest", met=True)
+    report.make([path], tmp_path / "out", stored=True)
+    text = page.read_text()
+    assert "Your exercises" in text and "goal met on" in text
+    (tmp_path / "progress.json").write_text("damaged")
+    report.make([path], tmp_path / "out", stored=True)
+    assert "is damaged: repair it" in page.read_text()

@@ -30,6 +30,7 @@ from labkit.base.errors import LabError
 from labkit.base.files import require_writable, write
 from labkit.base.paths import PACKAGE
 from labkit.draw.dark import dark
+from labkit.exercises import progress
 from labkit.page import overview
 from labkit.records.recorded import recorded
 from labkit.report import execute
@@ -213,7 +214,7 @@ class Exporter(HTMLExporter):
         listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
         return self.environment.get_template("series.html.j2").render(
             pages=listed, lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
-            version=labkit.__version__, **self.common,
+            version=labkit.__version__, progress=_progress(), **self.common,
         )
 
     def default_filters(self):
@@ -352,6 +353,14 @@ def _overview() -> dict[str, str]:
     except LabError:
         table = ""
     return {"first": pictures.get("lab", ""), "ladder": pictures.get("ladder", ""), "table": table}
+
+
+def _progress() -> str:
+    """The reader's exercises as a table, or why they cannot be read; empty if none was tried."""
+    try:
+        return progress.progress()._repr_html_() if progress.read() else ""
+    except LabError as error:
+        return f"<p>{html.escape(str(error))}</p>"
 
 
 def _without_style(text: str) -> str:
