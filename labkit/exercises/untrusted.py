@@ -18,7 +18,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from labkit.base.errors import LabError
-from labkit.cpu import checkmode, elf, native, toolchain
+from labkit.cpu import checkmode, native, toolchain
+from labkit.cpu.linkage import linkage
 from labkit.cpu.source import rewrite
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -61,7 +62,11 @@ _RESERVED = re.compile(
     r"_\w*|__pragma|__declspec|__label__|__extension__|_[A-Z]\w*|__\w*[A-Z]\w*"
 )
 _ENGINE = re.compile(r"(?i:labkit\w*)|lk_\w+")
-_UNWATCHED = re.compile(r"w?mem(?:p?cpy|ccpy|move|set)|(?:st[rp]|wc[sp])n?(?:cpy|cat)|bcopy|bzero|alloca|v?sn?printf")
+# Functions of the C library that write to an address which they are given.
+_UNWATCHED = re.compile(
+    r"w?mem(?:p?cpy|ccpy|move|set)|(?:st[rp]|wc[sp])n?(?:cpy|cat)|bcopy|bzero|alloca|v?sn?printf|"
+    r"(?:frexp|modf|remquo|sincos)[fl]?"
+)
 _ATTRIBUTE = re.compile(r"__attribute(?:__)?\s*\(\s*\(\s*([^()]*)(?:\(\s*\w*\s*\))?\s*\)\s*\)")
 _ATTRIBUTES = _words(
     "aligned always_inline const hot may_alias noinline packed pure unused "
@@ -135,7 +140,9 @@ def refuse(source: str, headers: Collection[str] = ()) -> None:
         if _RESERVED.fullmatch(word) and word not in _CAPITALS | _BUILTINS:
             raise text.error(at, f"must not use {word}, which is no word of CUDA C++")
         if _UNWATCHED.fullmatch(word):
-            raise text.error(at, f"must not use {word}, whose accesses check mode does not see: write the loop")
+            raise text.error(
+                at, f"must not use {word}, whose accesses check mode does not see: assign the elements yourself"
+            )
     _refuse_attributes(text)
     _refuse_asm(source)
 
@@ -192,8 +199,8 @@ def _refuse_asm(source: str) -> None:
 
 _MATH = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor "
-    "fma fmax fmin fmod frexp hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround "
-    "modf nearbyint nextafter pow remainder remquo rint round scalbln scalbn sin sincos sinh sqrt tan tanh tgamma "
+    "fma fmax fmin fmod hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround "
+    "nearbyint nextafter pow remainder rint round scalbln scalbn sin sincos sinh sqrt tan tanh tgamma "
     "trunc y0 y1 yn"
 )
 # All that the lab's own kernels and their tests import, and the rest of the mathematical functions.
@@ -239,7 +246,7 @@ def symbols(path: Path | str, source: str = "") -> None:
     LabError
         The message names the function.
     """
-    module = elf.linkage(path)
+    module = linkage(path)
     # The linker puts __wrap_ before what the engine does in place of the C library.
     imported = {name.removeprefix("__wrap_") for name in module.imported}
     for name, what in _EXPLAINED.items():

@@ -64,6 +64,7 @@ COMPILER = {
     "an atomic of the host": "__device__ void f(int *x) { __sync_fetch_and_add(x, 1); }",
     "a frame": "__device__ void *f() { return __builtin_frame_address(0); }",
     "copies that are not watched": "__device__ void f(void *x, void *y) { memcpy(x, y, 64); }",
+    "a value to an address": "__device__ float f(float x, long at) { return modff(x, (float *)at); }",
     "the engine": "__device__ void f() { labkit::fail(0); }",
     "the engine's macros": "#undef LABKIT_KERNEL",
     "a letter that looks like one": "int \u0430sm;",
