@@ -434,12 +434,12 @@ def test_print_wraps_the_labs_listings():
 def test_the_first_page_shows_the_readers_exercises(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_PROGRESS", str(tmp_path / "progress.json"))
     path = save(tmp_path, "04_stored", STORED)
-    page = report.make([path], tmp_path / "out", stored=True)[0].path.parent / "index.html"
+    page = report.make([str(path)], tmp_path / "out", stored=True)[0].path.parent / "index.html"
     assert "Your exercises" not in page.read_text()
     progress.note("04a", "digest", met=True)
-    report.make([path], tmp_path / "out", stored=True)
+    report.make([str(path)], tmp_path / "out", stored=True)
     text = page.read_text()
     assert "Your exercises" in text and "goal met on" in text
     (tmp_path / "progress.json").write_text("damaged")
-    report.make([path], tmp_path / "out", stored=True)
+    report.make([str(path)], tmp_path / "out", stored=True)
     assert "is damaged: repair it" in page.read_text()
