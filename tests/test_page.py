@@ -105,7 +105,7 @@ def test_claim(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(("engine", "here", "said"), [
-    ("gpu", True, "agrees"), ("gpu", False, "does not agree"), ("gpu", None, ""), ("cpu", True, ""),
+    ("gpu", True, "agrees"), ("gpu", False, f"does not agree. {page._OTHERWISE}"), ("gpu", None, ""), ("cpu", True, ""),
 ])  # fmt: skip
 def test_only_a_gpu_agrees_or_not(capsys, monkeypatch, engine, here, said):
     import types

@@ -79,6 +79,12 @@ def predict(**expected: float) -> Prediction:
     return Prediction(**expected)
 
 
+_OTHERWISE = (
+    "The sentence is about the device that it names. Another one has other caches, bandwidth and clock rates, and a "
+    "short run varies by some per cent: measure again, then ask which of these has changed."
+)
+
+
 def claim(text: str, holds: bool, here: bool | None = None) -> None:
     """State a sentence that the figures must support.
 
@@ -101,4 +107,4 @@ def claim(text: str, holds: bool, here: bool | None = None) -> None:
         raise ClaimFailed(f"the figures contradict: {text}")
     print(f"✓ {text}")
     if here is not None and device().engine == "gpu":
-        print(f"  {device().name}, measured here: {'agrees' if here else 'does not agree'}")
+        print(f"  {device().name}, measured here: {'agrees' if here else f'does not agree. {_OTHERWISE}'}")
