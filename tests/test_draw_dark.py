@@ -6,12 +6,13 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_hex
 from PIL import Image
 from test_draw import INKS, SIGHT, lab, linear
 
 import labkit.draw as draw
 from labkit.base.paths import PACKAGE
-from labkit.draw import bars, style
+from labkit.draw import bars, heat, style
 from labkit.draw.dark import GROUND, dark, darkened
 
 
@@ -59,6 +60,13 @@ def test_text_on_bars_has_contrast(face):
     assert contrast(*night(face, style.ink_on(face))) >= 4.5
 
 
+def test_text_on_heat_maps_has_contrast():
+    """No less than by day, where the worst is half-way: neither ink nor paper stands out on a middling blue."""
+    faces = [to_hex(heat._COLORS(level)) for level in np.linspace(0, 1, 101)]
+    by_day = min(contrast(face, style.ink_on(face)) for face in faces)
+    assert min(contrast(*night(face, style.ink_on(face))) for face in faces) >= by_day > 3.5
+
+
 @pytest.mark.parametrize("sight", SIGHT)
 def test_colours_stay_apart_for_colour_blind_readers(sight):
     """As much as by day: more than 30 in CIE76."""
@@ -70,7 +78,7 @@ def test_the_mapping_is_continuous_and_turns_lightness_round():
     """Smoothed edges are mixtures of two colours: neighbours have to stay neighbours."""
     for a, b in itertools.combinations([*style.CYCLE, style.GREEN, style.PAPER], 2):
         mixtures = np.linspace(*(255 * np.array(style.to_rgb(each)) for each in (a, b)), 400)
-        assert np.abs(np.diff(darkened(mixtures).astype(int), axis=0)).max() <= 8
+        assert np.abs(np.diff(darkened(mixtures).astype(int), axis=0)).max() <= 12
     greys = darkened([[level] * 3 for level in range(256)])
     assert (np.diff(greys.astype(int).sum(axis=1)) <= 0).all()
 

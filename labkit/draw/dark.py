@@ -12,6 +12,10 @@ from PIL import Image, UnidentifiedImageError
 
 GROUND = "#14181d"  # what white becomes: the dark paper of the report's style sheet
 
+# Lightness by day and by night. It is steep near 0.6, where the text on a bar changes from ink to paper.
+_BY_DAY = (0, 0.27, 0.5, 0.58, 0.62, 0.77, 1)
+_BY_NIGHT = (1, 0.95, 0.77, 0.67, 0.54, 0.51)  # and that of the ground
+
 # OKLab: B. Ottosson, "A perceptual color space for image processing", 2020. Linear sRGB to cone responses, and the
 # cube roots of these to lightness L, green-red a, blue-yellow b.
 _CONES = np.array([[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
@@ -59,7 +63,7 @@ def darkened(colors: np.ndarray) -> np.ndarray:
     ndarray of uint8 [n, 3]
     """
     lab, ground = _to_oklab(colors), _to_oklab(list(bytes.fromhex(GROUND[1:])))
-    light = np.interp(lab[:, 0], (0, 0.27, 0.5, 0.77, 1), (1, 0.94, 0.77, 0.49, ground[0]))
+    light = np.interp(lab[:, 0], _BY_DAY, (*_BY_NIGHT, ground[0]))
     lab[:, 1:] += lab[:, :1] * ground[1:]  # the ground is a grey with a little blue
     return _to_srgb(np.column_stack([light, lab[:, 1:]]))
 
