@@ -144,10 +144,21 @@ def test_diff_counts_a_replaced_line_once_and_none_where_nothing_changed():
 def test_diff_in_a_notebook_is_escaped_and_marks_the_changed_words():
     page = diff(1, 2)._repr_html_()
     assert "&lt; K" in page
-    assert not re.search(r"<(?!/?(div|span)\b)", page), "an unescaped < of the source"
-    assert re.search(r"<span style=\"background[^>]*\">mask</span>", page)
+    assert page.startswith("<style>")
+    page = page.partition("</style>")[2]
+    assert not re.search(r"<(?!/?(div|span|b|mark)\b)", page), "an unescaped < of the source"
+    assert "<mark>mask</mark>" in page
     assert page.count("<div") == page.count("</div>")
     assert page.count("<span") == page.count("</span>")
+
+
+def test_diff_in_a_notebook_colours_the_source():
+    own = variant(1, rung(1).source.replace("y[h * Wo + w] = 0;", "/* two\nlines */ y[h * Wo + w] = 0;"))
+    page = diff(1, own)._repr_html_().partition("</style>")[2]
+    assert '</b>+     <span class="cm">/* two</span></div>' in page  # a comment of several lines is one in each
+    assert '<mark><span class="cm">lines */</span> </mark>y[h * Wo + w] = <span class="mi">0</span>;</div>' in page
+    text = re.sub(r"<[^>]*>", "", page)
+    assert "+     /* two" in text and "lines */ y[h * Wo + w] = 0;" in text
 
 
 def test_what_does_not_compile_can_be_shown():

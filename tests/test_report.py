@@ -219,8 +219,8 @@ def test_every_heading_can_be_reached(made):
     page = text_of(made, "01_tiling")
     contents = page[page.index('class="contents"'):]
     anchors = [a["href"][1:] for a in tags(contents[:contents.index("</nav>")], "a")]
-    assert anchors == ["the-cost-of-loads", "the-cost", "the-cost-2"]
-    assert all(page.count(f'id="{anchor}"') == 1 for anchor in anchors)
+    assert anchors == 2 * ["the-cost-of-loads", "the-cost", "the-cost-2"]  # beside the text, and folded for a phone
+    assert all(page.count(f'id="{anchor}"') == 1 for anchor in [*anchors, "contents"])
 
 
 def test_outputs_are_escaped_and_coloured(made):
@@ -412,10 +412,12 @@ def test_text_is_legible_in_both_themes():
     assert set(light) == set(dark)
     for theme in (light, dark):
         pairs = [(text, ground) for text in ("ink", "muted", "accent") for ground in ("paper", "wash", "stripe")]
-        pairs += [(text, "wash") for text in ("keyword", "string", "number", "comment", "name", "built")]
+        code = ("keyword", "string", "number", "comment", "name", "built")
+        grounds = ("wash", "paper", "good-wash", "bad-wash", "good-mark", "bad-mark")  # cells, listings and diffs
+        pairs += [(text, ground) for text in ("ink", *code) for ground in grounds]
         pairs += [(tone, ground) for tone in ("good", "warn", "bad") for ground in (f"{tone}-wash", "paper")]
         pairs += [("ink", f"{tone}-wash") for tone in ("good", "warn", "bad")]
-        pairs += [("muted", f"{tone}-wash") for tone in ("good", "warn")]
+        pairs += [("muted", f"{tone}-wash") for tone in ("good", "warn", "bad")]
         for text, ground in pairs:
             dim, bright = sorted((_luminance(theme[text]), _luminance(theme[ground])))
             assert (bright + 0.05) / (dim + 0.05) >= 4.5, (text, ground)
@@ -425,10 +427,11 @@ def test_print_wraps_the_labs_listings():
     """The style sheet knows the lab's listings by the styles that they bring along: it has to find these in them."""
     style = (report.PACKAGE / "report" / "template" / "notebook" / "style.css").read_text()
     page = listing.Diff("a", "a.cu", "int i;\n", "b", "b.cu", "int j;\n")._repr_html_()
-    styles = re.findall(r'style="([^"]*)"', page)
-    known = re.findall(r'\[style\*="([^"]+)"\]', style.partition("@media print")[2])
+    source = listing.Listing("a.cu", "int i;\n")._repr_html_()
+    known = re.findall(r"\.html ([^{]+) \{", style.partition("@media print")[2])
     assert len(known) == 3
-    assert all(any(part in each for each in styles) for part in known)
+    for name in re.findall(r"[a-z-]+", " ".join(known).replace(":is", "")):
+        assert re.search(rf'<{name}\b|class="[^"]*\b{name}\b', page + source), name
 
 
 def test_the_first_page_shows_the_readers_exercises(tmp_path, monkeypatch):

@@ -10,12 +10,13 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Protocol, runtime_checkable
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
+from pygments.token import STANDARD_TYPES
 
 from labkit.base.errors import LabError
 from labkit.ladder.source import changed_lines
@@ -25,16 +26,37 @@ from labkit.spec.layers import LENET86, Layer
 IMAGES = 1000  # of a launch that is shown
 _WORD = re.compile(r"\w+|\s+|.")
 
-# With transparent backgrounds, for light and dark pages.
-_ROW = {"-": "background:rgba(218,54,51,.13)", "+": "background:rgba(46,160,67,.15)", " ": ""}
-_WORDS = {"-": "background:rgba(218,54,51,.33)", "+": "background:rgba(46,160,67,.37)"}
-_FRAME = (
-    "margin:2px 0;overflow-x:auto;border:1px solid rgba(128,128,128,.35);border-radius:4px;font-size:13px;"
-    "line-height:1.45;font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)"
+# JupyterLab's names for its editor's colours; for other pages, colours that are legible on light and on dark ones.
+_COLOURS = {
+    "k kc kd kr": ("keyword", "#3b7a2a"), "kt nb nf": ("def", "#2f73c4"), "m mf mh mi": ("number", "#2f8a5b"),
+    "c c1 ch cm": ("comment", "#80808f"), "s sc": ("string", "#b5533c"), "cp cpf": ("meta", "#9a5bb5"),
+}  # fmt: skip
+# Backgrounds are transparent, for light and dark pages; a page may have its own.
+_STYLE = (
+    ".labkit-code{margin:2px 0;overflow-x:auto;border:1px solid rgba(128,128,128,.35);border-radius:4px;font-size:13px;"
+    "line-height:1.45;font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)}"
+    ".labkit-code .head,.labkit-code .foot,.labkit-code .gap,.labkit-code .line>b"
+    "{color:var(--jp-ui-font-color2,#767676)}"
+    ".labkit-code .head,.labkit-code .foot{padding:4px 10px}"
+    ".labkit-code .head{border-bottom:1px solid rgba(128,128,128,.35)}"
+    ".labkit-code .foot{border-top:1px solid rgba(128,128,128,.35)}"
+    ".labkit-code pre{margin:0;padding:4px 10px;font:inherit;background:none}"
+    ".labkit-code .lines{width:max-content;min-width:100%;padding:4px 0}"
+    ".labkit-code .gap{padding-left:1em}"
+    ".labkit-code .line{white-space:pre}"
+    ".labkit-code .line>b{display:inline-block;width:3em;padding-right:.6em;text-align:right;font-weight:400;"
+    "user-select:none}"
+    ".labkit-code .old{background:var(--labkit-old,rgba(218,54,51,.13))}"
+    ".labkit-code .new{background:var(--labkit-new,rgba(46,160,67,.15))}"
+    ".labkit-code .old mark{background:var(--labkit-old-words,rgba(218,54,51,.28));color:inherit}"
+    ".labkit-code .new mark{background:var(--labkit-new-words,rgba(46,160,67,.3));color:inherit}"
+) + "".join(
+    f".labkit-code :is({','.join('.' + name for name in names.split())})"
+    f"{{color:var(--jp-mirror-editor-{variable}-color,{colour})}}"
+    for names, (variable, colour) in _COLOURS.items()
 )
-_HEAD = "padding:4px 10px;border-bottom:1px solid rgba(128,128,128,.35);opacity:.85"
-_FOOT = "padding:4px 10px;border-top:1px solid rgba(128,128,128,.35);opacity:.85"
-_NUMBER = "display:inline-block;width:3em;padding-right:.6em;text-align:right;opacity:.5;user-select:none"
+_KINDS = {"-": "line old", "+": "line new", " ": "line"}
+_CLASSES = {name for names in _COLOURS for name in names.split()}
 
 
 def without_contract(source: str) -> tuple[int, list[str]]:
@@ -56,12 +78,16 @@ def without_contract(source: str) -> tuple[int, list[str]]:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of a diff: its kind (" ", "-" or "+"), number in its file, text and, if known, changed words."""
+    """A line of a diff: its kind (" ", "-" or "+"), number in its file, tokens and, if known, changed words."""
 
     kind: str
     number: int
-    text: str
+    tokens: tuple[tuple[str, str], ...]  # Pygments' short name of the kind, and the text
     changed: tuple[tuple[int, int], ...] = ()  # spans of characters
+
+    @property
+    def text(self) -> str:
+        return "".join(text for _, text in self.tokens)
 
 
 class Diff:
@@ -81,16 +107,17 @@ class Diff:
         self.labels = a_label, b_label
         self.files = a_file, b_file
         (skipped_a, a), (skipped_b, b) = without_contract(a_source), without_contract(b_source)
+        tokens_a, tokens_b = _tokens(a), _tokens(b)
         matcher = difflib.SequenceMatcher(None, *([" ".join(line.split()) for line in side] for side in (a, b)), False)
         self.changed_lines = changed_lines(a, b)
         self.hunks = []
         for group in matcher.get_grouped_opcodes(n=2):
             rows = []
             for tag, i1, i2, j1, j2 in group:
-                old = [Row("-", skipped_a + i + 1, a[i]) for i in range(i1, i2)]
-                new = [Row("+", skipped_b + j + 1, b[j]) for j in range(j1, j2)]
+                old = [Row("-", skipped_a + i + 1, tokens_a[i]) for i in range(i1, i2)]
+                new = [Row("+", skipped_b + j + 1, tokens_b[j]) for j in range(j1, j2)]
                 if tag == "equal":
-                    rows += [Row(" ", row.number, row.text) for row in new]
+                    rows += [replace(row, kind=" ") for row in new]
                 else:
                     rows += _with_changed_words(old, new)
             self.hunks.append(rows)
@@ -108,13 +135,28 @@ class Diff:
         return "\n".join(text)
 
     def _repr_html_(self) -> str:
-        hunks = '<div style="opacity:.5;padding-left:1em">⋯</div>'.join(
-            "".join(map(_row_html, rows)) for rows in self.hunks
-        )
-        return (
-            f'<div style="{_FRAME}"><div style="{_HEAD}">{html.escape(self.title)}</div>'
-            f'<div style="width:max-content;min-width:100%;padding:4px 0">{hunks}</div></div>'
-        )
+        hunks = '<div class="gap">⋯</div>'.join("".join(map(_row_html, rows)) for rows in self.hunks)
+        return _framed(self.title, f'<div class="lines">{hunks}</div>')
+
+
+def _framed(title: str, body: str) -> str:
+    """A listing or a diff under its title. It is reached with the keyboard, since it may be wider than the page."""
+    name = html.escape(title)
+    return (
+        f'<style>{_STYLE}</style><div class="labkit-code" tabindex="0" role="group" aria-label="{name}">'
+        f'<div class="head">{name}</div>{body}</div>'
+    )
+
+
+def _tokens(lines: list[str]) -> list[tuple[tuple[str, str], ...]]:
+    """The tokens of each line of a CUDA C++ source: Pygments' short name of the kind, and the text."""
+    found = [[]]
+    for kind, text in get_lexer_by_name("cuda", stripnl=False).get_tokens("\n".join(lines)):
+        name = STANDARD_TYPES.get(kind, "")
+        first, *others = text.split("\n")
+        found[-1].append((name, first))
+        found += [[(name, each)] for each in others]
+    return [tuple(line) for line in found[: len(lines)]]
 
 
 def _with_changed_words(old: list[Row], new: list[Row]) -> list[Row]:
@@ -142,27 +184,19 @@ def _spans(words: list[str], ranges: list[tuple[int, int]]) -> tuple[tuple[int, 
 
 def _row_html(row: Row) -> str:
     text, position = "", 0
-    for start, end in row.changed:
-        text += html.escape(row.text[position:start])
-        text += f'<span style="{_WORDS[row.kind]}">{html.escape(row.text[start:end])}</span>'
-        position = end
-    text += html.escape(row.text[position:])
-    return (
-        f'<div style="white-space:pre;{_ROW[row.kind]}"><span style="{_NUMBER}">{row.number}</span>'
-        f"{row.kind} {text}</div>"
-    )
-
-
-# JupyterLab's names for its editor's colours; for other pages, colours that are legible on light and on dark ones.
-_COLOURS = {
-    "k": ("keyword", "#3b7a2a"), "kt": ("def", "#2f73c4"), "nf": ("def", "#2f73c4"),
-    "m": ("number", "#2f8a5b"),
-    "c": ("comment", "#80808f"), "s": ("string", "#b5533c"), "cp": ("meta", "#9a5bb5"),
-}  # fmt: skip
-_SAME = {
-    "kr": "k", "kc": "k", "kd": "k", "cm": "c", "c1": "c", "ch": "c", "mi": "m", "mf": "m", "mh": "m",
-    "sc": "s", "cpf": "cp", "nb": "kt",
-}  # fmt: skip
+    edges = sorted({edge for span in row.changed for edge in span})
+    for name, token in row.tokens:
+        cuts = [0, *(edge - position for edge in edges if 0 < edge - position < len(token)), len(token)]
+        for start, end in pairwise(cuts):
+            piece = html.escape(token[start:end])
+            if name in _CLASSES and piece.strip():
+                piece = f'<span class="{name}">{piece}</span>'
+            if any(a <= position + start < b for a, b in row.changed):
+                piece = f"<mark>{piece}</mark>"
+            text += piece
+        position += len(token)
+    text = text.replace("</mark><mark>", "")
+    return f'<div class="{_KINDS[row.kind]}"><b>{row.number}</b>{row.kind} {text}</div>'
 
 
 class Listing:
@@ -186,21 +220,12 @@ class Listing:
         return f"{self.text}\n{self.launch}".rstrip()
 
     def _repr_html_(self) -> str:
-        rules = "".join(
-            f".labkit-listing .{name}{{color:var(--jp-mirror-editor-{variable}-color,{colour})}}"
-            for name, (variable, colour) in
-            (_COLOURS | {name: _COLOURS[same] for name, same in _SAME.items()}).items()
-        )  # fmt: skip
         code = highlight(self.text, get_lexer_by_name(self.language), HtmlFormatter(nowrap=True))
-        return (
-            f'<style>{rules}</style><div style="{_FRAME}"><div style="{_HEAD}">{html.escape(self.file)}</div>'
-            '<pre class="labkit-listing" style="margin:0;padding:4px 10px;font:inherit;background:none">'
-            f"{code}</pre>{self._launch_html()}</div>"
-        )
+        return _framed(self.file, f"<pre>{code}</pre>{self._launch_html()}")
 
     def _launch_html(self) -> str:
         text = html.escape(self.launch).replace("\n", "<br>")
-        return f'<div style="{_FOOT}">{text}</div>' if text else ""
+        return f'<div class="foot">{text}</div>' if text else ""
 
 
 @runtime_checkable

@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
 import latex2mathml.converter
+import nbformat
 from nbconvert.exporters.html import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
@@ -122,7 +123,7 @@ def make(
     asked = execute.find(names)
     ours = [*execute.series(), *execute.closer_looks()] if execute.has_series() else []
     files = ours if set(asked) <= set(ours) else asked  # notebooks outside the series are a report of their own
-    pages = pages_of(map(execute.read, files), out)
+    pages, glossary = pages_of(map(execute.read, files), out), _glossary(out) if files is ours else None
     if len({page.path for page in pages}) < len(pages):
         raise LabError("two of these notebooks have the same name, and so would their pages: rename one")
     if not pages:
@@ -130,7 +131,7 @@ def make(
     require_writable(out)  # before minutes of work
 
     wanted = [page for page in pages if page.notebook.path in asked]
-    exporter = Exporter(pages)
+    exporter = Exporter(pages, glossary)
     for page in pages:
         if page in wanted:
             progress.start(page.notebook)
@@ -142,6 +143,8 @@ def make(
             page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
         else:
             exporter.write(page)
+    if glossary:
+        exporter.write(glossary)
     write(out / "index.html", exporter.series())
     return wanted
 
@@ -159,6 +162,15 @@ def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:
     return pages
 
 
+def _glossary(out: Path) -> Page | None:
+    """The page of the glossary, which is Markdown; None where there is no such file beside the notebooks."""
+    path = execute.folder().parent / "docs" / "glossary.md"
+    if not path.is_file():
+        return None
+    cell = nbformat.v4.new_markdown_cell(path.read_text(encoding="utf-8"))
+    return Page(Notebook(path, nbformat.v4.new_notebook(cells=[cell])), out / "glossary.html")
+
+
 def _noted_in(path: Path) -> dict:
     """Where the outputs of an earlier page come from, as recorded in the page."""
     note = re.search(r'<meta name="labkit-produced" content="([^"]*)">', path.read_text(encoding="utf-8"))
@@ -172,14 +184,15 @@ class Exporter(HTMLExporter):
     ----------
     pages : list of Page
         The whole series: links between its notebooks become links between pages.
+    glossary : Page, optional
     """
 
-    def __init__(self, pages: list[Page]):
-        self.pages, self.page = pages, pages[0]
+    def __init__(self, pages: list[Page], glossary: Page | None = None):
+        self.pages, self.glossary, self.page = pages, glossary, pages[0]
         templates = PACKAGE / "report" / "template"
         super().__init__(template_name="notebook", extra_template_basedirs=[str(templates)])
         style = (templates / "notebook" / "style.css").read_text(encoding="utf-8")
-        self.common = {"series_title": TITLE, "style": style}
+        self.common = {"series_title": TITLE, "style": style, "glossary": glossary}
 
     @property
     def default_config(self):
@@ -224,7 +237,8 @@ class Exporter(HTMLExporter):
         yield "formula", lambda text: formula(text.strip().strip("$"), "block")
         yield "markdown2html", self.markdown
         yield "picture", _output_picture
-        yield "without_style", _without_style
+        yield "scrolling", _scrolling
+        yield "tables", _tables
 
     def markdown(self, source: str, cell: NotebookNode | None = None) -> str:
         """Markdown to HTML, with links and pictures relative to the current page."""
@@ -254,6 +268,14 @@ class Renderer(IPythonRenderer):
         link = f'<a class="anchor" href="#{anchor}" aria-label="Link to this section">#</a>' if level > 1 else ""
         return f'<h{level} id="{anchor}">{text}{link}</h{level}>\n'
 
+    def block_code(self, code: str, info: str | None = None) -> str:
+        """Code in a frame that scrolls."""
+        return f'<div class="scroll"{_scrolling(code, "Code")}>{super().block_code(code, info)}</div>\n'
+
+    def table(self, text: str) -> str:
+        """A table in a frame that scrolls."""
+        return _tables(f"<table>\n{text}</table>\n")
+
     def inline_math(self, body: str) -> str:
         """`$...$` as MathML."""
         return formula(body, "inline")
@@ -280,7 +302,7 @@ class Renderer(IPythonRenderer):
             return url
         target = (Path(self.path) / unquote(parts.path)).resolve()
         anchor = f"#{parts.fragment}" if parts.fragment else ""
-        for page in self.exporter.pages:
+        for page in filter(None, (*self.exporter.pages, self.exporter.glossary)):
             if page.notebook.path.resolve() == target:
                 return self.exporter.page.to(page) + anchor.lower()
         folder = self.exporter.page.path.resolve().parent
@@ -363,10 +385,30 @@ def _progress() -> str:
         return f"<p>{html.escape(str(error))}</p>"
 
 
-def _without_style(text: str) -> str:
-    """An HTML output without the table style of pandas; the page has its own."""
+_PHONE = 40  # characters of code in a line on a narrow phone
+
+
+def _scrolling(text: str, name: str, wraps: bool = False) -> str:
+    """The attributes of a frame around text that may be too wide or too high for it: the keyboard reaches it.
+
+    A group and not a region: a page has dozens, and each region would be a landmark.
+    """
+    lines = text.splitlines()
+    high = sum(1 + wraps * len(line) // _PHONE for line in lines) > 20
+    wide = not wraps and any(len(line) > _PHONE for line in lines)
+    return f' tabindex="0" role="group" aria-label="{name}"' if high or wide else ""
+
+
+def _tables(text: str) -> str:
+    """An HTML output in a frame, which scrolls if there is a table in it.
+
+    Tables have the page's style in place of that of pandas, and no empty cell is a heading.
+    """
     text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.DOTALL)
-    return text.replace('<table border="1" class="dataframe">', '<table class="dataframe">')
+    text = text.replace('<table border="1" class="dataframe">', '<table class="dataframe">')
+    text = re.sub(r"<th\b([^>]*)>\s*</th>", r"<td\1></td>", text)
+    frame = ' tabindex="0" role="group" aria-label="Table"' if "<table" in text else ""
+    return f'<div class="html"{frame}>{text}</div>'
 
 
 def _day(date: str) -> str:

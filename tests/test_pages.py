@@ -1,0 +1,158 @@
+"""The report of the whole series from its stored outputs: as it is copied elsewhere, and as a browser shows it."""
+
+import importlib.util
+import os
+import shutil
+from html.parser import HTMLParser
+from importlib import resources
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from labkit.report import execute
+from labkit.report import html as report
+
+NAMES = ["index", "glossary", *(execute.Notebook(path, None).name for path in execute.find())]
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The report."""
+    out = tmp_path_factory.mktemp("report")
+    pages = report.make((), out, stored=True)
+    assert not [page.failure for page in pages if page.failure]
+    return out
+
+
+class Links(HTMLParser):
+    """The addresses that a page links to, and the anchors in it."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.found, self.anchors = [], set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.anchors.add(attrs.get("id"))
+        if tag == "a":
+            self.found.append(attrs["href"])
+
+
+def test_every_link_leads_to_a_place_in_the_folder(folder):
+    pages = {path: Links(path) for path in folder.rglob("*.html")}
+    assert {path.relative_to(folder).with_suffix("").as_posix() for path in pages} == set(NAMES)
+    dead = []
+    for path, page in pages.items():
+        for link in page.found:
+            parts = urlsplit(link)
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not parts.scheme and (target not in pages or parts.fragment not in {"", *pages[target].anchors}):
+                dead.append(f"{path.name}: {link}")
+    assert not dead
+    assert sum("glossary.html#" in link for page in pages.values() for link in page.found) > 20
+    assert "glossary.html" in pages[folder / "index.html"].found
+
+
+def test_pages_are_small_and_load_nothing(folder):
+    for path in folder.rglob("*.html"):
+        assert path.stat().st_size < 1_000_000, path.name
+        assert report.requests_in(path.read_text(encoding="utf-8")) == [], path.name
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser, driven by Playwright; `make browser` installs that."""
+    for package in ("playwright", "axe_playwright_python"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: `make browser` adds it")
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not executable:
+        pytest.skip(f"no browser found, neither {' nor '.join(BROWSERS)}: on Debian, apt install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        root = hasattr(os, "geteuid") and os.geteuid() == 0  # for whom Chromium has no sandbox
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"] if root else [])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def browse(chromium, folder):
+    """A function that opens a page of the report in the one tab, at a size and in a theme."""
+    tab = chromium.new_page()
+
+    def show(name, size=DESKTOP, theme="light"):
+        tab.emulate_media(color_scheme=theme)
+        tab.set_viewport_size(size)
+        tab.goto((folder / f"{name}.html").as_uri())
+        return tab
+
+    yield show
+    tab.close()
+
+
+# axe compares the colours of every piece of text with its ground: of the many tokens of code that look alike and stand
+# on the same ground, one is enough. Their text stays.
+THIN = """() => {
+  const seen = new Set(), grounds = new Map();
+  const look = e => {
+    const s = getComputedStyle(e);
+    return [s.backgroundColor, s.backgroundImage, s.opacity, s.filter].join();
+  };
+  const ground = e => {
+    if (!grounds.has(e)) grounds.set(e, (e.parentElement ? ground(e.parentElement) : "") + "/" + look(e));
+    return grounds.get(e);
+  };
+  const alike = [];
+  for (const e of document.querySelectorAll("pre span, .labkit-code :is(span, b)")) {
+    if (e.children.length) continue;
+    const s = getComputedStyle(e), key = [ground(e), s.color, s.fontSize, s.fontWeight].join();
+    if (seen.has(key)) alike.push(e); else seen.add(key);
+  }
+  for (const e of alike) e.replaceWith(e.textContent);
+}"""
+AXE = """async () => {
+  const found = await axe.run({resultTypes: ["violations"]});
+  return found.violations.flatMap(v => v.nodes.map(n => `${v.id}: ${n.html.slice(0, 150)}: ${n.failureSummary}`));
+}"""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_axe_finds_nothing(browse, name):
+    from_wheel = (resources.files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    found = {}
+    for theme in ("light", "dark"):
+        tab = browse(name, theme=theme)
+        tab.evaluate(THIN)
+        tab.evaluate(from_wheel)
+        for size in (PHONE, DESKTOP):
+            tab.set_viewport_size(size)
+            found[theme, size["width"]] = tab.evaluate(AXE)
+    assert not {where: what for where, what in found.items() if what}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_cut_off(browse, name):
+    """A table fits at 1280 pixels; at 390 the page is not wider than the screen, and what is wider scrolls in a frame
+    that the keyboard reaches."""
+    tables = "[...document.querySelectorAll('table')]"
+    wide = f"{tables}.filter(t => t.parentElement.scrollWidth > t.parentElement.clientWidth)"
+    assert browse(name).evaluate(f"{wide}.map(t => t.innerText.slice(0, 200))") == []
+    tab = browse(name, PHONE)
+    assert tab.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    assert tab.evaluate(f"{wide}.filter(t => t.parentElement.tabIndex < 0).length") == 0
+
+
+def test_the_contents_are_reached_on_a_phone_from_anywhere(browse):
+    tab = browse("04_tiling", PHONE)
+    tab.evaluate("scrollTo(0, 5000)")
+    entry = tab.locator(".contents details a").first
+    assert not entry.is_visible()
+    tab.get_by_role("link", name="On this page").click()
+    assert entry.is_visible()
+    entry.click()
+    assert tab.url.endswith("#the-idea")
