@@ -146,7 +146,7 @@ def test_diff_in_a_notebook_is_escaped_and_marks_the_changed_words():
     assert "&lt; K" in page
     assert page.startswith("<style>")
     page = page.partition("</style>")[2]
-    assert not re.search(r"<(?!/?(div|span|b|mark)\b)", page), "an unescaped < of the source"
+    assert not re.search(r"<(?!/?(div|pre|span|b|mark)\b)", page), "an unescaped < of the source"
     assert "<mark>mask</mark>" in page
     assert page.count("<div") == page.count("</div>")
     assert page.count("<span") == page.count("</span>")
@@ -155,8 +155,8 @@ def test_diff_in_a_notebook_is_escaped_and_marks_the_changed_words():
 def test_diff_in_a_notebook_colours_the_source():
     own = variant(1, rung(1).source.replace("y[h * Wo + w] = 0;", "/* two\nlines */ y[h * Wo + w] = 0;"))
     page = diff(1, own)._repr_html_().partition("</style>")[2]
-    assert '</b>+     <span class="cm">/* two</span></div>' in page  # a comment of several lines is one in each
-    assert '<mark><span class="cm">lines */</span> </mark>y[h * Wo + w] = <span class="mi">0</span>;</div>' in page
+    assert '</b>+     <span class="cm">/* two</span></span>' in page  # a comment of several lines is one in each
+    assert '<mark><span class="cm">lines */</span> </mark>y[h * Wo + w] = <span class="mi">0</span>;</span>' in page
     text = re.sub(r"<[^>]*>", "", page)
     assert "+     /* two" in text and "lines */ y[h * Wo + w] = 0;" in text
 

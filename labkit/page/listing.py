@@ -42,8 +42,8 @@ _STYLE = (
     ".labkit-code .foot{border-top:1px solid rgba(128,128,128,.35)}"
     ".labkit-code pre{margin:0;padding:4px 10px;font:inherit;background:none}"
     ".labkit-code .lines{width:max-content;min-width:100%;padding:4px 0}"
+    ".labkit-code .lines>span{display:block}"
     ".labkit-code .gap{padding-left:1em}"
-    ".labkit-code .line{white-space:pre}"
     ".labkit-code .line>b{display:inline-block;width:3em;padding-right:.6em;text-align:right;font-weight:400;"
     "user-select:none}"
     ".labkit-code .old{background:var(--labkit-old,rgba(218,54,51,.13))}"
@@ -135,8 +135,8 @@ class Diff:
         return "\n".join(text)
 
     def _repr_html_(self) -> str:
-        hunks = '<div class="gap">⋯</div>'.join("".join(map(_row_html, rows)) for rows in self.hunks)
-        return _framed(self.title, f'<div class="lines">{hunks}</div>')
+        hunks = '<span class="gap">⋯</span>'.join("".join(map(_row_html, rows)) for rows in self.hunks)
+        return _framed(self.title, f'<pre class="lines">{hunks}</pre>')
 
 
 def _framed(title: str, body: str) -> str:
@@ -196,7 +196,7 @@ def _row_html(row: Row) -> str:
             text += piece
         position += len(token)
     text = text.replace("</mark><mark>", "")
-    return f'<div class="{_KINDS[row.kind]}"><b>{row.number}</b>{row.kind} {text}</div>'
+    return f'<span class="{_KINDS[row.kind]}"><b>{row.number}</b>{row.kind} {text}</span>'
 
 
 class Listing:

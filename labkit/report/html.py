@@ -23,6 +23,8 @@ from xml.etree import ElementTree
 import latex2mathml.converter
 import nbformat
 from nbconvert.exporters.html import HTMLExporter
+from nbconvert.exporters.templateexporter import TemplateExporter
+from nbconvert.filters.highlight import Highlight2HTML
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbformat import NotebookNode
 
@@ -220,7 +222,8 @@ class Exporter(HTMLExporter):
         cells = enumerate(page.notebook.nb.cells)
         page.prose = {i: self.markdown(cell.source, cell) for i, cell in cells if cell.cell_type == "markdown"}
         self.environment.globals.update(page=page, **self.common)
-        return self.from_notebook_node(page.notebook.nb)[0]
+        # Not HTMLExporter's own: it reads and writes the page once more, which takes as long as all before.
+        return TemplateExporter.from_notebook_node(self, page.notebook.nb)[0]
 
     def series(self) -> str:
         """The text of the first page: the series with what each notebook teaches."""
@@ -234,6 +237,7 @@ class Exporter(HTMLExporter):
         """The filters of the template, besides those of nbconvert."""
         yield from super().default_filters()
         yield "day", _day
+        yield "highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self)
         yield "formula", lambda text: formula(text.strip().strip("$"), "block")
         yield "markdown2html", self.markdown
         yield "picture", _output_picture
