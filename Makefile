@@ -10,7 +10,7 @@ JOBS   ?= 2
 
 PIP    := -m pip --disable-pip-version-check --quiet
 
-.PHONY: help report test thorough lint lab doctor bench pictures venv gpu lock clean distclean
+.PHONY: help report test thorough lint lab doctor bench pictures venv gpu browser lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## List these targets
@@ -48,6 +48,9 @@ gpu: $(STAMP)  ## Add PyCUDA and CUPTI to .venv (needs an NVIDIA GPU and nvcc)
 	@$(BIN)/python $(PIP) install -e '.[gpu]'
 	@$(BIN)/labkit doctor
 
+browser: $(STAMP)  ## Add Playwright to .venv: `make test` then looks at the report in Chromium, too
+	@$(BIN)/python $(PIP) install --no-deps --no-compile --require-hashes -r requirements-browser.lock
+
 # The stamp comes last: an interrupted `make` starts over. A lock is complete, so pip need not look for dependencies;
 # and each module is compiled when it is first imported, not all of them at once: together half of the time.
 $(STAMP): requirements.lock pyproject.toml
@@ -71,6 +74,7 @@ endef
 lock:  ## Resolve pyproject.toml's ranges into the lock files again (needs uv)
 	@$(call compile,test,requirements.lock)
 	@$(call compile,lab,requirements-lab.lock)
+	@$(call compile,browser,requirements-browser.lock)
 
 define compile
 	command -v uv >/dev/null || { echo "make: uv is missing. Install it: python3 -m pip install uv" >&2; exit 1; }; \

@@ -2,6 +2,7 @@
 
 import ast
 import fnmatch
+import itertools
 import os
 import re
 import sys
@@ -20,7 +21,7 @@ ROOT = Path(labkit.__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-LOCKS = {"requirements.lock": "test", "requirements-lab.lock": "lab"}
+LOCKS = {"requirements.lock": "test", "requirements-lab.lock": "lab", "requirements-browser.lock": "browser"}
 
 # conda-forge's name -> PyPI's, where they differ: the variants without their graphical and optional parts.
 CONDA = {"matplotlib-base": "matplotlib", "nbconvert-core": "nbconvert"}
@@ -70,14 +71,18 @@ def test_locks_name_no_registry(name):
     assert not re.search(r"^\s*-[-\w]*(index|find-links|host)", text, re.MULTILINE)
 
 
+def test_playwright_is_installed_only_where_it_is_asked_for():
+    assert "playwright" not in locked("requirements.lock").keys() | locked("requirements-lab.lock").keys()
+
+
 def test_jupyterlab_is_kept_apart_from_nbval():
     assert "jupyterlab" not in locked("requirements.lock")
     assert "nbval" not in locked("requirements-lab.lock")
 
 
 def test_the_locks_agree():
-    first, second = (locked(name) for name in LOCKS)
-    assert {package for package in first.keys() & second.keys() if first[package] != second[package]} == set()
+    for first, second in itertools.combinations(map(locked, LOCKS), 2):
+        assert {package for package in first.keys() & second.keys() if first[package] != second[package]} == set()
 
 
 def test_conda_environment_matches():
@@ -91,7 +96,8 @@ def test_conda_environment_matches():
         conda.pop(name, None)
     assert pip.pop() == "-e ."
     listed = {canonicalize_name(CONDA.get(name, name)): allowed for name, allowed in conda.items()}
-    assert {**listed, **requirements(pip)} == DECLARED
+    everywhere = {name: allowed for name, allowed in DECLARED.items() if name not in requirements(EXTRAS["browser"])}
+    assert {**listed, **requirements(pip)} == everywhere
     assert re.search(r"^  - python >=3\.11$", (ROOT / "environment.yml").read_text(), re.MULTILINE)
     assert PROJECT["requires-python"] == ">=3.11"
 
