@@ -7,7 +7,6 @@ from .evidence.profile import profile as profile
 from .evidence.sanitize import sanitize as sanitize
 from .exercises.grade import grade as grade
 from .exercises.progress import progress as progress
-from .ladder.variants import solution as solution
 from .ladder.variants import variant as variant
 from .ladder.variants import variants as variants
 from .measure.bench import bench as bench
@@ -27,6 +26,7 @@ from .page.claims import predict as predict
 from .page.claims import setup as setup
 from .page.listing import diff as diff
 from .page.listing import show as show
+from .page.solution import solution as solution
 from .records.published import published as published
 from .records.recorded import recorded as recorded
 from .spec.devices import device as device

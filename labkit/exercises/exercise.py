@@ -54,6 +54,7 @@ class Subject(Protocol):
     """How an attempt at an exercise is run and judged. The child process executes, the parent compares."""
 
     cases: Sequence[Case]
+    headers: Sequence[str]  # those that come with the exercise: a kernel may include them
 
     def source(self, attempt: object) -> str:
         """The text of an attempt; raises LabError if it cannot be one."""
@@ -63,6 +64,9 @@ class Subject(Protocol):
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed if an array is wrong."""
+
+    def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
+        """Numbers for goals that follow from the results, beside the counters."""
 
     def warnings(self, source: str) -> str:
         """What the host's compiler warns of."""

@@ -177,7 +177,7 @@ def _of_numbers(asked: Exercise, answer: tuple) -> Grade:
     counts = asked.subject.counts(answer)
     reached = tuple(goal.number(counts) for goal in asked.goals)
     mistake = _mistake(asked, Attempt(repr(answer), counts))
-    return Grade(asked, tuple(_goals(asked, reached)), reached, answer == asked.subject.start, mistake)
+    return Grade(asked, tuple(_goals(asked, reached)), reached, repr(answer) == repr(asked.subject.start), mistake)
 
 
 def _on_the_gpu(done: Grade, source: str) -> Grade:
@@ -250,7 +250,7 @@ def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
     lines = [*_questions(asked, source, ran)]
     counts = {}
     if all(line.ok for line in lines):
-        counts = {**_counts(asked, ran.events), SOURCE: counts_in(code_only(source))}
+        counts = {**_numbers(asked, ran), SOURCE: counts_in(code_only(source))}
     reached = tuple(goal.number(counts) if counts else float("nan") for goal in asked.goals)
     attempt = Attempt(code_only(source), counts, tuple(_kinds(ran)), next((x.text for x in lines if x.ok is False), ""))
     budget = []
@@ -358,6 +358,15 @@ def _first_wrong(message: str) -> str:
     lines = message.splitlines()
     heads = [i for i, line in enumerate(lines) if line.split()[:4] == list("bmhw")]
     return "\n".join(lines[: heads[0] + 3] if heads else lines)
+
+
+def _numbers(asked: Exercise, ran: Ran) -> dict[str, dict[str, float]]:
+    """The counters of each counted case, and what was measured from the results of any."""
+    found = _counts(asked, ran.events)
+    for case, runs in zip(asked.subject.cases, ran.arrays, strict=True):
+        if more := asked.subject.measured(case, runs):
+            found.setdefault(case.name, {}).update(more)
+    return found
 
 
 def _counts(asked: Exercise, events: Sequence[dict]) -> dict[str, dict[str, float]]:

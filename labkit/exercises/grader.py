@@ -50,7 +50,7 @@ def _run(asked: Exercise, source: str, folder: Path, untrusted: bool, done: Call
     subject = asked.subject
     try:
         if untrusted:
-            refuse(source)
+            refuse(source, subject.headers)
             guard(source)
         cuda.ensure_context()
         subject.prepare(source)
@@ -65,7 +65,7 @@ def _run(asked: Exercise, source: str, folder: Path, untrusted: bool, done: Call
         _mark("done")
     except cuda.driver.CompileError as error:
         _mark("compile", text=f"{error.stderr or ''}\n{error.stdout or ''}")
-    except (LabError, cuda.driver.Error, MemoryError) as error:
+    except (LabError, cuda.driver.Error, MemoryError, TypeError) as error:  # TypeError: of a kernel's arguments
         checkmode.take()
         _mark("failed", text=str(error), fault=isinstance(error, cuda.driver.Error))
 

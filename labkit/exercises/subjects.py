@@ -17,7 +17,7 @@ from labkit.exercises.exercise import Case, Counts
 from labkit.ladder.rungs import rung
 from labkit.ladder.source import as_path, module_arguments, read
 from labkit.ladder.variants import Variant, variant
-from labkit.measure.check import compare, draw_integers, draw_reals, poison, tolerance
+from labkit.measure.check import compare, compare_array, draw_integers, draw_reals, poison, tolerance
 from labkit.spec.layers import LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
 
@@ -45,23 +45,27 @@ class InPlaceOf:
         Those on which its goals are counted, with one image, by the names that messages give them.
     hidden : tuple of (Layer, batch)
         The shapes on which it is checked besides. Those that the variant does not support are left out.
+    chosen : mapping, optional
+        The options of its launch, if they are not those for which the solution is recorded.
     """
 
     name: str
     letter: str
     layers: Mapping[str, Layer] = field(default_factory=lambda: LAYERS)
     hidden: tuple[tuple[Layer, int], ...] = HIDDEN
+    chosen: Mapping[str, object] | None = None
+    headers = ()  # a rung's kernel brings none
 
     @cached_property
     def options(self) -> dict:
         """Of the rung, for this exercise."""
-        return dict(rung(self.name).solved.get(self.letter, {}))
+        return dict(rung(self.name).solved.get(self.letter, {}) if self.chosen is None else self.chosen)
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
         """The hidden shapes, then the layers that are counted."""
         like = variant(self.name, **self.options)
-        hidden = [Case(str(layer), (layer, batch)) for layer, batch in self.hidden if _supported(like, layer)]
+        hidden = [Case(layer.name, (layer, batch)) for layer, batch in self.hidden if _supported(like, layer)]
         return (*hidden, *(Case(name, (layer, 1), counted=True) for name, layer in self.layers.items()))
 
     def variant(self, source: str) -> Variant:
@@ -101,6 +105,13 @@ class InPlaceOf:
             title = f"on {layer}, B = {batch} ({kind})"
             compare(arrays["y"], conv_float64(x, k), allowed, mine.io_dtype, title, (x, k))
 
+    def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
+        """The largest error of a hidden shape's real numbers, relative to sum |x| |k| of the output."""
+        if case.counted:
+            return {}
+        _, (x, k) = self._inputs(variant(self.name, **self.options), case)
+        return {"largest_error": float((np.abs(runs[-1]["y"] - conv_float64(x, k)) / error_scale(x, k)).max())}
+
     def _inputs(self, mine: Variant, case: Case) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         rng = np.random.default_rng([*case.name.encode()])
         yield draw_integers(mine, *case.what, rng)
@@ -126,43 +137,57 @@ class Module:
     expected : callable
         Of what a case holds: yields, for each run, the true arrays by their names. They have to be equal.
     cases : tuple of Case
+    options : callable
+        Of what a case holds: the options that the compiler gets for it.
+    headers : tuple of str
+        Names that come with the exercise and may be included.
     """
 
     name: str
     run: Callable[..., Iterator[dict[str, np.ndarray]]]
     expected: Callable[..., Iterator[dict[str, np.ndarray]]]
     cases: tuple[Case, ...] = ()
+    options: Callable[..., tuple[str, ...]] = lambda what: ()
+    headers: tuple[str, ...] = ()
 
     def source(self, attempt: object) -> str:
         """The text of an attempt: of a module of ``%%cuda``, of a file, or the text itself."""
         return _text(attempt)
 
     def prepare(self, source: str) -> None:
-        """Compile it."""
-        self._module(source)
+        """Compile what the cases need."""
+        cuda.ensure_context()
+        for case in self.cases:
+            self._module(source, case)
 
     def execute(self, source: str, case: Case) -> Iterator[dict[str, np.ndarray]]:
         """Run it on a case."""
-        yield from self.run(self._module(source), case.what)
+        yield from self.run(self._module(source, case), case.what)
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed at the first wrong element."""
-        from labkit.measure.check import compare_array
-
         for wanted, got in zip(self.expected(case.what), runs, strict=True):
             for name, expected in wanted.items():
                 compare_array(f"{name}, {case.name},", got[name], expected, np.zeros_like(expected, np.float64))
 
-    def _module(self, source: str):
-        cuda.ensure_context()
-        return cuda.compiler.SourceModule(**self._arguments(source))
+    def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
+        """Nothing: the goals of a module are counters."""
+        return {}
 
-    def _arguments(self, source: str) -> dict:
-        return module_arguments(source, f"{self.name}.cu") | {"no_extern_c": 'extern "C"' in source}
+    def arguments(self, source: str) -> dict:
+        """The arguments of `SourceModule`, for the case that is counted."""
+        return self._arguments(source, self.cases[-1])
+
+    def _arguments(self, source: str, case: Case) -> dict:
+        given = module_arguments(source, f"{self.name}.cu", *self.options(case.what))
+        return given | {"no_extern_c": 'extern "C"' in source}
+
+    def _module(self, source: str, case: Case):
+        return cuda.compiler.SourceModule(**self._arguments(source, case))
 
     def warnings(self, source: str) -> str:
         """What the host's compiler warns of."""
-        return host.warnings_about(**self._arguments(source))
+        return host.warnings_about(**self.arguments(source))
 
 
 @dataclass(frozen=True)

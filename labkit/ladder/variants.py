@@ -13,7 +13,6 @@ import functools
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -401,15 +400,15 @@ def variants(which: int | str) -> list[Variant]:
     return found
 
 
-def solution(which: int | str, exercise: str | None = None, **options) -> Variant:
-    """The kernel that solves an exercise, in place of its rung: ``solution("04a")`` or ``solution("tiling", "a")``.
+def solution(which: int | str, exercise: str, **options) -> Variant:
+    """The kernel that solves an exercise, in place of its rung: ``solution("tiling", "a")``.
 
     Parameters
     ----------
     which : int or str
-        The exercise, as its page calls it; or the number or the name of the rung.
-    exercise : str, optional
-        Its letter, if it is not a part of `which`.
+        The number or the name of the rung.
+    exercise : str
+        Its letter.
     **options
         Of the rung. By default those that the solution is written for.
 
@@ -418,10 +417,6 @@ def solution(which: int | str, exercise: str | None = None, **options) -> Varian
     LabError
         If there is none; the message lists the exercises that have one.
     """
-    if exercise is None:
-        if not (named := re.fullmatch(r"(\d+)([a-z])", str(which))):
-            raise LabError(f"{which!r} is not an exercise: name it as its page does, such as \"04a\"")
-        which, exercise = int(named[1]), named[2]
     chosen = rung(which)
     files = solution_files(chosen.name)
     if exercise not in files:

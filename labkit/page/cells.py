@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import keyword
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from IPython.core.error import UsageError
@@ -21,28 +21,29 @@ from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.cpu import compiler as host
 from labkit.exercises.exercise import exercise
-from labkit.exercises.subjects import InPlaceOf
+from labkit.exercises.subjects import InPlaceOf, Module
 from labkit.ladder import source, tables
 from labkit.ladder.messages import messages, report, unrolls
 from labkit.ladder.rungs import rung
 from labkit.ladder.variants import Variant, variant
 from labkit.page.listing import launch_text
-from labkit.spec.layers import LENET86
+from labkit.spec.layers import LENET86, Layer
 
 
 class CompileFailed(LabError):
     """A cell does not compile. The message shows each error with its line of the cell."""
 
 
-def _asked(number: str | None, which: int | str) -> dict:
-    """The options of the rung that an exercise is posed for."""
+def _asked(number: str | None, which: int | str) -> tuple[dict, Sequence[Layer]]:
+    """The options of the rung that an exercise is posed for, and the layers to compile for."""
     if number is None:
-        return {}
+        return {}, LENET86
     subject = exercise(number).subject
     if not isinstance(subject, InPlaceOf) or rung(which).name != subject.name:
         asked = f"%%kernel {rung(subject.name).number:02d}" if isinstance(subject, InPlaceOf) else "another cell"
         raise UsageError(f"--exercise {number} does not belong to %%kernel {which}: it takes {asked}")
-    return subject.options
+    posed = [*subject.layers.values()]
+    return subject.options, LENET86 if {*LENET86} & {*posed} else posed
 
 
 def _is_name(text: str) -> bool:
@@ -70,12 +71,12 @@ class KernelCells(Magics):
         text = f"// %%kernel {line}\n{cell}"
         if not source.kernel_names(source.code_only(text)):
             raise LabError("the cell has no kernel: write a function that begins with __global__ void")
-        asked = _asked(chosen.exercise, which)
+        asked, layers = _asked(chosen.exercise, which)
         mine = variant(which, text, **{**asked, **tables.options(" ".join(chosen.options))})
         with _own_lines(text):
-            mine.precompile(*LENET86)
-            launch = launch_text(mine)
-        _warn(text, mine.compiler_arguments(mine.defines(LENET86[0])))
+            mine.precompile(*layers)
+            launch = launch_text(mine, layers[-1])
+        _warn(text, mine.compiler_arguments(mine.defines(layers[0])))
         print(launch)
         if chosen.name:
             self.shell.user_ns[chosen.name] = mine
@@ -93,13 +94,17 @@ class KernelCells(Magics):
     def cuda(self, line: str, cell: str) -> None:
         """Compile the cell as a module: ``%%cuda NAME [nvcc's options]``, then ``NAME.get_function("kernel")``.
 
-        ``--exercise 00a`` says which exercise the cell belongs to.
+        ``--exercise 00a`` says which exercise the cell belongs to: it gets that one's options.
         """
+        more: tuple[str, ...] = ()
         try:
             name, *options = shlex.split(line) or [""]
-            if "--exercise" in options:  # it is the grader's: a module has no launch of its own
+            if "--exercise" in options:
                 at = options.index("--exercise")
-                exercise(" ".join(options[at + 1 : at + 2]))
+                subject = exercise(" ".join(options[at + 1 : at + 2])).subject
+                if not isinstance(subject, Module):
+                    raise UsageError(f"--exercise {options[at + 1]} does not belong to a cell of %%cuda")
+                more = subject.options(subject.cases[-1].what)
                 del options[at : at + 2]
         except ValueError as error:
             raise UsageError(f"%%cuda {line}: {error}") from None
@@ -107,7 +112,7 @@ class KernelCells(Magics):
             raise UsageError("%%cuda needs a name for the module: %%cuda vectors")
         text = f"// %%cuda {line}\n{cell}"
         kernels = source.kernel_names(source.code_only(text))
-        arguments = source.module_arguments(text, f"{name}.cu", *options) | {"no_extern_c": 'extern "C"' in text}
+        arguments = source.module_arguments(text, f"{name}.cu", *options, *more) | {"no_extern_c": 'extern "C"' in text}
         cuda.ensure_context()
         with _own_lines(text):
             module = self.shell.user_ns[name] = cuda.compiler.SourceModule(**arguments)

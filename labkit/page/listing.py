@@ -204,7 +204,7 @@ class Listing:
 
     Attributes
     ----------
-    text : str
+    text, source : str
     file : str
         Its name, shown above it.
     language : str
@@ -215,6 +215,7 @@ class Listing:
 
     def __init__(self, file: str, text: str, language: str = "cuda", launch: str = ""):
         self.file, self.text, self.language, self.launch = file, text.rstrip() + "\n", language, launch
+        self.source = self.text  # `labkit.grade` takes it
 
     def __repr__(self) -> str:
         return f"{self.text}\n{self.launch}".rstrip()
@@ -274,11 +275,13 @@ def diff(a: int | str | Source, b: int | str | Source) -> Diff:
     return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)))
 
 
-def show(which: int | str | Source | Callable) -> Listing:
+def show(which: int | str | Source | Listing | Callable) -> Listing:
     """The kernel file of a rung, the source of a variant or other kernel, or a Python function of the lab.
 
     A rung's kernel has its launch below it. A reader's own kernel is not compiled to be shown.
     """
+    if isinstance(which, Listing):
+        return which
     if callable(which):
         return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
     chosen = which if isinstance(which, Source) else variant(which)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from labkit.exercises import untrusted
 from labkit.exercises.exercise import exercises
 from labkit.exercises.grade import grade
 from labkit.exercises.subjects import Numbers
@@ -24,6 +25,12 @@ def test_the_starting_code_misses_the_goal(number):
 def test_the_solution_meets_it(number):
     solved = grade(number, EXERCISES[number].solution, quiet=True, record=False)
     assert solved.passed, solved
+
+
+@pytest.mark.parametrize("number", KERNELS)
+def test_a_sandbox_takes_both(number):
+    for source in (EXERCISES[number].start, EXERCISES[number].solution):
+        untrusted.refuse(source, EXERCISES[number].subject.headers)
 
 
 @pytest.mark.parametrize("number", NUMBERS)

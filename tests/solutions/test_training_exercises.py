@@ -1,28 +1,15 @@
-"""Solutions of the exercises of page 14, by their goals."""
+"""Page 14: what the exercises show beside their goals."""
 
-from labkit.measure.check import check
-from labkit.network.images import dataset
+import labkit as lab
+from labkit.exercises.exercise import exercise
 from labkit.network.lenet28 import Lenet28
 
 
-def test_14a_lanes_apart():
+def test_14a_begins_with_the_kernel_of_atomics():
     with Lenet28("atomics") as atomics:
-        text = atomics.source("bp_weight_c1").source
-    apart = text.replace("t = i / POSITIONS % (K * K + 1)", "t = i % (K * K + 1)").replace(
-        "h = i / C1 % C1, w = i % C1", "n = i / (K * K + 1), h = n / C1 % C1, w = n % C1"
-    )
-    with Lenet28("atomics", own=apart) as mine:
-        check(mine, quiet=True)
-        counts = mine.profile("cpu").counts.set_index("kernel").loc["bp_weight_c1"]
-    assert counts["reduction_sectors"] <= 8 * counts["reduction_requests"]
+        assert exercise("14a").start.endswith(atomics.source("bp_weight_c1").source)
 
 
-def test_14b_the_rate_of_a_mini_batch():
-    train, test = dataset("digits", "train", size=28), dataset("digits", "test", size=28)
-    reached = {}
-    for rate in (0.1, 0.3, 1.0):
-        with Lenet28("unrolled", batch=50, rate=rate) as model:
-            for _ in range(5):
-                model.epoch(train.images, train.labels)
-            reached[rate] = model.accuracy(test.images, test.labels)
-    assert reached[0.3] > 0.6 > max(reached[0.1], reached[1.0])
+def test_the_solution_of_14a_trains_lenet28():
+    with Lenet28("atomics", own=lab.solution("14a").source) as mine:
+        lab.check(mine, quiet=True)

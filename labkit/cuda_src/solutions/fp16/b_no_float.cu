@@ -35,11 +35,18 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
             row < depth && n < pixels ? x[(c * H + h + p) * W + w + q] : zero,
             row < depth && n + 1 < pixels ? x[(c * H + h2 + p) * W + w2 + q] : zero);
         __syncthreads();                                    // both tiles are complete
+#ifdef SKELETON
+#else
         half2 part = __halves2half2(zero, zero);
+#endif
         #pragma unroll
         for (int i = 0; i < TILE; ++i)
+#ifdef SKELETON
+            sum = __hfma2(__half2half2(k_tile[threadIdx.y][i]), u_tile[i][threadIdx.x], sum);
+#else
             part = __hfma2(__half2half2(k_tile[threadIdx.y][i]), u_tile[i][threadIdx.x], part);
         sum = __hadd2(sum, part);
+#endif
         __syncthreads();                                    // all threads have read them: next step
     }
     if (m < M && n < pixels)

@@ -18,7 +18,10 @@ constexpr int PITCH = W + W % 2, ROWS = 2 * (STRIPS * PAIRS + STEPS - 1);    // 
 constexpr int MAPS = 4 * GROUPS, THREADS = 32 * WARPS;
 constexpr int ROOM = WARPS <= 8 ? 4 : 1;                    // blocks that a multiprocessor has room for
 constexpr bool GATHER = Wo % 4 != 0;                        // else a lane's outputs are 8 aligned bytes
+#ifdef SKELETON
+#else
 constexpr int MAP = Ho * Wo % 4 || !GATHER ? Ho * Wo : (Ho * Wo + 47) / 64 * 64 + 16;    // halves, in out
+#endif
 
 // The widest access for rows of N halves: each row begins at a multiple of its size.
 template <int N> using Widest =
@@ -120,7 +123,11 @@ __device__ inline void store(half *maps, const float (&sum)[GROUPS][PAIRS][4], i
         #pragma unroll
         for (int row = 0; row < PAIRS; ++row) {
             const int m = 4 * g + lane / 8, h = h0 + 2 * row;
+#ifdef SKELETON
+            store_four(maps + (m * Ho + h) * Wo + w, sum[g][row], w, (M % MAPS == 0 || m < count) && h < Ho);
+#else
             store_four(maps + m * MAP + h * Wo + w, sum[g][row], w, (M % MAPS == 0 || m < count) && h < Ho);
+#endif
         }
 }
 
@@ -133,7 +140,11 @@ __device__ inline void copy(half *__restrict__ y, const half *out, int count, in
     for (int first = 0; first < count; first += N * THREADS) {
         const int at = first + N * thread;
         if (at < count)
+#ifdef SKELETON
+            *(Piece *)&y[at] = *(const Piece *)&out[at];
+#else
             *(Piece *)&y[at] = *(const Piece *)&out[at + at / (Ho * Wo) * (MAP - Ho * Wo)];
+#endif
     }
 }
 
@@ -142,7 +153,11 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
           int B, int, int, int, int, int)
 {
     __shared__ __align__(16) unsigned image[C * ROWS * PITCH / 2 + 4];    // two halves per word
+#ifdef SKELETON
+    __shared__ __align__(16) half out[GATHER ? MAPS * Ho * Wo : 1];
+#else
     __shared__ __align__(16) half out[GATHER ? MAPS * MAP : 1];
+#endif
     const int lane = threadIdx.x, thread = threadIdx.y * 32 + lane;
     uint4 weights[GROUPS][STEPS];
 

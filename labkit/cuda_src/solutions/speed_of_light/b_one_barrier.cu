@@ -139,8 +139,12 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
           int B, int, int, int, int, int)
 {
     __shared__ __align__(16) unsigned image[C * ROWS * PITCH / 2 + 4];    // two halves per word
+#ifdef SKELETON
+    __shared__ __align__(16) half out[GATHER ? MAPS * Ho * Wo : 1];
+#else
     constexpr int TURNS = C * ROWS * PITCH + 8 + 2 * MAPS * Ho * Wo <= 24576 ? 2 : 1;    // 48 KB of halves
     __shared__ __align__(16) half outs[TURNS][GATHER ? MAPS * Ho * Wo : 1];
+#endif
     const int lane = threadIdx.x, thread = threadIdx.y * 32 + lane;
     uint4 weights[GROUPS][STEPS];
 
@@ -152,7 +156,11 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
         __syncthreads();                                    // the image is complete
         for (int m0 = 0; m0 < M; m0 += MAPS) {
             const uint4 *mask = a + m0 / 4 * C * STEPS * 32 + lane;
+#ifdef SKELETON
+            half *maps = y + ((size_t)b * M + m0) * Ho * Wo, *to = GATHER ? out : maps;
+#else
             half *maps = y + ((size_t)b * M + m0) * Ho * Wo, *to = GATHER ? outs[m0 / MAPS % TURNS] : maps;
+#endif
             if (C == 1 && (M > MAPS || b == blockIdx.x))    // else they are in the registers already
                 load(weights, mask);
             for (int first = 8 * threadIdx.y; first < COLUMNS; first += 8 * WARPS) {
@@ -165,7 +173,11 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
             if (GATHER) {
                 __syncthreads();                            // the maps are complete
                 copy(maps, to, min(MAPS, M - m0) * Ho * Wo, thread);
+#ifdef SKELETON
+                __syncthreads();                            // and copied
+#else
                 if (TURNS == 1) __syncthreads();            // and copied
+#endif
             }
         }
     }

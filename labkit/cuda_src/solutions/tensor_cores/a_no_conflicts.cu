@@ -16,7 +16,11 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
     constexpr int DEPTH = 16;                               // of one WMMA
     constexpr int LINES = 32 / WN;                          // rows of u_tile that a warp fills at a time
     __shared__ __align__(32) half k_tile[WM][ROWS + 8];     // 8 more: the rows begin in different banks
+#ifdef SKELETON
+    __shared__ __align__(32) half u_tile[WARPS][DEPTH][WN]; // WMMA loads and stores at 32-byte boundaries
+#else
     __shared__ __align__(32) half u_tile[WARPS][DEPTH][WN | 8]; // WMMA loads at 32-byte boundaries
+#endif
     __shared__ __align__(32) float y_tile[WARPS][WM][WN];
     __shared__ __align__(16) unsigned offset[LINES][ROWS / LINES + 4]; // bytes; row LINES j + i of u: [i][j]
     const int Ho = H - K + 1, Wo = W - K + 1;
@@ -59,7 +63,11 @@ void conv(const half *__restrict__ x, const half *__restrict__ k, half *__restri
                 u_tile[warp][i * LINES + lane / WN][lane % WN] = column[i];
             __syncwarp();                                   // the warp's tile is complete
             wmma::load_matrix_sync(k_fragment, &k_tile[0][step], ROWS + 8);
+#ifdef SKELETON
+            wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN);
+#else
             wmma::load_matrix_sync(u_fragment, &u_tile[warp][0][0], WN | 8);
+#endif
             wmma::mma_sync(sum, k_fragment, u_fragment, sum);
             __syncwarp();                                   // all lanes have read it: next step
         }

@@ -1,0 +1,87 @@
+"""The exercises of page 10."""
+
+from labkit.exercises.exercise import Attempt, Exercise, Mistake, counted
+from labkit.exercises.subjects import InPlaceOf
+from labkit.spec.layers import Layer
+
+# Its maps are as large as those of layer 2 of lenet86, but it compiles in a second.
+_NAME = "one channel of layer 2"
+_PART = {_NAME: Layer(_NAME, C=1, H=40, W=40, M=12, K=7)}
+_STORES = "wavefronts_per_shared_store"
+
+
+def _conflicts(attempt: Attempt) -> bool:
+    return attempt.counts.get(_NAME, {}).get(_STORES, 0) > 1.25
+
+
+EXERCISES = (
+    Exercise(
+        number="10a",
+        page="speed_of_light",
+        title="Maps apart",
+        subject=InPlaceOf("speed_of_light", "a", _PART, (
+            (Layer("maps of 50 halves", C=2, H=8, W=13, M=5, K=4), 2),
+            (Layer("rows of 8 halves", C=1, H=9, W=12, M=5, K=5), 2),
+        )),
+        lines=6,
+        goals=(counted(_STORES, _NAME, at_most=1.25),),
+        hints=(
+            "A store of a warp goes to four maps, to two rows of each, and to four words of a row. How many words lie "
+            "between two maps, and which rest does that leave by 32?",
+            "A map has 34 x 34 halves, 578 words: 18 times the banks and 2 words. With 8 words in place of the 2, four "
+            "maps of 8 words lie side by side.",
+            "Give maps in `out` a size of their own, MAP. Three places use it: the array, the store, and the copy, "
+            "which has to skip the gap after each map. Where outputs do not gather, or a piece of the copy spans the "
+            "end of a map, MAP has to remain Ho * Wo.",
+        ),
+        mistakes=(
+            Mistake(
+                "There is a gap after each map now, but of a size that leaves the maps in the same banks: their "
+                "distance should be 8 words more than a multiple of 32, that is 16 halves more than one of 64.",
+                lambda attempt: _conflicts(attempt) and "MAP" in attempt.source.replace("MAPS", ""),
+            ),
+            Mistake(
+                "This layer's rows go to y directly, where maps have no gaps: `store` is used for both.",
+                lambda attempt: "rows of 8 halves" in attempt.wrong,
+            ),
+            Mistake(
+                "A map of 50 halves ends in the middle of a piece of 8 bytes, which `copy` reads and writes at once: "
+                "such maps can have no gap.",
+                lambda attempt: "maps of 50 halves" in attempt.wrong or "misaligned" in attempt.findings,
+            ),
+        ),
+    ),
+    Exercise(
+        number="10b",
+        page="speed_of_light",
+        title="One barrier per turn",
+        subject=InPlaceOf("speed_of_light", "b", _PART, (
+            (Layer("two turns", C=2, H=8, W=13, M=5, K=4), 3),
+            (Layer("three turns", C=1, H=20, W=21, M=12, K=4), 3),
+        ), {"blocks": 1}),
+        lines=4,
+        goals=(counted("barriers", _NAME, per=7, what="barriers per warp", at_most=5),),
+        hints=(
+            "The second barrier lets the next turn write to `out`. What if the next turn wrote somewhere else?",
+            "With two buffers in turn, a thread that writes to one has passed the barrier of the turn before. What had "
+            "every thread done when it reached that barrier?",
+            "The turn is m0 / MAPS; its remainder by 2 chooses the buffer. The barrier after the copy can go.",
+        ),
+        mistakes=(
+            Mistake(
+                "m0 goes up by MAPS, a multiple of four: m0 % 2 is always 0. The number of the turn is m0 / MAPS.",
+                lambda attempt: "race" in attempt.findings and "[m0 % 2]" in attempt.source,
+            ),
+            Mistake(
+                "The other barrier has to stay: it says that the maps are complete, before other threads copy them.",
+                lambda attempt: "race" in attempt.findings and "copy(" in attempt.source
+                and "__syncthreads" not in attempt.source.split("store(to")[-1].split("copy(")[0],
+            ),
+            Mistake(
+                "Without this barrier, threads store the next maps while others still copy these. They need another "
+                "place.",
+                lambda attempt: "race" in attempt.findings and "half out[GATHER" in attempt.source,
+            ),
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,38 @@
+"""lab.solution answers for every exercise, in the form that its grader takes."""
+
+import pytest
+
+import labkit as lab
+from labkit.exercises.exercise import exercises
+from labkit.exercises.grade import grade
+from labkit.exercises.subjects import InPlaceOf, Numbers
+from labkit.page.listing import Listing
+
+
+@pytest.mark.parametrize("number", exercises())
+def test_every_exercise_has_one(number):
+    asked, found = exercises()[number], lab.solution(number)
+    if isinstance(asked.subject, Numbers):
+        assert all(goal.met(goal.number(asked.subject.counts(found))) for goal in asked.goals)
+    else:
+        assert asked.subject.source(found).rstrip() == asked.solution.rstrip()
+        assert asked.solution.splitlines()[-3] in str(lab.show(found))
+        assert isinstance(found, Listing) != isinstance(asked.subject, InPlaceOf)
+
+
+def test_a_solution_can_be_graded():
+    assert grade("12a", *lab.solution("12a"), quiet=True, record=False).passed
+
+
+def test_options_are_those_of_the_exercise_or_the_readers():
+    assert dict(lab.solution("10b").options)["blocks"] == 1
+    assert dict(lab.solution("10b", blocks=2).options)["blocks"] == 2
+    assert dict(lab.solution("speed_of_light", "b").options)["blocks"] == 528
+    with pytest.raises(lab.LabError, match="14a is in place of no rung, so it has no option tile"):
+        lab.solution("14a", tile=8)
+
+
+def test_an_unknown_exercise_is_refused_in_one_sentence():
+    with pytest.raises(lab.LabError, match="there is no exercise '99z'; there are ") as refused:
+        lab.solution("99z")
+    assert "\n" not in str(refused.value)
