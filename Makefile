@@ -10,7 +10,7 @@ JOBS   ?= 2
 
 PIP    := -m pip --disable-pip-version-check --quiet
 
-.PHONY: help report test thorough lint lab doctor bench pictures venv gpu browser lock clean distclean
+.PHONY: help report test thorough lint lab student doctor bench pictures venv gpu browser lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## List these targets
@@ -22,7 +22,7 @@ report: $(STAMP)  ## Execute the notebooks on this machine's engine and write re
 
 test: $(STAMP) lint  ## Run the unit tests, and every notebook against its stored outputs
 	@$(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadfile \
-	    --nbval --nbval-current-env --nbval-cell-timeout=300 tests notebooks
+	    --nbval --nbval-current-env --nbval-cell-timeout=300 $(wildcard tests) notebooks
 
 thorough: $(STAMP)  ## Run the tests that `make test` leaves out: every typical wrong answer to every exercise
 	@$(BIN)/python -m pytest --quiet -n $(JOBS) -m thorough tests
@@ -35,6 +35,9 @@ lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab
 	@$(LAB)/bin/jupyter trust notebooks/*.ipynb notebooks/closer_look/*.ipynb >/dev/null
 	@$(LAB)/bin/jupyter lab --notebook-dir=. --LabApp.extra_labextensions_path=labkit/page/labextensions \
 	    notebooks/00_start_here.ipynb
+
+student: $(STAMP)  ## Write an edition without solutions to build/student; ARGS="--out DIR --nbgrader"
+	@$(BIN)/labkit student $(ARGS)
 
 doctor: $(STAMP)  ## List what this machine has and lacks, with a remedy for each
 	@$(BIN)/labkit doctor

@@ -171,12 +171,13 @@ def _advice(done: Grade, source: str, record: bool) -> str:
     if record:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         failed = progress.note(asked.number, digest, done.passed)
+    own = f'lab.solution("{asked.number}")' if asked.solution or not asked.file else ""
     if done.passed:
-        return f'The lab\'s own: lab.solution("{asked.number}").'
+        return f"The lab's own: {own}." if own else ""
     if not asked.hints:
         return ""
     due = min(failed, len(asked.hints))
-    more = "" if due < len(asked.hints) else f' There is no other; lab.solution("{asked.number}") is the lab\'s own.'
+    more = f" There is no other; {own} is the lab's own." if own and due == len(asked.hints) else ""
     return f"Hint {due} of {len(asked.hints)}: {asked.hints[due - 1]}{more}"
 
 

@@ -41,6 +41,12 @@ class Submission:
     problem: str = ""
 
 
+def asked_by(source: str) -> str:
+    """The exercise that a kernel cell names in its first line; empty if it names none."""
+    match = _CELL.match(source)
+    return match[1] if match else ""
+
+
 def submissions(paths: Iterable[Path | str]) -> list[Submission]:
     """What lies in files and folders: ``alice.ipynb``, ``bob/04a.cu``, or a folder of such.
 

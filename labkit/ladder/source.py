@@ -123,6 +123,16 @@ def view(text: str, skeleton: bool) -> str:
     return re.sub(r"\A(?://[^\n]*\n)+\n*", "", _MARKED.sub(lambda found: found[1], text))
 
 
+def without_solution(text: str) -> str:
+    """An exercise's file with its starting code alone: `view` gives that, and an empty text as the solution.
+
+    Empty if the file has no starting code.
+    """
+    if not _MARKED.search(text):
+        return ""
+    return f"#ifdef SKELETON\n// The starting code of an exercise.\n\n{view(text, skeleton=True)}#endif\n"
+
+
 def solution_files(name: str) -> dict[str, Path]:
     """The files of a page's exercises, by their letter: each has the starting code and the solution, see `view`."""
     return {path.name[0]: path for path in sorted((cuda_src() / "solutions" / name).glob("[a-z]_*.cu"))}

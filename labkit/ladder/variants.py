@@ -415,7 +415,7 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
     Raises
     ------
     LabError
-        If there is none; the message lists the exercises that have one.
+        If there is none; the message lists the exercises that have one. Or if this edition of the lab has none at all.
     """
     chosen = rung(which)
     files = solution_files(chosen.name)
@@ -424,10 +424,14 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
         raise LabError(f"there is no solution of exercise {exercise!r} of {chosen.label}{have}")
     like = variant(chosen.name, **{**chosen.solved.get(exercise, {}), **options})
     path = files[exercise]
-    return Variant(chosen, dict(like.options), view(read(path), skeleton=False), path, own=True)
+    text = view(read(path), skeleton=False)
+    if not text:
+        raise LabError("this edition of the lab has no solutions: lab.grade gives a hint after each attempt")
+    return Variant(chosen, dict(like.options), text, path, own=True)
 
 
 def solutions(which: int | str | None = None) -> list[Variant]:
     """The kernels that solve exercises: all of them, or those of one rung."""
     rungs = LADDER if which is None else [rung(which)]
-    return [solution(each.name, letter) for each in rungs for letter in solution_files(each.name)]
+    return [solution(each.name, letter) for each in rungs for letter, path in solution_files(each.name).items()
+            if view(read(path), skeleton=False)]  # fmt: skip

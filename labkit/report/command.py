@@ -141,6 +141,18 @@ def grade(
 
 
 @app.command()
+def student(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder.")] = Path("build/student"),
+    nbgrader: Annotated[bool, typer.Option("--nbgrader", help="Mark the exercises' cells for nbgrader.")] = False,
+) -> None:
+    """Write an edition of the lab without the solutions of its exercises."""
+    from labkit.report import student
+
+    files = student.write_edition(out, nbgrader)
+    print(f"{out}: {len(files)} files")
+
+
+@app.command()
 def report(
     notebook: Notebooks = None,
     stored: Annotated[

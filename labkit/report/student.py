@@ -1,0 +1,126 @@
+"""The edition for students: this checkout without the solutions of its exercises."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from labkit.base.errors import LabError
+from labkit.base.files import require_writable, write
+from labkit.base.paths import PACKAGE
+from labkit.exercises.submissions import asked_by
+from labkit.ladder.source import read, without_solution
+
+_LEFT_OUT = ("tests", ".ci")  # solutions are tested there, and wrong answers are made from them
+# What a checkout has that is not the lab, where there is no git to say so.
+_UNTRACKED = re.compile(r"\.git|\.venv.*|\.lab|__pycache__|.*\.egg-info|\.\w+_cache|\.ipynb_checkpoints|reports|build")
+_SOLUTION = re.compile(r"\blab\.solution\(")
+_GRADE = re.compile(r'(lab\.grade\("(\w+)",.*\));?\s*')
+
+
+def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
+    """Copy this checkout without the solutions of its exercises.
+
+    A file of an exercise keeps its starting code alone, so that the exercises are graded there as they are here. Left
+    out are the tests, and the cells of notebooks that ask for a solution.
+
+    Parameters
+    ----------
+    out : Path
+        A folder that is empty or does not exist.
+    nbgrader : bool
+        Mark the exercises' cells for nbgrader, see `mark`.
+
+    Returns
+    -------
+    list of Path
+        The files.
+
+    Raises
+    ------
+    LabError
+        labkit is not used from a checkout, or the folder is not empty or cannot be written.
+    """
+    checkout = PACKAGE.parent
+    if not (checkout / "notebooks").is_dir():
+        raise LabError(f"there are no notebooks beside {PACKAGE}: run labkit from a checkout of the lab")
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise LabError(f"{out} is not an empty folder: remove it, or choose another with --out")
+    files = [*_files(checkout)]  # before there is anything new
+    require_writable(out)
+    written = []
+    for path in files:
+        target = out / path.relative_to(checkout)
+        if path.is_relative_to(checkout / "labkit" / "cuda_src" / "solutions"):
+            if start := without_solution(read(path)):
+                written.append(write(target, start))
+        elif path.suffix == ".ipynb":
+            written.append(write(target, _notebook(path, nbgrader)))
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            written.append(Path(shutil.copy2(path, target)))
+    return written
+
+
+def _files(checkout: Path) -> Iterator[Path]:
+    """The files that git tracks; without git, all but those that a run of the lab has made."""
+    if (checkout / ".git").exists():
+        try:
+            listed = subprocess.run(["git", "ls-files", "-z"], cwd=checkout, capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[0]
+            raise LabError(f"git cannot list the files of {checkout}: {said}") from None
+        paths = [checkout / name for name in listed.stdout.split("\0") if name]
+    else:
+        paths = [*_walk(checkout)]
+    for path in paths:
+        if path.is_file() and path.relative_to(checkout).parts[0] not in _LEFT_OUT:
+            yield path
+
+
+def _walk(checkout: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(checkout):
+        folders[:] = [name for name in folders if not _UNTRACKED.fullmatch(name)]
+        yield from (Path(folder, name) for name in files)
+
+
+def _notebook(path: Path, nbgrader: bool) -> str:
+    nb = nbformat.read(path, 4)
+    nb.cells = [cell for cell in nb.cells if not (cell.cell_type == "code" and _SOLUTION.search(cell.source))]
+    if nbgrader:
+        mark(nb)
+    return nbformat.writes(nb) + "\n"
+
+
+def mark(nb: NotebookNode) -> None:
+    """Mark the exercises' cells of a notebook for nbgrader, in place.
+
+    A kernel cell becomes a cell for a solution. The cell that grades it becomes a locked test of one point, which fails
+    unless the goal is met: ``assert lab.grade("04a", mine_a).passed``.
+
+    Parameters
+    ----------
+    nb : NotebookNode
+        In nbformat 4.
+    """
+    for cell in nb.cells:
+        if cell.cell_type != "code":
+            continue
+        if number := asked_by(cell.source):
+            cell.metadata["nbgrader"] = _marks(f"kernel-{number}", solution=True)
+        elif found := _GRADE.fullmatch(cell.source):
+            cell.source = f"assert {found[1]}.passed"
+            cell.metadata["nbgrader"] = _marks(f"grade-{found[2]}", grade=True, locked=True, points=1)
+
+
+def _marks(name: str, **values: bool | int) -> dict:
+    """nbgrader's metadata of a cell, in the third version of its schema."""
+    return {"schema_version": 3, "grade_id": name, "grade": False, "solution": False, "locked": False, "task": False,
+            **values}  # fmt: skip

@@ -1,0 +1,185 @@
+"""The edition for students: no solution is in it, and its exercises are graded as here."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from labkit.base.errors import LabError
+from labkit.base.paths import cuda_src
+from labkit.exercises.exercise import exercise, exercises
+from labkit.ladder.source import view, without_solution
+from labkit.report import student
+
+# What their solutions have, a later page of the series shows as its own kernel.
+SHOWN_LATER = {"01b", "03a"}
+
+
+@pytest.fixture(scope="module")
+def edition(tmp_path_factory):
+    out = tmp_path_factory.mktemp("student") / "edition"
+    student.write_edition(out, nbgrader=True)
+    return out
+
+
+def lines(text):
+    """The lines of code, without comments and with single blanks, that have more than a word."""
+    code = (" ".join(line.split()) for line in re.sub(r"//[^\n]*", "", text).splitlines())
+    return {line for line in code if re.search(r"\w\W+\w", line)}
+
+
+def notebook_text(path):
+    """The cells and their outputs as text."""
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        yield "".join(cell["source"])
+        for output in cell.get("outputs", ()):
+            yield "".join(output.get("text", ()))
+            yield from ("".join(data) for kind, data in output.get("data", {}).items() if kind.startswith("text/"))
+
+
+def test_no_line_of_a_solution_is_in_it(edition):
+    taught = set().union(*(lines(path.read_text()) for path in cuda_src().rglob("*.cu")
+                           if "solutions" not in path.parts))  # fmt: skip
+    told = set()
+    for path in edition.rglob("*"):
+        if path.suffix in (".cu", ".md", ".py", ".toml"):
+            told |= lines(path.read_text(encoding="utf-8"))
+        elif path.suffix == ".ipynb":
+            told |= lines("\n".join(notebook_text(path)))
+    with_code = {number: each for number, each in exercises().items() if each.file}
+    assert with_code
+    for number, each in with_code.items():
+        own = lines(each.solution) - lines(each.start) - taught
+        assert own or number in SHOWN_LATER
+        assert not own & told, number
+
+
+def test_its_exercises_are_graded_and_have_no_solution(edition):
+    tried = """
+        import pathlib, sys
+        import labkit as lab
+        from labkit.exercises.exercise import exercise
+        assert pathlib.Path(lab.__file__).is_relative_to(sys.argv[1])
+        print(lab.grade("04a", exercise("04a").start, quiet=True).verdict)
+        solved = lab.grade("04a", sys.stdin.read(), quiet=True)
+        print(solved.verdict, "lab.solution" in str(solved))
+        try:
+            lab.solution("04a")
+        except lab.LabError as error:
+            print(error)
+    """
+    environment = {**os.environ, "PYTHONPATH": str(edition), "LABKIT_ENGINE": "cpu",
+                   "LABKIT_PROGRESS": str(edition / "progress.json")}  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(tried), str(edition)], input=exercise("04a").solution,
+                          cwd=edition, env=environment, capture_output=True, text=True)  # fmt: skip
+    assert done.stdout.splitlines() == [
+        "goal missed: this is the starting code",
+        "goal met False",
+        "this edition of the lab has no solutions: lab.grade gives a hint after each attempt",
+    ], done.stderr
+
+
+@pytest.mark.parametrize("number", [number for number, each in exercises().items() if each.file])
+def test_a_file_keeps_its_starting_code_alone(number):
+    text = without_solution(exercise(number).file.read_text())
+    assert view(text, skeleton=True) == exercise(number).start
+    assert view(text, skeleton=False) == ""
+    assert without_solution(text) == text
+
+
+def test_a_file_without_starting_code_is_left_out():
+    assert without_solution("// 99a\n__global__ void conv() {}\n") == ""
+
+
+def test_tests_and_cells_with_a_solution_are_left_out(edition):
+    assert not (edition / "tests").exists()
+    assert (edition / "labkit" / "exercises" / "grade.py").is_file()
+    assert not any("lab.solution(" in text for path in edition.rglob("*.ipynb") for text in notebook_text(path))
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A small checkout without git."""
+    root = tmp_path / "lab"
+    for name in ("README.md", "tests/test_it.py", ".venv/lib/x.py", "labkit/__pycache__/x.pyc", "reports/index.html"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    solved = root / "labkit" / "cuda_src" / "solutions" / "tiling" / "a_no_conflicts.cu"
+    solved.parent.mkdir(parents=True)
+    solved.write_text(exercise("04a").file.read_text())
+    (root / "notebooks").mkdir()
+    cells = [new_markdown_cell("# 04 · Tiling"), new_code_cell('lab.show(lab.solution("04a"))'),
+             new_code_cell('lab.grade("04a", mine);')]  # fmt: skip
+    nbformat.write(new_notebook(cells=cells), root / "notebooks" / "04_tiling.ipynb")
+    monkeypatch.setattr(student, "PACKAGE", root / "labkit")
+    return root
+
+
+def test_without_git_what_a_run_has_made_is_left_out(checkout, tmp_path):
+    out = tmp_path / "out"
+    written = student.write_edition(out)
+    assert {path.relative_to(out).as_posix() for path in written} == {
+        "README.md", "labkit/cuda_src/solutions/tiling/a_no_conflicts.cu", "notebooks/04_tiling.ipynb"}  # fmt: skip
+    nb = nbformat.read(out / "notebooks" / "04_tiling.ipynb", 4)
+    assert [cell.source for cell in nb.cells] == ["# 04 · Tiling", 'lab.grade("04a", mine);']
+    assert not any(cell.metadata for cell in nb.cells)
+
+
+def test_a_folder_that_is_not_empty_is_refused(checkout, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    with pytest.raises(LabError, match="is not an empty folder: remove it, or choose another with --out"):
+        student.write_edition(tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+# ------------------------------------------------------------------------------------------------------------ nbgrader
+
+
+def nbgrader_accepts(nb):
+    """The rules of nbgrader's schema 3 and of its validator, for cells with code."""
+    names = []
+    for cell in nb.cells:
+        if "nbgrader" not in cell.metadata:
+            continue
+        marks = dict(cell.metadata["nbgrader"])
+        assert cell.cell_type == "code"
+        assert marks.pop("schema_version") == 3
+        names.append(marks.pop("grade_id"))
+        assert re.fullmatch(r"[a-zA-Z0-9_\-]+", names[-1])
+        assert ("points" in marks) == marks["grade"]
+        assert marks.pop("points", 0) >= 0
+        assert set(marks) == {"grade", "solution", "locked", "task"}
+        assert all(isinstance(each, bool) for each in marks.values())
+        assert not marks["task"]  # a task is a cell of Markdown
+    assert len(names) == len(set(names))
+    return names
+
+
+def test_cells_of_exercises_are_marked_for_nbgrader():
+    nb = new_notebook(cells=[
+        new_code_cell("%%kernel 04 --exercise 04a --name mine_a\n__global__ void conv() {}"),
+        new_code_cell('lab.grade("04a", mine_a);'),
+        new_code_cell("%%kernel 04\n__global__ void conv() {}"),
+        new_code_cell("lab.check(4)"),
+    ])  # fmt: skip
+    student.mark(nb)
+    assert nbgrader_accepts(nb) == ["kernel-04a", "grade-04a"]
+    kernel, grade = (cell.metadata["nbgrader"] for cell in nb.cells[:2])
+    assert kernel["solution"] and not kernel["locked"] and not kernel["grade"]
+    assert grade["grade"] and grade["locked"] and not grade["solution"] and grade["points"] == 1
+    assert nb.cells[1].source == 'assert lab.grade("04a", mine_a).passed'
+
+
+def test_every_exercise_of_the_notebooks_is_marked_for_nbgrader(edition):
+    for path in edition.glob("notebooks/*.ipynb"):
+        nb = nbformat.read(path, 4)
+        marked = nbgrader_accepts(nb)
+        graded = {found[1] for cell in nb.cells if (found := re.search(r'lab\.grade\("(\w+)"', cell.source))}
+        assert {name.removeprefix("grade-") for name in marked if name.startswith("grade-")} == graded, path.name
