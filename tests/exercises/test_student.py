@@ -60,27 +60,34 @@ def test_no_line_of_a_solution_is_in_it(edition):
         assert not own & told, number
 
 
-def test_its_exercises_are_graded_and_have_no_solution(edition):
-    tried = """
-        import pathlib, sys
-        import labkit as lab
-        from labkit.exercises.exercise import exercise
-        assert pathlib.Path(lab.__file__).is_relative_to(sys.argv[1])
-        print(lab.grade("04a", exercise("04a").start, quiet=True).verdict)
-        solved = lab.grade("04a", sys.stdin.read(), quiet=True)
-        print(solved.verdict, "lab.solution" in str(solved))
-        try:
-            lab.solution("04a")
-        except lab.LabError as error:
-            print(error)
-    """
+TRIED = """
+    import pathlib, sys
+    import labkit as lab
+    from labkit.exercises.exercise import exercise
+    edition, kernel = pathlib.Path(sys.argv[1]), sys.stdin.read()
+    assert pathlib.Path(lab.__file__).is_relative_to(edition)
+    graded = lab.grade("04a", kernel or exercise("04a").start, quiet=True)
+    print(graded.verdict, "lab.solution" in str(graded))
+    try:
+        lab.solution("04a")
+    except lab.LabError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "verdict"),
+    [("", "goal missed: this is the starting code"),
+     pytest.param(exercise("04a").solution, "goal met", marks=pytest.mark.thorough)],
+    ids=["start", "solution"],
+)  # fmt: skip
+def test_its_exercises_are_graded_and_have_no_solution(edition, kernel, verdict):
     environment = {**os.environ, "PYTHONPATH": str(edition), "LABKIT_ENGINE": "cpu",
                    "LABKIT_PROGRESS": str(edition / "progress.json")}  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(tried), str(edition)], input=exercise("04a").solution,
-                          cwd=edition, env=environment, capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(TRIED), str(edition)], input=kernel, cwd=edition,
+                          env=environment, capture_output=True, text=True)  # fmt: skip
     assert done.stdout.splitlines() == [
-        "goal missed: this is the starting code",
-        "goal met False",
+        f"{verdict} False",
         "this edition of the lab has no solutions: lab.grade gives a hint after each attempt",
     ], done.stderr
 
