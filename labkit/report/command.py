@@ -116,7 +116,7 @@ def grade(
         bool, typer.Option("--unsafe", help="Run others' kernels without a sandbox where there is none.")
     ] = False,
 ) -> None:  # fmt: skip
-    """Grade what students have handed in: a table, and a page for each of them.
+    """Grade what students have handed in: a table, a page for each.
 
     Each kernel runs in a sandbox. A run that was stopped goes on where it was; what has not changed is not graded
     again.
@@ -145,7 +145,7 @@ def student(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder.")] = Path("build/student"),
     nbgrader: Annotated[bool, typer.Option("--nbgrader", help="Mark the exercises' cells for nbgrader.")] = False,
 ) -> None:
-    """Write an edition of the lab without the solutions of its exercises."""
+    """Write an edition of the lab without solutions."""
     from labkit.report import student
 
     files = student.write_edition(out, nbgrader)
