@@ -48,6 +48,7 @@ from labkit.spec.devices import device
 from labkit.spec.layers import Layer, as_layer
 
 MAX_OFFSET = 2**31 - 1  # the kernels count inside one image with 32-bit integers
+NO_SOLUTIONS = "this edition of the lab has no solutions: lab.grade gives a hint after each attempt"
 _modules: dict = {}  # compiled in this process
 
 
@@ -426,7 +427,7 @@ def solution(which: int | str, exercise: str, **options) -> Variant:
     path = files[exercise]
     text = view(read(path), skeleton=False)
     if not text:
-        raise LabError("this edition of the lab has no solutions: lab.grade gives a hint after each attempt")
+        raise LabError(NO_SOLUTIONS)
     return Variant(chosen, dict(like.options), text, path, own=True)
 
 

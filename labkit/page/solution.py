@@ -32,7 +32,8 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
     Raises
     ------
     LabError
-        There is no such exercise, and the message lists those there are; or it takes no such option.
+        There is no such exercise, and the message lists those there are; or it takes no such option; or this edition of
+        the lab has no solutions.
     """
     if letter is not None:
         return variants.solution(which, letter, **options)
@@ -41,6 +42,7 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
         return variants.solution(asked.subject.name, asked.subject.letter, **{**asked.subject.options, **options})
     if options:
         raise LabError(f"exercise {asked.number} is in place of no rung, so it has no option {', '.join(options)}")
-    if isinstance(asked.subject, Numbers):
-        return asked.subject.solution()
-    return Listing(asked.file.name, asked.solution)
+    found = asked.subject.solution() if isinstance(asked.subject, Numbers) else asked.solution
+    if not found:
+        raise LabError(variants.NO_SOLUTIONS)
+    return found if isinstance(found, tuple) else Listing(asked.file.name, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -29,7 +30,7 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     """Copy this checkout without the solutions of its exercises.
 
     A file of an exercise keeps its starting code alone, so that the exercises are graded there as they are here. Left
-    out are the tests, and the cells of notebooks that ask for a solution.
+    out are the answers of exercises that ask for numbers, the tests, and cells of notebooks that show a solution.
 
     Parameters
     ----------
@@ -61,6 +62,8 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
         if path.is_relative_to(checkout / "labkit" / "cuda_src" / "solutions"):
             if start := without_solution(read(path)):
                 written.append(write(target, start))
+        elif path.is_relative_to(checkout / "labkit" / "exercises" / "series"):
+            written.append(write(target, unanswered(read(path))))
         elif path.suffix == ".ipynb":
             written.append(write(target, _notebook(path, nbgrader)))
         else:
@@ -89,6 +92,24 @@ def _walk(checkout: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(checkout):
         folders[:] = [name for name in folders if not _UNTRACKED.fullmatch(name)]
         yield from (Path(folder, name) for name in files)
+
+
+def unanswered(module: str) -> str:
+    """The source of a module of exercises without the answers of those that ask for numbers.
+
+    What `labkit.exercises.subjects.Numbers` gets as its solution, a function or a lambda, returns an empty tuple then.
+    """
+    tree, lines = ast.parse(module), module.encode().splitlines(keepends=True)
+    given = [each.value for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "Numbers"
+             for each in node.keywords if each.arg == "solution"]  # fmt: skip
+    named = {each.id for each in given if isinstance(each, ast.Name)}
+    parts = [(each.body, each.body, b"()") for each in given if isinstance(each, ast.Lambda)]
+    parts += [(node.body[0], node.body[-1], b"return ()") for node in tree.body
+              if isinstance(node, ast.FunctionDef) and node.name in named]  # fmt: skip
+    for first, last, instead in sorted(parts, key=lambda part: -part[0].lineno):  # the lines above keep their numbers
+        begin, end = first.lineno - 1, last.end_lineno - 1
+        lines[begin : end + 1] = [lines[begin][: first.col_offset] + instead + lines[end][last.end_col_offset :]]
+    return b"".join(lines).decode()
 
 
 def _notebook(path: Path, nbgrader: bool) -> str:

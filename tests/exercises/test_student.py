@@ -63,15 +63,17 @@ def test_no_line_of_a_solution_is_in_it(edition):
 TRIED = """
     import pathlib, sys
     import labkit as lab
-    from labkit.exercises.exercise import exercise
+    from labkit.exercises.exercise import exercise, exercises
     edition, kernel = pathlib.Path(sys.argv[1]), sys.stdin.read()
     assert pathlib.Path(lab.__file__).is_relative_to(edition)
     graded = lab.grade("04a", kernel or exercise("04a").start, quiet=True)
     print(graded.verdict, "lab.solution" in str(graded))
-    try:
-        lab.solution("04a")
-    except lab.LabError as error:
-        print(error)
+    for number in exercises():
+        try:
+            print(number, lab.solution(number))
+        except lab.LabError as error:
+            said = str(error)
+    print(said)
 """
 
 
@@ -102,6 +104,27 @@ def test_a_file_keeps_its_starting_code_alone(number):
 
 def test_a_file_without_starting_code_is_left_out():
     assert without_solution("// 99a\n__global__ void conv() {}\n") == ""
+
+
+def test_numbers_lose_their_answer():
+    module = """
+def _fewest() -> tuple:
+    \"\"\"A docstring.\"\"\"
+    found = [7, 11]
+    return tuple(found)
+
+
+A = Numbers(_count, start=(2, 2), solution=_fewest)
+B = Numbers(_count, solution=lambda: (0.3,))
+"""
+    assert student.unanswered(module) == """
+def _fewest() -> tuple:
+    return ()
+
+
+A = Numbers(_count, start=(2, 2), solution=_fewest)
+B = Numbers(_count, solution=lambda: ())
+"""
 
 
 def test_tests_and_cells_with_a_solution_are_left_out(edition):
