@@ -212,8 +212,7 @@ class _Build:
     @property
     def flags(self):
         """The flags, which must be the same for the precompiled header."""
-        flags = [*self.settings.flags(), *toolchain.module_flags(self.command)]
-        return [flag for flag in flags if flag not in checkmode.unneeded(self.source)]
+        return [*self.settings.flags(), *toolchain.module_flags(self.command)]
 
     def text(self, folder):
         """The text for the host compiler; the user's headers are rewritten into `folder`."""

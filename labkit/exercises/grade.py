@@ -35,8 +35,6 @@ _NOT_YET = "not counted, because of the above"
 _LOOK = {
     "race": "Two threads use the same place, and nothing orders them: is a barrier missing between these lines, or do "
             "two threads compute the same index?",
-    "race between blocks": "Threads of different blocks use the same place: does an index leave out the block, or "
-                           "exchange two of its factors?",
     "uninitialized": "It is read before it is written: is a barrier missing, a zero at the beginning, or an element "
                      "that no thread fills?",
     "out of bounds": "Which threads have nothing to do here? Compare the guard with the number of outputs and inputs.",
@@ -44,15 +42,11 @@ _LOOK = {
     "divergent barrier": "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
 }  # fmt: skip
 _GRADER = "labkit.exercises.grader"
-_BUDGET = "changed lines"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a grade: ✓, ✗, or – for what was not looked at.
-
-    `kind` is that of the sanitizer's finding, or `_BUDGET`.
-    """
+    """One line of a grade: ✓, ✗, or – for what was not looked at; `kind` is that of the sanitizer's finding."""
 
     ok: bool | None
     text: str
@@ -99,8 +93,7 @@ class Grade:
             return "goal met"
         if self.untouched:
             return "goal missed: this is the starting code"
-        before = self.lines[: len(self.lines) - len(self.exercise.goals)]
-        wrong = any(line.ok is False and line.kind != _BUDGET for line in before)
+        wrong = any(line.ok is False for line in self.lines[: len(self.lines) - len(self.exercise.goals)])
         return "not right yet" if wrong else "goal missed"
 
     def __repr__(self) -> str:
@@ -185,8 +178,9 @@ def _advice(done: Grade, source: str, record: bool) -> str:
 def _of_numbers(asked: Exercise, answer: tuple) -> Grade:
     counts = asked.subject.counts(answer)
     reached = tuple(goal.number(counts) for goal in asked.goals)
-    mistake = _mistake(asked, Attempt(repr(answer), counts))
-    return Grade(asked, tuple(_goals(asked, reached)), reached, repr(answer) == repr(asked.subject.start), mistake)
+    untouched = repr(answer) == repr(asked.subject.start)
+    mistake = "" if untouched else _mistake(asked, Attempt(repr(answer), counts))
+    return Grade(asked, tuple(_goals(asked, reached)), reached, untouched, mistake)
 
 
 def _on_the_gpu(done: Grade, source: str) -> Grade:
@@ -266,7 +260,7 @@ def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
     changed = changed_lines(_code(asked.start), _code(source))
     if asked.lines is not None and counts:
         wanted = f"at most {asked.lines}"
-        budget = [Line(changed <= asked.lines, f"{_BUDGET}: {changed}, wanted {wanted}", _BUDGET)]
+        budget = [Line(changed <= asked.lines, f"changed lines: {changed}, wanted {wanted}")]
     return Grade(asked, (*lines, *budget, *_goals(asked, reached)), reached, changed == 0, _mistake(asked, attempt))
 
 

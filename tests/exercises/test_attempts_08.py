@@ -31,7 +31,7 @@ WRONG = {
               "it has to begin at zero in each step", of="solution", quick=True),
         Wrong("the last part only", ((TOTAL, "        sum = part;\n"),), "The result holds the last step only",
               of="solution"),
-        Wrong("a part without a zero", ((PART, "        half2 part;\n"),), "'part' may be used uninitialized",
+        Wrong("a part without a zero", ((PART, "        half2 part;\n"),), "The part has no value",
               of="solution", quick=True),
         Wrong("parts that are not added", ((TOTAL, ""),), "✗ right", of="solution"),
         Wrong("the part added in each turn of the loop",

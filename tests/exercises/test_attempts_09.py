@@ -3,7 +3,6 @@
 from attempts import Wrong, answered, each
 
 ARRAY, STRIDE = "u_tile[WARPS][DEPTH][WN];", "&u_tile[warp][0][0], WN);"
-READ = "            __syncwarp();                                   // read before the next sums are stored\n"
 
 
 def rows(length):
@@ -25,15 +24,14 @@ WRONG = {
     "09b": (
         Wrong("all blocks compute all maps", (("    if (blockIdx.y % 2) return;", "    "),),
               "let every second one return at once", of="solution", quick=True),
-        Wrong("a mask tile for half of the maps", (("half k_tile[2 * WM]", "half k_tile[WM]"),), "out of bounds, line",
+        Wrong("a mask tile for half of the maps", (("half k_tile[2 * WM]", "half k_tile[WM]"),), "k_tile has rows for",
               of="solution"),
         Wrong("only the first sum begins at zero", (("        for (auto &each : sum)\n"
                                                      "            wmma::fill_fragment(each, 0.0f);\n",
-                                                     "        wmma::fill_fragment(sum[0], 0.0f);\n"),), "✗",
-              of="solution"),
-        Wrong("y_tile is filled again too early", ((READ, ""),), "a __syncwarp is missing", of="solution"),
-        Wrong("both sums of the same maps", (("&k_tile[t * WM][step]", "&k_tile[0][step]"),), "✗ right",
-              of="solution"),
+                                                     "        wmma::fill_fragment(sum[0], 0.0f);\n"),),
+              "Each of the two sums has to begin at zero", of="solution"),
+        Wrong("both sums of the same maps", (("&k_tile[t * WM][step]", "&k_tile[0][step]"),),
+              "begins at row WM of k_tile", of="solution"),
         Wrong("both stored to the same maps", (("y[(m0 + t * WM + i) * pixels + n]", "y[(m0 + i) * pixels + n]"),),
               "✗", of="solution"),
         Wrong("a store beyond the maps", (("i < WM && m0 + t * WM + i < M;", "i < WM;"),), "out of bounds, line",

@@ -9,19 +9,20 @@ READ = "        __syncthreads();                                    // the image
 
 WRONG = {
     "10a": (
-        Wrong("a gap that copy does not know", (("&out[at + at / (Ho * Wo) * (MAP - Ho * Wo)]", "&out[at]"),), "✗",
+        Wrong("a gap that copy does not know", (("&out[at + at / (Ho * Wo) * (MAP - Ho * Wo)]", "&out[at]"),),
+              "`copy` has to skip the gaps",
               of="solution"),
         Wrong("two words more", ((MAP, "constexpr int MAP = Ho * Wo % 4 || !GATHER ? Ho * Wo : Ho * Wo + 4;"),),
               "their distance should be 8 words more", of="solution", quick=True),
         Wrong("the array as before", (("half out[GATHER ? MAPS * MAP : 1]", "half out[GATHER ? MAPS * Ho * Wo : 1]"),),
-              "out of bounds", of="solution"),
+              "has to have room for the gaps", of="solution"),
         Wrong("a gap where nothing gathers", ((MAP, "constexpr int MAP = Ho * Wo % 4 ? Ho * Wo : "
                                                 "(Ho * Wo + 47) / 64 * 64 + 16;"),),
-              "out of bounds", of="solution"),
+              "there maps have no gaps", of="solution"),
         Wrong("a gap in every map", ((MAP, "constexpr int MAP = !GATHER ? Ho * Wo : (Ho * Wo + 47) / 64 * 64 + 16;"),),
-              "✗", of="solution"),
+              "such maps can have no gap", of="solution"),
         Wrong("a copy that skips too little", (("at / (Ho * Wo) * (MAP - Ho * Wo)", "at / MAP * (MAP - Ho * Wo)"),),
-              "✗", of="solution"),
+              "`copy` has to skip the gaps", of="solution"),
         Wrong("no barrier before the copy", ((COMPLETE, ""),), "is a barrier missing"),
     ),
     "10b": (

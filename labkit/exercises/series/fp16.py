@@ -64,6 +64,10 @@ EXERCISES = (
         ),
         mistakes=(
             Mistake(
+                "The part has no value when the first product is added to it: it has to begin at zero in each step.",
+                lambda attempt: bool(attempt.wrong) and "half2 part;" in attempt.source,
+            ),
+            Mistake(
                 "Each step adds its part, and the part still has the products of the steps before: it has to begin at "
                 "zero in each step.",
                 lambda attempt: bool(attempt.wrong) and "__hadd2" in attempt.source

@@ -1,5 +1,7 @@
 """The exercises of page 10."""
 
+import re
+
 from labkit.exercises.exercise import Attempt, Exercise, Mistake, counted
 from labkit.exercises.subjects import InPlaceOf
 from labkit.spec.layers import Layer
@@ -10,8 +12,9 @@ _PART = {_NAME: Layer(_NAME, C=1, H=40, W=40, M=12, K=7)}
 _STORES = "wavefronts_per_shared_store"
 
 
-def _conflicts(attempt: Attempt) -> bool:
-    return attempt.counts.get(_NAME, {}).get(_STORES, 0) > 1.25
+def _gaps(attempt: Attempt) -> bool:
+    """Whether maps in `out` have a size of their own, under the name that the hints give it."""
+    return re.search(r"\bMAP\b", attempt.source) is not None
 
 
 EXERCISES = (
@@ -20,7 +23,7 @@ EXERCISES = (
         page="speed_of_light",
         title="Maps apart",
         subject=InPlaceOf("speed_of_light", "a", _PART, (
-            (Layer("maps of 50 halves", C=2, H=8, W=13, M=5, K=4), 2),
+            (Layer("maps of 50 halves", C=2, H=8, W=13, M=6, K=4), 2),  # copied in pieces of four
             (Layer("rows of 8 halves", C=1, H=9, W=12, M=5, K=5), 2),
         )),
         lines=6,
@@ -38,11 +41,25 @@ EXERCISES = (
             Mistake(
                 "There is a gap after each map now, but of a size that leaves the maps in the same banks: their "
                 "distance should be 8 words more than a multiple of 32, that is 16 halves more than one of 64.",
-                lambda attempt: _conflicts(attempt) and "MAP" in attempt.source.replace("MAPS", ""),
+                lambda attempt: not attempt.wrong and _gaps(attempt)
+                and attempt.counts.get(_NAME, {}).get(_STORES, 0) > 1.25,
             ),
             Mistake(
-                "This layer's rows go to y directly, where maps have no gaps: `store` is used for both.",
-                lambda attempt: "rows of 8 halves" in attempt.wrong,
+                "`copy` has to skip the gaps: element `at` is in map at / (Ho * Wo), and each map before it has one.",
+                lambda attempt: _gaps(attempt) and (
+                    "&out[at];" in attempt.source
+                    or ("uninitialized" in attempt.findings and attempt.source.count("__syncthreads") > 3)),
+            ),
+            Mistake(
+                "`out` has to have room for the gaps, too.",
+                lambda attempt: _gaps(attempt) and "out of bounds" in attempt.findings
+                and "MAPS * Ho * Wo : 1]" in attempt.source,
+            ),
+            Mistake(
+                "Where Wo is a multiple of 4, outputs go to y directly, and there maps have no gaps: `store` is used "
+                "for both.",
+                lambda attempt: _gaps(attempt) and ("out of bounds" in attempt.findings
+                                                    or "rows of 8 halves" in attempt.wrong),
             ),
             Mistake(
                 "A map of 50 halves ends in the middle of a piece of 8 bytes, which `copy` reads and writes at once: "

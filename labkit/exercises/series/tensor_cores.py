@@ -76,8 +76,18 @@ EXERCISES = (
                 lambda attempt: _loads(attempt) > 20_000 and "[2 * WM]" in attempt.source,
             ),
             Mistake(
-                "y_tile is filled with the second sum while lanes still read the first one: a __syncwarp is missing.",
-                lambda attempt: "race" in attempt.findings and "y_tile" in attempt.wrong,
+                "k_tile has rows for WM maps, and now it gets twice as many.",
+                lambda attempt: "out of bounds" in attempt.findings and "k_tile[WM]" in attempt.source,
+            ),
+            Mistake(
+                "Each of the two sums has to begin at zero.",
+                lambda attempt: bool(attempt.wrong) and attempt.source.count("fill_fragment(") == 1
+                and "fill_fragment(sum[0]" in attempt.source,
+            ),
+            Mistake(
+                "Both products have the same maps: the second tile of the mask begins at row WM of k_tile.",
+                lambda attempt: bool(attempt.wrong) and "sum[" in attempt.source
+                and "k_tile[WM" not in attempt.source and "* WM][step]" not in attempt.source,
             ),
         ),
     ),

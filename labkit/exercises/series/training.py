@@ -66,7 +66,7 @@ def _arrays(s: Sizes, gradient: np.ndarray) -> dict[str, np.ndarray]:
     """The gradient of c1 [maps,K,K], of its biases [maps], and of all other parameters, which stays zero."""
     masks, biases = (math.prod(s.weights[name]) for name in ("c1", "c1_bias"))
     parts = np.split(gradient, (masks, masks + biases))
-    names = "gradient of c1 [m, p, q]", "gradient of c1_bias [m]", "gradient of the other parameters"
+    names = "gradient of c1 [m, p, q]", "gradient of c1_bias [m]", "gradient of all others"
     return dict(zip(names, (parts[0].reshape(s.weights["c1"]), *parts[1:]), strict=True))
 
 
@@ -133,9 +133,26 @@ EXERCISES = (
                 and "h = i / C1 % C1" in attempt.source,
             ),
             Mistake(
-                "Now the lanes have different maps, but the parameters of two maps lie K * K words apart, so each lane "
-                "has a sector of its own. Which parameters lie side by side in struct Weights?",
-                lambda attempt: not attempt.wrong and 8 < (_per_request(attempt) or 0) < 31,
+                "Neighbouring lanes have different maps now, but there are few maps, and their parameters lie K * K "
+                "words apart: lanes still meet at one address. Which parameters lie side by side in struct Weights?",
+                lambda attempt: not attempt.wrong and "i % MAPS" in attempt.source,
+            ),
+            Mistake(
+                "A map has K * K + 1 parameters: the last one is its bias, which gets products, too.",
+                lambda attempt: bool(attempt.wrong) and "i % (K * K)," in attempt.source,
+            ),
+            Mistake(
+                "The grid is rounded up to whole blocks: threads beyond the last product have to return.",
+                lambda attempt: bool(attempt.wrong) and "return;" not in attempt.source,
+            ),
+            Mistake(
+                "Lanes can be summed only if they all belong to one parameter. In the smaller network a map has 144 "
+                "positions, which is no number of whole warps.",
+                lambda attempt: bool(attempt.wrong) and ("warp_sum" in attempt.source or "__shfl" in attempt.source),
+            ),
+            Mistake(
+                "Threads of many blocks add to one parameter: only atomicAdd keeps all of their products.",
+                lambda attempt: "race" in attempt.findings and "atomicAdd" not in attempt.source,
             ),
         ),
     ),
@@ -166,8 +183,3 @@ EXERCISES = (
         ),
     ),
 )  # fmt: skip
-
-
-def _per_request(attempt) -> float | None:
-    counts = attempt.counts.get("lenet28")
-    return counts and counts["reduction_sectors"] / max(1, counts["reduction_requests"])
