@@ -1,11 +1,13 @@
 """Attempts at exercises that are wrong in a typical way, and what the grader says of them."""
 
+import re
 from typing import NamedTuple
 
 import pytest
 
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import grade
+from labkit.ladder.variants import variant
 
 
 class Wrong(NamedTuple):
@@ -54,3 +56,9 @@ def answered(number, answer):
     graded = grade(number, answer.source(number), quiet=True, record=False)
     assert not graded.passed
     return str(graded)
+
+
+def shown(number):
+    """The kernel that an exercise's page shows: the rung's or its step's, without the comment at the top."""
+    subject = exercise(number).subject
+    return re.sub(r"\A(?://[^\n]*\n)+\n*", "", variant(subject.name, **subject.options).source)

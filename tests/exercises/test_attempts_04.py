@@ -1,9 +1,15 @@
 """The exercises of page 04: typical wrong answers, and what the grader says of each."""
 
-from attempts import Wrong, answered, each
+import pytest
+from attempts import Wrong, answered, each, shown
+
+from labkit.exercises.exercise import exercise
 
 COMPLETE = "        __syncthreads();                                    // the tile is complete\n"
 READ = "        __syncthreads();                                    // all threads have read it: next channel\n"
+GUARD = "        if (h < Ho && w < Wo)                               // no output, no sum\n"
+FILLED = "        __syncthreads();                                    // tile and weights are complete\n"
+USED = "        __syncthreads();                                    // all threads have read them: next channel\n"
 
 WRONG = {
     "04a": (
@@ -18,9 +24,34 @@ WRONG = {
         Wrong("the mask flipped", (("C + c) * K + p) * K + q];", "C + c) * K + K - 1 - p) * K + K - 1 - q];"),),
               "the mask was flipped"),
     ),
+    "04b": (
+        Wrong("conflicts remain", (("[TILE + 32]", "[SIDE]"),), "✗ wavefronts per shared load, layer 2: 1.2,",
+              of="solution"),
+        Wrong("the textbook's padding", (("[TILE + 32]", "[SIDE + 1]"),), "SIDE + 1 is the padding for a column",
+              of="solution"),
+        Wrong("all threads sum", ((GUARD, ""),), "✗ shared load wavefronts, layer 2: 282,240, wanted at most 205,000",
+              of="solution", quick=True),
+        Wrong("threads without an output return", ((GUARD, ""), ("    for (int c = 0;", "    if (h >= Ho || w >= Wo) "
+              "return;\n    for (int c = 0;")), "does a thread return, or skip it, before?", of="solution"),
+        Wrong("threads without an output go on", ((GUARD, "        if (h >= Ho || w >= Wo) continue;\n"),),
+              "All threads of a block have to reach the barrier", of="solution", quick=True),
+        Wrong("barriers inside of the guard", ((GUARD, ""), (FILLED, "        if (h < Ho && w < Wo) {\n" + FILLED),
+              (USED, USED + "        }\n")), "divergent barrier, line", of="solution"),
+        Wrong("no halo of the last tiles", (("        for (int i = 0; i < SIDE; i += TILE)", "        if (h < Ho && "
+              "w < Wo)\n            for (int i = 0; i < SIDE; i += TILE)"),), "an element that no thread fills?",
+              of="solution"),
+        Wrong("only the columns are guarded", (("if (h < Ho && w < Wo)                               // no", "if (w < "
+              "Wo)  // no"),), "✗ shared load wavefronts, layer 2: 282,240", of="solution"),
+        Wrong("sums without a zero", (("sum[MAPS] = {};", "sum[MAPS];"),), "may be used uninitialized", of="solution"),
+    ),
 }  # fmt: skip
 
 
 @each(WRONG)
 def test_a_wrong_answer_gets_its_sentence(number, answer):
     assert answer.says in answered(number, answer)
+
+
+@pytest.mark.parametrize("number", WRONG)
+def test_it_begins_with_the_page_s_kernel(number):
+    assert exercise(number).start == shown(number)

@@ -1,0 +1,59 @@
+"""The exercises of page 05: typical wrong answers, and what the grader says of each."""
+
+import pytest
+from attempts import Wrong, answered, each, shown
+
+from labkit.exercises.exercise import exercise
+
+STRIDED = "for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < H * W; i += gridDim.x * blockDim.x) {"
+WINDOW = "if (0 <= h && h < Ho && 0 <= w && w < Wo)"
+TAIL = "i < min(TILE, depth - step)"
+STEPS = "for (int step = 0; step < depth; step += TILE)"
+SUM = "            sum += k_tile"
+
+WRONG = {
+    "05a": (
+        Wrong("a thread per input under a grid for outputs", ((STRIDED, "const int i = blockIdx.x * blockDim.x + "
+              "threadIdx.x;\n    if (i < H * W) {"),), "Let each thread take several inputs, one whole grid apart",
+              of="solution", quick=True),
+        Wrong("no window above or to the left", ((WINDOW, "if (h < Ho && w < Wo)"),), "✗ clean", of="solution"),
+        Wrong("no window below or to the right", ((WINDOW, "if (0 <= h && 0 <= w)"),), "✗ clean", of="solution"),
+        Wrong("the window on the other side", (("h = row - p, w = column - q", "h = row + p, w = column + q"),),
+              "an element that no thread fills?", of="solution"),
+        Wrong("a load for every window", (("] = value", "] = x[i]"),), "Read it into a variable, before the loops",
+              of="solution", quick=True),
+        Wrong("a block's stride", (("i += gridDim.x * blockDim.x", "i += blockDim.x"),), "race, line", of="solution"),
+        Wrong("rows and columns of a window swapped", (("(p * K + q) * pixels", "(q * K + p) * pixels"),),
+              "the rows and columns of the mask were swapped", of="solution"),
+        Wrong("rows as long as the map", (("row = i / W, column = i % W", "row = i / Wo, column = i % Wo"),),
+              "✗ clean", of="solution"),
+        Wrong("the old guard remains", ((STRIDED, "const int n = blockIdx.x * blockDim.x + threadIdx.x;\n    if (n >= "
+              "pixels) return;\n    " + STRIDED),), "an element that no thread fills?", of="solution"),
+    ),
+    "05b": (
+        Wrong("the depth, not what is left of it", (("depth - step)", "depth)"),),
+              "✗ shared loads per warp, layer 1, gemm: 128, wanted at most 98", of="solution", quick=True),
+        Wrong("no limit at the tile", ((TAIL, "i < depth - step"),), "out of bounds, line", of="solution"),
+        Wrong("one row too many", ((TAIL, "i <= min(TILE, depth - step)"),), "out of bounds, line", of="solution"),
+        Wrong("the last step left out", ((STEPS, "for (int step = 0; step + TILE <= depth; step += TILE)"),),
+              "✗ right", of="solution"),
+        Wrong("every step is short", (("depth - step)", "depth % TILE)"),), "✗ right", of="solution"),
+        Wrong("a thread's row decides", ((SUM, "            if (row < depth)\n    " + SUM),), "✗ right"),
+        Wrong("only rows with a map", (("        #pragma unroll\n        for (int i = 0; i < TILE; ++i)\n",
+              "        for (int i = 0; i < TILE && m < M; ++i)\n"),), "Layer 2 has a map for every thread", quick=True),
+        Wrong("a return at the last row", ((SUM, "            if (step + i == depth) return;\n            else\n    "
+              + SUM),), "✗ right"),
+        Wrong("no guard for rows that are not multiplied", (("row < depth && n < pixels", "n < pixels"),),
+              "out of bounds, line", of="solution"),
+    ),
+}  # fmt: skip
+
+
+@each(WRONG)
+def test_a_wrong_answer_gets_its_sentence(number, answer):
+    assert answer.says in answered(number, answer)
+
+
+@pytest.mark.parametrize("number", WRONG)
+def test_it_begins_with_the_page_s_kernels(number):
+    assert exercise(number).start == shown(number)

@@ -1,0 +1,59 @@
+"""The exercises of page 06: typical wrong answers, and what the grader says of each."""
+
+import pytest
+from attempts import Wrong, answered, each, shown
+
+from labkit.exercises.exercise import exercise
+
+DIGITS = "int c = threadIdx.y / (K * K), p = threadIdx.y / K % K, q = threadIdx.y % K;"
+ADDED = "        q += DQ;\n"
+CARRY = "        p += DP + (q >= K);                                 // carry, as in written addition\n"
+REST = "        q -= q >= K ? K : 0;\n        p -= p >= K ? K : 0;\n"
+RETURN = "    if (blockIdx.x * 2 * TILE >= pixels) return;            // the whole block: another block does its work\n"
+WEIGHT = "            const float weight = k_tile[threadIdx.y][i];    // loaded once, used twice\n"
+COMPLETE = "        __syncthreads();                                    // both tiles are complete\n"
+
+WRONG = {
+    "06a": (
+        Wrong("from zero", ((DIGITS, "int c = 0, p = 0, q = 0;"),), "The digits have to begin with the thread's own",
+              of="solution", quick=True),
+        Wrong("no carry into p", (("p += DP + (q >= K);", "p += DP;"),), "✗ right", of="solution"),
+        Wrong("no carry into c", (("c += DC + (p >= K);", "c += DC;"),), "✗ right", of="solution"),
+        Wrong("a carry too late", (("(q >= K)", "(q > K)"), ("q >= K ?", "q > K ?")), "✗ right", of="solution"),
+        Wrong("the carry after the digit", ((CARRY, ""), (REST, REST.replace(";\n", f";\n{CARRY}", 1))), "✗ right",
+              of="solution"),
+        Wrong("a step of less than a channel", (("c += DC + (p >= K);", "c += p >= K;"),), "✗ right", of="solution"),
+        Wrong("the division at the end of the loop", ((ADDED, "        q = (row + TILE) % K, p = (row + TILE) / K % K, "
+              "c = (row + TILE) / (K * K);\n"), (CARRY, ""), ("        c += DC + (p >= K);\n", ""), (REST, "")),
+              "✗ divisions and remainders in loops: 4, wanted exactly 0", of="solution", quick=True),
+        Wrong("the column's digits", ((DIGITS, DIGITS.replace("threadIdx.y", "threadIdx.x")),),
+              "The digits have to begin with the thread's own row", of="solution"),
+    ),
+    "06b": (
+        Wrong("a block returns thread by thread", ((RETURN, "    if (n >= pixels) return;\n"),),
+              "does a thread return, or skip it, before?", of="solution", quick=True),
+        Wrong("no block returns", ((RETURN, ""),), "let the whole block return at its beginning", of="solution",
+              quick=True),
+        Wrong("the weight is loaded twice", ((WEIGHT, ""), ("sum[0] += weight", "sum[0] += k_tile[threadIdx.y][i]"),
+              ("sum[1] += weight", "sum[1] += k_tile[threadIdx.y][i]")), "use that twice", of="solution"),
+        Wrong("every block computes its neighbour's, too", (("n = blockIdx.x * 2 * TILE", "n = blockIdx.x * TILE"),
+              ("blockIdx.x * 2 * TILE >= pixels", "blockIdx.x * TILE >= pixels")), "race, line", of="solution"),
+        Wrong("the tile is not wider", (("u_tile[TILE][2 * TILE]", "u_tile[TILE][TILE]"),), "✗ clean", of="solution"),
+        Wrong("the second pixel in the first one's row", (("pixel = n + j * TILE, h = pixel / Wo, w = pixel % Wo",
+              "pixel = n + j * TILE, h = n / Wo, w = n % Wo + j * TILE"),), "✗", of="solution"),
+        Wrong("one guard for both", (("n + j * TILE < pixels)", "n < pixels)"),), "out of bounds, line",
+              of="solution"),
+        Wrong("sums without a zero", (("sum[2] = {};", "sum[2];"),), "may be used uninitialized", of="solution"),
+        Wrong("no barrier before the sums", ((COMPLETE, ""),), "is a barrier missing", of="solution"),
+    ),
+}  # fmt: skip
+
+
+@each(WRONG)
+def test_a_wrong_answer_gets_its_sentence(number, answer):
+    assert answer.says in answered(number, answer)
+
+
+@pytest.mark.parametrize("number", WRONG)
+def test_it_begins_with_the_page_s_kernel(number):
+    assert exercise(number).start == shown(number)

@@ -1,0 +1,49 @@
+"""The exercises of page 07: typical wrong answers, and what the grader says of each."""
+
+import pytest
+from attempts import Wrong, answered, each, shown
+
+from labkit.exercises.exercise import exercise
+
+ORDER = "m = i / TERMS, t = i % TERMS"
+FIRST = "        __syncthreads();                                    // the previous masks are no longer read\n"
+SECOND = "        __syncthreads();                                    // the masks are complete\n"
+CHOSEN = "if (c0) __syncthreads();"
+
+WRONG = {
+    "07a": (
+        Wrong("only the map is changed", ((ORDER, "m = i % (GROUPS * MAPS), t = i % TERMS"),), "✗ clean", quick=True),
+        Wrong("the maps of one thread", ((ORDER, "m = i % MAPS, t = i / MAPS"),), "✗ clean"),
+        Wrong("two divisors", ((ORDER, "m = i % (GROUPS * MAPS), t = i / TERMS"),), "✗ clean"),
+        Wrong("quotient and remainder swapped", ((ORDER, "m = i % TERMS, t = i / TERMS"),), "✗ clean"),
+        Wrong("threads in another order", (("i = threadIdx.y * THREADS + threadIdx.x", "i = threadIdx.x * GROUPS + "
+              "threadIdx.y"),), "✗ wavefronts per shared store, layer 1: 3.29"),
+        Wrong("the array turned", (("mask[TERMS][GROUPS * MAPS]", "mask[GROUPS * MAPS][TERMS]"), ("mask[t][m]",
+              "mask[m][t]"), ("mask[(c * K + p) * K + q][mine + m]", "mask[mine + m][(c * K + p) * K + q]")),
+              "✗ changed lines: 3, wanted at most 2", quick=True),
+        Wrong("a padded array", (("[GROUPS * MAPS];", "[GROUPS * MAPS + 1];"),), "✗"),
+    ),
+    "07b": (
+        Wrong("no barrier at the top", ((FIRST, ""),), "race, line", quick=True),
+        Wrong("no barrier before the sum", ((SECOND, ""),), "✗ clean"),
+        Wrong("only before the first masks", ((CHOSEN, "if (c0 == 0) __syncthreads();"),), "race, line",
+              of="solution"),
+        Wrong("the barrier at the end", ((FIRST, ""), ("            }\n    }\n", "            }\n        "
+              "__syncthreads();\n    }\n")), "it still runs in every pass", quick=True),
+        Wrong("a barrier for threads with outputs", ((CHOSEN, "if (c0 && first < Ho) __syncthreads();"),),
+              "All threads of a block have to reach the barrier", of="solution"),
+        Wrong("a barrier for one thread", ((CHOSEN, "if (threadIdx.x == 0) __syncthreads();"),),
+              "divergent barrier, line", of="solution"),
+        Wrong("a barrier that is not called", ((CHOSEN, "if (c0) __syncthreads;"),), "race, line", of="solution"),
+    ),
+}  # fmt: skip
+
+
+@each(WRONG)
+def test_a_wrong_answer_gets_its_sentence(number, answer):
+    assert answer.says in answered(number, answer)
+
+
+@pytest.mark.parametrize("number", WRONG)
+def test_it_begins_with_the_page_s_kernel(number):
+    assert exercise(number).start == shown(number)
