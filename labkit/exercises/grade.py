@@ -23,6 +23,7 @@ from labkit.exercises.exercise import SOURCE, Attempt, Exercise, exercise, numbe
 from labkit.exercises.limits import RUN_S
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.text import counts as counts_in
+from labkit.exercises.text import unset_sums
 from labkit.ladder.messages import messages, report, unrolls
 from labkit.ladder.source import changed_lines, code_only
 from labkit.measure.check import CheckFailed, check
@@ -308,6 +309,11 @@ def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
     unset = [each for each in said if "uninitialized" in each.text and not unrolls(each, source)]
     if unset:
         yield Line(False, f"every variable has a value before it is read\n{report(unset, text)}")
+        return
+    if sums := unset_sums(code_only(source)):
+        line = next((n for n, each in enumerate(text, 1) if sums[0] in each), 0)
+        message = f"line {line}: it is added to, but nothing sets it to zero: write = {{}}\n    {sums[0]}"
+        yield Line(False, f"every variable has a value before it is read\n{message}")
         return
     found = checked(_records(ran), TOOLS, ran.ended)
     if len(found.table):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from labkit.exercises.text import counts, loops
+from labkit.exercises.text import counts, loops, unset_sums
 
 
 @pytest.mark.parametrize(("code", "divisions"), [
@@ -21,3 +21,17 @@ def test_divisions_in_loops(code, divisions):
 def test_a_loop_in_a_loop_is_a_part_of_it():
     inner = "for (int j = 0; j < 3; ++j) s += j;"
     assert [*loops(f"a; for (;;) {{ {inner} }} b; while (s) --s;")] == [f"for (;;) {{ {inner} }}", "while (s) --s;"]
+
+
+@pytest.mark.parametrize(("code", "unset"), [
+    ("float sum[2];\n  sum[0] += a;", ["float sum[2];"]),
+    ("float sum[MAPS][ROWS];\n  sum[m][r] += a; y = sum[m][r];", ["float sum[MAPS][ROWS];"]),
+    ("float sum[2] = {};\n  sum[0] += a;", []),
+    ("float sum[2];\n  sum[i] = 0; sum[0] += a;", []),
+    ("float sum[2];\n  clear(sum); sum[0] += a;", []),
+    ("float column[2];\n  column[i] = x[i]; s += column[0];", []),
+    ("__shared__ float sum[2];\n  sum[0] += a;", []),
+    ("float sum[2];\n  if (sum[0] == 0) sum[0] += a;", ["float sum[2];"]),
+])  # fmt: skip
+def test_sums_that_nobody_sets_to_zero(code, unset):
+    assert unset_sums(code) == unset

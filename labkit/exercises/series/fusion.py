@@ -1,5 +1,7 @@
 """The exercises of page 06."""
 
+import re
+
 from labkit.exercises.exercise import SOURCE, Exercise, Goal, Mistake, counted
 from labkit.exercises.subjects import LAYERS, InPlaceOf
 
@@ -37,6 +39,11 @@ EXERCISES = (
                 "before the loop.",
                 lambda attempt: bool(attempt.wrong) and not _divides_thread_row(attempt.source),
             ),
+            Mistake(
+                "The digits are not those of the row. Write down (c, p, q) of the rows 0, 16, 32, 48 and 64 for K = 7, "
+                "and follow your additions and carries from each to the next.",
+                lambda attempt: attempt.wrong.startswith("right"),
+            ),
         ),
     ),
     Exercise(
@@ -56,6 +63,10 @@ EXERCISES = (
         ),
         mistakes=(
             Mistake(
+                "The second pixel has its own row and column: h and w follow from n + TILE, as they do from n.",
+                lambda attempt: bool(attempt.wrong) and _one_division(attempt.source),
+            ),
+            Mistake(
                 "Every second block has no pixel, but it still multiplies zeros: let the whole block return at its "
                 "beginning.",
                 lambda attempt: _loads(attempt) > 2.5,
@@ -72,3 +83,7 @@ EXERCISES = (
 
 def _divides_thread_row(code):
     return "threadIdx.y /" in code or "threadIdx.y %" in code
+
+
+def _one_division(code):
+    return "n / Wo" in code and len(re.findall(r"/ Wo\b", code)) == 1

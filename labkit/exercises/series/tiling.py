@@ -1,9 +1,13 @@
 """The exercises of page 04."""
 
+import re
+
 from labkit.exercises.exercise import Exercise, Mistake, counted
 from labkit.exercises.subjects import LAYERS, InPlaceOf
 
 _WAVEFRONTS = "wavefronts_per_shared_load"
+# Threads leave a pass or the kernel; or a condition has a barrier, or the loop that loads the inputs, inside of it.
+_SKIPS = re.compile(r"\b(?:continue|return);|\bif \(h < Ho && w < Wo\)\s*(?:\{[^}]*__syncthreads|for \(int i)")
 
 
 def _textbook(layer):
@@ -54,6 +58,13 @@ EXERCISES = (
             "Put the condition before the three loops of the sum, between the two barriers, and pad the rows of the "
             "tile as in 04a.",
         ),
-        mistakes=(_textbook("layer 2"),),
+        mistakes=(
+            Mistake(
+                "Threads without an output load inputs for the others, and all threads of a block have to reach both "
+                "barriers: put the condition before the loops of the sum, and nowhere else.",
+                lambda attempt: bool(attempt.wrong and _SKIPS.search(attempt.source)),
+            ),
+            _textbook("layer 2"),
+        ),
     ),
 )

@@ -33,6 +33,11 @@ EXERCISES = (
                 lambda attempt: "uninitialized" in attempt.findings and "gridDim" not in attempt.source,
             ),
             Mistake(
+                "Take one input and go through its windows by hand: which (h, w) contain the input (0, 0), and which "
+                "contain (K, K)? Where in u are they?",
+                lambda attempt: attempt.wrong.startswith("right"),
+            ),
+            Mistake(
                 "An input is still loaded for every window that contains it: loads count as they are written. Read it "
                 "into a variable, before the loops over p and q.",
                 lambda attempt: attempt.counts.get(_IM2COL, {}).get(_LOADS, 0) > 5_000,
@@ -54,6 +59,15 @@ EXERCISES = (
             "CUDA C++ has min(a, b). The pragma above the loop can go: the compiler does not know the number of rows.",
         ),
         mistakes=(
+            Mistake(
+                "The tiles have TILE rows: the loop over i ends there, however many rows are left.",
+                lambda attempt: "out of bounds" in attempt.findings and "__shared__" in attempt.wrong,
+            ),
+            Mistake(
+                "Some products are missing, or too many. For a depth of 49: how many rows does each step multiply, and "
+                "do all threads multiply the same ones?",
+                lambda attempt: attempt.wrong.startswith("right"),
+            ),
             Mistake(
                 "Layer 1 needs fewer loads because threads without a map leave the product out. Layer 2 has a map for "
                 "every thread: there only a shorter last step saves something.",
