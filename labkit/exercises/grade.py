@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import html
+import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -364,7 +365,7 @@ def _finding(row: Mapping, text: list[str]) -> str:
 
 def _first_wrong(message: str) -> str:
     """A mismatch without all rows of its table but the first two."""
-    lines = message.splitlines()
+    lines = re.sub(r"(?m)^The first \d+:$", "The first two:", message).splitlines()
     heads = [i for i, line in enumerate(lines) if line.split()[:4] == list("bmhw")]
     return "\n".join(lines[: heads[0] + 3] if heads else lines)
 

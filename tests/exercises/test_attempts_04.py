@@ -25,24 +25,24 @@ WRONG = {
               "the mask was flipped"),
     ),
     "04b": (
-        Wrong("conflicts remain", (("[TILE + 32]", "[SIDE]"),), "✗ wavefronts per shared load, layer 2: 1.2,",
+        Wrong("conflicts remain", (("[TILE + 32]", "[SIDE]"),), "✗ wavefronts per shared load, layer 2: 1.13,",
               of="solution"),
         Wrong("the textbook's padding", (("[TILE + 32]", "[SIDE + 1]"),), "SIDE + 1 is the padding for a column",
               of="solution"),
         Wrong("all threads sum", ((GUARD, ""),), "✗ shared load wavefronts, layer 2: 282,240, wanted at most 205,000",
               of="solution", quick=True),
         Wrong("threads without an output return", ((GUARD, ""), ("    for (int c = 0;", "    if (h >= Ho || w >= Wo) "
-              "return;\n    for (int c = 0;")), "does a thread return, or skip it, before?", of="solution"),
+              "return;\n    for (int c = 0;")), "put the condition before the loops of the sum", of="solution"),
         Wrong("threads without an output go on", ((GUARD, "        if (h >= Ho || w >= Wo) continue;\n"),),
-              "All threads of a block have to reach the barrier", of="solution", quick=True),
+              "all threads of a block have to reach both barriers", of="solution", quick=True),
         Wrong("barriers inside of the guard", ((GUARD, ""), (FILLED, "        if (h < Ho && w < Wo) {\n" + FILLED),
-              (USED, USED + "        }\n")), "divergent barrier, line", of="solution"),
+              (USED, USED + "        }\n")), "all threads of a block have to reach both barriers", of="solution"),
         Wrong("no halo of the last tiles", (("        for (int i = 0; i < SIDE; i += TILE)", "        if (h < Ho && "
-              "w < Wo)\n            for (int i = 0; i < SIDE; i += TILE)"),), "an element that no thread fills?",
+              "w < Wo)\n            for (int i = 0; i < SIDE; i += TILE)"),), "load inputs for the others",
               of="solution"),
         Wrong("only the columns are guarded", (("if (h < Ho && w < Wo)                               // no", "if (w < "
               "Wo)  // no"),), "✗ shared load wavefronts, layer 2: 282,240", of="solution"),
-        Wrong("sums without a zero", (("sum[MAPS] = {};", "sum[MAPS];"),), "may be used uninitialized", of="solution"),
+        Wrong("sums without a zero", (("sum[MAPS] = {};", "sum[MAPS];"),), "nothing sets it to zero", of="solution"),
     ),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The exercises of page 05: their solutions reach the goals, counted on the CPU engine."""
+"""The solutions of page 05 on other layers than those that are graded, and the step skip."""
 
 import pytest
 
@@ -9,28 +9,21 @@ SCATTER, TAIL = "05 unroll gemm, a_scatter.cu", "05 unroll gemm, b_tail.cu"
 LOADS, STORES = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"
 
 
-def solved(exercise, **options):
-    return labkit.solution("unroll_gemm", exercise, **options)
-
-
-@pytest.mark.parametrize("layer", [LENET86[0], LENET72[1]], ids=str)
-def test_each_input_is_read_once(layer):
-    table = labkit.profile([variant(5), solved("a")], layer, engine="cpu").table
+def test_each_input_is_read_once():
+    layer = LENET72[1]
+    table = labkit.profile([variant(5), labkit.solution("05a")], layer, engine="cpu").table
     unroll = table[table["kernel"] == "im2col"].set_index("variant")
     warps = -(-layer.W * layer.H // 32) * layer.C
     assert warps <= unroll[LOADS][SCATTER] <= 1.1 * warps
-    assert unroll[LOADS][SCATTER] <= unroll[LOADS]["05 unroll gemm"] / 30
     assert unroll[STORES][SCATTER] < 1.25 * unroll[STORES]["05 unroll gemm"]  # rows that begin within a sector
-    assert labkit.diff(variant(5), solved("a")).changed_lines <= 18
 
 
-@pytest.mark.parametrize("layer", list(LENET86), ids=str)
+@pytest.mark.parametrize("layer", list(LENET72), ids=str)
 def test_the_last_step_sums_what_there_is(layer):
-    profile = labkit.profile([variant(5), solved("b")], layer, engine="cpu")
+    profile = labkit.profile([variant(5), labkit.solution("05b")], layer, engine="cpu")
     steps = -(-layer.terms // 16)
     assert profile.ratio("shared_load_instructions", TAIL, "05 unroll gemm") == layer.terms / (16 * steps)
     assert profile.ratio("global_sectors", TAIL, "05 unroll gemm") == 1
-    assert labkit.diff(variant(5), solved("b")).changed_lines <= 2
 
 
 @pytest.mark.parametrize(("layer", "busy"), [(LENET86[0], 2 / 8), (LENET86[1], 1), (LENET72[0], 6 / 8)], ids=str)

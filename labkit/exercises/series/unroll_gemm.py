@@ -33,14 +33,23 @@ EXERCISES = (
                 lambda attempt: "uninitialized" in attempt.findings and "gridDim" not in attempt.source,
             ),
             Mistake(
+                "Two threads write the same element of u. (h, w) has limits on all four sides, and no two threads take "
+                "the same input.",
+                lambda attempt: "race" in attempt.findings,
+            ),
+            Mistake(
                 "Take one input and go through its windows by hand: which (h, w) contain the input (0, 0), and which "
                 "contain (K, K)? Where in u are they?",
                 lambda attempt: attempt.wrong.startswith("right"),
             ),
             Mistake(
-                "An input is still loaded for every window that contains it: loads count as they are written. Read it "
-                "into a variable, before the loops over p and q.",
-                lambda attempt: attempt.counts.get(_IM2COL, {}).get(_LOADS, 0) > 5_000,
+                "Several threads take the same inputs: the next input of a thread lies one whole grid apart.",
+                lambda attempt: _loads(attempt) > 300 and "gridDim" not in attempt.source,
+            ),
+            Mistake(
+                "An input is still loaded for every window that contains it. Read it into a variable, before the loops "
+                "over p and q.",
+                lambda attempt: _loads(attempt) > 300,
             ),
         ),
     ),
@@ -78,3 +87,7 @@ EXERCISES = (
         ),
     ),
 )
+
+
+def _loads(attempt):
+    return attempt.counts.get(_IM2COL, {}).get(_LOADS, 0)
