@@ -10,7 +10,7 @@ ADDED = "        q += DQ;\n"
 CARRY = "        p += DP + (q >= K);                                 // carry, as in written addition\n"
 REST = "        q -= q >= K ? K : 0;\n        p -= p >= K ? K : 0;\n"
 RETURN = "    if (blockIdx.x * 2 * TILE >= pixels) return;            // the whole block: another block does its work\n"
-WEIGHT = "            const float weight = k_tile[threadIdx.y][i];    // loaded once, used twice\n"
+STORES = "    for (int j = 0; j < 2; ++j)\n        if (m < M"
 COMPLETE = "        __syncthreads();                                    // both tiles are complete\n"
 
 WRONG = {
@@ -34,13 +34,14 @@ WRONG = {
     ),
     "06b": (
         Wrong("a block returns thread by thread", ((RETURN, "    if (n >= pixels) return;\n"),),
-              "does a thread return, or skip it, before?", of="solution", quick=True),
+              "only a whole block may return", of="solution", quick=True),
         Wrong("no block returns", ((RETURN, ""),), "let the whole block return at its beginning", of="solution",
               quick=True),
-        Wrong("the weight is loaded twice", ((WEIGHT, ""), ("sum[0] += weight", "sum[0] += k_tile[threadIdx.y][i]"),
-              ("sum[1] += weight", "sum[1] += k_tile[threadIdx.y][i]")), "use that twice", of="solution"),
+        Wrong("the second sum is not stored", ((STORES, STORES.replace("j < 2", "j < 1")),),
+              "outputs were not written", of="solution"),
         Wrong("every block computes its neighbour's, too", (("n = blockIdx.x * 2 * TILE", "n = blockIdx.x * TILE"),
-              ("blockIdx.x * 2 * TILE >= pixels", "blockIdx.x * TILE >= pixels")), "race, line", of="solution"),
+              ("blockIdx.x * 2 * TILE >= pixels", "blockIdx.x * TILE >= pixels")), "Neighbouring blocks compute the same",
+              of="solution"),
         Wrong("the tile is not wider", (("u_tile[TILE][2 * TILE]", "u_tile[TILE][TILE]"),), "✗ clean", of="solution"),
         Wrong("the second pixel in the first one's row", (("pixel = n + j * TILE, h = pixel / Wo, w = pixel % Wo",
               "pixel = n + j * TILE, h = n / Wo, w = n % Wo + j * TILE"),),

@@ -8,14 +8,15 @@ from labkit.exercises.exercise import exercise
 ORDER = "m = i / TERMS, t = i % TERMS"
 FIRST = "        __syncthreads();                                    // the previous masks are no longer read\n"
 SECOND = "        __syncthreads();                                    // the masks are complete\n"
+PLACES = "has to go through all places of mask, each once"
 CHOSEN = "if (c0) __syncthreads();"
 
 WRONG = {
     "07a": (
-        Wrong("only the map is changed", ((ORDER, "m = i % (GROUPS * MAPS), t = i % TERMS"),), "✗ clean", quick=True),
-        Wrong("the maps of one thread", ((ORDER, "m = i % MAPS, t = i / MAPS"),), "✗ clean"),
-        Wrong("two divisors", ((ORDER, "m = i % (GROUPS * MAPS), t = i / TERMS"),), "✗ clean"),
-        Wrong("quotient and remainder swapped", ((ORDER, "m = i % TERMS, t = i / TERMS"),), "✗ clean"),
+        Wrong("only the map is changed", ((ORDER, "m = i % (GROUPS * MAPS), t = i % TERMS"),), PLACES, quick=True),
+        Wrong("the maps of one thread", ((ORDER, "m = i % MAPS, t = i / MAPS"),), PLACES),
+        Wrong("two divisors", ((ORDER, "m = i % (GROUPS * MAPS), t = i / TERMS"),), PLACES),
+        Wrong("quotient and remainder swapped", ((ORDER, "m = i % TERMS, t = i / TERMS"),), PLACES),
         Wrong("threads in another order", (("i = threadIdx.y * THREADS + threadIdx.x", "i = threadIdx.x * GROUPS + "
               "threadIdx.y"),), "✗ wavefronts per shared store, layer 1: 3.29"),
         Wrong("the array turned", (("mask[TERMS][GROUPS * MAPS]", "mask[GROUPS * MAPS][TERMS]"), ("mask[t][m]",
@@ -24,9 +25,9 @@ WRONG = {
         Wrong("a padded array", (("[GROUPS * MAPS];", "[GROUPS * MAPS + 1];"),), "✗"),
     ),
     "07b": (
-        Wrong("no barrier at the top", ((FIRST, ""),), "race, line", quick=True),
-        Wrong("no barrier before the sum", ((SECOND, ""),), "✗ clean"),
-        Wrong("only before the first masks", ((CHOSEN, "if (c0 == 0) __syncthreads();"),), "race, line",
+        Wrong("no barrier at the top", ((FIRST, ""),), "From the second pass on", quick=True),
+        Wrong("no barrier before the sum", ((SECOND, ""),), "The second barrier stays as it is"),
+        Wrong("only before the first masks", ((CHOSEN, "if (c0 == 0) __syncthreads();"),), "From the second pass on",
               of="solution"),
         Wrong("the barrier at the end", ((FIRST, ""), ("            }\n    }\n", "            }\n        "
               "__syncthreads();\n    }\n")), "it still runs in every pass", quick=True),
@@ -34,7 +35,8 @@ WRONG = {
               "All threads of a block have to reach the barrier", of="solution"),
         Wrong("a barrier for one thread", ((CHOSEN, "if (threadIdx.x == 0) __syncthreads();"),),
               "divergent barrier, line", of="solution"),
-        Wrong("a barrier that is not called", ((CHOSEN, "if (c0) __syncthreads;"),), "race, line", of="solution"),
+        Wrong("a barrier that is not called", ((CHOSEN, "if (c0) __syncthreads;"),), "From the second pass on",
+              of="solution"),
     ),
 }  # fmt: skip
 

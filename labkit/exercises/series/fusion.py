@@ -63,18 +63,23 @@ EXERCISES = (
         ),
         mistakes=(
             Mistake(
+                "A thread that returns loads nothing for the others and misses the barriers: only a whole block may "
+                "return, and blockIdx.x says which.",
+                lambda attempt: bool(attempt.wrong and re.search(r"\bif \(n\b[^)]*\) return;", attempt.source)),
+            ),
+            Mistake(
                 "The second pixel has its own row and column: h and w follow from n + TILE, as they do from n.",
                 lambda attempt: bool(attempt.wrong) and _one_division(attempt.source),
+            ),
+            Mistake(
+                "Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins as far "
+                "away.",
+                lambda attempt: _loads(attempt) > 2.5 and "blockIdx.x * TILE" in attempt.source,
             ),
             Mistake(
                 "Every second block has no pixel, but it still multiplies zeros: let the whole block return at its "
                 "beginning.",
                 lambda attempt: _loads(attempt) > 2.5,
-            ),
-            Mistake(
-                "The element of k_tile is loaded for each of the two products: loads count as they are written. Read "
-                "it into a variable, and use that twice.",
-                lambda attempt: 2 < _loads(attempt) < 2.1,
             ),
         ),
     ),

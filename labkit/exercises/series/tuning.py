@@ -23,6 +23,13 @@ EXERCISES = (
             "i counts the words of mask in their order: m is the remainder of i, and t the quotient, by the same "
             "divisor.",
         ),
+        mistakes=(
+            Mistake(
+                "As i counts up, (t, m) has to go through all places of mask, each once: m is below GROUPS * MAPS, t "
+                "below TERMS, one is the remainder and the other the quotient by the same number.",
+                lambda attempt: bool(attempt.findings) and attempt.source.count("__syncthreads()") == 2,
+            ),
+        ),
     ),
     Exercise(
         number="07b",
@@ -38,6 +45,15 @@ EXERCISES = (
             "A barrier may stand in an if, as long as all threads of the block decide alike: c0 is the same for all.",
         ),
         mistakes=(
+            Mistake(
+                "The second barrier stays as it is: no thread may sum before all masks are stored.",
+                lambda attempt: "uninitialized" in attempt.findings,
+            ),
+            Mistake(
+                "From the second pass on, slow threads may still read the masks that fast ones replace: there the "
+                "barrier is needed.",
+                lambda attempt: "race" in attempt.findings,
+            ),
             Mistake(
                 "The barrier has moved, but it still runs in every pass: leave it out where there is nothing to wait "
                 "for.",
