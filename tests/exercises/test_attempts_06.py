@@ -40,7 +40,7 @@ WRONG = {
         Wrong("the second sum is not stored", ((STORES, STORES.replace("j < 2", "j < 1")),),
               "outputs were not written", of="solution"),
         Wrong("every block computes its neighbour's, too", (("n = blockIdx.x * 2 * TILE", "n = blockIdx.x * TILE"),
-              ("blockIdx.x * 2 * TILE >= pixels", "blockIdx.x * TILE >= pixels")), "Neighbouring blocks compute the same",
+              ("blockIdx.x * 2 * TILE >= pixels", "blockIdx.x * TILE >= pixels")), "blocks compute the same pixels",
               of="solution"),
         Wrong("the tile is not wider", (("u_tile[TILE][2 * TILE]", "u_tile[TILE][TILE]"),), "✗ clean", of="solution"),
         Wrong("the second pixel in the first one's row", (("pixel = n + j * TILE, h = pixel / Wo, w = pixel % Wo",

@@ -72,8 +72,8 @@ EXERCISES = (
                 lambda attempt: bool(attempt.wrong) and _one_division(attempt.source),
             ),
             Mistake(
-                "Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins as far "
-                "away.",
+                "Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins "
+                "as far away.",
                 lambda attempt: _loads(attempt) > 2.5 and "blockIdx.x * TILE" in attempt.source,
             ),
             Mistake(
