@@ -1,5 +1,7 @@
 """The exercises of page 07."""
 
+import re
+
 from labkit.exercises.exercise import Exercise, Mistake, counted
 from labkit.exercises.subjects import LAYERS, InPlaceOf
 
@@ -28,6 +30,11 @@ EXERCISES = (
                 "As i counts up, (t, m) has to go through all places of mask, each once: m is below GROUPS * MAPS, t "
                 "below TERMS, one is the remainder and the other the quotient by the same number.",
                 lambda attempt: bool(attempt.findings) and attempt.source.count("__syncthreads()") == 2,
+            ),
+            Mistake(
+                "Padding leaves some conflicts, and on a GPU a row that is no multiple of four words cannot be loaded "
+                "16 bytes at a time. Leave the array as it is, and change the order.",
+                lambda attempt: bool(attempt.counts) and bool(re.search(r"GROUPS \* MAPS \+ \d\]", attempt.source)),
             ),
         ),
     ),
