@@ -3,9 +3,12 @@
 import re
 
 from labkit.exercises.exercise import Exercise, Mistake, counted
-from labkit.exercises.subjects import LAYERS, InPlaceOf
+from labkit.exercises.subjects import HIDDEN, LAYERS, InPlaceOf
+from labkit.spec.layers import Layer
 
 _LAYER_1 = {"layer 1": LAYERS["layer 1"]}
+# Its masks come in two passes, and a thread of the last block has no output.
+_PASSES = Layer("channels in two passes", C=5, H=30, W=34, M=18, K=4), 1
 _STORES = "wavefronts_per_shared_store"
 _BARRIERS = counted("barriers", "layer 1", per=20, what="barriers per block", at_most=1)  # of 20 blocks
 
@@ -42,7 +45,7 @@ EXERCISES = (
         number="07b",
         page="tuning",
         title="Nothing to wait for",
-        subject=InPlaceOf("tuning", "b", _LAYER_1),
+        subject=InPlaceOf("tuning", "b", _LAYER_1, (*HIDDEN[:2], _PASSES)),
         lines=2,
         goals=(_BARRIERS,),
         hints=(
