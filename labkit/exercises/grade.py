@@ -263,7 +263,8 @@ def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
     if asked.lines is not None and counts:
         wanted = f"at most {asked.lines}"
         budget = [Line(changed <= asked.lines, f"changed lines: {changed}, wanted {wanted}")]
-    return Grade(asked, (*lines, *budget, *_goals(asked, reached)), reached, changed == 0, _mistake(asked, attempt))
+    mistake = _mistake(asked, attempt) if changed else ""
+    return Grade(asked, (*lines, *budget, *_goals(asked, reached)), reached, changed == 0, mistake)
 
 
 def _code(source: str) -> list[str]:

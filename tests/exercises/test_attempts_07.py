@@ -32,9 +32,9 @@ WRONG = {
         Wrong("the barrier at the end", ((FIRST, ""), ("            }\n    }\n", "            }\n        "
               "__syncthreads();\n    }\n")), "it still runs in every pass", quick=True),
         Wrong("a barrier for threads with outputs", ((CHOSEN, "if (c0 && first < Ho) __syncthreads();"),),
-              "All threads of a block have to reach the barrier", of="solution"),
+              "have to decide alike whether they wait", of="solution"),
         Wrong("a barrier for one thread", ((CHOSEN, "if (threadIdx.x == 0) __syncthreads();"),),
-              "divergent barrier, line", of="solution"),
+              "have to decide alike whether they wait", of="solution"),
         Wrong("a barrier that is not called", ((CHOSEN, "if (c0) __syncthreads;"),), "From the second pass on",
               of="solution"),
     ),

@@ -11,6 +11,7 @@ _LAYER_1 = {"layer 1": LAYERS["layer 1"]}
 _PASSES = Layer("channels in two passes", C=5, H=30, W=34, M=18, K=4), 1
 _STORES = "wavefronts_per_shared_store"
 _BARRIERS = counted("barriers", "layer 1", per=20, what="barriers per block", at_most=1)  # of 20 blocks
+_UNLIKE = re.compile(r"\bif \([^;{]*\b(?:first|h|n|w|mine|threadIdx)\b[^;{]*\)\s*\{?\s*__syncthreads")
 
 EXERCISES = (
     Exercise(
@@ -55,6 +56,11 @@ EXERCISES = (
             "A barrier may stand in an if, as long as all threads of the block decide alike: c0 is the same for all.",
         ),
         mistakes=(
+            Mistake(
+                "All threads of a block have to decide alike whether they wait. c0 is the same for all of them; threadIdx, "
+                "and what follows from it, is not.",
+                lambda attempt: bool(attempt.wrong and _UNLIKE.search(attempt.source)),
+            ),
             Mistake(
                 "The second barrier stays as it is: no thread may sum before all masks are stored.",
                 lambda attempt: "uninitialized" in attempt.findings,
