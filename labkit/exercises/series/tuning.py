@@ -57,8 +57,8 @@ EXERCISES = (
         ),
         mistakes=(
             Mistake(
-                "All threads of a block have to decide alike whether they wait. c0 is the same for all of them; threadIdx, "
-                "and what follows from it, is not.",
+                "All threads of a block have to decide alike whether they wait. c0 is the same for all; threadIdx, and "
+                "what follows from it, is not.",
                 lambda attempt: bool(attempt.wrong and _UNLIKE.search(attempt.source)),
             ),
             Mistake(
