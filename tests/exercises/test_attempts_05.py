@@ -21,7 +21,7 @@ WRONG = {
         Wrong("no window below or to the right", ((WINDOW, "if (0 <= h && 0 <= w)"),), "limits on all four sides",
               of="solution"),
         Wrong("the window on the other side", (("h = row - p, w = column - q", "h = row + p, w = column + q"),),
-              "an element that no thread fills?", of="solution"),
+              "elements of u that no thread has written", of="solution"),
         Wrong("a load for every window", (("] = value", "] = x[(h + p) * W + w + q]"),),
               "Read it into a variable, before the loops", of="solution", quick=True),
         Wrong("a block's stride", (("i += gridDim.x * blockDim.x", "i += blockDim.x"),),
@@ -29,9 +29,9 @@ WRONG = {
         Wrong("rows and columns of a window swapped", (("(p * K + q) * pixels", "(q * K + p) * pixels"),),
               "the rows and columns of the mask were swapped", of="solution"),
         Wrong("rows as long as the map", (("row = i / W, column = i % W", "row = i / Wo, column = i % Wo"),),
-              "✗ clean", of="solution"),
+              "elements of u that no thread has written", of="solution"),
         Wrong("the old guard remains", ((STRIDED, "const int n = blockIdx.x * blockDim.x + threadIdx.x;\n    if (n >= "
-              "pixels) return;\n    " + STRIDED),), "an element that no thread fills?", of="solution"),
+              "pixels) return;\n    " + STRIDED),), "elements of u that no thread has written", of="solution"),
     ),
     "05b": (
         Wrong("the depth, not what is left of it", (("depth - step)", "depth)"),),

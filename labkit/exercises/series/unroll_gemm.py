@@ -33,6 +33,11 @@ EXERCISES = (
                 lambda attempt: "uninitialized" in attempt.findings and "gridDim" not in attempt.source,
             ),
             Mistake(
+                "gemm reads elements of u that no thread has written. Does each of the H * W inputs come to a thread, "
+                "and are its row and column those in an image of width W?",
+                lambda attempt: "uninitialized" in attempt.findings,
+            ),
+            Mistake(
                 "Two threads write the same element of u. (h, w) has limits on all four sides, and no two threads take "
                 "the same input.",
                 lambda attempt: "race" in attempt.findings,
