@@ -13,7 +13,6 @@ device         Device, Context and the attributes
 memory         allocations, copies, fills, page-locked arrays
 streams        Stream and Event
 kernels        Module and Function: limits, arguments, launches
-elf            reads the sizes of shared arrays from a compiled kernel
 checkmode      counts and checks every memory access, if LABKIT_CHECK is set
 =============  ======================================================================================
 """

@@ -197,11 +197,11 @@ _SECTION_OR_OBJECT = re.compile(
     r"(?m)^\t\.(?:section\t)?(text|data|bss|(?<=section\t)[^\s,]+)\b.*$|"
     r"^\S+:\n(?:\t\.(?:zero|byte|value|long|quad|octa|float|double|ascii|string|base64)\b.*\n)+"
 )
-_GUARDED = re.compile(r"\.tbss|lk_constant|\.?bss|\.?data(?!\.rel\.ro)")  # not the tables of virtual functions
+_GUARDED = re.compile(r"lk_constant|\.?bss|\.?data(?!\.rel\.ro)")  # not the tables of virtual functions
 
 
 def with_red_zones(assembly):
-    """The assembler text with unused bytes after each variable of a block or a module, so that overruns are found."""
+    """The assembler text with unused bytes after each variable of a module, so that overruns are found."""
     guarded = False
 
     def visit(match):
@@ -218,10 +218,6 @@ def with_red_zones(assembly):
     return _COMMON.sub(lambda m: in_bss.format(*m.group(0, 1, 2, 3)), _SECTION_OR_OBJECT.sub(visit, assembly))
 
 
-# Kernels call the runtime's versions of these: malloc, free, new, delete.
-_ALLOCATING = ["malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"]
-
-
 before_link = None  # called with the assembler text of each module; it can raise to refuse it
 
 
@@ -235,8 +231,7 @@ def link(command, folder):
     if "profile" in TOOLS and instrument.able():
         text = instrument.instrument(text, checks=TOOLS != ("profile",))
     path.write_text(text)
-    wrapped = [f"-Wl,--wrap={name}" for name in _ALLOCATING]
-    return toolchain.run([*command, "-shared", "-fPIC", *wrapped, "-o", "kernel.so", "kernel.s"], cwd=folder)
+    return toolchain.run([*command, *toolchain.LINK, "-fPIC", "-o", "kernel.so", "kernel.s"], cwd=folder)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -419,8 +414,10 @@ def _finding(raw, f):
         file, line = _shown(Path(f["file"])), f["line"]
     elif "callers" in f:
         file, line = _first_known(raw["module"], f["callers"])
-    else:
+    elif f["pc"]:
         file, line = _lines[raw["module"], f["pc"]][:2]
+    else:  # it was left from a library
+        file = line = None
     other = None
     if "other_pc" in f:
         other_file, other_line, _ = _lines[raw["module"], f["other_pc"]]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from labkit.base.limits import CONSTANT_BYTES, SHARED_BYTES
-from labkit.cpu import cache, checkmode, elf, native, toolchain
+from labkit.cpu import cache, checkmode, native, toolchain
 from labkit.cpu.errors import CompileError, LogicError
 from labkit.cpu.kernels import Module
 from labkit.cpu.source import rewrite
@@ -40,6 +40,7 @@ class _Settings:
     include_dirs: list = field(default_factory=list)
     standard: int = 17
     fast_math: bool = False
+    fuse: bool = True  # multiplications and additions
     debug: bool = False
 
     def flags(self):
@@ -53,6 +54,7 @@ class _Settings:
             "-fstack-clash-protection",
             "-fno-math-errno",
             "-fno-trapping-math",
+            f"-ffp-contract={'fast' if self.fuse or self.fast_math else 'off'}",
             "-w",
         ]
         if checkmode.TOOLS:
@@ -69,7 +71,7 @@ _VALUE_ELSEWHERE = {  # ignored options whose value is the next word, unless it 
     "--nvlink-options", "-Xfatbin", "-Xarchive", "-maxrregcount", "--maxrregcount", "-code", "--gpu-code", "-gencode",
     "--generate-code", "-ccbin", "--compiler-bindir", "-m", "--machine", "-diag-suppress", "--diag-suppress", "-l",
     "--library", "-L", "--library-path", "-cudart", "--cudart", "-rdc", "--relocatable-device-code", "-x", "-t",
-    "--threads", "-ftz", "--ftz", "-prec-div", "--prec-div", "-prec-sqrt", "--prec-sqrt", "-fmad", "--fmad",
+    "--threads", "-ftz", "--ftz", "-prec-div", "--prec-div", "-prec-sqrt", "--prec-sqrt",
     "-default-stream", "--default-stream", "-Werror", "--Werror", "-split-compile", "--split-compile",
 }  # fmt: skip
 _MEANINGLESS = re.compile(
@@ -116,6 +118,8 @@ def _settings(options, include_dirs, arch):
             settings.fast_math = True
         elif word in ("-G", "--device-debug"):
             settings.debug = True
+        elif name in ("-fmad", "--fmad"):
+            settings.fuse = argument() != "false"
         elif name in ("-arch", "--gpu-architecture"):
             arch = argument()
         elif name in _VALUE_ELSEWHERE:
@@ -169,14 +173,15 @@ def _seen(text):
 
 
 def _hidden_kernels(command, text, prologue, known):
-    """Names of the kernels at global scope whose names are made by macros, from the preprocessed source."""
+    """Names of the kernels whose names are made by macros, from the preprocessed source."""
     lines = [line if not re.match(r"\s*#\s*include\b", line) else "" for line in text.splitlines()]
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
         path = Path(folder) / "macros.cpp"
         path.write_text("\n".join([*prologue, *lines, ""]), encoding="utf-8", errors="surrogateescape")
         status, out, _ = toolchain.run([*command, "-E", "-P", "-D__CUDACC__", "-D__CUDA_ARCH__=900", str(path)])
     found = rewrite(out).kernels if status == 0 else ()
-    return [k.name for k in found if k.scope == "" and not k.template and k.name not in known]
+    names = [f"{k.scope}::{k.name}" if k.scope else k.name for k in found if k.scope is not None and not k.template]
+    return [name for name in names if name not in known]
 
 
 @dataclass
@@ -223,7 +228,7 @@ class _Build:
             lines.append('extern "C" {')
         lines += [f'#line 1 "{_NAME}"', _seen(new.text)]
         if new.hidden_kernels:
-            known = {kernel.name for kernel in new.kernels}
+            known = {f"{k.scope}::{k.name}" if k.scope else k.name for k in new.kernels}
             hidden = _hidden_kernels(self.command, self.source, self.settings.prologue, known)
             lines += [f"LABKIT_KERNEL({name})" for name in hidden]
         if self.extern_c:
@@ -235,7 +240,7 @@ class _Build:
         (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
         (folder / "kernel.cpp").write_text(self.text(folder), encoding="utf-8", errors="surrogateescape")
         includes = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
-        command = [*self.command, *self.flags, "-S" if checkmode.TOOLS else "-shared"]
+        command = [*self.command, *self.flags, *(["-S"] if checkmode.TOOLS else toolchain.LINK)]
         command += ["-include", _prelude(self.command, self.flags), *includes]
         command += ["-MMD", "-MF", "kernel.d", "-o", "kernel.s" if checkmode.TOOLS else "kernel.so", "kernel.cpp"]
         status, out, err = toolchain.run(command, cwd=folder)
@@ -435,7 +440,7 @@ class SourceModule:
     nvcc, code
         Accepted as by PyCUDA, without effect.
     options : list of str, optional
-        nvcc's options. ``-D -U -I -include -std -arch --use_fast_math -G`` have an effect.
+        nvcc's options. ``-D -U -I -include -std -arch -fmad --use_fast_math -G`` have an effect.
     keep : bool
         Keep the build folder and print its name.
     no_extern_c : bool
@@ -496,14 +501,10 @@ class SourceModule:
                 f"the source uses too much global constant data: {constants} bytes, and the limit is {CONSTANT_BYTES}",
                 [],
             )
-        sizes = self.module.shared_sizes()
-        if sum(sizes.values()) <= SHARED_BYTES:
-            return
-        for name in self.module.kernel_names():
-            own, _ = elf.static_shared(sizes, self.module.get_function(name).symbol)
-            if own > SHARED_BYTES:
+        for kernel in self.module.kernels():
+            if kernel.own_shared > SHARED_BYTES:
                 raise CompileError(
-                    f"kernel {name!r} uses too much shared data: {own} bytes of static __shared__ "
-                    f"variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for more.",
+                    f"kernel {kernel.name.decode()!r} uses too much shared data: {kernel.own_shared} bytes of static "
+                    f"__shared__ variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for more.",
                     [],
                 )

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from labkit.base.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS, SHARED_BYTES, SHARED_OPT_IN_BYTES
-from labkit.cpu import cache, checkmode, elf, native
+from labkit.cpu import cache, checkmode, native
 from labkit.cpu.device import Context, func_cache
 from labkit.cpu.errors import LogicError
 from labkit.cpu.memory import ArgumentHandler, DeviceAllocation, forget_symbols, know_symbol
@@ -60,7 +60,6 @@ class Module:
         self._declarations = declarations or {}
         self._handle = native.module_load(path)
         self._spans = []
-        self._shared = None
         # Its own copy is removed with it, except in check mode, where records that are read later refer to it.
         copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
         native.stop_with(self, _unload, (self._handle, self._spans, copy))
@@ -77,7 +76,7 @@ class Module:
         if kernel is None:
             raise LogicError(
                 f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
-                + _suggest(name, native.module_kernels(self._handle), "the module's kernels are")
+                + _suggest(name, [kernel.name.decode() for kernel in self.kernels()], "the module's kernels are")
             )
         function = Function(self, kernel)
         if function.symbol != name:
@@ -109,14 +108,8 @@ class Module:
         """Size of all ``__constant__`` variables."""
         return native.module_constant_bytes(self._handle)
 
-    def shared_sizes(self):
-        """The static shared variables' mangled names and sizes."""
-        if self._shared is None:
-            self._shared = elf.shared_sizes(self._path)
-        return self._shared
-
-    def kernel_names(self):
-        """Names of the kernels."""
+    def kernels(self):
+        """A `labkit.cpu.native.KernelInfo` of each kernel."""
         return native.module_kernels(self._handle)
 
 
@@ -269,13 +262,12 @@ class Function:
             declarations = [""] * info.parameter_count
         self._parameters = [_Parameter(i, info.parameters[i], declarations[i]) for i in range(info.parameter_count)]
         self._packed_bytes = info.packed_bytes
-        own, common = elf.static_shared(module.shared_sizes(), self._symbol)
-        self._static_shared = own + common
+        self._static_shared = info.own_shared + info.common_shared
         self._max_threads = min(info.max_threads, MAX_THREADS)
         self._max_dynamic = SHARED_BYTES - self._static_shared
         self._geometries = {}  # (grid, block) as given, checked -> as the runtime takes them
         self._packers = {}  # types of the arguments -> function that packs them
-        self._prepared = None
+        self._prepared, self._prepared_structs = None, False
 
     def __repr__(self):
         return f"<Function {self._name}({', '.join(p.declaration or p.kind for p in self._parameters)})>"
@@ -459,7 +451,7 @@ class Function:
         Parameters
         ----------
         arg_types : str or sequence
-            A format string such as ``"PPi"``, or NumPy scalar types and dtypes.
+            A format string such as ``"PPi"``, or NumPy scalar types and dtypes; that of a struct is structured.
 
         Returns
         -------
@@ -483,9 +475,15 @@ class Function:
                 )
         self._prepared = self._layout(codes)
         self._prepared_codes = codes
+        self._prepared_structs = any(code.endswith("s") for code in codes)
         return self
 
     def _pack_prepared(self, args):
+        if self._prepared_structs and len(args) == len(self._parameters):
+            args = [
+                argument.tobytes() if code.endswith("s") and hasattr(argument, "tobytes") else argument
+                for code, argument in zip(self._prepared_codes, args, strict=True)
+            ]
         try:
             return self._prepared.pack(*args)
         except AttributeError:

@@ -8,11 +8,13 @@ import atexit
 import codecs
 import contextlib
 import ctypes
+import math
 import os
 import signal
 import sys
 import threading
 import time
+import warnings
 import weakref
 from ctypes import POINTER, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint32, c_void_p
 
@@ -23,6 +25,7 @@ from labkit.cpu.errors import CompileError, LaunchError, LogicError, MemoryError
 
 OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
 _POLL_S = 0.1  # seconds between checks for Ctrl-C in a waiting call
+_LONG_S = 60  # after so many seconds a waiting call says what may keep it
 _EXCEPTIONS = {
     NOT_READY: RuntimeError,
     LAUNCH_FAILED: LaunchError,
@@ -46,6 +49,8 @@ class KernelInfo(ctypes.Structure):
         ("parameter_count", c_int),
         ("packed_bytes", c_int),
         ("max_threads", c_int),
+        ("own_shared", c_int),
+        ("common_shared", c_int),
     ]
 
 
@@ -204,9 +209,18 @@ def check(status, call):
 
 def _wait(call, function, *arguments):
     """Call ``function(*arguments, timeout)`` until it is ready. Ctrl-C abandons the device's work."""
+    long_from = time.monotonic() + _LONG_S
     try:
         while (status := function(*arguments, _POLL_S)) == NOT_READY:
             checkmode.take()
+            if time.monotonic() > long_from:
+                long_from = math.inf
+                warnings.warn(
+                    f"{call} has waited for {_LONG_S} s. If a kernel waits for another thread of its block in a loop "
+                    "that only reads memory, it never ends on the CPU engine: wait at a barrier, or read with "
+                    "atomicAdd(pointer, 0). Ctrl-C ends it",
+                    stacklevel=4,
+                )
     except KeyboardInterrupt:
         _library.lk_abort()
         raise
@@ -276,7 +290,9 @@ class _KeepAlive:
             check(_library.lk_event_record(event, self.stream), "cuEventRecord")
             self.closed.append((event, self.open))
             self.open = []
-            while self.closed and _library.lk_event_query(self.closed[0][0]) != NOT_READY:
+            while self.closed and (status := _library.lk_event_query(self.closed[0][0])) != NOT_READY:
+                if status != OK:  # the query has taken a kernel's fault, which the next call that waits raises
+                    _deferred.append(_library.lk_error().decode("utf-8", "replace"))
                 _library.lk_event_destroy(self.closed.pop(0)[0])
 
     def clear(self):
@@ -474,11 +490,11 @@ def module_kernel(module, name):
 
 
 def module_kernels(module):
-    """The names of a module's registered kernels."""
-    names, handle = [], c_void_p()
-    while _library.lk_module_kernel_at(module, len(names), byref(handle)) == OK:
-        names.append(kernel_info(handle.value).name.decode())
-    return names
+    """A `KernelInfo` of each of a module's registered kernels."""
+    kernels, handle = [], c_void_p()
+    while _library.lk_module_kernel_at(module, len(kernels), byref(handle)) == OK:
+        kernels.append(kernel_info(handle.value))
+    return kernels
 
 
 def kernel_info(kernel):

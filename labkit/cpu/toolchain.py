@@ -105,11 +105,22 @@ def is_clang(command):
 def module_flags(command):
     """Flags for kernels that differ between the compilers."""
     if is_clang(command):
-        return ["-ferror-limit=20", "-ffp-contract=fast"]
-    flags = ["-fmax-errors=20", "-fno-gnu-unique"]  # unique symbols outlive their module
+        return ["-ferror-limit=20"]
+    # Unique symbols outlive their module; the runtime places each __shared__ variable on its own.
+    flags = ["-fmax-errors=20", "-fno-gnu-unique", "-fno-section-anchors"]
     if platform.machine() == "x86_64":
         flags.append("-mtls-dialect=gnu2")  # saves a call per shared variable: 5 to 8 % of a tiled kernel
     return flags
+
+
+# Of a module's link. Kernels call the runtime's versions of these functions: malloc, free, new and delete, so that a
+# wrong free ends the launch and not the process, like exit; and __tls_get_addr, because the runtime places __shared__
+# variables, through data that must stay writable (runtime/shared.cpp).
+_WRAPPED = (
+    "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "abort", "exit", "_exit", "_Exit",
+    "quick_exit", "__tls_get_addr",
+)  # fmt: skip
+LINK = ["-shared", ",".join(["-Wl,-z,norelro", *(f"--wrap={name}" for name in _WRAPPED)])]
 
 
 def run(command, cwd=None):

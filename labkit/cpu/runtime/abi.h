@@ -1,8 +1,8 @@
 // The C ABI of the CPU engine's runtime, which labkit.cpu calls through ctypes.
 //
 // Every function that can fail returns a status; lk_error() then holds one readable sentence (per calling thread).
-// A fault inside a kernel (invalid address, divergent barrier, deadlock, division by zero, stack overflow) abandons only
-// that launch: the next synchronizing call on its stream, its events, or the device returns LK_LAUNCH_FAILED once.
+// A fault inside a kernel (invalid address, overwritten shared memory, divergent barrier, deadlock, division by zero, stack
+// overflow, wrong free, abort, exit) abandons only that launch: the next synchronizing call on its stream, its events, or the device returns LK_LAUNCH_FAILED once.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -73,6 +73,7 @@ typedef struct lk_kernel_info {
     int parameter_count;
     int packed_bytes;
     int max_threads;                  // from __launch_bounds__ if it is known, else 1024
+    int own_shared, common_shared;    // bytes of static shared arrays: declared in the kernel, and outside of functions
 } lk_kernel_info;
 int lk_module_load(const char *path, lk_module **module);                  // the same file twice: two modules
 int lk_module_unload(lk_module *module);                                     // waits for its kernels

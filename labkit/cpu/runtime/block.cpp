@@ -21,6 +21,7 @@
 #undef _FORTIFY_SOURCE
 #include "check.h"
 #include "runtime.h"
+#include <atomic>
 #include <errno.h>
 #include <exception>
 #include <memory>
@@ -42,7 +43,6 @@ WORD Index threadIdx, blockIdx, blockDim, gridDim;
 WORD void *labkit_dynamic_shared;
 WORD unsigned labkit_spins;
 WORD int labkit_votes, labkit_voters;
-void *__tls_get_addr(size_t *);
 }
 
 using labkit::Context;
@@ -161,7 +161,7 @@ struct Block {
 #ifdef LABKIT_CHECK
     char *stacks = nullptr;                    // one range for all stacks
 #endif
-    char *shared_end;                          // the end of dynamic shared memory, before a guard page
+    SharedMemory shared;
 
     // The worker's own stack, and the reason for the return to it.
     Context home, nowhere;
@@ -235,6 +235,17 @@ namespace labkit {
 }
 }  // namespace labkit
 
+// Calls of kernels (toolchain.py).
+extern "C" {
+[[noreturn]] EXPORT void __wrap_abort() { labkit::fail("abort() was called"); }
+[[noreturn]] EXPORT void __wrap_exit(int) { labkit::fail("exit() was called: leave a kernel with return, or end the launch with __trap()"); }
+[[noreturn]] EXPORT void __wrap__exit(int status) { __wrap_exit(status); }
+[[noreturn]] EXPORT void __wrap__Exit(int status) { __wrap_exit(status); }
+[[noreturn]] EXPORT void __wrap_quick_exit(int status) { __wrap_exit(status); }
+}
+
+bool in_kernel() { return block && block->running; }
+
 // "thread (0,0,0) and 31 more at __syncthreads (a.cu:7); thread ..." for all waiting threads.
 static std::string who_waits(Block &b) {
     struct Site { const char *what, *file; int line; Index first; unsigned count; };
@@ -276,11 +287,12 @@ static std::string who_waits(Block &b) {
 
 static void fiber_main();
 
-// Make accesses to the stack's lowest part fault. MADV_GUARD_INSTALL (Linux 6.13) does not split the mapping; a process can
-// have only 65530 mappings. If neither works, an overflow is not detected.
-static void guard(char *address, size_t bytes) {
-    constexpr int madv_guard_install = 102;
-    if (madvise(address, bytes, madv_guard_install) != 0) (void)!mprotect(address, bytes, PROT_NONE);
+// MADV_GUARD_INSTALL (Linux 6.13) does not split the mapping, as mprotect does. A process can have only 65530 mappings, so with
+// very many stacks the last ones have no guard.
+void guard(char *address, size_t bytes) {
+    constexpr int madv_guard_install = 102, most_split = 16000;
+    static std::atomic<int> split{0};
+    if (madvise(address, bytes, madv_guard_install) != 0 && split++ < most_split) (void)!mprotect(address, bytes, PROT_NONE);
 }
 
 static void begin_anew(Block &b, Fiber &fiber) {
@@ -636,13 +648,10 @@ EXPORT size_t lk_printf_take(char *text, size_t bytes) {
 
 Block *new_block() {
     Block *b = new Block();
-    char *shared = map_memory(shared_limit + guard_bytes);
-    if (!shared || !add_fibers(*b)) {
+    if (!map_shared(b->shared) || !add_fibers(*b)) {
         fprintf(stderr, "labkit: no memory for a worker: %s\n", strerror(errno));
         abort();
     }
-    guard(shared + shared_limit, guard_bytes);
-    b->shared_end = shared + shared_limit;
     for (Warp &w : b->warps) w.meetings = nullptr;
     pthread_sigmask(SIG_SETMASK, nullptr, &b->signals);
     block = b;
@@ -651,25 +660,15 @@ Block *new_block() {
 
 void delete_block(Block *b) {
     for (Slab &slab : b->slabs) munmap(slab.stacks, slab_fibers * stack_pitch);
-    munmap(b->shared_end - shared_limit, shared_limit + guard_bytes);
+    unmap_shared(b->shared);
     block = nullptr;
     delete b;
 }
 
-// Shared memory is not initialized on a GPU; here each launch fills it with NaN. The module's thread-local segment is
-// accessed now, because the first access allocates it, which must not be interrupted.
 void begin_launch(Block &b, const Launch &launch) {
-    size_t size = (launch.dynamic_shared + 255) / 256 * 256;
-    labkit_dynamic_shared = b.shared_end - size;
-    memset(labkit_dynamic_shared, 0xff, size);
-    if (launch.tls_bytes) {
-        size_t place[2] = {launch.tls_number, launch.tls_initialized};
-        memset(__tls_get_addr(place), 0xff, launch.tls_bytes - launch.tls_initialized);
-    }
+    labkit_dynamic_shared = fill_shared(b.shared, *launch.shared, launch.dynamic_shared);
 #ifdef LABKIT_CHECK
-    size_t segment[2] = {launch.tls_number, 0};
-    char *static_shared = launch.tls_bytes ? (char *)__tls_get_addr(segment) : nullptr;
-    watch_launch(launch, (char *)labkit_dynamic_shared, static_shared);
+    watch_launch(launch, (char *)labkit_dynamic_shared, b.shared.static_end);
 #endif
     blockDim = launch.block;
     gridDim = launch.grid;
@@ -684,6 +683,7 @@ static const char *kind_of_fault(Block &b) {
     const char *low = b.current->top - stack_bytes - page;
     if (b.signal == SIGFPE) return "division by zero";
     if (b.signal == SIGILL) return "illegal instruction";
+    if (b.signal == SIGABRT) return "fault";
     return b.fault_address >= low - guard_bytes && b.fault_address < low + page ? "stack overflow" : "out of bounds";
 }
 
@@ -705,6 +705,7 @@ static void tell_where_left(Block &b) {
 
 static std::string describe_fault(Block &b) {
     if (b.signal == SIGFPE) return "integer division by zero";
+    if (b.signal == SIGABRT) return "the C or C++ library has called abort(), after a message on stderr";
     if (b.signal == SIGILL) return "an illegal instruction (a trap of the compiler?)";
     const char *address = b.fault_address, *low = b.current->top - stack_bytes - page;
     if (address >= low - guard_bytes && address < low + page)
@@ -714,9 +715,7 @@ static std::string describe_fault(Block &b) {
     const char *doing = b.access == Access::read    ? "a read of"
                         : b.access == Access::write ? "a write to"
                                                     : "an access to";
-    if (address >= b.shared_end && address < b.shared_end + guard_bytes)
-        return format("%s dynamic shared memory %zu bytes past its end (the launch gave it %zu bytes)", doing,
-                      (size_t)(address - b.shared_end), b.launch->dynamic_shared);
+    if (std::string where = describe_shared(b.shared, address); !where.empty()) return format("%s %s", doing, where.c_str());
     return format("%s %p, %s", doing, (const void *)address, describe_address(address).c_str());
 }
 
@@ -747,7 +746,11 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
     b.running = true;
     switch_context(b.home, b.current->context);
     b.running = false;
-    if (LIKELY(!b.failed)) return true;
+    if (LIKELY(!b.failed)) {
+        if (LIKELY(!is_damaged(b.shared))) return true;
+        error = place(b, false) + ": " + describe_damage(b.shared);
+        return false;
+    }
 
     pthread_sigmask(SIG_SETMASK, &b.signals, nullptr);
     if (b.signal) b.error = place(b, true) + ": " + describe_fault(b);

@@ -242,6 +242,9 @@ struct State {
     uint32_t fences = 0;                             // in this launch
     bool acquired = false;                           // this block has made a strong read, so it may see what others have published
     uint32_t locking[most_warps * warp_size] = {};   // per thread the last epoch with an atomic operation on global memory
+    // The same for what orders accesses of a block without a barrier: the operations of a lock (atomicCAS, atomicExch), or a
+    // fence and a volatile access, a flag.
+    uint32_t ordering[most_warps * warp_size] = {}, fenced[most_warps * warp_size] = {}, flagged[most_warps * warp_size] = {};
     uint32_t epoch = 0, block_epoch = 0;             // a new one begins with each barrier and each block
     uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the last time of `other` that is ordered before `lane`
 };
@@ -928,6 +931,17 @@ __attribute__((noinline)) void settle_again() {
     state.again.clear();
 }
 
+// A thread that has made a fence and a volatile access may have set, or seen, a flag.
+void note_flag(uint32_t *what, unsigned thread) {
+    what[thread] = state.epoch;
+    if (state.fenced[thread] == state.epoch && state.flagged[thread] == state.epoch) state.ordering[thread] = state.epoch;
+}
+
+// Whether one of the two threads may wait for the other, in a way that is not checked.
+bool excused(unsigned thread, unsigned other) {
+    return state.ordering[thread] == state.epoch || state.ordering[other] == state.epoch;
+}
+
 // A thread that uses atomics may hold a lock: until the next barrier it is not checked against its own block.
 void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread, bool strong) {
     Range &range = *site.range;
@@ -954,9 +968,9 @@ void examine_global(const Site &site, unsigned index, uintptr_t address, unsigne
         if (writes || cell.write.epoch) {            // otherwise no thread has written there
             bool both_store = site.operation == store && !cell.write.atomic();
             const Touch *other = nullptr, *elsewhere = nullptr;
-            if (!(cell.write.atomic() && now.atomic()) && !ordered(cell.write, thread)) other = &cell.write;
-            else if (writes && !ordered(cell.read, thread)) other = &cell.read;
-            if (other && judged && state.locking[other->thread] != state.epoch) {
+            if (!(cell.write.strong() && strong) && !ordered(cell.write, thread)) other = &cell.write;
+            else if (writes && !(cell.read.strong() && strong) && !ordered(cell.read, thread)) other = &cell.read;
+            if (other && judged && state.locking[other->thread] != state.epoch && !excused(thread, other->thread)) {
                 if (other != &cell.write || !both_store) return race_in_global(index, thread, *other, address + i);
                 stored = *other, again |= 3 << i;
             }
@@ -985,6 +999,7 @@ __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsign
                                        bool strong) {
     const Site &site = state.sites[index];
     Operation operation = site.operation;
+    if (strong && operation != atomic) note_flag(state.flagged, thread);
     if (site.space == global_space) {
         if (state.racecheck) {
             if (size > 1) examine_global(site, index, address, size, thread, strong);
@@ -1023,14 +1038,14 @@ __attribute__((noinline)) void examine(unsigned index, uintptr_t address, unsign
         }
         if (state.racecheck) {
             bool both_atomic = operation == atomic && cell.atomic;
-            if (!unwritten && !both_atomic && !ordered(cell.write, thread)) {
+            if (!unwritten && !both_atomic && !ordered(cell.write, thread) && !excused(thread, cell.write.thread)) {
                 if (operation != store || cell.atomic)
                     return race(index, thread, cell.write, address + i, size, operation == load ? "write and read" : "both write");
                 stored = cell.write, again |= 1 << i;
             }
             if (operation != load)
                 for (const Touch &read : cell.read)
-                    if (read.epoch && !ordered(read, thread))
+                    if (read.epoch && !ordered(read, thread) && !excused(thread, read.thread))
                         return race(index, thread, read, address + i, size, "read and write");
         }
         if (operation != load) {
@@ -1249,6 +1264,7 @@ struct Old {
 };
 EXPORT Old labkit_atomic_begin(void *p, size_t bytes, bool reads, bool always_atom) {
     uintptr_t at = (uintptr_t)FROM - state.text_begin;
+    if (always_atom && at < state.text_bytes) state.ordering[lane->thread] = state.epoch;
     if (reads) access<atomic, true, true>(p, bytes, FROM);
     else access<atomic, true, false>(p, bytes, FROM);
     Old old{0, 0};
@@ -1281,9 +1297,12 @@ EXPORT void __tsan_vptr_update(void **, void *) {}
 EXPORT void __tsan_vptr_read(void **) {}
 EXPORT void __tsan_atomic_thread_fence(int) {
     state.fences++;
+    if (in_kernel(FROM)) note_flag(state.fenced, lane->thread);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
-EXPORT void __tsan_atomic_signal_fence(int) { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+EXPORT void __tsan_atomic_signal_fence(int) {
+    if (in_kernel(FROM)) note_flag(state.fenced, lane->thread);
+}
 
 // Each atomic operation of the host is a fence, too.
 static void order_all() {
@@ -1378,7 +1397,7 @@ static Code &code_of(WatchedModule &module) {
     return code;
 }
 
-void watch_launch(const Launch &launch, char *dynamic_shared, char *static_shared) {
+void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) {
     state.launch = &launch;
     state.module = launch.module;
     state.text_begin = launch.text_begin;
@@ -1400,6 +1419,7 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     }
     state.words = state.module->log ? state.module->log : state.own_words;
     state.ranges.clear();
+    state.unchecked.clear();
     visit_allocations([](const char *base, size_t bytes, uint8_t *written, void *) {
         state.ranges.push_back({(uintptr_t)base, bytes, global_space, nullptr, nullptr, written});
     }, nullptr);
@@ -1408,8 +1428,8 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
             if (!range.written)
                 state.unchecked.push_back(format("initcheck had too little memory for %s: not checked", named(range).c_str()));
     for (const Range &variable : state.module->variables) state.ranges.push_back(variable);
-    for (const WatchedModule::Shared &s : state.module->shared)
-        state.ranges.push_back({(uintptr_t)static_shared + s.offset, s.bytes, s.guard ? unwatched_space : shared_space,
+    for (const SharedArray &s : launch.shared->arrays)
+        state.ranges.push_back({(uintptr_t)static_end + s.place, s.bytes, s.hidden ? unwatched_space : shared_space,
                                 s.name.c_str(), nullptr, nullptr});
     state.ranges.push_back({(uintptr_t)dynamic_shared, launch.dynamic_shared, shared_space, nullptr, nullptr, nullptr});
     auto unwatched = [](const void *address, size_t bytes) {
@@ -1430,17 +1450,16 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_share
     state.examines = state.racecheck || state.initcheck;
     state.counts = watches("profile");
     state.checks = state.examines || watches("memcheck") || watches("synccheck");
-    state.shared_low[0] = (uintptr_t)static_shared;
-    state.shared_bytes[0] = launch.tls_bytes;
+    state.shared_low[0] = (uintptr_t)static_end - launch.shared->bytes;
+    state.shared_bytes[0] = launch.shared->bytes;
     state.shared_low[1] = (uintptr_t)dynamic_shared;
     state.shared_bytes[1] = launch.dynamic_shared;
     if (state.examines)
         for (int part : {0, 1}) state.cells[part].assign(state.shared_bytes[part], Cell());
     state.epoch = 0;
-    memset(state.locking, 0, sizeof state.locking);
+    for (auto &each : {state.locking, state.ordering, state.fenced, state.flagged}) memset(each, 0, sizeof state.locking);
     state.findings.clear();
     state.cancelled_at.clear();
-    state.unchecked.clear();
     state.between_blocks.clear();
     state.again.clear();
     state.first_epoch.clear();

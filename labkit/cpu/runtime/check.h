@@ -26,8 +26,6 @@ struct WatchedModule {
     std::string path;
     uintptr_t base = 0, text_begin = 0, text_end = 0;
     std::vector<Range> variables;                   // constants and __device__ variables
-    struct Shared { std::string name; size_t offset, bytes; bool guard; };   // guard: of a constructor
-    std::vector<Shared> shared;                     // static shared arrays, in the thread-local segment
     std::vector<unsigned> site_at;                  // offset of a return address in the code -> site; 0: none yet
     uint64_t **log = nullptr;                       // inserted by instrument.py: variables and tables
     const char *pieces = nullptr, *accesses = nullptr;
@@ -35,7 +33,7 @@ struct WatchedModule {
 };
 
 // Called by the runtime.
-void watch_launch(const Launch &, char *dynamic_shared, char *static_shared);
+void watch_launch(const Launch &, char *dynamic_shared, char *static_end);
 void watch_block(Index at, unsigned threads);
 void watch_thread(unsigned thread);                             // this thread runs from now on
 bool watch_stop(unsigned thread, unsigned live, bool barrier);  // it waits (or has ended); true: so do all lanes of its warp

@@ -44,6 +44,7 @@ struct lk_kernel {
     const labkit::Kernel *kernel;
     lk_module *module;
     std::string symbol;
+    StaticShared shared{};
     double block_seconds = 0;     // last measured time of a block
 };
 
@@ -55,7 +56,7 @@ struct lk_module {
     std::map<std::string, Symbol> symbols;
     size_t constant_bytes = 0;
     uintptr_t text_begin = UINTPTR_MAX, text_end = 0;
-    size_t tls_number = 0, tls_initialized = 0, tls_bytes = 0;
+    StaticShared shared;
 #ifdef LABKIT_CHECK
     WatchedModule watched;
 #endif
@@ -63,7 +64,6 @@ struct lk_module {
 
 namespace {
 
-#ifdef LABKIT_CHECK
 // A variable's name as declared: _ZZ4convE4tile -> tile.
 const char *plain_name(const char *symbol) {
     static std::set<std::string> names;
@@ -74,6 +74,7 @@ const char *plain_name(const char *symbol) {
     return names.insert(scope == std::string::npos ? text : text.substr(scope + 2)).first->c_str();
 }
 
+#ifdef LABKIT_CHECK
 // Record a variable; true: a constant.
 bool watch_symbol(WatchedModule &module, uintptr_t base, const ElfW(Sym) &symbol, const ElfW(Shdr) *sections,
                   const char *names, const char *name) {
@@ -81,7 +82,6 @@ bool watch_symbol(WatchedModule &module, uintptr_t base, const ElfW(Sym) &symbol
     if (symbol.st_shndx >= SHN_LORESERVE || !symbol.st_size) return false;
     const ElfW(Shdr) &section = sections[symbol.st_shndx];
     bool guard = !strncmp(name, "_ZGV", 4);
-    if (type == STT_TLS) module.shared.push_back({plain_name(name), symbol.st_value, symbol.st_size, guard});
     if (type != STT_OBJECT) return false;
     const char *address = (const char *)base + symbol.st_value;
     if (!strcmp(name, "labkit_pieces")) module.pieces = address, module.pieces_bytes = symbol.st_size;
@@ -122,8 +122,10 @@ bool read_file(const char *path, uintptr_t base, lk_module &module, std::string 
             if (begin < module.text_begin) module.text_begin = begin;
             if (end > module.text_end) module.text_end = end;
         } else if (segment.p_type == PT_TLS) {
-            module.tls_initialized = segment.p_filesz;
-            module.tls_bytes = segment.p_memsz;
+            module.shared.image = (const char *)base + segment.p_vaddr;
+            module.shared.segment_bytes = segment.p_memsz;
+            module.shared.initialized = segment.p_filesz;
+            module.shared.alignment = segment.p_align;
         }
 #ifdef LABKIT_CHECK
         if (segment.p_type == PT_LOAD && !(segment.p_flags & (PF_W | PF_X)))
@@ -152,6 +154,10 @@ bool read_file(const char *path, uintptr_t base, lk_module &module, std::string 
                 module.constant_bytes += symbol.st_size;
 #endif
             if (type == STT_OBJECT) module.symbols[name] = {(char *)base + symbol.st_value, symbol.st_size};
+            if (type == STT_TLS && symbol.st_size)
+                module.shared.arrays.push_back(
+                    {plain_name(name), name, symbol.st_value, symbol.st_size,
+                     !strncmp(name, "_ZGV", 4) || !strcmp(name, "__tls_guard")});
             if (type == STT_FUNC) functions[base + symbol.st_value] = name;
         }
     }
@@ -159,12 +165,18 @@ bool read_file(const char *path, uintptr_t base, lk_module &module, std::string 
     module.watched.path = path;
     module.watched.base = base;
 #endif
-    munmap(image, size);
+    std::vector<std::string> kernels;
     for (lk_kernel *kernel : module.kernels) {
         auto it = functions.find((uintptr_t)kernel->kernel->function);
-        kernel->symbol = it != functions.end() ? it->second : kernel->kernel->name;
+        if (it != functions.end()) kernel->symbol = it->second;
+        kernels.push_back(kernel->symbol);
     }
-    return true;
+    module.shared.grouped = is_grouped(image, base);
+    std::vector<StaticShared> parts = place_static(module.shared, kernels);
+    for (size_t n = 0; n < parts.size(); n++) module.kernels[n]->shared = std::move(parts[n]);
+    bool redirected = redirect_shared(module.shared, image, base, error);
+    munmap(image, size);
+    return redirected;
 }
 
 std::string without_spaces(const char *text) {
@@ -233,7 +245,6 @@ EXPORT int lk_module_load(const char *path, lk_module **result) {
         discard(module);
         return set_error(LK_INVALID, "cannot read %s: %s", path, error.c_str());
     }
-    dlinfo(module->library, RTLD_DI_TLS_MODID, &module->tls_number);
     *result = module;
     return LK_OK;
 }
@@ -267,7 +278,8 @@ EXPORT int lk_module_kernel_at(lk_module *module, int index, lk_kernel **kernel)
 
 EXPORT int lk_kernel_describe(lk_kernel *kernel, lk_kernel_info *info) {
     const labkit::Kernel &k = *kernel->kernel;
-    *info = {k.name, kernel->symbol.c_str(), k.parameters, k.parameter_count, k.packed_bytes, k.max_threads};
+    *info = {k.name, kernel->symbol.c_str(), k.parameters, k.parameter_count, k.packed_bytes, k.max_threads,
+             (int)kernel->shared.own, (int)kernel->shared.common};
     return LK_OK;
 }
 
@@ -290,9 +302,7 @@ int describe_launch(lk_kernel *kernel, Launch &launch) {
     launch.call = kernel->kernel->call;
     launch.text_begin = module.text_begin;
     launch.text_end = module.text_end;
-    launch.tls_number = module.tls_number;
-    launch.tls_initialized = module.tls_initialized;
-    launch.tls_bytes = module.tls_bytes;
+    launch.shared = &kernel->shared;
     launch.block_seconds = &kernel->block_seconds;
 #ifdef LABKIT_CHECK
     launch.module = &kernel->module->watched;

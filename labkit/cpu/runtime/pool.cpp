@@ -161,7 +161,8 @@ void finish(Operation *op) {
     stream->queue.pop_front();
     double end = now();
     if (op->kind == record) *op->event = {true, end};
-    if (!op->error.empty() && !op->aborted && stream->error.empty()) stream->error = op->error;
+    lk_stream *told = stream->destroyed ? &pool.default_stream : stream;   // no later call can return it for this stream
+    if (!op->error.empty() && !op->aborted && told->error.empty()) told->error = op->error;
     if (pool.tracing && op->kind <= fill && pool.trace.size() < trace_limit) {
         lk_record r{op->queued, op->started, end, op->bytes, stream->number, "kcs"[op->kind], {}};
         snprintf(r.name, sizeof r.name, "%s", op->kind == kernel ? op->launch.kernel : op->what);
@@ -336,14 +337,15 @@ void work(Worker &me, Block &block) {
 
 // ---- Signals ----------------------------------------------------------------------------------------------
 
-const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-struct sigaction previous[4];
-volatile sig_atomic_t handed_on[4];
+const int fault_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+constexpr int fault_count = sizeof fault_signals / sizeof *fault_signals;
+struct sigaction previous[fault_count];
+volatile sig_atomic_t handed_on[fault_count];
 int kick_signal() { return SIGRTMIN + 6; }
 
 void on_fault(int signal, siginfo_t *info, void *context) {
     leave_after_signal(signal, info, context);   // does not return after a fault of a kernel
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < fault_count; i++) {
         if (fault_signals[i] != signal) continue;
         struct sigaction &before = previous[i];
         bool callable = before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN;
@@ -361,7 +363,7 @@ void on_kick(int, siginfo_t *, void *context) { leave_if_cancelled(context); }
 
 // Before every launch, because another handler may have been installed.
 void install_handlers() {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < fault_count; i++) {
         struct sigaction current;
         sigaction(fault_signals[i], nullptr, &current);
         if ((current.sa_flags & SA_SIGINFO) && current.sa_sigaction == on_fault) {
@@ -590,6 +592,8 @@ EXPORT int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned b
         return set_error(LK_INVALID, "kernel %s cannot be launched with grid (%u,%u,%u), block (%u,%u,%u) "
                          "and %zu bytes of dynamic shared memory", op->launch.kernel, grid[0], grid[1], grid[2],
                          block[0], block[1], block[2], dynamic_shared);
+    if (op->launch.shared->bytes > static_limit)
+        return set_error(LK_INVALID, "kernel %s has %zu MB of static shared memory", op->launch.kernel, op->launch.shared->bytes >> 20);
     op->launch.grid = {grid[0], grid[1], grid[2]};
     op->launch.block = {block[0], block[1], block[2]};
     op->launch.dynamic_shared = dynamic_shared;
@@ -646,7 +650,6 @@ EXPORT int lk_stream_create(int non_blocking, lk_stream **stream) {
 EXPORT int lk_stream_destroy(lk_stream *stream) {
     Lock lock(pool.mutex);
     stream->destroyed = true;
-    // No later call can return it for this stream.
     if (pool.default_stream.error.empty()) pool.default_stream.error = stream->error;
     advance();
     return LK_OK;

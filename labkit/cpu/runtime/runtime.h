@@ -1,6 +1,7 @@
 // Declarations shared by the runtime's files. Python uses abi.h, kernels use include/labkit/*.h.
 //
 //   block.cpp   a block of threads on one worker: fibers, barriers, warps, printf
+//   shared.cpp  the shared memory of a block: its place, guards and marks around it
 //   pool.cpp    streams, events, workers, faults
 //   memory.cpp  device memory: red zones, fill pattern, limit, the allocation of an address
 //   module.cpp  loading compiled kernels, finding kernels and symbols
@@ -14,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string>
+#include <vector>
 #include "abi.h"
 #include "../include/labkit/context.h"
 
@@ -39,16 +41,13 @@ struct Launch {
     Index grid, block;
     size_t dynamic_shared;
     uintptr_t text_begin, text_end;        // the module's code
-    // Its thread-local segment, which is the static shared memory: number, bytes initialized by the file, bytes.
-    size_t tls_number, tls_initialized, tls_bytes;
+    const struct StaticShared *shared;     // the kernel's static shared memory
     double *block_seconds;                 // last measured time of a block; 0 at first
 #ifdef LABKIT_CHECK
     struct WatchedModule *module;
     size_t arguments_bytes;
 #endif
 };
-
-constexpr size_t shared_limit = 256 << 10;   // of dynamic shared memory
 
 struct Block;
 Block *new_block();                                        // a worker's memory for one block at a time
@@ -58,9 +57,59 @@ void begin_launch(Block &, const Launch &);                // prepare this worke
 bool run_block(Block &, Index at, const volatile bool *cancelled, std::string &error);
 void trim_stacks(Block &);                                 // return the memory of deep stacks
 
+bool in_kernel();                                          // the calling thread is a worker that runs one
 // In a signal handler of a worker: leave the launch of the running kernel; return if there is none.
 void leave_after_signal(int signal, siginfo_t *, void *context);
 void leave_if_cancelled(void *context);                    // only from the kernel's own code
+
+// Make accesses to this memory fault, if the system can.
+void guard(char *address, size_t bytes);
+
+// ---- shared.cpp -------------------------------------------------------------------------------------------
+
+constexpr size_t shared_limit = 256 << 10;   // of dynamic shared memory
+constexpr size_t static_limit = 64 << 20;    // of static shared memory; that of a kernel is checked by the caller
+
+struct SharedArray {
+    std::string name;          // as declared
+    std::string symbol;
+    size_t offset, bytes;      // in the thread-local segment of the file
+    bool hidden;               // made by the compiler, for a constructor
+    intptr_t place = 0;        // from the end of static shared memory, in every worker
+};
+
+// The static shared memory of a module, or the part of it that a kernel has.
+struct StaticShared {
+    std::vector<SharedArray> arrays;
+    const char *image = nullptr;   // the values of the first bytes of the segment: of variables with a constructor
+    size_t segment_bytes = 0, initialized = 0, alignment = 1;
+    bool grouped = false;          // the distances between the arrays are fixed
+    size_t bytes = 0;              // of all arrays and margins
+    size_t own = 0, common = 0;    // bytes of the arrays that the kernel declares, and of those outside of functions
+};
+
+// The shared memory of a worker.
+struct SharedMemory {
+    struct Array { const char *name; char *low; size_t bytes; };        // name: null for dynamic memory
+    struct Margin { const char *low; size_t bytes; int before, after; };   // the arrays around it; -1: none
+
+    char *mapping, *static_end, *dynamic_end;
+    size_t bytes;                  // of the mapping
+    std::vector<Array> arrays;     // of the launch, in the order of their addresses
+    std::vector<Margin> margins;
+};
+
+// Choose a place for each array of a module; returns what each of the kernels (their symbols) has.
+std::vector<StaticShared> place_static(StaticShared &, const std::vector<std::string> &kernels);
+bool is_grouped(const char *image, uintptr_t base);        // of a loaded module; `image` is its file
+// Make a loaded module use these places; `image` is its file. False: it cannot, and `error` says why.
+bool redirect_shared(const StaticShared &, const char *image, uintptr_t base, std::string &error);
+bool map_shared(SharedMemory &);                           // for the calling worker
+void unmap_shared(SharedMemory &);
+void *fill_shared(SharedMemory &, const StaticShared &, size_t dynamic_bytes);   // for a launch; returns its dynamic memory
+bool is_damaged(const SharedMemory &);                     // a margin has changed
+std::string describe_damage(const SharedMemory &);         // "a write past the end of ..."
+std::string describe_shared(const SharedMemory &, const char *address);   // "" if it is elsewhere
 
 // ---- memory.cpp -------------------------------------------------------------------------------------------
 

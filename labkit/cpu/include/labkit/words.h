@@ -5,6 +5,7 @@
 // a thread runs. They are const here although the runtime changes them: they never change for a thread, so that the
 // compiler can keep them in registers across barriers and stores.
 #pragma once
+#include <new>   // for placement new
 #include <stddef.h>
 #include "vector_types.h"
 
@@ -34,7 +35,8 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __attribute__((aligned(n)))
 
-#define __shared__ thread_local
+// Each is found on its own, not relative to others: the runtime places them (runtime/shared.cpp).
+#define __shared__ thread_local __attribute__((tls_model("global-dynamic")))
 
 // Each constant has its own section, because one section cannot have const and other variables; the runtime finds them by
 // the prefix of the names. `used`: the host writes it, which the compiler does not know.
