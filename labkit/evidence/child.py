@@ -7,6 +7,7 @@ variants for `labkit.profile` and `labkit.sanitize`.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import pickle
@@ -128,7 +129,7 @@ def python(script: str, arguments: Sequence[str]) -> list[str]:
 
 def run(command: Sequence[str], environment: Mapping[str, str], timeout: float | None = None,
         capture: bool = False) -> Ended:  # fmt: skip
-    """Run a program to its end, to the time limit, or to Ctrl-C.
+    """Run a program to its end, to the time limit, to Ctrl-C, or to the end of this process.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
     began = time.monotonic()
     process = subprocess.Popen(
         command, env={**os.environ, "PYTHONPATH": path, **environment}, start_new_session=True,
-        stdin=subprocess.DEVNULL if capture else None, **(pipe if capture else {}),
+        stdin=subprocess.DEVNULL if capture else None, preexec_fn=_end_with_parent(), **(pipe if capture else {}),
     )  # fmt: skip
     try:
         output, _ = process.communicate(timeout=timeout)
@@ -170,6 +171,20 @@ def run(command: Sequence[str], environment: Mapping[str, str], timeout: float |
         process.wait()
         raise
     return Ended(status, time.monotonic() - began, output or "")
+
+
+def _end_with_parent():
+    """What a new process calls first, so that it is killed when this one ends, which alone knows its time limit."""
+    if sys.platform != "linux":
+        return None
+    parent, prctl, set_parent_death_signal = os.getpid(), ctypes.CDLL(None).prctl, 1
+
+    def ask():
+        prctl(set_parent_death_signal, int(signal.SIGKILL))
+        if os.getppid() != parent:  # it has ended already
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return ask
 
 
 _GRACE = 3.0  # seconds from SIGINT to SIGKILL

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import labkit.cpu.driver as cuda
+from labkit.cpu import native
 from labkit.cpu.compiler import SourceModule
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -466,3 +467,34 @@ def test_a_forked_child_is_told(module):
     with os.fdopen(read) as pipe:
         assert "'spawn'" in pipe.read()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_fault_after_its_stream_object_has_gone(module, d):
+    stream = cuda.Stream()
+    module.get_function("endless")(d, block=(1, 1, 1), stream=stream)
+    module.get_function("write")(d, np.int64(1 << 40), block=(1, 1, 1), stream=stream)
+    del stream
+    cuda.memset_d32_async(d, 1, 16, stream=cuda.Stream(1))  # ends the first kernel
+    with pytest.raises(cuda.LaunchError, match="kernel write"):
+        cuda.Context.synchronize()
+
+
+def test_a_fault_before_many_asynchronous_copies(module):
+    stream, ones, seen = cuda.Stream(), cuda.to_device(np.ones(4, np.int32)), cuda.pagelocked_zeros(4, np.int32)
+    module.get_function("write")(ones, np.int64(1 << 40), block=(1, 1, 1), stream=stream)
+    cuda.memcpy_dtoh_async(seen, ones, stream)
+    while not seen.all():
+        time.sleep(1e-3)
+    for _ in range(100):  # after some of them it is looked up which have ended
+        cuda.memcpy_htod_async(ones, seen, stream)
+        time.sleep(1e-4)
+    with pytest.raises(cuda.LaunchError, match="kernel write"):
+        stream.synchronize()
+
+
+def test_a_long_wait_says_what_may_keep_it(monkeypatch):
+    monkeypatch.setattr(native, "_LONG_S", -1)
+    statuses = iter([native.NOT_READY, native.NOT_READY, native.OK])
+    with pytest.warns(UserWarning, match="cuX has waited .* in a loop that only reads memory") as told:
+        native._wait("cuX", lambda timeout: next(statuses))
+    assert len(told) == 1
