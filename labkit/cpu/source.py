@@ -8,6 +8,7 @@ moves:
   found by name and its parameters are known;
 - inline PTX becomes calls of functions with the same effect (``include/labkit/ptx.h``), or a ``static_assert`` whose
   message says what the engine does not support;
+- ``__device__`` variables are kept though no kernel writes them, and ``alignas`` moves before ``__shared__``;
 - includes that the caller resolves (the user's own headers) point to their rewritten copies.
 
 ``#pragma unroll`` is kept, and host compilers ignore it: g++ vectorizes the loops over a register tile by itself, which
@@ -44,6 +45,8 @@ class Kernel:
         The first argument of its ``__launch_bounds__``, or empty.
     scope : str
         The namespaces around it, for example ``"a::b"``, or empty.
+    head : str
+        ``template <...>`` of a template.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Kernel:
     template: bool = False
     bounds: str = ""
     scope: str = ""
+    head: str = ""
 
 
 @dataclass(frozen=True)
@@ -195,7 +199,10 @@ _TEMPLATE_HEAD = re.compile(r"\s*(?:extern\s+)?template\b\s*(?P<parameters><\s*(
 
 
 def _find_kernels(scan, markers):
-    """Yield (Kernel, position to register it at or None) for every definition and explicit instantiation."""
+    """Yield (Kernel, position to register it at or None) for every definition and explicit instantiation.
+
+    The kernel is None if a macro makes its name.
+    """
     for match in re.finditer(rf"\b(?:{'|'.join(map(re.escape, markers))})\b", scan.code):
         start = scan.declaration_start(match.start())
         head = _read_head(scan.code, match.end())
@@ -203,6 +210,9 @@ def _find_kernels(scan, markers):
             continue
         name_start, name_end, open_, close, end = head
         name = " ".join(scan.code[name_start:name_end].split())
+        if scan.code[name_end:open_].strip():  # a macro's call makes the name
+            yield None, None
+            continue
         template = _TEMPLATE_HEAD.match(scan.code, start)
         kernel = Kernel(
             name,
@@ -211,13 +221,14 @@ def _find_kernels(scan, markers):
             template=bool(template and template["any"]),
             bounds=_launch_bounds(scan.code, start, end),
             scope=scan.scope(match.start()),
+            head=scan.code[start : scan.code.rfind(">", start, match.start()) + 1] if template else "",
         )
         position = None
         if scan.code[end] == ";":
-            if not (template and not template["parameters"] and name.endswith(">")):
+            if not template or template["parameters"] or template.group().split()[0] == "extern":
                 continue  # a declaration only
             position = end + 1
-        elif end in scan.closing and not kernel.template:
+        elif end in scan.closing:
             position = scan.closing[end] + 1
         yield kernel, position
 
@@ -228,13 +239,25 @@ def _launch_bounds(code, start, end):
     return _split_parameters(code[match.end() : close])[0] if close else ""
 
 
-def _registration(kernel, overloaded):
-    """The text that registers a kernel after its definition."""
+def _registration(kernel, overloaded, bounded):
+    """The text that registers a kernel after its definition; `bounded` are the names of templates with bounds."""
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
         types = ", ".join(re.sub(r"=.*", "", parameter) for parameter in kernel.parameters)
         name = f"*static_cast<void (*)({types})>({name})"
-    return f" LABKIT_KERNEL_BOUNDS(({kernel.bounds}), {name})" if kernel.bounds else f" LABKIT_KERNEL({name})"
+    bounds, (template, arguments, _) = kernel.bounds, kernel.name.partition("<")
+    if not bounds and arguments and template.strip() in bounded:
+        bounds = f"{_BOUNDS}{kernel.name}::value"
+    return f" LABKIT_KERNEL_BOUNDS(({bounds}), {name})" if bounds else f" LABKIT_KERNEL({name})"
+
+
+_BOUNDS = "labkit_bounds_"
+
+
+def _kept_bounds(kernel):
+    """The text after a template's definition that keeps its bounds, which its parameters may determine."""
+    head = " ".join(kernel.head.split())
+    return f" {head} struct {_BOUNDS}{kernel.name} {{ static constexpr int value = ({kernel.bounds}); }};"
 
 
 def _read_head(code, at):
@@ -253,7 +276,9 @@ def _read_head(code, at):
         if close is None:
             return None
         name = _name_before(code, at)
-        if name and not _SPELT_LIKE_CALLS.search(code[name[0] : name[1]]):
+        if not name and found and not code[found[3] + 1 : at].strip():  # NAME(a, b)(parameters)
+            found = (*found[:2], at, close)
+        elif name and not _SPELT_LIKE_CALLS.search(code[name[0] : name[1]]):
             found = (*name, at, close)
         at = close + 1
     return None
@@ -385,6 +410,26 @@ def _skip_statement_head(code, at):
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+# Qualifiers of variables
+
+_VARIABLE = re.compile(r"\b__(?:device|managed)__(?=[^(){};=\[]*[;={\[])")
+_ALIGNED = re.compile(r"\b(__(?:shared|constant)__)(\s+)(alignas)(?=\s*\()")
+
+
+def _variable_edits(scan):
+    """Keep ``__device__`` variables that only the host writes; move ``alignas`` to where g++ expects it."""
+    for match in _VARIABLE.finditer(scan.code):
+        if scan.scope(match.start()) is not None:
+            yield match.end(), match.end(), " __attribute__((used))"
+    for match in _ALIGNED.finditer(scan.code):
+        end = _closing_parenthesis(scan.code, match.end())
+        start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
+        if end is not None and "extern" not in scan.code[start : match.end()].split():  # that is dynamic shared memory
+            yield start, start, scan.text[match.start(3) : end + 1] + " "
+            yield match.start(3), end + 1, "\n" * scan.text.count("\n", match.start(3), end + 1)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 # Inline PTX
 
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\s*(?:\b(?:volatile|__volatile|__volatile__)\s*)?\(")
@@ -474,7 +519,7 @@ def _asm_edits(scan):
     places = [(scan.code, match, "\n") for match in _ASM.finditer(scan.code) if scan.scope(match.start()) is None]
     for directive in scan.directives:
         if directive.word == "define":
-            code = scan.masked[: directive.end]
+            code = scan.masked[: directive.end].replace("\\\n", "  ")
             places += [(code, match, "\\\n") for match in _ASM.finditer(code, directive.start)]
     for code, match, newline in places:
         at, end = match.start(), _closing_parenthesis(code, match.end() - 1)
@@ -489,14 +534,16 @@ def _asm_edits(scan):
             calls = _ptx_calls(ptx, operands)
         except ValueError as error:
             message = " ".join(str(error).split()).replace("\\", "\\\\").replace('"', '\\"')
-            yield at, end + 1, f'static_assert(false, "{message}")' + newline * code.count("\n", at, end)
+            # In a generic lambda, because a template that nobody instantiates may have any PTX.
+            refusal = f'[](auto never) {{ static_assert(sizeof never == 0, "{message}"); }}(0)'
+            yield at, end + 1, refusal + newline * scan.text.count("\n", at, end)
             continue
         parameters = ", ".join(f"auto {'&' * each.output}p{n}" for n, each in enumerate(operands))
         new = f"[]({parameters}) {{ {calls}}}("
         for each in operands:
-            yield at, each.start, new + newline * code.count("\n", at, each.start)
+            yield at, each.start, new + newline * scan.text.count("\n", at, each.start)
             new, at = ", ", each.end
-        yield at, end + 1, (")" if operands else f"{new})") + newline * code.count("\n", at, end)
+        yield at, end + 1, (")" if operands else f"{new})") + newline * scan.text.count("\n", at, end)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -574,14 +621,23 @@ def rewrite(text, resolve=None, extern_c=False):
     """
     scan = _Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     markers, hidden = _markers(scan)
-    edits = [*_dynamic_shared_edits(scan), *_asm_edits(scan), *_include_edits(scan, resolve, extern_c)]
+    edits = [*_dynamic_shared_edits(scan), *_variable_edits(scan), *_asm_edits(scan)]
+    edits += _include_edits(scan, resolve, extern_c)
     found = list(_find_kernels(scan, markers))
-    variants = {(k.name, k.scope, k.parameters) for k, position in found if position is not None}
+    hidden |= any(kernel is None for kernel, _ in found)
+    found = [(kernel, position) for kernel, position in found if kernel]
+    placed = [(kernel, position) for kernel, position in found if position is not None]
+    variants = {(k.name, k.scope, k.parameters) for k, _ in placed if not k.template}
     variants = Counter((name, scope) for name, scope, _ in variants)
-    for kernel, position in found:
-        if position is not None:
-            overloaded = variants[kernel.name, kernel.scope] > 1 and not kernel.name.endswith(">")
-            edits.append((position, position, _registration(kernel, overloaded)))
+    templates = Counter(k.name for k, _ in placed if k.template)
+    bounded = {k.name for k, _ in placed if k.template and k.bounds and templates[k.name] == 1}
+    for kernel, position in placed:
+        if not kernel.template:
+            deduced = scan.code[position - 1] == ";"  # of an instantiation, the template's arguments
+            overloaded = (deduced or variants[kernel.name, kernel.scope] > 1) and not kernel.name.endswith(">")
+            edits.append((position, position, _registration(kernel, overloaded, bounded)))
+        elif kernel.name in bounded:
+            edits.append((position, position, _kept_bounds(kernel)))
     pieces, at = [], 0
     for start, end, new in sorted(edits):
         pieces += [scan.text[at:start], new]

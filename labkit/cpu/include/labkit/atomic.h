@@ -4,7 +4,7 @@
 // compare-and-swap loop for those that it does not have (float additions, saturating counters). As in CUDA they do not
 // order other accesses; the _block and _system forms are the same here. A loop around atomicCAS or atomicExch usually
 // waits for another thread, and the threads of a block share a worker. So these two let other threads run from time to
-// time; otherwise a spin lock would not end.
+// time; otherwise a spin lock would not end. An addition of 0 is a read, which a loop may also repeat.
 #pragma once
 #include <string.h>
 #include "half.h"
@@ -76,11 +76,13 @@ template <class Word, class T, class Update> inline T atomic_update(T *address, 
 #define LABKIT_ATOMIC_FETCH(T, name, operation, sign)                                                 \
     LABKIT_ATOMIC(T, name, (T *address, T value),                                                     \
                   typedef labkit::word_of<sizeof(T)>::type Word;                                      \
+                  if (value == 0) labkit::maybe_yield();                                              \
                   return labkit::atomic_update<Word>(                                                 \
                       address, [=](T old) -> T { return (T)((Word)old sign (Word)value); });)
 #else
 #define LABKIT_ATOMIC_FETCH(T, name, operation, sign)                                                 \
     LABKIT_ATOMIC(T, name, (T *address, T value),                                                     \
+                  if (value == 0) labkit::maybe_yield();                                              \
                   return __atomic_fetch_##operation(address, value, __ATOMIC_RELAXED);)
 #endif
 #define LABKIT_ATOMIC_UPDATE(T, Word, name, expression)                                               \

@@ -33,11 +33,10 @@ LABKIT_API void add_kernel(const Kernel *kernel);
 template <class T> constexpr int parameter_kind() {
     using plain = std::remove_cv_t<T>;
     static_assert(!std::is_reference_v<T>, "a __global__ function takes no references: pass a pointer or a value");
-    static_assert(std::is_trivially_copyable_v<T> || std::is_same_v<plain, __half>,
-                  "a kernel argument is copied byte by byte: its type must be trivially copyable");
+    static_assert(!std::is_polymorphic_v<T>, "a kernel argument is copied byte by byte: its type cannot have virtual functions");
     if (std::is_pointer_v<T> || std::is_same_v<plain, decltype(nullptr)>) return 'P';
     if (std::is_floating_point_v<T> || std::is_same_v<plain, __half>) return 'f';
-#ifdef __FLT16_MAX__
+#if defined(__FLT16_MAX__) && (defined(__x86_64__) || defined(__clang__) || __GNUC__ >= 13)   // g++ 12 has no _Float16 on aarch64
     if (std::is_same_v<plain, _Float16>) return 'f';
 #endif
     if constexpr (std::is_enum_v<T>) return parameter_kind<std::underlying_type_t<T>>();
