@@ -21,7 +21,7 @@ def planned(layer, chunk):
     )
 
 
-@pytest.mark.parametrize(("layer", "fewest"), zip(FIRST, lab.solution("12a"), strict=True), ids=str)
+@pytest.mark.parametrize(("layer", "fewest"), [*zip(FIRST, lab.solution("12a"), strict=True)], ids=str)
 def test_12a_is_the_fewest(layer, fewest):
     assert fewest == next(n for n in range(1, 40) if planned(layer, math.ceil(BATCH / n)) <= 1.05)
 
