@@ -217,7 +217,8 @@ class _Build:
     @property
     def flags(self):
         """The flags, which must be the same for the precompiled header."""
-        return [*self.settings.flags(), *toolchain.module_flags(self.command)]
+        flags = [*self.settings.flags(), *toolchain.module_flags(self.command)]
+        return [flag for flag in flags if flag not in checkmode.unneeded(self.source)]
 
     def text(self, folder):
         """The text for the host compiler; the user's headers are rewritten into `folder`."""
