@@ -85,6 +85,8 @@ class Goal:
         text by `SOURCE`.
     at_most, at_least, exactly : float, optional
         One of them: what is wanted.
+    words : str
+        What is wanted, in place of the number: for a number that the reader has to find.
     """
 
     what: str
@@ -92,6 +94,7 @@ class Goal:
     at_most: float | None = None
     at_least: float | None = None
     exactly: float | None = None
+    words: str = ""
 
     def met(self, reached: float) -> bool:
         """Whether this number is what is wanted; NaN never is."""
@@ -102,13 +105,15 @@ class Goal:
     @property
     def wanted(self) -> str:
         """The goal in words: "at most 1.05"."""
+        if self.words:
+            return self.words
         for words, value in (("exactly", self.exactly), ("at most", self.at_most), ("at least", self.at_least)):
             if value is not None:
                 return f"{words} {number(value)}"
         raise ValueError(f"the goal {self.what!r} wants nothing")
 
 
-def counted(name: str, on: str, per: str | float = 1, what: str | None = None, **wanted: float) -> Goal:
+def counted(name: str, on: str, per: str | float = 1, what: str | None = None, **wanted: float | str) -> Goal:
     """A goal for one counter: ``counted("global_store_requests", "layer 1", per=800, what="stores", exactly=1)``.
 
     Parameters
@@ -122,7 +127,7 @@ def counted(name: str, on: str, per: str | float = 1, what: str | None = None, *
     what : str, optional
         Its words; by default the counter's name without underscores.
     **wanted
-        One of `at_most`, `at_least`, `exactly`.
+        One of `at_most`, `at_least`, `exactly`, and the `words` for it, as `Goal` takes them.
     """
 
     def reached(counts: Mapping[str, Counts]) -> float:
@@ -160,6 +165,11 @@ class Attempt:
     counts: Mapping[str, Counts] = field(default_factory=dict)
     findings: tuple[str, ...] = ()
     wrong: str = ""
+
+    @property
+    def runs_wrong(self) -> bool:
+        """Whether it runs, and the sanitizer has findings or the results are wrong."""
+        return bool(self.findings) or self.wrong.startswith("right")
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,8 @@ _NOT_YET = "not counted, because of the above"
 _LOOK = {
     "race": "Two threads use the same place, and nothing orders them: is a barrier missing between these lines, or do "
             "two threads compute the same index?",
+    "race between blocks": "Threads of different blocks use the same place: does an index leave out the block, or "
+                           "exchange two of its factors?",
     "uninitialized": "It is read before it is written: is a barrier missing, a zero at the beginning, or an element "
                      "that no thread fills?",
     "out of bounds": "Which threads have nothing to do here? Compare the guard with the number of outputs and inputs.",
@@ -44,11 +46,15 @@ _LOOK = {
     "divergent barrier": "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
 }  # fmt: skip
 _GRADER = "labkit.exercises.grader"
+_BUDGET = "changed lines"
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a grade: ✓, ✗, or – for what was not looked at; `kind` is that of the sanitizer's finding."""
+    """One line of a grade: ✓, ✗, or – for what was not looked at.
+
+    `kind` is that of the sanitizer's finding, or `_BUDGET`.
+    """
 
     ok: bool | None
     text: str
@@ -95,7 +101,8 @@ class Grade:
             return "goal met"
         if self.untouched:
             return "goal missed: this is the starting code"
-        wrong = any(line.ok is False for line in self.lines[: len(self.lines) - len(self.exercise.goals)])
+        before = self.lines[: len(self.lines) - len(self.exercise.goals)]
+        wrong = any(line.ok is False and line.kind != _BUDGET for line in before)
         return "not right yet" if wrong else "goal missed"
 
     def __repr__(self) -> str:
@@ -262,7 +269,7 @@ def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
     changed = changed_lines(_code(asked.start), _code(source))
     if asked.lines is not None and counts:
         wanted = f"at most {asked.lines}"
-        budget = [Line(changed <= asked.lines, f"changed lines: {changed}, wanted {wanted}")]
+        budget = [Line(changed <= asked.lines, f"{_BUDGET}: {changed}, wanted {wanted}", _BUDGET)]
     mistake = _mistake(asked, attempt) if changed else ""
     return Grade(asked, (*lines, *budget, *_goals(asked, reached)), reached, changed == 0, mistake)
 

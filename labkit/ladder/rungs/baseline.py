@@ -19,4 +19,5 @@ RUNG = Rung(
     calls=(DIRECT,),
     options={"block": BLOCK},
     compared=({"block": (32, 8)}, {"block": (256, 1)}, {"block": (1, 256)}),
+    solved={"a": {"block": (8, 8)}},
 )

@@ -1,0 +1,78 @@
+"""The exercises of page 01."""
+
+import re
+
+from labkit.exercises.exercise import Exercise, Mistake, counted
+from labkit.exercises.subjects import LAYERS, InPlaceOf
+
+_FIRST = {"layer 1": LAYERS["layer 1"]}
+
+
+def _stores(attempt):
+    return attempt.counts.get("layer 1", {}).get("global_store_requests", 0)
+
+
+EXERCISES = (
+    Exercise(
+        number="01a",
+        page="baseline",
+        title="The mapping turned",
+        subject=InPlaceOf("baseline", "a", _FIRST),
+        lines=2,
+        goals=(
+            counted("global_store_sectors", "layer 1", per="global_store_requests", what="sectors per store",
+                    exactly=8, words="that of the turned mapping: count it on paper"),
+        ),
+        hints=(
+            "A warp is the first 32 threads of its block, counted along threadIdx.x, then along threadIdx.y.",
+            "Only two lines say which output belongs to a thread. In them threadIdx.x and threadIdx.y change places.",
+        ),
+        mistakes=(
+            Mistake(
+                "Both lines use the same part of threadIdx now, so several threads compute one output and others "
+                "none: threadIdx.x and threadIdx.y change places.",
+                lambda attempt: attempt.runs_wrong
+                and not ("threadIdx.x" in attempt.source and "threadIdx.y" in attempt.source),
+            ),
+        ),
+    ),
+    Exercise(
+        number="01b",
+        page="baseline",
+        title="The sum in a register",
+        subject=InPlaceOf("baseline", "b", _FIRST),
+        lines=4,
+        goals=(
+            counted("global_store_requests", "layer 1", what="store requests", at_most=800),
+            counted("global_load_requests", "layer 1", what="load requests", at_most=78_400),
+        ),
+        hints=(
+            "Which memory does a local variable of a thread need?",
+            "Add the products to a local float. Where does its value have to be stored, and how often?",
+            "One store per output is left if it stands below all three loops.",
+        ),
+        mistakes=(
+            Mistake(
+                "This computes a thread per input, but the grid has threads for the outputs only, and several threads "
+                "add to one output. Keep a thread per output.",
+                lambda attempt: attempt.runs_wrong and bool(re.search(r"\b(h - p|w - q)\b", attempt.source)),
+            ),
+            Mistake(
+                "The sum begins at zero for every channel, so only the last one is left: it begins once per output.",
+                lambda attempt: attempt.runs_wrong and "float sum" in attempt.source.partition("for (int c")[2],
+            ),
+            Mistake(
+                "+= adds the sum to what y held before the launch: store the sum with =.",
+                lambda attempt: attempt.runs_wrong and bool(re.search(r"\+= *sum *;", attempt.source)),
+            ),
+            Mistake(
+                "The store still stands inside of a loop: below all three loops it is done once per output.",
+                lambda attempt: 1600 < _stores(attempt) < 40_000,
+            ),
+            Mistake(
+                "Two stores per output are left: the zero before the loops is not needed any more.",
+                lambda attempt: _stores(attempt) == 1600,
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,61 @@
+"""The notebooks pose the exercises as the grader knows them: two per page, each with its starting code."""
+
+import re
+
+import nbformat
+import pytest
+
+from labkit.base.paths import cuda_src
+from labkit.exercises.exercise import exercises
+from labkit.exercises.subjects import InPlaceOf, Numbers
+from labkit.ladder.source import view
+from labkit.report import execute
+
+EXERCISES = exercises()
+OWN_START = set()  # starting code that is written for the exercise, not a kernel of the ladder
+PAGES = execute.series()
+_CELL = re.compile(r"%%(kernel|cuda) ([^\n]*?)--exercise +(\d\d[a-z])\b([^\n]*)\n(.*)", re.S)
+_GRADED = re.compile(r'lab\.grade\("(\d\d[a-z])"')
+every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+
+
+def sources(path, kind):
+    return [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == kind]
+
+
+def cells(path):
+    """The cells with starting code: the magic, its arguments, the exercise and the code."""
+    for source in sources(path, "code"):
+        if match := _CELL.match(source):
+            magic, before, number, after, code = match.groups()
+            yield magic, before + after, number, code
+
+
+@every_page
+def test_a_page_poses_and_grades_its_two_exercises(path):
+    asked = [path.stem[:2] + letter for letter in "ab"]
+    text = "\n".join(sources(path, "markdown"))
+    assert sorted(re.findall(r"^\*\*(\d\d[a-z])\*\*", text, re.M)) == asked
+    assert [number for source in sources(path, "code") for number in _GRADED.findall(source)] == asked
+    assert [number for *_, number, _ in cells(path)] == [
+        number for number in asked if not isinstance(EXERCISES[number].subject, Numbers)
+    ]
+
+
+@pytest.mark.parametrize("path", [*execute.series(), *execute.closer_looks()], ids=lambda path: path.stem)
+def test_a_cell_has_the_starting_code(path):
+    for magic, arguments, number, code in cells(path):
+        asked = EXERCISES[number]
+        assert code.rstrip("\n") == asked.start.rstrip("\n"), f"the cell of {number} differs from {asked.file.name}"
+        name = f"mine_{number[-1]}"
+        assert magic == ("kernel" if isinstance(asked.subject, InPlaceOf) else "cuda")
+        assert name in arguments.split()
+        assert any(source.startswith(f'lab.grade("{number}", {name})') for source in sources(path, "code"))
+
+
+@pytest.mark.parametrize("number", sorted(number for number, each in EXERCISES.items() if each.start))
+def test_the_starting_code_of_a_rungs_exercise_is_a_kernel_of_the_ladder(number):
+    files = [*cuda_src().glob("[0-9][0-9]_*.cu"), *cuda_src().glob("steps/*/*.cu")]
+    known = {view(path.read_text(encoding="utf-8"), skeleton=True) for path in files}
+    of_a_rung = isinstance(EXERCISES[number].subject, InPlaceOf) and number not in OWN_START
+    assert (EXERCISES[number].start in known) == of_a_rung
