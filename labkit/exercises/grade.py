@@ -17,18 +17,22 @@ from pathlib import Path
 import numpy as np
 
 from labkit.base.errors import LabError
+from labkit.base.numerals import three
 from labkit.evidence import child
 from labkit.evidence.sanitize import TOOLS, checked
 from labkit.exercises import progress
-from labkit.exercises.exercise import SOURCE, Attempt, Exercise, exercise, number
+from labkit.exercises.exercise import SOURCE, Attempt, Exercise, Subject, exercise, number
 from labkit.exercises.limits import RUN_S
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.text import counts as counts_in
 from labkit.exercises.text import unset_sums
 from labkit.ladder.messages import messages, report, unrolls
 from labkit.ladder.source import changed_lines, code_only
+from labkit.ladder.variants import solution, variant
 from labkit.measure.check import CheckFailed, check
+from labkit.records.recorded import recorded
 from labkit.spec.devices import device
+from labkit.spec.layers import LENET72, LENET86
 from labkit.spec.metrics import NAMES, QUOTIENTS, SUMS
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
@@ -45,6 +49,7 @@ _LOOK = {
     "misaligned": "A vector access needs an address that is a multiple of its size: for which rows is it one?",
     "divergent barrier": "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
 }  # fmt: skip
+_RECORDED = "H200"  # the device whose times stand in where there is no GPU
 _GRADER = "labkit.exercises.grader"
 _BUDGET = "changed lines"
 
@@ -176,12 +181,27 @@ def _advice(done: Grade, source: str, record: bool) -> str:
     solved = asked.solution or (isinstance(asked.subject, Numbers) and asked.subject.solution())
     own = f'lab.solution("{asked.number}")' if solved else ""  # the students' edition has none
     if done.passed:
-        return f"The lab's own: {own}." if own else ""
+        return " ".join(filter(None, [f"The lab's own: {own}." if own else "", _times(asked.subject)]))
     if not asked.hints:
         return ""
     due = min(failed, len(asked.hints))
     more = f" There is no other; {own} is the lab's own." if own and due == len(asked.hints) else ""
     return f"Hint {due} of {len(asked.hints)}: {asked.hints[due - 1]}{more}"
+
+
+def _times(subject: Subject) -> str:
+    """What the goal is worth: recorded times of the rung and of the solution; on a GPU, how to measure."""
+    layers = [layer for layer in getattr(subject, "layers", {}).values() if layer in (*LENET86, *LENET72)]
+    if not layers:
+        return ""
+    if device().engine == "gpu":
+        return "Now measure yours with lab.bench, beside the rung."
+    like, layer, known = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
+    try:
+        before, after = known.op_ms(like, layer), known.op_ms(solution(subject.name, subject.letter), layer)
+    except LabError:  # not recorded, or without solutions
+        return ""
+    return f"On the NVIDIA {_RECORDED}, {layer.name}: {like.label} {three(before)} ms, the solution {three(after)} ms."
 
 
 def _of_numbers(asked: Exercise, answer: tuple) -> Grade:
