@@ -16,6 +16,8 @@ from nbformat import NotebookNode
 from labkit.base.errors import LabError
 from labkit.base.files import require_writable, write
 from labkit.base.paths import PACKAGE
+from labkit.exercises.exercise import exercise
+from labkit.exercises.subjects import Numbers
 from labkit.exercises.submissions import asked_by
 from labkit.ladder.source import read, without_solution
 
@@ -23,7 +25,7 @@ _LEFT_OUT = ("tests", ".ci")  # solutions are tested there, and wrong answers ar
 # What a checkout has that is not the lab, where there is no git to say so.
 _UNTRACKED = re.compile(r"\.git|\.venv.*|\.lab|__pycache__|.*\.egg-info|\.\w+_cache|\.ipynb_checkpoints|reports|build")
 _SOLUTION = re.compile(r"\blab\.solution\(")
-_GRADE = re.compile(r'(lab\.grade\("(\w+)",.*\));?\s*')
+_GRADE = re.compile(r'(lab\.grade\("(\w+)",.*\));?[ \t]*(#.*)?')
 
 
 def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
@@ -124,7 +126,8 @@ def mark(nb: NotebookNode) -> None:
     """Mark the exercises' cells of a notebook for nbgrader, in place.
 
     A kernel cell becomes a cell for a solution. The cell that grades it becomes a locked test of one point, which fails
-    unless the goal is met: ``assert lab.grade("04a", mine_a).passed``.
+    unless the goal is met: ``assert lab.grade("04a", mine_a).passed``. Where the numbers of an answer stand in the cell
+    that grades them, it becomes an answer of one point that nbgrader leaves to the instructor.
 
     Parameters
     ----------
@@ -136,7 +139,11 @@ def mark(nb: NotebookNode) -> None:
             continue
         if number := asked_by(cell.source):
             cell.metadata["nbgrader"] = _marks(f"kernel-{number}", solution=True)
-        elif found := _GRADE.fullmatch(cell.source):
+        elif not (found := _GRADE.fullmatch(cell.source)):
+            continue
+        elif isinstance(exercise(found[2]).subject, Numbers):
+            cell.metadata["nbgrader"] = _marks(f"answer-{found[2]}", grade=True, solution=True, points=1)
+        else:
             cell.source = f"assert {found[1]}.passed"
             cell.metadata["nbgrader"] = _marks(f"grade-{found[2]}", grade=True, locked=True, points=1)
 

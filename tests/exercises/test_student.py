@@ -197,10 +197,13 @@ def test_cells_of_exercises_are_marked_for_nbgrader():
         new_code_cell("%%kernel 04 --exercise 04a --name mine_a\n__global__ void conv() {}"),
         new_code_cell('lab.grade("04a", mine_a);'),
         new_code_cell("%%kernel 04\n__global__ void conv() {}"),
-        new_code_cell("lab.check(4)"),
+        new_code_cell('lab.grade("12a", 2, 2);   # chunks'),
     ])  # fmt: skip
     student.mark(nb)
-    assert nbgrader_accepts(nb) == ["kernel-04a", "grade-04a"]
+    assert nbgrader_accepts(nb) == ["kernel-04a", "grade-04a", "answer-12a"]
+    answer = nb.cells[3].metadata["nbgrader"]
+    assert answer["grade"] and answer["solution"] and not answer["locked"]
+    assert nb.cells[3].source == 'lab.grade("12a", 2, 2);   # chunks'
     kernel, grade = (cell.metadata["nbgrader"] for cell in nb.cells[:2])
     assert kernel["solution"] and not kernel["locked"] and not kernel["grade"]
     assert grade["grade"] and grade["locked"] and not grade["solution"] and grade["points"] == 1
@@ -211,5 +214,6 @@ def test_every_exercise_of_the_notebooks_is_marked_for_nbgrader(edition):
     for path in edition.glob("notebooks/*.ipynb"):
         nb = nbformat.read(path, 4)
         marked = nbgrader_accepts(nb)
-        graded = {found[1] for cell in nb.cells if (found := re.search(r'lab\.grade\("(\w+)"', cell.source))}
-        assert {name.removeprefix("grade-") for name in marked if name.startswith("grade-")} == graded, path.name
+        graded = {found[1] for cell in nb.cells if cell.cell_type == "code"
+                  and (found := re.search(r'lab\.grade\("(\w+)"', cell.source))}  # fmt: skip
+        assert {name.partition("-")[2] for name in marked if not name.startswith("kernel-")} == graded, path.name
