@@ -103,9 +103,11 @@ def _of(file: Path) -> Iterator[Submission]:
 
 def _kernel(student: str, number: str, file: Path) -> Submission:
     try:
-        return Submission(student, exercise(number).number, read(file))
+        text = read(file)
+        problem = "" if text.strip() else f"{file.name} is empty: hand in the whole kernel"
+        return Submission(student, exercise(number).number, text, problem)
     except LabError as error:
-        return Submission(student, number, problem=str(error))
+        return Submission(student, number, problem=str(error).replace(str(file), file.name))
 
 
 def _cells(student: str, file: Path) -> Iterator[Submission]:

@@ -57,13 +57,15 @@ def test_a_notebook_named_after_its_page_belongs_to_the_folder(tmp_path):
         ("kernel.cu", KERNEL, "kernel.cu does not say which exercise it answers"),
         ("frank_99z.cu", KERNEL, "there is no exercise '99z'"),
         ("grace.ipynb", "not JSON", "grace.ipynb is not a notebook"),
-        ("heidi_04a.cu", b"\xff\xfe", "is no UTF-8"),
+        ("heidi_04a.cu", b"\xff\xfe", "heidi_04a.cu, line 1: 0xff is no UTF-8"),
+        ("judy_04a.cu", "\n", "judy_04a.cu is empty: hand in the whole kernel"),
     ],
 )
 def test_what_cannot_be_graded_says_why(tmp_path, name, text, says):
     (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     (found,) = submissions([tmp_path / name])
     assert says in found.problem
+    assert str(tmp_path) not in found.problem
 
 
 def test_a_notebook_without_an_exercise_says_so(tmp_path):
