@@ -51,7 +51,8 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
     """What lies in files and folders: ``alice.ipynb``, ``bob/04a.cu``, or a folder of such.
 
     A file belongs to the student whose name it has, or to the one whose name its folder has if the file is named after
-    an exercise or a page. Of several attempts of a student at an exercise the last one counts: in a notebook the
+    an exercise or a page. Of nested folders it is the outermost below the given one: ``alice/week 4/04_tiling.ipynb``,
+    as nbgrader has them. Of several attempts of a student at an exercise the last one counts: in a notebook the
     lowest cell, whatever the order in which its cells were run.
 
     Raises
@@ -60,11 +61,11 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
         There is no such file or folder, or nothing in them is a notebook or a .cu file.
     """
     found: dict[tuple[str, str], Submission] = {}
-    files = [file for path in paths for file in _files(Path(path))]
+    files = [(file, _folder(file, Path(path))) for path in paths for file in _files(Path(path))]
     if not files:
         raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
-    for file in files:
-        for each in _of(file):
+    for file, folder in files:
+        for each in _of(file, folder):
             key = each.student, each.exercise
             if not (each.problem and key in found and not found[key].problem):  # what cannot be graded replaces nothing
                 found[key] = each
@@ -81,9 +82,15 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
-def _of(file: Path) -> Iterator[Submission]:
+def _folder(file: Path, given: Path) -> str:
+    """The folder that may have a student's name: the outermost below what was given, or the file's own."""
+    below = file.relative_to(given).parts
+    return below[0] if len(below) > 1 else file.resolve().parent.name
+
+
+def _of(file: Path, folder: str) -> Iterator[Submission]:
     named = re.match(r"(\d\d?[a-z])(?![a-z0-9])|\d\d_\w+$", file.stem)
-    student = file.resolve().parent.name if named else file.stem
+    student = folder if named else file.stem
     if file.suffix == ".cu":
         number = named[1] if named and named[1] else ""
         if not number:  # alice_04a.cu

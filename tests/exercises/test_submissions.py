@@ -45,6 +45,13 @@ def test_a_kernel_file_belongs_to_a_student_and_an_exercise(tmp_path, file, stud
     assert (found.student, found.exercise, found.answer, found.problem) == (student, "04a", KERNEL, "")
 
 
+def test_of_nested_folders_the_outermost_is_the_students(tmp_path):
+    for student in ("alice", "bob"):
+        (tmp_path / student / "tiling").mkdir(parents=True)
+        notebook(tmp_path / student / "tiling" / "04_tiling.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
+    assert [each.student for each in submissions([tmp_path])] == ["alice", "bob"]
+
+
 def test_a_notebook_named_after_its_page_belongs_to_the_folder(tmp_path):
     notebook(tmp_path / "erin" / "04_tiling.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
     (found,) = submissions([tmp_path])
