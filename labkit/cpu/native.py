@@ -20,6 +20,7 @@ from ctypes import POINTER, byref, c_char, c_char_p, c_double, c_int, c_size_t, 
 
 import numpy as np
 
+from labkit.base.errors import Interrupted
 from labkit.cpu import cache, checkmode, toolchain
 from labkit.cpu.errors import CompileError, LaunchError, LogicError, MemoryError, RuntimeError
 
@@ -223,7 +224,7 @@ def _wait(call, function, *arguments):
                 )
     except KeyboardInterrupt:
         _library.lk_abort()
-        raise
+        raise Interrupted(f"{call} was stopped, and with it all that the device had not finished") from None
     finally:
         _show_printf()
         checkmode.take()

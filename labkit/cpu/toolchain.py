@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from labkit.base import processor
+from labkit.base.errors import Interrupted
 from labkit.cpu import cache
 from labkit.cpu.errors import CompileError
 
@@ -126,7 +127,12 @@ LINK = ["-shared", ",".join(["-Wl,-z,norelro", *(f"--wrap={name}" for name in _W
 def run(command, cwd=None):
     """Run a command; return (exit status, stdout, stderr), with messages in English and without colours."""
     environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
-    done = subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(f"{Path(command[0]).name} was stopped") from None
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
 

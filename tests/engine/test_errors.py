@@ -411,9 +411,11 @@ def test_ctrl_c_ends_an_endless_kernel(module):
     timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     start = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as stop:
         cuda.Context.synchronize()
     timer.join()
+    stopped = "Interrupted: cuCtxSynchronize was stopped, and with it all that the device had not finished"
+    assert stop.value._render_traceback_() == [stopped]  # what a notebook shows
     assert time.monotonic() - start < 10
 
 
