@@ -6,6 +6,7 @@
 (() => {
   const CUDA = /^%%(kernel|cuda)\b/;
   const CPP = "text/x-c++src";
+  const PYTHON = ["text/x-python", "text/x-ipython"]; // the notebook's before and after the kernel has answered
   let scope; // the packages that JupyterLab shares with its extensions
 
   async function shared(name) {
@@ -37,14 +38,17 @@
 
   async function extension() {
     const { INotebookTracker } = await shared("@jupyterlab/notebook");
+    const { IEditorLanguageRegistry } = await shared("@jupyterlab/codemirror");
     return {
       id: "labkit:kernel-cells",
       description: "Shows kernel cells as C++, and leaves a notebook unchanged that is only opened.",
       autoStart: true,
-      requires: [INotebookTracker],
-      activate: (app, notebooks) => {
+      requires: [INotebookTracker, IEditorLanguageRegistry],
+      activate: (app, notebooks, languages) => {
+        // An editor shows the language that was loaded last, not the one that was asked for last: so load all first.
+        const loaded = Promise.all([CPP, ...PYTHON].map((type) => languages.getLanguage(type)));
         notebooks.widgetAdded.connect(async (_, panel) => {
-          await panel.context.ready;
+          await Promise.all([loaded, panel.context.ready]);
           const cells = panel.content.model.cells;
           for (const cell of cells) watch(cell);
           cells.changed.connect((_, change) => change.newValues.forEach(watch));
