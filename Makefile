@@ -51,7 +51,7 @@ gpu: $(STAMP)  ## Add PyCUDA and CUPTI to .venv (needs an NVIDIA GPU and nvcc)
 	@$(BIN)/python $(PIP) install -e '.[gpu]'
 	@$(BIN)/labkit doctor
 
-browser: $(STAMP)  ## Add Playwright to .venv: `make test` then looks at the report in Chromium, too
+browser: $(STAMP) $(LAB)/.installed  ## Add Playwright and JupyterLab: `make test` then looks at both in Chromium, too
 	@$(BIN)/python $(PIP) install --no-deps --no-compile --require-hashes -r requirements-browser.lock
 
 # The stamp comes last: an interrupted `make` starts over. A lock is complete, so pip need not look for dependencies;

@@ -1,7 +1,9 @@
 """Shared by all tests: the CPU engine unless told otherwise, and one cache of compiled kernels between runs."""
 
 import gc
+import importlib.util
 import os
+import shutil
 import signal
 import tempfile
 from pathlib import Path
@@ -9,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from labkit import cuda
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 os.environ.setdefault("LABKIT_ENGINE", "cpu")
 os.environ.setdefault("LABKIT_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"labkit-tests-{os.getuid()}"))
@@ -47,3 +51,21 @@ def buffers(monkeypatch):
 
     monkeypatch.setattr(cuda.driver, "mem_alloc", keep)
     return kept
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser, driven by Playwright; `make browser` installs that."""
+    for package in ("playwright", "axe_playwright_python"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: `make browser` adds it")
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if not executable:
+        pytest.skip(f"no browser found, neither {' nor '.join(BROWSERS)}: on Debian, apt install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        root = hasattr(os, "geteuid") and os.geteuid() == 0  # for whom Chromium has no sandbox
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"] if root else [])
+        yield browser
+        browser.close()

@@ -1,8 +1,5 @@
 """The report of the whole series from its stored outputs: as it is copied elsewhere, and as a browser shows it."""
 
-import importlib.util
-import os
-import shutil
 from html.parser import HTMLParser
 from importlib import resources
 from urllib.parse import unquote, urlsplit
@@ -13,7 +10,6 @@ from labkit.report import execute
 from labkit.report import html as report
 
 NAMES = ["index", "glossary", *(execute.Notebook(path, None).name for path in execute.find())]
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
 
@@ -60,24 +56,6 @@ def test_pages_are_small_and_load_nothing(folder):
     for path in folder.rglob("*.html"):
         assert path.stat().st_size < 1_000_000, path.name
         assert report.requests_in(path.read_text(encoding="utf-8")) == [], path.name
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    """A browser, driven by Playwright; `make browser` installs that."""
-    for package in ("playwright", "axe_playwright_python"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed: `make browser` adds it")
-    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if not executable:
-        pytest.skip(f"no browser found, neither {' nor '.join(BROWSERS)}: on Debian, apt install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        root = hasattr(os, "geteuid") and os.geteuid() == 0  # for whom Chromium has no sandbox
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"] if root else [])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -1,0 +1,262 @@
+"""The notebooks as a reader has them: in JupyterLab, in a browser."""
+
+import contextlib
+import importlib.util
+import json
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from labkit.exercises.exercise import exercise
+from labkit.ladder.variants import variant
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed: `make browser` adds it")
+expect = playwright.expect
+
+ROOT = Path(__file__).parents[1]
+LAB = ROOT / ".venv-lab/bin/python"
+LONG = 120_000  # ms, for what the page has to show: the machine may be busy
+SETTINGS = {
+    "notebook-extension/tracker": {"windowingMode": "none"},  # cells are there though they are out of sight
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},  # no network, no question
+}
+ERROR = '[data-mime-type="application/vnd.jupyter.stderr"]'  # as JupyterLab shows a traceback, too
+
+
+def _jupyterlab():
+    """The Python that has JupyterLab, and the engine's packages beside it."""
+    if LAB.exists():
+        return LAB
+    return Path(sys.executable) if importlib.util.find_spec("jupyterlab") else None
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A JupyterLab of its own, as `make lab` starts it: the folder with its notebooks, and a function to an address."""
+    python = _jupyterlab()
+    if python is None:
+        pytest.skip("JupyterLab is not installed: `make browser` adds it")
+    home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token = secrets.token_hex()
+    options = {
+        "ServerApp.ip": "127.0.0.1", "ServerApp.port": port, "ServerApp.root_dir": folder, "ServerApp.allow_root": True,
+        "ServerApp.open_browser": False, "IdentityProvider.token": token,
+        "LabApp.extra_labextensions_path": ROOT / "labkit/page/labextensions",
+    }  # fmt: skip
+    own = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR",
+                                               "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR",
+                                               "LABKIT_PROGRESS")}  # fmt: skip
+    for name, values in SETTINGS.items():
+        path = home / f"JUPYTERLAB_SETTINGS_DIR/@jupyterlab/{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(values))
+    log = home / "log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [python, "-m", "jupyterlab", *(f"--{name}={value}" for name, value in options.items())],
+            env={**os.environ, **own, "PYTHONPATH": str(ROOT), "LABKIT_ENGINE": "cpu"}, cwd=folder,
+            stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    try:
+        known = home / f"JUPYTER_RUNTIME_DIR/jpserver-{process.pid}.json"
+        until = time.monotonic() + 120
+        while not known.exists():
+            assert process.poll() is None and time.monotonic() < until, log.read_text()
+            time.sleep(0.1)
+        url = json.loads(known.read_text())["url"]
+        yield folder, lambda name: f"{url}lab/tree/{name}?reset&token={token}"  # no tabs of the last test
+    finally:
+        process.send_signal(signal.SIGTERM)  # it ends its kernels
+        try:
+            process.wait(30)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+class Notebook:
+    """A notebook in a tab of the browser."""
+
+    def __init__(self, tab, url, notebook):
+        self.tab = tab
+        code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+        self.numbers = ["" if cell.metadata.get("jupyter") else f"[{at}]:" for at, cell in enumerate(code, 1)]  # folded
+        self.cells = tab.locator(".jp-Notebook .jp-CodeCell")
+        tab.goto(url)
+        tab.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()  # cells that are run earlier are not run
+        expect(self.cells).to_have_count(len(code))
+
+    def menu(self, name, command):
+        self.tab.locator(".lm-MenuBar-item").get_by_text(name, exact=True).click()
+        self.tab.locator(f'.lm-Menu-item[data-command="{command}"]').click()
+
+    def run_all(self):
+        """Run each cell, and see that none has failed."""
+        self.menu("Run", "runmenu:run-all")
+        expect(self.cells.locator(".jp-InputPrompt")).to_have_text(self.numbers)
+        expect(self.cells.locator(ERROR)).to_have_count(0)
+
+    def cell(self, text):
+        """The first cell of code that has this text now."""
+        self.cells.filter(has_text=text).first.wait_for()
+        contents = self.cells.all_text_contents()
+        return Cell(self.tab, self.cells.nth([text in each for each in contents].index(True)))
+
+
+class Cell:
+    """A cell of code, and what the page shows below it."""
+
+    def __init__(self, tab, element):
+        self.tab, self.editor = tab, element.locator(".cm-content")
+        self.prompt, self.output = element.locator(".jp-InputPrompt"), element.locator(".jp-Cell-outputArea")
+        self.error = element.locator(ERROR)
+
+    def write(self, text):
+        """Replace all of it."""
+        self.editor.click()
+        self.tab.keyboard.press("ControlOrMeta+a")
+        self.tab.keyboard.insert_text(text)
+
+    def change(self, old, new):
+        """Replace a line, but for its indentation."""
+        self.editor.locator(".cm-line").filter(has_text=old).click()
+        self.tab.keyboard.press("End")
+        self.tab.keyboard.press("Shift+Home")
+        self.tab.keyboard.insert_text(new)
+
+    def start(self):
+        """Run it, without waiting for its end."""
+        before = self.prompt.inner_text()
+        self.editor.click()
+        self.tab.keyboard.press("Control+Enter")
+        expect(self.prompt).not_to_have_text(before)
+
+    def run(self):
+        self.start()
+        expect(self.prompt).to_have_text(re.compile(r"^\[\d+\]:$"))
+
+
+@pytest.fixture
+def show(chromium, server):
+    """A function that opens a notebook in JupyterLab, without its stored outputs."""
+    folder, url = server
+    tab = chromium.new_page(viewport={"width": 1280, "height": 1800})
+    tab.set_default_timeout(LONG)
+    expect.set_options(timeout=LONG)
+
+    def opened(name, notebook):
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+        nbformat.write(notebook, folder / f"{name}.ipynb")
+        return Notebook(tab, url(f"{name}.ipynb"), notebook)
+
+    yield opened
+    tab.close()
+
+
+def of(*cells):
+    """A notebook of these cells."""
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(each) for each in cells], metadata=kernel)
+
+
+def test_page_01_runs_and_an_error_in_its_kernel_is_shown_at_its_line(show):
+    written = nbformat.read(ROOT / "notebooks/01_baseline.ipynb", as_version=4)
+    page = show("01_baseline", written)
+    page.run_all()
+    kernel, check = page.cell("%%kernel 01 --name mine"), page.cell("report = lab.check(mine)")
+    expect(kernel.editor).to_have_attribute("data-language", "cpp")  # coloured as what it is
+    expect(check.output).to_contain_text("PASS")
+
+    source = next(cell.source for cell in written.cells if cell.source.startswith("%%kernel 01 --name mine"))
+    right, wrong = "y[h * Wo + w] = 0;", "y[h * Wo + w] = zero;"
+    kernel.change(right, wrong)
+    kernel.run()
+    line = 1 + source.split("\n").index(f"    {right}")
+    caret = " " * (4 + wrong.index("zero")) + "^"
+    said = rf"line {line}: error: .*zero.*\n    {re.escape(wrong)}\n{re.escape(caret)}"
+    expect(kernel.error).to_have_text(re.compile(said))
+    check.run()
+    expect(check.error).to_contain_text("name 'mine' is not defined")  # and not an older kernel
+
+    kernel.change(wrong, right)
+    kernel.run()
+    expect(kernel.output).to_contain_text("conv: grid (")
+    check.run()
+    expect(check.output).to_contain_text("PASS")
+    expect(page.cells.locator(ERROR)).to_have_count(0)
+
+
+def test_an_exercise_is_graded_goal_by_goal(show):
+    start = exercise("04a").start
+    page = show("exercise", of("import labkit as lab\nlab.setup()", f"%%kernel 04 --exercise 04a --name mine\n{start}",
+                               'lab.grade("04a", mine);', "lab.progress()"))  # fmt: skip
+    page.run_all()
+    kernel, grade, progress = page.cell("--exercise 04a"), page.cell("lab.grade"), page.cell("lab.progress")
+    expect(grade.output).to_contain_text("04a Rows apart: goal missed: this is the starting code")
+
+    kernel.change("__shared__ float tile[SIDE][SIDE];", "__shared__ float tile[SIDE][SIDE + 1];")
+    kernel.run()
+    grade.run()
+    missed = r"goal missed\n✓ clean.*\n✓ right.*\n✓ changed lines: 1,.*\n✗ wavefronts per shared load, layer 1: 2,"
+    expect(grade.output).to_have_text(re.compile(missed))
+
+    kernel.change("__shared__ float tile[SIDE][SIDE + 1];", "__shared__ float tile[SIDE][TILE + 32];")
+    kernel.run()
+    grade.run()
+    expect(grade.output).to_have_text(re.compile(r"04a Rows apart: goal met(\n✓ .*){4}\n"))
+    progress.run()
+    expect(progress.output).to_contain_text("goal met on")
+
+
+def test_an_endless_kernel_is_interrupted_and_the_notebook_goes_on(show):
+    source = variant(1).source
+    guard = "if (h >= Ho || w >= Wo) return;"
+    assert guard in source
+    endless = source.replace(guard, "for (volatile int more = 1; more;) {}")
+    launch = (
+        "import labkit.cuda.driver as cuda\n"
+        "import numpy as np\n"
+        "x = cuda.to_device(np.zeros(1, np.int32))\n"
+        'module.get_function("forever")(x, block=(32, 1, 1))\n'
+        'print("launched")\n'
+        "cuda.Context.synchronize()"
+    )
+    page = show("endless", of(
+        "import labkit as lab\nlab.setup()", f"%%kernel 01 --name mine\n{endless}",
+        "%%cuda module\n__global__ void forever(volatile int *x)\n{\n    while (x[0] == 0) {}\n}", "1 + 1",
+    ))  # fmt: skip
+    page.run_all()
+    cell = page.cell("1 + 1")
+    cell.write("lab.check(mine);")
+    cell.start()
+    expect(cell.output).to_contain_text("interrupt it to stop it")
+    page.tab.locator('[data-command="notebook:interrupt-kernel"]').first.click()
+    expect(cell.error).to_have_text(re.compile(r"^\s*line 1: lab\.check\(mine\);\n\nInterrupted: .* was stopped\s*$"))
+
+    cell.write(launch)
+    cell.start()
+    expect(cell.output).to_contain_text("launched")
+    page.menu("Kernel", "kernelmenu:interrupt")
+    stopped = "Interrupted: cuCtxSynchronize was stopped, and with it all that the device had not finished"
+    expect(cell.error).to_have_text(re.compile(rf"^\s*line 6: cuda\.Context\.synchronize\(\)\n\n{stopped}\s*$"))
+
+    cell.write(f"%%kernel 01 --name mine\n{source}")
+    cell.run()
+    cell.write("lab.check(mine);")
+    cell.run()
+    expect(cell.output).to_contain_text("PASS")
+    expect(page.cells.locator(ERROR)).to_have_count(0)
