@@ -212,7 +212,7 @@ class Exercise:
     lines: int | None = None
     hints: tuple[str, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
-    seconds: float = 120.0
+    seconds: float = 300.0
 
     @cached_property
     def file(self) -> Path | None:

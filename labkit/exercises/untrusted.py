@@ -213,7 +213,8 @@ _IMPORTED = frozenset(
         "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm",
         # Of the compiler: the start and end of a library, cleaning up, variables of functions with a constructor.
         "__gmon_start__", "_ITM_registerTMCloneTable", "_ITM_deregisterTMCloneTable", "__cxa_finalize",
-        "__tls_get_addr", "__gxx_personality_v0", "_Unwind_Resume", "__cxa_guard_acquire", "__cxa_guard_release",
+        "__tls_get_addr", "__gxx_personality_v0", "_Unwind_Resume", "_Unwind_DeleteException",
+        "__cxa_guard_acquire", "__cxa_guard_release",
         "__cxa_pure_virtual",
         # The engine's: variables, functions, and what check mode is told.
         "threadIdx", "blockIdx", "blockDim", "gridDim",
