@@ -13,7 +13,7 @@ from labkit.ladder import plan as plans
 from labkit.ladder import variants
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.rungs import LADDER, rung
-from labkit.measure.check import is_verified, random_shapes
+from labkit.measure.check import TEST_SHAPES, is_verified, random_shapes
 
 ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are
 
@@ -331,3 +331,15 @@ def test_modules_are_compiled_once():
     assert variant(1).module(LENET86[0]) is variant(1, block=(32, 8)).module(LENET86[1])
     assert variant(3).module(LENET86[0]) is variant(3).module(LENET72[1])
     assert variant(3).module(LENET86[0]) is not variant(3).module(LENET28[0])
+
+
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_a_tile_too_many_where_the_map_is_a_multiple_of_it_is_found(number):
+    """The classic in place of rounding up: right on every map but those of whole tiles in several rows."""
+    rounded_up = "(Wo + blockDim.x - 1) / blockDim.x"
+    source = labkit.variant(number).source
+    assert source.count(rounded_up) == 1
+    whole = [shape for shape in TEST_SHAPES if shape[0].name == "whole tiles"]
+    wrong = labkit.variant(number, source=source.replace(rounded_up, "Wo / blockDim.x + 1"))
+    with pytest.raises(labkit.LabError, match="outputs were not written"):
+        labkit.check(wrong, whole, quiet=True)
