@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import io
 import json
+import math
 import os
 import tempfile
 import time
@@ -19,6 +21,7 @@ import numpy as np
 import labkit
 from labkit.base.errors import LabError
 from labkit.base.files import require_writable, write
+from labkit.base.paths import cuda_src
 from labkit.evidence import child
 from labkit.exercises import grade, sandbox
 from labkit.exercises.exercise import Exercise, exercise
@@ -49,7 +52,10 @@ class Result:
     peak_mb : float
         Memory of the child process, in 10^6 bytes.
     digest : str
-        Of the submission and the exercise: a result is valid as long as neither changes.
+        Of the submission, the exercises and the grader: a result is valid as long as none changes. Empty if it could
+        not be graded: the next run tries again.
+    format : int
+        Of the file.
     """
 
     student: str
@@ -88,8 +94,7 @@ def grade_all(
     LabError
         There is no sandbox, or the folder cannot be written, or holds results of another version.
     """
-    kernels = any(not each.problem and not isinstance(exercise(each.exercise).subject, Numbers) for each in handed_in)
-    if kernels:
+    if any(map(_is_kernel, handed_in)):
         sandbox.require(unsafe)
     folder = out / "results"
     require_writable(folder)
@@ -102,13 +107,21 @@ def grade_all(
             done(known)
         else:
             waiting.append(index)
+
+    def kept(each: Submission) -> Result:
+        result = _grade(each, unsafe)
+        write(_file(folder, each), json.dumps(asdict(result), indent=1) + "\n")
+        return result
+
+    for index in [index for index in waiting if not _is_kernel(handed_in[index])]:  # in this thread: they may train
+        results[index] = kept(handed_in[index])
+        done(results[index])
     with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
-        futures = {pool.submit(_grade, handed_in[index], unsafe): index for index in waiting}
+        futures = {pool.submit(kept, handed_in[index]): index for index in waiting if index not in results}
         try:
             for future in as_completed(futures):
-                result = results[futures[future]] = future.result()
-                write(_file(folder, handed_in[futures[future]]), json.dumps(asdict(result), indent=1) + "\n")
-                done(result)
+                results[futures[future]] = future.result()
+                done(results[futures[future]])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -126,15 +139,25 @@ def read_results(out: Path) -> list[Result]:
     return [result for path in sorted((out / "results").glob("*.json")) if (result := _read(path))]
 
 
+def _is_kernel(each: Submission) -> bool:
+    return not each.problem and not isinstance(exercise(each.exercise).subject, Numbers)
+
+
 def _file(folder: Path, each: Submission) -> Path:
     safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in f"{each.student}-{each.exercise or 'none'}")
     tail = hashlib.sha256(f"{each.student}\n{each.exercise}".encode()).hexdigest()[:6]
-    return folder / f"{safe[:100]}-{tail}.json"
+    return folder / f"{safe[:50]}-{tail}.json"
+
+
+@functools.cache
+def _grader() -> str:
+    """A digest of what decides a grade: the exercises with their starting code, and the grader."""
+    files = [*sorted(Path(__file__).parent.rglob("*.py")), *sorted((cuda_src() / "solutions").rglob("*.cu"))]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def _digest(each: Submission) -> str:
-    asked = "" if each.problem else repr((exercise(each.exercise).start, exercise(each.exercise).solution))
-    text = repr((FORMAT, labkit.__version__, each.answer, each.problem, asked))
+    text = repr((FORMAT, labkit.__version__, _grader(), each.answer, each.problem))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -162,12 +185,14 @@ def _grade(each: Submission, unsafe: bool) -> Result:
         else:
             source = asked.subject.source(each.answer)
             found, peak = in_sandbox(asked, source, unsafe)
-    except LabError as error:
-        return Result(each.student, asked.number, False, f"not graded: {error}", digest=_digest(each))
+    except LabError as error:  # without a digest: the next run tries again
+        return Result(each.student, asked.number, False, f"not graded: {error}")
+    except Exception as error:  # nothing that a student hands in may stop the class
+        return Result(each.student, asked.number, False, f"not graded: {type(error).__name__}: {error}")
     goals = zip(asked.goals, found.reached, strict=False)
     return Result(
         each.student, asked.number, found.passed, found.verdict, [[line.ok, line.text] for line in found.lines],
-        found.mistake, {goal.what: float(got) for goal, got in goals if got == got},
+        found.mistake, {goal.what: float(got) for goal, got in goals if math.isfinite(got)},
         round(time.monotonic() - began, 2), round(peak / 1e6, 1), _digest(each),
     )  # fmt: skip
 

@@ -197,7 +197,7 @@ class Exercise:
     lines : int or None
         The most lines that may differ from the starting code.
     hints : tuple of str
-        From the vaguest to the plainest. Each failed attempt unlocks the next.
+        From the vaguest to the plainest. Each attempt that misses the goal unlocks the next.
     mistakes : tuple of Mistake
         The first that fits says its sentence in place of a hint.
     seconds : float

@@ -177,7 +177,10 @@ def _advice(done: Grade, source: str, record: bool) -> str:
     failed = 1
     if record:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-        failed = progress.note(asked.number, digest, done.passed)
+        try:
+            failed = progress.note(asked.number, digest, done.passed)
+        except LabError as error:
+            return f"Not noted in your progress: {error}"
     solved = asked.solution or (isinstance(asked.subject, Numbers) and asked.subject.solution())
     own = f'lab.solution("{asked.number}")' if solved else ""  # the students' edition has none
     if done.passed:
@@ -368,6 +371,9 @@ def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
             asked.subject.compare(source, case, runs)
         except CheckFailed as wrong:
             yield Line(False, f"right\n{_first_wrong(str(wrong))}")
+            return
+        except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
+            yield Line(False, f"runs to its end\nit left no result for {case.name}: grade it again")
             return
     hidden = sum(not case.counted for case in asked.subject.cases)
     known = [case.name for case in asked.subject.cases if case.counted]

@@ -1,11 +1,11 @@
 """Runs a command that is not trusted: a submitted kernel is native code.
 
 bubblewrap gives the command namespaces of its own: no network, no other processes, and a read-only file system with
-only the compiler, Python and this package in it. Writable are one scratch folder and a private ``/tmp``. The latter
-also holds the cache of compiled kernels, so that a submission leaves nothing in the cache of whoever grades it. Limits
-are set by the operating system where it can (processor time, processes, a file's size) and watched from outside where
-it cannot (time, total memory, the scratch folder). When a limit is reached or this process ends, all processes in the
-sandbox end. There is no filter of system calls.
+``/usr``, Python and this package without its solutions in it. Writable are one scratch folder and a private ``/tmp``.
+The latter also holds the cache of compiled kernels, so that a submission leaves nothing in the cache of whoever grades
+it. Limits are set by the operating system where it can (processor time, processes, a file's size) and watched from
+outside where it cannot (time, total memory, the scratch folder). When a limit is reached or this process ends, all
+processes in the sandbox end. There is no filter of system calls.
 
 What the command prints, and its exit status, are no results. A result is a file that `answer` reads. It must carry a
 nonce that the command got on its standard input before any submitted code was compiled, and the command must have
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 import secrets
@@ -35,12 +36,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from labkit.base.errors import LabError
-from labkit.base.paths import PACKAGE
+from labkit.base.paths import PACKAGE, cuda_src
 from labkit.ladder.source import NVCC_OPTIONS
 
 _POLL_S = 0.05
 _MIB = 1 << 20
-_NOBODY = 65534  # who runs the command if root starts it: limits on processes do not bind root
+# Who runs the command if root starts it. Limits on processes do not bind root, and count all commands of a user.
+_NOBODY, _USERS, _started = 65534, range(60001, 61001), itertools.count()
 _CACHE = "/tmp/labkit"
 
 
@@ -219,12 +221,16 @@ def _inside(command, scratch: Path, readable: Iterable[Path], cached: Iterable[P
         line += ["--perms", "0755", "--dir", str(folder)]  # bubblewrap would make them for their owner alone
     for path in shown:
         line += ["--ro-bind", str(path), str(path)]
+    solutions = cuda_src() / "solutions"
+    if solutions.is_dir():
+        line += ["--tmpfs", str(solutions), "--remount-ro", str(solutions)]
     for path in cached:
         line += ["--ro-bind", str(path), f"{_CACHE}/{path.name}"]
     line += ["--bind", str(scratch), str(scratch), "--chdir", str(scratch)]
     command = ["prlimit", f"--nproc={limits.processes}", "--", *_limited(command, limits)]
     if os.geteuid() == 0:
-        user = [f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
+        owner = scratch.stat().st_uid or _NOBODY
+        user = [f"--reuid={owner}", f"--regid={owner}", "--clear-groups"]
         command = ["setpriv", *user, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--", *command]
     else:
         line += ["--unshare-user", "--cap-drop", "ALL"]
@@ -279,24 +285,24 @@ def run(
     if available():
         cached = () if check is None else _precompiled(check)
         if os.geteuid() == 0:
-            os.chown(scratch, _NOBODY, _NOBODY)
+            user = _USERS[next(_started) % len(_USERS)]
+            os.chown(scratch, user, user)
         line = _inside(command, scratch, map(Path, readable), cached, limits)
     else:
         line = _limited(command, limits)
         variables |= {"HOME": str(scratch), "TMPDIR": str(scratch), "LABKIT_CACHE_DIR": str(scratch / "cache")}
-    with tempfile.TemporaryFile() as given:
-        given.write(stdin.encode())
-        given.seek(0)
-        began = time.monotonic()
-        process = subprocess.Popen(
-            line, env={**variables, **(environment or {})}, cwd=scratch, start_new_session=True,
-            stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-        with process.stdout, process.stderr:
-            try:
-                problem, peak, texts = _watch(process, scratch, limits, began)
-            finally:
-                _kill(process)
+    began = time.monotonic()
+    process = subprocess.Popen(
+        line, env={**variables, **(environment or {})}, cwd=scratch, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with process.stdout, process.stderr:
+        try:
+            with contextlib.suppress(BrokenPipeError), process.stdin:  # a pipe: what was read cannot be read again
+                process.stdin.write(stdin.encode())
+            problem, peak, texts = _watch(process, scratch, limits, began)
+        finally:
+            _kill(process)
     seconds = time.monotonic() - began
     status = None if problem else process.returncode
     if status is not None and status > 128:  # bubblewrap's status for a signal
@@ -434,7 +440,8 @@ def answer(ended: Ended, path: Path, word: str, most: int = 64 * _MIB) -> dict:
         found = json.loads(data) if len(data) <= most else None
     except (OSError, ValueError, RecursionError):
         found = None
-    right = isinstance(found, dict) and secrets.compare_digest(str(found.get("nonce")).encode(), word.encode())
+    said = str(found.get("nonce")) if isinstance(found, dict) else ""
+    right = secrets.compare_digest(said.encode("utf-8", "replace"), word.encode())
     if not right or not isinstance(found.get("record"), dict):
         raise LabError("there is no result: the program ended before it could write one, or another one was put there")
     return found["record"]

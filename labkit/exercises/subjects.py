@@ -100,9 +100,9 @@ class InPlaceOf:
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed at the first wrong output."""
         mine, (layer, batch) = self.variant(source), case.what
-        for kind, (x, k), arrays in zip(("integers", "real numbers"), self._inputs(mine, case), runs, strict=False):
-            allowed = 0.0 if kind == "integers" else tolerance(mine.rounding, error_scale(x, k), layer.terms)
-            title = f"on {layer}, B = {batch} ({kind})"
+        for run, ((x, k), arrays) in enumerate(zip(self._inputs(mine, case), runs, strict=True)):
+            allowed = tolerance(mine.rounding, error_scale(x, k), layer.terms) if run else 0.0
+            title = f"on {layer}, B = {batch} ({'real numbers' if run else 'integers'})"
             compare(arrays["y"], conv_float64(x, k), allowed, mine.io_dtype, title, (x, k))
 
     def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
@@ -223,7 +223,7 @@ class Numbers:
             inspect.signature(self.count).bind(*answer)
         except TypeError:
             wanted = ", ".join(inspect.signature(self.count).parameters)
-            raise LabError(f"the answer is {wanted}; this has {len(answer)} values") from None
+            raise LabError(f"the answer is {wanted}; this has {len(answer)} value{'s' * (len(answer) != 1)}") from None
         return self.count(*answer)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 
 from labkit.base.errors import LabError
-from labkit.exercises.exercise import Exercise, exercise
+from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import read
 
@@ -60,22 +60,39 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
     LabError
         There is no such file or folder, or nothing in them is a notebook or a .cu file.
     """
-    found: dict[tuple[str, str], Submission] = {}
+    found: dict[tuple[str, str], tuple[Submission, Path]] = {}
     files = [(file, _folder(file, Path(path))) for path in paths for file in _files(Path(path))]
     if not files:
         raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
     for file, folder in files:
-        for each in _of(file, folder):
+        for each in _all_of(file, folder):
             key = each.student, each.exercise
-            if not (each.problem and key in found and not found[key].problem):  # what cannot be graded replaces nothing
-                found[key] = each
-    return list(found.values())
+            before, other = found.get(key, (None, file))
+            if other != file:
+                twice = f"it was handed in twice, in {other.name} and {file.name}: leave one"
+                each = Submission(each.student, each.exercise, problem=twice)
+            damaged = each.problem and before and not before.problem and other == file
+            if not damaged:  # it replaces nothing
+                found[key] = each, file
+    return [each for each, _ in found.values()]
+
+
+def _all_of(file: Path, folder: str) -> list[Submission]:
+    """The submissions in a file, whatever is in it."""
+    if file.is_symlink():
+        return [Submission(file.stem, "", problem=f"{file.name} is a link: hand in the file itself")]
+    try:
+        if file.stat().st_size > _BYTES:
+            return [Submission(file.stem, "", problem=f"{file.name} has more than {_BYTES // 2**20} MB")]
+        return [*_of(file, folder)]
+    except Exception as error:  # a student's file must not stop the class
+        return [Submission(file.stem, "", problem=f"{file.name} cannot be read: {type(error).__name__}: {error}")]
 
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
         inside = sorted(path.rglob("*"))
-        return [each for each in inside if each.suffix in (".ipynb", ".cu") and each.is_file()
+        return [each for each in inside if each.suffix in (".ipynb", ".cu") and (each.is_symlink() or each.is_file())
                 and not any(part.startswith(".") for part in each.relative_to(path).parts)]  # fmt: skip
     if not path.is_file():
         raise LabError(f"there is no file or folder {path}")
@@ -89,14 +106,13 @@ def _folder(file: Path, given: Path) -> str:
 
 
 def _of(file: Path, folder: str) -> Iterator[Submission]:
-    named = re.match(r"(\d\d?[a-z])(?![a-z0-9])|\d\d_\w+$", file.stem)
-    student = folder if named else file.stem
+    # 04a, 04a_alice, alice_04a; or 04_tiling, as the page is called
+    named = re.fullmatch(r"(?:(?P<before>.+)[_. -])?(?P<number>\d\d?[a-z])(?:[_. -](?P<after>.+))?", file.stem)
+    page = file.stem in {f"{each.number[:2]}_{each.page}" for each in exercises().values()}
+    student = folder if page else file.stem
     if file.suffix == ".cu":
-        number = named[1] if named and named[1] else ""
-        if not number:  # alice_04a.cu
-            last = re.search(r"(?<![a-zA-Z0-9])(\d\d?[a-z])$", file.stem)
-            number = last[1] if last else ""
-            student = file.stem[: last.start()].rstrip("_- .") if last and last.start() else student
+        number = named["number"] if named else ""
+        student = (named["before"] or named["after"] or folder) if named else student
         if not number:
             remedy = "name it NAME_04a.cu, or 04a.cu in a folder with the student's name"
             yield Submission(student, "", problem=f"{file.name} does not say which exercise it answers: {remedy}")
@@ -110,7 +126,7 @@ def _of(file: Path, folder: str) -> Iterator[Submission]:
 
 def _kernel(student: str, number: str, file: Path) -> Submission:
     try:
-        text = read(file)
+        text = read(file).rstrip() + "\n"  # with a line break, it is never taken for the path of another file
         problem = "" if text.strip() else f"{file.name} is empty: hand in the whole kernel"
         return Submission(student, exercise(number).number, text, problem)
     except LabError as error:
@@ -119,8 +135,6 @@ def _kernel(student: str, number: str, file: Path) -> Submission:
 
 def _cells(student: str, file: Path) -> Iterator[Submission]:
     try:
-        if file.stat().st_size > _BYTES:
-            raise ValueError(f"it has more than {_BYTES // 2**20} MB")
         cells = nbformat.read(file, 4).cells
     except Exception as error:  # nbformat raises whatever its parsers do
         reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
@@ -132,35 +146,43 @@ def _cells(student: str, file: Path) -> Iterator[Submission]:
             continue
         if match := _CELL.match(cell.source):
             found = True
-            head, _, body = cell.source.lstrip("\n").partition("\n")
+            above = cell.source[: len(cell.source) - len(cell.source.lstrip())].count("\n")
+            head, _, body = cell.source.lstrip().partition("\n")
             try:
-                yield Submission(student, exercise(match[1]).number, f"// {head}\n{body}")
+                yield Submission(student, exercise(match[1]).number, f"{chr(10) * above}// {head}\n{body}")
             except LabError as error:
                 yield Submission(student, match[1], problem=str(error))
         else:
             for number, answer in _answers(cell.source):
                 found = True
-                yield Submission(student, number, answer)
+                problem = "" if answer is not None else f"{number}: write the numbers into the call of lab.grade"
+                yield Submission(student, number, answer or (), problem)
     if not found:
         yield Submission(student, "", problem=f"{file.name} has no kernel cell with --exercise: hand in the notebook "
                                               "with its first lines of cells as they were")  # fmt: skip
 
 
-def _answers(source: str) -> Iterator[tuple[str, tuple]]:
-    """The numbers that a cell hands to the grader, where they are written out: names assigned once are looked up."""
+def _answers(source: str) -> Iterator[tuple[str, tuple | None]]:
+    """The numbers that a cell hands to the grader; None where they are neither written out nor named once above."""
     try:
         tree = ast.parse("\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))))
     except SyntaxError:
         return
-    named = {node.targets[0].id: node.value for node in ast.walk(tree)
-             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    assigned = [node for node in assigned if isinstance(node.targets[0], ast.Name)]
+    names = [node.targets[0].id for node in assigned]
+    named = {node.targets[0].id: node.value for node in assigned if names.count(node.targets[0].id) == 1}
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "grade"):
             continue
+        first, *given = node.args or [None]
         try:
-            number, *answer = (ast.literal_eval(named.get(getattr(each, "id", ""), each)) for each in node.args)
-            asked: Exercise = exercise(number)
-        except (ValueError, LabError):  # a kernel's variable, or nothing of ours
+            asked = exercise(first.value) if isinstance(first, ast.Constant) else None
+        except LabError:
             continue
-        if isinstance(asked.subject, Numbers):
-            yield asked.number, tuple(answer)
+        if asked and isinstance(asked.subject, Numbers):
+            try:
+                answer = tuple(ast.literal_eval(named.get(getattr(each, "id", ""), each)) for each in given)
+            except (ValueError, TypeError):
+                answer = None
+            yield asked.number, answer

@@ -22,7 +22,9 @@ def unset_sums(code: str) -> list[str]:
 
 
 def _only_added_to(name: str, code: str) -> bool:
-    element = rf"\b{name}(?:\[[^\]]*\])+"
+    if re.search(rf"(?:\.|->)\s*{name}\b", code):  # a member
+        return False
+    element = rf"\b{name}(?:\[(?:[^\[\]]|\[[^\[\]]*\])*\])+"
     elsewhere = len(re.findall(rf"\b{name}\b", code)) > len(re.findall(element, code))  # something else may set it
     added, assigned = re.search(rf"{element}\s*\+=", code), re.search(rf"{element}\s*=(?!=)", code)
     return bool(added) and not assigned and not elsewhere

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import io
 import json
 import math
@@ -95,7 +96,9 @@ def _titles(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _safe(name: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ") or "unnamed"
+    """A student's name as that of a file, which no other student and no other page has."""
+    safe = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50]
+    return safe if safe == name != "ranking" else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def _page(path: Path, template: str, **values) -> Path:

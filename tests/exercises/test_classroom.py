@@ -8,6 +8,7 @@ import pytest
 from labkit.base.errors import LabError
 from labkit.exercises import classroom, sandbox
 from labkit.exercises.exercise import exercise
+from labkit.exercises.grade import Grade
 from labkit.exercises.submissions import Submission, submissions
 from labkit.report import grades
 
@@ -86,3 +87,22 @@ def test_without_a_sandbox_kernels_of_others_are_refused(handed_in, tmp_path, mo
     monkeypatch.setattr(sandbox, "why_not", lambda: "bubblewrap is missing: sudo apt install bubblewrap")
     with pytest.raises(LabError, match="not run without a sandbox: bubblewrap is missing"):
         classroom.grade_all(handed_in, tmp_path)
+
+
+def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_again(tmp_path, monkeypatch):
+    def broken(*args):
+        raise OSError("no memory")
+
+    monkeypatch.setattr(classroom, "in_sandbox", broken)
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    handed_in = [Submission("alice", "04a", TILING.solution), Submission("bob", "04a", problem="empty")]
+    first = classroom.grade_all(handed_in, tmp_path)
+    assert [each.verdict for each in first] == ["not graded: OSError: no memory", "empty"]
+    monkeypatch.setattr(classroom, "in_sandbox", lambda *args: (Grade(TILING, ()), 0))
+    assert classroom.grade_all(handed_in, tmp_path)[0].verdict == "goal met"
+
+
+def test_names_of_files_are_of_one_student_each(tmp_path):
+    names = ["ranking", "a/b", "a_b", "ä" * 300]
+    files = {grades._safe(name) for name in names}
+    assert len(files) == 4 and "ranking" not in files and max(map(len, files)) < 60

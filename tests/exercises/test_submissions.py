@@ -4,6 +4,7 @@ import nbformat
 import pytest
 
 from labkit.base.errors import LabError
+from labkit.exercises.exercise import exercise
 from labkit.exercises.submissions import submissions
 
 KERNEL = "__global__ void conv() {}\n"
@@ -35,7 +36,8 @@ def test_the_lowest_cell_counts_whatever_ran_last(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "student"), [("carol/04a.cu", "carol"), ("carol_04a.cu", "carol"), ("dave/4a.cu", "dave")]
+    ("file", "student"),
+    [("carol/04a.cu", "carol"), ("carol_04a.cu", "carol"), ("04a_carol.cu", "carol"), ("dave/4a.cu", "dave")],
 )
 def test_a_kernel_file_belongs_to_a_student_and_an_exercise(tmp_path, file, student):
     path = tmp_path / file
@@ -85,3 +87,38 @@ def test_nothing_to_grade(tmp_path):
         submissions([tmp_path])
     with pytest.raises(LabError, match="there is no file or folder"):
         submissions([tmp_path / "missing"])
+
+
+def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):
+    (tmp_path / "alice").mkdir()
+    (tmp_path / "alice" / "04a.cu").write_text(KERNEL)
+    (tmp_path / "eve_04a.cu").symlink_to(tmp_path / "alice" / "04a.cu")
+    (tmp_path / "mallory_04a.cu").write_text(str(tmp_path / "alice" / "04a.cu"))
+    found = {each.student: each for each in submissions([tmp_path])}
+    assert "is a link: hand in the file itself" in found["eve_04a"].problem
+    with pytest.raises(LabError, match="has to define conv"):
+        exercise("04a").subject.source(found["mallory"].answer)
+
+
+def test_two_files_for_one_exercise_are_told(tmp_path):
+    (tmp_path / "alice_04a.cu").write_text(KERNEL)
+    notebook(tmp_path / "alice.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
+    (found,) = submissions([tmp_path])
+    assert "it was handed in twice, in alice.ipynb and alice_04a.cu" in found.problem
+
+
+@pytest.mark.parametrize("call", ["n = 3; lab.grade('12a', n, 5); n = 4", "lab.grade('12a', count, 5)"])
+def test_numbers_that_are_not_written_out_are_told(tmp_path, call):
+    (found,) = submissions([notebook(tmp_path / "alice.ipynb", call)])
+    assert "12a: write the numbers into the call" in found.problem
+
+
+@pytest.mark.parametrize("cell", ["lab.grade({[]: 1})", "lab.grade()", "lab.grade('99z', 1)"])
+def test_a_strange_call_does_not_stop_the_class(tmp_path, cell):
+    (found,) = submissions([notebook(tmp_path / "alice.ipynb", cell)])
+    assert found.problem
+
+
+def test_lines_above_the_magic_count(tmp_path):
+    (found,) = submissions([notebook(tmp_path / "alice.ipynb", f"\n  \n%%kernel 04 --exercise 04a\n{KERNEL}")])
+    assert found.answer == f"\n\n// %%kernel 04 --exercise 04a\n{KERNEL}"
