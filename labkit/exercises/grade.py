@@ -174,8 +174,10 @@ def _advice(done: Grade, source: str, record: bool) -> str:
         return ""
     if done.verdict == "not right yet":
         return next((_LOOK[line.kind] for line in done.lines if line.kind in _LOOK), "")
+    if not done.passed and all(line.ok for line in done.lines[len(done.lines) - len(asked.goals) :]):
+        return "The goal is met, with more lines than it takes: which of them can stay as they were?"
     failed = 1
-    if record:
+    if record and not done.mistake:  # the sentence for a typical mistake uses up no hint
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         try:
             failed = progress.note(asked.number, digest, done.passed)
@@ -377,8 +379,8 @@ def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
             return
     hidden = sum(not case.counted for case in asked.subject.cases)
     known = [case.name for case in asked.subject.cases if case.counted]
-    shapes = [f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []
-    yield Line(True, f"right on {' and '.join([*shapes, *known])}")
+    *others, last = [*([f"{hidden} hidden shape{'s' * (hidden != 1)}"] if hidden else []), *known]
+    yield Line(True, f"right on {' and '.join(filter(None, [', '.join(others), last]))}")
 
 
 def _finding(row: Mapping, text: list[str]) -> str:

@@ -77,8 +77,8 @@ class InPlaceOf:
         if isinstance(attempt, Variant):
             wanted = self.variant(attempt.source)
             if (attempt.rung.name, dict(attempt.options)) != (wanted.rung.name, dict(wanted.options)):
-                raise LabError(f"this is {attempt.label}, but the exercise asks for {wanted.label}: name the exercise "
-                               "in the cell's first line, as %%kernel --exercise does")  # fmt: skip
+                raise LabError(f"this is {attempt.label}, but the exercise asks for {wanted.label}: give it the kernel "
+                               "of the cell that names this exercise in its first line")  # fmt: skip
         text = _text(attempt)
         self.variant(text)  # raises if it has other kernels than asked
         return text

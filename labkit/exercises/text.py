@@ -12,8 +12,9 @@ _ARRAY = re.compile(r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;")
 
 
 def counts(code: str) -> dict[str, float]:
-    """Of a source without comments and strings: its ``divisions_in_loops``, remainders among them."""
-    return {"divisions_in_loops": sum(len(_DIVISION.findall(loop)) for loop in loops(code))}
+    """Of a source without comments and strings: its ``divisions_in_loops``, remainders among them, and ``floats``."""
+    divisions = sum(len(_DIVISION.findall(loop)) for loop in loops(code))
+    return {"divisions_in_loops": divisions, "floats": len(re.findall(r"\b(?:float[234]?|double)\b", code))}
 
 
 def unset_sums(code: str) -> list[str]:

@@ -110,6 +110,8 @@ class KernelCells(Magics):
             raise UsageError(f"%%cuda {line}: {error}") from None
         if not _is_name(name):
             raise UsageError("%%cuda needs a name for the module: %%cuda vectors")
+        if hasattr(self.shell.user_ns.get(name), "get_function"):  # after an error, no later cell may take the old one
+            del self.shell.user_ns[name]
         text = f"// %%cuda {line}\n{cell}"
         kernels = source.kernel_names(source.code_only(text))
         arguments = source.module_arguments(text, f"{name}.cu", *options, *more) | {"no_extern_c": 'extern "C"' in text}

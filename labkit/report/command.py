@@ -132,7 +132,7 @@ def grade(
     found = handed_in(submissions)
     with tqdm(total=len(found), unit="submission", file=sys.stderr, disable=None) as bar:
         results = classroom.grade_all(found, out, jobs, unsafe, lambda result: bar.update())
-    written = grades.write_all(results, out, ranking)
+    written = grades.write_all(classroom.read_results(out), out, ranking)  # those of earlier runs, too
     if json:
         print(dumps([vars(each) for each in results], indent=1))
     else:

@@ -20,7 +20,7 @@ WRONG = {
         Wrong("no barrier before the sum", ((COMPLETE, ""),), "is a barrier missing"),
         Wrong("no barrier after the sum", ((READ, ""),), "race, line"),
         Wrong("a store beyond the map", (("h < Ho && w < Wo", "h <= Ho && w < Wo"),), "out of bounds, line"),
-        Wrong("a row more", (("[SIDE][SIDE]", "[SIDE + 1][SIDE]"),), "wavefronts per shared load, layer 1: 2,"),
+        Wrong("a row more", (("[SIDE][SIDE]", "[SIDE + 1][SIDE]"),), "This is a row more"),
         Wrong("the mask flipped", (("C + c) * K + p) * K + q];", "C + c) * K + K - 1 - p) * K + K - 1 - q];"),),
               "the mask was flipped"),
     ),

@@ -33,6 +33,8 @@ WRONG = {
               of="solution"),
         Wrong("a part without a zero", ((PART, "        half2 part;\n"),), "The part has no value",
               of="solution", quick=True),
+        Wrong("a total in float", ((TOTAL, TOTAL + "        float2 unused; (void)unused;\n"),),
+              "variables of type float: 1, wanted exactly 0", of="solution"),
         Wrong("parts that are not added", ((TOTAL, ""),), "✗ right", of="solution"),
         Wrong("the part added in each turn of the loop",
               (("        for (int i = 0; i < TILE; ++i)\n", "        for (int i = 0; i < TILE; ++i) {\n"),

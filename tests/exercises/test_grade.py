@@ -128,3 +128,11 @@ def test_numbers_of_another_count_are_refused():
 
 def test_exercises_are_in_the_order_of_the_pages():
     assert list(exercises()) == sorted(exercises())
+
+
+def test_only_too_many_lines_say_so_and_use_up_no_hint(tmp_path):
+    long = TILING.solution.replace(SUM, "float sum;\n    sum = 0;")
+    graded = grade("04a", long, quiet=True)
+    assert graded.verdict == "goal missed"
+    assert "The goal is met, with more lines than it takes" in str(graded)
+    assert "Hint" not in str(graded)

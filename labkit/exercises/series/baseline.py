@@ -8,8 +8,8 @@ from labkit.exercises.subjects import LAYERS, InPlaceOf
 _FIRST = {"layer 1": LAYERS["layer 1"]}
 
 
-def _stores(attempt):
-    return attempt.counts.get("layer 1", {}).get("global_store_requests", 0)
+def _stores(attempt, layer="layer 1"):
+    return attempt.counts.get(layer, {}).get("global_store_requests", 0)
 
 
 EXERCISES = (
@@ -40,10 +40,11 @@ EXERCISES = (
         number="01b",
         page="baseline",
         title="The sum in a register",
-        subject=InPlaceOf("baseline", "b", _FIRST),
+        subject=InPlaceOf("baseline", "b", LAYERS),
         lines=4,
         goals=(
             counted("global_store_requests", "layer 1", what="store requests", at_most=800),
+            counted("global_store_requests", "layer 2", what="store requests", at_most=816),  # it has four channels
             counted("global_load_requests", "layer 1", what="load requests", at_most=78_400),
         ),
         hints=(
@@ -68,6 +69,10 @@ EXERCISES = (
             Mistake(
                 "The store still stands inside of a loop: below all three loops it is done once per output.",
                 lambda attempt: 1600 < _stores(attempt) < 40_000,
+            ),
+            Mistake(
+                "One store per channel is left, as layer 2 shows: below all three loops it is done once per output.",
+                lambda attempt: _stores(attempt) == 800 and _stores(attempt, "layer 2") > 816,
             ),
             Mistake(
                 "Two stores per output are left: the zero before the loops is not needed any more.",

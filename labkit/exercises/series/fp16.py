@@ -1,6 +1,6 @@
 """The exercises of page 08."""
 
-from labkit.exercises.exercise import Attempt, Exercise, Mistake, counted
+from labkit.exercises.exercise import SOURCE, Attempt, Exercise, Goal, Mistake, counted
 from labkit.exercises.subjects import HIDDEN, LAYERS, InPlaceOf
 from labkit.spec.layers import Layer
 
@@ -56,7 +56,8 @@ EXERCISES = (
         subject=InPlaceOf("fp16", "b", {"layer 2": LAYERS["layer 2"]}, (*HIDDEN[::2], (_LONG, 1)), {"step": "half2"}),
         lines=3,
         goals=(counted("largest_error", _LONG.name, per=_ROUNDING, at_most=4.6,
-                       what="largest error in units of 2^-11"),),
+                       what="largest error in units of 2^-11"),
+               Goal("variables of type float", lambda counts: counts[SOURCE]["floats"], exactly=0)),
         hints=(
             "A half has 11 bits, so a product that is added to a large sum loses its last bits. Which sums stay small?",
             "Sum the TILE products of one step in a half2 of their own, which begins at zero in each step.",

@@ -14,7 +14,8 @@ def _textbook(layer):
     """The padding of textbooks, for a layer on which it leaves conflicts."""
 
     def padded(attempt):
-        return "SIDE + 1]" in attempt.source and attempt.counts.get(layer, {}).get(_WAVEFRONTS, 0) > 1.05
+        conflicts = attempt.counts.get(layer, {}).get(_WAVEFRONTS, 0) > 1.05
+        return conflicts and bool(re.search(r"\]\[SIDE \+ 1\]", attempt.source))
 
     return Mistake(
         "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
@@ -38,7 +39,13 @@ EXERCISES = (
             "A row of 16 words more than a multiple of 32 puts the second row into the other half of the banks: pad "
             "the rows to 48 words.",
         ),
-        mistakes=(_textbook("layer 1"),),
+        mistakes=(
+            _textbook("layer 1"),
+            Mistake(
+                "This is a row more, and the rows are as long as before: the second index is the length of a row.",
+                lambda attempt: bool(re.search(r"\[SIDE \+ \d+\]\[SIDE\]", attempt.source)),
+            ),
+        ),
     ),
     Exercise(
         number="04b",
