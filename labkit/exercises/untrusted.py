@@ -213,7 +213,7 @@ _IMPORTED = frozenset(
         "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm",
         # Of the compiler: the start and end of a library, cleaning up, variables of functions with a constructor.
         "__gmon_start__", "_ITM_registerTMCloneTable", "_ITM_deregisterTMCloneTable", "__cxa_finalize",
-        "__tls_get_addr", "__gxx_personality_v0", "_Unwind_Resume", "_Unwind_DeleteException",
+        "__tls_get_addr", "__gxx_personality_v0",
         "__cxa_guard_acquire", "__cxa_guard_release",
         "__cxa_pure_virtual",
         # The engine's: variables, functions, and what check mode is told.
@@ -228,7 +228,10 @@ _IMPORTED = frozenset(
         "__tsan_init", "__tsan_vptr_read", "__tsan_vptr_update",
     ]
 )  # fmt: skip
-_IMPORTED_FAMILIES = re.compile(r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|atomic\w+)")
+_IMPORTED_FAMILIES = re.compile(
+    r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|atomic\w+)"
+    r"|_Unwind_(?:Resume|DeleteException|Get\w+)"  # of the compiler's own cleaning up, which the linker may list
+)
 _EXPLAINED = {"__cxa_throw": "throws an exception", "__cxa_atexit": "has a static variable with a destructor"}
 
 

@@ -44,7 +44,7 @@ def test_wrong_sizes_of_chunks(sizes, says):
 
 
 @pytest.mark.parametrize(("number", "values", "says"), [
-    ("12a", (7,), "the answer is lenet86, lenet72; this has 1 values"),
+    ("12a", (7,), "the answer is lenet86, lenet72; this has 1 value"),
     ("12a", (7.5, 3), "7.5 is no number of chunks"),
     ("12a", (True, 3), "True is no number of chunks"),
     ("12a", (7, 0), "layer 1 of lenet72: 0 is no number of chunks"),
