@@ -83,7 +83,7 @@ def test_stalls_say_what_they_show_and_nothing_overlaps(drawn, rows):  # noqa: F
         assert f"{row['label']}, {row['layer']}: " in page.alt
 
 
-def test_stalls_add_up_to_the_cycles_of_an_instruction(said):  # noqa: F811
+def test_stalls_add_up_to_the_cycles_per_instruction(said):  # noqa: F811
     page = said(draw.stalls, pd.DataFrame([reasons(mio_throttle=4, lg_throttle=3), reasons("05", long_scoreboard=2)]))
     assert "room in the queue to shared memory 4.0, room in the queue to global memory 3.0" in page.alt
     assert f"04 tiling, lenet86 layer 1: {7 + 0.5 * (len(metrics.STALLS) - 2) + 1:.1f}, of these" in page.alt

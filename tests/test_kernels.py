@@ -111,7 +111,7 @@ def test_scratch_is_bounded_and_shared_by_the_chunks(monkeypatch):
     check(variant(5), [(layer, 2)])
 
 
-def test_a_variant_may_limit_the_images_of_a_launch():
+def test_a_variant_may_limit_the_images_per_launch():
     with variant(5, images=2).plan(LENET86[1], 5) as plan:
         assert [launch.grid[2] for launch in plan.launches] == [2, 2, 2, 2, 1, 1]
         assert plan.scratch_bytes == 2 * 4 * LENET86[1].terms * LENET86[1].Ho * LENET86[1].Wo

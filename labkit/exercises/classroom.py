@@ -11,7 +11,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -220,18 +220,7 @@ def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grad
         )  # fmt: skip
         record = sandbox.answer(ended, folder / "answer", word)
     status = child.Ended(ended.status, ended.seconds)
-    ran = grade.Ran(status, [*_dicts(record.get("events"))], _arrays(asked, record.get("arrays")))
+    arrays = {name: np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
+              for name, text in record["arrays"].items()}  # fmt: skip
+    ran = grade.Ran(status, record["events"], grade.by_case(asked, arrays))
     return grade.judge(asked, source, ran), ended.peak_memory
-
-
-def _dicts(several: object) -> Iterator[dict]:
-    yield from (each for each in (several if isinstance(several, list) else ()) if isinstance(each, dict))
-
-
-def _arrays(asked: Exercise, packed: object) -> list[list[dict[str, np.ndarray]]]:
-    found: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in asked.subject.cases]
-    for stem, text in packed.items() if isinstance(packed, dict) else ():
-        case, run, name = stem.split("-", 2)
-        array = np.load(io.BytesIO(base64.b64decode(text)), allow_pickle=False)
-        found[int(case)].setdefault(int(run), {})[name] = array
-    return [[runs[run] for run in sorted(runs)] for runs in found]

@@ -59,8 +59,11 @@ class Subject(Protocol):
     def source(self, attempt: object) -> str:
         """The text of an attempt; raises LabError if it cannot be one."""
 
-    def execute(self, source: str, case: Case) -> Iterable[Callable[[], dict[str, np.ndarray]]]:
-        """Runs of the kernel on a case; each returns the arrays that the kernel wrote."""
+    def prepare(self, source: str) -> None:
+        """Compile what the cases need."""
+
+    def execute(self, source: str, case: Case) -> Iterable[dict[str, np.ndarray]]:
+        """Run the kernel on a case, once or several times: the arrays that each run has written, by their names."""
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed if an array is wrong."""

@@ -6,12 +6,14 @@ found and what was counted is judged here.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import html
 import re
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +28,7 @@ from labkit.exercises.limits import RUN_S
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.text import counts as counts_in
 from labkit.exercises.text import unset_sums
-from labkit.ladder.messages import messages, report, unrolls
+from labkit.ladder.messages import errors, messages, report, unrolls
 from labkit.ladder.source import changed_lines, code_only
 from labkit.ladder.variants import solution, variant
 from labkit.measure.check import CheckFailed, check
@@ -92,7 +94,7 @@ class Grade:
     reached: tuple[float, ...] = ()
     untouched: bool = False
     mistake: str = ""
-    advice: str = field(default="")
+    advice: str = ""
 
     @property
     def passed(self) -> bool:
@@ -162,7 +164,7 @@ def grade(which: str, *attempt: object, quiet: bool = False, record: bool = True
         done = of_source(asked, source)
         if done.passed and isinstance(asked.subject, InPlaceOf) and device().engine == "gpu":
             done = _on_the_gpu(done, source)
-    done = Grade(**{**vars(done), "advice": _advice(done, source, record)})
+    done = replace(done, advice=_advice(done, source, record))
     if not quiet:
         print(done)
     return done
@@ -224,7 +226,7 @@ def _on_the_gpu(done: Grade, source: str) -> Grade:
     except CheckFailed as wrong:
         line = Line(False, f"right on the {device().name}: {wrong}")
     at = len(done.lines) - len(done.exercise.goals)
-    return Grade(**{**vars(done), "lines": (*done.lines[:at], line, *done.lines[at:])})
+    return replace(done, lines=(*done.lines[:at], line, *done.lines[at:]))
 
 
 @dataclass(frozen=True)
@@ -258,8 +260,6 @@ def of_source(asked: Exercise, source: str) -> Grade:
 
 def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
     """Write the child's input into an empty folder; the command that runs it, and its environment."""
-    import sys
-
     (folder / "exercise").write_text(asked.number)
     (folder / "attempt.cu").write_text(source, encoding="utf-8")
     tools = ",".join(("profile", *TOOLS))
@@ -269,17 +269,20 @@ def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str
 
 def collect(asked: Exercise, folder: Path, ended: child.Ended) -> Ran:
     """Read what a child has left in its folder."""
-    arrays = []
-    for case in range(len(asked.subject.cases)):
-        runs: dict[int, dict[str, np.ndarray]] = {}
-        for path in sorted(folder.glob(f"{case}-*.npy")):
-            _, run, name = path.stem.split("-", 2)
-            try:
-                runs.setdefault(int(run), {})[name] = np.load(path, allow_pickle=False)
-            except (ValueError, OSError, EOFError):  # incomplete: the child was stopped while it wrote
-                continue
-        arrays.append([runs[run] for run in sorted(runs)])
-    return Ran(ended, child.lines(folder / "events"), arrays)
+    arrays = {}
+    for path in folder.glob("*.npy"):
+        with contextlib.suppress(ValueError, OSError, EOFError):  # incomplete: the child was stopped while it wrote
+            arrays[path.stem] = np.load(path, allow_pickle=False)
+    return Ran(ended, child.lines(folder / "events"), by_case(asked, arrays))
+
+
+def by_case(asked: Exercise, arrays: Mapping[str, np.ndarray]) -> list[list[dict[str, np.ndarray]]]:
+    """The arrays of `Ran`, from those that a child has named "case-run-name" with the numbers of case and run."""
+    found: list[dict[int, dict[str, np.ndarray]]] = [{} for _ in asked.subject.cases]
+    for label, array in arrays.items():
+        case, run, name = label.split("-", 2)
+        found[int(case)].setdefault(int(run), {})[name] = array
+    return [[runs[run] for run in sorted(runs)] for runs in found]
 
 
 def judge(asked: Exercise, source: str, ran: Ran) -> Grade:
@@ -336,11 +339,10 @@ def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
     text, marks = source.splitlines(), _marks(ran)
     if "compile" in marks:
         said = marks["compile"]["text"]
-        shown = report((each for each in messages(said, text) if "error" in each.kind), text)
-        yield Line(False, f"compiles\n{shown or said.strip()}")
+        yield Line(False, f"compiles\n{errors(said, text) or said.strip()}")
         return
-    said = messages(marks.get("warnings", {}).get("text", ""), text)
-    unset = [each for each in said if "uninitialized" in each.text and not unrolls(each, source)]
+    warned = messages(marks.get("warnings", {}).get("text", ""), text)
+    unset = [each for each in warned if "uninitialized" in each.text and not unrolls(each, source)]
     if unset:
         yield Line(False, f"every variable has a value before it is read\n{report(unset, text)}")
         return

@@ -15,7 +15,7 @@ from labkit.base.errors import LabError
 from labkit.cpu import compiler as host
 from labkit.exercises.exercise import Case, Counts
 from labkit.ladder.rungs import rung
-from labkit.ladder.source import as_path, module_arguments, read
+from labkit.ladder.source import as_path, cell_arguments, read
 from labkit.ladder.variants import Variant, variant
 from labkit.measure.check import compare, compare_array, draw_integers, draw_reals, poison, tolerance
 from labkit.spec.layers import LENET86, Layer
@@ -179,8 +179,7 @@ class Module:
         return self._arguments(source, self.cases[-1])
 
     def _arguments(self, source: str, case: Case) -> dict:
-        given = module_arguments(source, f"{self.name}.cu", *self.options(case.what))
-        return given | {"no_extern_c": 'extern "C"' in source}
+        return cell_arguments(source, self.name, *self.options(case.what))
 
     def _module(self, source: str, case: Case):
         return cuda.compiler.SourceModule(**self._arguments(source, case))

@@ -64,6 +64,11 @@ def report(found: Iterable[Message], lines: list[str]) -> str:
     return "\n".join(shown)
 
 
+def errors(output: str, lines: list[str]) -> str:
+    """The errors among a compiler's messages, as `report` shows them."""
+    return report((each for each in messages(output, lines) if "error" in each.kind), lines)
+
+
 def unrolls(message: Message, text: str) -> bool:
     """Whether a variable that the host's compiler finds unused is one by which a loop is unrolled: it ignores those."""
     name = re.fullmatch(r"unused variable .(\w+).", message.text)

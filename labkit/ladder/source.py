@@ -36,6 +36,11 @@ def module_arguments(text: str, name: Path | str, *options: str) -> dict:
     }
 
 
+def cell_arguments(text: str, name: str, *options: str) -> dict:
+    """The arguments of `SourceModule` for any CUDA C++: without ``extern "C"`` in it, PyCUDA adds that."""
+    return module_arguments(text, f"{name}.cu", *options) | {"no_extern_c": 'extern "C"' in text}
+
+
 def digest(source: str) -> str:
     """Eight hexadecimal digits of a source without its comments."""
     return hashlib.sha256(re.sub(r"[ \t]*//.*", "", source).encode()).hexdigest()[:8]

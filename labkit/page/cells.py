@@ -23,7 +23,7 @@ from labkit.cpu import compiler as host
 from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import InPlaceOf, Module
 from labkit.ladder import source, tables
-from labkit.ladder.messages import messages, report, unrolls
+from labkit.ladder.messages import errors, messages, report, unrolls
 from labkit.ladder.rungs import rung
 from labkit.ladder.variants import Variant, variant
 from labkit.page.listing import launch_text
@@ -114,7 +114,7 @@ class KernelCells(Magics):
             del self.shell.user_ns[name]
         text = f"// %%cuda {line}\n{cell}"
         kernels = source.kernel_names(source.code_only(text))
-        arguments = source.module_arguments(text, f"{name}.cu", *options, *more) | {"no_extern_c": 'extern "C"' in text}
+        arguments = source.cell_arguments(text, name, *options, *more)
         cuda.ensure_context()
         with _own_lines(text):
             module = self.shell.user_ns[name] = cuda.compiler.SourceModule(**arguments)
@@ -130,7 +130,7 @@ def _own_lines(text: str) -> Iterator[None]:
         yield
     except cuda.driver.CompileError as error:
         lines, output = text.splitlines(), f"{error.stderr or ''}\n{error.stdout or ''}"
-        if shown := report((each for each in messages(output, lines) if "error" in each.kind), lines):
+        if shown := errors(output, lines):
             raise CompileFailed(f"the cell does not compile\n{shown}") from None
         raise
 

@@ -1,13 +1,11 @@
 """Attempts at exercises that are wrong in a typical way, and what the grader says of them."""
 
-import re
 from typing import NamedTuple
 
 import pytest
 
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import grade
-from labkit.ladder.variants import variant
 
 
 class Wrong(NamedTuple):
@@ -42,13 +40,19 @@ class Wrong(NamedTuple):
 
 
 def each(wrong):
-    """Parametrize a test with the exercise's number and each of its wrong answers."""
+    """A test of each wrong answer, from those to several exercises by their numbers: it gets its sentence."""
     chosen = [(number, answer) for number, answers in wrong.items() for answer in answers]
-    return pytest.mark.parametrize(
+
+    @pytest.mark.parametrize(
         ("number", "answer"),
         [pytest.param(number, answer, id=f"{number} {answer.about}", marks=() if answer.quick else pytest.mark.thorough)
          for number, answer in chosen],
     )  # fmt: skip
+    def test(number, answer):
+        said = answered(number, answer)
+        assert answer.says in said, said
+
+    return test
 
 
 def answered(number, answer):
@@ -56,9 +60,3 @@ def answered(number, answer):
     graded = grade(number, answer.source(number), quiet=True, record=False)
     assert not graded.passed
     return str(graded)
-
-
-def shown(number):
-    """The kernel that an exercise's page shows: the rung's or its step's, without the comment at the top."""
-    subject = exercise(number).subject
-    return re.sub(r"\A(?://[^\n]*\n)+\n*", "", variant(subject.name, **subject.options).source)

@@ -9,6 +9,7 @@ from labkit.base.paths import cuda_src
 from labkit.exercises.exercise import exercises
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder.source import view
+from labkit.ladder.variants import variant
 from labkit.report import execute
 
 EXERCISES = exercises()
@@ -58,3 +59,10 @@ def test_the_starting_code_of_a_rungs_exercise_is_a_kernel_of_the_ladder(number)
     known = {view(path.read_text(encoding="utf-8"), skeleton=True) for path in files}
     of_a_rung = isinstance(EXERCISES[number].subject, InPlaceOf) and number not in OWN_START
     assert (EXERCISES[number].start in known) == of_a_rung
+
+
+@pytest.mark.parametrize("number", [number for number in EXERCISES if "04" <= number[:2] <= "07"])
+def test_it_begins_with_the_kernel_of_its_page(number):
+    """That of the rung or of its step, without the comment at the top."""
+    asked = EXERCISES[number]
+    assert asked.start == view(variant(asked.subject.name, **asked.subject.options).source, skeleton=True)
