@@ -183,7 +183,7 @@ def _grade(each: Submission, unsafe: bool) -> Result:
         if isinstance(asked.subject, Numbers):
             found = grade.grade(asked.number, *each.answer, quiet=True, record=False)
         else:
-            source = asked.subject.source(each.answer)
+            source = asked.attempt(each.answer)
             found, peak = in_sandbox(asked, source, unsafe)
     except LabError as error:  # without a digest: the next run tries again
         return Result(each.student, asked.number, False, f"not graded: {error}")
@@ -215,8 +215,7 @@ def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grad
         word = sandbox.nonce()
         ended = sandbox.run(
             [*command, "--untrusted"], folder, check=environment["LABKIT_CHECK"],
-            environment={"LABKIT_CHECK_OUT": environment["LABKIT_CHECK_OUT"]}, stdin=word,
-            limits=sandbox.Limits(seconds=asked.seconds), unsafe=unsafe,
+            environment={"LABKIT_CHECK_OUT": environment["LABKIT_CHECK_OUT"]}, stdin=word, unsafe=unsafe,
         )  # fmt: skip
         record = sandbox.answer(ended, folder / "answer", word)
     status = child.Ended(ended.status, ended.seconds)

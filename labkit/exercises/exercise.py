@@ -26,7 +26,7 @@ import numpy as np
 
 from labkit.base.errors import LabError
 from labkit.exercises import series
-from labkit.ladder.source import read, solution_files, view
+from labkit.ladder.source import code_only, kernel_names, read, solution_files, view
 
 Counts = Mapping[str, float]  # counters of one case, by their friendly names
 SOURCE = "source"  # in place of a case: what is counted in the attempt's text, see `labkit.exercises.text`
@@ -203,8 +203,6 @@ class Exercise:
         From the vaguest to the plainest. Each attempt that misses the goal unlocks the next.
     mistakes : tuple of Mistake
         The first that fits says its sentence in place of a hint.
-    seconds : float
-        For the whole attempt, compiler included.
     """
 
     number: str
@@ -215,7 +213,6 @@ class Exercise:
     lines: int | None = None
     hints: tuple[str, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
-    seconds: float = 300.0
 
     @cached_property
     def file(self) -> Path | None:
@@ -231,6 +228,21 @@ class Exercise:
     def solution(self) -> str:
         """The lab's own solution; empty for an exercise that is answered by numbers."""
         return view(read(self.file), skeleton=False) if self.file else ""
+
+    def attempt(self, given: object) -> str:
+        """The text of an attempt.
+
+        Raises
+        ------
+        LabError
+            It cannot be one, or has more kernels than the starting code.
+        """
+        text = self.subject.source(given)
+        asked, found = (kernel_names(code_only(source)) for source in (self.start, text))
+        if len(found) > len(asked):
+            raise LabError(f"exercise {self.number} asks for {' and '.join(asked)}, and this has {len(found)} kernels: "
+                           f"{', '.join(found)}. Remove what is not asked for")  # fmt: skip
+        return text
 
 
 @functools.cache

@@ -24,7 +24,7 @@ from labkit.evidence import child
 from labkit.evidence.sanitize import TOOLS, checked
 from labkit.exercises import progress
 from labkit.exercises.exercise import SOURCE, Attempt, Exercise, Subject, exercise, number
-from labkit.exercises.limits import RUN_S
+from labkit.exercises.limits import ATTEMPT_S, RUN_S
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.text import counts as counts_in
 from labkit.exercises.text import unset_sums
@@ -160,7 +160,7 @@ def grade(which: str, *attempt: object, quiet: bool = False, record: bool = True
     else:
         if len(attempt) != 1:
             raise LabError(f"exercise {asked.number} is answered by one kernel: grade(\"{asked.number}\", mine)")
-        source = asked.subject.source(attempt[0])
+        source = asked.attempt(attempt[0])
         done = of_source(asked, source)
         if done.passed and isinstance(asked.subject, InPlaceOf) and device().engine == "gpu":
             done = _on_the_gpu(done, source)
@@ -252,7 +252,7 @@ def of_source(asked: Exercise, source: str) -> Grade:
     with tempfile.TemporaryDirectory(prefix="labkit-") as name:
         folder = Path(name)
         command, environment = job(asked, source, folder)
-        ended = child.run(command, environment, asked.seconds, capture=True)
+        ended = child.run(command, environment, ATTEMPT_S, capture=True)
         if ended.interrupted:
             ended.require("grading")
         return judge(asked, source, collect(asked, folder, ended))

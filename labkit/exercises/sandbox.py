@@ -37,45 +37,13 @@ from pathlib import Path
 
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, cuda_src
+from labkit.exercises.limits import MIB, Limits
 from labkit.ladder.source import NVCC_OPTIONS
 
 _POLL_S = 0.05
-_MIB = 1 << 20
 # Who runs the command if root starts it. Limits on processes do not bind root, and count all commands of a user.
 _NOBODY, _USERS, _started = 65534, range(60001, 61001), itertools.count()
 _CACHE = "/tmp/labkit"
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a command may use.
-
-    Attributes
-    ----------
-    seconds : float
-        From its start to its end.
-    processor_seconds : int
-        Of each process.
-    memory : int
-        Bytes of all processes together.
-    processes : int
-        Processes and threads of one user at a time.
-    file, scratch : int
-        Bytes of one file, and of all files in the scratch folder; the private ``/tmp`` can hold as many.
-    open_files : int
-        Of each process.
-    output : int
-        Bytes that are kept of each of its two outputs.
-    """
-
-    seconds: float = 60
-    processor_seconds: int = 120
-    memory: int = 2048 * _MIB
-    processes: int = 128
-    file: int = 128 * _MIB
-    scratch: int = 256 * _MIB
-    open_files: int = 256
-    output: int = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -340,9 +308,9 @@ def _watch(process: subprocess.Popen, scratch: Path, limits: Limits, began: floa
             if now - began > limits.seconds:
                 problem = f"took longer than {limits.seconds:g} s"
             elif memory > limits.memory:
-                problem = f"used more than {limits.memory // _MIB} MB of memory"
+                problem = f"used more than {limits.memory // MIB} MB of memory"
             elif _holds_more(scratch, limits.scratch):
-                problem = f"wrote more than {limits.scratch // _MIB} MB of files"
+                problem = f"wrote more than {limits.scratch // MIB} MB of files"
         _kill(process)
         until = time.monotonic() + 1
         while selector.get_map() and time.monotonic() < until and read(_POLL_S):
@@ -389,7 +357,7 @@ def _problem(status: int | None, limits: Limits) -> str:
     if status == -signal.SIGXCPU:
         return f"used more than {limits.processor_seconds} s of processor time"
     if status == -signal.SIGXFSZ:
-        return f"wrote a file of more than {limits.file // _MIB} MB"
+        return f"wrote a file of more than {limits.file // MIB} MB"
     if status and status < 0:
         with contextlib.suppress(ValueError):
             return f"was ended by {signal.Signals(-status).name}"
@@ -410,7 +378,7 @@ def write_answer(path: Path, word: str, record: Mapping) -> None:
     Path(path).write_text(json.dumps({"nonce": word, "record": record}))
 
 
-def answer(ended: Ended, path: Path, word: str, most: int = 64 * _MIB) -> dict:
+def answer(ended: Ended, path: Path, word: str, most: int = 64 * MIB) -> dict:
     """The result that a command has left, outside the sandbox.
 
     Parameters

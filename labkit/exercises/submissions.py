@@ -51,9 +51,9 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
     """What lies in files and folders: ``alice.ipynb``, ``bob/04a.cu``, or a folder of such.
 
     A file belongs to the student whose name it has, or to the one whose name its folder has if the file is named after
-    an exercise or a page. Of nested folders it is the outermost below the given one: ``alice/week 4/04_tiling.ipynb``,
-    as nbgrader has them. Of several attempts of a student at an exercise the last one counts: in a notebook the
-    lowest cell, whatever the order in which its cells were run.
+    an exercise or a page, or in such a folder begins with a page's number. Of nested folders it is the outermost below
+    the given one: ``alice/week 4/04_tiling.ipynb``, as nbgrader has them. Of several attempts of a student at an
+    exercise the last one counts: in a notebook the lowest cell, whatever the order in which its cells were run.
 
     Raises
     ------
@@ -61,11 +61,11 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
         There is no such file or folder, or nothing in them is a notebook or a .cu file.
     """
     found: dict[tuple[str, str], tuple[Submission, Path]] = {}
-    files = [(file, _folder(file, Path(path))) for path in paths for file in _files(Path(path))]
+    files = [(file, *_folder(file, Path(path))) for path in paths for file in _files(Path(path))]
     if not files:
         raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
-    for file, folder in files:
-        for each in _all_of(file, folder):
+    for file, folder, nested in files:
+        for each in _all_of(file, folder, nested):
             key = each.student, each.exercise
             before, other = found.get(key, (None, file))
             if other != file:
@@ -77,14 +77,14 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
     return [each for each, _ in found.values()]
 
 
-def _all_of(file: Path, folder: str) -> list[Submission]:
+def _all_of(file: Path, folder: str, nested: bool) -> list[Submission]:
     """The submissions in a file, whatever is in it."""
     if file.is_symlink():
         return [Submission(file.stem, "", problem=f"{file.name} is a link: hand in the file itself")]
     try:
         if file.stat().st_size > _BYTES:
             return [Submission(file.stem, "", problem=f"{file.name} has more than {_BYTES // 2**20} MB")]
-        return [*_of(file, folder)]
+        return [*_of(file, folder, nested)]
     except Exception as error:  # a student's file must not stop the class
         return [Submission(file.stem, "", problem=f"{file.name} cannot be read: {type(error).__name__}: {error}")]
 
@@ -99,16 +99,17 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
-def _folder(file: Path, given: Path) -> str:
-    """The folder that may have a student's name: the outermost below what was given, or the file's own."""
+def _folder(file: Path, given: Path) -> tuple[str, bool]:
+    """The folder that may have a student's name: the outermost below the given one (True), else the file's own."""
     below = file.relative_to(given).parts
-    return below[0] if len(below) > 1 else file.resolve().parent.name
+    return (below[0], True) if len(below) > 1 else (file.resolve().parent.name, False)
 
 
-def _of(file: Path, folder: str) -> Iterator[Submission]:
+def _of(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
     # 04a, 04a_alice, alice_04a; or 04_tiling, as the page is called
     named = re.fullmatch(r"(?:(?P<before>.+)[_. -])?(?P<number>\d\d?[a-z])(?:[_. -](?P<after>.+))?", file.stem)
     page = file.stem in {f"{each.number[:2]}_{each.page}" for each in exercises().values()}
+    page = page or (nested and re.match(r"\d\d(?!\d)", file.stem))
     student = folder if page else file.stem
     if file.suffix == ".cu":
         number = named["number"] if named else ""

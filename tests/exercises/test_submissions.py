@@ -54,8 +54,9 @@ def test_of_nested_folders_the_outermost_is_the_students(tmp_path):
     assert [each.student for each in submissions([tmp_path])] == ["alice", "bob"]
 
 
-def test_a_notebook_named_after_its_page_belongs_to_the_folder(tmp_path):
-    notebook(tmp_path / "erin" / "04_tiling.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
+@pytest.mark.parametrize("name", ["04_tiling", "04_tiling (1)", "04-homework", "04"])
+def test_a_notebook_named_after_its_page_belongs_to_the_folder(tmp_path, name):
+    notebook(tmp_path / "erin" / f"{name}.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
     (found,) = submissions([tmp_path])
     assert found.student == "erin"
 
