@@ -18,12 +18,12 @@ def loop(new):
 
 WRONG = {
     "00a": (
-        Wrong("only the return removed", ((GUARD, ""),), SEVERAL, quick=True),
+        Wrong("only the return removed", ((GUARD, ""),), SEVERAL),
         Wrong("every element from the first on", loop(f"for (int i = {MINE}; i < n; ++i)"), SEVERAL),
         Wrong("a step of one block", loop(f"for (int i = {MINE}; i < n; i += blockDim.x)"), SEVERAL),
         Wrong("each block on its own", loop("for (int i = threadIdx.x; i < n; i += blockDim.x)"), SEVERAL),
         Wrong("one element per thread", loop(f"const int i = {MINE};\nif (i < n)"),
-              "here the grid has fewer threads than there are elements", quick=True),
+              "here the grid has fewer threads than there are elements"),
         Wrong("the threads of this launch, as a number", loop(f"for (int i = {MINE}; i < n; i += 256)"),
               "sum, 777 elements in 3 blocks of 64, is wrong"),
         Wrong("a part for each thread, rounded down",
@@ -36,7 +36,7 @@ WRONG = {
     ),
     "00b": (
         Wrong("without the block", ((QUARTER, "const int i = j * blockDim.x + threadIdx.x;"),),
-              "all blocks take the same elements", quick=True),
+              "all blocks take the same elements"),
         Wrong("the factor at the wrong place", ((QUARTER, "const int i = 4 * j + thread;"),), NOBODY),
         Wrong("a step of one warp", ((QUARTER, "const int i = 32 * j + thread;"),), NOBODY),
         Wrong("a quarter of the elements, rounded down", ((QUARTER, "const int i = j * (n / 4) + thread;"),), NOBODY),

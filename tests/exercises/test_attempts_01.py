@@ -35,7 +35,7 @@ def per_input(add):
 WRONG = {
     "01a": (
         Wrong("one of the two lines", ((ROW, "blockDim.y + threadIdx.x;"),),
-              "Both lines use the same part of threadIdx", quick=True),
+              "Both lines use the same part of threadIdx"),
         Wrong("h and w exchanged in y alone", (transposed(ZERO, "Ho"), transposed(PRODUCT, "Ho")),
               "as if y was written with its axes h and w swapped"),
         Wrong("and with the wrong width", (transposed(ZERO, "Wo"), transposed(PRODUCT, "Wo")),

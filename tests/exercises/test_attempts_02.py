@@ -15,7 +15,7 @@ READ = "        __syncthreads();                                    // all threa
 
 WRONG = {
     "02a": (
-        Wrong("no remainder", ((ROTATED, "i + threadIdx.x"),), ONCE, "solution", quick=True),
+        Wrong("no remainder", ((ROTATED, "i + threadIdx.x"),), ONCE, "solution"),
         Wrong("the remainder of the wrong number", ((ROTATED, "i + threadIdx.x % K"),), ONCE, "solution"),
         Wrong("a product in place of the sum", ((ROTATED, "(i * threadIdx.x) % K"),), ONCE, "solution"),
         Wrong("rotated in the mask alone", ((PRODUCT, PRODUCT.replace("* K + q]", "* K + (q + threadIdx.x) % K]")),),
@@ -28,7 +28,7 @@ WRONG = {
     ),
     "02b": (
         Wrong("threads without an output return", ((MINE, RETURN),), "A thread that returns neither copies nor reaches",
-              "solution", quick=True),
+              "solution"),
         Wrong("no barrier after the copy", ((COMPLETE, ""),), "is a barrier missing", "solution"),
         Wrong("no barrier at the end", ((READ, ""),), "race, line 34", "solution"),
         Wrong("a barrier for some threads", ((COMPLETE, "        if (mine) __syncthreads();\n"),),

@@ -18,7 +18,7 @@ def arguments(x="const float *x", k="const float *k", y="float *y"):
 WRONG = {
     "03a": (
         Wrong("a promise for the inputs", arguments("const float *__restrict__ x", "const float *__restrict__ k"),
-              "y has to promise it, too", quick=True),
+              "y has to promise it, too"),
         Wrong("a promise for the mask", arguments(k="const float *__restrict__ k"), "y has to promise it, too"),
         Wrong("a sum in a register", ((ZERO, "    float sum = 0;\n"), (PRODUCT, f"{ADDED}    y[h * Wo + w] = sum;\n")),
               "changed lines: 3, wanted at most 1"),
@@ -31,7 +31,7 @@ WRONG = {
         Wrong("volatile", arguments(y="volatile float *y"), "stores per output, layer 1: 50, wanted at most 2"),
     ),
     "03b": (
-        Wrong("half of the rows, rounded down", ((HALF, "const int half = Ho / 2;"),), MIDDLE, "solution", quick=True),
+        Wrong("half of the rows, rounded down", ((HALF, "const int half = Ho / 2;"),), MIDDLE, "solution"),
         Wrong("the middle row not minded", ((DOWN, "const int down = half;"),), "may lie beyond the map", "solution"),
         Wrong("the guard of one output", (("if (h >= half ||", "if (h >= Ho ||"),),
               "Threads of the lower half", "solution"),

@@ -12,8 +12,7 @@ WRONG = {
     "04a": (
         Wrong("the textbook's padding", (("[SIDE][SIDE]", "[SIDE][SIDE + 1]"),),
               "SIDE + 1 is the padding for a column", quick=True),
-        Wrong("a sum without a zero", (("float sum = 0;", "float sum;"),), "'sum' may be used uninitialized",
-              quick=True),
+        Wrong("a sum without a zero", (("float sum = 0;", "float sum;"),), "'sum' may be used uninitialized"),
         Wrong("no barrier before the sum", ((COMPLETE, ""),), "is a barrier missing"),
         Wrong("no barrier after the sum", ((READ, ""),), "race, line"),
         Wrong("a store beyond the map", (("h < Ho && w < Wo", "h <= Ho && w < Wo"),), "out of bounds, line"),
@@ -27,11 +26,11 @@ WRONG = {
         Wrong("the textbook's padding", (("[TILE + 32]", "[SIDE + 1]"),), "SIDE + 1 is the padding for a column",
               of="solution"),
         Wrong("all threads sum", ((GUARD, ""),), "✗ shared load wavefronts, layer 2: 282,240, wanted at most 205,000",
-              of="solution", quick=True),
+              of="solution"),
         Wrong("threads without an output return", ((GUARD, ""), ("    for (int c = 0;", "    if (h >= Ho || w >= Wo) "
               "return;\n    for (int c = 0;")), "put the condition before the loops of the sum", of="solution"),
         Wrong("threads without an output go on", ((GUARD, "        if (h >= Ho || w >= Wo) continue;\n"),),
-              "all threads of a block have to reach both barriers", of="solution", quick=True),
+              "all threads of a block have to reach both barriers", of="solution"),
         Wrong("barriers inside of the guard", ((GUARD, ""), (FILLED, "        if (h < Ho && w < Wo) {\n" + FILLED),
               (USED, USED + "        }\n")), "all threads of a block have to reach both barriers", of="solution"),
         Wrong("no halo of the last tiles", (("        for (int i = 0; i < SIDE; i += TILE)", "        if (h < Ho && "

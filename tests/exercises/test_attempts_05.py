@@ -20,7 +20,7 @@ WRONG = {
         Wrong("the window on the other side", (("h = row - p, w = column - q", "h = row + p, w = column + q"),),
               "elements of u that no thread has written", of="solution"),
         Wrong("a load for every window", (("] = value", "] = x[(h + p) * W + w + q]"),),
-              "Read it into a variable, before the loops", of="solution", quick=True),
+              "Read it into a variable, before the loops", of="solution"),
         Wrong("a block's stride", (("i += gridDim.x * blockDim.x", "i += blockDim.x"),),
               "Several threads take the same inputs", of="solution"),
         Wrong("rows and columns of a window swapped", (("(p * K + q) * pixels", "(q * K + p) * pixels"),),
@@ -32,7 +32,7 @@ WRONG = {
     ),
     "05b": (
         Wrong("the depth, not what is left of it", (("depth - step)", "depth)"),),
-              "✗ shared loads per warp, layer 1, gemm: 128, wanted at most 98", of="solution", quick=True),
+              "✗ shared loads per warp, layer 1, gemm: 128, wanted at most 98", of="solution"),
         Wrong("no limit at the tile", ((TAIL, "i < depth - step"),), "The tiles have TILE rows", of="solution"),
         Wrong("one row too many", ((TAIL, "i <= min(TILE, depth - step)"),), "The tiles have TILE rows", of="solution"),
         Wrong("the last step left out", ((STEPS, "for (int step = 0; step + TILE <= depth; step += TILE)"),),
@@ -42,7 +42,7 @@ WRONG = {
         Wrong("a thread's row decides", ((SUM, "            if (row < depth)\n    " + SUM),),
               "do all threads multiply the same ones?"),
         Wrong("only rows with a map", (("        #pragma unroll\n        for (int i = 0; i < TILE; ++i)\n",
-              "        for (int i = 0; i < TILE && m < M; ++i)\n"),), "Layer 2 has a map for every thread", quick=True),
+              "        for (int i = 0; i < TILE && m < M; ++i)\n"),), "Layer 2 has a map for every thread"),
         Wrong("a return at the last row", ((SUM, "            if (step + i == depth) return;\n            else\n    "
               + SUM),), "✗ right"),
         Wrong("no guard for rows that are not multiplied", (("row < depth && n < pixels", "n < pixels"),),

@@ -13,7 +13,7 @@ COMPLETE = "        __syncthreads();                                    // both 
 WRONG = {
     "06a": (
         Wrong("from zero", ((DIGITS, "int c = 0, p = 0, q = 0;"),), "The digits have to begin with the thread's own",
-              of="solution", quick=True),
+              of="solution"),
         Wrong("no carry into p", (("p += DP + (q >= K);", "p += DP;"),),
               "follow your additions and carries", of="solution"),
         Wrong("no carry into c", (("c += DC + (p >= K);", "c += DC;"),),
@@ -25,15 +25,14 @@ WRONG = {
               "follow your additions and carries", of="solution"),
         Wrong("the division at the end of the loop", ((ADDED, "        q = (row + TILE) % K, p = (row + TILE) / K % K, "
               "c = (row + TILE) / (K * K);\n"), (CARRY, ""), ("        c += DC + (p >= K);\n", ""), (REST, "")),
-              "✗ divisions and remainders in loops: 4, wanted exactly 0", of="solution", quick=True),
+              "✗ divisions and remainders in loops: 4, wanted exactly 0", of="solution"),
         Wrong("the column's digits", ((DIGITS, DIGITS.replace("threadIdx.y", "threadIdx.x")),),
               "The digits have to begin with the thread's own row", of="solution"),
     ),
     "06b": (
         Wrong("a block returns thread by thread", ((RETURN, "    if (n >= pixels) return;\n"),),
-              "only a whole block may return", of="solution", quick=True),
-        Wrong("no block returns", ((RETURN, ""),), "let the whole block return at its beginning", of="solution",
-              quick=True),
+              "only a whole block may return", of="solution"),
+        Wrong("no block returns", ((RETURN, ""),), "let the whole block return at its beginning", of="solution"),
         Wrong("the second sum is not stored", ((STORES, STORES.replace("j < 2", "j < 1")),),
               "outputs were not written", of="solution"),
         Wrong("every block computes its neighbour's, too", (("n = blockIdx.x * 2 * TILE", "n = blockIdx.x * TILE"),

@@ -10,11 +10,10 @@ PART = "        half2 part = __halves2half2(zero, zero);\n"
 WRONG = {
     "08a": (
         Wrong("a half2 in every map", ((EVEN, "m < M && n + 1 < pixels)"),),
-              "what decides is whether `pixels` is even", of="solution", quick=True),
+              "what decides is whether `pixels` is even", of="solution"),
         Wrong("a half2 wherever the offset is even", ((EVEN, "m < M && n + 1 < pixels && (m * pixels + n) % 2 == 0)"),),
               "so does every second image", of="solution"),
-        Wrong("the two stores remain", (("    else {\n", "    {\n"),), "they belong into an else", of="solution",
-              quick=True),
+        Wrong("the two stores remain", (("    else {\n", "    {\n"),), "they belong into an else", of="solution"),
         Wrong("no store for odd maps", (("            y[m * pixels + n] = __float2half(sum.x);\n", "            ;\n"),
                                         ("            y[m * pixels + n + 1] = __float2half(sum.y);\n",
                                          "            ;\n")),
@@ -28,11 +27,11 @@ WRONG = {
     ),
     "08b": (
         Wrong("a part that goes on", ((PART, ""), ("    for (int step = 0", PART + "    for (int step = 0")),
-              "it has to begin at zero in each step", of="solution", quick=True),
+              "it has to begin at zero in each step", of="solution"),
         Wrong("the last part only", ((TOTAL, "        sum = part;\n"),), "The result holds the last step only",
               of="solution"),
         Wrong("a part without a zero", ((PART, "        half2 part;\n"),), "The part has no value",
-              of="solution", quick=True),
+              of="solution"),
         Wrong("a total in float", ((TOTAL, TOTAL + "        float2 unused; (void)unused;\n"),),
               "variables of type float: 1, wanted exactly 0", of="solution"),
         Wrong("parts that are not added", ((TOTAL, ""),), "✗ right", of="solution"),

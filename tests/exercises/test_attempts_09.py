@@ -14,7 +14,7 @@ WRONG = {
         Wrong("the textbook's padding", rows("WN + 1"), "it has to be an odd one", quick=True),
         Wrong("half of what WMMA asks", rows("WN + 4"), "it has to be an odd one"),
         Wrong("rows of 16 words", rows("WN + 16"), "it has to be an odd one"),
-        Wrong("the array alone", rows("WN | 8")[:1], "The array and the stride", quick=True),
+        Wrong("the array alone", rows("WN | 8")[:1], "The array and the stride"),
         Wrong("the stride alone", rows("WN | 8")[1:], "u_tile"),
         Wrong("more rows", ((ARRAY, "u_tile[WARPS][DEPTH + 8][WN];"),), "the rows have to be longer"),
         Wrong("the tile of the mask", (("k_tile[WM][ROWS + 8];", "k_tile[WM][ROWS + 16];"),
@@ -23,7 +23,7 @@ WRONG = {
     ),
     "09b": (
         Wrong("all blocks compute all maps", (("    if (blockIdx.y % 2) return;", "    "),),
-              "let every second one return at once", of="solution", quick=True),
+              "let every second one return at once", of="solution"),
         Wrong("a mask tile for half of the maps", (("half k_tile[2 * WM]", "half k_tile[WM]"),), "k_tile has rows for",
               of="solution"),
         Wrong("only the first sum begins at zero", (("        for (auto &each : sum)\n"

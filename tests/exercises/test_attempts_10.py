@@ -13,7 +13,7 @@ WRONG = {
               "`copy` has to skip the gaps",
               of="solution"),
         Wrong("two words more", ((MAP, "constexpr int MAP = Ho * Wo % 4 || !GATHER ? Ho * Wo : Ho * Wo + 4;"),),
-              "their distance should be 8 words more", of="solution", quick=True),
+              "their distance should be 8 words more", of="solution"),
         Wrong("the array as before", (("half out[GATHER ? MAPS * MAP : 1]", "half out[GATHER ? MAPS * Ho * Wo : 1]"),),
               "has to have room for the gaps", of="solution"),
         Wrong("a gap where nothing gathers", ((MAP, "constexpr int MAP = Ho * Wo % 4 ? Ho * Wo : "
@@ -26,7 +26,7 @@ WRONG = {
         Wrong("no barrier before the copy", ((COMPLETE, ""),), "is a barrier missing"),
     ),
     "10b": (
-        Wrong("one place and one barrier", ((COPIED, ""),), "They need another place", quick=True),
+        Wrong("one place and one barrier", ((COPIED, ""),), "They need another place"),
         Wrong("the other barrier removed", ((COMPLETE, ""), ("if (TURNS == 1) ", "")), "The other barrier has to stay",
               of="solution"),
         Wrong("m0 % 2", (("outs[m0 / MAPS % TURNS]", "outs[m0 % 2]"),), "m0 % 2 is always 0", of="solution"),

@@ -26,7 +26,7 @@ WRONG = {
               "lanes still meet at one address"),
         Wrong("an addition that is not atomic",
               ((ADD, "    *(t < K * K ? &gradient->c1[m][p][q] : &gradient->c1_bias[m]) += "
-                "values[b].d_c1[m][h][w] * x;\n"),), "only atomicAdd keeps all", of="solution", quick=True),
+                "values[b].d_c1[m][h][w] * x;\n"),), "only atomicAdd keeps all", of="solution"),
         Wrong("a store", ((ADD, "    *(t < K * K ? &gradient->c1[m][p][q] : &gradient->c1_bias[m]) = "
                            "values[b].d_c1[m][h][w] * x;\n"),), "only atomicAdd keeps all", of="solution"),
         Wrong("no guard", (("if (i >= MAPS * (K * K + 1) * POSITIONS) return;", ""),),

@@ -10,9 +10,17 @@ from labkit.exercises.subjects import Numbers
 EXERCISES = exercises()
 KERNELS = [number for number, each in EXERCISES.items() if not isinstance(each.subject, Numbers)]
 NUMBERS = sorted(set(EXERCISES) - set(KERNELS))
+# `make test` takes one exercise of each sort: a module, a rung, a rung of two kernels, tensor cores, numbers.
+QUICK = ("00a", "04a", "05a", "09a", "12a")
 
 
-@pytest.mark.parametrize("number", KERNELS)
+def series(numbers):
+    """A test of exercises; `make thorough` runs it on all of them."""
+    marks = {number: () if number in QUICK else pytest.mark.thorough for number in numbers}
+    return pytest.mark.parametrize("number", [pytest.param(number, marks=marks[number]) for number in numbers])
+
+
+@series(KERNELS)
 def test_the_starting_code_misses_the_goal(number):
     start = grade(number, EXERCISES[number].start, quiet=True, record=False)
     assert start.verdict == "goal missed: this is the starting code"
@@ -21,7 +29,7 @@ def test_the_starting_code_misses_the_goal(number):
     assert not all(goal.met(got) for goal, got in zip(start.exercise.goals, start.reached, strict=True))
 
 
-@pytest.mark.parametrize("number", KERNELS)
+@series(KERNELS)
 def test_the_solution_meets_it(number):
     solved = grade(number, EXERCISES[number].solution, quiet=True, record=False)
     assert solved.passed, solved
@@ -33,7 +41,7 @@ def test_a_sandbox_takes_both(number):
         untrusted.refuse(source, EXERCISES[number].subject.headers)
 
 
-@pytest.mark.parametrize("number", NUMBERS)
+@series(NUMBERS)
 def test_numbers_meet_the_goal_or_miss_it(number):
     subject = EXERCISES[number].subject
     assert not grade(number, *subject.start, quiet=True, record=False).passed
