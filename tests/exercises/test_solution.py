@@ -8,7 +8,6 @@ from labkit.exercises.grade import grade
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.page.listing import Listing
 
-
 TRAINS = "14b"  # several networks, to know what its goals reach
 
 
