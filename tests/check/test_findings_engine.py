@@ -74,6 +74,28 @@ extern "C" __global__ void right(float *a, float *u) {
     __syncwarp();
     a[i] = s[i ^ 1] + total;
 }
+extern "C" __global__ void rest_has_ended(float *a, float *u) {
+    if (threadIdx.x < 16)
+        __syncthreads();
+    if (threadIdx.x < 16) __syncthreads();
+}
+#include <mma.h>
+using namespace nvcuda;
+template <bool first, bool second> __device__ void product(float *a, float *u) {
+    __shared__ __align__(32) half tile[2][256];
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> f;
+    half *mine = tile[threadIdx.x / 32];
+    for (int step = 0; step < 2; step++) {
+        for (int i = threadIdx.x % 32; i < 256; i += 32) mine[i] = a[i % 64];
+        if (first) __syncwarp();
+        wmma::load_matrix_sync(f, mine, 16);
+        if (second) __syncwarp();
+    }
+    u[threadIdx.x] = f.x[0];
+}
+extern "C" __global__ void matrix_not_complete(float *a, float *u) { product<false, true>(a, u); }
+extern "C" __global__ void matrix_still_read(float *a, float *u) { product<true, false>(a, u); }
+extern "C" __global__ void matrix_of_a_warp(float *a, float *u) { product<true, true>(a, u); }
 '''
 module = SourceModule(SOURCE, no_extern_c=True)
 names = [l.split("void ")[1].split("(")[0] for l in SOURCE.splitlines() if "__global__" in l]
@@ -113,6 +135,9 @@ def found():
         ("unset", "initcheck", "uninitialized", 20, 0),
         ("divergent", "synccheck", "divergent barrier", None, None),
         ("exited", "synccheck", "exited lanes", 29, None),
+        ("rest_has_ended", "synccheck", "divergent barrier", 60, 0),
+        ("matrix_not_complete", "racecheck", "race", 72, None),
+        ("matrix_still_read", "racecheck", "race", None, None),
     ],
 )
 def test_each_mistake_is_found_at_its_line(found, kernel, tool, kind, line, thread):
@@ -138,6 +163,21 @@ def test_a_race_names_both_threads_and_both_lines(found):
     assert {race["line"], race["other"]["line"]} == {17, 18}
     assert race["thread"] != race["other"]["thread"]
     assert found["missing_barrier"][0] == ""  # a race does not end the launch
+
+
+def test_threads_that_end_before_a_barrier_are_named_once(found):
+    error, (finding,) = found["rest_has_ended"]
+    assert error == ""  # the others go on, as on a GPU
+    assert finding["message"] == (
+        "divergent barrier, which thread (16,0,0) and 47 more never reach, because they have ended: "
+        "thread (0,0,0) and 15 more at __syncthreads (wrong.cu:60)"
+    )
+
+
+def test_a_matrix_of_a_warp_waits_for_all_lanes(found):
+    lines = [{f["line"], f["other"]["line"]} for kernel in ("matrix_not_complete", "matrix_still_read")
+             for f in found[kernel][1]]  # fmt: skip
+    assert lines == [{70, 72}, {70, 72}] and found["matrix_of_a_warp"] == ["", []]
 
 
 def test_threads_that_write_one_word_race_if_they_write_different_values(found):

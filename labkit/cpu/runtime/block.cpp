@@ -154,6 +154,9 @@ struct Block {
     int barrier_line;
     bool mixed;                                // they are not all at the same place
     int votes;
+#ifdef LABKIT_CHECK
+    unsigned absent;                           // ended threads that a finding has named
+#endif
 
     Warp warps[max_threads / warp_size];
     Fiber *free = nullptr;
@@ -457,6 +460,21 @@ static void fiber_main() {
 
 // ---- Called by kernels: barriers --------------------------------------------------------------------------
 
+#ifdef LABKIT_CHECK
+// Threads that have ended never reach the barrier of the others.
+static void report_absent(Block &b) {
+    unsigned ended = b.threads - b.live, first = 0;
+    if (ended <= b.absent) return;                         // told at an earlier barrier
+    b.absent = ended;
+    while (b.warps[first / warp_size].live >> first % warp_size & 1) first++;
+    Index index{first % blockDim.x, first / blockDim.x % blockDim.y, first / blockDim.x / blockDim.y};
+    std::string who = ended > 1 ? format(" and %u more never reach, because they have", ended - 1) : " never reaches, because it has";
+    Fiber *waits = b.barrier.head;
+    watch_divergence(waits->file, waits->line, waits->index,
+                     format("divergent barrier, which thread %s%s ended: %s", triple(index).c_str(), who.c_str(), who_waits(b).c_str()));
+}
+#endif
+
 static void release_barrier(Block &b) {
     if (UNLIKELY(b.mixed)) {
         Fiber *first = b.barrier.head;
@@ -465,6 +483,9 @@ static void release_barrier(Block &b) {
                 fail_diverged(b, f, "divergent barrier, its threads wait at different ones: ");
     }
     if (UNLIKELY(*b.cancelled)) leave(b);
+#ifdef LABKIT_CHECK
+    report_absent(b);
+#endif
     labkit_votes = b.votes;
     labkit_voters = b.arrived;
     b.votes = b.arrived = 0;
@@ -505,12 +526,13 @@ static void end_meeting(Block &b, Warp &w, Meeting *meeting, [[maybe_unused]] vo
 #ifdef LABKIT_CHECK
     unsigned before = (&w - b.warps) * warp_size, lanes = b.threads - before;
     unsigned absent = meeting->mask & ~meeting->arrived & (lanes < warp_size ? (1u << lanes) - 1 : ~0u);
+    Fiber *someone = meeting->waiting.head ? meeting->waiting.head : b.current;
     if (absent) {
-        Fiber *someone = meeting->waiting.head ? meeting->waiting.head : b.current;
         Index who = meeting->waiting.head ? someone->index : threadIdx;
         watch_absent(someone->what, someone->file, someone->line, who, absent);
     }
-    watch_meeting(&w - b.warps, meeting->arrived, from);
+    bool of_matrices = strstr(someone->what, "matrix") || strstr(someone->what, "mma");
+    watch_meeting(&w - b.warps, meeting->arrived, from, !of_matrices);
 #endif
     if (meeting->combine && meeting->arrived) meeting->combine(meeting->lanes, meeting->arrived);
 #ifdef LABKIT_CHECK
@@ -737,6 +759,7 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
     b.failed = false;
     b.signal = 0;
 #ifdef LABKIT_CHECK
+    b.absent = 0;
     b.left_at = b.left_stack = 0;
     b.kind = nullptr;
 #endif

@@ -852,10 +852,12 @@ bool ordered(const Touch &other, unsigned thread) {
 void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address, size_t size, const char *both) {
     Index a = index_of(thread), b = index_of(other.thread);
     const Range *range = find(address);
+    bool one_warp = thread / warp_size == other.thread / warp_size;
     report("racecheck", "race", state.sites[site].pc, thread, &other, address, size,
-           format("threads (%u,%u,%u) and (%u,%u,%u) of a block %s byte %zu of %s without a barrier between", b.x, b.y, b.z, a.x,
+           format("threads (%u,%u,%u) and (%u,%u,%u) of a block %s byte %zu of %s without a barrier%s between", b.x, b.y, b.z, a.x,
                   a.y, a.z, both, range ? (size_t)(address - range->low) : 0,
-                  range && range->name ? format("the __shared__ array %s", range->name).c_str() : "dynamic shared memory"));
+                  range && range->name ? format("the __shared__ array %s", range->name).c_str() : "dynamic shared memory",
+                  one_warp ? " or a __syncwarp" : ""));
 }
 
 // The block of an access: its number, in the worker's order.
@@ -1551,7 +1553,7 @@ bool watch_resumes(unsigned thread) {
     return true;
 }
 
-void watch_meeting(unsigned warp, unsigned lanes, void *from) {
+void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders) {
     state.together = from ? (uintptr_t)from : 1;
     state.together_lanes = lanes;
     state.together_warp = warp;
@@ -1559,7 +1561,7 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from) {
     lane->next = state.words[0];
     state.words[0] = state.together_begin;
     state.words[1] = state.together_begin + log_entries;
-    if (!state.racecheck) return;
+    if (!state.racecheck || !orders) return;
     // All earlier accesses of each are ordered before all later accesses of any of them.
     uint32_t joined[warp_size] = {};
     for (uint32_t left = lanes; left; left &= left - 1) {

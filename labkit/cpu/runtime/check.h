@@ -41,8 +41,8 @@ void watch_match(unsigned warp, unsigned live);                 // match its log
 bool watch_resumes(unsigned thread);                            // after waiting for that; true: it continues
 void watch_barrier_released();
 // These lanes of a warp have converged. Accesses until watch_met() are made for all of them, at the place in the code with
-// that return address.
-void watch_meeting(unsigned warp, unsigned lanes, void *from);
+// that return address. Operations on matrices wait for all lanes, but do not order their accesses to memory.
+void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders);
 void watch_met();
 void watch_end(bool whole, const std::string &error);           // of the launch
 // The launch was abandoned there: return addresses of the running thread, the innermost first.
