@@ -2,7 +2,9 @@
 
 import sys
 import time
+from types import SimpleNamespace
 
+import fakes
 import numpy as np
 import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct
@@ -143,6 +145,11 @@ def shifted(axis, by):
     return compute
 
 
+def not_set(x, k, state):
+    """Added to what the output holds, as a kernel without the line y = 0."""
+    return correct(x, k, state) + state["before"]
+
+
 def one_nan(x, k, state):
     y = correct(x, k, state)
     y.flat[y.size // 2] = np.nan
@@ -178,7 +185,7 @@ def last_tap_missing(x, k, state):
 
 def last_row_missing(x, k, state):
     y = correct(x, k, state)
-    y[:, :, -1] = np.nan
+    y[:, :, -1] = fakes.unwritten(y.dtype)
     return y
 
 
@@ -225,6 +232,9 @@ def test_a_wrong_kernel_is_refused_on_a_single_odd_shape(compute):
         (zeros, "no product was added"),
         (unwritten, "nothing was written"),
         (last_row_missing, "195 outputs were not written"),
+        (one_nan, "1 outputs became NaN in the kernel"),
+        (one_infinity, r"1 outputs are infinite: larger than 3.40282e\+38, the largest float32"),
+        (not_set, "With zeros in y before, it is right"),
         (swapped(2, 3), "its axes h and w swapped"),
         (swapped(0, 1), "its axes b and m swapped"),
         (shifted(3, 1), "shifted by one along w"),
@@ -343,6 +353,38 @@ def test_the_tolerance_covers_what_rounding_can_really_do():
         assert error.max() > allowed.max() / 200  # and is not so loose that it means nothing
 
 
+def parts_in_half_summed_in_half(x, k, state):
+    """Sums of 16 products in half, as promised, but their sum is kept in half, too."""
+    return _in_parts(x, k, np.float16)
+
+
+def parts_in_half_summed_in_float(x, k, state):
+    return _in_parts(x, k, np.float32)
+
+
+def _in_parts(x, k, total):
+    (B, C, H, W), (M, _, K, _) = x.shape, k.shape
+    Ho, Wo = H - K + 1, W - K + 1
+    windows = np.stack([x[:, c, p : p + Ho, q : q + Wo] for c in range(C) for p in range(K) for q in range(K)])
+    mask = k.reshape(M, -1).T
+    y = np.zeros((B, M, Ho, Wo), total)
+    for first in range(0, len(windows), 16):
+        part = np.zeros(y.shape, np.float16)
+        for window, m in zip(windows[first : first + 16], mask[first : first + 16], strict=True):
+            part += window[:, None] * m[:, None, None]
+        y += part
+    return y.astype(np.float16)
+
+
+def test_sums_promised_in_float_are_not_kept_in_half():
+    """The bound for real numbers is that of the parts, which hides the rounding of their sum."""
+    rounding = Rounding(HALF, SINGLE, part=HALF, part_terms=16)
+    long_sums = TEST_SHAPES[-1]
+    check(FakeVariant(parts_in_half_summed_in_float, rounding=rounding), [long_sums])
+    with pytest.raises(CheckFailed, match="large integers"):
+        check(FakeVariant(parts_in_half_summed_in_half, rounding=rounding), [long_sums])
+
+
 def test_exact_integers():
     assert largest_exact_integer(Rounding()) == 2**24
     assert largest_exact_integer(Rounding(HALF, SINGLE)) == 2048
@@ -433,6 +475,28 @@ def test_what_is_wrong_says_how_to_look_closer(monkeypatch):
             check(off, [(layer, 5)])
         last = str(wrong.value).splitlines()[-1]
         assert last.startswith(f"Next: lab.sanitize({name}, lab.{layer!r}, 5)") and eval(repr(layer)) == layer
+
+
+def test_a_right_result_with_a_race_is_refused_with_the_sanitizer(monkeypatch, capsys):
+    shapes, found = [], SimpleNamespace(clean=True, tools=("memcheck", "racecheck"))
+
+    def sanitize(variant, layer, batch):
+        shapes.append((layer.name, batch))
+        return found
+
+    monkeypatch.setattr(check_module.sanitizer, "sanitize", sanitize)
+    variant = FakeVariant()
+    assert "15 shapes, exact" in repr(check(variant)) and not shapes
+    assert "on reals, clean under memcheck, racecheck" in repr(check(variant, sanitize=True))
+    check(FakeVariant(), [ODD], sanitize=True)
+    assert shapes == [("one past a tile", 1), ("odd", 3)]
+    found.clean = False
+    racing = FakeVariant()
+    with pytest.raises(CheckFailed, match="computes what it should, but on odd"):
+        check(racing, [ODD], sanitize=True)
+    assert not is_verified(racing)
+    with pytest.raises(LabError, match="is a model"):
+        check(_Squares(), sanitize=True)
 
 
 def test_a_kernel_that_takes_long_is_named(monkeypatch, capsys):

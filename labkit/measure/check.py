@@ -1,14 +1,16 @@
 """The checker: does a variant compute the convolution, a model its forward and backward pass?
 
-Every test shape is checked in two ways. First with small integers: every product and partial sum is exact in all
+Every test shape is checked in three ways. First with small integers: every product and partial sum is exact in all
 number formats used here, in any order of summation, so no bit may differ, and no tolerance can hide a missing tap, a
 swapped axis or a shift. Then with real numbers: an error may be as large as the roundings of the variant's own number
-formats permit.
+formats permit. Last with integers whose sums use up those formats: they are still exact where the variant promises
+sums in float, and no longer where they are kept in half, which the bound for real numbers may hide.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -22,6 +24,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from labkit import cuda
 from labkit.base.errors import Interrupted, LabError
+from labkit.evidence import sanitize as sanitizer
 from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding
 from labkit.ladder.variants import Variant, as_variants
@@ -153,6 +156,7 @@ class CheckReport:
     label: str
     table: pd.DataFrame
     refused: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()  # of the sanitizer that found nothing
 
     @property
     def worst(self) -> float:
@@ -162,6 +166,7 @@ class CheckReport:
     def __repr__(self) -> str:
         shapes = f"{len(self.table)} shape{'s' * (len(self.table) != 1)}"
         line = f"PASS {self.label}: {shapes}, exact on integers, within rounding on reals"
+        line += f", clean under {', '.join(self.tools)}" if self.tools else ""
         refused = len(self.refused)
         return line + (f"; {refused} shape{'s' * (refused != 1)} refused" if refused else "")
 
@@ -183,12 +188,13 @@ def check(
     layers: Layer | Iterable[Layer | tuple[Layer, int]] = TEST_SHAPES,
     seed: int = 1,
     quiet: bool = False,
+    sanitize: bool = False,
 ) -> CheckReport:
     """Check a variant, print one PASS line, and record it as verified, so that `bench` will time it.
 
-    On each shape one plan runs on new random inputs: integers, real numbers, and the same real numbers again. Before
-    each run the output is filled with NaN. That exposes stale outputs, sums that are not reset and elements that are
-    not written. A model, such as a network with its backward pass, is checked by its own `comparisons`, array by array.
+    On each shape one plan runs on new random inputs: small integers, real numbers, and large integers. Before each run
+    the output is filled with NaN. That exposes stale outputs, sums that are not reset and elements that are not
+    written. A model, such as a network with its backward pass, is checked by its own `comparisons`, array by array.
 
     Parameters
     ----------
@@ -200,6 +206,9 @@ def check(
         For the random inputs.
     quiet : bool
         Print nothing.
+    sanitize : bool
+        Search for invalid addresses, races, uninitialized memory and divergent barriers, too, on the smallest of the
+        shapes that has several tiles each way: mistakes that need not make the result wrong. It takes some seconds.
 
     Returns
     -------
@@ -209,13 +218,15 @@ def check(
     ------
     CheckFailed
         At the first shape with a fault or a wrong result; the message shows the first mismatches and the mistake that
-        they look like.
+        they look like. Or the findings of the sanitizer.
     LabError
         If the variant refuses every shape, or a model compares nothing.
     """
     if isinstance(variant, Model):
         if layers is not TEST_SHAPES:
             raise LabError(f"{_label(variant)} is a model, which has its own shapes: check it without `layers`")
+        if sanitize:
+            raise LabError(f"{_label(variant)} is a model: labkit.sanitize_script checks the accesses of its program")
         return _check_model(variant, seed, quiet)
     (variant,) = as_variants(variant)
     shapes, refused = {}, []
@@ -234,11 +245,21 @@ def check(
     if not rows:
         first = refused[0] if refused else "none was given"
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first}")
-    report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused))
+    tools = _sanitized(variant, shapes.values()) if sanitize else ()
+    report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), tools)
     _verified.add(_key(variant))
     if not quiet:
         print(report)
     return report
+
+
+def _sanitized(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tuple[str, ...]:
+    """The tools that found nothing."""
+    layer, batch = min(shapes, key=lambda shape: (min(shape[0].Ho, shape[0].Wo) <= 16, shape[0].macs(shape[1])))
+    found = sanitizer.sanitize(variant, layer, batch)
+    if not found.clean:
+        raise CheckFailed(f"{variant.label} computes what it should, but on {layer}, B = {batch}:\n{found}")
+    return found.tools
 
 
 def _label(model: Model) -> str:
@@ -343,21 +364,34 @@ def _patience(what: str) -> Iterator[None]:
 def _worst_of_runs(plan: Plan, variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> float:
     """The largest error of all runs, as a fraction of the allowed one."""
     worst = 0.0
-    for kind, times in (("integers, which must be exact", 1), ("real numbers, within rounding", 2)):
-        if kind.startswith("integers"):
-            x, k = draw_integers(variant, layer, batch, rng)
-            allowed = 0.0
-        else:
-            x, k = draw_reals(variant, layer, batch, rng)
-            allowed = tolerance(variant.rounding, error_scale(x, k), layer.terms)
+    for kind, draw in _INPUTS.items():
+        x, k = draw(variant, layer, batch, rng)
         expected = conv_float64(x, k)
+        if draw is draw_reals:
+            allowed = tolerance(variant.rounding, error_scale(x, k), layer.terms)
+        else:
+            allowed = 0.0
+            expected = expected.astype(variant.io_dtype).astype(np.float64)  # the output is rounded once
         plan.load(x, k)
-        for _ in range(times):
-            poison(plan, layer, batch, variant.io_dtype)
-            plan.run()
-            title = f"{variant.label} is wrong on {layer}, B = {batch} ({kind})"
-            worst = max(worst, compare(plan.result(), expected, allowed, variant.io_dtype, title, (x, k)))
+        poison(plan, layer, batch, variant.io_dtype)
+        plan.run()
+        title = f"{variant.label} is wrong on {layer}, B = {batch} ({kind})"
+        y = plan.result()
+        try:
+            worst = max(worst, compare(y, expected, allowed, variant.io_dtype, title, (x, k)))
+        except CheckFailed as wrong:
+            if np.isnan(y).any() and _right_after_zeros(plan, layer, batch, variant, expected, allowed):
+                hint = "With zeros in y before, it is right: the kernel adds to y without setting it."
+                raise CheckFailed(f"{wrong}\n{hint}") from None
+            raise
     return worst
+
+
+def _right_after_zeros(plan, layer, batch, variant, expected, allowed) -> bool:
+    """Whether the result is right if the output holds zeros before."""
+    poison(plan, layer, batch, variant.io_dtype, 0)
+    plan.run()
+    return bool((np.abs(plan.result() - expected) <= allowed).all())
 
 
 def draw_integers(
@@ -376,6 +410,27 @@ def draw_integers(
     return x, k * (rng.random(layer.k_shape) < limit / (2 * layer.terms))
 
 
+def draw_large_integers(
+    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """x and k of integers as large as exact sums permit, most of them of one sign so that the sums are large, too.
+
+    Every product and sum is exact in the formats that the variant promises for them, and the output is rounded once.
+    """
+    rounding, terms = variant.rounding, layer.terms
+    most = [_EXACT_INTEGERS[np.dtype(rounding.accumulate).name] // terms]  # of a product
+    most.append(int(np.finfo(rounding.storage).max) // terms)
+    if rounding.part is not None:
+        most.append(_EXACT_INTEGERS[np.dtype(rounding.part).name] // min(terms, rounding.part_terms))
+    factor = _EXACT_INTEGERS[np.dtype(rounding.operands or rounding.storage).name]
+    largest = min(math.isqrt(min(most)), factor)
+    if largest < 2:
+        return draw_integers(variant, layer, batch, rng)
+    x = rng.integers(1, largest, layer.x_shape(batch), endpoint=True)
+    k = rng.integers(1, largest, layer.k_shape, endpoint=True) * rng.choice([-1, 1, 1, 1], layer.k_shape)
+    return x.astype(np.float32), k.astype(np.float32)
+
+
 def draw_reals(
     variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -388,9 +443,21 @@ def draw_reals(
     return x, k
 
 
-def poison(plan: Plan, layer: Layer, batch: int, dtype: DTypeLike) -> None:
+_INPUTS = {
+    "integers, which must be exact": draw_integers,
+    "real numbers, within rounding": draw_reals,
+    "large integers, whose sums must be exact": draw_large_integers,
+}
+
+
+def poison(plan: Plan, layer: Layer, batch: int, dtype: DTypeLike, byte: int = 0xFF) -> None:
     """Fill a plan's output with NaN: bytes 0xFF are a NaN in float32 and in float16."""
-    cuda.driver.memset_d8(plan.y, 0xFF, int(np.prod(layer.y_shape(batch))) * np.dtype(dtype).itemsize)
+    cuda.driver.memset_d8(plan.y, byte, int(np.prod(layer.y_shape(batch))) * np.dtype(dtype).itemsize)
+
+
+def _poisoned(y: np.ndarray) -> np.ndarray:
+    """Which elements hold the NaN of `poison`: no operation on numbers has this one as its result."""
+    return (np.ascontiguousarray(y)[..., None].view(np.uint8) == 0xFF).all(axis=-1)
 
 
 def compare(
@@ -473,10 +540,16 @@ def _hints(y, expected, slack, inputs) -> Iterator[str]:
 
     if like(y, expected):  # within the slack of a mistake, too
         return
-    unwritten = int(np.isnan(y).sum())
+    unwritten = int(_poisoned(y).sum())
+    computed = int(np.isnan(y).sum()) - unwritten
+    infinite = int(np.isinf(y).sum())
     if unwritten:
         share = "nothing was" if unwritten == y.size else f"{unwritten} outputs were not"
-        yield f"{share} written (the output held NaN before), or a NaN was read"
+        yield f"{share} written (the output held NaN before)"
+    if computed:
+        yield f"{computed} outputs became NaN in the kernel, by 0 / 0, inf - inf or a NaN that it read"
+    if infinite:
+        yield f"{infinite} outputs are infinite: larger than {np.finfo(y.dtype).max:.6g}, the largest {y.dtype}"
     if not y.any():
         yield "the outputs were set to zero, and no product was added"
     for a, b in itertools.combinations(range(4), 2):
