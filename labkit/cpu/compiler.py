@@ -20,6 +20,7 @@ from labkit.base.limits import CONSTANT_BYTES, SHARED_BYTES
 from labkit.cpu import cache, checkmode, native, toolchain
 from labkit.cpu.errors import CompileError, LogicError
 from labkit.cpu.kernels import Module
+from labkit.cpu.lockstep import unsynchronized
 from labkit.cpu.source import rewrite
 
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
@@ -431,6 +432,19 @@ def warnings_about(source, options=None, no_extern_c=False, arch=None, include_d
         return "" if status else toolchain.tidy(err, folder, "kernel.cpp")
 
 
+def _warn(source):
+    """Of what compiles and gives a wrong result here, though it mostly works on a GPU."""
+    named = re.match(r'\s*#\s*line\s+(\d+)\s+"([^"]+)"\n', source)
+    file, first = (named[2], int(named[1]) - 1 - named[0].count("\n")) if named else (_NAME, 0)
+    for line, read, written in unsynchronized(source):
+        warnings.warn(
+            f"{file}:{line + first}: {read} is read after {written} was written, without a __syncwarp() between. The "
+            "lanes of a warp do not run in step here, nor by CUDA's rules since compute capability 7.0: expect a wrong "
+            "result. Put __syncwarp() between the read and the write, and between the write and the next read",
+            stacklevel=3,
+        )
+
+
 class SourceModule:
     """Compile CUDA C++ source and load it.
 
@@ -475,6 +489,7 @@ class SourceModule:
         del nvcc, code
         build = _prepare(source, options, no_extern_c, arch, include_dirs)
         path = _build(build, keep, cache_dir)
+        _warn(build.source)
         native.library()
         declarations = {kernel.name: kernel.parameters for kernel in rewrite(build.source).kernels}
         path = _own_copy(path)

@@ -121,7 +121,7 @@ class _Directive:
     rest: str  # masked like the code, with continuation lines
 
 
-class _Scan:
+class Scan:
     """The structure of one text.
 
     Attributes
@@ -619,7 +619,7 @@ def rewrite(text, resolve=None, extern_c=False):
     -------
     Rewritten
     """
-    scan = _Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
+    scan = Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
     markers, hidden = _markers(scan)
     edits = [*_dynamic_shared_edits(scan), *_variable_edits(scan), *_asm_edits(scan)]
     edits += _include_edits(scan, resolve, extern_c)

@@ -574,8 +574,13 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     me->waits_at(what, file, line);
 #endif
     if (meeting->arrived == (mask & w.live)) {
+        bool in_order = !combine && meeting != &me->meeting;
         end_meeting(b, w, meeting, __builtin_return_address(0));
-        return {&me->context, &me->context};
+        if (!in_order) return {&me->context, &me->context};
+        // After __syncwarp the lanes go on in the order in which they came. Then s[i] += s[i + 16] reads the old value, as in
+        // step; it is a race, but a common one.
+        b.ready.push(me);
+        return suspend(b, me);
     }
     me->waits_at(what, file, line);
     meeting->waiting.push(me);
