@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +25,11 @@ from labkit.base.paths import cuda_src
 from labkit.evidence import child
 from labkit.exercises import grade, sandbox
 from labkit.exercises.exercise import Exercise, exercise
-from labkit.exercises.subjects import Numbers
+from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.submissions import Submission
+from labkit.measure.bench import bench
+from labkit.measure.check import check
+from labkit.spec.devices import device
 
 FORMAT = 1  # of a result file
 
@@ -51,6 +54,9 @@ class Result:
         What the grading took.
     peak_mb : float
         Memory of the child process, in 10^6 bytes.
+    op_ms : dict
+        Device -> the op time of a kernel that met its goal, of 1000 images of the last layer that is counted. Only a
+        GPU measures it.
     digest : str
         Of the submission, the exercises and the grader: a result is valid as long as none changes. Empty if it could
         not be graded: the next run tries again.
@@ -67,6 +73,7 @@ class Result:
     reached: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     peak_mb: float = 0.0
+    op_ms: dict[str, float] = field(default_factory=dict)
     digest: str = ""
     format: int = FORMAT
 
@@ -125,7 +132,26 @@ def grade_all(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+    if device().engine == "gpu":  # in this thread, which has the context, and one after the other
+        for index, each in enumerate(handed_in):
+            results[index] = timed(results[index], each)
+            write(_file(folder, each), json.dumps(asdict(results[index]), indent=1) + "\n")
     return [results[index] for index in range(len(handed_in))]
+
+
+def timed(result: Result, submission: Submission, images: int = 1000) -> Result:
+    """A result with the op time on this device, if it met its goal in place of a rung's kernel and has none yet."""
+    subject = exercise(result.exercise).subject if result.passed else None
+    if not isinstance(subject, InPlaceOf) or device().name in result.op_ms:
+        return result
+    *_, layer = subject.layers.values()
+    mine = subject.variant(subject.source(submission.answer))
+    try:
+        check(mine, quiet=True)
+        measured = bench(mine, layer, images, layer_time=False)
+    except LabError:  # wrong on this device, or not timed: the grade stands, the ranking shows no time
+        return result
+    return replace(result, op_ms={**result.op_ms, device().name: float(measured["op_ms"].iloc[0])})
 
 
 def read_results(out: Path) -> list[Result]:
@@ -193,7 +219,7 @@ def _grade(each: Submission, unsafe: bool) -> Result:
     return Result(
         each.student, asked.number, found.passed, found.verdict, [[line.ok, line.text] for line in found.lines],
         found.mistake, {goal.what: float(got) for goal, got in goals if math.isfinite(got)},
-        round(time.monotonic() - began, 2), round(peak / 1e6, 1), _digest(each),
+        round(time.monotonic() - began, 2), round(peak / 1e6, 1), digest=_digest(each),
     )  # fmt: skip
 
 

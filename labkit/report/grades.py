@@ -16,6 +16,7 @@ import pandas as pd
 
 import labkit
 from labkit.base.files import write
+from labkit.base.numerals import three
 from labkit.exercises.classroom import Result
 from labkit.exercises.exercise import exercise, exercises, number
 
@@ -69,7 +70,7 @@ def table(results: Sequence[Result]) -> pd.DataFrame:
 def rankings(results: Sequence[Result]) -> list[dict]:
     """For each exercise its title, its goals and the students who met them, the best number of the first goal first.
 
-    Equal numbers share a rank.
+    Equal numbers share a rank. Times stand beside it, for each device that has measured one.
     """
     found = []
     for asked in exercises().values():
@@ -79,13 +80,15 @@ def rankings(results: Sequence[Result]) -> list[dict]:
         first = asked.goals[0]
         sign = -1 if first.at_least is not None else 1
         met.sort(key=lambda each: (sign * each.reached.get(first.what, math.inf), each.student))
+        devices = sorted({device for each in met for device in each.op_ms})
         rows, rank, last = [], 0, None
         for place, each in enumerate(met, 1):
             best = each.reached.get(first.what)
             rank, last = (rank, last) if best == last else (place, best)
             reached = [number(each.reached.get(goal.what, math.nan)) for goal in asked.goals]
-            rows.append({"rank": rank, "student": each.student, "reached": reached})
-        goals = [goal.what for goal in asked.goals]
+            times = [three(each.op_ms[device]) if device in each.op_ms else "" for device in devices]
+            rows.append({"rank": rank, "student": each.student, "reached": reached + times})
+        goals = [goal.what for goal in asked.goals] + [f"op time on the {device} (ms)" for device in devices]
         found.append({"number": asked.number, "title": asked.title, "goals": goals, "rows": rows})
     return found
 

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from labkit.base.errors import LabError
+from labkit.base.numerals import three
 from labkit.exercises import classroom, sandbox
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import Grade
@@ -48,6 +49,19 @@ def test_a_class_is_graded_into_a_table_and_pages(handed_in, tmp_path):
     ranking = (out / "ranking.html").read_text()
     assert "alice" in ranking and "bob" not in ranking
     assert {each["student"] for each in json.loads((out / "grades.json").read_text())} == set(rows)
+
+
+def test_times_are_taken_once_per_device_and_only_of_kernels_that_met_the_goal():
+    attempts = [Submission(name, "04a", text) for name, text in (("alice", TILING.solution), ("bob", TILING.start))]
+    met, missed = (classroom.Result(each.student, "04a", each.student == "alice", "") for each in attempts)
+    timed = classroom.timed(met, attempts[0], images=1)
+    ((device, op_ms),) = timed.op_ms.items()
+    assert op_ms > 0
+    assert classroom.timed(timed, attempts[0]) is timed
+    assert classroom.timed(missed, attempts[1]) is missed
+    (ranking,) = grades.rankings([timed, missed])
+    assert ranking["goals"][-1] == f"op time on the {device} (ms)"
+    assert [row["reached"][-1] for row in ranking["rows"]] == [three(op_ms)]
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
