@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import labkit
-from labkit.base.errors import LabError
+from labkit.base.errors import Interrupted, LabError
 from labkit.base.files import require_writable, write
 from labkit.base.paths import cuda_src
 from labkit.evidence import child
@@ -100,6 +100,8 @@ def grade_all(
     ------
     LabError
         There is no sandbox, or the folder cannot be written, or holds results of another version.
+    Interrupted
+        Ctrl-C stopped it; it waits for the submissions that are being graded.
     """
     if any(map(_is_kernel, handed_in)):
         sandbox.require(unsafe)
@@ -120,18 +122,21 @@ def grade_all(
         write(_file(folder, each), json.dumps(asdict(result), indent=1) + "\n")
         return result
 
-    for index in [index for index in waiting if not _is_kernel(handed_in[index])]:  # in this thread: they may train
-        results[index] = kept(handed_in[index])
-        done(results[index])
-    with ThreadPoolExecutor(jobs or os.cpu_count() or 1) as pool:
+    pool = ThreadPoolExecutor(jobs or os.cpu_count() or 1)
+    try:
+        for index in [index for index in waiting if not _is_kernel(handed_in[index])]:  # in this thread: they may train
+            results[index] = kept(handed_in[index])
+            done(results[index])
         futures = {pool.submit(kept, handed_in[index]): index for index in waiting if index not in results}
-        try:
-            for future in as_completed(futures):
-                results[futures[future]] = future.result()
-                done(results[futures[future]])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for future in as_completed(futures):
+            results[futures[future]] = future.result()
+            done(results[futures[future]])
+    except KeyboardInterrupt:
+        pool.shutdown(cancel_futures=True)  # the running ones come to their end, and are kept
+        graded = sum(_file(folder, each).is_file() for each in handed_in)
+        raise Interrupted(f"stopped: {graded} of {len(handed_in)} are graded; the same command goes on") from None
+    finally:
+        pool.shutdown(cancel_futures=True)
     if device().engine == "gpu":  # in this thread, which has the context, and one after the other
         for index, each in enumerate(handed_in):
             results[index] = timed(results[index], each)

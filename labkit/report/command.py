@@ -121,6 +121,7 @@ def grade(
     Each kernel runs in a sandbox. A run that was stopped goes on where it was; what has not changed is not graded
     again.
     """
+    from collections import Counter
     from json import dumps
 
     from tqdm import tqdm
@@ -136,8 +137,10 @@ def grade(
     if json:
         print(dumps([vars(each) for each in results], indent=1))
     else:
-        met = sum(each.passed for each in results)
-        print(f"{written[0]}: {met} of {len(results)} submissions met their goal")
+        verdicts = Counter(each.verdict if each.lines else "could not be graded" for each in results)
+        for verdict, count in verdicts.most_common():
+            print(f"{count:5}  {verdict}")
+        print(f"{written[0]}, and a page for each of {len({each.student for each in results})} students")
 
 
 @app.command()

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from labkit.base.errors import LabError
+from labkit.base.errors import Interrupted, LabError
 from labkit.base.numerals import three
 from labkit.exercises import classroom, sandbox
 from labkit.exercises.exercise import exercise
@@ -76,7 +76,7 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
         return grade_one(each, unsafe)
 
     monkeypatch.setattr(classroom, "_grade", counting)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Interrupted, match="stopped: 2 of 4 are graded; the same command goes on"):
         classroom.grade_all(handed_in, tmp_path, jobs=1)
     kept = len(classroom.read_results(tmp_path))
     assert kept == 2
