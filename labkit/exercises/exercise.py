@@ -235,13 +235,14 @@ class Exercise:
         Raises
         ------
         LabError
-            It cannot be one, or has more kernels than the starting code.
+            It cannot be one, or has other kernels than the starting code.
         """
         text = self.subject.source(given)
         asked, found = (kernel_names(code_only(source)) for source in (self.start, text))
-        if len(found) > len(asked):
-            raise LabError(f"exercise {self.number} asks for {' and '.join(asked)}, and this has {len(found)} kernels: "
-                           f"{', '.join(found)}. Remove what is not asked for")  # fmt: skip
+        if set(found) != set(asked):
+            wanted, has = (" and ".join(names) or "no __global__ void function" for names in (asked, found))
+            raise LabError(f"exercise {self.number} asks for the kernel {wanted}, and this has {has}: keep the names "
+                           "of the starting code, and remove what is not asked for")  # fmt: skip
         return text
 
 

@@ -60,7 +60,7 @@ def test_each_new_miss_unlocks_a_hint():
           "        if (threadIdx.x < 8) __syncthreads();               // all threads"), "is a barrier missing"),
         (("int M, int)", "int M)"), "a kernel of the ladder has nine"),
         (("__global__\nvoid conv", "__global__\nvoid conv2(float *) {}\n__global__ void conv3"), "has to define conv"),
-        (("__global__\nvoid conv", "__global__ void f(float *) {}\n__global__\nvoid conv"), "for conv, and this has 2"),
+        (("__global__\nvoid conv", "__global__ void f(float *) {}\n__global__\nvoid conv"), "has f and conv"),
         (("float sum = 0;", "float sum = 0"), "line 24: error: expected ',' or ';' before 'for'"),
     ],
     ids=["crashes", "barrier of all", "barrier of some", "signature", "two others", "one too many", "no CUDA"],
