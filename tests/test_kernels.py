@@ -1,6 +1,7 @@
 """Every rung against the float64 reference, on the engine at hand: options, tails, chunks, and a reader's mistakes."""
 
 import re
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -174,6 +175,26 @@ def test_a_constant_mask_in_half_is_restored_in_half():
             for plan, expected in ((one, 49 * 1.5), (two, 3 * 49 * 2)):
                 plan.run()
                 assert (plan.result() == expected).all()
+
+
+def test_another_thread_loads_its_mask_after_the_launch():
+    """Not between the copy and the launch of a plan of the same module."""
+    layer, rng = Layer("two threads", 1, 9, 9, 2, 3), np.random.default_rng(6)
+    x, masks = rng.normal(size=layer.x_shape(1)), rng.normal(size=(2, *layer.k_shape))
+    with variant(2).plan(layer, 1) as mine, variant(2).plan(layer, 1) as other:
+        loading = threading.Thread(target=other.load, args=(x, masks[1]))
+
+        def meanwhile():
+            if loading.ident is None:
+                loading.start()
+                loading.join(0.3)
+
+        mine.load(x, masks[0])
+        mine.run(mark=meanwhile)
+        loading.join()
+        other.run()
+        for plan, mask in zip((mine, other), masks, strict=True):
+            np.testing.assert_allclose(plan.result(), labkit.conv_float64(x, mask), rtol=1e-4, atol=1e-4)
 
 
 def test_closing_a_plan_frees_its_memory(buffers):

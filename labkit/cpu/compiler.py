@@ -269,6 +269,8 @@ class _Build:
 
 def _refuse(source, command, out, err):
     named = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
+    if missing := [line for line in err.splitlines() if "the CPU engine has no " in line]:
+        err = "\n".join(dict.fromkeys(missing))  # what else the compiler says follows from that
     message = f"compilation of {named[1] if named else _NAME} failed:\n{err.strip()}"
     if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
         message += (

@@ -243,6 +243,7 @@ class _LockedMemory:
             "shape": shape,
         }
         insort(_locked, (address, address + size))
+        native.map_host_memory(address, size)
 
     def get_device_pointer(self):
         """The address for kernels (mapped memory)."""
@@ -252,6 +253,7 @@ class _LockedMemory:
         span = (self._address, self._address + self._size)
         if span in _locked:
             _locked.remove(span)
+            native.map_host_memory(self._address, 0)
 
     def __del__(self):
         self._unlock()

@@ -64,6 +64,7 @@ _SIGNATURES = {
     "lk_mem_info": (c_int, [POINTER(c_size_t), POINTER(c_size_t)]),
     "lk_mem_alloc": (c_int, [c_size_t, POINTER(c_void_p)]),
     "lk_mem_free": (c_int, [c_void_p]),
+    "lk_mem_mapped": (None, [c_void_p, c_size_t]),
     "lk_mem_range": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),
     "lk_memcpy": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_int, c_char_p]),
     "lk_memset": (c_int, [c_void_p, c_uint32, c_int, c_size_t, c_void_p, c_int]),
@@ -319,6 +320,12 @@ def keep_alive(stream, *objects):
 def init():
     """Start the engine (idempotent)."""
     library()
+
+
+def map_host_memory(address, size):
+    """Tell check mode that kernels may use this page-locked memory of the host; no longer if `size` is 0."""
+    if checkmode.TOOLS and not _finished:
+        library().lk_mem_mapped(address, size)
 
 
 def mem_alloc(size):

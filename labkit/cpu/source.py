@@ -9,6 +9,7 @@ moves:
 - inline PTX becomes calls of functions with the same effect (``include/labkit/ptx.h``), or a ``static_assert`` whose
   message says what the engine does not support;
 - ``__device__`` variables are kept though no kernel writes them, and ``alignas`` moves before ``__shared__``;
+- functions that launch kernels, and textures, become such a ``static_assert``, too;
 - includes that the caller resolves (the user's own headers) point to their rewritten copies.
 
 ``#pragma unroll`` is kept, and host compilers ignore it: g++ vectorizes the loops over a register tile by itself, which
@@ -23,6 +24,8 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
+
+from labkit.cpu import ptx
 
 __all__ = ["Kernel", "Rewritten", "rewrite"]
 
@@ -434,19 +437,7 @@ def _variable_edits(scan):
 
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\s*(?:\b(?:volatile|__volatile|__volatile__)\s*)?\(")
 _OPERAND = re.compile(r'\s*"(\s*)"\s*(?=\()')
-_PTX_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t"}
-
-# Instruction -> its function, and its operands: groups of registers, with the letter of each one's constraint. The
-# first group are outputs.
-_PTX = {
-    f"mma.sync.aligned.m16n8k{k}.row.col.{name}.f16.f16.{name}": (
-        f"labkit::ptx::mma<{k}, {type_}>",
-        (sums, "r" * (k // 4), "r" * (k // 8), sums),
-    )
-    for k in (16, 8)
-    for name, type_, sums in (("f32", "float", "ffff"), ("f16", "__half", "rr"))
-}
 
 
 def _literal(text):
@@ -469,49 +460,14 @@ def _literal(text):
     return "".join(parts)
 
 
-@dataclass(frozen=True)
-class _Operand:
-    """An operand of an asm statement: its constraint's letter, whether it is an output, the span of its expression."""
-
-    letter: str
-    output: bool
-    start: int
-    end: int
-
-
 def _operands(scan, code, sections):
     """The operands of an asm statement, %0 first, from the spans of its outputs and its inputs."""
     for section, output in zip(sections, (True, False), strict=False):
         for start, end in _split(code, ",", *section, "([{", ")]}"):
             if found := _OPERAND.match(code, start, end):
-                yield _Operand(scan.text[slice(*found.span(1))].strip("=+ "), output, found.end(), end)
+                yield ptx.Operand(scan.text[slice(*found.span(1))].strip("=+ "), output, found.end(), end)
             elif code[start:end].strip():
                 raise ValueError(f'an operand of inline PTX is "constraint"(expression), not {scan.text[start:end]}')
-
-
-def _ptx_calls(template, operands):
-    """The calls with the effect of the PTX; its operand %0 is the variable p0."""
-    calls = ""
-    for statement in _PTX_COMMENT.sub(" ", template).split(";"):
-        instruction, _, registers = " ".join(statement.split()).lstrip("{} ").partition(" ")
-        if not instruction:
-            continue
-        if instruction not in _PTX:
-            raise ValueError(
-                f"the CPU engine does not know the inline PTX {instruction}; it knows {', '.join(_PTX)}. Write it "
-                "in CUDA C++, for this engine only between #ifdef LABKIT_CPU and #else, or run it on a GPU"
-            )
-        function, letters = _PTX[instruction]
-        groups = [[int(n) for n in re.findall(r"%(\d+)", group)] for group in registers.split("}")[:-1]]
-        spelt = ",".join("{" + ",".join(f"%{n}" for n in group) + "}" for group in groups)
-        of = dict(enumerate(operands))
-        found = tuple("".join(of[n].letter for n in group if n in of) for group in groups)
-        if spelt != registers.replace(" ", "") or found != letters or not all(of[n].output for n in groups[0]):
-            wanted = ", ".join("{" + ", ".join(f'"{letter}"' for letter in group) + "}" for group in letters)
-            raise ValueError(f"{instruction} takes the registers {wanted}, of which the first group are outputs")
-        written, *read = (", ".join(f"labkit::ptx::{of[n].letter}(p{n})" for n in group) for group in groups)
-        calls += f"{function}({', '.join(f'{{{group}}}' for group in read)}).to({written}); "
-    return calls
 
 
 def _asm_edits(scan):
@@ -527,11 +483,11 @@ def _asm_edits(scan):
             continue
         template, *sections = _split(code, ":", match.end(), end, "([{", ")]}")
         try:
-            ptx = _literal(scan.text[slice(*template)].replace("\\\n", "  "))
+            text = _literal(scan.text[slice(*template)].replace("\\\n", "  "))
             operands = list(_operands(scan, code, sections))
-            if not operands and not ptx.strip():
+            if not operands and not text.strip():
                 continue  # a compiler barrier, also for the host's compiler
-            calls = _ptx_calls(ptx, operands)
+            calls = ptx.calls(text, operands)
         except ValueError as error:
             message = " ".join(str(error).split()).replace("\\", "\\\\").replace('"', '\\"')
             # In a generic lambda, because a template that nobody instantiates may have any PTX.
@@ -544,6 +500,43 @@ def _asm_edits(scan):
             yield at, each.start, new + newline * scan.text.count("\n", at, each.start)
             new, at = ", ", each.end
         yield at, end + 1, (")" if operands else f"{new})") + newline * scan.text.count("\n", at, end)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the engine does not have
+
+_LAUNCH = re.compile(r"<<<(?!<)")
+_TEXTURE = re.compile(r"\b(?:texture|surface)\s*<[^;{}()]*>\s*\w+\s*;")
+_HAS_NO = {
+    "host": "host code: keep the kernels, and launch them from Python; code between #ifndef __CUDA_ARCH__ and #endif "
+    "is passed over",
+    "device": "launches by kernels (dynamic parallelism): launch the kernel from Python, or run it on a GPU",
+    "texture": "textures and surfaces: give the kernel a pointer and compute the index, or run it on a GPU",
+}
+
+
+def _refusal(what):
+    return f'static_assert(false, "the CPU engine has no {_HAS_NO[what]}");'
+
+
+def _refused_edits(scan):
+    """Replace the functions that launch kernels, and textures, by a sentence."""
+    done = 0
+    for match in _LAUNCH.finditer(scan.code):
+        around = [(start, end) for start, end in scan.closing.items() if start < match.start() < end]
+        functions = [(start, end) for start, end in sorted(around) if scan.scope(start + 1) is None]
+        if not functions or match.start() < done:
+            continue
+        start, done = functions[0]
+        head = scan.code[scan.declaration_start(start) : start]
+        words = [d.word for d in scan.directives if start < d.start < done]
+        if sum(word.startswith("if") for word in words) == words.count("endif"):
+            text = _refusal("device" if re.search(r"\b__(?:global|device)__\b", head) else "host")
+            new = "\n" * scan.text.count("\n", start, match.start()) + text
+            yield start + 1, done, new + "\n" * scan.text.count("\n", match.start(), done)
+    for match in _TEXTURE.finditer(scan.code):
+        if scan.scope(match.start()) is not None:
+            yield match.start(), match.end(), _refusal("texture") + "\n" * match.group().count("\n")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -623,6 +616,8 @@ def rewrite(text, resolve=None, extern_c=False):
     markers, hidden = _markers(scan)
     edits = [*_dynamic_shared_edits(scan), *_variable_edits(scan), *_asm_edits(scan)]
     edits += _include_edits(scan, resolve, extern_c)
+    refused = list(_refused_edits(scan))
+    edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)] + refused
     found = list(_find_kernels(scan, markers))
     hidden |= any(kernel is None for kernel, _ in found)
     found = [(kernel, position) for kernel, position in found if kernel]

@@ -223,6 +223,9 @@ _IMPORTED = frozenset(
         "_ZN6labkit4meetEjPvPFvPKS0_jEPKcS6_i", "_ZN6labkit4failEPKcz", "_ZN6labkit7lane_idEv", "_ZN6labkit5printEPKcz",
         "_ZN6labkit6gatherEPKci", "_ZN6labkit8gatheredEv", "_ZN6labkit14let_others_runEv",
         "_ZN6labkit14missing_sourceEii",
+        # Barriers that have a number; those in memory of the kernel (cuda::barrier) would write there unwatched.
+        "_ZN6labkit7meet_atEjjjPvPFvPKS0_jEPKcS6_i", "_ZN6labkit16arrive_at_numberEjjPKcS1_i",
+        "_ZN6labkit11block_phaseEj", "_ZN6labkit8wait_forERKNS_5PhaseEjPKcS4_i", "_ZN6labkit8space_ofEPKv",
         "labkit_reads", "labkit_writes", "labkit_in_shared", "labkit_log_full", "labkit_atomic_begin",
         "labkit_atomic_end", "labkit_atomic_result", "__ubsan_handle_type_mismatch_v1", "__sanitizer_cov_trace_pc",
         "__tsan_init", "__tsan_vptr_read", "__tsan_vptr_update",

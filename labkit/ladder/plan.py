@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 SIGNATURE = "PPPiiiiii"  # x, k, y, B, C, H, W, M, K: every kernel of the ladder
 MAX_SCRATCH_BYTES = 2**30  # of a plan's buffers between kernels; more images than fit are computed in chunks
 _masks: dict[int, bytes] = {}  # address of a __constant__ array -> digest of the mask in it
+_filling = threading.RLock()  # held from the copy into such an array to the launch of the kernels that read it
 
 
 def images_per_launch(batch: int, scratch: int, free: int, most: int | None = None) -> int:
@@ -159,7 +162,7 @@ class Plan:
         x : array [B,C,H,W], optional
         k : array [M,C,K,K], optional
             Also copied to the __constant__ array, if the variant has one. Plans of the same module share that
-            array: `run` copies again if another plan has loaded another mask since.
+            array: `run` copies again if another plan, perhaps of another thread, has loaded another mask since.
 
         Raises
         ------
@@ -175,8 +178,9 @@ class Plan:
                 factors = k.astype(self.variant.mask_dtype, copy=False)
                 if self._factors is not self.k:
                     cuda.driver.memcpy_htod(self._factors, factors)
-                cuda.driver.memcpy_htod(self._constant, factors)
-                self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
+                with _filling:
+                    cuda.driver.memcpy_htod(self._constant, factors)
+                    self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
 
     def _as_input(self, name, array, shape):
         array = np.ascontiguousarray(array, self.variant.io_dtype)
@@ -193,16 +197,17 @@ class Plan:
         mark : callable, optional
             Called before each launch and after the last one, for example to time them separately.
         """
-        if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
-            size = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize
-            cuda.driver.memcpy_dtod_async(self._constant, self._factors, size, stream)
-            _masks[self._constant] = self._mask
-        for function, grid, block, arguments, shared in self._calls:
+        with nullcontext() if self._constant is None else _filling:
+            if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
+                size = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize
+                cuda.driver.memcpy_dtod_async(self._constant, self._factors, size, stream)
+                _masks[self._constant] = self._mask
+            for function, grid, block, arguments, shared in self._calls:
+                if mark:
+                    mark()
+                function(grid, block, stream, *arguments, shared_size=shared)
             if mark:
                 mark()
-            function(grid, block, stream, *arguments, shared_size=shared)
-        if mark:
-            mark()
 
     def result(self) -> np.ndarray:
         """Wait, and copy y back.

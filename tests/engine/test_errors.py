@@ -29,6 +29,13 @@ __global__ void add(float *y, const float *__restrict__ x, float a, int n) {
 __global__ void pairs(Pair p, unsigned char flag, double *y) { y[0] = p.first + flag + mask[0]; }
 __global__ void write(int *y, long long at) { y[at] = 1; }
 __global__ void divide(int *y, int d) { y[0] = y[0] / d; }
+__global__ void quotients(int *y, long long *z, int n) {
+    __shared__ int s[4];
+    s[threadIdx.x] = y[1];
+    long long wide = z[threadIdx.x + 1];
+    y[2] = y[0] / y[1]; y[3] = y[0] % s[threadIdx.x]; y[4] = y[0] / n;
+    z[2] = z[0] / wide; z[3] = z[0] % z[1]; z[4] = (z[0] + 1) / wide;
+}
 __global__ void divergent(int *y) {
     if (threadIdx.x < 5) __syncthreads();
     else { y[threadIdx.x] = threadIdx.x; __syncthreads(); } }
@@ -367,6 +374,12 @@ def test_a_fault_in_a_stream(module):
 def test_division_by_zero(module):
     y = cuda.mem_alloc(64)
     faults(lambda: module.get_function("divide")(y, np.int32(0), block=(1, 1, 1)), "divi")
+
+
+def test_the_least_integer_divided_by_minus_one(module):
+    y, z = np.array([-(2**31), -1, 0, 9, 0], np.int32), np.array([-(2**63), -1, 0, 9, 0], np.int64)
+    module.get_function("quotients")(cuda.InOut(y), cuda.InOut(z), np.int32(-1), block=(1, 1, 1))
+    assert list(y[2:]) == [-(2**31), 0, -(2**31)] and list(z[2:]) == [-(2**63), 0, 2**63 - 1]
 
 
 def test_a_divergent_barrier(module):

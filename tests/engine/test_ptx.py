@@ -175,6 +175,176 @@ def test_a_warp_that_is_not_whole_is_refused():
             cuda.Context.synchronize()
 
 
+# -- instructions other than mma of half
+
+OTHERS = r"""
+#include <cuda_bf16.h>
+
+extern "C" __global__ void registers(unsigned *out, const float *x, const unsigned long long *l)
+{
+    unsigned lane, warp, threads, sum, low, packed, shifted, picked, *at = out + threadIdx.x * 12;
+    unsigned short halves[2];
+    unsigned long long wide;
+    float y;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    asm volatile("mov.u32 %0, %%warpid;\n\tmov.u32 %1, %%ntid.x;" : "=r"(warp), "=r"(threads));
+    asm("add.s32 %0, %1, %2; mul.lo.u32 %0, %0, 3;" : "=r"(sum) : "r"(lane), "r"(-7));
+    asm("mov.b32 {%0, %1}, %2;" : "=h"(halves[0]), "=h"(halves[1]) : "r"(sum));
+    asm("mov.b32 %0, {%2, %1};" : "=r"(packed) : "h"(halves[0]), "h"(halves[1]));
+    asm("mad.lo.u64 %0, %1, 0x100000001, 5;" : "=l"(wide) : "l"(l[0]));
+    asm("{ .reg .u32 t<2>; .reg .pred p; mov.u32 t0, 40; setp.lt.u32 p, %1, 16; @p mov.u32 t0, 4; "
+        "@!p mov.u32 t1, t0; shl.b32 %0, %1, t0; }" : "=r"(shifted) : "r"(lane));
+    asm("fma.rn.f32 %0, %1, %1, 0f3F000000;" : "=f"(y) : "f"(x[threadIdx.x]));
+    asm("{ .reg .pred p; setp.ge.f32 p, %1, 0f00000000; selp.u32 %0, 7, 9, p; }" : "=r"(picked) : "f"(x[threadIdx.x]));
+    asm volatile("bar.sync 0; membar.cta; fence.acq_rel.gpu;" ::: "memory");
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(low));
+    at[0] = lane; at[1] = warp; at[2] = threads; at[3] = sum; at[4] = packed; at[5] = (unsigned)wide;
+    at[6] = (unsigned)(wide >> 32); at[7] = shifted; at[8] = __float_as_uint(y); at[9] = picked; at[10] = low;
+}
+
+// Two warps meet at barrier 1 while the third one waits at barrier 2 for what the others do before.
+extern "C" __global__ void barriers(int *out)
+{
+    __shared__ int s[96];
+    s[threadIdx.x] = threadIdx.x;
+    if (threadIdx.x < 64) {
+        asm volatile("bar.sync 1, 64;" ::: "memory");
+        int other = s[threadIdx.x ^ 32];
+        asm volatile("bar.sync 1, %0;" :: "r"(64) : "memory");
+        s[threadIdx.x] = 2 * other;
+        asm volatile("bar.arrive 2, 96;");
+        out[threadIdx.x] = other;
+    } else {
+        asm volatile("bar.sync 2, 96;" ::: "memory");
+        out[threadIdx.x] = s[threadIdx.x - 64] + s[threadIdx.x - 32];
+    }
+}
+
+extern "C" __global__ void copies(const float *x, float *y, int n)
+{
+    __shared__ __align__(16) float s[256];
+    extern __shared__ float d[];
+    unsigned to = (unsigned)__cvta_generic_to_shared(s + threadIdx.x * 4), dynamic;
+    asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(dynamic) : "l"(d + threadIdx.x));
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"(to), "l"(x + threadIdx.x * 4) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1 + 8], %2, %3;" ::
+                 "r"(dynamic), "l"(x + threadIdx.x), "n"(4), "r"(threadIdx.x < 20 ? 4 : 0));
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p cp.async.cg.shared.global [%0 + 512], [%1], 16; }"
+                 :: "r"(to), "l"(x + threadIdx.x * 4), "r"((int)(threadIdx.x < n)));
+    asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;\ncp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    y[threadIdx.x] = s[127 - threadIdx.x];
+    y[32 + threadIdx.x] = d[31 - threadIdx.x];
+    y[64 + threadIdx.x] = threadIdx.x < n ? s[128 + threadIdx.x * 4] : 0.0f;
+    y[96 + threadIdx.x] = __isShared(s) + 2 * __isShared(d) + 4 * __isGlobal(x) + 8 * __isShared(x);
+}
+
+// The fragments of a 16x16 tile (and its transpose) of bfloat16 times 8 columns.
+extern "C" __global__ void matrices(const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *c, unsigned *raw)
+{
+    __shared__ __align__(16) __nv_bfloat16 as[16][24], bs[16][8];
+    for (int i = threadIdx.x; i < 256; i += 32) as[i / 16][i % 16] = a[i];
+    for (int i = threadIdx.x; i < 128; i += 32) bs[i / 8][i % 8] = b[i];
+    __syncwarp();
+    unsigned fa[4], fb[2], one;
+    float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    unsigned from = (unsigned)__cvta_generic_to_shared(&as[threadIdx.x % 16][threadIdx.x / 16 * 8]);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(fa[0]), "=r"(fa[1]), "=r"(fa[2]), "=r"(fa[3]) : "r"(from));
+    from = (unsigned)__cvta_generic_to_shared(&bs[threadIdx.x % 16][0]);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared::cta.b16 {%0, %1}, [%2];"
+                 : "=r"(fb[0]), "=r"(fb[1]) : "r"(from));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1 + 128];" : "=r"(one) : "r"(from));
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(fa[0]), "r"(fa[1]), "r"(fa[2]), "r"(fa[3]), "r"(fb[0]), "r"(fb[1]));
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(fa[0]), "r"(fa[1]), "r"(fb[0]));
+    int g = threadIdx.x / 4, t = threadIdx.x % 4;
+    for (int i = 0; i < 4; i++) c[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = d[i];
+    raw[threadIdx.x] = one;
+}
+
+// tf32: 16 x 8 times 8 x 8, and its first half again.
+extern "C" __global__ void tf32(const unsigned *a, const unsigned *b, float *c)
+{
+    int g = threadIdx.x / 4, t = threadIdx.x % 4;
+    unsigned fa[4], fb[2];
+    float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int i = 0; i < 4; i++) fa[i] = a[(g + i % 2 * 8) * 8 + t + i / 2 * 4];
+    for (int i = 0; i < 2; i++) fb[i] = b[(t + i * 4) * 8 + g];
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(fa[0]), "r"(fa[1]), "r"(fa[2]), "r"(fa[3]), "r"(fb[0]), "r"(fb[1]));
+    asm("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(fa[0]), "r"(fa[1]), "r"(fb[0]));
+    for (int i = 0; i < 4; i++) c[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = d[i];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def others():
+    return SourceModule(OTHERS, no_extern_c=True)
+
+
+def test_registers_and_arithmetic(others):
+    x, l = RNG.normal(size=64).astype(np.float32), np.array([2**33 + 9], np.uint64)
+    out = np.zeros((64, 12), np.uint32)
+    others.get_function("registers")(cuda.Out(out), cuda.In(x), cuda.In(l), block=(64, 1, 1), grid=(1, 1))
+    lane = np.arange(64) % 32
+    sums = (3 * (lane - 7)).astype(np.uint32)
+    wide = (2**33 + 9) * 0x100000001 + 5 & 2**64 - 1
+    assert (out[:, :3] == np.stack([lane, np.arange(64) // 32, 0 * lane + 64], 1)).all()
+    assert (out[:, 3] == sums).all() and (out[:, 4] == (sums << 16 | sums >> 16)).all()
+    assert (out[:, 5] == wide % 2**32).all() and (out[:, 6] == wide >> 32).all()
+    assert (out[:, 7] == np.where(lane < 16, lane << 4, 0)).all()
+    np.testing.assert_allclose(out[:, 8].copy().view(np.float32), x * x + np.float32(0.5), rtol=1e-6)
+    assert (out[:, 9] == np.where(x >= 0, 7, 9)).all() and (out[:, 10] == (1 << lane) - 1).all()
+
+
+def test_barriers_of_some_warps(others):
+    out = np.zeros(96, np.int32)
+    others.get_function("barriers")(cuda.Out(out), block=(96, 1, 1), grid=(1, 1))
+    other = np.arange(64) ^ 32
+    assert (out == np.r_[other, 2 * (other[:32] + other[32:])]).all()
+
+
+def test_copies_in_the_background(others):
+    x, y = RNG.normal(size=160).astype(np.float32), np.zeros((4, 32), np.float32)
+    others.get_function("copies")(cuda.In(x), cuda.Out(y), np.int32(9), block=(32, 1, 1), grid=(1, 1), shared=128)
+    assert (y[0] == x[127:95:-1]).all()
+    assert (y[1, ::-1] == np.where(np.arange(32) < 20, x[2:34], 0)).all()
+    assert (y[2] == np.where(np.arange(32) < 9, x[:128:4], 0)).all() and (y[3] == 7).all()
+
+
+def bfloat16(x):
+    """The upper halves of floats."""
+    return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def test_matrices_of_bfloat16(others):
+    a, b = RNG.integers(-60, 60, (16, 16)), RNG.integers(-60, 60, (16, 8))  # exact in bfloat16
+    c, raw = np.zeros((16, 8), np.float32), np.zeros(32, np.uint32)
+    others.get_function("matrices")(
+        cuda.In(bfloat16(a)), cuda.In(bfloat16(b)), cuda.Out(c), cuda.Out(raw), block=(32, 1, 1), grid=(1, 1)
+    )
+    assert (c == a @ b + a[:, :8] @ b[:8]).all()
+    assert (raw.view(np.uint16).reshape(8, 8) == bfloat16(b[8:])).all()
+
+
+def test_matrices_of_tf32(others):
+    a, b = RNG.integers(-1000, 1000, (16, 8)), RNG.integers(-1000, 1000, (8, 8))  # exact in tf32
+    c = np.zeros((16, 8), np.float32)
+    bits = [cuda.In(each.astype(np.float32).view(np.uint32) | np.uint32(0x1FFF)) for each in (a, b)]  # is not read
+    others.get_function("tf32")(*bits, cuda.Out(c), block=(32, 1, 1), grid=(1, 1))
+    assert (c == a @ b + a[:, :4] @ b[:4]).all()
+
+
 # -- what is refused
 
 
@@ -190,8 +360,13 @@ def refusal(text):
     ("text", "words"),
     [
         ('asm("ex2.approx.f32 %0, %1;" : "=f"(x[0]) : "f"(x[1]));', "does not know the inline PTX ex2.approx.f32; it"),
-        ('asm volatile("cp.async.wait_all;" ::: "memory");', "cp.async.wait_all; it knows mma.sync.aligned."),
-        ('asm("bar.sync 0;");', "Write it in CUDA C++, for this engine only between #ifdef LABKIT_CPU and #else, or"),
+        ('asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");', "cp.async.bulk.wait_group; it knows mma.sync.al"),
+        ('asm("bar.red 0;");', "Write it in CUDA C++, for this engine only between #ifdef LABKIT_CPU and #else, or"),
+        ('asm("add.u32 %0, %1, %2;" :: "r"(d[0]), "r"(d[1]), "r"(d[0]));', "writes %0, which is not an output of its"),
+        ('asm("add.u32 %0, %0;" : "+r"(d[0]));', "add.u32 takes 3 operands, not 2"),
+        ('asm("mov.u32 %0, %%gridid;" : "=r"(d[0]));', "cannot read the operand %gridid of inline PTX"),
+        ('asm("@p mov.u32 %0, 1;" : "=r"(d[0]));', "the predicate p of inline PTX is not declared in its asm"),
+        ('asm("cp.async.cg.shared.global %0, [%1], 16;" :: "r"(0), "l"(x));', "an address of inline PTX is in bracke"),
         (mma(8, "f16").replace(".f16 {", ".f32 {"), "inline PTX mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f32;"),
         ('asm("mma.sync" SHAPE ";");', "the CPU engine reads inline PTX from string literals, and SHAPE is not one"),
         (mma(8, "f16").replace('"r"(fb[0])', '"f"(x[0])'), 'takes the registers {"r", "r"}, {"r", "r"}, {"r"}, {"r", '),
@@ -233,7 +408,7 @@ def test_operands_stay_on_their_lines():
     assert len(new) == text.count("\n")
     for word in ("(d[0])", "(d[2])", "(fa[3])", "int marker;"):
         assert [word in line for line in new] == [word in line for line in text.splitlines()]
-    macro = '#define F(d) \\\n asm("cp.async" \\\n ".wait_all;"); \\\n g()\nint marker;'
+    macro = '#define F(d) \\\n asm("cp.async" \\\n ".bulk;"); \\\n g()\nint marker;'
     new = rewrite(macro).text
     assert new.splitlines()[-1] == "int marker;" and new.count("\\\n") == 3 and "static_assert" in new
 

@@ -18,3 +18,4 @@
 #include "labkit/wmma.h"
 #include "labkit/ptx.h"
 #include "labkit/groups.h"
+#include "labkit/texture.h"

@@ -39,6 +39,7 @@ int lk_mem_info(size_t *free_bytes, size_t *total_bytes);
 int lk_mem_alloc(size_t bytes, void **address);
 int lk_mem_free(void *address);
 int lk_mem_range(const void *address, void **base, size_t *bytes);   // the allocation that contains address, else LK_NOT_FOUND
+void lk_mem_mapped(const void *address, size_t bytes);                // page-locked memory of the host, or no longer (0); for check mode
 
 // Copies and fills, in stream order. wait != 0: return when it and all earlier work of that stream are done.
 int lk_memcpy(void *to, const void *from, size_t bytes, lk_stream *stream, int wait, const char *what /* "HtoD", "DtoH", "DtoD" */);

@@ -96,6 +96,8 @@ struct alignas(64) Fiber {
 
     const char *what;          // the function at which its thread waits
     char *top;                 // of its stack
+    const labkit::Phase *phase;   // what it waits for, if it sleeps: another number than this
+    unsigned number;
     Meeting meeting;           // if its thread is the first to arrive
 
     void waits_at(const char *what, const char *file, int line) {
@@ -150,6 +152,7 @@ struct Block {
     // The barrier: waiting threads, the place of the first one, the predicates so far and the last results.
     Queue barrier;
     unsigned arrived = 0;
+    Queue sleeping;                            // threads that wait for a phase
     const char *barrier_file;
     int barrier_line;
     bool mixed;                                // they are not all at the same place
@@ -160,6 +163,9 @@ struct Block {
 
     Warp warps[max_threads / warp_size];
     Fiber *free = nullptr;
+    labkit::Phase phases[labkit::block_phases];   // of barriers that have a number, zero at the start of a block
+    bool phases_used = true;
+    void *slots[max_threads];                  // of the threads that meet there
     std::vector<Slab> slabs;                   // all fibers
 #ifdef LABKIT_CHECK
     char *stacks = nullptr;                    // one range for all stacks
@@ -263,6 +269,7 @@ static std::string who_waits(Block &b) {
         }
     };
     add(b.barrier);
+    add(b.sleeping);
     for (Warp &w : b.warps)
         for (Meeting *m = w.meetings; m; m = m->next) add(m->waiting);
     std::string text;
@@ -376,7 +383,7 @@ static __attribute__((noinline)) Fiber *find_work(Block &b) {
         return b.ready.pop();
     }
     if (b.live == 0) return nullptr;
-    Fiber *first = b.barrier.head;
+    Fiber *first = b.barrier.head ? b.barrier.head : b.sleeping.head;
 #ifdef LABKIT_CHECK
     if (resume_all_parked(b)) return b.ready.pop();
     for (Warp &w : b.warps)
@@ -517,6 +524,83 @@ EXPORT Switch arrive(int predicate, const char *what, const char *file, int line
 }
 }  // namespace labkit
 
+// ---- Called by kernels: barriers of some threads ------------------------------------------------------------
+
+static void sleep(Block &b, Fiber *me, const labkit::Phase &phase, unsigned number, const char *what, const char *file, int line) {
+    me->waits_at(what, file, line);
+    me->phase = &phase;
+    me->number = number;
+    b.sleeping.push(me);
+}
+
+static void complete(Block &b, labkit::Phase &phase) {
+    phase.arrived = 0;
+    phase.number++;
+#ifdef LABKIT_CHECK
+    watch_phase();
+#endif
+    Queue asleep;
+    asleep.take_all(b.sleeping);
+    while (asleep.head) {
+        Fiber *fiber = asleep.pop();
+        (fiber->phase->number != fiber->number ? b.ready : b.sleeping).push(fiber);
+    }
+}
+
+namespace labkit {
+
+EXPORT void begin_phases(Phase &phase, unsigned expected) { phase = {expected, 0, 0}; }
+
+EXPORT unsigned arrive_at(Phase &phase, unsigned count, const char *what, const char *file, int line) {
+    unsigned number = phase.number;
+    if (count > phase.expected - phase.arrived)
+        fail("%s at %s:%d: %u threads arrive at a barrier that expects %u more", what, file, line, count, phase.expected - phase.arrived);
+    phase.arrived += count;
+    if (phase.arrived == phase.expected) complete(*block, phase);
+    return number;
+}
+
+EXPORT void leave_barrier(Phase &phase, const char *what, const char *file, int line) {
+    if (phase.arrived == phase.expected)
+        fail("%s at %s:%d: no thread is left that could leave the barrier", what, file, line);
+    if (--phase.expected == phase.arrived) complete(*block, phase);
+}
+
+EXPORT Switch wait_for(const Phase &phase, unsigned number, const char *what, const char *file, int line) noexcept {
+    Block &b = *block;
+    Fiber *me = b.current;
+    if (UNLIKELY(*b.cancelled)) leave(b);
+    if (phase.number != number) return {&me->context, &me->context};
+    sleep(b, me, phase, number, what, file, line);
+    return suspend(b, me);
+}
+
+EXPORT const Phase &block_phase(unsigned number) { return block->phases[number]; }
+
+EXPORT unsigned arrive_at_number(unsigned number, unsigned expected, const char *what, const char *file, int line) {
+    block->phases_used = true;
+    block->phases[number].expected = expected;
+    return arrive_at(block->phases[number], 1, what, file, line);
+}
+
+EXPORT Switch meet_at(unsigned number, unsigned first, unsigned count, void *mine, void (*combine)(void *const *, unsigned),
+                      const char *what, const char *file, int line) noexcept {
+    Block &b = *block;
+    Fiber *me = b.current;
+    Phase &phase = b.phases[number];
+    b.phases_used = true;
+    b.slots[me->thread] = mine;
+    if (++phase.arrived < count) {
+        sleep(b, me, phase, phase.number, what, file, line);
+        return suspend(b, me);
+    }
+    if (combine) combine(b.slots + first, count);
+    complete(b, phase);
+    return {&me->context, &me->context};
+}
+
+}  // namespace labkit
+
 // ---- Called by kernels: warps -----------------------------------------------------------------------------
 
 static void end_meeting(Block &b, Warp &w, Meeting *meeting, [[maybe_unused]] void *from) {
@@ -597,6 +681,15 @@ EXPORT Switch gather(const char *file, int line) noexcept {
 }
 
 EXPORT unsigned gathered() { return block->current->mask; }
+
+EXPORT char space_of(const void *address) {
+    auto at = (const char *)address;
+    const SharedMemory &shared = block->shared;
+    if (at >= shared.mapping && at < shared.mapping + shared.bytes) return 's';
+    for (const Slab &slab : block->slabs)
+        if (at >= slab.stacks && at < slab.stacks + slab_fibers * stack_pitch) return 'l';
+    return 'g';
+}
 
 EXPORT Switch let_others_run() noexcept {
     Block &b = *block;
@@ -761,6 +854,10 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
         b.warps[i].live = lanes < warp_size ? (1u << lanes) - 1 : ~0u;
         left -= lanes;
     }
+    if (UNLIKELY(b.phases_used)) {
+        memset(b.phases, 0, sizeof b.phases);
+        b.phases_used = false;
+    }
     b.failed = false;
     b.signal = 0;
 #ifdef LABKIT_CHECK
@@ -790,6 +887,7 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
     error = b.error;
     b.ready.clear();
     b.barrier.clear();
+    b.sleeping.clear();
     b.arrived = b.votes = 0;
     for (Warp &w : b.warps) {
         w.meetings = nullptr;
@@ -882,6 +980,7 @@ void leave_if_cancelled(void *context) {
 void leave_after_signal(int signal, siginfo_t *info, void *context) {
     Block *b = block;
     if (!b || !b->running) return;
+    if (signal == SIGFPE && finish_division(context)) return;
     b->signal = signal;
     b->fault_address = (const char *)info->si_addr;
     b->access = Access::unknown;

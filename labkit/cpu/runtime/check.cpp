@@ -1429,6 +1429,9 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) 
         for (Range &range : state.ranges)
             if (!range.written)
                 state.unchecked.push_back(format("initcheck had too little memory for %s: not checked", named(range).c_str()));
+    visit_mapped([](const char *base, size_t bytes) {
+        state.ranges.push_back({(uintptr_t)base, bytes, global_space, nullptr, nullptr, nullptr});
+    });
     for (const Range &variable : state.module->variables) state.ranges.push_back(variable);
     for (const SharedArray &s : launch.shared->arrays)
         state.ranges.push_back({(uintptr_t)static_end + s.place, s.bytes, s.hidden ? unwatched_space : shared_space,
@@ -1649,6 +1652,8 @@ void watch_fault(const char *tool, const char *kind, const std::string &sentence
 }
 
 void watch_cancelled(const uintptr_t *places, size_t count) { state.cancelled_at = in_module(places, count); }
+
+void watch_phase() { state.epoch++; }
 
 void watch_barrier_released() {
     state.epoch++;

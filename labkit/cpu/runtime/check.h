@@ -40,6 +40,7 @@ bool watch_stop(unsigned thread, unsigned live, bool barrier);  // it waits (or 
 void watch_match(unsigned warp, unsigned live);                 // match its logs, also if other lanes still run
 bool watch_resumes(unsigned thread);                            // after waiting for that; true: it continues
 void watch_barrier_released();
+void watch_phase();                                             // of a barrier of some threads: as if all had met
 // These lanes of a warp have converged. Accesses until watch_met() are made for all of them, at the place in the code with
 // that return address. Operations on matrices wait for all lanes, but do not order their accesses to memory.
 void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders);
@@ -58,6 +59,7 @@ void watch_divergence(const char *file, int line, Index thread, const std::strin
 labkit::Switch park_lane();                                     // the lane's log is full: let the others continue
 bool in_stacks(uintptr_t address, Range &stacks);
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context), void *context);
+void visit_mapped(void (*visit)(const char *base, size_t bytes));   // page-locked memory of the host
 void note_written(const void *address, size_t bytes);           // by the host
 bool watches(const char *tool);                                 // whether this tool is on
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes);

@@ -46,6 +46,7 @@ struct Allocation {
 std::mutex mutex;
 std::map<const char *, Allocation> allocations;
 std::deque<std::pair<const char *, size_t>> freed;   // the latest, for messages
+std::map<const char *, size_t> mapped;               // the host's page-locked memory, which kernels may use
 size_t limit, used;
 
 size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
@@ -237,6 +238,12 @@ EXPORT int lk_mem_free(void *address) {
     return damage.empty() ? (int)LK_OK : set_error(LK_INVALID, "%s", damage.c_str());
 }
 
+EXPORT void lk_mem_mapped(const void *address, size_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (bytes) mapped[(const char *)address] = bytes;
+    else mapped.erase((const char *)address);
+}
+
 EXPORT int lk_mem_range(const void *address, void **base, size_t *bytes) {
     std::lock_guard<std::mutex> lock(mutex);
     auto it = holder((const char *)address);
@@ -374,6 +381,11 @@ void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *wr
     std::lock_guard<std::mutex> lock(mutex);
     for (auto &[base, allocation] : allocations)
         if (allocation.mapping) visit(base, allocation.bytes, allocation.written, context);
+}
+
+void visit_mapped(void (*visit)(const char *base, size_t bytes)) {
+    std::lock_guard<std::mutex> lock(mutex);
+    for (auto &[base, bytes] : mapped) visit(base, bytes);
 }
 
 void note_written(const void *address, size_t bytes) {

@@ -1,6 +1,7 @@
 // Declarations shared by the runtime's files. Python uses abi.h, kernels use include/labkit/*.h.
 //
 //   block.cpp   a block of threads on one worker: fibers, barriers, warps, printf
+//   divide.cpp  the quotient of the least integer and -1
 //   shared.cpp  the shared memory of a block: its place, guards and marks around it
 //   pool.cpp    streams, events, workers, faults
 //   memory.cpp  device memory: red zones, fill pattern, limit, the allocation of an address
@@ -18,6 +19,7 @@
 #include <vector>
 #include "abi.h"
 #include "../include/labkit/context.h"
+#include "../include/labkit/phase.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -61,6 +63,7 @@ bool in_kernel();                                          // the calling thread
 // In a signal handler of a worker: leave the launch of the running kernel; return if there is none.
 void leave_after_signal(int signal, siginfo_t *, void *context);
 void leave_if_cancelled(void *context);                    // only from the kernel's own code
+bool finish_division(void *context);                       // of the least integer by -1 (divide.cpp)
 
 // Make accesses to this memory fault, if the system can.
 void guard(char *address, size_t bytes);

@@ -7,6 +7,7 @@
 // time; otherwise a spin lock would not end. An addition of 0 is a read, which a loop may also repeat.
 #pragma once
 #include <string.h>
+#include "bfloat16.h"
 #include "half.h"
 #include "sync.h"
 #include "vector_types.h"
@@ -129,6 +130,8 @@ LABKIT_ATOMIC_UPDATE(float, uint32_t, atomicAdd, old + value)
 LABKIT_ATOMIC_UPDATE(double, uint64_t, atomicAdd, old + value)
 LABKIT_ATOMIC_UPDATE(__half, uint16_t, atomicAdd, __hadd(old, value))
 LABKIT_ATOMIC_UPDATE(__half2, uint32_t, atomicAdd, __hadd2(old, value))
+LABKIT_ATOMIC_UPDATE(__nv_bfloat16, uint16_t, atomicAdd, __hadd(old, value))
+LABKIT_ATOMIC_UPDATE(__nv_bfloat162, uint32_t, atomicAdd, __hadd2(old, value))
 LABKIT_ATOMIC_FETCH(int, atomicSub, sub, -)
 LABKIT_ATOMIC_FETCH(unsigned int, atomicSub, sub, -)
 

@@ -120,3 +120,31 @@ inline __nv_bfloat16 __hmax(__nv_bfloat16 a, __nv_bfloat16 b) {
 inline __nv_bfloat16 __hmin(__nv_bfloat16 a, __nv_bfloat16 b) {
     return __nv_bfloat16(fminf((float)a, (float)b));
 }
+inline __nv_bfloat162 __hmax2(__nv_bfloat162 a, __nv_bfloat162 b) { return {__hmax(a.x, b.x), __hmax(a.y, b.y)}; }
+inline __nv_bfloat162 __hmin2(__nv_bfloat162 a, __nv_bfloat162 b) { return {__hmin(a.x, b.x), __hmin(a.y, b.y)}; }
+constexpr __nv_bfloat162 __hneg2(__nv_bfloat162 a) { return {__hneg(a.x), __hneg(a.y)}; }
+constexpr __nv_bfloat162 __habs2(__nv_bfloat162 a) { return {__habs(a.x), __habs(a.y)}; }
+constexpr int __hisinf(__nv_bfloat16 a) { return a.storage == 0x7f80 ? 1 : a.storage == 0xff80 ? -1 : 0; }
+
+// ---- Functions --------------------------------------------------------------------------------------------
+
+#define LABKIT_BFLOAT16_FUNCTION(name, expression)                                                    \
+    inline __nv_bfloat16 h##name(__nv_bfloat16 a) { float x = (float)a; return __nv_bfloat16(expression); } \
+    inline __nv_bfloat162 h2##name(__nv_bfloat162 a) { return {h##name(a.x), h##name(a.y)}; }
+LABKIT_BFLOAT16_FUNCTION(sqrt, sqrtf(x))
+LABKIT_BFLOAT16_FUNCTION(rsqrt, 1.0 / sqrt((double)x))
+LABKIT_BFLOAT16_FUNCTION(rcp, 1.0f / x)
+LABKIT_BFLOAT16_FUNCTION(exp, expf(x))
+LABKIT_BFLOAT16_FUNCTION(exp2, exp2f(x))
+LABKIT_BFLOAT16_FUNCTION(exp10, exp10f(x))
+LABKIT_BFLOAT16_FUNCTION(log, logf(x))
+LABKIT_BFLOAT16_FUNCTION(log2, log2f(x))
+LABKIT_BFLOAT16_FUNCTION(log10, log10f(x))
+LABKIT_BFLOAT16_FUNCTION(sin, sinf(x))
+LABKIT_BFLOAT16_FUNCTION(cos, cosf(x))
+LABKIT_BFLOAT16_FUNCTION(tanh, tanhf(x))
+LABKIT_BFLOAT16_FUNCTION(floor, floorf(x))
+LABKIT_BFLOAT16_FUNCTION(ceil, ceilf(x))
+LABKIT_BFLOAT16_FUNCTION(rint, rintf(x))
+LABKIT_BFLOAT16_FUNCTION(trunc, truncf(x))
+#undef LABKIT_BFLOAT16_FUNCTION

@@ -375,6 +375,15 @@ constexpr int __clz(int x) { return x ? __builtin_clz((unsigned int)x) : 32; }
 constexpr int __clzll(long long x) { return x ? __builtin_clzll((unsigned long long)x) : 64; }
 constexpr int __ffs(int x) { return __builtin_ffs(x); }
 constexpr int __ffsll(long long x) { return __builtin_ffsll(x); }
+// The position of the n-th set bit from `from` on, upwards; downwards if n is negative; `from` itself if n is 0.
+constexpr unsigned int __fns(unsigned int x, unsigned int from, int n) {
+    int step = n < 0 ? -1 : 1, left = n < 0 ? -n : n > 0 ? n : 1;
+    for (int i = (int)from; i >= 0 && i < 32; i += step) {
+        if (x >> i & 1 && --left == 0) return (unsigned int)i;
+        if (n == 0) break;
+    }
+    return 0xffffffffu;
+}
 constexpr unsigned int __brev(unsigned int x) {
     x = (x & 0x55555555u) << 1 | (x >> 1 & 0x55555555u);
     x = (x & 0x33333333u) << 2 | (x >> 2 & 0x33333333u);

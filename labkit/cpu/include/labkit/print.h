@@ -13,6 +13,7 @@ LABKIT_API int print(const char *format, ...) __attribute__((format(printf, 1, 2
 
 #define printf(...) labkit::print(__VA_ARGS__)
 #define __trap() labkit::fail("__trap() at %s:%d", __FILE__, __LINE__)
+#define __brkpt() labkit::fail("__brkpt() at %s:%d", __FILE__, __LINE__)
 
 #ifdef __GLIBC__
 // Called by the C library's assert; replaces the library's function.

@@ -1,11 +1,30 @@
-// Inline PTX: source.py replaces the instructions by calls of these functions, with the registers of their operands.
+// Inline PTX: ptx.py replaces the instructions by calls of these functions, with the registers of their operands; and the
+// addresses of shared memory that PTX uses.
 //
 // mma.sync multiplies like WMMA (wmma.h): the lanes of the warp wait for each other, and the last one to arrive computes
 // for all 32. PTX defines the elements of each lane: with g = lane / 4 and t = lane % 4, they are in rows g and g + 8 of a
-// and of the sums, and in column g of b; of every 8 elements there, a lane has 2t and 2t + 1, a pair of halves in one
-// register.
+// and of the sums, and in column g of b. Of every 8 elements of 16 bits there, a lane has 2t and 2t + 1, a pair in one
+// register; of every 4 of tf32 it has element t.
 #pragma once
+#include <time.h>
+#include "async.h"
 #include "wmma.h"
+
+// An address of shared memory is a distance from the block's dynamic memory, so that it fits a 32-bit register.
+inline size_t __cvta_generic_to_shared(const void *p) {
+    return (unsigned)((const char *)p - (const char *)labkit_dynamic_shared);
+}
+inline void *__cvta_shared_to_generic(size_t address) { return (char *)labkit_dynamic_shared + (int)(unsigned)address; }
+inline size_t __cvta_generic_to_global(const void *p) { return (size_t)p; }
+inline void *__cvta_global_to_generic(size_t address) { return (void *)address; }
+
+namespace labkit {
+// Where an address is: 's' in shared memory, 'l' on the stack of a thread, 'g' elsewhere.
+LABKIT_API char space_of(const void *address);
+}
+inline unsigned int __isShared(const void *p) { return labkit::space_of(p) == 's'; }
+inline unsigned int __isLocal(const void *p) { return labkit::space_of(p) == 'l'; }
+inline unsigned int __isGlobal(const void *p) { return labkit::space_of(p) == 'g'; }
 
 namespace labkit {
 namespace ptx {
@@ -20,6 +39,154 @@ template <class T> inline float &f(T &operand) {
     return operand;
 }
 
+// An operand as a value of an instruction's type, and back: the same bits, or an integer of another size.
+template <class T, class Operand> inline T get(Operand operand) {
+    if constexpr (sizeof(T) == sizeof(Operand)) return __builtin_bit_cast(T, operand);
+    else return (T)operand;
+}
+template <class T, class Operand> inline void put(Operand &operand, T value) { operand = get<Operand>(value); }
+
+// Integers wrap around.
+template <class T> constexpr auto wrapping() {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) return std::make_unsigned_t<T>();
+    else return T();
+}
+#define LABKIT_PTX_WRAPPING(name, expression)                                                         \
+    template <class T> inline T name(T x, T y) {                                                      \
+        typedef decltype(wrapping<T>()) W;                                                            \
+        W a = (W)x, b = (W)y;                                                                         \
+        return (T)(W)(expression);                                                                    \
+    }
+#define LABKIT_PTX_PLAIN(name, expression) template <class T> inline T name(T a, T b) { return (T)(expression); }
+#define LABKIT_PTX_RELATION(name, relation) template <class T> inline bool name(T a, T b) { return a relation b; }
+LABKIT_PTX_WRAPPING(add_, a + b)
+LABKIT_PTX_WRAPPING(sub_, a - b)
+LABKIT_PTX_WRAPPING(mul_, a * b)
+LABKIT_PTX_PLAIN(and_, a & b)
+LABKIT_PTX_PLAIN(or_, a | b)
+LABKIT_PTX_PLAIN(xor_, a ^ b)
+LABKIT_PTX_PLAIN(min_, a < b || b != b ? a : b)
+LABKIT_PTX_PLAIN(max_, a > b || b != b ? a : b)
+LABKIT_PTX_RELATION(is_eq_, ==)
+LABKIT_PTX_RELATION(is_ne_, !=)
+LABKIT_PTX_RELATION(is_lt_, <)
+LABKIT_PTX_RELATION(is_le_, <=)
+LABKIT_PTX_RELATION(is_gt_, >)
+LABKIT_PTX_RELATION(is_ge_, >=)
+#undef LABKIT_PTX_WRAPPING
+#undef LABKIT_PTX_PLAIN
+#undef LABKIT_PTX_RELATION
+template <class T> inline T mov_(T a) { return a; }
+template <class T> inline T not_(T a) { return std::is_same_v<T, bool> ? (T)!a : (T)~a; }
+template <class T> inline T neg_(T a) { return std::is_floating_point_v<T> ? -a : sub_(T(), a); }
+template <class T> inline T abs_(T a) { return a < T() ? neg_(a) : a; }
+template <class T> inline T mad_(T a, T b, T c) { return add_(mul_(a, b), c); }
+template <class T> inline T fma_(T a, T b, T c) { return std::fma(a, b, c); }
+// By more than the width: no bit is left, or only the sign.
+template <class T> inline T shl_(T a, unsigned by) {
+    return by < 8 * sizeof(T) ? (T)((decltype(wrapping<T>()))a << by) : T();
+}
+template <class T> inline T shr_(T a, unsigned by) { return (T)(a >> (by < 8 * sizeof(T) ? by : 8 * sizeof(T) - 1) >> (by >= 8 * sizeof(T) && std::is_unsigned_v<T>)); }
+
+// A register from its parts, the lowest first, and the parts of a register.
+template <class T, class... Part> inline T pack(Part... parts) {
+    static_assert((sizeof(Part) + ...) == sizeof(T), "the parts of a register must have its size together");
+    T whole;
+    char *to = (char *)&whole;
+    ((memcpy(to, &parts, sizeof parts), to += sizeof parts), ...);
+    return whole;
+}
+template <class T, class Whole, class... Part> inline void unpack(Whole whole, Part &...parts) {
+    static_assert(sizeof whole == sizeof(T) && (sizeof(Part) + ...) == sizeof(T), "the parts of a register must have its size together");
+    const char *from = (const char *)&whole;
+    ((memcpy((void *)&parts, from, sizeof parts), from += sizeof parts), ...);
+}
+
+inline unsigned thread_number() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+inline unsigned block_threads() { return blockDim.x * blockDim.y * blockDim.z; }
+inline unsigned long long nanoseconds() {
+    timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+// Addresses in brackets.
+template <class T> inline char *shared_at(T address, int offset) {
+    static_assert(std::is_integral_v<T>, "the address of shared memory is what __cvta_generic_to_shared gives");
+    return (char *)__cvta_shared_to_generic(address) + offset;
+}
+template <class T> inline const char *global_at(T address, int offset) {
+    static_assert(sizeof address == 8, "an address of global memory has 64 bits");
+    return (const char *)address + offset;
+}
+
+// Barrier 0 with all threads is that of __syncthreads.
+inline void bar_sync(unsigned number, unsigned threads, LABKIT_HERE) {
+    unsigned all = block_threads();
+    if (number > 15 || threads % 32 != 0 || threads > (all + 31) / 32 * 32)
+        fail("bar.sync at %s:%d: barrier %u with %u threads; there are barriers 0 to 15, each for whole warps of the block",
+             file, line, number, threads);
+    if (number == 0 && (threads == 0 || threads >= all)) return __syncthreads(file, line);
+    follow(meet_at(number, 0, threads && threads < all ? threads : all, nullptr, nullptr, "bar.sync", file, line));
+}
+inline void bar_arrive(unsigned number, unsigned threads, LABKIT_HERE) {
+    arrive_at_number(number & 15, threads, "bar.arrive", file, line);
+}
+
+// The first `given` of the bytes are copied, the others become zero.
+inline void cp_async(void *to, const void *from, unsigned bytes, unsigned given, LABKIT_HERE) {
+    if (bytes == 16) copy_word<uint4>(to, from, given);
+    else if (bytes == 8) copy_word<uint2>(to, from, given);
+    else if (bytes == 4) copy_word<unsigned>(to, from, given);
+    else fail("cp.async at %s:%d copies 4, 8 or 16 bytes, not %u", file, line, bytes);
+}
+
+// ---- ldmatrix ---------------------------------------------------------------------------------------------
+
+// Matrices of 8 by 8 elements of 16 bits. The first 8 * count lanes have the addresses of their rows.
+template <int count> struct matrix_slot {
+    call_site site;
+    const char *row;
+    unsigned x[count];
+
+    template <class... Register> void to(Register &...registers) const {
+        int i = 0;
+        ((registers = x[i++]), ...);
+    }
+};
+
+template <int count, bool turned> LABKIT_UNSEEN void ldmatrix_combine(void *const *lanes, unsigned arrived) {
+    auto slot = [&](int lane) { return (matrix_slot<count> *)lanes[lane]; };
+    const call_site &site = slot(__builtin_ctz(arrived))->site;
+    require_whole_warp(arrived, site);
+    for (int i = 0; i < 8 * count; i++)
+        if ((size_t)slot(i)->row % 16 != 0)
+            fail("ldmatrix at %s:%d: the address of lane %d is no multiple of 16 bytes", site.file, site.line, i);
+#ifdef LABKIT_CHECK
+    for (int lane = 0; lane < 32; lane++) {              // the same bytes, divided among all lanes
+        int mine = lane % (32 / count) * 4 * count;
+        labkit_reads(slot(lane / (32 / count) * 8 + mine / 16)->row + mine % 16, 4 * count);
+    }
+#endif
+    for (int matrix = 0; matrix < count; matrix++) {
+        uint16_t of[8][8];
+        for (int i = 0; i < 8; i++) memcpy(of[i], slot(matrix * 8 + i)->row, 16);
+        for (int lane = 0; lane < 32; lane++) {
+            int g = lane / 4, t = lane % 4 * 2;
+            unsigned low = turned ? of[t][g] : of[g][t], high = turned ? of[t + 1][g] : of[g][t + 1];
+            slot(lane)->x[matrix] = low | high << 16;
+        }
+    }
+}
+
+template <int count, bool turned> inline matrix_slot<count> ldmatrix(const char *row, LABKIT_HERE) {
+    matrix_slot<count> slot{{"ldmatrix", file, line}, row, {}};
+    warp_collective(0xffffffffu, &slot, ldmatrix_combine<count, turned>, slot.site.what, file, line);
+    return slot;
+}
+
+// ---- mma.sync ---------------------------------------------------------------------------------------------
+
 // A lane's sums in its registers, two of row g and two of row g + 8. T is float or __half.
 template <class T> struct mma_sums {
     std::conditional_t<std::is_same_v<T, float>, float, unsigned> x[sizeof(T)];
@@ -30,14 +197,31 @@ template <class T> struct mma_sums {
     }
 };
 
-template <int k, class T> struct mma_slot {
+template <int k, class Element> constexpr int words_of_b = k / (std::is_same_v<Element, nvcuda::wmma::precision::tf32> ? 4 : 8);
+
+template <int k, class Element, class T> struct mma_slot {
     call_site site;
-    unsigned a[k / 4], b[k / 8];
+    unsigned a[2 * words_of_b<k, Element>], b[words_of_b<k, Element>];
     mma_sums<T> sums;
 };
 
-template <int k, class T> inline void mma_combine(void *const *lanes, unsigned arrived) {
-    typedef mma_slot<k, T> Slot;
+inline float widen_element(__nv_bfloat16, unsigned word, int half) { return __uint_as_float(half ? word & 0xffff0000u : word << 16); }
+inline float widen_element(nvcuda::wmma::precision::tf32, unsigned word, int) { return __uint_as_float(word & 0xffffe000u); }
+
+// The operands of bfloat16 and tf32, element by element.
+template <int k, class Element, class Slot> inline void gather_operands(float (&a)[16][k], float (&b)[k][8], Slot slot) {
+    constexpr int words = words_of_b<k, Element>, each = k / (4 * words);   // elements of a word
+    for (int lane = 0; lane < 32; lane++)
+        for (int i = 0; i < words; i++)
+            for (int e = 0; e < each; e++) {
+                int g = lane / 4, depth = i * 4 * each + lane % 4 * each + e;
+                b[depth][g] = widen_element(Element(), slot(lane)->b[i], e);
+                for (int row = 0; row < 2; row++) a[g + 8 * row][depth] = widen_element(Element(), slot(lane)->a[2 * i + row], e);
+            }
+}
+
+template <int k, class Element, class T> inline void mma_combine(void *const *lanes, unsigned arrived) {
+    typedef mma_slot<k, Element, T> Slot;
     require_whole_warp(arrived, ((const Slot *)lanes[__builtin_ctz(arrived)])->site);
 
     // Vectors are assembled in registers: a load of a vector just stored in parts would stall the processor.
@@ -55,14 +239,19 @@ template <int k, class T> inline void mma_combine(void *const *lanes, unsigned a
             else
                 widen8(sums[g + i * 8], row([&](int lane) { return slot(lane)->sums.x[i]; }));
         }
-        for (int i = 0; i < k / 4; i++)
-            widen8(&a[g + i % 2 * 8][i / 2 * 8], row([&](int lane) { return slot(lane)->a[i]; }));
+        if constexpr (std::is_same_v<Element, __half>)
+            for (int i = 0; i < k / 4; i++)
+                widen8(&a[g + i % 2 * 8][i / 2 * 8], row([&](int lane) { return slot(lane)->a[i]; }));
     }
-    for (int p = 0; p < k / 2; p++) {
-        auto pair = [&](int g) { return slot(4 * g + p % 4)->b[p / 4]; };
-        words_x8 pairs = {pair(0), pair(1), pair(2), pair(3), pair(4), pair(5), pair(6), pair(7)};
-        widen8(b[2 * p], __builtin_convertvector(pairs & 0xffff, bits_x8));
-        widen8(b[2 * p + 1], __builtin_convertvector(pairs >> 16, bits_x8));
+    if constexpr (std::is_same_v<Element, __half>) {
+        for (int p = 0; p < k / 2; p++) {
+            auto pair = [&](int g) { return slot(4 * g + p % 4)->b[p / 4]; };
+            words_x8 pairs = {pair(0), pair(1), pair(2), pair(3), pair(4), pair(5), pair(6), pair(7)};
+            widen8(b[2 * p], __builtin_convertvector(pairs & 0xffff, bits_x8));
+            widen8(b[2 * p + 1], __builtin_convertvector(pairs >> 16, bits_x8));
+        }
+    } else {
+        gather_operands<k, Element>(a, b, slot);
     }
 
     multiply_add(sums, a, b);
@@ -78,12 +267,13 @@ template <int k, class T> inline void mma_combine(void *const *lanes, unsigned a
 }
 
 // a b + c of 16 x k, k x 8 and 16 x 8 elements.
-template <int k, class T>
-inline mma_sums<T> mma(const unsigned (&a)[k / 4], const unsigned (&b)[k / 8], const mma_sums<T> &c, LABKIT_HERE) {
-    mma_slot<k, T> slot{{"mma.sync", file, line}, {}, {}, c};
+template <int k, class Element, class T>
+inline mma_sums<T> mma(const unsigned (&a)[2 * words_of_b<k, Element>], const unsigned (&b)[words_of_b<k, Element>],
+                       const mma_sums<T> &c, LABKIT_HERE) {
+    mma_slot<k, Element, T> slot{{"mma.sync", file, line}, {}, {}, c};
     memcpy(slot.a, a, sizeof a);
     memcpy(slot.b, b, sizeof b);
-    warp_collective(0xffffffffu, &slot, mma_combine<k, T>, slot.site.what, file, line);
+    warp_collective(0xffffffffu, &slot, mma_combine<k, Element, T>, slot.site.what, file, line);
     return slot.sums;
 }
 

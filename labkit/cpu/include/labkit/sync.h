@@ -5,7 +5,15 @@
 // threads wait where.
 #pragma once
 #include "context.h"
+#include "phase.h"
 #include "words.h"
+
+// A function whose accesses check mode does not see.
+#ifdef LABKIT_CHECK
+#define LABKIT_UNSEEN __attribute__((noinline, no_sanitize("thread")))
+#else
+#define LABKIT_UNSEEN
+#endif
 
 #define LABKIT_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
@@ -22,6 +30,22 @@ LABKIT_API Switch meet(unsigned mask, void *mine, void (*combine)(void *const *l
 LABKIT_API Switch gather(const char *file, int line) noexcept;
 LABKIT_API unsigned gathered();
 LABKIT_API Switch let_others_run() noexcept;
+
+LABKIT_API void begin_phases(Phase &phase, unsigned expected);
+// Arrive; returns the number of the phase to wait for. And leave: this phase and all later ones expect one thread less.
+LABKIT_API unsigned arrive_at(Phase &phase, unsigned count, const char *what, const char *file, int line);
+LABKIT_API void leave_barrier(Phase &phase, const char *what, const char *file, int line);
+// Wait until the phase with that number has ended.
+LABKIT_API Switch wait_for(const Phase &phase, unsigned number, const char *what, const char *file, int line) noexcept;
+
+// The barriers with a number. They are zero at the start of a block.
+LABKIT_API const Phase &block_phase(unsigned number);
+LABKIT_API unsigned arrive_at_number(unsigned number, unsigned expected, const char *what, const char *file, int line);
+// `count` threads wait there for each other, and the last one calls combine(slots, count), which are those from thread
+// `first` on.
+LABKIT_API Switch meet_at(unsigned number, unsigned first, unsigned count, void *mine,
+                          void (*combine)(void *const *slots, unsigned count), const char *what, const char *file,
+                          int line) noexcept;
 
 // The lanes in `mask` wait for each other. `mine` points to this lane's slot, which all can read. The last live lane of
 // `mask` to arrive calls combine(lanes, arrived) once (lanes[i] is null unless bit i of arrived is set), then all

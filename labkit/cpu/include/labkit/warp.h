@@ -5,6 +5,8 @@
 // CUDA removed with compute capability 7.0, apply to the converged lanes.
 #pragma once
 #include <string.h>
+#include <type_traits>
+#include "bfloat16.h"
 #include "half.h"
 #include "sync.h"
 
@@ -12,8 +14,8 @@ namespace labkit {
 
 // ---- Shuffles ---------------------------------------------------------------------------------------------
 
-struct shuffle_slot {
-    unsigned long long value, result;
+template <class Word> struct shuffle_slot {
+    Word value, result;
     int source;                       // the lane to read from
 };
 
@@ -22,11 +24,11 @@ LABKIT_API void missing_source(int lane, int source);   // reports to check mode
 #endif
 
 // A lane that reads from one that does not take part keeps its own value (undefined in CUDA).
-inline void shuffle_combine(void *const *lanes, unsigned arrived) {
+template <class Word> inline void shuffle_combine(void *const *lanes, unsigned arrived) {
     for (int i = 0; i < 32; i++) {
         if (!(arrived >> i & 1)) continue;
-        auto *slot = (shuffle_slot *)lanes[i];
-        auto *source = (const shuffle_slot *)lanes[slot->source];
+        auto *slot = (shuffle_slot<Word> *)lanes[i];
+        auto *source = (const shuffle_slot<Word> *)lanes[slot->source];
 #ifdef LABKIT_CHECK
         if (!source) missing_source(i, slot->source);
 #endif
@@ -52,11 +54,12 @@ inline int shuffle_source(shuffle_kind kind, int lane, unsigned operand, int wid
 template <class T>
 inline T shuffle(shuffle_kind kind, unsigned mask, T value, unsigned operand, int width, const char *what,
                  const char *file, int line) {
-    static_assert(sizeof(T) <= 8, "a shuffle moves at most 8 bytes");
-    shuffle_slot slot{};
+    struct Wide { alignas(T) char bytes[sizeof(T)]; };   // a structure of a cooperative group's shuffle
+    typedef std::conditional_t<sizeof(T) <= 8, unsigned long long, Wide> Word;
+    shuffle_slot<Word> slot{};
     memcpy((void *)&slot.value, (const void *)&value, sizeof value);
     slot.source = shuffle_source(kind, (int)lane_id(), operand, width);
-    warp_collective(mask, &slot, shuffle_combine, what, file, line);
+    warp_collective(mask, &slot, shuffle_combine<Word>, what, file, line);
     memcpy((void *)&value, (const void *)&slot.result, sizeof value);
     return value;
 }
@@ -142,6 +145,8 @@ LABKIT_SHUFFLES(float)
 LABKIT_SHUFFLES(double)
 LABKIT_SHUFFLES(__half)
 LABKIT_SHUFFLES(__half2)
+LABKIT_SHUFFLES(__nv_bfloat16)
+LABKIT_SHUFFLES(__nv_bfloat162)
 #undef LABKIT_SHUFFLE
 #undef LABKIT_SHUFFLES
 

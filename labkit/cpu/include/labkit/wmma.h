@@ -21,9 +21,6 @@
 extern "C" LABKIT_API void labkit_reads(const void *from, size_t bytes);
 extern "C" LABKIT_API void labkit_writes(void *to, size_t bytes);
 extern "C" LABKIT_API bool labkit_in_shared(const void *memory);
-#define LABKIT_UNSEEN __attribute__((noinline, no_sanitize("thread")))
-#else
-#define LABKIT_UNSEEN
 #endif
 
 namespace nvcuda {

@@ -1,0 +1,94 @@
+// Random numbers in kernels: the generators XORWOW and Philox, their integers, and uniform and normal distributions.
+//
+// Uniform numbers are in (0, 1], as cuRAND's. Normal ones are made in pairs (Box and Muller), of which the second is kept.
+// Their last bits may differ from a GPU's, which has its own logarithm, sine and cosine.
+#pragma once
+#include "labkit_cuda.h"
+#include "labkit/philox.h"
+#include "labkit/xorwow.h"
+
+namespace labkit {
+namespace random {
+
+constexpr float pair_scale = 2.3283064e-10f;                      // 2^-32
+constexpr double double_scale = 1.1102230246251565e-16;           // 2^-53
+
+inline float uniform(unsigned x) { return x * pair_scale + pair_scale / 2.0f; }
+// From 53 of 64 bits.
+inline double uniform_double(unsigned x, unsigned y) {
+    unsigned long long bits = (unsigned long long)x ^ ((unsigned long long)y << 21);
+    return bits * double_scale + double_scale / 2.0;
+}
+inline float2 normal(unsigned x, unsigned y) {
+    float u = x * pair_scale + pair_scale / 2.0f, angle = y * (pair_scale * 6.2831855f) + pair_scale * 6.2831855f / 2.0f;
+    float radius = sqrtf(-2.0f * logf(u)), sine, cosine;
+    sincosf(angle, &sine, &cosine);
+    return {sine * radius, cosine * radius};
+}
+inline double2 normal_double(uint4 x) {
+    double u = uniform_double(x.x, x.y), turns = uniform_double(x.z, x.w) * 2.0;
+    double radius = sqrt(-2.0 * log(u)), sine, cosine;
+    sincospi(turns, &sine, &cosine);
+    return {sine * radius, cosine * radius};
+}
+template <class State> inline uint4 four(State *state) {
+    unsigned x = curand(state), y = curand(state), z = curand(state), w = curand(state);
+    return {x, y, z, w};
+}
+
+}  // namespace random
+}  // namespace labkit
+
+#define LABKIT_RANDOM(State)                                                                          \
+    inline float curand_uniform(State *state) { return labkit::random::uniform(curand(state)); }      \
+    inline double curand_uniform_double(State *state) {                                               \
+        unsigned x = curand(state), y = curand(state);                                                \
+        return labkit::random::uniform_double(x, y);                                                  \
+    }                                                                                                 \
+    inline float2 curand_normal2(State *state) {                                                      \
+        unsigned x = curand(state), y = curand(state);                                                \
+        return labkit::random::normal(x, y);                                                          \
+    }                                                                                                 \
+    inline double2 curand_normal2_double(State *state) {                                              \
+        return labkit::random::normal_double(labkit::random::four(state));                            \
+    }                                                                                                 \
+    inline float curand_normal(State *state) {                                                        \
+        if ((state->boxmuller_flag = !state->boxmuller_flag)) {                                       \
+            float2 pair = curand_normal2(state);                                                      \
+            state->boxmuller_extra = pair.y;                                                          \
+            return pair.x;                                                                            \
+        }                                                                                             \
+        return state->boxmuller_extra;                                                                \
+    }                                                                                                 \
+    inline double curand_normal_double(State *state) {                                                \
+        if ((state->boxmuller_flag_double = !state->boxmuller_flag_double)) {                         \
+            double2 pair = curand_normal2_double(state);                                              \
+            state->boxmuller_extra_double = pair.y;                                                   \
+            return pair.x;                                                                            \
+        }                                                                                             \
+        return state->boxmuller_extra_double;                                                         \
+    }                                                                                                 \
+    inline float curand_log_normal(State *state, float mean, float deviation) {                       \
+        return expf(mean + deviation * curand_normal(state));                                         \
+    }                                                                                                 \
+    inline double curand_log_normal_double(State *state, double mean, double deviation) {             \
+        return exp(mean + deviation * curand_normal_double(state));                                   \
+    }
+LABKIT_RANDOM(curandStateXORWOW_t)
+LABKIT_RANDOM(curandStatePhilox4_32_10_t)
+#undef LABKIT_RANDOM
+
+inline float4 curand_uniform4(curandStatePhilox4_32_10_t *state) {
+    uint4 x = curand4(state);
+    return {labkit::random::uniform(x.x), labkit::random::uniform(x.y), labkit::random::uniform(x.z), labkit::random::uniform(x.w)};
+}
+inline float4 curand_normal4(curandStatePhilox4_32_10_t *state) {
+    uint4 x = curand4(state);
+    float2 first = labkit::random::normal(x.x, x.y), second = labkit::random::normal(x.z, x.w);
+    return {first.x, first.y, second.x, second.y};
+}
+inline double2 curand_uniform2_double(curandStatePhilox4_32_10_t *state) {
+    uint4 x = curand4(state);
+    return {labkit::random::uniform_double(x.x, x.y), labkit::random::uniform_double(x.z, x.w)};
+}
+

@@ -1,0 +1,49 @@
+"""What the engine does not have is told in one sentence at its place; code for the host can be passed over."""
+
+import pytest
+
+import labkit.cuda.autoinit  # noqa: F401
+import labkit.cuda.driver as cuda
+from labkit.cuda.compiler import SourceModule
+
+PROGRAM = """#include <cuda_runtime.h>
+__global__ void f(float *x) { x[0] = 1 << 3; }
+int main()
+{
+    float *p;
+    cudaMalloc(&p, 4);
+    f<<<1,
+        32>>>(p);
+    return cudaDeviceSynchronize();
+}
+"""
+NESTED = """__global__ void f(float *x) { x[0] = 1; }
+template <class T> __global__ void g(T *x)
+{
+    if (threadIdx.x == 0) { f<<<1, 1>>>(x); }
+}
+"""
+REFERENCE = "texture<float, 2> picture;\n__global__ void f(float *x) { x[0] = tex2D(picture, 1.0f, 2.0f); }\n"
+OBJECT = "__global__ void f(float *x, cudaTextureObject_t t)\n{\n    x[0] = tex2D<float>(t, 1.0f, 2.0f);\n}\n"
+
+
+@pytest.mark.usefixtures("cpu_engine")
+@pytest.mark.parametrize(
+    ("source", "line", "words"),
+    [
+        (PROGRAM, 7, "no host code: keep the kernels, and launch them from Python"),
+        (NESTED, 4, "no launches by kernels (dynamic parallelism): launch the kernel from Python"),
+        (REFERENCE, 1, "no textures and surfaces: give the kernel a pointer and compute the index"),
+        (OBJECT, 3, "no textures and surfaces: give the kernel a pointer and compute the index"),
+    ],
+    ids=["host", "nested", "reference", "object"],
+)
+def test_one_sentence(source, line, words):
+    with pytest.raises(cuda.CompileError) as caught:
+        SourceModule(source, no_extern_c=True)
+    assert f"kernel.cu:{line}:" in caught.value.msg and f"the CPU engine has {words}" in caught.value.msg
+    assert caught.value.msg.count("error:") == 1
+
+
+def test_host_code_between_conditionals_is_passed_over():
+    SourceModule(PROGRAM.replace("int main", "#ifndef __CUDA_ARCH__\nint main") + "#endif\n", no_extern_c=True)
