@@ -5,16 +5,15 @@ Every rung on 1000 images of lenet86; 03 and 04 also on lenet72; of 07 also how 
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import pandas as pd
 from typer import Option
 
+from labkit.base import temporary
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.evidence import child, nsight
@@ -81,8 +80,8 @@ def count(several: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[job
     LabError
         If ncu cannot profile, or counted more or fewer launches than the jobs made.
     """
-    with tempfile.TemporaryDirectory(prefix="labkit-") as folder, jobs.program(several) as (command, owners):
-        log = Path(folder) / "ncu.csv"
+    with temporary.folder() as folder, jobs.program(several) as (command, owners):
+        log = folder / "ncu.csv"
         ended = child.run(nsight.ncu_command(command, log, metrics), {}, capture=True)
         text = log.read_text() if log.is_file() else ""
         if ended.problem:

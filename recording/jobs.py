@@ -11,7 +11,6 @@ import os
 import pickle
 import re
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from labkit import cuda
+from labkit.base import temporary
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.evidence import child
@@ -156,8 +156,7 @@ def compile_all(jobs: Iterable[Job]) -> None:
 def program(jobs: Sequence[Job]):
     """While a `with` lasts, a program that runs jobs: its command; and a function that takes the number of launches
     seen, and gives for each its job and what `Job.run` returned."""
-    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
-        folder = Path(name)
+    with temporary.folder() as folder:
         (folder / "jobs").write_bytes(pickle.dumps(list(jobs)))
 
         def owners(launches: int) -> list[tuple[Job, dict]]:
@@ -168,7 +167,7 @@ def program(jobs: Sequence[Job]):
                                f"{len(jobs) - 1} made {len(made)}: they cannot be matched")  # fmt: skip
             return made
 
-        yield [sys.executable, "-m", "recording.jobs", name], owners
+        yield [sys.executable, "-m", "recording.jobs", str(folder)], owners
 
 
 def _main(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import hashlib
+import io
 import json
 import os
 import shlex
@@ -49,7 +50,7 @@ def python_says(monkeypatch):
     """What processes of our own Python answer, by a word of their code; everything else fails to import."""
     answers = {}
 
-    def ask(code):
+    def ask(code, **environment):
         return next(((0, text) for word, text in answers.items() if word in code), (1, "ImportError: not here"))
 
     monkeypatch.setattr(doctor, "_python_says", ask)
@@ -70,7 +71,7 @@ def test_an_empty_machine_gets_a_remedy_for_each_thing(path, python_says, monkey
 
 def test_without_a_gpu_the_compiler_is_enough(path, python_says):
     path("g++", f'exec {GXX} "$@"')
-    python_says["cuda.engine()"] = "cpu"
+    python_says.update({"cuda.engine()": "cpu", "__global__": ""})
     report = doctor.examine()
     assert report.ready
     assert report.engine == "cpu"
@@ -95,7 +96,7 @@ def test_a_gpu_machine(path, python_says):
 def test_a_gpu_without_pycuda_falls_back_and_says_why(path, python_says):
     path("nvidia-smi", SMI)
     path("g++", f'exec {GXX} "$@"')
-    python_says["cuda.engine()"] = "cpu"
+    python_says.update({"cuda.engine()": "cpu", "__global__": ""})
     report = doctor.examine()
     assert report.engine == "cpu"
     assert report.why == "missing for the GPU: PyCUDA"
@@ -230,6 +231,31 @@ def test_empty_files_are_no_images(tmp_path, monkeypatch):
     for name in ("mnist", "fashion-mnist"):
         assert doctor._fetched(name).state == UNUSED
         assert "is no idx file" in doctor._fetched(name).found
+
+
+def test_a_home_folder_of_another_user(tmp_path, monkeypatch):
+    """As sudo and su may leave HOME: nothing in it can be entered."""
+    (tmp_path / "home").mkdir(mode=0)
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "home" / "cache"))
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        cache, data = doctor._cache(), doctor._fetched("mnist")
+    finally:
+        if root:
+            os.seteuid(0)
+    assert cache.state == MISSING and "cannot be written (Permission denied)" in cache.found
+    assert cache.remedy == 'export LABKIT_CACHE_DIR="$(mktemp -d)"'
+    assert data.state == UNUSED
+
+
+def test_a_terminal_without_check_marks(monkeypatch):
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", printed)
+    doctor.show(doctor.Report([doctor.Finding("a", OK, "1"), doctor.Finding("b", MISSING, "2", "r")], None, "b"))
+    printed.flush()
+    assert [line[:4] for line in printed.buffer.getvalue().decode("latin-1").splitlines()[:2]] == ["+  a", "x  b"]
 
 
 def test_an_old_python(monkeypatch):

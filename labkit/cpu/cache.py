@@ -1,12 +1,14 @@
 """The folder of compiled kernels.
 
 Each file is complete or does not exist (a temporary file, then `os.replace`), so that several processes can share the
-folder, and any of them can end at any time. `labkit.base.paths.cache_dir` names it. If it cannot be written, a
-temporary folder is used while the process runs.
+folder, and any of them can end at any time. Each has a digest, and a damaged one is made again.
+`labkit.base.paths.cache_dir` names the folder. It is native code that will run, so nobody else may write there. If the
+folder cannot be used, a temporary one is, while the process runs.
 """
 
 import atexit
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -15,14 +17,15 @@ import time
 import warnings
 from pathlib import Path
 
+from labkit.base import temporary
+from labkit.base.errors import LabError
+from labkit.base.files import locked, private
 from labkit.base.paths import cache_dir
 
-try:
-    import fcntl
-except ImportError:  # no advisory locks: two processes may compile the same source, and the last one wins
-    fcntl = None
-
-__all__ = ["digest", "directory", "locked", "obtain", "publish", "scratch", "touch", "trim", "trim_daily"]
+__all__ = [
+    "digest", "digest_of", "directory", "locked", "obtain", "publish", "scratch", "touch", "trim", "trim_daily",
+    "with_room",
+]  # fmt: skip
 
 _DAY_S = 24 * 3600
 _usable = {}  # wanted folder -> the folder that is used
@@ -30,31 +33,29 @@ _scratch = None
 
 
 def directory(wanted=None):
-    """The cache folder, made if it does not exist; a temporary one, with one warning, if that fails."""
+    """The cache folder, made if it does not exist; a temporary one, with one warning, if it cannot be used."""
     wanted = Path(wanted) if wanted else cache_dir()
     usable = _usable.get(wanted)
     if usable is None or not usable.is_dir():
         try:
-            wanted.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=wanted):
-                usable = wanted
-        except OSError as error:
-            usable = scratch() / "cache"
-            usable.mkdir(exist_ok=True)
-            warnings.warn(
-                f"the cache folder {wanted} cannot be written ({error.strerror or error}): compiled kernels are kept "
-                "for this process only. Set LABKIT_CACHE_DIR to a folder that can be written.",
-                stacklevel=2,
-            )
-        _usable[wanted] = usable
-    return usable
+            _usable[wanted] = private(wanted)
+        except LabError as error:
+            _for_now(wanted, str(error))
+    return _usable[wanted]
+
+
+def _for_now(wanted, why):
+    """Use a temporary folder in place of the one that is wanted, and say so."""
+    _usable[wanted] = scratch() / "cache"
+    _usable[wanted].mkdir(exist_ok=True)
+    warnings.warn(f"{why}. Compiled kernels are kept for this process only.", stacklevel=3)
 
 
 def scratch():
     """A temporary folder that is removed when the process ends."""
     global _scratch
     if _scratch is None or not _scratch.is_dir():
-        _scratch = Path(tempfile.mkdtemp(prefix="labkit-"))
+        _scratch, _ = temporary.make()
         atexit.register(_remove_scratch, _scratch, os.getpid())
     return _scratch
 
@@ -68,7 +69,7 @@ def publish(source, target):
     """Write the file or bytes `source` to the path `target` in one step."""
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".new-")
+    handle, part = tempfile.mkstemp(dir=target.parent, prefix=".new-")
     try:
         with os.fdopen(handle, "wb") as file:
             if isinstance(source, bytes):
@@ -76,44 +77,59 @@ def publish(source, target):
             else:
                 with open(source, "rb") as original:
                     shutil.copyfileobj(original, file, 1 << 20)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
+        os.chmod(part, 0o644)
+        os.replace(part, target)
     except BaseException:
         with contextlib.suppress(OSError):
-            os.unlink(temporary)
+            os.unlink(part)
         raise
 
 
-@contextlib.contextmanager
-def locked(target):
-    """Hold the lock of `target`, so that only one of several processes builds it."""
-    target = Path(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    path = target.parent / f".{target.name}.lock"
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(OSError):  # a file system without locks
-            while fcntl:
-                file = stack.enter_context(open(path, "w"))
-                fcntl.flock(file, fcntl.LOCK_EX)
-                if os.fstat(file.fileno()).st_nlink:  # 0: its last owner has removed it
-                    break
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                path.unlink()
+def intact(path):
+    """Whether a file that `obtain` made is there and undamaged."""
+    try:
+        return digest(path.read_bytes()) == digest_of(path).read_text()
+    except (OSError, ValueError):
+        return False
 
 
-def obtain(target, make):
-    """The path `target`; ``make(path)`` builds it at a scratch path if it is not in the cache."""
-    if not target.exists():
-        with locked(target):
-            if not target.exists():
-                with tempfile.TemporaryDirectory(dir=scratch()) as folder:
-                    built = Path(folder) / target.name
-                    make(built)
-                    publish(built, target)
-    return target
+def digest_of(path):
+    """The file beside `path` that has its digest."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def obtain(name, make, wanted=None):
+    """The path of a file of the cache folder; ``make(path)`` builds it if it is not there, or damaged."""
+
+    def look(folder):
+        target = folder / name
+        if not intact(target):
+            with locked(target):
+                if not intact(target):
+                    with tempfile.TemporaryDirectory(dir=scratch()) as place:
+                        built = Path(place) / target.name
+                        make(built)
+                        publish(built, target)
+                        publish(digest(built.read_bytes()).encode(), digest_of(target))
+        return target
+
+    return with_room(look, wanted)
+
+
+def with_room(use, wanted=None):
+    """What ``use(folder)`` returns for the cache folder; if its disk is full, for a temporary one, with a warning."""
+    folder = directory(wanted)
+    try:
+        return use(folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        if folder.is_relative_to(scratch()):
+            raise LabError(f"cannot write to {scratch()}: {error.strerror}. Free some space there") from None
+        if folder == directory(wanted):  # else it was found to be full in the meantime
+            why = f"the cache folder {folder} cannot be written ({error.strerror}): set LABKIT_CACHE_DIR to another one"
+            _for_now(Path(wanted) if wanted else cache_dir(), why)
+        return with_room(use, wanted)
 
 
 def trim(pattern, keep=8, idle_s=_DAY_S):
@@ -123,6 +139,7 @@ def trim(pattern, keep=8, idle_s=_DAY_S):
         for used, path in entries[keep:]:
             if -used < time.time() - idle_s:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
+                digest_of(path).unlink(missing_ok=True)
 
 
 def trim_daily(pattern):

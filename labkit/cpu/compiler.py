@@ -283,10 +283,10 @@ def _refuse(source, command, out, err):
 def _prelude(command, flags):
     """The file to ``-include``: the engine's header, precompiled for these flags if that works."""
     header = toolchain.INCLUDE / "labkit_cuda.h"
-    folder = cache.directory() / f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
-    stub = folder / "labkit_cuda.h"
+    folder = f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
 
     def precompile(path):
+        stub = cache.directory() / folder / "labkit_cuda.h"
         cache.trim("prelude-*")
         cache.publish(f'#include "{header}"\n'.encode(), stub)
         line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header", "-o", str(path), str(stub)]
@@ -295,11 +295,11 @@ def _prelude(command, flags):
             raise CompileError("the engine's header does not compile", line, out, err)
 
     try:
-        cache.obtain(folder / f"labkit_cuda.h.{'pch' if toolchain.is_clang(command) else 'gch'}", precompile)
+        made = cache.obtain(f"{folder}/labkit_cuda.h.{'pch' if toolchain.is_clang(command) else 'gch'}", precompile)
     except CompileError:  # compiling the kernel reports the error
         return str(header)
-    cache.touch(folder)
-    return str(stub)
+    cache.touch(made.parent)
+    return str(made.with_suffix(""))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -321,10 +321,14 @@ def _cached(entry):
 def _build(build, keep, cache_dir):
     """The path of the compiled file: from the cache, or compiled into it."""
     if cache_dir is False:
-        entry = Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch()))
-    else:
-        entry = cache.directory(cache_dir) / "modules" / build.key[:2] / build.key[2:40]
-        cache.touch(entry)
+        return _obtain(Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), build, keep)
+    name = Path("modules", build.key[:2], build.key[2:40])
+    return cache.with_room(lambda folder: _obtain(folder / name, build, keep), cache_dir)
+
+
+def _obtain(entry, build, keep):
+    """The path of the compiled file in the folder `entry`, which keeps it."""
+    cache.touch(entry)
     path = None if keep else _cached(entry)
     if path is None:
         with cache.locked(entry):
@@ -405,7 +409,8 @@ def compile(
 def engine_files(options=()):
     """What the engine itself compiles for sources with these nvcc options, in the cache: its library and header."""
     build = _prepare("", options, True, None, None)
-    return [native.build(), Path(_prelude(build.command, build.flags)).parent]
+    runtime = native.build()
+    return [runtime, cache.digest_of(runtime), Path(_prelude(build.command, build.flags)).parent]
 
 
 _WARNINGS = (

@@ -120,7 +120,7 @@ def build():
             reason = "the CPU engine's own runtime library does not compile; set CXX to use another compiler"
             raise CompileError(reason, line, out, err)
 
-    path = cache.obtain(cache.directory() / f"runtime-{key[:24]}.so", compile_runtime)
+    path = cache.obtain(f"runtime-{key[:24]}.so", compile_runtime)
     cache.touch(path)
     return path
 
@@ -139,9 +139,11 @@ def _load():
     path = build()
     try:
         lib = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-    except OSError:  # a damaged file in the cache: build it once more
-        path.unlink(missing_ok=True)
-        lib = ctypes.CDLL(str(build()), mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise RuntimeError(
+            f"cuInit failed: what {' '.join(toolchain.find())} has made of the CPU engine cannot be loaded ({error}): "
+            "set CXX to another C++ compiler, such as g++, or LABKIT_CACHE_DIR to a folder from which programs may run"
+        ) from None
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments

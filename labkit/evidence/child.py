@@ -214,7 +214,15 @@ def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer
 
 
 def ran(folder: Path) -> list[dict]:
-    """Label, rung and number of launches of each variant that ran."""
+    """Label, rung and number of launches of each variant that ran.
+
+    Raises
+    ------
+    CompileError
+        One did not compile.
+    """
+    if (folder / "refused").is_file():
+        raise cuda.driver.CompileError(*json.loads((folder / "refused").read_text()))
     return lines(folder / "ran")
 
 
@@ -235,7 +243,12 @@ def _main(folder: Path) -> None:
     x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
     with open(folder / "ran", "w", buffering=1) as log:
         for variant in variants:
-            with variant.plan(layer, batch) as plan:
+            try:
+                plan = variant.plan(layer, batch)
+            except cuda.driver.CompileError as error:
+                (folder / "refused").write_text(json.dumps([error.msg, error.command_line, error.stdout, error.stderr]))
+                return
+            with plan:
                 plan.load(x, k)
                 cuda.driver.Context.synchronize()
                 record = {"label": variant.label, "rung": variant.rung.number, "launches": len(plan.launches)}

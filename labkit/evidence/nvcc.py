@@ -10,13 +10,13 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pandas as pd
 
+from labkit.base import temporary
 from labkit.base.errors import LabError
 from labkit.base.limits import MULTIPROCESSOR, occupancy
 from labkit.cpu.toolchain import demangled
@@ -193,8 +193,8 @@ def disassemble(source: str, name: str, options: Sequence[str] = NVCC_OPTIONS, a
     nvdisasm = nsight.find("nvdisasm")
     if nvdisasm is None:
         raise LabError("reading machine code needs nvdisasm, which is not on this machine: install the CUDA toolkit")
-    with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
-        cubin = Path(folder) / "kernel.cubin"
+    with temporary.folder() as folder:
+        cubin = folder / "kernel.cubin"
         _compile(source, name, options, arch, "-lineinfo", cubin=cubin)
         done = subprocess.run([nvdisasm, "-gi", "-c", str(cubin)], capture_output=True, text=True)
     if done.returncode:
@@ -231,8 +231,8 @@ def _compile(
     source: str, name: str, options: Iterable[str], arch: str, *more: str, cubin: Path | None = None
 ) -> str:
     """Compile with nvcc, into `cubin` if it is given; return what nvcc prints."""
-    with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
-        path = Path(folder) / "kernel.cu"
+    with temporary.folder() as folder:
+        path = folder / "kernel.cu"
         path.write_text(f'#line 1 "{name}"\n{source}')
         command = [_nvcc(), *options, f"-arch={arch}", "-cubin", *more, "-o", str(cubin or path.with_suffix(".cubin")),
                    str(path)]  # fmt: skip

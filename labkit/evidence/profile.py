@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import html
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from labkit.base import temporary
 from labkit.base.errors import LabError
 from labkit.base.tables import HTML, table
 from labkit.evidence import child, nsight
@@ -175,10 +175,12 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer, bat
     LabError
         If a variant does not support the layer, the batch is not a positive integer, or the process failed; the message
         has its last output.
+    CompileError
+        If a variant does not compile.
     """
-    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
-        found = watch(child.plans(Path(name), variants, layer, batch), engine, timeout, capture=True, nvcc=nvcc)
-        ran = child.ran(Path(name))
+    with temporary.folder() as folder:
+        found = watch(child.plans(folder, variants, layer, batch), engine, timeout, capture=True, nvcc=nvcc)
+        ran = child.ran(folder)
     found.ended.require("profiling")
     owners = [each for each in ran for _ in range(each["launches"])]
     if len(owners) != len(found.table):
@@ -221,11 +223,11 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
 def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None,
           capture: bool = False, nvcc: bool = True, on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
     """Run a command that starts Python, and return the counters of its launches."""
-    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+    with temporary.folder() as folder:
         if child.engine(engine) == "cpu":
-            out = Path(name) / "launches"
+            out = folder / "launches"
             return counted(*_records(command, out, timeout, capture), _modules(out) if nvcc else ())
-        return _measure(command, Path(name), timeout, capture, on_the_cpu)
+        return _measure(command, folder, timeout, capture, on_the_cpu)
 
 
 def _records(command, out: Path, timeout, capture) -> tuple[list[dict], child.Ended]:

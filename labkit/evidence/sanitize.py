@@ -8,13 +8,13 @@ memory. The program runs in a process of its own.
 from __future__ import annotations
 
 import html
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+from labkit.base import temporary
 from labkit.base.errors import LabError
 from labkit.base.tables import table
 from labkit.evidence import child, nsight
@@ -111,11 +111,14 @@ def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer, ba
     LabError
         If a variant does not support the layer, the batch is not a positive integer, or the process failed without a
         finding.
+    CompileError
+        If a variant does not compile.
     """
-    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
-        found = watch(child.plans(Path(name), variants, layer, batch), tool, engine, timeout, capture=True)
+    with temporary.folder() as folder:
+        found = watch(child.plans(folder, variants, layer, batch), tool, engine, timeout, capture=True)
+        ran = child.ran(folder)
         if found.launches is None:
-            found.launches = sum(each["launches"] for each in child.ran(Path(name)))
+            found.launches = sum(each["launches"] for each in ran)
     if found.table.empty or found.ended.interrupted:
         found.ended.require("sanitizing", found.note)
     return found
@@ -142,10 +145,10 @@ def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, 
           capture: bool = False) -> Findings:  # fmt: skip
     """Run a command that starts Python, and return the findings in its launches."""
     tools = _tools(tool)
-    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
+    with temporary.folder() as folder:
         if child.engine(engine) == "cpu":
-            return _check(command, tools, Path(name) / "launches", timeout, capture)
-        return _compute_sanitizer(command, tools, Path(name), timeout, capture)
+            return _check(command, tools, folder / "launches", timeout, capture)
+        return _compute_sanitizer(command, tools, folder, timeout, capture)
 
 
 def _tools(tool: str) -> tuple[str, ...]:

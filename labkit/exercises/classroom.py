@@ -9,7 +9,6 @@ import io
 import json
 import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -19,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import labkit
+from labkit.base import temporary
 from labkit.base.errors import Interrupted, LabError
 from labkit.base.files import require_writable, write
 from labkit.base.paths import cuda_src
@@ -239,9 +239,7 @@ def in_sandbox(asked: Exercise, source: str, unsafe: bool = False) -> tuple[grad
     LabError
         The child process came to no result; the message says why.
     """
-    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
-        folder = Path(name)
-        folder.chmod(0o700)
+    with temporary.folder() as folder:
         command, environment = grade.job(asked, source, folder)
         word = sandbox.nonce()
         ended = sandbox.run(

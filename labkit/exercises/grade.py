@@ -11,13 +11,13 @@ import hashlib
 import html
 import re
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from labkit.base import temporary
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
 from labkit.evidence import child
@@ -249,8 +249,7 @@ class Ran:
 
 def of_source(asked: Exercise, source: str) -> Grade:
     """Grade the text of a kernel in a child process of this one."""
-    with tempfile.TemporaryDirectory(prefix="labkit-") as name:
-        folder = Path(name)
+    with temporary.folder() as folder:
         command, environment = job(asked, source, folder)
         ended = child.run(command, environment, ATTEMPT_S, capture=True)
         if ended.interrupted:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
 from pathlib import Path
 
 import pandas as pd
 
 from labkit.base.errors import LabError
-from labkit.base.files import write
+from labkit.base.files import locked, write
+from labkit.base.paths import of_user
 from labkit.base.tables import HTML, table
 from labkit.exercises.exercise import exercises
 
 
 def path() -> Path:
     """The file: `LABKIT_PROGRESS`, else `labkit/progress.json` in the folder of the user's data."""
-    if chosen := os.environ.get("LABKIT_PROGRESS"):
-        return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "labkit" / "progress.json"
+    return of_user("LABKIT_PROGRESS", "XDG_DATA_HOME", "~/.local/share", "labkit/progress.json")
 
 
 def read() -> dict[str, dict]:
@@ -49,13 +47,14 @@ def note(number: str, digest: str, met: bool) -> int:
     int
         The number of different attempts that have failed up to now.
     """
-    known = read()
-    mine = known.setdefault(number, {"failed": [], "met": None})
-    if met:
-        mine["met"] = mine["met"] or datetime.date.today().isoformat()
-    elif digest not in mine["failed"]:
-        mine["failed"].append(digest)
-    write(path(), json.dumps(known, indent=1) + "\n")
+    with locked(path()):
+        known = read()
+        mine = known.setdefault(number, {"failed": [], "met": None})
+        if met:
+            mine["met"] = mine["met"] or datetime.date.today().isoformat()
+        elif digest not in mine["failed"]:
+            mine["failed"].append(digest)
+        write(path(), json.dumps(known, indent=1) + "\n")
     return len(mine["failed"])
 
 

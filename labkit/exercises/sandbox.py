@@ -29,12 +29,12 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from labkit.base import temporary
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, cuda_src
 from labkit.exercises.limits import MIB, Limits
@@ -43,7 +43,7 @@ from labkit.ladder.source import NVCC_OPTIONS
 _POLL_S = 0.05
 # Who runs the command if root starts it. Limits on processes do not bind root, and count all commands of a user.
 _NOBODY, _USERS, _started = 65534, range(60001, 61001), itertools.count()
-_CACHE = "/tmp/labkit"
+_CACHE, _MADE = "/tmp/labkit", "/tmp/labkit-made"  # the cache inside belongs to the command, what is in it does not
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def why_not() -> str:
     for name, package in (("bwrap", "bubblewrap"), ("prlimit", "util-linux"), ("setpriv", "util-linux")):
         if not shutil.which(name):
             return f"{package} is missing: sudo apt install {package}"
-    with tempfile.TemporaryDirectory(prefix="labkit-sandbox-") as folder:
-        command = _inside([sys.executable, "-I", "-c", ""], Path(folder), (), (), Limits())
+    with temporary.folder() as folder:
+        command = _inside([sys.executable, "-I", "-c", ""], folder, (), (), Limits())
         done = subprocess.run(command, env=_environment(""), stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
@@ -174,7 +174,7 @@ def _inside(command, scratch: Path, readable: Iterable[Path], cached: Iterable[P
     line = ["bwrap", "--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-pid", "--unshare-net"]
     line += ["--unshare-uts", "--unshare-cgroup-try", "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
     line += ["--perms", "1777", "--size", str(limits.scratch), "--tmpfs", "/tmp"]
-    line += ["--perms", "0777", "--dir", _CACHE, "--ro-bind", "/usr", "/usr"]
+    line += ["--perms", "0755", "--dir", _MADE, "--ro-bind", "/usr", "/usr"]
     for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):
         if path.is_symlink():
             line += ["--symlink", os.readlink(path), str(path)]
@@ -193,8 +193,10 @@ def _inside(command, scratch: Path, readable: Iterable[Path], cached: Iterable[P
     if solutions.is_dir():
         line += ["--tmpfs", str(solutions), "--remount-ro", str(solutions)]
     for path in cached:
-        line += ["--ro-bind", str(path), f"{_CACHE}/{path.name}"]
+        line += ["--ro-bind", str(path), f"{_MADE}/{path.name}"]
     line += ["--bind", str(scratch), str(scratch), "--chdir", str(scratch)]
+    if cached:
+        command = ["sh", "-c", f'mkdir -m 700 {_CACHE} && ln -s {_MADE}/* {_CACHE} && exec "$@"', "sh", *command]
     command = ["prlimit", f"--nproc={limits.processes}", "--", *_limited(command, limits)]
     if os.geteuid() == 0:
         owner = scratch.stat().st_uid or _NOBODY

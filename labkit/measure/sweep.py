@@ -65,8 +65,8 @@ def sweep(
         a device disturb each other's times. Without an executor, threads compile ahead, and this process times the
         points one after the other.
     path : path, optional
-        The file of finished points, instead of ``sweeps/<device>.jsonl`` in `labkit.base.paths.cache_dir()`. Only this
-        process writes to it.
+        The file of finished points, instead of ``sweeps/<device>.jsonl`` in `labkit.base.paths.cache_dir()`. Several
+        processes may write to it.
     repeat : int, optional
         Timed runs per point; by default as many as fit into half a second, from 3 to 50.
 
@@ -96,7 +96,8 @@ def sweep(
     here = _device_of(executor)
     batch = BATCH[here["engine"]] if batch is None else batch
     points = [_Point(each, at, batch, repeat) for at in layers for each in chosen]
-    kept = _Kept(Path(path or cache_dir() / "sweeps" / f"{slug(here['device'])}.jsonl"), here["device"])
+    path = path or files.private(cache_dir()) / "sweeps" / f"{slug(here['device'])}.jsonl"
+    kept = _Kept(Path(path), here["device"])
     rows = kept.read()
     todo = [point for point in dict.fromkeys(points) if point.key not in rows]
     # On standard output, because notebooks show standard error in red.
@@ -300,9 +301,9 @@ class _Kept:
         files.require_writable(path.parent)
 
     def read(self) -> dict[str, dict]:
-        """The points of this device: key -> row. An incomplete line, of a process that was killed, is ignored."""
+        """The points of this device: key -> row. An incomplete or damaged line is ignored."""
         rows = {}
-        for line in self.path.read_text().splitlines() if self.path.is_file() else ():
+        for line in self.path.read_bytes().splitlines() if self.path.is_file() else ():
             try:
                 entry = json.loads(line)
                 if entry["row"]["device"] == self.device:
@@ -314,7 +315,7 @@ class _Kept:
     def append(self, key: str, row: dict) -> None:
         """Add a point with one write of a whole line, which is on the disk when this returns."""
         line = json.dumps({"key": key, "row": row}) + "\n"
-        with open(self.path, "ab+", buffering=0) as file:
+        with files.locked(self.path), open(self.path, "ab+", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
             if size:
                 file.seek(-1, os.SEEK_END)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from labkit.base.errors import LabError
+from labkit.base.files import private, require_writable
 from labkit.base.paths import cache_dir, data_dir
 
 CHUNK = 256  # images resized at a time: what is in flight stays in the processor's cache
@@ -370,7 +371,11 @@ def _shipped(name, checksum):
 def _from_folder(folder, name, split):
     """The two files in LABKIT_DATA_DIR, and a remark where they are not the published ones."""
     folder = Path(folder).expanduser()
-    if not folder.is_dir():
+    try:
+        there = folder.is_dir()
+    except OSError as error:
+        raise LabError(f"cannot read {folder}: {error.strerror}") from None
+    if not there:
         raise LabError(f"LABKIT_DATA_DIR names {folder}, which is no folder. Make it and put the files "
                        f"there, or unset LABKIT_DATA_DIR.")
     paths, remark = [], ""
@@ -406,13 +411,9 @@ def _fetch(name, file, checksum):
     import pooch  # here: importing it takes a quarter of a second
 
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        writable = os.access(folder, os.W_OK)
-    except OSError:
-        writable = False
-    if not writable:
-        raise LabError(f"cannot write to {folder}, where {name} would be kept. Set LABKIT_CACHE_DIR to a folder that "
-                       f"you may write to, or LABKIT_DATA_DIR to one that has {file}.")
+        require_writable(private(cache_dir()) / "data" / name)
+    except LabError as error:
+        raise LabError(f"{error}. {name} would be kept there; or set LABKIT_DATA_DIR to one that has {file}.") from None
     failures = []
     for mirror in _SOURCES[name].mirrors:
         try:

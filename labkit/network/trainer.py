@@ -14,7 +14,7 @@ import numpy as np
 
 from labkit import cuda
 from labkit.base.errors import Interrupted, LabError
-from labkit.base.files import require_writable, write
+from labkit.base.files import private, require_writable, write
 from labkit.base.paths import cache_dir, data_dir
 from labkit.ladder.buffers import Buffers
 from labkit.measure.check import Compared
@@ -300,6 +300,8 @@ def train(
     """
     settings = trainer.settings
     by_default = default_paths(settings)
+    if checkpoint is None:
+        private(cache_dir())
     out, checkpoint = Path(out or by_default[0]), Path(checkpoint or by_default[1])
     if out.suffix != ".npz":
         raise LabError(f"weights are an .npz file, not {out.name!r}: give a path that ends with .npz")

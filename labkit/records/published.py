@@ -6,6 +6,7 @@ import pandas as pd
 
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
+from labkit.records import store
 
 
 def published(network: str | None = None, step: str | None = None, report: str | None = None) -> pd.DataFrame:
@@ -55,4 +56,4 @@ def _published(name: str) -> pd.DataFrame:
     path = data_dir() / "published" / name
     if not path.is_file():
         raise LabError(f"{path} is missing; restore it with `git checkout -- data/published`")
-    return pd.read_csv(path, dtype={"report": str})
+    return store.stored(path, dtype={"report": str})

@@ -115,8 +115,8 @@ def read(path: Path) -> pd.DataFrame:
 
 
 def _stored(path: Path) -> pd.DataFrame:
+    table = store.stored(path, dtype=dict.fromkeys(_TEXT, str))
     try:
-        table = pd.read_csv(path, dtype=dict.fromkeys(_TEXT, str))
         table[[*KEY, "rung"]]  # a file of an older version may lack any other column
         return _typed(table)
     except (ValueError, KeyError) as error:

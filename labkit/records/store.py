@@ -7,6 +7,7 @@ A rung's number may change, its name does not. So a file holds "tuning, rows=4",
 from __future__ import annotations
 
 import datetime
+import io
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -110,9 +111,28 @@ def one_of(folder: Path, name: str) -> Path:
     return chosen[0]
 
 
+def stored(path: Path, **options) -> pd.DataFrame:
+    """The table of a file as it stands there; `options` are those of `pandas.read_csv`.
+
+    Raises
+    ------
+    LabError
+        The file cannot be read, or is no CSV.
+    """
+    try:
+        text = path.read_bytes()
+        if b"\0" in text:
+            raise ValueError("it has NUL bytes")
+        return pd.read_csv(io.BytesIO(text), **options)
+    except OSError as error:
+        raise LabError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise LabError(f"{path} is damaged: {str(error).strip()}. Restore it with git") from None
+
+
 def read(path: Path) -> pd.DataFrame:
     """The table of a file, with the numbers that the rungs have now."""
-    return numbered(pd.read_csv(path), path)
+    return numbered(stored(path), path)
 
 
 def merge(
@@ -121,7 +141,7 @@ def merge(
     key: list[str] | None,
     order: list[str] | None = None,
     digits: int = 6,
-    read: Callable[[Path], pd.DataFrame] = pd.read_csv,
+    read: Callable[[Path], pd.DataFrame] = stored,
 ) -> Path:
     """Merge rows into a device's CSV: a new row replaces all old ones with the same values in the columns `key`.
 
@@ -144,12 +164,13 @@ def merge(
     Path
         The file; it is written whole or not at all.
     """
-    if key and path.is_file():
-        old, new = read(path), pd.MultiIndex.from_frame(table[key])
-        table = pd.concat([old[~pd.MultiIndex.from_frame(old[key]).isin(new)], table], ignore_index=True)
-    if order:
-        table = table.sort_values(order, kind="stable")
-    return files.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))
+    with files.locked(path):
+        if key and path.is_file():
+            old, new = read(path), pd.MultiIndex.from_frame(table[key])
+            table = pd.concat([old[~pd.MultiIndex.from_frame(old[key]).isin(new)], table], ignore_index=True)
+        if order:
+            table = table.sort_values(order, kind="stable")
+        return files.write(path, table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n"))
 
 
 def record_evidence(

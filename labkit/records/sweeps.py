@@ -85,7 +85,11 @@ def best(table: pd.DataFrame, layer: Layer, batch: int | None = None, rung: int 
 
 
 def _stored(path: Path) -> pd.DataFrame:
-    return _typed(pd.read_csv(path, keep_default_na=False, na_values=[""], dtype={"code": str}))
+    table = store.stored(path, keep_default_na=False, na_values=[""], dtype={"code": str})
+    try:
+        return _typed(table)
+    except (ValueError, TypeError) as error:
+        raise LabError(f"{path} is not a table of a sweep: {error}. Restore it with git") from None
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:

@@ -60,7 +60,7 @@ class Training:
     """
 
     def __init__(self, path: Path):
-        self.table = pd.read_csv(path)
+        self.table = store.stored(path)
         self.device = str(self.table["device"].iloc[0])
         self.date = str(self.table["date"].max())
 

@@ -12,14 +12,13 @@ import platform
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from labkit.base import files, paths
+from labkit.base import files, paths, temporary
 from labkit.base.errors import LabError
 from labkit.cpu import toolchain
 from labkit.network import images
@@ -106,12 +105,12 @@ def examine() -> Report:
     return Report(findings, *_engine(findings))
 
 
-def _run(command: list[str]) -> tuple[int, str]:
+def _run(command: list[str], **environment: str) -> tuple[int, str]:
     """Exit status and output of a command; status 127 if it cannot be run."""
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_TIMEOUT,
-            check=False,
+            command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=_TIMEOUT, check=False,
         )
     except subprocess.TimeoutExpired:
         return 124, f"{command[0]} did not answer within {_TIMEOUT} s"
@@ -120,10 +119,10 @@ def _run(command: list[str]) -> tuple[int, str]:
     return done.returncode, done.stdout.decode("utf-8", "replace").strip()
 
 
-def _python_says(code: str) -> tuple[int, str]:
+def _python_says(code: str, **environment: str) -> tuple[int, str]:
     """Status and last line of output of Python code that may crash, run with this interpreter and this labkit."""
     prelude = f"import sys; sys.path[:] = {[str(paths.PACKAGE.parent), *sys.path]!r}\n"
-    status, text = _run([sys.executable, "-W", "ignore", "-c", prelude + code])
+    status, text = _run([sys.executable, "-W", "ignore", "-c", prelude + code], **environment)
     return status, text.splitlines()[-1] if text else f"it ended with status {status}"
 
 
@@ -178,8 +177,8 @@ def _compiler() -> Finding:
         command = toolchain.find()
     except Exception as error:  # the engine raises PyCUDA's CompileError, no LabError
         return Finding(what, MISSING, str(error).split("\n")[0], "unset CXX" if os.environ.get("CXX") else remedy)
-    with tempfile.TemporaryDirectory(prefix="labkit-") as folder:
-        source, program = Path(folder, "line.cpp"), Path(folder, "line")
+    with temporary.folder() as folder:
+        source, program = folder / "line.cpp", folder / "line"
         source.write_text("#include <cmath>\nint main() { return std::lround(std::sqrt(1764.0)) == 42 ? 0 : 1; }\n")
         status, said = _run([*command, "-std=gnu++17", "-O1", str(source), "-o", str(program)])
         if status == 0:
@@ -187,9 +186,39 @@ def _compiler() -> Finding:
     if status:
         reason = said.splitlines()[-1] if said else f"status {status}"
         return Finding(what, MISSING, f"{command[0]} cannot compile and run one line: {reason}", remedy)
+    for mode, tools in _MODES.items():
+        if problem := _kernel_fails(tools):
+            problem = f"{' '.join(command)} compiles C++, but {mode} does not work with it: {problem}"
+            return Finding(what, MISSING, problem, "unset CXX" if os.environ.get("CXX") else remedy)
     _, version = _run([*command, "--version"])
     version = version.partition("\n")[0] or "no version"
     return Finding(what, OK, f"{version}, {shutil.which(command[0])}")
+
+
+_MODES = {"running a kernel": "", "lab.profile": "profile", "lab.sanitize": "memcheck,racecheck,initcheck,synccheck"}
+_KERNEL = """
+import sys
+try:
+    import numpy, labkit.cpu.driver as cuda
+    from labkit.cpu import checkmode
+    from labkit.cpu.compiler import SourceModule
+    body = "__shared__ int s[32]; int t = threadIdx.x; s[t] = t; __syncthreads(); y[t] = s[31 - t];"
+    y = numpy.zeros(32, numpy.int32)
+    SourceModule(f"__global__ void f(int *y) {{ {body} }}").get_function("f")(cuda.Out(y), block=(32, 1, 1))
+    seen = [site["op"] for launch in checkmode.launches() for site in launch.sites]
+    if y[0] != 31:
+        sys.exit("a small kernel has a wrong result")
+    if "profile" in checkmode.TOOLS and sorted(seen) != ["ld", "st", "st"]:
+        sys.exit(f"of the accesses ld, st, st of a small kernel it sees {', '.join(seen) or 'none'}")
+except Exception as error:
+    sys.exit(" ".join(str(error).split())[:300])
+"""
+
+
+def _kernel_fails(tools: str) -> str:
+    """Why the CPU engine cannot run a kernel with these tools of check mode; empty if it can."""
+    status, said = _python_says(_KERNEL, LABKIT_CHECK=tools)
+    return said if status else ""
 
 
 def _gpu() -> list[tuple[str, str]]:
@@ -320,13 +349,11 @@ def _fetched(name: str) -> Finding:
 
 
 def _cache() -> Finding:
-    folder = paths.cache_dir()
     try:
-        files.require_writable(folder)
+        return Finding("cache", OK, str(files.private(paths.cache_dir())))
     except LabError as error:
-        problem = f"{error} Until then every process compiles its kernels again"
-        return Finding("cache", MISSING, problem, f'export LABKIT_CACHE_DIR="{tempfile.gettempdir()}/labkit"')
-    return Finding("cache", OK, str(folder))
+        problem = f"{error}. Until then every process compiles its kernels again"
+        return Finding("cache", MISSING, problem, 'export LABKIT_CACHE_DIR="$(mktemp -d)"')  # a name nobody can guess
 
 
 def _engine(findings: list[Finding]) -> tuple[str | None, str]:
@@ -356,6 +383,10 @@ def show(report: Report) -> None:
     """Print a report: a table, the remedies, and whether the lab can run."""
     console = Console(highlight=False)
     marks = {OK: ("✓", "green"), MISSING: ("✗", "red"), UNUSED: ("–", "dim")}
+    try:
+        "✓✗–".encode(console.encoding)
+    except UnicodeEncodeError:
+        marks = {OK: ("+", "green"), MISSING: ("x", "red"), UNUSED: ("-", "dim")}
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

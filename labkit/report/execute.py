@@ -9,7 +9,6 @@ import functools
 import os
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+from labkit.base import temporary
 from labkit.base.errors import LabError
 from labkit.base.files import write
 from labkit.base.paths import PACKAGE
@@ -225,8 +225,8 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failur
     client.log.disabled = True  # the Failure has the message
     try:
         with (
-            tempfile.TemporaryDirectory(prefix="labkit-") as scratch,
-            _kernel(client, Path(scratch), notebook.path.resolve().parent),
+            temporary.folder() as scratch,
+            _kernel(client, scratch, notebook.path.resolve().parent),
         ):
             try:
                 for count, at in enumerate(code, 1):

@@ -1,7 +1,9 @@
 """The CPU engine's compiler, on any machine: options, headers, messages, and the cache under bad conditions."""
 
+import errno
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +21,8 @@ import pytest
 
 import labkit.cpu.driver as cuda
 from labkit.base import paths
-from labkit.cpu import cache, compiler, toolchain
+from labkit.base.errors import LabError
+from labkit.cpu import cache, compiler, native, toolchain
 from labkit.cpu.compiler import SourceModule, compile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -277,6 +280,71 @@ def test_a_damaged_file_is_rebuilt(fresh_cache, damage):
     assert value(source) == 42
 
 
+def test_a_damaged_runtime_or_header_is_made_again(tmp_path, monkeypatch):
+    command = toolchain.find()
+    toolchain.fingerprint(command)
+    made = []
+
+    def write_the_output(line, cwd=None):
+        made.append(Path(line[line.index("-o") + 1]))
+        made[-1].write_bytes(b"compiled")
+        return 0, "", ""
+
+    monkeypatch.setattr(toolchain, "run", write_the_output)
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path))
+    for damage in (None, b"comp", b"Compiled", b""):
+        for obtain in (native.build, lambda: compiler._prelude(command, ["-O3"])):
+            path = Path(obtain())
+            path = path if path.suffix == ".so" else next(path.parent.glob("*.?ch"))
+            if damage is not None:
+                path.write_bytes(damage)
+                assert Path(obtain()).exists()
+            assert path.read_bytes() == b"compiled"
+    assert len(made) == 2 * 4
+
+
+def test_a_full_disk_costs_the_cache_and_nothing_else(fresh_cache, monkeypatch):
+    publish = cache.publish
+
+    def full(source, target):
+        if target.is_relative_to(fresh_cache):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        publish(source, target)
+
+    monkeypatch.setattr(cache, "publish", full)
+    with pytest.warns(UserWarning, match=r"cannot be written \(No space left on device\): set LABKIT_CACHE_DIR"):
+        assert value(WRITE % "55") == 55
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert value(WRITE % "56") == 56
+
+
+def test_a_full_temporary_folder_is_named(fresh_cache, monkeypatch):
+    def full(source, target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(cache, "publish", full)
+    with pytest.warns(UserWarning, match="cannot be written"), pytest.raises(LabError) as caught:
+        compile(WRITE % "57")
+    assert re.fullmatch(r"cannot write to \S+: No space left on device. Free some space there", str(caught.value))
+
+
+def test_others_cannot_plant_what_is_run(tmp_path, monkeypatch):
+    """A folder that others can write to is not used, and a lock there is not followed."""
+    (tmp_path / "precious").write_text("text")
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    folder.chmod(0o777)
+    for name in ("library.so", "library.so.sha256"):
+        (folder / name).write_text(cache.digest(b"evil") if name.endswith("256") else "evil")
+    (folder / ".library.so.lock").symlink_to(tmp_path / "precious")
+    monkeypatch.setenv("LABKIT_CACHE_DIR", str(folder))
+    with pytest.warns(UserWarning, match="can be changed by other users"):
+        path = cache.obtain("library.so", lambda path: path.write_text("made here"))
+    assert path.read_text() == "made here" and not path.is_relative_to(folder)
+    assert (tmp_path / "precious").read_text() == "text"
+
+
 def test_a_failed_compile_leaves_nothing(fresh_cache):
     message("__global__ void f( {")
     assert compiled_files(fresh_cache) == []
@@ -285,7 +353,7 @@ def test_a_failed_compile_leaves_nothing(fresh_cache):
 def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    with pytest.warns(UserWarning, match="Set LABKIT_CACHE_DIR"):
+    with pytest.warns(UserWarning, match="set LABKIT_CACHE_DIR to a folder of your own"):
         assert value(WRITE % "43") == 43
     with warnings.catch_warnings():
         warnings.simplefilter("error")
