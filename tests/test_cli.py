@@ -1,6 +1,7 @@
 """The command: what it prints, its exit status, and no traceback for what the lab refuses."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -58,6 +59,20 @@ def test_every_command_explains_itself(command, name):
     assert status == 0
     assert f"Usage: labkit {name}" in out
     assert "[[" not in out and "bool" not in out  # an argument is named once; a flag takes no value
+
+
+def test_help_has_a_short_form_and_shells_complete_commands(command):
+    assert command("bench", "-h") == command("bench", "--help")
+    status, out, _ = command("--show-completion", "bash")
+    assert status == 0
+    assert "_LABKIT_COMPLETE=complete_bash" in out
+
+
+def test_the_device_as_json(command, monkeypatch):
+    monkeypatch.setenv("LABKIT_ENGINE", os.environ.get("LABKIT_ENGINE", ""))
+    status, out, _ = command("device", "--json", "--engine", labkit.device().engine)
+    assert status == 0
+    assert json.loads(out, parse_constant=pytest.fail)["name"] == labkit.device().name
 
 
 @pytest.mark.parametrize(("arguments", "said"), [

@@ -5,6 +5,7 @@ A sub-command imports what it needs when it runs: `labkit --help` loads neither 
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -33,7 +34,7 @@ app = typer.Typer(
     "without a GPU.",
     epilog="LABKIT_ENGINE=cpu or gpu chooses the engine; by default it is the GPU where there is one.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -42,6 +43,21 @@ Notebooks = Annotated[
     list[str] | None,
     typer.Argument(metavar="NOTEBOOK", help='A file, a name ("01_baseline") or a number ("1"); all by default.'),
 ]
+
+
+def _use(engine: str | None) -> str | None:
+    """Let this process, and those that it starts, use an engine; before anything asks for the device."""
+    if engine:
+        os.environ["LABKIT_ENGINE"] = engine
+    return engine
+
+
+Use = Annotated[
+    str | None,
+    typer.Option("--engine", metavar="cpu|gpu", callback=_use, help="The GPU, where there is one, by default."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the table to FILE, too.")]
 
 
 def main() -> None:
@@ -78,7 +94,7 @@ def _options(
 
 @app.command()
 def doctor(
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """List what this machine has and lacks, with a remedy for each. Exit status 1 if the lab cannot run."""
     from labkit.report import doctor
@@ -94,9 +110,18 @@ def doctor(
 
 
 @app.command()
-def device() -> None:
+def device(engine: Use = None, json: Json = False) -> None:
     """Describe the device that kernels run on."""
-    print(labkit.device())
+    found = labkit.device()
+    if json:
+        from dataclasses import asdict
+        from json import dumps
+        from math import inf
+
+        known = {name: None if value == inf else value for name, value in asdict(found).items()}  # JSON has no infinity
+        print(dumps(known, indent=2, ensure_ascii=False, default=str))
+    else:
+        print(found)
 
 
 @app.command()
@@ -164,6 +189,7 @@ def report(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to; reports/ by default.")
     ] = None,
+    engine: Use = None,
 ) -> None:
     """Execute the notebooks and write HTML pages that need no network."""
     from labkit.report import html
@@ -181,6 +207,7 @@ def store(
     as_is: Annotated[
         bool, typer.Option("--as-is", help="Execute nothing; rewrite the files in canonical form.")
     ] = False,
+    engine: Use = None,
 ) -> None:
     """Execute the notebooks and store their outputs in them.
 
@@ -209,6 +236,7 @@ def check(
     source: Annotated[
         Path | None, typer.Option(metavar="FILE.cu", help="A kernel of your own in place of the rung's.")
     ] = None,
+    engine: Use = None,
 ) -> None:
     """Check that rungs compute the convolution, on odd shapes."""
     for number in rung:
@@ -221,18 +249,27 @@ def bench(
     layer: Annotated[str, typer.Option(metavar="NET-L", help='"lenet86-1", "lenet86-2", "lenet72-1", …')] = "lenet86-2",
     batch: Annotated[list[int] | None, typer.Option(help="Images; may be given several times.")] = None,
     record: Annotated[bool, typer.Option("--record", help="Keep the results in data/results/.")] = False,
+    engine: Use = None,
+    json: Json = False,
+    csv: Csv = None,
 ) -> None:
     """Check rungs of the ladder, then measure op time and layer time."""
+    _require_folder(csv)
     chosen, variants = _layer(layer), [labkit.variant(number) for number in rung]
     for each in batch or ():
         chosen.x_shape(each)  # refuses a bad batch before the checks
     for variant in variants:
-        labkit.check(variant)
+        labkit.check(variant, quiet=json)
     table = labkit.bench(variants, chosen, batch or None)
-    print(labkit.table(table, columns={
-        "label": "variant", "batch": "B", "op_ms": "op time (ms)", "layer_ms": "layer time (ms)",
-        "images_s": "images/s", "x_reference": "time over reference",
-    }))
+    if json:
+        print(table.to_json(orient="records", indent=2, default_handler=str))
+    else:
+        print(labkit.table(table, columns={
+            "label": "variant", "batch": "B", "op_ms": "op time (ms)", "layer_ms": "layer time (ms)",
+            "images_s": "images/s", "x_reference": "time over reference",
+        }))
+    if csv:
+        files.write(csv, table.to_csv(index=False, lineterminator="\n"))
     if record:
         print(record(table))
 
@@ -266,6 +303,7 @@ def train(
     every: Annotated[
         float, typer.Option(min=0, metavar="S", help="Seconds between checkpoints; 0 for one after every step.")
     ] = 10.0,
+    engine: Use = None,
 ) -> None:
     """Train a network with the lab's own kernels.
 
@@ -310,6 +348,7 @@ def profile(
     script: Program,
     args: Arguments = None,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per launch to FILE.")] = None,
+    json: Json = False,
     engine: Engine = None,
     timeout: Timeout = None,
     nvcc: Annotated[
@@ -323,12 +362,9 @@ def profile(
     from labkit.evidence.profile import profile_script
 
     _warn_of_options(context, script, args or ())
-    if csv:
-        if not csv.parent.is_dir():
-            raise LabError(f"there is no folder {csv.parent} for {csv.name}: make it, or choose another")
-        files.require_writable(csv.parent)  # before minutes of work
+    _require_folder(csv)
     found = profile_script(script, args or (), engine, timeout, nvcc=nvcc, on_the_cpu="--engine cpu")
-    print(found)
+    print(found.table.to_json(orient="records", indent=2, default_handler=str) if json else found)
     if csv:
         files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))
         print(csv)
@@ -343,6 +379,7 @@ def sanitize(
     tool: Annotated[
         str, typer.Option("--tool", metavar="NAME", help="memcheck, racecheck, initcheck, synccheck or all.")
     ] = "all",
+    json: Json = False,
     engine: Engine = None,
     timeout: Timeout = None,
 ) -> None:
@@ -354,10 +391,18 @@ def sanitize(
 
     _warn_of_options(context, script, args or ())
     found = sanitize_script(script, args or (), tool, engine, timeout)
-    print(found)
+    print(found.table.to_json(orient="records", indent=2, default_handler=str) if json else found)
     if not found.clean and not found.ended.interrupted:
         raise typer.Exit(1)
     _after(found.ended, script)
+
+
+def _require_folder(csv: Path | None) -> None:
+    """Refuse a file that cannot be written, before minutes of work."""
+    if csv and not csv.parent.is_dir():
+        raise LabError(f"there is no folder {csv.parent} for {csv.name}: make it, or choose another")
+    if csv:
+        files.require_writable(csv.parent)
 
 
 def _warn_of_options(context: typer.Context, script: str, args: list[str]) -> None:
