@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from labkit.base.errors import LabError
-from labkit.cpu import instrument, toolchain
+from labkit.cpu import bounds, instrument, toolchain
 
 __all__ = ["FLAGS", "TOOLS", "Finding", "LaunchRecord", "launches"]
 
@@ -71,6 +71,8 @@ if TOOLS and TOOLS != ("profile",):
     FLAGS.append("-DLABKIT_CHECKS")
 if "memcheck" in TOOLS:  # a float4 assembled member by member is then not one access
     FLAGS.append("-fsanitize=alignment")
+    if "profile" not in TOOLS:  # it would change the counts
+        FLAGS.append("-fsanitize=bounds")
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 # What an address takes to be no multiple of its type's size: a cast of a pointer or reference, or a type of more than a
@@ -80,10 +82,11 @@ _MAY_MISALIGN = re.compile(
 )
 
 
-def unneeded(source):
+def unneeded(source, clang):
     """The flags that this source does without: calls that check alignment keep the compiler from holding a value in a
-    register that ``__restrict__`` permits to hold there."""
-    return () if _MAY_MISALIGN.search(_COMMENT.sub("", source)) else ("-fsanitize=alignment",)
+    register that ``__restrict__`` permits to hold there. `bounds` reads only g++'s assembler text."""
+    alignment = [] if _MAY_MISALIGN.search(_COMMENT.sub("", source)) else ["-fsanitize=alignment"]
+    return [*alignment, "-fsanitize=bounds"] if clang else alignment
 
 
 @dataclass
@@ -240,7 +243,7 @@ def link(command, folder):
     text = path.read_text()
     if before_link:
         before_link(text)
-    text = with_red_zones(text)
+    text = with_red_zones(bounds.only_local(text, folder))
     if "profile" in TOOLS and instrument.able():
         text = instrument.instrument(text, checks=TOOLS != ("profile",))
     path.write_text(text)

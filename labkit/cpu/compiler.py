@@ -219,7 +219,8 @@ class _Build:
     def flags(self):
         """The flags, which must be the same for the precompiled header."""
         flags = [*self.settings.flags(), *toolchain.module_flags(self.command)]
-        return [flag for flag in flags if flag not in checkmode.unneeded(self.source)]
+        unneeded = checkmode.unneeded(self.source, toolchain.is_clang(self.command))
+        return [flag for flag in flags if flag not in unneeded]
 
     def text(self, folder):
         """The text for the host compiler; the user's headers are rewritten into `folder`."""

@@ -95,6 +95,25 @@ template <bool first, bool second> __device__ void product(float *a, float *u) {
 }
 extern "C" __global__ void matrix_not_complete(float *a, float *u) { product<false, true>(a, u); }
 extern "C" __global__ void matrix_still_read(float *a, float *u) { product<true, false>(a, u); }
+struct Sums { float each[4]; int n; };
+extern "C" __global__ void registers_overrun(float *a, float *u) {
+    float r[8];
+    for (int i = 0; i <= 8 * (int)a[0] + 8; i++)
+        r[i] = a[i];
+    a[threadIdx.x] = r[(int)u[0] & 3];
+}
+extern "C" __global__ void register_before(float *a, float *u) {
+    Sums sums[2] = {};
+    a[1] = sums[threadIdx.x & 1].each[(int)a[threadIdx.x] - 1];
+}
+extern "C" __global__ void flat_tile(float *a, float *u) {
+    __shared__ float tile[4][16];
+    float r[4] = {};
+    tile[0][threadIdx.x] = a[threadIdx.x];
+    __syncthreads();
+    r[threadIdx.x % 4] = 1;
+    a[threadIdx.x] = tile[0][63 - threadIdx.x] + r[3 - threadIdx.x % 4];
+}
 extern "C" __global__ void matrix_of_a_warp(float *a, float *u) { product<true, true>(a, u); }
 '''
 module = SourceModule(SOURCE, no_extern_c=True)
@@ -137,6 +156,8 @@ def found():
         ("exited", "synccheck", "exited lanes", 29, None),
         ("rest_has_ended", "synccheck", "divergent barrier", 60, 0),
         ("matrix_not_complete", "racecheck", "race", 72, None),
+        ("registers_overrun", "memcheck", "out of bounds", 83, 0),
+        ("register_before", "memcheck", "out of bounds", 88, 0),
         ("matrix_still_read", "racecheck", "race", None, None),
     ],
 )
@@ -163,6 +184,14 @@ def test_a_race_names_both_threads_and_both_lines(found):
     assert {race["line"], race["other"]["line"]} == {17, 18}
     assert race["thread"] != race["other"]["thread"]
     assert found["missing_barrier"][0] == ""  # a race does not end the launch
+
+
+def test_an_overrun_of_registers_names_index_and_array(found):
+    for kernel, index, array in (("registers_overrun", 8, "float [8]"), ("register_before", -1, "float [4]")):
+        error, (finding,) = found[kernel]
+        assert finding["message"] == f"index {index} is outside of a local array, '{array}'"
+        assert finding["message"] in error
+    assert found["flat_tile"] == ["", []]  # within its array, and in shared memory
 
 
 def test_threads_that_end_before_a_barrier_are_named_once(found):

@@ -344,6 +344,20 @@ std::string named(const Range &r) {
     leave_launch(sentence);
 }
 
+// An index beyond a local array of that type, which is in quotes: report it, and end the launch.
+[[noreturn]] void overrun(uint32_t pc, std::string type, int64_t index) {
+    Finding f{};
+    f.tool = "memcheck";
+    f.kind = "out of bounds";
+    f.pc = pc;
+    f.block = state.block;
+    f.thread = threadIdx;
+    f.count = 1;
+    f.message = format("index %ld is outside of a local array, %s", (long)index, type.c_str());
+    if (watches("memcheck")) state.findings.push_back(f);
+    leave_launch(f.message);
+}
+
 unsigned new_site(uintptr_t at, Operation operation, unsigned size, Space space) {
     std::vector<Site> &sites = *state.all_sites;
     if (sites.size() == most_sites) leave_launch("check mode handles at most 65535 places that access memory in a module");
@@ -1238,6 +1252,19 @@ EXPORT void __ubsan_handle_type_mismatch_v1(Mismatch *what, uintptr_t address) {
     if (at >= state.text_bytes || !address) return;  // null: reported at the access
     refuse((uint32_t)(state.text_begin + at - state.module->base), what->kind == 1 ? store : load, address,
            (size_t)1 << what->log_alignment, true);
+}
+// -fsanitize=bounds: an index beyond its array, which is local unless the line is 0 (bounds.py).
+struct OutOfBounds {
+    const char *file;
+    uint32_t line, column;
+    const struct { uint16_t kind, bits; char name[1]; } *array, *index;   // bits: whether it is signed, 2 log2 of the size
+};
+EXPORT void __ubsan_handle_out_of_bounds(OutOfBounds *what, int64_t index) {
+    uintptr_t at = (uintptr_t)FROM - state.text_begin;
+    if (at >= state.text_bytes || !what->line) return;
+    unsigned unused = 64 - (1u << (what->index->bits >> 1));
+    if (what->index->bits & 1) index = (int64_t)((uint64_t)index << unused) >> unused;
+    overrun((uint32_t)(state.text_begin + at - state.module->base), what->array->name, index);
 }
 EXPORT void labkit_reads(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
 EXPORT void labkit_writes(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }

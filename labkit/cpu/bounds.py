@@ -1,0 +1,88 @@
+"""Overruns of arrays in registers and local memory, in check mode.
+
+``-fsanitize=bounds`` checks every index of an array whose size the compiler knows. For shared, constant and global
+memory that is too strict: kernels fill ``tile[0][i]`` as if it had one dimension, which works, and the accesses
+themselves are watched. Those of a local array are not, because the compiler keeps it in registers where it can. So the
+check is kept for local arrays alone: `only_local` marks the others in the assembler text by the line 0, and the runtime
+passes over them (check.cpp).
+"""
+
+import re
+from pathlib import Path
+
+__all__ = ["only_local"]
+
+_CHECK = re.compile(
+    r"(?m)^(?P<head>\.Lubsan_data\d+:\n\t\.quad\t(?P<file>\S+)\n\t\.long\t)(?P<line>\d+)\n\t\.long\t(?P<column>\d+)$"
+)
+_STRING = re.compile(r'(?m)^(\.LC\d+):\n\t\.string\t"(.*)"$')
+_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?')
+_ELSEWHERE = re.compile(r"\b__(?:shared|constant|managed)__\b[^;{}]*|\b(?:__device__|static)\b[^;{}()]*(?=[;=])")
+_ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)")
+_ARRAY = re.compile(r"(\w+)\s*\[")
+
+
+def only_local(assembly, folder):
+    """The assembler text in which the checks of arrays that are not local have the line 0.
+
+    Parameters
+    ----------
+    assembly : str
+        g++'s.
+    folder : path
+        The build folder with the texts that were compiled: ``kernel.cpp`` and the user's headers.
+    """
+    texts = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in _texts(Path(folder))]
+    places = {place: line for text in texts for place, line in _placed(text)}
+    declared = [found for text in texts for found in _ELSEWHERE.findall(_ATTRIBUTE.sub("", text))]
+    elsewhere = {name for found in declared for name in _ARRAY.findall(found)}
+    files = dict(_STRING.findall(assembly))
+
+    def visit(check):
+        name = _array(places.get((files.get(check["file"]), int(check["line"])), ""), int(check["column"]))
+        if name and name not in elsewhere:
+            return check[0]
+        return f"{check['head']}0\n\t.long\t{check['column']}"
+
+    return _CHECK.sub(visit, assembly)
+
+
+def _texts(folder):
+    return [folder / "kernel.cpp", *sorted(folder.glob("header-*"))]
+
+
+def _placed(text):
+    """((file, line), text) of each line, as the compiler names it."""
+    file, number = None, 1
+    for line in text.splitlines():
+        if directive := _LINE.match(line):
+            file, number = directive[2] or file, int(directive[1])
+        else:
+            yield (file, number), line
+            number += 1
+
+
+def _array(line, column):
+    """The variable that is indexed, by brackets that close at this column; None if it is not known."""
+    left = line[:column]
+    if not left.endswith("]"):
+        return None
+    while True:
+        if left.endswith("]"):
+            left = left[: _opening(left)].rstrip()
+        elif member := re.search(r"\.\s*\w+$", left):
+            left = left[: member.start()].rstrip()
+        else:
+            break
+    name = re.search(r"(?:->\s*)?\b[A-Za-z_]\w*$", left)
+    return name[0] if name and not name[0].startswith("->") else None
+
+
+def _opening(text):
+    """The position of the bracket that the last one closes."""
+    depth = 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += {"]": 1, "[": -1}.get(text[at], 0)
+        if not depth:
+            return at
+    return 0
