@@ -34,7 +34,7 @@ from pathlib import Path
 from labkit.base.errors import LabError
 from labkit.cpu import bounds, instrument, toolchain
 
-__all__ = ["FLAGS", "TOOLS", "Finding", "LaunchRecord", "launches"]
+__all__ = ["TOOLS", "Finding", "LaunchRecord", "flags", "launches"]
 
 KNOWN = ("profile", "memcheck", "racecheck", "initcheck", "synccheck")
 TOOLS = tuple(word.strip() for word in os.environ.get("LABKIT_CHECK", "").split(",") if word.strip())
@@ -44,35 +44,55 @@ for _tool in TOOLS:
 
 # The sanitizer's calls are inserted after most optimizations, so that variables in registers cause no accesses, and
 # before loops are vectorized. A struct is not split into its members: a float4 is one access.
-FLAGS = [
+_FLAGS = [
     "-DLABKIT_CHECK",
     "-O2",
     "-g",
     "-gdwarf-4",  # older addr2line misread DWARF 5's file names
     "-fsanitize=thread",
-    "-fno-reorder-blocks",  # it copies accesses, which divergent lanes would then run one after the other
     "-fno-optimize-sibling-calls",  # a call at the end of a function must keep its return address
     "-fno-jump-tables",
+    "-fno-common",
+]
+_GCC = [
+    "-fno-reorder-blocks",  # it copies accesses, which divergent lanes would then run one after the other
     "-fno-thread-jumps",
     "--param=tsan-instrument-func-entry-exit=0",
     "--param=tsan-distinguish-volatile=1",
     "-fno-tree-sra",
     "-fno-ipa-sra",
-    "-fno-common",
 ]
-if "profile" in TOOLS:
-    FLAGS += [
-        "-DLABKIT_COUNTS",
-        "-fsanitize-coverage=trace-pc",  # where lanes of a warp diverge
-        "-fno-tree-slp-vectorize",  # packing values across calls costs more than it saves
-        "-fdisable-rtl-loop2_unroll",  # only loops with a known number of iterations are unrolled
-    ]
-if TOOLS and TOOLS != ("profile",):
-    FLAGS.append("-DLABKIT_CHECKS")
-if "memcheck" in TOOLS:  # a float4 assembled member by member is then not one access
-    FLAGS.append("-fsanitize=alignment")
-    if "profile" not in TOOLS:  # it would change the counts
-        FLAGS.append("-fsanitize=bounds")
+_GCC_COUNTS = [
+    "-fsanitize-coverage=trace-pc",  # where lanes of a warp diverge
+    "-fno-tree-slp-vectorize",  # packing values across calls costs more than it saves
+    "-fdisable-rtl-loop2_unroll",  # only loops with a known number of iterations are unrolled
+]
+# clang inserts the calls last, and splits structs before: a float4 whose members are used one by one is four accesses.
+_CLANG = [
+    "-fno-vectorize",
+    "-fno-slp-vectorize",
+    *(word for option in (
+        "tsan-instrument-func-entry-exit=0", "tsan-distinguish-volatile=1", "tsan-instrument-read-before-write=1",
+        "unroll-runtime=false", "jump-threading-threshold=0", "disable-block-placement", "disable-tail-duplicate",
+        "disable-early-taildup",
+    ) for word in ("-mllvm", f"-{option}")),
+]  # fmt: skip
+_CLANG_COUNTS = ["-fsanitize-coverage=bb,no-prune,trace-pc"]
+
+
+def flags(clang):
+    """The compiler's flags for the chosen tools."""
+    chosen = [*_FLAGS, *(_CLANG if clang else _GCC)]
+    if "profile" in TOOLS:
+        chosen += ["-DLABKIT_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
+    if TOOLS and TOOLS != ("profile",):
+        chosen.append("-DLABKIT_CHECKS")
+    if "memcheck" in TOOLS:  # a float4 assembled member by member is then not one access
+        chosen.append("-fsanitize=alignment")
+        if "profile" not in TOOLS:  # it would change the counts
+            chosen.append("-fsanitize=bounds")
+    return chosen
+
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 # What an address takes to be no multiple of its type's size: a cast of a pointer or reference, or a type of more than a
@@ -211,7 +231,7 @@ _RED_ZONE = 256  # bytes; a multiple of 128, the bytes of one row of banks, so t
 _COMMON = re.compile(r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$")
 _SECTION_OR_OBJECT = re.compile(
     r"(?m)^\t\.(?:section\t)?(text|data|bss|(?<=section\t)[^\s,]+)\b.*$|"
-    r"^\S+:\n(?:\t\.(?:zero|byte|value|long|quad|octa|float|double|ascii|string|base64)\b.*\n)+"
+    r"^\S+:\n(?:\t\.(?:zero|byte|value|short|long|quad|octa|float|double|asciz?|string|base64)\b.*\n)+"
 )
 _GUARDED = re.compile(r"lk_constant|\.?bss|\.?data(?!\.rel\.ro)")  # not the tables of virtual functions
 
@@ -234,6 +254,8 @@ def with_red_zones(assembly):
     return _COMMON.sub(lambda m: in_bss.format(*m.group(0, 1, 2, 3)), _SECTION_OR_OBJECT.sub(visit, assembly))
 
 
+# clang calls these where it copies a struct, and expects a sanitizer to have its own versions of them.
+_MEMORY = re.compile(r"(?m)^(\tcallq?\t(?:\*)?)(mem(?:cpy|move|set)(?:@PLT|@GOTPCREL\(%rip\))?)$")
 before_link = None  # called with the assembler text of each module; it can raise to refuse it
 
 
@@ -243,11 +265,11 @@ def link(command, folder):
     text = path.read_text()
     if before_link:
         before_link(text)
-    text = with_red_zones(bounds.only_local(text, folder))
+    text = _MEMORY.sub(r"\1__tsan_\2", with_red_zones(bounds.only_local(text, folder)))
     if "profile" in TOOLS and instrument.able():
         text = instrument.instrument(text, checks=TOOLS != ("profile",))
     path.write_text(text)
-    return toolchain.run([*command, *toolchain.LINK, "-fPIC", "-o", "kernel.so", "kernel.s"], cwd=folder)
+    return toolchain.run([*command, *toolchain.link_flags(command), "-fPIC", "-o", "kernel.so", "kernel.s"], cwd=folder)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -58,9 +58,7 @@ class _Settings:
             f"-ffp-contract={'fast' if self.fuse or self.fast_math else 'off'}",
             "-w",
         ]
-        if checkmode.TOOLS:
-            flags += checkmode.FLAGS
-        else:
+        if not checkmode.TOOLS:
             flags += ["-O1", "-g"] if self.debug else ["-O3"]
         if self.fast_math:  # as -ffast-math, but with NaN and infinity
             flags += ["-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-D__USE_FAST_MATH__"]
@@ -219,6 +217,8 @@ class _Build:
     def flags(self):
         """The flags, which must be the same for the precompiled header."""
         flags = [*self.settings.flags(), *toolchain.module_flags(self.command)]
+        if checkmode.TOOLS:
+            flags += checkmode.flags(toolchain.is_clang(self.command))
         unneeded = checkmode.unneeded(self.source, toolchain.is_clang(self.command))
         return [flag for flag in flags if flag not in unneeded]
 
@@ -243,7 +243,7 @@ class _Build:
         (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
         (folder / "kernel.cpp").write_text(self.text(folder), encoding="utf-8", errors="surrogateescape")
         includes = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
-        command = [*self.command, *self.flags, *(["-S"] if checkmode.TOOLS else toolchain.LINK)]
+        command = [*self.command, *self.flags, *(["-S"] if checkmode.TOOLS else toolchain.link_flags(self.command))]
         command += ["-include", _prelude(self.command, self.flags), *includes]
         command += ["-MMD", "-MF", "kernel.d", "-o", "kernel.s" if checkmode.TOOLS else "kernel.so", "kernel.cpp"]
         status, out, err = toolchain.run(command, cwd=folder)

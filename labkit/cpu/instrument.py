@@ -1,6 +1,6 @@
 """Inserts the logging of check mode into the assembler text of a kernel.
 
-g++ calls a function before each load and store (``-fsanitize=thread``) and at the start of each basic block
+The compiler calls a function before each load and store (``-fsanitize=thread``) and at the start of each basic block
 (``-fsanitize-coverage=trace-pc``). Every one of these must be recorded to be counted, and a call takes much longer than
 the record. So the calls are grouped in *pieces*: runs of such calls without a jump, label or other call between them.
 At the first call of a piece, code is inserted that writes the piece's number and reserves room in the running thread's
@@ -18,18 +18,21 @@ This is for x86-64. On other processors the calls remain, and the runtime's func
 import platform
 import re
 
+from labkit.cpu.errors import CompileError
+
 __all__ = ["able", "instrument"]
 
 _HOOK = re.compile(
-    r"\tcall\t(?:__tsan_(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
-    r"__sanitizer_cov_trace_pc)(?:@PLT)?$"
+    r"\tcallq?\t\*?(?:__tsan_(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
+    r"__sanitizer_cov_trace_pc)(?:@PLT|@GOTPCREL\(%rip\))?$"
 )
-_LABEL = re.compile(r"(\.L\d+|[^.\s#\"][^\s:\"]*|\.?[A-Za-z_$][\w.$]*\.cold):")
-_DEBUG_LABEL = re.compile(r"\.L[A-Z]")  # for debug tables and constants, not jump targets
+_NOT_SEEN = re.compile(r"\t\w+\s.*\b(?:__tsan_(?:volatile_)?(?:read|write)(?:1|2|4|8|16)|__sanitizer_cov_trace_pc)\b")
+_LABEL = re.compile(r"(\.L\d+|\.LBB\d+_\d+|[^.\s#\"][^\s:\"]*|\.?[A-Za-z_$][\w.$]*\.cold):")
+_DEBUG_LABEL = re.compile(r"\.L(?!BB\d)[A-Z]")  # for debug tables and constants, not jump targets
 _JUMP = re.compile(r"\t(?:bnd )?(j\w+)\s+(\*?)([^\s(#]+)")
 _CALL = re.compile(r"\t(?:bnd )?call\w*\s+(\*?)([^\s#]+)")
 _END = re.compile(r"\t(?:rep )?(?:ret\w*|ud2|hlt)\b")
-_FUNCTION = re.compile(r"\t\.type\t(\S+), @function")
+_FUNCTION = re.compile(r"\t\.type\t(\S+),\s*@function")
 _MOST = 200  # accesses per piece; the runtime's logs have room for as many after their end
 
 
@@ -61,9 +64,10 @@ def _read(lines):
         block, piece = new, None
 
     for number, line in enumerate(lines):
-        if line[:1] == "#":
-            if line.startswith(("#APP", "#NO_APP")):
-                assembler, piece = line.startswith("#APP"), None
+        comment = line.lstrip("\t")  # clang's have a tab before them
+        if comment[:1] == "#":
+            if comment.startswith(("#APP", "#NO_APP")):
+                assembler, piece = comment.startswith("#APP"), None
             continue
         if line[:1] != "\t":
             match = _LABEL.match(line)
@@ -88,7 +92,7 @@ def _read(lines):
         elif jump := _JUMP.match(line):
             if not jump[2]:
                 block.next.append(jump[3])
-            if jump[1] == "jmp":
+            if jump[1] in ("jmp", "jmpq"):
                 block = None  # until the next label
             else:
                 begin()
@@ -190,8 +194,19 @@ def instrument(text, checks):
     text : str
     checks : bool
         Keep the calls as well, which check the addresses.
+
+    Raises
+    ------
+    CompileError
+        The compiler calls these functions in a way that is not known here: nothing would be counted.
     """
     lines = text.split("\n")
+    for line in lines:
+        if _NOT_SEEN.match(line) and not _HOOK.match(line):
+            raise CompileError(
+                f"check mode does not know the call {' '.join(line.split())!r} of this compiler, so accesses would be "
+                "missed: leave out unusual options in CXX, or set it to g++", []
+            )  # fmt: skip
     pieces, accesses, stubs = [], [], []
     for block in _ordered(_read(lines)):
         for piece in block.pieces:

@@ -107,7 +107,7 @@ def is_clang(command):
 def module_flags(command):
     """Flags for kernels that differ between the compilers."""
     if is_clang(command):
-        return ["-ferror-limit=20"]
+        return ["-ferror-limit=20", "-fno-spell-checking"]
     # Unique symbols outlive their module; the runtime places each __shared__ variable on its own.
     flags = ["-fmax-errors=20", "-fno-gnu-unique", "-fno-section-anchors"]
     if platform.machine() == "x86_64":
@@ -122,7 +122,13 @@ _WRAPPED = (
     "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "abort", "exit", "_exit", "_Exit",
     "quick_exit", "__tls_get_addr",
 )  # fmt: skip
-LINK = ["-shared", ",".join(["-Wl,-z,norelro", *(f"--wrap={name}" for name in _WRAPPED)])]
+_LINK = ["-shared", ",".join(["-Wl,-z,norelro", *(f"--wrap={name}" for name in _WRAPPED)])]
+
+
+def link_flags(command):
+    """Flags for linking a module."""
+    # clang on x86-64 adds the offsets of thread-local variables in its code, where the runtime changes them.
+    return [*_LINK, "-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else _LINK
 
 
 def run(command, cwd=None):
@@ -149,6 +155,7 @@ _LOCATED = re.compile(
 _PASSED_OVER = re.compile(
     r"In file included from |\s+from |compilation terminated|\d+ errors? generated|cc1plus: note: disable pass "
 )
+_ASSERTED = re.compile(r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$")  # clang's
 _OUR_WORDS = re.compile(r"in (?:expansion|definition) of macro '(?:LABKIT_\w*|__\w+__)'|expanded from (macro '|here)")
 _LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested here")  # g++, clang
 
@@ -177,5 +184,6 @@ def tidy(text, folder, generated):
         elif re.match(r"\S+: ", line):
             dropping = False
         if not dropping and not _PASSED_OVER.match(line):
-            kept.append(line.replace(str(INCLUDE) + os.sep, "<labkit>/").rstrip())
+            line = line.replace(str(INCLUDE) + os.sep, "<labkit>/").rstrip()
+            kept.append(_ASSERTED.sub(lambda m: "static assertion failed: " + m[2].replace('\\"', '"'), line))
     return "\n".join(kept) + "\n" if kept else ""

@@ -62,6 +62,9 @@ Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write t
 
 def main() -> None:
     """Run the command. A `LabError` becomes one line and exit status 1, Ctrl-C status 130, without a traceback."""
+    for stream in (sys.stdout, sys.stderr):  # a terminal without some of our characters gets the others
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
     try:
         app(prog_name="labkit")
     except LabError as error:

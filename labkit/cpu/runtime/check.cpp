@@ -1240,6 +1240,21 @@ extern "C" {
 HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
 EXPORT void __tsan_read_range(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
 EXPORT void __tsan_write_range(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
+// clang calls these for copies of structs, and for what the kernel copies itself.
+EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
+    access_range<load>((char *)from, bytes, FROM);
+    access_range<store>((char *)to, bytes, FROM);
+    return memmove(to, from, bytes);
+}
+EXPORT void *__tsan_memmove(void *to, const void *from, size_t bytes) {
+    access_range<load>((char *)from, bytes, FROM);
+    access_range<store>((char *)to, bytes, FROM);
+    return memmove(to, from, bytes);
+}
+EXPORT void *__tsan_memset(void *to, int value, size_t bytes) {
+    access_range<store>((char *)to, bytes, FROM);
+    return memset(to, value, bytes);
+}
 // -fsanitize=alignment: a pointer that is not aligned for its type. Called before the access.
 struct Mismatch {
     const char *file;

@@ -11,7 +11,8 @@
 // module's data: a function and its argument (a "TLS descriptor", x86-64 and aarch64), or the arguments of __tls_get_addr
 // (clang on x86-64). The loader would place the variables on the heap. redirect_shared changes these words, so that each
 // variable is at a distance of its own from the end of the worker's static memory. (For clang on x86-64 the variables are a
-// group with one pair of words: it ends at the guard, and there are no margins within it.)
+// group with one pair of words, and the code adds the offset of each. The linker keeps a list of these places (toolchain.py),
+// and redirect_shared changes them, too. Without the list, the group ends at the guard, and there are no margins within it.)
 #undef _FORTIFY_SOURCE
 #include "runtime.h"
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <link.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace {
 
@@ -169,12 +171,69 @@ template <class Visit> static bool each_relocation(const char *image, uintptr_t 
     return true;
 }
 
+// Call visit(place in the code, offset of the variable in the segment, addend) for the offsets that the code adds.
+template <class Visit> static bool each_offset(const char *image, uintptr_t base, Visit visit) {
+#if defined(__x86_64__)
+    auto header = (const ElfW(Ehdr) *)image;
+    auto sections = (const ElfW(Shdr) *)(image + header->e_shoff);
+    for (int i = 0; i < header->e_shnum; i++) {
+        const ElfW(Shdr) &section = sections[i];
+        if (section.sh_type != SHT_RELA || (section.sh_flags & SHF_ALLOC)) continue;
+        if (!(sections[section.sh_info].sh_flags & SHF_EXECINSTR)) continue;
+        auto symbols = (const ElfW(Sym) *)(image + sections[section.sh_link].sh_offset);
+        auto relocations = (const ElfW(Rela) *)(image + section.sh_offset);
+        for (size_t n = 0; n < section.sh_size / sizeof *relocations; n++) {
+            const ElfW(Rela) &relocation = relocations[n];
+            if (ELF64_R_TYPE(relocation.r_info) != R_X86_64_DTPOFF32) continue;
+            const ElfW(Sym) &symbol = symbols[ELF64_R_SYM(relocation.r_info)];
+            if (!visit((char *)base + relocation.r_offset, symbol.st_value, relocation.r_addend)) return false;
+        }
+    }
+#endif
+    return true;
+}
+
 bool is_grouped(const char *image, uintptr_t base) {
-    return !each_relocation(image, base, [](unsigned type, size_t *, size_t) { return type != arguments; });
+    return !each_relocation(image, base, [](unsigned type, size_t *, size_t) { return type != arguments; }) &&
+           each_offset(image, base, [](char *, size_t, ptrdiff_t) { return false; });
+}
+
+// Make the code of a module writable, or executable again.
+static bool protect_code(const char *image, uintptr_t base, int protection) {
+    auto header = (const ElfW(Ehdr) *)image;
+    auto segments = (const ElfW(Phdr) *)(image + header->e_phoff);
+    uintptr_t page = sysconf(_SC_PAGESIZE);
+    for (int i = 0; i < header->e_phnum; i++) {
+        if (segments[i].p_type != PT_LOAD || !(segments[i].p_flags & PF_X)) continue;
+        uintptr_t low = (base + segments[i].p_vaddr) & -page;
+        if (mprotect((void *)low, base + segments[i].p_vaddr + segments[i].p_memsz - low, protection)) return false;
+    }
+    return true;
 }
 
 bool redirect_shared(const StaticShared &shared, const char *image, uintptr_t base, std::string &error) {
+    bool by_code = !each_offset(image, base, [](char *, size_t, ptrdiff_t) { return false; });
+    if (by_code) {   // it adds them to what __tls_get_addr returns
+        bool changed = protect_code(image, base, PROT_READ | PROT_WRITE) &&
+                       each_offset(image, base, [&](char *place, size_t offset, ptrdiff_t addend) {
+            for (const SharedArray &array : shared.arrays) {
+                if (offset - array.offset >= array.bytes) continue;
+                int32_t distance = (int32_t)(array.place + (ptrdiff_t)(offset - array.offset) + addend);
+                memcpy(place, &distance, sizeof distance);
+                return true;
+            }
+            return false;
+        });
+        if (!changed || !protect_code(image, base, PROT_READ | PROT_EXEC)) {
+            error = "the offsets of its __shared__ variables cannot be changed";
+            return false;
+        }
+    }
     return each_relocation(image, base, [&](unsigned type, size_t *words, size_t offset) {
+        if (by_code && type == arguments) {
+            words[0] = words[1] = 0;
+            return true;
+        }
         for (const SharedArray &array : shared.arrays) {
             if (offset - array.offset >= array.bytes) continue;
             words[0] = type == arguments ? 0 : (size_t)labkit_shared_descriptor;
