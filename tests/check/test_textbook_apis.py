@@ -69,3 +69,19 @@ def test_kernels_may_use_mapped_host_memory(sanitize):
 def test_right_kernels_are_clean(sanitize, file, source, names):
     found = sanitize(RUN, ENGINE_TESTS / file, source, *names)
     assert found.clean, repr(found)
+
+
+CORPUS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import test_textbook_corpus as corpus
+for kernel in corpus.CASES:
+    for out in corpus.run(*kernel):
+        out.check()
+"""
+
+
+@pytest.mark.thorough
+def test_the_textbook_kernels_are_clean(sanitize):
+    found = sanitize(CORPUS, ENGINE_TESTS)
+    assert found.clean, repr(found)

@@ -79,7 +79,8 @@ __global__ void pagerank_step(const int *first, const int *source, const int *de
 __global__ void floyd_warshall(float *distance, int n, int through)
 {
     int j = blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
-    if (j < n) distance[i * n + j] = fminf(distance[i * n + j], distance[i * n + through] + distance[through * n + j]);
+    if (j < n && i != through && j != through)         // those stay as they are, and others read them
+        distance[i * n + j] = fminf(distance[i * n + j], distance[i * n + through] + distance[through * n + j]);
 }
 
 __global__ void histogram_global(const unsigned char *x, unsigned *counts, int n)
