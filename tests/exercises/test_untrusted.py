@@ -130,6 +130,8 @@ CALLS = {
     "a call": ("__device__ float f(float x) { return x + clock(); } static float v = f(1);", "y[0] = v;", "runs code "),
     "an ifunc": ('__attribute__((target_clones("avx2", "default"))) float f(float x) { return x + 1; }',
                  "y[0] = f(*x);", "is chosen while it is loaded"),
+    "a barrier anywhere": ("#include <cuda_pipeline.h>", "init((cuda::barrier<cuda::thread_scope_block> *)y, 7);",
+                           "calls labkit::begin_phases"),
 }  # fmt: skip
 
 
@@ -153,10 +155,11 @@ def test_a_module_that_calls_the_host_is_refused(compiled, before, body, sentenc
 def test_a_module_of_cuda_alone_is_allowed(compiled):
     untrusted.symbols(
         compiled(
-            "#include <cuda_fp16.h>\nstruct Many { float a[99]; };\n__constant__ float mask[4];\n"
+            "#include <cooperative_groups.h>\n#include <cuda_fp16.h>\nstruct Many { float a[99]; };\n__constant__ float mask[4];\n"
             "template <int n> __global__ void scale(Many *x) { x[0] = x[n]; }\n"
             "template __global__ void scale<3>(Many *);\n"
             "__global__ void math(float *y) { __shared__ float tile[32]; tile[threadIdx.x] = sinf(y[0]) * mask[1];\n"
+            "cooperative_groups::tiled_partition<64>(cooperative_groups::this_thread_block()).sync();\n"
             "__syncthreads(); atomicAdd(y, expf(tile[0]) + __shfl_down_sync(0xffffffff, powf(y[1], 3), 1));\n"
             "assert(y[0] > 0); float *more = (float *)malloc(4); free(more); printf(\"%f\", y[0]); }\n"
         )

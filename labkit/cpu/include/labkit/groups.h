@@ -10,43 +10,47 @@
 #include "sync.h"
 #include "warp.h"
 
-namespace cooperative_groups {
+namespace labkit {
+namespace groups {
 
-enum group_type { coalesced_group_id, multi_grid_group_id, grid_group_id, thread_block_id, multi_tile_group_id };
-
-namespace details {
-
-inline unsigned thread_number() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
-inline unsigned block_threads() { return blockDim.x * blockDim.y * blockDim.z; }
-inline unsigned lane_mask(unsigned count) { return 0xffffffffu >> (32 - count); }
-
-// Each member of a group has a slot, and one of them computes all results from all values, in the order of the ranks.
-template <class T, class Operation> struct fold_slot {
-    const Operation *operation;
-    T value, result;
+// Each member of a group has a slot, and one of them computes all results from all values, in the order of the ranks. It
+// calls the operation by a pointer, so that check mode sees the operation's accesses, but not those to the slots.
+template <class T> struct fold_slot {
+    static_assert(std::is_trivially_copyable_v<T>, "threads exchange values byte by byte: the type must be trivially copyable");
+    T (*apply)(const void *operation, T a, T b);
+    const void *operation;
+    T value, result;                        // at first, the exclusive result of rank 0
 };
+
+template <class T, class Operation> T apply(const void *operation, T a, T b) { return (*(const Operation *)operation)(a, b); }
 
 enum fold_kind { fold_all, fold_inclusive, fold_exclusive };
 
-template <fold_kind kind, class T, class Operation> LABKIT_UNSEEN void fold(void *const *slots, unsigned count) {
-    typedef fold_slot<T, Operation> Slot;
+template <fold_kind kind, class T, class Operation> fold_slot<T> slot_for(const T &value, const Operation &operation) {
+    if constexpr (kind == fold_exclusive) return {apply<T, Operation>, &operation, value, T()};
+    else return {apply<T, Operation>, &operation, value, value};
+}
+
+template <fold_kind kind, class T> LABKIT_UNSEEN void fold(void *const *slots, unsigned count) {
+    typedef fold_slot<T> Slot;
     unsigned i = 0;
     while (!slots[i]) i++;
     T total = ((Slot *)slots[i])->value;
-    if constexpr (kind == fold_exclusive) ((Slot *)slots[i])->result = T();
+    if (kind == fold_inclusive) ((Slot *)slots[i])->result = total;
     while (++i < count) {
         auto *slot = (Slot *)slots[i];
         if (!slot) continue;
-        if constexpr (kind == fold_exclusive) slot->result = total;
-        total = (*slot->operation)(total, slot->value);
-        if constexpr (kind == fold_inclusive) slot->result = total;
+        if (kind == fold_exclusive) slot->result = total;
+        total = slot->apply(slot->operation, total, slot->value);
+        if (kind == fold_inclusive) slot->result = total;
     }
-    if constexpr (kind == fold_all)
+    if (kind == fold_all)
         for (i = 0; i < count; i++)
             if (slots[i]) ((Slot *)slots[i])->result = total;
 }
 
 template <class T> struct value_slot {
+    static_assert(std::is_trivially_copyable_v<T>, "threads exchange values byte by byte: the type must be trivially copyable");
     T value, result;
     unsigned source;                        // the index of the slot to read
 };
@@ -58,6 +62,19 @@ template <class T> LABKIT_UNSEEN void exchange_values(void *const *slots, unsign
             slot->result = source ? source->value : slot->value;
         }
 }
+
+}  // namespace groups
+}  // namespace labkit
+
+namespace cooperative_groups {
+
+enum group_type { coalesced_group_id, multi_grid_group_id, grid_group_id, thread_block_id, multi_tile_group_id };
+
+namespace details {
+
+inline unsigned thread_number() { return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x; }
+inline unsigned block_threads() { return blockDim.x * blockDim.y * blockDim.z; }
+inline unsigned lane_mask(unsigned count) { return 0xffffffffu >> (32 - count); }
 
 }  // namespace details
 
@@ -222,20 +239,20 @@ template <unsigned count> class block_tile : public thread_group {
 
     static unsigned thread_rank() { return thread_number() % count; }
     template <class T> T shfl(T value, unsigned rank, LABKIT_HERE) const {
-        value_slot<T> slot{value, value, rank % count};
-        meet(&slot, exchange_values<T>, "shfl", file, line);
+        labkit::groups::value_slot<T> slot{value, value, rank % count};
+        meet(&slot, labkit::groups::exchange_values<T>, "shfl", file, line);
         return slot.result;
     }
     int any(int predicate, LABKIT_HERE) const {
-        return fold_here<fold_all>(predicate != 0, [](int a, int b) { return a | b; }, "any", file, line);
+        return fold_here<labkit::groups::fold_all>(predicate != 0, [](int a, int b) { return a | b; }, "any", file, line);
     }
     int all(int predicate, LABKIT_HERE) const {
-        return fold_here<fold_all>(predicate != 0, [](int a, int b) { return a & b; }, "all", file, line);
+        return fold_here<labkit::groups::fold_all>(predicate != 0, [](int a, int b) { return a & b; }, "all", file, line);
     }
-    template <fold_kind kind, class T, class Operation>
+    template <labkit::groups::fold_kind kind, class T, class Operation>
     T fold_here(T value, const Operation &operation, const char *what, const char *file, int line) const {
-        fold_slot<T, Operation> slot{&operation, value, value};
-        meet(&slot, fold<kind, T, Operation>, what, file, line);
+        auto slot = labkit::groups::slot_for<kind>(value, operation);
+        meet(&slot, labkit::groups::fold<kind, T>, what, file, line);
         return slot.result;
     }
 };
@@ -361,11 +378,11 @@ template <> struct bit_xor<void> { template <class T> T operator()(T a, T b) con
 
 namespace details {
 
-template <fold_kind kind, class Group, class T, class Operation>
+template <labkit::groups::fold_kind kind, class Group, class T, class Operation>
 inline T fold_group(const Group &group, T value, const Operation &operation, const char *what, const char *file, int line) {
     if constexpr (std::is_base_of_v<lane_group, Group>) {
-        fold_slot<T, Operation> slot{&operation, value, value};
-        auto combine = [](void *const *slots, unsigned) { fold<kind, T, Operation>(slots, 32); };
+        auto slot = labkit::groups::slot_for<kind>(value, operation);
+        auto combine = [](void *const *slots, unsigned) { labkit::groups::fold<kind, T>(slots, 32); };
         labkit::warp_collective(group.mask(), &slot, combine, what, file, line);
         return slot.result;
     } else {
@@ -378,18 +395,18 @@ inline T fold_group(const Group &group, T value, const Operation &operation, con
 // The result is the same in every thread of a tile or a coalesced group.
 template <class Group, class T, class Operation>
 inline T reduce(const Group &group, T value, Operation operation, LABKIT_HERE) {
-    return details::fold_group<details::fold_all>(group, value, operation, "reduce", file, line);
+    return details::fold_group<labkit::groups::fold_all>(group, value, operation, "reduce", file, line);
 }
 
 // The sum (or another operation's result) of the values of all lower ranks, and of this rank's if it is inclusive. The
 // exclusive result of rank 0 is T().
 template <class Group, class T, class Operation = plus<T>>
 inline T inclusive_scan(const Group &group, T value, Operation operation = {}, LABKIT_HERE) {
-    return details::fold_group<details::fold_inclusive>(group, value, operation, "inclusive_scan", file, line);
+    return details::fold_group<labkit::groups::fold_inclusive>(group, value, operation, "inclusive_scan", file, line);
 }
 template <class Group, class T, class Operation = plus<T>>
 inline T exclusive_scan(const Group &group, T value, Operation operation = {}, LABKIT_HERE) {
-    return details::fold_group<details::fold_exclusive>(group, value, operation, "exclusive_scan", file, line);
+    return details::fold_group<labkit::groups::fold_exclusive>(group, value, operation, "exclusive_scan", file, line);
 }
 
 }  // namespace cooperative_groups
