@@ -155,7 +155,8 @@ def test_a_module_that_calls_the_host_is_refused(compiled, before, body, sentenc
 def test_a_module_of_cuda_alone_is_allowed(compiled):
     untrusted.symbols(
         compiled(
-            "#include <cooperative_groups.h>\n#include <cuda_fp16.h>\nstruct Many { float a[99]; };\n__constant__ float mask[4];\n"
+            "#include <cooperative_groups.h>\n#include <cuda_fp16.h>\n"
+            "struct Many { float a[99]; };\n__constant__ float mask[4];\n"
             "template <int n> __global__ void scale(Many *x) { x[0] = x[n]; }\n"
             "template __global__ void scale<3>(Many *);\n"
             "__global__ void math(float *y) { __shared__ float tile[32]; tile[threadIdx.x] = sinf(y[0]) * mask[1];\n"
