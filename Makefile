@@ -10,7 +10,7 @@ JOBS   ?= 2
 
 PIP    := -m pip --disable-pip-version-check --quiet
 
-.PHONY: help report test thorough lint lab student doctor bench pictures venv gpu browser lock clean distclean
+.PHONY: help report test thorough floors lint lab student doctor bench pictures venv gpu browser lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## List these targets
@@ -26,6 +26,13 @@ test: $(STAMP) lint  ## Run the unit tests, and every notebook against its store
 
 thorough: $(STAMP)  ## Run the tests that `make test` leaves out: every typical wrong answer to every exercise
 	@$(BIN)/python -m pytest --quiet -n $(JOBS) -m thorough tests
+
+floors:  ## Run three notebooks with the oldest versions that pyproject.toml allows, in an environment of their own
+	@rm -rf .venv-floors && $(PYTHON) -m venv .venv-floors && .venv-floors/bin/python $(PIP) install -e . nbval \
+	    $$($(PYTHON) -c 'import tomllib; lines = tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]; \
+	        print(*(line.partition(",")[0].replace(">=", "==") for line in lines))')
+	@.venv-floors/bin/python -m pytest --quiet --nbval --nbval-current-env --nbval-cell-timeout=300 \
+	    $(addprefix notebooks/,00_start_here.ipynb 01_baseline.ipynb 04_tiling.ipynb)
 
 lint: $(STAMP)
 	@$(BIN)/ruff check --quiet .
@@ -91,8 +98,8 @@ pictures: $(STAMP)  ## Draw docs/images/ and the README table from the recorded 
 
 clean:  ## Remove the reports and every cache in the checkout
 	@rm -rf reports build .pytest_cache .ruff_cache .hypothesis .lab *.egg-info
-	@find . -name .venv -prune -o -name .venv-lab -prune -o \
+	@find . -name ".venv*" -prune -o \
 	    \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -exec rm -rf {} +
 
 distclean: clean  ## Remove the environments, too
-	@rm -rf $(VENV) $(LAB)
+	@rm -rf $(VENV) $(LAB) .venv-floors
