@@ -22,6 +22,7 @@ template <class T> __global__ void g(T *x)
 {
     if (threadIdx.x == 0) { f<<<1, 1>>>(x); }
 }
+template __global__ void g<float>(float *);
 """
 REFERENCE = "texture<float, 2> picture;\n__global__ void f(float *x) { x[0] = tex2D(picture, 1.0f, 2.0f); }\n"
 OBJECT = "__global__ void f(float *x, cudaTextureObject_t t)\n{\n    x[0] = tex2D<float>(t, 1.0f, 2.0f);\n}\n"
