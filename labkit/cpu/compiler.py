@@ -268,8 +268,13 @@ class _Build:
         return sorted(read)
 
 
+_LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*)")
+
+
 def _refuse(source, command, out, err):
     named = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
+    if library := _LIBRARY_HEADER.search(err):
+        err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
     if missing := [line for line in err.splitlines() if "the CPU engine has no " in line]:
         err = "\n".join(dict.fromkeys(missing))  # what else the compiler says follows from that
     message = f"compilation of {named[1] if named else _NAME} failed:\n{err.strip()}"

@@ -13,6 +13,7 @@ SOURCE = r"""
 #include <cuda/atomic>
 #include <cuda/barrier>
 #include <cuda/pipeline>
+#include <cuda/std/algorithm>
 #include <cuda/std/array>
 #include <cuda/std/limits>
 #include <cuda/std/tuple>

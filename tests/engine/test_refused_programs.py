@@ -25,6 +25,8 @@ template <class T> __global__ void g(T *x)
 template __global__ void g<float>(float *);
 """
 REFERENCE = "texture<float, 2> picture;\n__global__ void f(float *x) { x[0] = tex2D(picture, 1.0f, 2.0f); }\n"
+LIBRARY = "#include <cuda_runtime.h>\n#include <cub/cub.cuh>\n__global__ void f(float *x) { x[0] = 1; }\n"
+GENERATOR = "#include <curand_kernel.h>\n__global__ void f(int *x)\n{\n    curandStateSobol32_t s;\n    x[0] = 1;\n}\n"
 OBJECT = "__global__ void f(float *x, cudaTextureObject_t t)\n{\n    x[0] = tex2D<float>(t, 1.0f, 2.0f);\n}\n"
 
 
@@ -35,9 +37,11 @@ OBJECT = "__global__ void f(float *x, cudaTextureObject_t t)\n{\n    x[0] = tex2
         (PROGRAM, 7, "no host code: keep the kernels, and launch them from Python"),
         (NESTED, 4, "no launches by kernels (dynamic parallelism): launch the kernel from Python"),
         (REFERENCE, 1, "no textures and surfaces: give the kernel a pointer and compute the index"),
+        (LIBRARY, 2, "no header cub/cub.cuh: write the loop yourself, or run it on a GPU"),
+        (GENERATOR, 4, "no generators of cuRAND but XORWOW (curandState) and Philox (curandStatePhilox4_32_10_t)"),
         (OBJECT, 3, "no textures and surfaces: give the kernel a pointer and compute the index"),
     ],
-    ids=["host", "nested", "reference", "object"],
+    ids=["host", "nested", "reference", "library", "generator", "object"],
 )
 def test_one_sentence(source, line, words):
     with pytest.raises(cuda.CompileError) as caught:

@@ -10,6 +10,11 @@
 namespace labkit {
 namespace random {
 
+template <class State> struct no_generator {
+    static_assert(sizeof(State) == 0, "the CPU engine has no generators of cuRAND but XORWOW (curandState) and Philox "
+                                      "(curandStatePhilox4_32_10_t)");
+};
+
 constexpr float pair_scale = 2.3283064e-10f;                      // 2^-32
 constexpr double double_scale = 1.1102230246251565e-16;           // 2^-53
 
@@ -77,6 +82,10 @@ template <class State> inline uint4 four(State *state) {
 LABKIT_RANDOM(curandStateXORWOW_t)
 LABKIT_RANDOM(curandStatePhilox4_32_10_t)
 #undef LABKIT_RANDOM
+
+typedef labkit::random::no_generator<int> curandStateMRG32k3a, curandStateMRG32k3a_t, curandStateMtgp32, curandStateMtgp32_t,
+    curandStateSobol32, curandStateSobol32_t, curandStateScrambledSobol32, curandStateScrambledSobol32_t, curandStateSobol64,
+    curandStateSobol64_t, curandStateScrambledSobol64, curandStateScrambledSobol64_t;
 
 inline float4 curand_uniform4(curandStatePhilox4_32_10_t *state) {
     uint4 x = curand4(state);
