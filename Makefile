@@ -10,12 +10,12 @@ JOBS   ?= 2
 
 PIP    := -m pip --disable-pip-version-check --quiet
 
-.PHONY: help report test thorough floors lint lab student doctor bench pictures venv gpu browser lock clean distclean
+.PHONY: help report test thorough floors clang aarch64 lint lab student doctor bench pictures venv gpu browser lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## List these targets
 	@echo "The CUDA convolution lab"; echo
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
+	@sed -nE 's/^([a-z0-9]+):[^#]*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
 
 report: $(STAMP)  ## Execute the notebooks on this machine's engine and write reports/index.html
 	@$(BIN)/labkit report $(NOTEBOOKS)
@@ -33,6 +33,12 @@ floors:  ## Run three notebooks with the oldest versions that pyproject.toml all
 	        print(*(line.partition(",")[0].replace(">=", "==") for line in lines))')
 	@.venv-floors/bin/python -m pytest --quiet --nbval --nbval-current-env --nbval-cell-timeout=300 \
 	    $(addprefix notebooks/,00_start_here.ipynb 01_baseline.ipynb 04_tiling.ipynb)
+
+clang: $(STAMP)  ## Test the engine's delicate parts with clang++ in place of g++
+	@CXX=clang++ $(BIN)/python -m pytest --quiet -n $(JOBS) tests/engine/test_shared.py tests/check/test_instrument.py
+
+aarch64: $(STAMP)  ## Test the engine on aarch64: Debian's g++-aarch64-linux-gnu and qemu-user run it here
+	@$(BIN)/python -m pytest --quiet -m thorough -rs tests/engine/test_aarch64.py
 
 lint: $(STAMP)
 	@$(BIN)/ruff check --quiet .

@@ -13,7 +13,8 @@ from pathlib import Path
 __all__ = ["only_local"]
 
 _CHECK = re.compile(
-    r"(?m)^(?P<head>\.Lubsan_data\d+:\n\t\.quad\t(?P<file>\S+)\n\t\.long\t)(?P<line>\d+)\n\t\.long\t(?P<column>\d+)$"
+    r"(?m)^(?P<head>\.Lubsan_data\d+:\n\t\.(?:quad|xword)\t(?P<file>\S+)\n\t\.(?P<long>long|word)\t)(?P<line>\d+)\n"
+    r"\t\.(?P=long)\t(?P<column>\d+)$"
 )
 _STRING = re.compile(r'(?m)^(\.LC\d+):\n\t\.string\t"(.*)"$')
 _LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?')
@@ -42,7 +43,7 @@ def only_local(assembly, folder):
         name = _array(places.get((files.get(check["file"]), int(check["line"])), ""), int(check["column"]))
         if name and name not in elsewhere:
             return check[0]
-        return f"{check['head']}0\n\t.long\t{check['column']}"
+        return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"
 
     return _CHECK.sub(visit, assembly)
 

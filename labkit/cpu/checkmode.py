@@ -231,7 +231,7 @@ _RED_ZONE = 256  # bytes; a multiple of 128, the bytes of one row of banks, so t
 _COMMON = re.compile(r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$")
 _SECTION_OR_OBJECT = re.compile(
     r"(?m)^\t\.(?:section\t)?(text|data|bss|(?<=section\t)[^\s,]+)\b.*$|"
-    r"^\S+:\n(?:\t\.(?:zero|byte|value|short|long|quad|octa|float|double|asciz?|string|base64)\b.*\n)+"
+    r"^\S+:\n(?:\t\.(?:zero|byte|value|short|hword|word|xword|long|quad|octa|float|double|asciz?|string|base64)\b.*\n)+"
 )
 _GUARDED = re.compile(r"lk_constant|\.?bss|\.?data(?!\.rel\.ro)")  # not the tables of virtual functions
 

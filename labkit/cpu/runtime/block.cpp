@@ -300,9 +300,10 @@ static void fiber_main();
 // MADV_GUARD_INSTALL (Linux 6.13) does not split the mapping, as mprotect does. A process can have only 65530 mappings, so with
 // very many stacks the last ones have no guard.
 void guard(char *address, size_t bytes) {
-    constexpr int madv_guard_install = 102, most_split = 16000;
+    constexpr int madv_guard_install = 102, no_advice = 12345, most_split = 16000;
+    static const bool understood = madvise(address, bytes, no_advice) != 0;   // qemu-user accepts all advice and does nothing
     static std::atomic<int> split{0};
-    if (madvise(address, bytes, madv_guard_install) != 0 && split++ < most_split) (void)!mprotect(address, bytes, PROT_NONE);
+    if ((!understood || madvise(address, bytes, madv_guard_install) != 0) && split++ < most_split) (void)!mprotect(address, bytes, PROT_NONE);
 }
 
 static void begin_anew(Block &b, Fiber &fiber) {
