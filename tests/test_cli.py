@@ -181,6 +181,13 @@ def test_check_prints_its_line(command):
     assert out.startswith("PASS 01 baseline")
 
 
+def test_check_sanitizes_where_it_is_asked_to(command, monkeypatch):
+    asked = []
+    monkeypatch.setattr(labkit, "check", lambda variant, **options: asked.append(options))
+    assert command("check", 1, "--sanitize")[0] == command("check", 1)[0] == 0
+    assert asked == [{"sanitize": True}, {"sanitize": False}]
+
+
 def test_bench_prints_a_table(command):
     status, out, _ = command("bench", 1, "--layer", "lenet28-1", "--batch", 2)
     assert status == 0

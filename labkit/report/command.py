@@ -239,11 +239,14 @@ def check(
     source: Annotated[
         Path | None, typer.Option(metavar="FILE.cu", help="A kernel of your own in place of the rung's.")
     ] = None,
+    sanitize: Annotated[
+        bool, typer.Option("--sanitize", help="Search for races, invalid addresses and uninitialized memory, too.")
+    ] = False,
     engine: Use = None,
 ) -> None:
     """Check that rungs compute the convolution, on odd shapes."""
     for number in rung:
-        labkit.check(labkit.variant(number, source=source))
+        labkit.check(labkit.variant(number, source=source), sanitize=sanitize)
 
 
 @app.command()
