@@ -184,6 +184,7 @@ class Code:
                 "line": int(line),
                 "requests": rows["requests"].sum(),
                 "wavefronts": rows["wavefronts"].sum(),
+                "sizes": set(rows["size"]),
                 "as_written": set(made["bytes"]) == set(rows["size"]),
                 "made": made.assign(executed=made["count"] * (asked / moved if moved else np.nan)),
             })  # fmt: skip
@@ -213,7 +214,15 @@ class Code:
             expected += sum(line["wavefronts"] for line in lines if line["as_written"])
             one_each = expected - sum((LEAST[size] - 1) * times for size, times in executed)
             fits = one_each * (1 - ALLOWED) <= row.ncu <= row.counted * (1 + ALLOWED)
+            expected += sum(_kept(line) for line in joined)
         return {"as_written": False, "expected": expected, "why": _instructions(joined) if fits else ""}
+
+
+def _kept(line: dict) -> float:
+    """The conflicts of a line's accesses that nvcc leaves as they are beside joined ones. Those that it joins are a
+    thread's neighbors, which the lanes mostly share: they had none."""
+    left = line["made"]["bytes"].isin(line["sizes"]).any()
+    return line["wavefronts"] - line["requests"] if left else 0
 
 
 def explained(table: pd.DataFrame, code: Code) -> pd.DataFrame:
@@ -270,10 +279,11 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
     text += [
         "\n## Where they differ\n\nnvcc joins neighboring accesses of a thread: one LDS.128 replaces four LDS. "
         "*Expected* is the engine's count converted with the instructions that nvcc made of each source line; for "
-        "wavefronts it is the minimum. No other difference in shared memory counts as explained. A second difference "
-        "cannot be seen in the source: if the threads of a loop make different numbers of iterations, nvcc unrolls the "
-        "loop with the remaining iterations first. The lanes of a warp are then one iteration apart, which gives more "
-        "requests, and in misaligned rows more sectors.\n\n",
+        "wavefronts it is the minimum, and accesses that are left as they are keep their conflicts. No other "
+        "difference in shared memory counts as explained. A second difference cannot be seen in the source: if the "
+        "threads of a loop make different numbers of iterations, nvcc unrolls the loop with the remaining iterations "
+        "first. The lanes of a warp are then one iteration apart, which gives more requests, and in misaligned rows "
+        "more sectors.\n\n",
         _rows(["program", "shape", "kernel", "counter", "counted", "expected", "ncu", "why"], "----rrr-", (
             (row.program, row.shape, row.kernel, row.counter.replace("_", " "), f"{row.counted:,.0f}",
              "" if np.isnan(row.expected) else f"{row.expected:,.0f}", f"{row.ncu:,.0f}", row.why or "unknown")

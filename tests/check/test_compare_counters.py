@@ -20,10 +20,10 @@ SITES = pd.DataFrame([
 ])  # fmt: skip
 
 
-def explained(ours, theirs, instructions=INSTRUCTIONS):
+def explained(ours, theirs, instructions=INSTRUCTIONS, sites=SITES):
     """The rows of one launch's counters, by counter."""
     ours, theirs = (pd.DataFrame([{**OWNER, **values}]) for values in (ours, theirs))
-    table = script.explained(script.compare(ours, theirs), script.Code(SITES, instructions))
+    table = script.explained(script.compare(ours, theirs), script.Code(sites, instructions))
     return {row.counter: row for row in table.itertuples()}
 
 
@@ -34,6 +34,16 @@ def test_joined_loads_are_predicted_by_the_machine_code():
     assert (instructions.as_written, instructions.expected) == (False, 20000)
     assert wavefronts.expected == 16000 + 2 * 4000
     assert instructions.why == wavefronts.why == "line 64: 16 LDS, 4 LDS.128"
+
+
+@pytest.mark.parametrize(("left", "expected"), [("LDS", 40000), ("LDS.128", 16000)])
+def test_loads_that_are_not_joined_keep_their_conflicts(left, expected):
+    """As a tile's, beside a row of weights that all lanes share."""
+    conflicts = SITES.assign(wavefronts=SITES["wavefronts"] + np.where(SITES["line"] == 64, 16000, 0))
+    code = INSTRUCTIONS.copy()
+    code.loc[(code["line"] == 64) & (left == "LDS.128"), "bytes"] = 16  # all of them are joined
+    row = explained({"shared_load_wavefronts": 48000}, {"shared_load_wavefronts": 24000}, code, conflicts)
+    assert row["shared_load_wavefronts"].expected == expected
 
 
 @pytest.mark.parametrize(("instructions", "wavefronts"), [(22000, 19000), (32000, 33000)])
