@@ -105,8 +105,9 @@ _MAY_MISALIGN = re.compile(
 def unneeded(source, clang):
     """The flags that this source does without: calls that check alignment keep the compiler from holding a value in a
     register that ``__restrict__`` permits to hold there. `bounds` reads only g++'s assembler text."""
-    alignment = [] if _MAY_MISALIGN.search(_COMMENT.sub("", source)) else ["-fsanitize=alignment"]
-    return [*alignment, "-fsanitize=bounds"] if clang else alignment
+    alignment = _MAY_MISALIGN.search(_COMMENT.sub("", source))
+    needed = {"-fsanitize=alignment": alignment, "-fsanitize=bounds": not clang and bounds.needed(source)}
+    return [flag for flag, value in needed.items() if not value]
 
 
 @dataclass
