@@ -10,6 +10,7 @@ from kernels import KERNELS, SOLUTIONS
 
 import labkit
 from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, cuda, variant
+from labkit.exercises.exercise import exercise
 from labkit.ladder import plan as plans
 from labkit.ladder import variants
 from labkit.ladder.buffers import images_with_nan
@@ -42,8 +43,10 @@ def test_kernel_on_the_presets(chosen):
 
 @pytest.mark.parametrize("solved", SOLUTIONS, ids=str)
 def test_solution(solved):
-    """A kernel that solves an exercise is right; tests/solutions/ hold it against the exercise's goal."""
-    check(solved)
+    """A kernel that solves an exercise is right, with the options for which it is recorded."""
+    letter = solved.path.stem[0]
+    asked = exercise(f"{solved.rung.number:02d}{letter}").subject.options
+    check(variants.solution(solved.rung.name, letter, **{**asked, **solved.rung.solved.get(letter, {})}))
 
 
 @pytest.mark.parametrize(
@@ -177,6 +180,7 @@ def test_a_constant_mask_in_half_is_restored_in_half():
                 assert (plan.result() == expected).all()
 
 
+@pytest.mark.skipif(cuda.engine() == "gpu", reason="PyCUDA's context belongs to one thread")
 def test_another_thread_loads_its_mask_after_the_launch():
     """Not between the copy and the launch of a plan of the same module."""
     layer, rng = Layer("two threads", 1, 9, 9, 2, 3), np.random.default_rng(6)
