@@ -60,6 +60,7 @@ _PRODUCTS = {
 _INPUTS = {
     "mov": 1, "not": 1, "neg": 1, "abs": 1, "add": 2, "sub": 2, "mul": 2, "mul.lo": 2, "min": 2, "max": 2, "and": 2,
     "or": 2, "xor": 2, "shl": 2, "shr": 2, "mad.lo": 3, "fma": 3,
+    **{f"{name}.approx": 1 for name in ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh")},
     **{f"setp.{relation}": 2 for relation in ("eq", "ne", "lt", "le", "gt", "ge")},
 }  # fmt: skip
 _OPERATION = re.compile(
@@ -76,7 +77,7 @@ _COPY = re.compile(r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\d+B)?")
 _MATRICES = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<turned>\.trans)?\.shared(?:::cta)?\.b16")
 _KNOWN = (
     "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, cp.async, bar.sync, membar and fence, "
-    f"{', '.join(_INPUTS)}, selp, cvta.to.shared, special registers such as %laneid"
+    f"{', '.join(_INPUTS)}, selp, cvta.to.shared, cvt.rna.tf32, special registers such as %laneid"
 )
 
 _LITERAL = re.compile(r"-?(?:0[xX][\da-fA-F]+|\d+)[uU]?")
@@ -176,7 +177,7 @@ class _Statement:
         if len(operands) != 1 + _INPUTS[name]:
             raise ValueError(f"{instruction} takes {1 + _INPUTS[name]} operands, not {len(operands)}")
         to = "bool" if name.startswith("setp") else type_
-        function = name.replace("setp.", "is_").replace(".lo", "") + "_"
+        function = re.sub(r"\.(?:lo|approx)", "", name.replace("setp.", "is_")) + "_"
         shift = name in ("shl", "shr")
         values = [
             f"labkit::ptx::get<{'unsigned int' if shift and i else type_}>({self.value(each)})"
@@ -215,6 +216,9 @@ class _Statement:
         if re.fullmatch(r"cvta\.to\.shared\.u(?:64|32)", instruction) and len(operands) == 2:
             value = f"__cvta_generic_to_shared((const void *)(size_t){self.value(operands[1])})"
             return f"labkit::ptx::put<size_t>({self.result(operands[0])}, {value}); "
+        if instruction == "cvt.rna.tf32.f32" and len(operands) == 2:
+            value = f"nvcuda::wmma::__float_to_tf32({self.value(operands[1])})"
+            return f"labkit::ptx::put<float>({self.result(operands[0])}, {value}); "
         if re.fullmatch(r"cvt\.u(?:64\.u32|32\.u64)", instruction) and len(operands) == 2:
             return f"labkit::ptx::put<unsigned long long>({self.result(operands[0])}, {self.value(operands[1])}); "
         if (found := re.fullmatch(r"selp\.(\w+)", instruction)) and found[1] in _TYPES and len(operands) == 4:

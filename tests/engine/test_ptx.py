@@ -183,7 +183,7 @@ OTHERS = r"""
 
 extern "C" __global__ void registers(unsigned *out, const float *x, const unsigned long long *l)
 {
-    unsigned lane, warp, threads, sum, low, packed, shifted, picked, *at = out + threadIdx.x * 12;
+    unsigned lane, warp, threads, sum, low, packed, shifted, picked, *at = out + threadIdx.x * 13;
     unsigned short halves[2];
     unsigned long long wide;
     float y;
@@ -199,6 +199,10 @@ extern "C" __global__ void registers(unsigned *out, const float *x, const unsign
     asm("{ .reg .pred p; setp.ge.f32 p, %1, 0f00000000; selp.u32 %0, 7, 9, p; }" : "=r"(picked) : "f"(x[threadIdx.x]));
     asm volatile("bar.sync 0; membar.cta; fence.acq_rel.gpu;" ::: "memory");
     asm("mov.u32 %0, %%lanemask_lt;" : "=r"(low));
+    float power;
+    asm("{ .reg .f32 t; mul.f32 t, %1, 0f40000000; ex2.approx.ftz.f32 %0, t; }" : "=f"(power) : "f"(x[threadIdx.x]));
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(at[12]) : "f"(x[threadIdx.x]));
+    at[11] = __float_as_uint(power);
     at[0] = lane; at[1] = warp; at[2] = threads; at[3] = sum; at[4] = packed; at[5] = (unsigned)wide;
     at[6] = (unsigned)(wide >> 32); at[7] = shifted; at[8] = __float_as_uint(y); at[9] = picked; at[10] = low;
 }
@@ -295,7 +299,7 @@ def others():
 
 def test_registers_and_arithmetic(others):
     x, l = RNG.normal(size=64).astype(np.float32), np.array([2**33 + 9], np.uint64)
-    out = np.zeros((64, 12), np.uint32)
+    out = np.zeros((64, 13), np.uint32)
     others.get_function("registers")(cuda.Out(out), cuda.In(x), cuda.In(l), block=(64, 1, 1), grid=(1, 1))
     lane = np.arange(64) % 32
     sums = (3 * (lane - 7)).astype(np.uint32)
@@ -306,6 +310,8 @@ def test_registers_and_arithmetic(others):
     assert (out[:, 7] == np.where(lane < 16, lane << 4, 0)).all()
     np.testing.assert_allclose(out[:, 8].copy().view(np.float32), x * x + np.float32(0.5), rtol=1e-6)
     assert (out[:, 9] == np.where(x >= 0, 7, 9)).all() and (out[:, 10] == (1 << lane) - 1).all()
+    np.testing.assert_allclose(out[:, 11].copy().view(np.float32), 4.0**x, rtol=1e-5)
+    assert (out[:, 12] == (x.view(np.uint32) + 0x1000 & 0xFFFFE000)).all()
 
 
 def test_barriers_of_some_warps(others):
@@ -360,7 +366,7 @@ def refusal(text):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('asm("ex2.approx.f32 %0, %1;" : "=f"(x[0]) : "f"(x[1]));', "does not know the inline PTX ex2.approx.f32; it"),
+        ('asm("ex2.approx.f16x2 %0, %1;" : "=f"(x[0]) : "f"(x[1]));', "not know the inline PTX ex2.approx.f16x2; it"),
         ('asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");', "cp.async.bulk.wait_group; it knows mma.sync.al"),
         ('asm("bar.red 0;");', "Write it in CUDA C++, for this engine only between #ifdef LABKIT_CPU and #else, or"),
         ('asm("add.u32 %0, %1, %2;" :: "r"(d[0]), "r"(d[1]), "r"(d[0]));', "writes %0, which is not an output of its"),
@@ -387,14 +393,14 @@ def test_what_the_engine_cannot_run(text, words):
 @pytest.mark.usefixtures("cpu_engine")
 def test_what_is_not_compiled_is_not_refused():
     SourceModule("""
-#define EXP(y, x) asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x))
+#define EXP(y, x) asm("ex2.approx.f16x2 %0, %1;" : "=f"(y) : "f"(x))
 __global__ void f(float *x)
 {
 #ifdef LABKIT_CPU
     x[0] = exp2f(x[1]);
 #else
     EXP(x[0], x[1]);
-    asm("ex2.approx.f32 %0, %1;" : "=f"(x[2]) : "f"(x[3]));
+    asm("ex2.approx.f16x2 %0, %1;" : "=f"(x[2]) : "f"(x[3]));
 #endif
 }
 """)

@@ -1,4 +1,4 @@
-"""Floating point in 8 bits, and bfloat16 beyond its arithmetic, held against NumPy."""
+"""Floating point in 8 bits, bfloat16 beyond its arithmetic, and bytes and shorts in a word, held against NumPy."""
 
 import numpy as np
 import pytest
@@ -54,6 +54,40 @@ __global__ void brain(const float *x, float *out)
     __syncthreads();
     out[128 + i] = (float)sum + 100.0f * __low2float(sums) + 10000.0f * __high2float(sums);
     out[160 + i] = __hmax2(pair, __hneg2(pair)).x;
+}
+
+// out[mode][i]
+__global__ void brain_roundings(const float *x, unsigned short *out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    out[i] = __bfloat16_as_ushort(__float2bfloat16_rd(x[i]));
+    out[n + i] = __bfloat16_as_ushort(__float2bfloat16_ru(x[i]));
+    out[2 * n + i] = __bfloat16_as_ushort(__float2bfloat16_rz(x[i]));
+}
+
+__global__ void brain_integers(const long long *x, float *out, int *relations)
+{
+    int i = threadIdx.x;
+    out[i] = __ll2bfloat16_rn(x[i]);
+    __nv_bfloat16 a = __ushort_as_bfloat16(0x7fff), b = out[i];
+    __nv_bfloat162 nan(a, b), two(b, b);
+    bool holds[] = {__hlt(a, b), __hltu(a, b), __hbeq2(two, two), __hbneu2(nan, two), b == b, a == a,
+                    __bfloat162int_rn(__float2bfloat16(2.5f)) == 2, (bool)__hisnan(__hmax_nan(a, b)),
+                    __heq2_mask(nan, two) == 0xffff0000u, (float)__hadd_sat(b, __float2bfloat16(1e30f)) == 1.0f};
+    relations[i] = 0;
+    for (int bit = 0; bit < 10; bit++) relations[i] |= holds[bit] << bit;
+}
+
+// out[function][i]
+__global__ void bytes_and_shorts(const unsigned *x, const unsigned *y, unsigned *out)
+{
+    unsigned a = x[threadIdx.x], b = y[threadIdx.x];
+    unsigned results[] = {__vaddss4(a, b), __vsubus4(a, b), __vaddus2(a, b), __vsubss2(a, b), __vabs4(a), __vabs2(a),
+                          __vneg4(a), __vabsss4(a), __vsetgtu4(a, b), __vseteq2(a, b),
+                          (unsigned)__dp2a_lo((int)a, (int)b, 7), __dp2a_hi(a, b, 7u),
+                          (unsigned)__vimax3_s32((int)a, (int)b, 5), __viaddmin_u32(a, b, 1u << 31), __fns(a, 3, 2)};
+    for (int i = 0; i < 15; i++) out[i * 32 + threadIdx.x] = results[i];
 }
 
 }
@@ -133,3 +167,60 @@ def test_bfloat16(module):
     assert (out[:2].view(np.uint32) << 16 == 0).all()  # rounded to bfloat16
     assert (out[2] == x[np.arange(32) ^ 5]).all() and (out[3] == 2 + out[0]).all()
     assert (out[4] == 32 + 100 * 64 + 10000 * 96).all() and (out[5] == x).all()
+
+
+def test_bfloat16_rounds_in_every_direction(module):
+    rng = np.random.default_rng(2)
+    some = np.float32([0, -0.0, 1, -1, 1e-44, 3e38, -3e38])
+    x = np.r_[rng.integers(0, 2**32, 4000, np.uint32).view(np.float32), some]
+    x = x[np.isfinite(x) & (abs(x) < 3.3e38)]
+    out = np.zeros((3, x.size), np.uint16)
+    module.get_function("brain_roundings")(
+        cuda.In(x), cuda.Out(out), np.int32(x.size), block=(256, 1, 1), grid=(x.size // 256 + 1, 1)
+    )
+    below, above, inner = (out.astype(np.uint32) << 16).view(np.float32)
+    assert (below <= x).all() and (x <= above).all() and (abs(inner) <= abs(x)).all()
+    assert ((inner == below) | (inner == above)).all()
+    step = np.abs(out[1].astype(int) - out[0])  # between neighbours, as integers
+    assert (step == (below != above)).all() and ((below == x) == (above == x)).all()
+
+
+def test_bfloat16_of_integers_and_relations(module):
+    """Of 2**62 + 2**54 + 1 a double loses the 1 that decides; and of 2**40 + 2**32 the tie goes to the even one."""
+    x = np.array([2**62 + 2**54 + 1, 2**62 + 2**54, 2**40 + 2**32, -3, 257, -(2**63)], np.int64)
+    out, relations = np.zeros(6, np.float32), np.zeros(6, np.int32)
+    module.get_function("brain_integers")(
+        cuda.In(x), cuda.Out(out), cuda.Out(relations), block=(6, 1, 1), grid=(1, 1)
+    )
+    assert list(out) == [2.0**62 + 2.0**55, 2.0**62, 2.0**40, -3, 256, -(2.0**63)]
+    assert (relations == 2 + 4 + 16 + 64 + 128 + 256 + 512).all()
+
+
+def test_bytes_and_shorts(module):
+    rng = np.random.default_rng(3)
+    x, y = rng.integers(0, 2**32, (2, 32), np.uint32)
+    x[:3], y[:3] = [0x80808080, 0x80008000, 0x7FFFFFFF], [0x80808080, 0x80008000, 0x7FFFFFFF]
+    out = np.zeros((15, 32), np.uint32)
+    module.get_function("bytes_and_shorts")(cuda.In(x), cuda.In(y), cuda.Out(out), block=(32, 1, 1), grid=(1, 1))
+
+    def parts(dtype):
+        return x.view(dtype).astype(np.int64), y.view(dtype).astype(np.int64)
+
+    def word(values, dtype, clip=False):
+        limits = np.iinfo(dtype)
+        return (np.clip(values, limits.min, limits.max) if clip else values).astype(dtype).view(np.uint32)
+
+    (a8, b8), (u8, v8), (a16, b16), (u16, v16) = map(parts, (np.int8, np.uint8, np.int16, np.uint16))
+    pairs = [a16.reshape(32, 2), b8.reshape(32, 4), u16.reshape(32, 2), v8.reshape(32, 4)]
+    set_bits = [[i for i in range(3, 32) if word_ >> i & 1] for word_ in x.tolist()]
+    expected = [
+        word(a8 + b8, np.int8, True), word(u8 - v8, np.uint8, True), word(u16 + v16, np.uint16, True),
+        word(a16 - b16, np.int16, True), word(abs(a8), np.int8), word(abs(a16), np.int16), word(-a8, np.int8),
+        word(abs(a8), np.int8, True), word(u8 > v8, np.uint8), word(a16 == b16, np.int16),
+        (7 + (pairs[0] * pairs[1][:, :2]).sum(1)).astype(np.uint32),
+        (7 + (pairs[2] * pairs[3][:, 2:]).sum(1)).astype(np.uint32),
+        np.maximum(np.maximum(x.view(np.int32), y.view(np.int32)), 5).view(np.uint32), np.minimum(x + y, 2**31),
+        np.array([bits[1] if len(bits) > 1 else 2**32 - 1 for bits in set_bits], np.uint32),
+    ]  # fmt: skip
+    for i, (row, values) in enumerate(zip(out, expected, strict=True)):
+        np.testing.assert_array_equal(row, values, err_msg=f"function {i}")

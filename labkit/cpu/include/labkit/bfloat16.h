@@ -4,6 +4,7 @@
 // computes in double and also rounds once.
 #pragma once
 #include <stdint.h>
+#include <type_traits>
 #include "half.h"
 #include "vector_types.h"
 
@@ -17,6 +18,23 @@ constexpr unsigned short round_to_bfloat16(float x) {
     return (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+// An integer as a double that rounds like it: of the bits that a double does not have, the last one that it has tells
+// whether there are any.
+template <class T> inline double double_to_odd(T x) {
+    const T lost = 2047;
+    if (x < (T)1 << 52 && (std::is_unsigned_v<T> || -x < (T)1 << 52)) return (double)x;
+    return (double)((x & ~lost) | ((x & lost) != 0 ? lost + 1 : 0));
+}
+
+// The same towards zero, up or down.
+template <rounding mode> constexpr unsigned short round_to_bfloat16(float x) {
+    if (mode == to_nearest) return round_to_bfloat16(x);
+    uint32_t bits = __builtin_bit_cast(uint32_t, x);
+    if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fff;
+    bool away = (bits & 0xffff) != 0 && mode == (bits >> 31 ? down : up);
+    return (unsigned short)((bits >> 16) + away);
+}
+
 }  // namespace labkit
 
 struct __nv_bfloat16 {
@@ -26,12 +44,26 @@ struct __nv_bfloat16 {
     constexpr __nv_bfloat16(const __nv_bfloat16_raw &raw) : storage(raw.x) {}
     constexpr __nv_bfloat16(float x) : storage(labkit::round_to_bfloat16(x)) {}
     __nv_bfloat16(double x) : __nv_bfloat16(labkit::round_to_odd(x)) {}
+    __nv_bfloat16(const __half &x) : __nv_bfloat16((float)x) {}
+    __nv_bfloat16(short x) : __nv_bfloat16((double)x) {}
+    __nv_bfloat16(unsigned short x) : __nv_bfloat16((double)x) {}
     __nv_bfloat16(int x) : __nv_bfloat16((double)x) {}
     __nv_bfloat16(unsigned int x) : __nv_bfloat16((double)x) {}
+    __nv_bfloat16(long x) : __nv_bfloat16((long long)x) {}
+    __nv_bfloat16(unsigned long x) : __nv_bfloat16((unsigned long long)x) {}
+    __nv_bfloat16(long long x) : __nv_bfloat16(labkit::double_to_odd(x)) {}
+    __nv_bfloat16(unsigned long long x) : __nv_bfloat16(labkit::double_to_odd(x)) {}
 
     constexpr operator __nv_bfloat16_raw() const { return {storage}; }
     constexpr operator float() const { return __builtin_bit_cast(float, (uint32_t)storage << 16); }
+    operator short() const { return (short)max(-32768, min(32767, (int)*this)); }
+    operator unsigned short() const { return (unsigned short)max(0, min(65535, (int)*this)); }
     operator int() const { return __float2int_rz((float)*this); }
+    operator unsigned int() const { return __float2uint_rz((float)*this); }
+    operator long() const { return __float2ll_rz((float)*this); }
+    operator unsigned long() const { return __float2ull_rz((float)*this); }
+    operator long long() const { return __float2ll_rz((float)*this); }
+    operator unsigned long long() const { return __float2ull_rz((float)*this); }
     constexpr operator bool() const { return (storage & 0x7fff) != 0; }
 };
 
@@ -47,11 +79,37 @@ typedef __nv_bfloat162 nv_bfloat162;
 
 constexpr __nv_bfloat16 __float2bfloat16(float x) { return __nv_bfloat16(x); }
 constexpr __nv_bfloat16 __float2bfloat16_rn(float x) { return __nv_bfloat16(x); }
+#define LABKIT_BFLOAT16_ROUNDED(suffix, mode)                                                         \
+    constexpr __nv_bfloat16 __float2bfloat16##suffix(float x) {                                       \
+        return __nv_bfloat16(__nv_bfloat16_raw{labkit::round_to_bfloat16<labkit::mode>(x)});          \
+    }
+LABKIT_BFLOAT16_ROUNDED(_rz, to_zero)
+LABKIT_BFLOAT16_ROUNDED(_ru, up)
+LABKIT_BFLOAT16_ROUNDED(_rd, down)
+#undef LABKIT_BFLOAT16_ROUNDED
+#define LABKIT_BFLOAT16_FROM(T, name)                                                                 \
+    inline __nv_bfloat16 __##name##2bfloat16_rn(T x) { return __nv_bfloat16(x); }
+LABKIT_BFLOAT16_FROM(short, short)
+LABKIT_BFLOAT16_FROM(unsigned short, ushort)
+LABKIT_BFLOAT16_FROM(int, int)
+LABKIT_BFLOAT16_FROM(unsigned int, uint)
+LABKIT_BFLOAT16_FROM(long long, ll)
+LABKIT_BFLOAT16_FROM(unsigned long long, ull)
+#undef LABKIT_BFLOAT16_FROM
+#define LABKIT_BFLOAT16_TO(T, name, low, high, via)                                                   \
+    inline T __bfloat162##name##_rn(__nv_bfloat16 a) { return (T)max(low, min(high, __float2##via##_rn((float)a))); } \
+    inline T __bfloat162##name##_rz(__nv_bfloat16 a) { return (T)max(low, min(high, __float2##via##_rz((float)a))); } \
+    inline T __bfloat162##name##_ru(__nv_bfloat16 a) { return (T)max(low, min(high, __float2##via##_ru((float)a))); } \
+    inline T __bfloat162##name##_rd(__nv_bfloat16 a) { return (T)max(low, min(high, __float2##via##_rd((float)a))); }
+LABKIT_BFLOAT16_TO(short, short, SHRT_MIN, SHRT_MAX, int)
+LABKIT_BFLOAT16_TO(unsigned short, ushort, 0, USHRT_MAX, int)
+LABKIT_BFLOAT16_TO(int, int, INT_MIN, INT_MAX, int)
+LABKIT_BFLOAT16_TO(unsigned int, uint, 0u, UINT_MAX, uint)
+LABKIT_BFLOAT16_TO(long long, ll, LLONG_MIN, LLONG_MAX, ll)
+LABKIT_BFLOAT16_TO(unsigned long long, ull, 0ull, ULLONG_MAX, ull)
+#undef LABKIT_BFLOAT16_TO
 inline __nv_bfloat16 __double2bfloat16(double x) { return __nv_bfloat16(x); }
-inline __nv_bfloat16 __int2bfloat16_rn(int x) { return __nv_bfloat16(x); }
 constexpr float __bfloat162float(__nv_bfloat16 a) { return (float)a; }
-inline int __bfloat162int_rz(__nv_bfloat16 a) { return __float2int_rz((float)a); }
-inline int __bfloat162int_rn(__nv_bfloat16 a) { return __float2int_rn((float)a); }
 constexpr unsigned short __bfloat16_as_ushort(__nv_bfloat16 a) { return a.storage; }
 constexpr short __bfloat16_as_short(__nv_bfloat16 a) { return (short)a.storage; }
 constexpr __nv_bfloat16 __ushort_as_bfloat16(unsigned short bits) {
@@ -71,6 +129,11 @@ constexpr float __low2float(__nv_bfloat162 a) { return (float)a.x; }
 constexpr float __high2float(__nv_bfloat162 a) { return (float)a.y; }
 constexpr __nv_bfloat16 __low2bfloat16(__nv_bfloat162 a) { return a.x; }
 constexpr __nv_bfloat16 __high2bfloat16(__nv_bfloat162 a) { return a.y; }
+constexpr __nv_bfloat162 __low2bfloat162(__nv_bfloat162 a) { return {a.x, a.x}; }
+constexpr __nv_bfloat162 __high2bfloat162(__nv_bfloat162 a) { return {a.y, a.y}; }
+constexpr __nv_bfloat162 __lows2bfloat162(__nv_bfloat162 a, __nv_bfloat162 b) { return {a.x, b.x}; }
+constexpr __nv_bfloat162 __highs2bfloat162(__nv_bfloat162 a, __nv_bfloat162 b) { return {a.y, b.y}; }
+constexpr __nv_bfloat162 __lowhigh2highlow(__nv_bfloat162 a) { return {a.y, a.x}; }
 
 #define LABKIT_BFLOAT16_ARITHMETIC(name, name2, operation)                                            \
     inline __nv_bfloat16 name(__nv_bfloat16 a, __nv_bfloat16 b) {                                     \
@@ -78,6 +141,14 @@ constexpr __nv_bfloat16 __high2bfloat16(__nv_bfloat162 a) { return a.y; }
     }                                                                                                 \
     inline __nv_bfloat162 name2(__nv_bfloat162 a, __nv_bfloat162 b) {                                 \
         return {name(a.x, b.x), name(a.y, b.y)};                                                      \
+    }                                                                                                 \
+    inline __nv_bfloat16 name##_rn(__nv_bfloat16 a, __nv_bfloat16 b) { return name(a, b); }           \
+    inline __nv_bfloat162 name2##_rn(__nv_bfloat162 a, __nv_bfloat162 b) { return name2(a, b); }      \
+    inline __nv_bfloat16 name##_sat(__nv_bfloat16 a, __nv_bfloat16 b) {                               \
+        return __nv_bfloat16(__saturatef((float)a operation (float)b));                               \
+    }                                                                                                 \
+    inline __nv_bfloat162 name2##_sat(__nv_bfloat162 a, __nv_bfloat162 b) {                           \
+        return {name##_sat(a.x, b.x), name##_sat(a.y, b.y)};                                          \
     }                                                                                                 \
     LABKIT_BFLOAT16_OPERATORS(__nv_bfloat16, name, operation)                                         \
     LABKIT_BFLOAT16_OPERATORS(__nv_bfloat162, name2, operation)
@@ -103,16 +174,49 @@ constexpr __nv_bfloat16 operator-(const __nv_bfloat16 &a) { return __hneg(a); }
 constexpr __nv_bfloat162 operator-(const __nv_bfloat162 &a) { return {__hneg(a.x), __hneg(a.y)}; }
 constexpr bool __hisnan(__nv_bfloat16 a) { return (a.storage & 0x7fff) > 0x7f80; }
 
+inline __nv_bfloat16 operator+(const __nv_bfloat16 &a) { return a; }
+inline __nv_bfloat162 operator+(const __nv_bfloat162 &a) { return a; }
+inline __nv_bfloat16 &operator++(__nv_bfloat16 &a) { return a += __nv_bfloat16(1.0f); }
+inline __nv_bfloat16 &operator--(__nv_bfloat16 &a) { return a -= __nv_bfloat16(1.0f); }
+inline __nv_bfloat16 operator++(__nv_bfloat16 &a, int) { __nv_bfloat16 old = a; ++a; return old; }
+inline __nv_bfloat16 operator--(__nv_bfloat16 &a, int) { __nv_bfloat16 old = a; --a; return old; }
+
+// Each relation is false for a NaN; the form with u ("unordered") is true.
 #define LABKIT_BFLOAT16_RELATION(name, relation)                                                      \
-    inline bool name(__nv_bfloat16 a, __nv_bfloat16 b) { return (float)a relation (float)b; }         \
-    inline bool operator relation(const __nv_bfloat16 &a, const __nv_bfloat16 &b) { return name(a, b); }
-LABKIT_BFLOAT16_RELATION(__heq, ==)
-LABKIT_BFLOAT16_RELATION(__hneu, !=)
-LABKIT_BFLOAT16_RELATION(__hlt, <)
-LABKIT_BFLOAT16_RELATION(__hle, <=)
-LABKIT_BFLOAT16_RELATION(__hgt, >)
-LABKIT_BFLOAT16_RELATION(__hge, >=)
+    inline bool __h##name(__nv_bfloat16 a, __nv_bfloat16 b) {                                         \
+        return !__hisnan(a) && !__hisnan(b) && (float)a relation (float)b;                            \
+    }                                                                                                 \
+    inline bool __h##name##u(__nv_bfloat16 a, __nv_bfloat16 b) {                                      \
+        return __hisnan(a) || __hisnan(b) || (float)a relation (float)b;                              \
+    }                                                                                                 \
+    LABKIT_BFLOAT16_RELATION2(name) LABKIT_BFLOAT16_RELATION2(name##u)
+#define LABKIT_BFLOAT16_RELATION2(name)                                                               \
+    inline __nv_bfloat162 __h##name##2(__nv_bfloat162 a, __nv_bfloat162 b) {                          \
+        return {__nv_bfloat16(__h##name(a.x, b.x) ? 1.0f : 0.0f), __nv_bfloat16(__h##name(a.y, b.y) ? 1.0f : 0.0f)}; \
+    }                                                                                                 \
+    inline bool __hb##name##2(__nv_bfloat162 a, __nv_bfloat162 b) { return __h##name(a.x, b.x) && __h##name(a.y, b.y); } \
+    inline unsigned int __h##name##2_mask(__nv_bfloat162 a, __nv_bfloat162 b) {                       \
+        return labkit::as_mask(__h##name(a.x, b.x), __h##name(a.y, b.y));                             \
+    }
+LABKIT_BFLOAT16_RELATION(eq, ==)
+LABKIT_BFLOAT16_RELATION(ne, !=)
+LABKIT_BFLOAT16_RELATION(lt, <)
+LABKIT_BFLOAT16_RELATION(le, <=)
+LABKIT_BFLOAT16_RELATION(gt, >)
+LABKIT_BFLOAT16_RELATION(ge, >=)
 #undef LABKIT_BFLOAT16_RELATION
+#undef LABKIT_BFLOAT16_RELATION2
+
+#define LABKIT_BFLOAT16_OPERATOR(relation, name, name2)                                               \
+    inline bool operator relation(const __nv_bfloat16 &a, const __nv_bfloat16 &b) { return name(a, b); } \
+    inline bool operator relation(const __nv_bfloat162 &a, const __nv_bfloat162 &b) { return name2(a, b); }
+LABKIT_BFLOAT16_OPERATOR(==, __heq, __hbeq2)
+LABKIT_BFLOAT16_OPERATOR(!=, __hneu, __hbneu2)
+LABKIT_BFLOAT16_OPERATOR(<, __hlt, __hblt2)
+LABKIT_BFLOAT16_OPERATOR(<=, __hle, __hble2)
+LABKIT_BFLOAT16_OPERATOR(>, __hgt, __hbgt2)
+LABKIT_BFLOAT16_OPERATOR(>=, __hge, __hbge2)
+#undef LABKIT_BFLOAT16_OPERATOR
 
 inline __nv_bfloat16 __hmax(__nv_bfloat16 a, __nv_bfloat16 b) {
     return __nv_bfloat16(fmaxf((float)a, (float)b));
@@ -124,6 +228,23 @@ inline __nv_bfloat162 __hmax2(__nv_bfloat162 a, __nv_bfloat162 b) { return {__hm
 inline __nv_bfloat162 __hmin2(__nv_bfloat162 a, __nv_bfloat162 b) { return {__hmin(a.x, b.x), __hmin(a.y, b.y)}; }
 constexpr __nv_bfloat162 __hneg2(__nv_bfloat162 a) { return {__hneg(a.x), __hneg(a.y)}; }
 constexpr __nv_bfloat162 __habs2(__nv_bfloat162 a) { return {__habs(a.x), __habs(a.y)}; }
+inline __nv_bfloat16 __hmax_nan(__nv_bfloat16 a, __nv_bfloat16 b) {
+    return __hisnan(a) || __hisnan(b) ? __ushort_as_bfloat16(0x7fff) : __hmax(a, b);
+}
+inline __nv_bfloat16 __hmin_nan(__nv_bfloat16 a, __nv_bfloat16 b) {
+    return __hisnan(a) || __hisnan(b) ? __ushort_as_bfloat16(0x7fff) : __hmin(a, b);
+}
+inline __nv_bfloat162 __hmax2_nan(__nv_bfloat162 a, __nv_bfloat162 b) { return {__hmax_nan(a.x, b.x), __hmax_nan(a.y, b.y)}; }
+inline __nv_bfloat162 __hmin2_nan(__nv_bfloat162 a, __nv_bfloat162 b) { return {__hmin_nan(a.x, b.x), __hmin_nan(a.y, b.y)}; }
+inline __nv_bfloat16 __hfma_sat(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) {
+    return __nv_bfloat16(__saturatef((float)__hfma(a, b, c)));
+}
+inline __nv_bfloat16 __hfma_relu(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) {
+    return __hmax_nan(__hfma(a, b, c), __nv_bfloat16(0.0f));
+}
+inline __nv_bfloat162 __hfma2_relu(__nv_bfloat162 a, __nv_bfloat162 b, __nv_bfloat162 c) {
+    return __hmax2_nan(__hfma2(a, b, c), __bfloat162bfloat162(__nv_bfloat16(0.0f)));
+}
 constexpr int __hisinf(__nv_bfloat16 a) { return a.storage == 0x7f80 ? 1 : a.storage == 0xff80 ? -1 : 0; }
 
 // ---- Functions --------------------------------------------------------------------------------------------
@@ -148,3 +269,11 @@ LABKIT_BFLOAT16_FUNCTION(ceil, ceilf(x))
 LABKIT_BFLOAT16_FUNCTION(rint, rintf(x))
 LABKIT_BFLOAT16_FUNCTION(trunc, truncf(x))
 #undef LABKIT_BFLOAT16_FUNCTION
+
+#define CUDART_INF_BF16 __ushort_as_bfloat16((unsigned short)0x7f80)
+#define CUDART_NAN_BF16 __ushort_as_bfloat16((unsigned short)0x7fff)
+#define CUDART_MIN_DENORM_BF16 __ushort_as_bfloat16((unsigned short)0x0001)
+#define CUDART_MAX_NORMAL_BF16 __ushort_as_bfloat16((unsigned short)0x7f7f)
+#define CUDART_NEG_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0x8000)
+#define CUDART_ZERO_BF16 __ushort_as_bfloat16((unsigned short)0x0000)
+#define CUDART_ONE_BF16 __ushort_as_bfloat16((unsigned short)0x3f80)

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <type_traits>
 #include "vector_types.h"
 
 // ---- min, max, abs: CUDA's overloads ----------------------------------------------------------------------
@@ -459,6 +460,14 @@ constexpr int __dp4a(int a, int b, int c) {
 constexpr unsigned int __dp4a(unsigned int a, unsigned int b, unsigned int c) {
     return __dp4a(__builtin_bit_cast(uchar4, a), __builtin_bit_cast(uchar4, b), c);
 }
+constexpr int __dp2a_lo(int a, int b, int c) {
+    return c + (short)a * (signed char)b + (a >> 16) * (signed char)(b >> 8);
+}
+constexpr int __dp2a_hi(int a, int b, int c) { return __dp2a_lo(a, b >> 16, c); }
+constexpr unsigned int __dp2a_lo(unsigned int a, unsigned int b, unsigned int c) {
+    return c + (a & 0xffff) * (b & 0xff) + (a >> 16) * (b >> 8 & 0xff);
+}
+constexpr unsigned int __dp2a_hi(unsigned int a, unsigned int b, unsigned int c) { return __dp2a_lo(a, b >> 16, c); }
 constexpr int __dp2a_lo(short2 a, char4 b, int c) { return c + a.x * b.x + a.y * b.y; }
 constexpr int __dp2a_hi(short2 a, char4 b, int c) { return c + a.x * b.z + a.y * b.w; }
 constexpr unsigned int __dp2a_lo(ushort2 a, uchar4 b, unsigned int c) {
@@ -502,8 +511,62 @@ LABKIT_VIDEO_SIGNS(__vcmple, a <= b)
 LABKIT_VIDEO_SIGNS(__vcmplt, a < b)
 LABKIT_VIDEO(__vavgu2, u16x2, (a | b) - ((a ^ b) >> 1))
 LABKIT_VIDEO(__vavgu4, u8x4, (a | b) - ((a ^ b) >> 1))
+// 1 instead of all bits where the relation holds.
+LABKIT_VIDEO_SIGNS(__vsetge, (a >= b) & 1)
+LABKIT_VIDEO_SIGNS(__vsetgt, (a > b) & 1)
+LABKIT_VIDEO_SIGNS(__vsetle, (a <= b) & 1)
+LABKIT_VIDEO_SIGNS(__vsetlt, (a < b) & 1)
+LABKIT_VIDEO(__vseteq2, u16x2, (a == b) & 1)
+LABKIT_VIDEO(__vseteq4, u8x4, (a == b) & 1)
+LABKIT_VIDEO(__vsetne2, u16x2, (a != b) & 1)
+LABKIT_VIDEO(__vsetne4, u8x4, (a != b) & 1)
 #undef LABKIT_VIDEO
 #undef LABKIT_VIDEO_SIGNS
+
+// Saturating, and of one operand.
+namespace labkit {
+template <class Vector, class Operation> inline unsigned int saturated(unsigned int x, unsigned int y, Operation operation) {
+    typedef std::remove_reference_t<decltype(Vector()[0])> Part;
+    constexpr int least = std::is_signed_v<Part> ? -(1 << (8 * sizeof(Part) - 1)) : 0;
+    constexpr int most = least + (1 << 8 * sizeof(Part)) - 1;
+    auto a = (Vector)x, b = (Vector)y;
+    for (unsigned i = 0; i < 4 / sizeof(Part); i++) a[i] = (Part)max(least, min(most, operation((int)a[i], (int)b[i])));
+    return (unsigned int)a;
+}
+}  // namespace labkit
+#define LABKIT_SATURATED(name, V, expression)                                                         \
+    inline unsigned int name(unsigned int x, unsigned int y) {                                        \
+        return labkit::saturated<labkit::V>(x, y, [](int a, int b) { return expression; });           \
+    }
+LABKIT_SATURATED(__vaddss2, s16x2, a + b)
+LABKIT_SATURATED(__vaddss4, s8x4, a + b)
+LABKIT_SATURATED(__vaddus2, u16x2, a + b)
+LABKIT_SATURATED(__vaddus4, u8x4, a + b)
+LABKIT_SATURATED(__vsubss2, s16x2, a - b)
+LABKIT_SATURATED(__vsubss4, s8x4, a - b)
+LABKIT_SATURATED(__vsubus2, u16x2, a - b)
+LABKIT_SATURATED(__vsubus4, u8x4, a - b)
+#undef LABKIT_SATURATED
+inline unsigned int __vneg2(unsigned int x) { return __vsub2(0u, x); }
+inline unsigned int __vneg4(unsigned int x) { return __vsub4(0u, x); }
+inline unsigned int __vnegss2(unsigned int x) { return __vsubss2(0u, x); }
+inline unsigned int __vnegss4(unsigned int x) { return __vsubss4(0u, x); }
+inline unsigned int __vabs2(unsigned int x) { return __vmaxs2(x, 0u) | (__vneg2(x) & __vcmplts2(x, 0u)); }
+inline unsigned int __vabs4(unsigned int x) { return __vmaxs4(x, 0u) | (__vneg4(x) & __vcmplts4(x, 0u)); }
+inline unsigned int __vabsss2(unsigned int x) { return __vmaxs2(x, __vnegss2(x)); }
+inline unsigned int __vabsss4(unsigned int x) { return __vmaxs4(x, __vnegss4(x)); }
+
+// The larger or smaller one of three, and of a sum and a third one.
+#define LABKIT_OF_THREE(T, suffix)                                                                    \
+    inline T __vimax3_##suffix(T a, T b, T c) { return max(max(a, b), c); }                           \
+    inline T __vimin3_##suffix(T a, T b, T c) { return min(min(a, b), c); }                           \
+    inline T __viaddmax_##suffix(T a, T b, T c) { return max((T)((unsigned int)a + (unsigned int)b), c); } \
+    inline T __viaddmin_##suffix(T a, T b, T c) { return min((T)((unsigned int)a + (unsigned int)b), c); } \
+    inline T __vibmax_##suffix(T a, T b, bool *first) { *first = a >= b; return max(a, b); }          \
+    inline T __vibmin_##suffix(T a, T b, bool *first) { *first = a <= b; return min(a, b); }
+LABKIT_OF_THREE(int, s32)
+LABKIT_OF_THREE(unsigned int, u32)
+#undef LABKIT_OF_THREE
 inline unsigned int __vsadu4(unsigned int x, unsigned int y) {
     auto d = (labkit::u8x4)__vabsdiffu4(x, y);
     return (unsigned int)d[0] + d[1] + d[2] + d[3];

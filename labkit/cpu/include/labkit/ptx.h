@@ -76,6 +76,15 @@ LABKIT_PTX_RELATION(is_ge_, >=)
 #undef LABKIT_PTX_WRAPPING
 #undef LABKIT_PTX_PLAIN
 #undef LABKIT_PTX_RELATION
+// Approximations are the accurate functions here.
+template <class T> inline T ex2_(T a) { return exp2f(a); }
+template <class T> inline T lg2_(T a) { return log2f(a); }
+template <class T> inline T rcp_(T a) { return 1 / a; }
+template <class T> inline T rsqrt_(T a) { return rsqrtf(a); }
+template <class T> inline T sqrt_(T a) { return sqrtf(a); }
+template <class T> inline T sin_(T a) { return sinf(a); }
+template <class T> inline T cos_(T a) { return cosf(a); }
+template <class T> inline T tanh_(T a) { return tanhf(a); }
 template <class T> inline T mov_(T a) { return a; }
 template <class T> inline T not_(T a) { return std::is_same_v<T, bool> ? (T)!a : (T)~a; }
 template <class T> inline T neg_(T a) { return std::is_floating_point_v<T> ? -a : sub_(T(), a); }
