@@ -24,7 +24,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 LOCKS = {"requirements.lock": "test", "requirements-lab.lock": "lab", "requirements-browser.lock": "browser"}
 
 # conda-forge's name -> PyPI's, where they differ: the variants without their graphical and optional parts.
-CONDA = {"matplotlib-base": "matplotlib", "nbconvert-core": "nbconvert"}
+CONDA = {"bleach-with-css": "bleach", "matplotlib-base": "matplotlib", "nbconvert-core": "nbconvert"}
 # What only conda has to bring: the interpreter, pip, make and the compilers.
 CONDA_ONLY = {"python", "pip", "make", "cxx-compiler", "cuda-nvcc", "cuda-version"}
 

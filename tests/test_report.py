@@ -337,6 +337,61 @@ def test_a_page_that_would_load_something_is_a_failure(stored, source):
     assert 'role="alert"' in text
 
 
+ACTIVE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(2)>",
+    "<svg onload=alert(3)><script>alert(3)</script></svg>",
+    '<iframe srcdoc="<script>alert(4)</script>"></iframe>',
+    "<a href='javascript:alert(5)'>link</a>",
+    "<a href='data:text/html,<script>alert(6)</script>'>link</a>",
+    "<details open ontoggle=alert(7)><summary>more</summary></details>",
+    "<math><mtext><style><img src=x onerror=alert(8)></style></mtext></math>",
+    "<style>p { color: red }</style><p style='position: fixed; color: red'>text</p>",
+    "<form action='javascript:alert(9)'><button>press</button></form>",
+    "<!-- <img src=x onerror=alert(10)> --><object data='a.swf'></object><base href='//a.org'>",
+]
+
+
+class Active(HTMLParser):
+    """What could run in a page, or catch the reader's clicks."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        if tag in ("script", "iframe", "object", "svg", "form", "button", "base", "embed"):
+            self.found.append(tag)
+        for name, value in attrs:
+            value = (value or "").strip().lower()
+            if name.startswith("on") or value.startswith(("javascript:", "data:text")) or "fixed" in value:
+                self.found.append(f"{tag} {name}={value}")
+
+
+@pytest.mark.parametrize("active", ACTIVE)
+def test_active_content_of_a_notebook_reaches_no_page(stored, active):
+    output = new_output("display_data", data={"text/html": f"<b>kept</b>{active}", "text/plain": ""})
+    markdown = new_output("display_data", data={"text/markdown": active, "text/plain": ""})
+    title = f"# 04 · Title {active}\n\nYou will learn {active} [x](javascript:alert(0))\n\n{active}"
+    cells = [new_markdown_cell(title),
+             new_markdown_cell(f"## A heading {active}\n\n- {active}\n\n| a | b |\n|---|---|\n| {active} | $x^2$ |\n"),
+             new_code_cell("1", execution_count=1, outputs=[output, markdown])]  # fmt: skip
+    _, text = stored(cells)
+    assert Active(text).found == []
+    assert "<b>kept</b>" in text and "<msup><mi>x</mi><mn>2</mn></msup>" in text
+    html5lib.HTMLParser(strict=True).parse(text)
+
+
+def test_every_page_forbids_scripts(made):
+    for name in ("index", "01_tiling", "02_fails", "03_dies"):
+        of_policy = {"http-equiv": "Content-Security-Policy"}
+        policies = [meta["content"] for meta in tags(text_of(made, name), "meta", **of_policy)]
+        assert policies == [
+            "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+        ]
+
+
 @pytest.mark.parametrize(("text", "found"), [
     ('<a href="https://a.org">', []),
     ('<img src="data:image/png;base64,AA==">', []),

@@ -32,7 +32,7 @@ _COLOURS = {
     "c c1 ch cm": ("comment", "#80808f"), "s sc": ("string", "#b5533c"), "cp cpf": ("meta", "#9a5bb5"),
 }  # fmt: skip
 # Backgrounds are transparent, for light and dark pages; a page may have its own.
-_STYLE = (
+STYLE = (
     ".labkit-code{margin:2px 0;overflow-x:auto;border:1px solid rgba(128,128,128,.35);border-radius:4px;font-size:13px;"
     "line-height:1.45;font-family:var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)}"
     ".labkit-code .head,.labkit-code .foot,.labkit-code .gap,.labkit-code .line>b"
@@ -143,7 +143,7 @@ def _framed(title: str, body: str) -> str:
     """A listing or a diff under its title. It is reached with the keyboard, since it may be wider than the page."""
     name = html.escape(title)
     return (
-        f'<style>{_STYLE}</style><div class="labkit-code" tabindex="0" role="group" aria-label="{name}">'
+        f'<style>{STYLE}</style><div class="labkit-code" tabindex="0" role="group" aria-label="{name}">'
         f'<div class="head">{name}</div>{body}</div>'
     )
 

@@ -34,9 +34,10 @@ from labkit.base.files import require_writable, write
 from labkit.base.paths import PACKAGE
 from labkit.draw.dark import dark
 from labkit.exercises import progress
-from labkit.page import overview
+from labkit.page import listing, overview
 from labkit.records.recorded import recorded
 from labkit.report import execute
+from labkit.report.clean import Cleaner
 from labkit.report.execute import Failure, Notebook, Progress
 
 TITLE = "The CUDA convolution lab"
@@ -191,9 +192,11 @@ class Exporter(HTMLExporter):
 
     def __init__(self, pages: list[Page], glossary: Page | None = None):
         self.pages, self.glossary, self.page = pages, glossary, pages[0]
+        self.cleaner, self.asks = Cleaner(), []
         templates = PACKAGE / "report" / "template"
         super().__init__(template_name="notebook", extra_template_basedirs=[str(templates)])
         style = (templates / "notebook" / "style.css").read_text(encoding="utf-8")
+        style += f"\n{listing.STYLE}\n"  # listings bring it along, but no output keeps a style of its own
         self.common = {"series_title": TITLE, "style": style, "glossary": glossary}
 
     @property
@@ -207,7 +210,7 @@ class Exporter(HTMLExporter):
     def write(self, page: Page) -> None:
         """Write a notebook's page, whole or not at all."""
         text = self.render(page)
-        asks = requests_in(text)
+        asks = [*self.asks, *requests_in(text)]
         if asks and not page.failure:
             what = f"its page would load {asks[0]}, and pages have to open offline"
             page.notebook.failure = Failure(
@@ -218,7 +221,7 @@ class Exporter(HTMLExporter):
 
     def render(self, page: Page) -> str:
         """A notebook as the text of an HTML page."""
-        self.page, page.contents = page, []
+        self.page, page.contents, self.asks, self.cleaner = page, [], [], Cleaner()
         cells = enumerate(page.notebook.nb.cells)
         page.prose = {i: self.markdown(cell.source, cell) for i, cell in cells if cell.cell_type == "markdown"}
         self.environment.globals.update(page=page, **self.common)
@@ -236,6 +239,7 @@ class Exporter(HTMLExporter):
     def default_filters(self):
         """The filters of the template, besides those of nbconvert."""
         yield from super().default_filters()
+        yield "clean", self.clean
         yield "day", _day
         yield "highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self)
         yield "formula", lambda text: formula(text.strip().strip("$"), "block")
@@ -248,7 +252,17 @@ class Exporter(HTMLExporter):
         """Markdown to HTML, with links and pictures relative to the current page."""
         folder = str(self.page.notebook.path.resolve().parent)
         renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
-        return MarkdownWithMath(renderer=renderer).render(source)
+        listed = len(self.page.contents)
+        text = self.clean(MarkdownWithMath(renderer=renderer).render(source))
+        self.page.contents[listed:] = [
+            (level, anchor, self.cleaner.clean(heading)) for level, anchor, heading in self.page.contents[listed:]
+        ]
+        return text
+
+    def clean(self, text: str) -> str:
+        """HTML of a notebook without active content; what it would have loaded is a failure of the page."""
+        self.asks += requests_in(text)
+        return self.cleaner.clean(text)
 
 
 class Renderer(IPythonRenderer):
@@ -261,7 +275,7 @@ class Renderer(IPythonRenderer):
     def heading(self, text: str, level: int, **attrs) -> str:
         """A heading with an anchor, added to the table of contents."""
         contents = self.exporter.page.contents
-        words = html.unescape(re.sub(r"<math\b.*?</math>|<[^>]+>", " ", text))
+        words = html.unescape(re.sub(r"<[^>]+>", " ", self.exporter.cleaner.without_kept(text)))
         anchor = base = re.sub(r"\W+", "-", words).strip("-").lower() or "section"
         taken = {known for _, known, _ in contents}
         for number in range(2, 100):
@@ -274,7 +288,8 @@ class Renderer(IPythonRenderer):
 
     def block_code(self, code: str, info: str | None = None) -> str:
         """Code in a frame that scrolls."""
-        return f'<div class="scroll"{_scrolling(code, "Code")}>{super().block_code(code, info)}</div>\n'
+        code = f'<div class="scroll"{_scrolling(code, "Code")}>{super().block_code(code, info)}</div>'
+        return self.exporter.cleaner.keep(code) + "\n"
 
     def table(self, text: str) -> str:
         """A table in a frame that scrolls."""
@@ -282,15 +297,15 @@ class Renderer(IPythonRenderer):
 
     def inline_math(self, body: str) -> str:
         """`$...$` as MathML."""
-        return formula(body, "inline")
+        return self.exporter.cleaner.keep(formula(body, "inline"))
 
     def block_math(self, body: str) -> str:
         """`$$...$$` as MathML on a line of its own."""
-        return formula(body, "block")
+        return self.exporter.cleaner.keep(formula(body, "block"))
 
     def latex_environment(self, name: str, body: str) -> str:
         r"""`\begin{align}` and other environments as MathML."""
-        return formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
+        return self.exporter.cleaner.keep(formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block"))
 
     def block_mermaidjs(self, code: str) -> str:
         """A Mermaid diagram as its source: a drawing would need a script."""
