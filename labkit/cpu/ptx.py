@@ -74,10 +74,14 @@ _FENCES = {
 }
 _BARRIER = re.compile(r"bar(?:rier)?(?:\.cta)?\.(?P<what>sync|arrive)(?:\.aligned)?")
 _COPY = re.compile(r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\d+B)?")
+_ACCESS = re.compile(
+    r"(?P<what>ld|st)\.(?P<space>global|shared)(?:::cta)?(?:\.(?:nc|c[agsv]|lu|w[bt]|L[12]::\w+))*"
+    rf"(?:\.v(?P<count>[24]))?\.(?P<type>{'|'.join(_TYPES)})"
+)
 _MATRICES = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<turned>\.trans)?\.shared(?:::cta)?\.b16")
 _KNOWN = (
     "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, cp.async, bar.sync, membar and fence, "
-    f"{', '.join(_INPUTS)}, selp, cvta.to.shared, cvt.rna.tf32, special registers such as %laneid"
+    f"ld and st, {', '.join(_INPUTS)}, selp, cvta.to.shared, cvt.rna.tf32, special registers such as %laneid"
 )
 
 _LITERAL = re.compile(r"-?(?:0[xX][\da-fA-F]+|\d+)[uU]?")
@@ -163,6 +167,16 @@ class _Statement:
         given = ", ".join(f"{{{group}}}" for group in read)
         return f"labkit::ptx::mma<{k}, {element}, {type_}>({given}).to({written}); "
 
+    def access(self, found, instruction, operands):
+        """A load, or a store, of one to four values."""
+        names, type_, count = _split(operands[0].strip("{}")), _TYPES[found["type"]], int(found["count"] or 1)
+        if len(names) != count:
+            raise ValueError(f"{instruction} takes {count} registers, not {len(names)}")
+        place = f"labkit::ptx::{found['space']}_at({self.address(operands[1])})"
+        if found["what"] == "st":
+            return f"labkit::ptx::store<{type_}>({place}, {', '.join(map(self.value, names))}); "
+        return f"labkit::ptx::load<{type_}, {count}>({place}).to({', '.join(map(self.result, names))}); "
+
     def operation(self, found, instruction, operands):
         """An operation on values of one type."""
         name, type_ = found["name"], _TYPES[found["type"]]
@@ -205,6 +219,8 @@ class _Statement:
             sizes = (f"labkit::ptx::get<unsigned int>({self.value(each)})" for each in (operands[2], operands[-1]))
             places = f"labkit::ptx::shared_at({to}), labkit::ptx::global_at({source})"
             return f"labkit::ptx::cp_async({places}, {', '.join(sizes)}); "
+        if (found := _ACCESS.fullmatch(instruction)) and len(operands) == 2:
+            return self.access(found, instruction, operands if found["what"] == "ld" else operands[::-1])
         if (found := _MATRICES.fullmatch(instruction)) and len(operands) == 2:
             names = _split(operands[0].strip("{}"))
             if len(names) != int(found["count"]):

@@ -241,6 +241,17 @@ extern "C" __global__ void copies(const float *x, float *y, int n)
     y[threadIdx.x] = s[127 - threadIdx.x];
     y[32 + threadIdx.x] = d[31 - threadIdx.x];
     y[64 + threadIdx.x] = threadIdx.x < n ? s[128 + threadIdx.x * 4] : 0.0f;
+    float4 v;
+    unsigned two, one;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(x + threadIdx.x * 4));
+    __syncthreads();
+    asm volatile("st.shared.v2.f32 [%0 + 8], {%1, %2};" :: "r"(to), "f"(v.x), "f"(v.w) : "memory");
+    __syncthreads();
+    asm volatile("ld.shared::cta.u32 %0, [%1+12];" : "=r"(two) : "r"(to));
+    asm volatile("ld.shared.u32 %0, [%1 + -8];" : "=r"(one) : "r"(to + 16));
+    asm volatile("st.global.cs.f32 [%0], %1;" :: "l"(y + 128 + threadIdx.x), "f"(__uint_as_float(two)) : "memory");
+    asm volatile("st.global.u32 [%0], %1;" :: "l"(y + 160 + threadIdx.x), "r"(one) : "memory");
     y[96 + threadIdx.x] = __isShared(s) + 2 * __isShared(d) + 4 * __isGlobal(x) + 8 * __isShared(x);
 }
 
@@ -322,11 +333,12 @@ def test_barriers_of_some_warps(others):
 
 
 def test_copies_in_the_background(others):
-    x, y = RNG.normal(size=160).astype(np.float32), np.zeros((4, 32), np.float32)
+    x, y = RNG.normal(size=160).astype(np.float32), np.zeros((6, 32), np.float32)
     others.get_function("copies")(cuda.In(x), cuda.Out(y), np.int32(9), block=(32, 1, 1), grid=(1, 1), shared=128)
     assert (y[0] == x[127:95:-1]).all()
     assert (y[1, ::-1] == np.where(np.arange(32) < 20, x[2:34], 0)).all()
     assert (y[2] == np.where(np.arange(32) < 9, x[:128:4], 0)).all() and (y[3] == 7).all()
+    assert (y[4] == x[3:128:4]).all() and (y[5] == x[:128:4]).all()
 
 
 def bfloat16(x):

@@ -129,6 +129,20 @@ template <class T> inline const char *global_at(T address, int offset) {
     return (const char *)address + offset;
 }
 
+// Values of consecutive addresses, as one access.
+template <class T, int count> struct alignas(count * sizeof(T)) values {
+    T x[count];
+
+    template <class... Register> void to(Register &...registers) const {
+        int i = 0;
+        (put<T>(registers, x[i++]), ...);
+    }
+};
+template <class T, int count> inline values<T, count> load(const char *from) { return *(const values<T, count> *)from; }
+template <class T, class... Register> inline void store(const char *to, Register... registers) {
+    *(values<T, sizeof...(Register)> *)to = {{get<T>(registers)...}};
+}
+
 // Barrier 0 with all threads is that of __syncthreads.
 inline void bar_sync(unsigned number, unsigned threads, LABKIT_HERE) {
     unsigned all = block_threads();
