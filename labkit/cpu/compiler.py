@@ -219,6 +219,8 @@ class _Build:
         flags = [*self.settings.flags(), *toolchain.module_flags(self.command)]
         if checkmode.TOOLS:
             flags += checkmode.flags(toolchain.is_clang(self.command))
+            if "initcheck" in checkmode.TOOLS and toolchain.fills_variables(self.command):
+                flags.append(toolchain.FILL)
         unneeded = checkmode.unneeded(self.source, toolchain.is_clang(self.command))
         return [flag for flag in flags if flag not in unneeded]
 

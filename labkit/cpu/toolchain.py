@@ -60,6 +60,9 @@ def find():
     )
 
 
+FILL = "-ftrivial-auto-var-init=pattern"
+
+
 @lru_cache(maxsize=8)
 def _identity(command, path):
     """The compiler's version text, read once per process."""
@@ -102,6 +105,16 @@ def fingerprint(command):
 def is_clang(command):
     """True for clang under any name."""
     return "clang" in _identity(tuple(command), os.environ.get("PATH", ""))
+
+
+@lru_cache(maxsize=8)
+def _takes(command, flag):
+    return run([*command, flag, "-fsyntax-only", "-x", "c++", os.devnull])[0] == 0
+
+
+def fills_variables(command):
+    """Whether the compiler can fill variables that are not set, with a value that is seen: g++ since 12, clang."""
+    return _takes(tuple(command), FILL)
 
 
 def module_flags(command):

@@ -28,7 +28,7 @@ from labkit.exercises.limits import ATTEMPT_S, RUN_S
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.text import counts as counts_in
 from labkit.exercises.text import unset_sums
-from labkit.ladder.messages import errors, messages, report, unrolls
+from labkit.ladder.messages import errors, messages, report
 from labkit.ladder.source import changed_lines, code_only
 from labkit.ladder.variants import solution, variant
 from labkit.measure.check import CheckFailed, check
@@ -340,9 +340,11 @@ def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
         said = marks["compile"]["text"]
         yield Line(False, f"compiles\n{errors(said, text) or said.strip()}")
         return
-    warned = messages(marks.get("warnings", {}).get("text", ""), text)
-    unset = [each for each in warned if "uninitialized" in each.text and not unrolls(each, source)]
-    if unset:
+    about = marks.get("warnings", {})
+    unset = [each for each in messages(about.get("text", ""), text) if "uninitialized" in each.text]
+    # What only may be: if the compiler has filled all variables, the results show whether it is.
+    doubtful = [each for each in unset if about.get("filled") and "may be used" in each.text]
+    if len(unset) > len(doubtful):
         yield Line(False, f"every variable has a value before it is read\n{report(unset, text)}")
         return
     if sums := unset_sums(code_only(source)):
@@ -373,7 +375,7 @@ def _questions(asked: Exercise, source: str, ran: Ran) -> Iterator[Line]:
         try:
             asked.subject.compare(source, case, runs)
         except CheckFailed as wrong:
-            yield Line(False, f"right\n{_first_wrong(str(wrong))}")
+            yield Line(False, "\n".join(filter(None, ["right", _first_wrong(str(wrong)), report(doubtful, text)])))
             return
         except (ValueError, KeyError, IndexError):  # a run has left no array, or a damaged one
             yield Line(False, f"runs to its end\nit left no result for {case.name}: grade it again")

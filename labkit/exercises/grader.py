@@ -26,7 +26,7 @@ import numpy as np
 
 from labkit import cuda
 from labkit.base.errors import LabError
-from labkit.cpu import checkmode
+from labkit.cpu import checkmode, toolchain
 from labkit.evidence import child
 from labkit.exercises.exercise import Exercise, exercise
 from labkit.exercises.limits import FILE_BYTES, RUN_S
@@ -56,7 +56,7 @@ def _run(asked: Exercise, source: str, folder: Path, untrusted: bool, done: Call
             guard(source)
         cuda.ensure_context()
         subject.prepare(source)
-        _mark("warnings", text=subject.warnings(source))
+        _mark("warnings", text=subject.warnings(source), filled=toolchain.fills_variables(toolchain.find()))
         for number, case in enumerate(subject.cases):
             with _watched(case.name, done):
                 for run, arrays in enumerate(subject.execute(source, case)):

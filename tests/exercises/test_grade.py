@@ -137,3 +137,11 @@ def test_only_too_many_lines_say_so_and_use_up_no_hint(tmp_path):
     assert graded.verdict == "goal missed"
     assert "The goal is met, with more lines than it takes" in str(graded)
     assert "Hint" not in str(graded)
+
+
+def test_what_may_be_unset_is_judged_by_its_results():
+    solved = TILING.solution
+    right = answer(solved.replace("float sum = 0;", "float sum; for (int i = 0; i < C; ++i) sum = 0;"))
+    assert "✓ right on" in right and "✗ changed lines: 2" in right
+    wrong = answer(solved.replace("float sum = 0;", "float sum;"))
+    assert "✗ right" in wrong and "'sum' may be used uninitialized" in wrong
