@@ -5,7 +5,8 @@
 
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
 that other load on the machine affects all of them alike. One worker and the loop nest are compared by processor time,
-two workers and one by wall time. These are times of this machine's CPU; they do not say anything about a GPU.
+two workers and one by wall time. Kernels with barriers run in both of the engine's gears, as thread loops and on fibers
+(docs/gears.md). These are times of this machine's CPU; they do not say anything about a GPU.
 """
 
 from __future__ import annotations
@@ -91,10 +92,11 @@ class LoopNest:
 
 
 class Worker:
-    """The engine in a process of its own, with a fixed number of workers."""
+    """The engine in a process of its own, with a fixed number of workers and in one gear."""
 
-    def __init__(self, workers: int, cache: Path):
+    def __init__(self, workers: int, cache: Path, gear: str = "loops"):
         changed = {"LABKIT_ENGINE": "cpu", "LABKIT_WORKERS": str(workers), "LABKIT_CACHE_DIR": str(cache)}
+        changed["LABKIT_GEAR"] = gear
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
         context = multiprocessing.get_context("spawn")
@@ -156,6 +158,11 @@ class _Engine:
         variant(number).module(LENET86[0])
         return time.perf_counter() - start
 
+    def gears(self, number):
+        """The gears of a rung's kernels: "loops", "fibers" or both; only fibers if none has a barrier."""
+        module = variant(number).module(LENET86[0])
+        return " and ".join(sorted({module.get_function(name).gear for name in variant(number).kernels}))
+
     def prepare(self, number):
         """Make the plans of a rung ready, and check what they compute."""
         for index, layer in enumerate(LENET86):
@@ -195,9 +202,12 @@ def measure(rounds: int) -> str:
         folder = Path(folder)
         engines = {1: Worker(1, folder / "cache")}
         first = engines[1]("start")
-        compiled = {rung.number: engines[1]("compile", rung.number) for rung in LADDER}
+        engines["fibers"] = Worker(1, folder / "cache", "fibers")
+        engines["fibers"]("start")
+        compiled = {(rung.number, how): engines[how]("compile", rung.number) for rung in LADDER for how in engines}
         engines[2] = Worker(2, folder / "cache")
         engines[2]("start")
+        gears = {rung.number: engines[1]("gears", rung.number) for rung in LADDER}
         nest = LoopNest(folder)
         for engine in engines.values():
             for rung in LADDER:
@@ -212,9 +222,8 @@ def measure(rounds: int) -> str:
                     for workers, engine in engines.items():
                         seconds = engine("time", rung.number, index)
                         times.setdefault((rung.number, index, workers), []).append(seconds)
-            for workers, engine in engines.items():
-                for how in LAUNCHES:  # the first wakes a worker that slept since the last round
-                    latencies.setdefault((how, workers), []).append(engine("latency", *how))
+            for how in LAUNCHES:  # the first wakes a worker that slept since the last round
+                latencies.setdefault((how, 2), []).append(engines[2]("latency", *how))
         for engine in engines.values():
             engine.stop()
 
@@ -223,21 +232,24 @@ def measure(rounds: int) -> str:
         f"interleaved rounds of {BATCH} images, processor time on one worker, wall time of two against one. "
         "These are not GPU times.",
         "",
-        "| kernel | " + " | ".join(f"{layer.name}: MMAC/s, × loop nest | two workers" for layer in LENET86)
-        + " | compile, s |",
-        "|---|" + "---:|---:|" * len(LENET86) + "---:|",
+        "| kernel | gear | "
+        + " | ".join(f"{layer.name}: MMAC/s, × loop nest | × fibers | two workers" for layer in LENET86)
+        + " | compile, s | on fibers |",
+        "|---|---|" + "---:|---:|---:|" * len(LENET86) + "---:|---:|",
     ]  # fmt: skip
-    row = ["C++ loop nest, one thread"]
+    row = ["C++ loop nest, one thread", ""]
     for index, layer in enumerate(LENET86):
-        row += [f"{rate(layer, times['nest', index]):.0f}, 1.00", ""]
-    text.append("| " + " | ".join([*row, ""]) + " |")
+        row += [f"{rate(layer, times['nest', index]):.0f}, 1.00", "", ""]
+    text.append("| " + " | ".join([*row, "", ""]) + " |")
     for rung in LADDER:
-        row = [rung.label]
+        row = [rung.label, gears[rung.number]]
         for index, layer in enumerate(LENET86):
             one, two = times[rung.number, index, 1], times[rung.number, index, 2]
             row.append(f"{rate(layer, one):.0f}, {ratio(times['nest', index], one, PROCESSOR)}")
+            row.append(f"× {ratio(times[rung.number, index, 'fibers'], one, PROCESSOR)}")
             row.append(f"× {ratio(one, two, WALL)}")
-        text.append("| " + " | ".join([*row, f"{compiled[rung.number]:.2f}"]) + " |")
+        row += [f"{compiled[rung.number, how]:.2f}" for how in (1, "fibers")]
+        text.append("| " + " | ".join(row) + " |")
     rested, alone, queued = (1e6 * statistics.median(latencies[how, 2]) for how in LAUNCHES)
     text += [
         "",

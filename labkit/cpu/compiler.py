@@ -4,6 +4,7 @@ The host's compiler takes about a second. A source that any process has compiled
 covers the source, its options and headers, the compiler, the processor and the engine.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -21,6 +22,7 @@ from labkit.cpu import cache, checkmode, native, toolchain
 from labkit.cpu.errors import CompileError, LogicError
 from labkit.cpu.kernels import Module
 from labkit.cpu.lockstep import unsynchronized
+from labkit.cpu.loops import PREFIX, add_loops
 from labkit.cpu.source import rewrite
 
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
@@ -136,6 +138,20 @@ def _settings(options, include_dirs, arch):
 # From the source to the text that the host compiler sees
 
 
+def gear():
+    """How kernels with barriers run: all on ``"fibers"``, or as ``"loops"`` where they can be split at the barriers.
+
+    Raises
+    ------
+    CompileError
+        The environment variable LABKIT_GEAR has another value.
+    """
+    chosen = os.environ.get("LABKIT_GEAR", "fibers")
+    if chosen not in ("loops", "fibers"):
+        raise CompileError(f"LABKIT_GEAR={chosen!r} is not a gear of the CPU engine: fibers (the default) or loops", [])
+    return chosen
+
+
 class _Headers:
     """The user's own headers, rewritten into the build folder as they are included."""
 
@@ -194,12 +210,18 @@ class _Build:
     command: list = field(default_factory=toolchain.find)
 
     @property
+    def loops(self):
+        """Whether kernels with barriers are to run as thread loops, if they can."""
+        return not (checkmode.TOOLS or self.settings.debug) and gear() == "loops"
+
+    @property
     def key(self):
         """The cache's key, without the headers."""
         return cache.digest(
             "module",
             self.source,
             self.extern_c,
+            self.loops,
             *self.settings.prologue,
             "dirs",
             *self.settings.include_dirs,
@@ -224,14 +246,19 @@ class _Build:
         unneeded = checkmode.unneeded(self.source, toolchain.is_clang(self.command))
         return [flag for flag in flags if flag not in unneeded]
 
-    def text(self, folder):
+    def text(self, folder, loops=False):
         """The text for the host compiler; the user's headers are rewritten into `folder`."""
         headers = _Headers(folder, self.settings.include_dirs)
         new = rewrite(self.source, headers.resolver(), self.extern_c)
-        lines = [*rewrite("\n".join(self.settings.prologue), headers.resolver()).text.splitlines()]
+        prologue = rewrite("\n".join(self.settings.prologue), headers.resolver()).text
+        text = _seen(new.text)
+        if loops:
+            copies = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in headers.copies.values()]
+            text = add_loops(text, [prologue, *copies])
+        lines = prologue.splitlines()
         if self.extern_c:
             lines.append('extern "C" {')
-        lines += [f'#line 1 "{_NAME}"', _seen(new.text)]
+        lines += [f'#line 1 "{_NAME}"', text]
         if new.hidden_kernels:
             known = {f"{k.scope}::{k.name}" if k.scope else k.name for k in new.kernels}
             hidden = _hidden_kernels(self.command, self.source, self.settings.prologue, known)
@@ -243,12 +270,17 @@ class _Build:
     def compile(self, folder):
         """Compile in `folder`; return the paths of the shared library and of the headers that were read."""
         (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
-        (folder / "kernel.cpp").write_text(self.text(folder), encoding="utf-8", errors="surrogateescape")
         includes = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
         command = [*self.command, *self.flags, *(["-S"] if checkmode.TOOLS else toolchain.link_flags(self.command))]
         command += ["-include", _prelude(self.command, self.flags), *includes]
         command += ["-MMD", "-MF", "kernel.d", "-o", "kernel.s" if checkmode.TOOLS else "kernel.so", "kernel.cpp"]
-        status, out, err = toolchain.run(command, cwd=folder)
+        status = 1
+        for loops in (True, False) if self.loops else (False,):  # if their text does not compile: on fibers
+            if status:
+                text = self.text(folder, loops)
+                (folder / "kernel.cpp").write_text(text, encoding="utf-8", errors="surrogateescape")
+                fewer = toolchain.loops_flags(self.command) if PREFIX in text else []
+                status, out, err = toolchain.run([*command, *fewer], cwd=folder)
         if not status and checkmode.TOOLS:
             status, out, err = checkmode.link(self.command, folder)
         if status:
@@ -412,6 +444,13 @@ def compile(
     """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
     del nvcc, code, target
     return _build(_prepare(source, options, no_extern_c, arch, include_dirs), keep, cache_dir).read_bytes()
+
+
+def prepare_header():
+    """Precompile the engine's header for sources without options."""
+    with contextlib.suppress(CompileError):  # compiling a kernel reports the error
+        build = _prepare("", None, True, None, None)
+        _prelude(build.command, build.flags)
 
 
 def engine_files(options=()):

@@ -264,6 +264,8 @@ class Function:
         self._packed_bytes = info.packed_bytes
         self._static_shared = info.own_shared + info.common_shared
         self._max_threads = min(info.max_threads, MAX_THREADS)
+        self._gear = "loops" if info.loops else "fibers"
+        self._why_fibers = (info.why_fibers or b"").decode()
         self._max_dynamic = SHARED_BYTES - self._static_shared
         self._geometries = {}  # (grid, block) as given, checked -> as the runtime takes them
         self._packers = {}  # types of the arguments -> function that packs them
@@ -276,6 +278,16 @@ class Function:
     def symbol(self):
         """The kernel's name as mangled by the compiler."""
         return self._symbol
+
+    @property
+    def gear(self):
+        """How the threads of a block run on the CPU engine: as thread ``"loops"``, or on ``"fibers"``."""
+        return self._gear
+
+    @property
+    def why_fibers(self):
+        """The reason for which the kernel runs on fibers, or empty."""
+        return self._why_fibers
 
     # -- launching
 

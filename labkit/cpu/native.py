@@ -52,6 +52,8 @@ class KernelInfo(ctypes.Structure):
         ("max_threads", c_int),
         ("own_shared", c_int),
         ("common_shared", c_int),
+        ("loops", c_int),
+        ("why_fibers", c_char_p),
     ]
 
 
@@ -102,23 +104,42 @@ _loading = threading.Lock()
 _finished = False
 
 
+# Runtime files that are compiled as one: half of the time goes into the standard library's headers. And those that no
+# launch waits for.
+_JOINED = {"pool.cpp": "shared.cpp", "module.cpp": "memory.cpp"}
+_COLD = {"module.cpp"}
+
+
 def build():
     """The path of the runtime library, which is compiled if it is not in the cache."""
     command = toolchain.find()
-    flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-shared", "-pthread", "-fno-strict-aliasing"]
+    flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-pthread", "-fno-strict-aliasing"]
     if checkmode.TOOLS:
         flags.append("-DLABKIT_CHECK")
     key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
 
     def compile_runtime(path):
         cache.trim("runtime-*.so")
-        sources = sorted(str(p) for p in toolchain.RUNTIME.iterdir() if p.suffix in (".cpp", ".S"))
-        includes = [f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
-        line = [*command, *flags, *includes, "-o", str(path), *sources, "-ldl"]
-        status, out, err = toolchain.run(line)
-        if status:
-            reason = "the CPU engine's own runtime library does not compile; set CXX to use another compiler"
-            raise CompileError(reason, line, out, err)
+        sources = [p for p in toolchain.RUNTIME.iterdir() if p.suffix == ".cpp" and p.name not in _JOINED.values()]
+        lines = []
+        for source in sorted(sources, key=lambda p: -p.stat().st_size):
+            line = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
+            line += ["-O1"] * (source.name in _COLD)
+            if source.name in _JOINED:
+                line += ["-include", str(toolchain.RUNTIME / _JOINED[source.name])]
+            lines.append([*line, "-c", str(source), "-o", str(path.with_name(f"{source.stem}.o"))])
+        from labkit.cpu import compiler  # which imports this module
+
+        header = threading.Thread(target=compiler.prepare_header)  # the first kernel needs both
+        header.start()
+        results = [*zip(lines, toolchain.run_all(lines), strict=True)]
+        link = [*command, *flags, "-shared", "-o", str(path), *(line[-1] for line in lines), "-ldl"]
+        results.append((link, toolchain.run(link)))
+        header.join()
+        for line, (status, out, err) in results:
+            if status:
+                reason = "the CPU engine's own runtime library does not compile; set CXX to use another compiler"
+                raise CompileError(reason, line, out, err)
 
     path = cache.obtain(f"runtime-{key[:24]}.so", compile_runtime)
     cache.touch(path)

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 from labkit.cpu import ptx
 
-__all__ = ["Kernel", "Rewritten", "rewrite"]
+__all__ = ["Body", "Kernel", "Rewritten", "kernel_bodies", "presumed_line", "rewrite"]
 
 
 @dataclass(frozen=True)
@@ -334,6 +334,60 @@ def _split_parameters(text):
     return () if parts in ([""], ["void"]) else tuple(parts)
 
 
+@dataclass(frozen=True)
+class Body:
+    """Where the definition of a kernel is in a text: positions.
+
+    Attributes
+    ----------
+    name : str
+        With template arguments if it is a specialization.
+    start, marker_end : int
+        Of the declaration, and behind its ``__global__``.
+    name_start, name_end : int
+    open, close : int
+        Of the body's braces.
+    head : str
+        ``template <...>`` of a template.
+    """
+
+    name: str
+    start: int
+    marker_end: int
+    name_start: int
+    name_end: int
+    open: int
+    close: int
+    head: str
+
+
+_REGISTERED = re.compile(r"\bLABKIT_KERNEL\w*\(")
+
+
+def kernel_bodies(text):
+    """The `Scan` of a text that `rewrite` has made, and a list of the `Body` of each kernel that it defines."""
+    scan, bodies = Scan(text), []
+    for match in re.finditer(rf"\b(?:{'|'.join(map(re.escape, _markers(scan)[0]))})\b", scan.code):
+        found = _read_head(scan.code, match.end())
+        if found and found[-1] in scan.closing and scan.scope(match.start()) is not None:
+            start = scan.declaration_start(match.start())
+            while registered := _REGISTERED.search(scan.code, start, match.start()):  # another kernel, before this one
+                start = _closing_parenthesis(scan.code, registered.end() - 1) + 1
+            template = _TEMPLATE_HEAD.match(scan.code, start)
+            bodies.append(
+                Body(
+                    " ".join(scan.code[found[0] : found[1]].split()),
+                    start,
+                    match.end(),
+                    *found[:2],
+                    found[-1],
+                    scan.closing[found[-1]],
+                    scan.code[start : scan.code.rfind(">", start, match.start()) + 1] if template else "",
+                )
+            )
+    return scan, bodies
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Dynamic shared memory
 
@@ -558,21 +612,21 @@ def _include_edits(scan, resolve, extern_c):
             if path:
                 new = f'#include "{path}"'
         if extern_c and scan.scope(directive.start) is not None:
-            line = _presumed_line(scan, directive)
+            line = presumed_line(scan, directive.start)
             new = f'extern "C++" {{\n#line {line}\n{new}\n}}\n#line {line + 1}'
         if new != scan.text[directive.start : directive.end]:
             yield directive.start, directive.end, new
 
 
-def _presumed_line(scan, directive):
-    """The line number that the compiler gives a directive, which depends on ``#line`` directives before it."""
-    line = scan.line(directive.start)
+def presumed_line(scan, at):
+    """The line number that the compiler gives the position `at`, which depends on ``#line`` directives before it."""
+    line = scan.line(at)
     for other in scan.directives:
-        if other.start >= directive.start:
+        if other.start >= at:
             break
         number = re.match(r"\s*(\d+)", other.rest) if other.word == "line" else None
         if number:
-            line = int(number[1]) + scan.line(directive.start) - scan.line(other.end) - 1
+            line = int(number[1]) + scan.line(at) - scan.line(other.end) - 1
     return line
 
 

@@ -7,6 +7,7 @@
 
 #include "labkit/words.h"
 #include "labkit/launch.h"
+#include "labkit/loops.h"
 #include "labkit/sync.h"
 #include "labkit/print.h"
 

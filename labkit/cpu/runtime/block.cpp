@@ -57,6 +57,7 @@ constexpr size_t stack_bytes = 512 << 10;   // in CUDA, too, a thread has at mos
 constexpr size_t guard_bytes = 512 << 10;   // so large that an array does not reach beyond it
 // The colours need one more page, and an odd number of pages avoids conflicts of stacks in the caches and the TLB.
 constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;
+constexpr size_t loops_bytes = 64 << 20;    // of the stack for thread loops: the variables of all threads of a block
 constexpr unsigned slab_fibers = 32, most_slabs = max_threads / slab_fibers + 1;
 
 struct Fiber;
@@ -166,6 +167,7 @@ struct Block {
     labkit::Phase phases[labkit::block_phases];   // of barriers that have a number, zero at the start of a block
     bool phases_used = true;
     void *slots[max_threads];                  // of the threads that meet there
+    Fiber loops{};                             // runs thread loops, all threads of a block
     std::vector<Slab> slabs;                   // all fibers
 #ifdef LABKIT_CHECK
     char *stacks = nullptr;                    // one range for all stacks
@@ -464,6 +466,32 @@ static void fiber_main() {
             follow(suspend(b, me));
         }
     }
+}
+
+// Thread loops run all threads of a block on one large stack.
+static void loops_main() {
+    Block &b = *block;
+    for (;;) {
+        try {
+            b.launch->loops(b.arguments);
+        } catch (...) {
+            fail_block(b, "an exception left the kernel");
+        }
+        switch_context(b.loops.context, b.home);
+    }
+}
+
+static void prepare_loops(Block &b) {
+    if (!b.loops.top) {
+        char *stack = map_memory(guard_bytes + loops_bytes);
+        if (!stack) {
+            fprintf(stderr, "labkit: no memory for a worker: %s\n", strerror(errno));
+            abort();
+        }
+        guard(stack, guard_bytes);
+        b.loops.top = stack + guard_bytes + loops_bytes;
+    }
+    labkit::make_context(b.loops.context, b.loops.top, loops_bytes, loops_main);
 }
 
 // ---- Called by kernels: barriers --------------------------------------------------------------------------
@@ -781,6 +809,7 @@ Block *new_block() {
 
 void delete_block(Block *b) {
     for (Slab &slab : b->slabs) munmap(slab.stacks, slab_fibers * stack_pitch);
+    if (b->loops.top) munmap(b->loops.top - loops_bytes - guard_bytes, guard_bytes + loops_bytes);
     unmap_shared(b->shared);
     block = nullptr;
     delete b;
@@ -797,6 +826,7 @@ void begin_launch(Block &b, const Launch &launch) {
     b.call = launch.call;
     b.arguments = launch.arguments;
     b.threads = launch.block.x * launch.block.y * launch.block.z;
+    if (launch.loops && !b.loops.top) prepare_loops(b);
 }
 
 #ifdef LABKIT_CHECK
@@ -840,7 +870,7 @@ static std::string describe_fault(Block &b) {
     return format("%s %p, %s", doing, (const void *)address, describe_address(address).c_str());
 }
 
-bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &error) {
+static bool run_on_fibers(Block &b, Index at, const volatile bool *cancelled, std::string &error) {
     blockIdx = at;
 #ifdef LABKIT_CHECK
     watch_block(at, b.threads);
@@ -903,6 +933,46 @@ bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &
     return false;
 }
 
+// Thread loops do not note which thread they run. To name the one that failed, the block runs once more, on fibers: the
+// launch has failed already, so that nobody can use what its blocks have written.
+static void name_thread(Block &b, Index at, const volatile bool *cancelled, std::string &error) {
+    const Launch *fast = b.launch;
+    Launch slow = *fast;
+    slow.loops = nullptr;
+    slow.shared = slow.fibers_shared;
+    begin_launch(b, slow);
+    std::string named;
+    if (!run_on_fibers(b, at, cancelled, named) && !named.empty()) error = named;
+    b.launch = fast;
+}
+
+static bool run_as_loops(Block &b, Index at, const volatile bool *cancelled, std::string &error) {
+    blockIdx = at;
+    b.cancelled = cancelled;
+    b.started = b.threads;
+    b.failed = false;
+    b.signal = 0;
+    b.error.clear();
+    b.current = &b.loops;
+    b.running = true;
+    switch_context(b.home, b.loops.context);
+    b.running = false;
+    if (UNLIKELY(b.failed)) {
+        pthread_sigmask(SIG_SETMASK, &b.signals, nullptr);
+        prepare_loops(b);
+        error = b.signal ? place(b, false) + ": " + describe_fault(b) : b.error;
+        if (!error.empty()) name_thread(b, at, cancelled, error);
+        return false;
+    }
+    if (LIKELY(!is_damaged(b.shared))) return true;
+    error = place(b, false) + ": " + describe_damage(b.shared);
+    return false;
+}
+
+bool run_block(Block &b, Index at, const volatile bool *cancelled, std::string &error) {
+    return b.launch->loops ? run_as_loops(b, at, cancelled, error) : run_on_fibers(b, at, cancelled, error);
+}
+
 #ifdef LABKIT_CHECK
 [[noreturn]] void leave_launch(const std::string &sentence) { fail_thread(*block, sentence); }
 
@@ -941,6 +1011,7 @@ void trim_stacks(Block &b) {
             char *low = slab.stacks + i * stack_pitch + guard_bytes;
             madvise(low, stack_bytes - keep, MADV_DONTNEED);
         }
+    if (b.loops.top) madvise(b.loops.top - loops_bytes, loops_bytes - keep, MADV_DONTNEED);
 }
 
 // ---- Signals (run on the worker's alternate stack) --------------------------------------------------------

@@ -29,6 +29,9 @@ struct Kernel {   // as in include/labkit/launch.h
     const lk_parameter *parameters;
     int parameter_count, packed_bytes;
     int max_threads;
+    void (*loops)(const char *arguments);
+    const void *loops_function;
+    const char *why_fibers;
 };
 
 static std::mutex loading;
@@ -44,7 +47,7 @@ struct lk_kernel {
     const labkit::Kernel *kernel;
     lk_module *module;
     std::string symbol;
-    StaticShared shared{};
+    StaticShared shared{}, loops_shared{};
     double block_seconds = 0;     // last measured time of a block
 };
 
@@ -171,9 +174,16 @@ bool read_file(const char *path, uintptr_t base, lk_module &module, std::string 
         if (it != functions.end()) kernel->symbol = it->second;
         kernels.push_back(kernel->symbol);
     }
+    for (lk_kernel *kernel : module.kernels) {
+        auto it = functions.find((uintptr_t)kernel->kernel->loops_function);
+        kernels.push_back(it != functions.end() ? it->second : "none");
+    }
     module.shared.grouped = is_grouped(image, base);
     std::vector<StaticShared> parts = place_static(module.shared, kernels);
-    for (size_t n = 0; n < parts.size(); n++) module.kernels[n]->shared = std::move(parts[n]);
+    for (size_t n = 0, half = module.kernels.size(); n < half; n++) {
+        module.kernels[n]->shared = std::move(parts[n]);
+        module.kernels[n]->loops_shared = std::move(parts[half + n]);
+    }
     bool redirected = redirect_shared(module.shared, image, base, error);
     munmap(image, size);
     return redirected;
@@ -279,7 +289,7 @@ EXPORT int lk_module_kernel_at(lk_module *module, int index, lk_kernel **kernel)
 EXPORT int lk_kernel_describe(lk_kernel *kernel, lk_kernel_info *info) {
     const labkit::Kernel &k = *kernel->kernel;
     *info = {k.name, kernel->symbol.c_str(), k.parameters, k.parameter_count, k.packed_bytes, k.max_threads,
-             (int)kernel->shared.own, (int)kernel->shared.common};
+             (int)kernel->shared.own, (int)kernel->shared.common, k.loops != nullptr, k.why_fibers};
     return LK_OK;
 }
 
@@ -302,7 +312,9 @@ int describe_launch(lk_kernel *kernel, Launch &launch) {
     launch.call = kernel->kernel->call;
     launch.text_begin = module.text_begin;
     launch.text_end = module.text_end;
-    launch.shared = &kernel->shared;
+    launch.loops = kernel->kernel->loops;
+    launch.shared = launch.loops ? &kernel->loops_shared : &kernel->shared;
+    launch.fibers_shared = &kernel->shared;
     launch.block_seconds = &kernel->block_seconds;
 #ifdef LABKIT_CHECK
     launch.module = &kernel->module->watched;

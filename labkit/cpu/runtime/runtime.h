@@ -39,11 +39,13 @@ struct Index { unsigned x, y, z; };
 struct Launch {
     const char *kernel;                    // its name
     void (*call)(const char *arguments);   // run the current thread
+    void (*loops)(const char *arguments);  // run the current block as thread loops, or null
     const char *arguments;
     Index grid, block;
     size_t dynamic_shared;
     uintptr_t text_begin, text_end;        // the module's code
     const struct StaticShared *shared;     // the kernel's static shared memory
+    const struct StaticShared *fibers_shared;   // on fibers
     double *block_seconds;                 // last measured time of a block; 0 at first
 #ifdef LABKIT_CHECK
     struct WatchedModule *module;

@@ -25,6 +25,9 @@ struct Kernel {
     const Parameter *parameters;
     int parameter_count, packed_bytes;
     int max_threads;                       // per block
+    void (*loops)(const char *arguments);  // run a block as thread loops (loops.h), or null
+    const void *loops_function;
+    const char *why_fibers;                // the reason for which there are no loops
 };
 
 // Called while the module is loaded.
@@ -73,11 +76,21 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
     }
     static void call(const char *arguments) { call_with(arguments, std::index_sequence_for<P...>()); }
 
-    static void add(Kernel &kernel, const char *name, int max_threads) {
-        kernel = {name,          (const void *)function,  call,       parameters.of,
-                  sizeof...(P), parameters.packed_bytes, max_threads};
+    template <class Second>
+    static void add(Kernel &kernel, const char *name, int max_threads, Second, const char *why_fibers) {
+        kernel = {name,        (const void *)function, call,         parameters.of,    sizeof...(P), parameters.packed_bytes,
+                  max_threads, Second::call,           Second::function(), why_fibers};
         add_kernel(&kernel);
     }
+};
+
+// A kernel's second version, or none.
+template <auto... second> struct Loops {
+    static constexpr void (*call)(const char *) = nullptr;
+    static const void *function() { return nullptr; }
+};
+template <auto second> struct Loops<second> : Launchable<second> {
+    static const void *function() { return (const void *)second; }
 };
 
 }  // namespace labkit
@@ -89,12 +102,16 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
 // namespaces. Each kernel has a constructor of its own, so that a module that runs other code while it is loaded can be
 // told from its symbols.
 #define LABKIT_KERNEL(...) LABKIT_KERNEL_BOUNDS(1024, __VA_ARGS__)
-#define LABKIT_KERNEL_BOUNDS(max_threads, ...)                                                        \
+#define LABKIT_KERNEL_BOUNDS(max_threads, ...) LABKIT_KERNEL_LOOPS(max_threads, (), "", __VA_ARGS__)
+// Also its second version, in parentheses, or else the reason for which it has none.
+#define LABKIT_INSIDE(...) __VA_ARGS__
+#define LABKIT_KERNEL_LOOPS(max_threads, second, why_fibers, ...)                                     \
     extern "C++" {                                                                                    \
     namespace {                                                                                       \
     __attribute__((constructor)) void LABKIT_JOIN(labkit_register_, __COUNTER__)() {                  \
         static ::labkit::Kernel kernel;                                                               \
-        ::labkit::Launchable<&__VA_ARGS__>::add(kernel, #__VA_ARGS__, max_threads);                   \
+        ::labkit::Launchable<&__VA_ARGS__>::add(kernel, #__VA_ARGS__, max_threads,                    \
+                                                ::labkit::Loops<LABKIT_INSIDE second>(), why_fibers); \
     }                                                                                                 \
     }                                                                                                 \
     }

@@ -1,0 +1,65 @@
+// Thread loops: the words of the second versions of kernels that cpu/loops.py writes.
+//
+// Such a version is called once per block. LABKIT_BLOCK begins it; LABKIT_THREADS { LABKIT_THREAD ... } runs what follows
+// for each thread, with threadIdx and labkit_t, the thread's number. threadIdx and the other indices are local variables
+// here, which the compiler can keep in registers.
+#pragma once
+#include <string.h>
+#include <type_traits>
+#include "words.h"
+
+#define LABKIT_BLOCK                                                                                  \
+    [[maybe_unused]] const uint3 blockIdx = ::blockIdx;                                               \
+    [[maybe_unused]] const dim3 blockDim = ::blockDim, gridDim = ::gridDim;                           \
+    if (labkit::impossible(blockDim)) __builtin_unreachable();                                        \
+    const size_t labkit_width = blockDim.x, labkit_height = blockDim.y, labkit_depth = blockDim.z;    \
+    [[maybe_unused]] const size_t labkit_threads = labkit_width * labkit_height * labkit_depth;
+
+#define LABKIT_THREADS                                                                                \
+    for (size_t labkit_z = 0, labkit_row = 0; labkit_z < labkit_depth; ++labkit_z)                    \
+        for (size_t labkit_y = 0; labkit_y < labkit_height; ++labkit_y, labkit_row += labkit_width)   \
+            for (size_t labkit_x = 0; labkit_x < labkit_width; ++labkit_x)
+
+#define LABKIT_THREAD                                                                                 \
+    [[maybe_unused]] const uint3 threadIdx = {(unsigned)labkit_x, (unsigned)labkit_y, (unsigned)labkit_z}; \
+    [[maybe_unused]] const size_t labkit_t = labkit_row + labkit_x;
+
+// Of kernels whose threads can return before a barrier: the threads that are left.
+#define LABKIT_MASK                                                                                   \
+    bool labkit_live[labkit_threads];                                                                 \
+    memset(labkit_live, true, labkit_threads);
+#define LABKIT_RETURN_IF_NONE_LEFT                                                                    \
+    if (!memchr(labkit_live, true, labkit_threads)) return;
+
+#ifdef __clang__
+#define LABKIT_UNROLL(n) _Pragma(LABKIT_TEXT(unroll n))
+#else
+#define LABKIT_UNROLL(n) _Pragma(LABKIT_TEXT(GCC unroll n))
+#endif
+
+namespace labkit {
+
+// The limits of a launch, for the compiler: an index does not overflow.
+inline bool impossible(dim3 block) {
+    return block.x - 1 >= 1024 || block.y - 1 >= 1024 || block.z - 1 >= 64;
+}
+
+// The first value of an array, or of a variable whose address is taken, that lives across a barrier.
+template <class T> inline __attribute__((always_inline)) T &keep(T &kept, const std::remove_cv_t<T> &first) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8192, "this variable needs fibers");
+    memcpy((void *)&kept, (const void *)&first, sizeof kept);
+    return kept;
+}
+
+// Between a variable that lives across a barrier and the thread's copy of it.
+template <class T, class U> inline __attribute__((always_inline)) void copy(T &to, const U &from) {
+    if constexpr (std::is_array_v<T>) {
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8192, "this variable needs fibers");
+        LABKIT_UNROLL(64)
+        for (size_t i = 0; i < std::extent_v<T>; ++i) copy(to[i], from[i]);
+    } else {
+        to = from;
+    }
+}
+
+}  // namespace labkit

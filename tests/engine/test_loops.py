@@ -1,0 +1,343 @@
+"""Thread loops: kernels that are split at their barriers, and those that stay on fibers."""
+
+import re
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from labkit.base.errors import Interrupted
+from labkit.cpu import compiler, driver
+from labkit.cpu.loops import add_loops
+from labkit.cpu.source import rewrite
+
+# Each kernel fills out[threads of the grid] from in[n]. All have a barrier and can be split.
+SPLIT = r"""
+#define HALF(n) ((n) / 2)
+#define COLUMN threadIdx.x
+#ifndef WIDTH
+#define WIDTH 64
+#endif
+__constant__ int scale = 3;
+__device__ int calls;
+struct Pair { float first, second; };
+__device__ void add_one(float *v) { *v += 1; }
+__device__ void twice(int &n) { n *= 2; }
+__device__ int above(int a, int b) { return a > b ? a : b; }
+#define ROW ((blockIdx.x * blockDim.z + threadIdx.z) * blockDim.y + threadIdx.y)
+#define OUT out[ROW * blockDim.x + threadIdx.x]
+
+extern "C" {
+__global__ void lives_across(float *out, const float *in, int n) {
+    __shared__ float tile[WIDTH];
+    int i = threadIdx.x;
+    float x = in[i % n], y;
+    tile[i] = x;
+    y = x * x;
+    __syncthreads();
+    OUT = x + y + tile[blockDim.x - 1 - i];
+}
+__global__ void returns_early(float *out, const float *in, int n) {
+    __shared__ float tile[WIDTH];
+    OUT = -1;
+    if (threadIdx.x >= n - 8) return;
+    int share = 100 / (n - 8);                     // if no thread is left, this divides by 0
+    tile[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    for (int i = 0; i < 2; i++) {
+        if (threadIdx.x == i) return;
+        __syncthreads();
+    }
+    OUT = tile[0] + share;
+}
+__global__ void sums_as_a_tree(float *out, const float *in, int n) {
+    __shared__ float sums[WIDTH];
+    sums[COLUMN] = in[COLUMN % n];
+    for (int s = HALF(blockDim.x); s > 0; s >>= 1) {
+        __syncthreads();
+        if (COLUMN < s) sums[COLUMN] += sums[COLUMN + s];
+    }
+    __syncthreads();
+    OUT = sums[0];
+}
+__global__ void moves_its_pointer(float *out, const float *in, int n) {
+    in += threadIdx.x % 3;
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < 3; ++i, in += threadIdx.x % 2) {
+        sum += *in;
+        __syncthreads();
+    }
+    OUT = sum;
+}
+__global__ void leaves_its_loop(float *out, const float *in, int n) {
+    float sum = 0;
+    int round = -1;
+    do {
+        ++round;
+        if (round == n) break;
+        if (round % 2 == 1) continue;
+        sum += in[round];
+        __syncthreads();
+    } while (round < 5);
+    while (true) {
+        __syncthreads();
+        round++;
+        if (round > 9) break;
+    }
+    OUT = sum + round;
+}
+__global__ void takes_an_address(float *out, const float *in, int n) {
+    float v = in[threadIdx.x % n], row[3] = {v, v + 1, v + 2};
+    float *last = &row[2];
+    __syncthreads();
+    if (threadIdx.x % 2) add_one(&v);
+    *last += v;
+    __syncthreads();
+    OUT = v + row[0] + row[2];
+}
+__global__ void changes_an_argument(float *out, const float *in, int n) {
+    if (threadIdx.x == 1) twice(n);
+    __syncthreads();
+    OUT = n;
+}
+__global__ void asks_a_function(float *out, const float *in, int n) {
+    for (int i = 0; i < n; i++) {
+        OUT = above(n, i) + i;
+        __syncthreads();
+    }
+}
+__global__ void hides_names(float *out, const float *in, int n) {
+    const int a = 5;
+    const int r = a + threadIdx.x;
+    float sum = scale;
+    int scale = 7;
+    for (int i = 0; i < 2; i++) {
+        const int a = 100;
+        __syncthreads();
+        sum += r + a * scale;
+        for (int n = 0; n < 2; n++) sum += n;
+    }
+    OUT = sum + n;
+}
+__global__ void keeps_more_than_numbers(float *out, const float *in, int n) {
+    Pair pair = {in[0], threadIdx.x + 1.0f};
+    float sums[4] = {1, 2};
+    const float first = in[threadIdx.x % n];
+    __syncthreads();
+    pair.first += pair.second;
+    for (int i = 0; i < 4; i++) sums[i] += pair.second;
+    __syncthreads();
+    OUT = pair.first + sums[0] + sums[3] + first;
+}
+__global__ void asks_its_block(float *out, const float *in, int n) {
+    __shared__ float tile[WIDTH];
+    if (blockIdx.x % 2) {
+        tile[threadIdx.x] = in[0];
+        __syncthreads();
+        OUT = tile[0];
+    } else {
+        __syncthreads();
+        OUT = 2;
+    }
+}
+__global__ void counts_in_shared(float *out, const float *in, int n) {
+    __shared__ int bins[4];
+    if (threadIdx.x < 4) bins[threadIdx.x] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&bins[(int)in[i] % 4], 1);
+    __syncthreads();
+    OUT = bins[threadIdx.x % 4];
+}
+__global__ void has_branches(float *out, const float *in, int n) {
+#ifdef WIDTH
+    float v = in[1];
+#else
+    float v = in[2];
+#endif
+    __syncthreads();
+#ifndef WIDTH
+    v += 100;
+#endif
+    OUT = v;
+}
+__global__ void numbers_its_threads(float *out, const float *in, int n) {
+    extern __shared__ float last[];
+    float number = threadIdx.x + 10 * threadIdx.y + 100 * threadIdx.z;
+    if (threadIdx.x == blockDim.x - 1) last[threadIdx.y + blockDim.y * threadIdx.z] = number;
+    __syncthreads();
+    OUT = number + last[threadIdx.y + blockDim.y * threadIdx.z];
+}
+}
+template <int N, typename T> __global__ void is_a_template(float *out, const float *in, int n) {
+    T values[N];
+    for (int i = 0; i < N; i++) values[i] = in[(threadIdx.x + i) % n];
+    __syncthreads();
+    OUT = values[N - 1] - values[0];
+}
+template __global__ void is_a_template<3, double>(float *, const float *, int);
+"""
+KERNELS = re.findall(r"__global__ void (\w+)\(float", SPLIT)
+
+
+@pytest.fixture(scope="module")
+def gears():
+    """Gear -> the functions of `SPLIT` by name, compiled once each.
+
+    Without fused operations: a product before a barrier and a sum after it are fused on fibers only.
+    """
+    functions = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for gear in ("fibers", "loops"):
+            patch.setenv("LABKIT_GEAR", gear)
+            module = compiler.SourceModule(SPLIT, options=["-fmad=false"], no_extern_c=True).module
+            names = {kernel.symbol.decode(): kernel.name.decode() for kernel in module.kernels()}
+            functions[gear] = {re.match(r"\w+", n)[0]: module.get_function(s) for s, n in names.items()}
+    return functions
+
+
+def result(function, n, grid=2, block=(16, 1, 1)):
+    """What a kernel of `SPLIT` computes."""
+    values = np.arange(1, 41, dtype=np.float32) ** 1.5
+    out = np.full((grid, *block[::-1]), np.nan, np.float32)
+    function(driver.Out(out), driver.In(values), np.int32(n), grid=(grid, 1), block=block, shared=256)
+    return out
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("n", [16, 8])
+def test_both_gears_give_the_same_bits(gears, name, n):
+    assert gears["fibers"][name].gear == "fibers"
+    assert (gears["loops"][name].gear, gears["loops"][name].why_fibers) == ("loops", "")
+    for block in [(16, 1, 1), (4, 2, 3)] if name == "numbers_its_threads" else [(16, 1, 1)]:
+        expected = result(gears["fibers"][name], n, block=block)
+        assert not np.isnan(expected).any()
+        np.testing.assert_array_equal(result(gears["loops"][name], n, block=block), expected)
+
+
+def test_each_kernel_is_registered_once():
+    source = "".join(f"__global__ void k{i}(int *p) {{ p[0] = 1; {'__syncthreads();' * i} }}\n" for i in range(3))
+    text = add_loops(rewrite(source).text)
+    assert re.findall(r"LABKIT_KERNEL\w*\(\d+, \((\w*)\), .*, (\w+)\)", text) == [
+        ("", "k0"),
+        ("labkit_loops_k1", "k1"),
+        ("labkit_loops_k2", "k2"),
+    ]
+    assert text.count("LABKIT_KERNEL") == 3
+
+
+def why(body, before=""):
+    """The reason for which a kernel with this body runs on fibers; empty: it does not."""
+    source = f'{before}\nextern "C" __global__ void f(float *out, const float *in, int n) {{ {body} }}\n'
+    return re.search(r'LABKIT_KERNEL_LOOPS\(\d+, \(\w*\), "(.*)", f\)', add_loops(rewrite(source).text))[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("out[0] = n;", "no barrier"),
+        ("if (threadIdx.x < 4) __syncthreads();", "in the if of line 2"),
+        ("for (int i = 0; i < in[0]; i++) __syncthreads();", "in the loop of line 2"),
+        ("int k = threadIdx.x; while (k--) __syncthreads();", "in the loop of line 2"),
+        ("int k = n; k += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = n; if (threadIdx.x) k = 2; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = n, *p = &k; *p += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = n; int &r = k; r += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = n; unknown(k); if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = n; (threadIdx.x ? k : n) = 1; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = (int)*in; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("for (int i = 0; i < n; i++) { __syncthreads(); if (in[i] > 0) break; }", "the jump of line 2"),
+        ("for (int i = 0; i < n; i++) { __syncthreads(); if (threadIdx.x) continue; out[i] = 1; }", "the jump"),
+        ("int any = __syncthreads_or(n);", "no barrier"),
+        ("__syncthreads(); int any = __syncthreads_or(n);", "it uses __syncthreads_or"),
+        ("switch (n) { case 1: __syncthreads(); }", "in a switch"),
+        ("again: __syncthreads(); if (n) goto again;", "goto"),
+        ("auto f = [&] { out[0] = n; }; __syncthreads(); f();", "lambda"),
+        ("__syncthreads(); out[0] = __shfl_down_sync(-1, in[0], 1);", "it uses __shfl_down_sync"),
+        ('__syncthreads(); printf("%d", n);', "it uses printf"),
+        ("__syncthreads(); while (atomicAdd((int *)out, 1) < n) ;", "result of atomicAdd"),
+        ("__syncthreads(); for (;;) if (!atomicCAS((int *)out, 0, 1)) break;", "it uses atomicCAS"),
+        ("volatile int k = n; __syncthreads();", "it uses volatile"),
+        ("static int k; __syncthreads();", "static"),
+        ("auto v = in[threadIdx.x]; __syncthreads(); out[threadIdx.x] = v;", "reference or auto"),
+        ("float s[2][2] = {}; __syncthreads(); out[0] = s[1][threadIdx.x];", "faster on fibers"),
+        ("\n#if 1\n __syncthreads();\n#endif\n", "it has #if inside"),
+    ],
+)
+def test_other_kernels_stay_on_fibers(body, reason):
+    assert reason in why(body)
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "reason"),
+    [
+        ("__device__ int me() { return threadIdx.x; }", "__syncthreads(); out[me()] = 1;", "me uses threadIdx"),
+        ("__device__ void wait() { __syncthreads(); }", "wait();", "wait uses __syncthreads"),
+        ("struct S { __device__ int me() { return threadIdx.x; } };", "S s; __syncthreads(); s.me();", "S uses"),
+        (
+            "__device__ int a() { return threadIdx.x; }\n__device__ int b() { return a(); }",
+            "__syncthreads(); b();",
+            "b uses",
+        ),
+        ("#define WAIT __syncthreads()", "out[0] = 1; WAIT; out[1] = 1;", "the macro WAIT"),
+        ("#define SET(v) v = 1", "int k; SET(k); __syncthreads();", "the macro SET"),
+    ],
+)
+def test_what_a_kernel_calls_can_need_fibers(before, body, reason):
+    assert reason in why(body, before)
+
+
+def test_a_fault_in_a_thread_loop_names_its_thread(monkeypatch):
+    monkeypatch.setenv("LABKIT_GEAR", "loops")
+    source = """
+    __global__ void f(float *out, int far) {
+        __shared__ float tile[64];
+        int i = threadIdx.y * blockDim.x + threadIdx.x;
+        tile[i] = i;
+        __syncthreads();
+        out[blockIdx.x == 2 && i == 13 ? far : i] = tile[63 - i];
+    }"""
+    function = compiler.SourceModule(source).get_function("f")
+    assert function.gear == "loops"
+    out = driver.mem_alloc(256)
+    function(out, np.int32(1 << 28), grid=(3, 1), block=(8, 8, 1))
+    with pytest.raises(driver.LaunchError, match=r"kernel f, block \(2,0,0\), thread \(5,1,0\): a write to"):
+        driver.Context.synchronize()
+
+
+def test_ctrl_c_ends_an_endless_thread_loop(monkeypatch):
+    monkeypatch.setenv("LABKIT_GEAR", "loops")
+    source = "__global__ void f(int *p, int n) { for (int i = 0; n > 0; i++) { __syncthreads(); p[threadIdx.x] = i; } }"
+    function = compiler.SourceModule(source).get_function("f")
+    assert function.gear == "loops"
+    memory = driver.mem_alloc(256)
+    function(memory, np.int32(1), block=(64, 1, 1))
+    threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    with pytest.raises(Interrupted):
+        driver.Context.synchronize()
+    function(memory, np.int32(0), block=(64, 1, 1))
+    driver.Context.synchronize()
+
+
+def test_a_second_version_that_does_not_compile_is_left_out(monkeypatch):
+    """The source asks for a macro that only the system's headers define: the guess that it is not defined is wrong."""
+    monkeypatch.setenv("LABKIT_GEAR", "loops")
+    source = """
+    __global__ void f(float *out) {
+    #ifdef RAND_MAX
+        out[threadIdx.x] = 1;
+    #endif
+        __syncthreads();
+    }"""
+    function = compiler.SourceModule(source).get_function("f")
+    assert function.gear == "fibers"
+    out = np.zeros(4, np.float32)
+    function(driver.Out(out), block=(4, 1, 1))
+    assert out.tolist() == [1, 1, 1, 1]
+
+
+def test_an_unknown_gear_is_refused(monkeypatch):
+    monkeypatch.setenv("LABKIT_GEAR", "reverse")
+    with pytest.raises(compiler.CompileError, match="LABKIT_GEAR='reverse' is not a gear"):
+        compiler.SourceModule("__global__ void f() {}")
