@@ -214,6 +214,6 @@ def tidy(text, folder, generated):
         elif re.match(r"\S+: ", line):
             dropping = False
         if not dropping and not _PASSED_OVER.match(line):
-            line = line.replace(str(INCLUDE) + os.sep, "<labkit>/").rstrip()
-            kept.append(_ASSERTED.sub(lambda m: "static assertion failed: " + m[2].replace('\\"', '"'), line))
+            kept.append(line.replace(str(INCLUDE) + os.sep, "<labkit>/").rstrip())
+    kept = [_ASSERTED.sub(lambda m: "static assertion failed: " + m[2].replace('\\"', '"'), line) for line in kept]
     return "\n".join(kept) + "\n" if kept else ""
