@@ -1049,10 +1049,10 @@ void leave_if_cancelled(void *context) {
     leave(*block);
 }
 
-void leave_after_signal(int signal, siginfo_t *info, void *context) {
+bool leave_after_signal(int signal, siginfo_t *info, void *context) {
     Block *b = block;
-    if (!b || !b->running) return;
-    if (signal == SIGFPE && finish_division(context)) return;
+    if (!b || !b->running) return false;
+    if (signal == SIGFPE && finish_division(context)) return true;
     b->signal = signal;
     b->fault_address = (const char *)info->si_addr;
     b->access = Access::unknown;

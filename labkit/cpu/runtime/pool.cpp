@@ -344,7 +344,7 @@ volatile sig_atomic_t handed_on[fault_count];
 int kick_signal() { return SIGRTMIN + 6; }
 
 void on_fault(int signal, siginfo_t *info, void *context) {
-    leave_after_signal(signal, info, context);   // does not return after a fault of a kernel
+    if (leave_after_signal(signal, info, context)) return;   // it does not return at all after a fault of a kernel
     for (int i = 0; i < fault_count; i++) {
         if (fault_signals[i] != signal) continue;
         struct sigaction &before = previous[i];

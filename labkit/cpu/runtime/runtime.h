@@ -62,8 +62,8 @@ bool run_block(Block &, Index at, const volatile bool *cancelled, std::string &e
 void trim_stacks(Block &);                                 // return the memory of deep stacks
 
 bool in_kernel();                                          // the calling thread is a worker that runs one
-// In a signal handler of a worker: leave the launch of the running kernel; return if there is none.
-void leave_after_signal(int signal, siginfo_t *, void *context);
+// In a signal handler of a worker: leave the launch of the running kernel. True: it can go on. False: none is running.
+bool leave_after_signal(int signal, siginfo_t *, void *context);
 void leave_if_cancelled(void *context);                    // only from the kernel's own code
 bool finish_division(void *context);                       // of the least integer by -1 (divide.cpp)
 
