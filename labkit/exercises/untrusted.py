@@ -170,7 +170,8 @@ def _refuse_directives(text: _Text, headers: Collection[str]) -> None:
 def _cuda_headers() -> set[str]:
     """The names of CUDA's headers that the engine has, without its own."""
     paths = (path.relative_to(toolchain.INCLUDE) for path in toolchain.INCLUDE.rglob("*.h*"))
-    return {path.as_posix() for path in paths if not path.as_posix().startswith("labkit")}
+    names = {path.as_posix() for path in paths if not path.as_posix().startswith("labkit")}
+    return names | {f"cuda/std/{name}" for name in _STANDARD | {"bit", "span"}}
 
 
 def _refuse_attributes(text: _Text) -> None:
@@ -232,7 +233,7 @@ _IMPORTED = frozenset(
     ]
 )  # fmt: skip
 _IMPORTED_FAMILIES = re.compile(
-    r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|atomic\w+)"
+    r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|mem(?:cpy|move|set)|atomic\w+)"
     r"|_Unwind_(?:Resume|DeleteException|Get\w+)"  # of the compiler's own cleaning up, which the linker may list
 )
 _EXPLAINED = {"__cxa_throw": "throws an exception", "__cxa_atexit": "has a static variable with a destructor"}

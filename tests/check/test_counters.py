@@ -43,6 +43,8 @@ extern "C" __global__ void ragged(const float *x, float *y) {
         for (int j = threadIdx.x; j < 48; j += 32) sum += x[i * 256 + j];
     y[threadIdx.x] = sum;
 }
+struct Page { float of[1024]; };
+extern "C" __global__ void pages(Page *x) { x[1] = x[0]; }
 extern "C" __global__ void add(int *y) { atomicAdd(&y[threadIdx.x / 16], 1); }
 extern "C" __global__ void longer(float *y) {
     for (int i = 0; i < 9000; i++) ((volatile float *)y)[threadIdx.x] += 1;
@@ -64,6 +66,7 @@ run("constants", y, np.int32(2))
 run("ragged", x, y)
 run("add", y)
 run("longer", y, block=(40, 1, 1))
+run("pages", x, block=(1, 1, 1))
 for number in (1, 2, 3, 4):
     layer = labkit.LENET86[0]
     with labkit.variant(number).plan(layer, 2) as plan:
@@ -102,6 +105,10 @@ def test_sectors_follow_the_stride(launches):
 def test_a_vector_is_one_access(launches):
     assert traffic(launches[2][1]) == [1, 16, 1, 16]
     assert launches[2][1]["lab__unique_bytes_global.sum"] == 2 * 32 * 16
+
+
+def test_a_long_struct_is_copied_once(launches):
+    assert traffic(launches[10][1]) == [256, 256, 256, 256]
 
 
 def test_bank_conflicts_and_the_padding_that_removes_them(launches):
@@ -145,6 +152,6 @@ def test_first_rungs_agree_with_ncu(launches):
         3: [39200, 224000, 800, 3200],
         4: [2200, 9350, 800, 3200],
     }
-    rungs = [traffic(r[1]) for r in launches[10:]]
+    rungs = [traffic(r[1]) for r in launches[11:]]
     assert rungs == [[2 * n for n in expected[number]] for number in (1, 2, 3, 4)]
     assert not any(r[3] for r in launches)

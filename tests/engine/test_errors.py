@@ -364,6 +364,13 @@ def test_a_wild_store(module):
         cuda.from_device(y, 1, np.int32)
 
 
+def test_printf_writes_to_no_address():
+    source = 'extern "C" __global__ void tell(int *y) { char p[] = "%d %-*.3n"; p[5] = \'h\'; printf(p, 1, 2, y); }'
+    y = cuda.to_device(np.zeros(1, np.int32))
+    faults(lambda: SourceModule(source).get_function("tell")(y, block=(1, 1, 1)), "printf has no %n: remove it")
+    assert cuda.from_device(y, 1, np.int32)[0] == 0
+
+
 def test_a_fault_in_a_stream(module):
     stream = cuda.Stream()
     module.get_function("write")(cuda.mem_alloc(64), np.int64(1 << 44), block=(1, 1, 1), stream=stream)

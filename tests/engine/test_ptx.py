@@ -183,7 +183,7 @@ OTHERS = r"""
 
 extern "C" __global__ void registers(unsigned *out, const float *x, const unsigned long long *l)
 {
-    unsigned lane, warp, threads, sum, low, packed, shifted, picked, *at = out + threadIdx.x * 13;
+    unsigned lane, warp, threads, sum, low, packed, shifted, picked, *at = out + threadIdx.x * 15;
     unsigned short halves[2];
     unsigned long long wide;
     float y;
@@ -202,6 +202,8 @@ extern "C" __global__ void registers(unsigned *out, const float *x, const unsign
     float power;
     asm("{ .reg .f32 t; mul.f32 t, %1, 0f40000000; ex2.approx.ftz.f32 %0, t; }" : "=f"(power) : "f"(x[threadIdx.x]));
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(at[12]) : "f"(x[threadIdx.x]));
+    asm("{ .reg .pred p; setp.ne.f32 p, %1, %1; selp.u32 %0, 1, 0, p; }" : "=r"(at[13]) : "f"(NAN));
+    asm("abs.f32 %0, %1;" : "=f"(((float *)at)[14]) : "f"(-0.0f));
     at[11] = __float_as_uint(power);
     at[0] = lane; at[1] = warp; at[2] = threads; at[3] = sum; at[4] = packed; at[5] = (unsigned)wide;
     at[6] = (unsigned)(wide >> 32); at[7] = shifted; at[8] = __float_as_uint(y); at[9] = picked; at[10] = low;
@@ -310,7 +312,7 @@ def others():
 
 def test_registers_and_arithmetic(others):
     x, l = RNG.normal(size=64).astype(np.float32), np.array([2**33 + 9], np.uint64)
-    out = np.zeros((64, 13), np.uint32)
+    out = np.zeros((64, 15), np.uint32)
     others.get_function("registers")(cuda.Out(out), cuda.In(x), cuda.In(l), block=(64, 1, 1), grid=(1, 1))
     lane = np.arange(64) % 32
     sums = (3 * (lane - 7)).astype(np.uint32)
@@ -323,6 +325,7 @@ def test_registers_and_arithmetic(others):
     assert (out[:, 9] == np.where(x >= 0, 7, 9)).all() and (out[:, 10] == (1 << lane) - 1).all()
     np.testing.assert_allclose(out[:, 11].copy().view(np.float32), 4.0**x, rtol=1e-5)
     assert (out[:, 12] == (x.view(np.uint32) + 0x1000 & 0xFFFFE000)).all()
+    assert (out[:, 13:] == 0).all()  # a NaN is not unequal; |-0| is 0
 
 
 def test_barriers_of_some_warps(others):

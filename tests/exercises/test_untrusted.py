@@ -95,7 +95,8 @@ def test_the_ladders_kernels_and_the_solutions_are_allowed():
 def test_ordinary_cuda_is_allowed():
     untrusted.refuse(
         "#include <cuda_fp16.h>\n#include <mma.h>\n# include <cooperative_groups/reduce.h> // groups\n"
-        "#include <type_traits>\n#pragma once\n#define LONG(a) do { \\\n    a; \\\n  } while (0)\n"
+        "#include <type_traits>\n#include <cuda/std/limits>\n#include <cuda/std/span>\n"
+        "#pragma once\n#define LONG(a) do { \\\n    a; \\\n  } while (0)\n"
         "#ifdef LABKIT_CPU\n#endif\n#if __CUDA_ARCH__ >= 800\n#endif\n"
         "struct alignas(16) __attribute__((aligned(16))) Pair { [[maybe_unused]] float a[4]; };\n"
         "__device__ __forceinline__ float twice(float x) { return __fmul_rn(2.f, x); }  // naïve; don't\n"
@@ -165,6 +166,15 @@ def test_a_module_of_cuda_alone_is_allowed(compiled):
             "assert(y[0] > 0); float *more = (float *)malloc(4); free(more); printf(\"%f\", y[0]); }\n"
         )
     )
+
+
+@pytest.mark.parametrize("call", ["__tsan_memcpy", "__tsan_memmove", "__tsan_memset"])
+def test_copies_of_structs_are_allowed_because_check_mode_watches_them(tmp_path, call):
+    code = f'extern "C" void *{call}(...); void f(void *to, void *from) {{ {call}(to, from, 99); }}'
+    (tmp_path / "kernel.cpp").write_text(code)
+    command = [*toolchain.find(), "-shared", "-fPIC", "-o", "kernel.so", "kernel.cpp"]
+    assert toolchain.run(command, tmp_path)[0] == 0
+    untrusted.symbols(tmp_path / "kernel.so")
 
 
 @pytest.fixture

@@ -767,8 +767,18 @@ static std::string printed;
 constexpr size_t print_limit = 1 << 20;   // as in CUDA, the oldest lines are lost beyond it
 
 namespace labkit {
+// CUDA's printf has no %n, which would write to an address unseen.
+static void require_no_count(const char *pattern) {
+    for (const char *at = strchr(pattern, '%'); at; at = strchr(at, '%')) {
+        at += 1 + strspn(at + 1, "-+ #'$*.0123456789hlLqjztZI");
+        if (*at == 'n') fail("printf has no %%n: remove it");
+        if (*at) at++;
+    }
+}
+
 EXPORT int print(const char *pattern, ...) {
     char text[2048];
+    require_no_count(pattern);
     va_list values;
     va_start(values, pattern);
     int length = vsnprintf(text, sizeof text, pattern, values);

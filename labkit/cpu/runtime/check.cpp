@@ -1192,6 +1192,20 @@ template <Operation operation, bool strong = false> void access_range(char *addr
     for (size_t at = 0; at < bytes; at += step) access<operation, true, operation != store, strong>(address + at, step, from);
 }
 
+// For copies of structs, and for what the kernel copies itself, the compilers call the C library, here __tsan_mem*. Of a
+// struct g++ tells before, with the functions _range: that is one access, not two.
+struct Told {
+    const void *start;
+    size_t bytes;
+};
+thread_local Told told_load, told_store;
+
+template <Operation operation> void copied(const void *start, size_t bytes, void *from) {
+    Told &told = operation == load ? told_load : told_store;
+    if (told.start != start || told.bytes != bytes) access_range<operation>((char *)start, bytes, from);
+    told = {};
+}
+
 // ---- Memory that kernels allocate -----------------------------------------------------------------------------------------
 
 constexpr size_t heap_margin = 256;                  // on both sides of an allocation, so that overruns are found
@@ -1238,21 +1252,26 @@ extern "C" {
     EXPORT void __tsan_unaligned_volatile_read##size(void *p) { access_range<load, true>((char *)p, size, FROM); }     \
     EXPORT void __tsan_unaligned_volatile_write##size(void *p) { access_range<store, true>((char *)p, size, FROM); }
 HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
-EXPORT void __tsan_read_range(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
-EXPORT void __tsan_write_range(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
-// clang calls these for copies of structs, and for what the kernel copies itself.
+EXPORT void __tsan_read_range(void *p, size_t bytes) {
+    access_range<load>((char *)p, bytes, FROM);
+    told_load = {p, bytes};
+}
+EXPORT void __tsan_write_range(void *p, size_t bytes) {
+    access_range<store>((char *)p, bytes, FROM);
+    told_store = {p, bytes};
+}
 EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
-    access_range<load>((char *)from, bytes, FROM);
-    access_range<store>((char *)to, bytes, FROM);
+    copied<load>(from, bytes, FROM);
+    copied<store>(to, bytes, FROM);
     return memmove(to, from, bytes);
 }
 EXPORT void *__tsan_memmove(void *to, const void *from, size_t bytes) {
-    access_range<load>((char *)from, bytes, FROM);
-    access_range<store>((char *)to, bytes, FROM);
+    copied<load>(from, bytes, FROM);
+    copied<store>(to, bytes, FROM);
     return memmove(to, from, bytes);
 }
 EXPORT void *__tsan_memset(void *to, int value, size_t bytes) {
-    access_range<store>((char *)to, bytes, FROM);
+    copied<store>(to, bytes, FROM);
     return memset(to, value, bytes);
 }
 // -fsanitize=alignment: a pointer that is not aligned for its type. Called before the access.

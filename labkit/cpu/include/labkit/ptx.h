@@ -68,11 +68,11 @@ LABKIT_PTX_PLAIN(xor_, a ^ b)
 LABKIT_PTX_PLAIN(min_, a < b || b != b ? a : b)
 LABKIT_PTX_PLAIN(max_, a > b || b != b ? a : b)
 LABKIT_PTX_RELATION(is_eq_, ==)
-LABKIT_PTX_RELATION(is_ne_, !=)
 LABKIT_PTX_RELATION(is_lt_, <)
 LABKIT_PTX_RELATION(is_le_, <=)
 LABKIT_PTX_RELATION(is_gt_, >)
 LABKIT_PTX_RELATION(is_ge_, >=)
+template <class T> inline bool is_ne_(T a, T b) { return a < b || a > b; }   // false for a NaN, as all relations
 #undef LABKIT_PTX_WRAPPING
 #undef LABKIT_PTX_PLAIN
 #undef LABKIT_PTX_RELATION
@@ -88,7 +88,10 @@ template <class T> inline T tanh_(T a) { return tanhf(a); }
 template <class T> inline T mov_(T a) { return a; }
 template <class T> inline T not_(T a) { return std::is_same_v<T, bool> ? (T)!a : (T)~a; }
 template <class T> inline T neg_(T a) { return std::is_floating_point_v<T> ? -a : sub_(T(), a); }
-template <class T> inline T abs_(T a) { return a < T() ? neg_(a) : a; }
+template <class T> inline T abs_(T a) {
+    if constexpr (std::is_floating_point_v<T>) return std::fabs(a);
+    else return a < T() ? neg_(a) : a;
+}
 template <class T> inline T mad_(T a, T b, T c) { return add_(mul_(a, b), c); }
 template <class T> inline T fma_(T a, T b, T c) { return std::fma(a, b, c); }
 // By more than the width: no bit is left, or only the sign.
