@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import nbformat
+import pandas as pd
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
@@ -73,6 +74,23 @@ def test_the_device_as_json(command, monkeypatch):
     status, out, _ = command("device", "--json", "--engine", labkit.device().engine)
     assert status == 0
     assert json.loads(out, parse_constant=pytest.fail)["name"] == labkit.device().name
+
+
+def test_measurements_are_recorded(command, monkeypatch):
+    table = pd.DataFrame([{"label": "baseline", "batch": 1}])
+    monkeypatch.setattr(labkit, "check", lambda variant, quiet: None)
+    monkeypatch.setattr(labkit, "bench", lambda variants, layer, batch: table)
+    monkeypatch.setattr("labkit.records.results.record", lambda given: f"{given['label'][0]}.csv")
+    status, out, err = command("bench", 1, "--record", "--json")
+    assert (status, json.loads(out), err) == (0, table.to_dict("records"), "baseline.csv\n")
+
+
+@pytest.mark.parametrize("name", ["profile", "sanitize"])
+def test_json_is_alone_on_the_standard_output(command, tmp_path, name):
+    program = tmp_path / "program.py"
+    program.write_text("print('hello')\n")
+    status, out, err = command(name, "--engine", "cpu", "--json", program)
+    assert (status, json.loads(out), err) == (0, [], "hello\n")
 
 
 @pytest.mark.parametrize(("arguments", "said"), [

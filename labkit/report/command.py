@@ -260,6 +260,8 @@ def bench(
     csv: Csv = None,
 ) -> None:
     """Check rungs of the ladder, then measure op time and layer time."""
+    from labkit.records import results
+
     _require_folder(csv)
     chosen, variants = _layer(layer), [labkit.variant(number) for number in rung]
     for each in batch or ():
@@ -277,7 +279,7 @@ def bench(
     if csv:
         files.write(csv, table.to_csv(index=False, lineterminator="\n"))
     if record:
-        print(record(table))
+        print(results.record(table), file=_beside(json))
 
 
 @app.command()
@@ -369,11 +371,12 @@ def profile(
 
     _warn_of_options(context, script, args or ())
     _require_folder(csv)
-    found = profile_script(script, args or (), engine, timeout, nvcc=nvcc, on_the_cpu="--engine cpu")
+    found = profile_script(script, args or (), engine, timeout, capture=json, nvcc=nvcc, on_the_cpu="--engine cpu")
+    print(found.ended.output, end="", file=sys.stderr)
     print(found.table.to_json(orient="records", indent=2, default_handler=str) if json else found)
     if csv:
         files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))
-        print(csv)
+        print(csv, file=_beside(json))
     _after(found.ended, script)
 
 
@@ -396,11 +399,17 @@ def sanitize(
     from labkit.evidence.sanitize import sanitize_script
 
     _warn_of_options(context, script, args or ())
-    found = sanitize_script(script, args or (), tool, engine, timeout)
+    found = sanitize_script(script, args or (), tool, engine, timeout, capture=json)
+    print(found.ended.output, end="", file=sys.stderr)
     print(found.table.to_json(orient="records", indent=2, default_handler=str) if json else found)
     if not found.clean and not found.ended.interrupted:
         raise typer.Exit(1)
     _after(found.ended, script)
+
+
+def _beside(json: bool):
+    """Where to print what does not belong to the result: JSON has the standard output for itself."""
+    return sys.stderr if json else sys.stdout
 
 
 def _require_folder(csv: Path | None) -> None:
