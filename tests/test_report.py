@@ -349,6 +349,10 @@ ACTIVE = [
     "<style>p { color: red }</style><p style='position: fixed; color: red'>text</p>",
     "<form action='javascript:alert(9)'><button>press</button></form>",
     "<!-- <img src=x onerror=alert(10)> --><object data='a.swf'></object><base href='//a.org'>",
+    r"$\text{<script>alert(11)</script>}$",
+    r"$$\text{<mi onclick='alert(12)'>x</mi>}$$",
+    r"$\href{javascript:alert(13)}{x}$",
+    r"$\style{position: fixed}{x}$",
 ]
 
 
@@ -390,6 +394,18 @@ def test_every_page_forbids_scripts(made):
         assert policies == [
             "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
         ]
+
+
+def test_a_picture_brings_no_html_along(stored):
+    about = {"image/png": {"width": "100%"}}
+    output = new_output("display_data", {"image/png": '"><script>alert(1)</script>'}, metadata=about)
+    _, text = stored([new_markdown_cell("# 04 · Picture"), new_code_cell("1", outputs=[output])])
+    assert not Active(text).found
+
+
+def test_html_in_a_paragraph_surrounds_its_text(stored):
+    _, text = stored([new_markdown_cell("# 04 · Keys"), new_markdown_cell("Press <kbd>Shift</kbd>, see <b>*this*</b>")])
+    assert "<p>Press <kbd>Shift</kbd>, see <b><em>this</em></b></p>" in text
 
 
 @pytest.mark.parametrize(("text", "found"), [

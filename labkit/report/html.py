@@ -7,6 +7,7 @@ from a network is reported as a failure.
 from __future__ import annotations
 
 import base64
+import binascii
 import datetime
 import html
 import itertools
@@ -295,6 +296,10 @@ class Renderer(IPythonRenderer):
         """A table in a frame that scrolls."""
         return _tables(f"<table>\n{text}</table>\n")
 
+    def _html_embed_images(self, html: str) -> str:
+        """HTML with its pictures inside; a start tag alone stays one, which nbconvert would close at once."""
+        return super()._html_embed_images(html) if "<img" in html.lower() else html
+
     def inline_math(self, body: str) -> str:
         """`$...$` as MathML."""
         return self.exporter.cleaner.keep(formula(body, "inline"))
@@ -340,6 +345,8 @@ def formula(latex: str, display: str) -> str:
     try:
         text = latex2mathml.converter.convert(latex.strip(), xmlns="", display=display)
         tree = ElementTree.fromstring(text)
+        if any(map(_is_active, tree.iter())):  # from HTML in \text, or from \href and \style
+            raise ValueError("more than mathematics")
     except Exception:  # its exceptions have no common base class; some inputs raise IndexError
         return f'<code class="latex">{html.escape(latex)}</code>'
     for tag in ("msub", "msup", "msubsup", "munder", "mover", "munderover"):
@@ -357,6 +364,12 @@ def formula(latex: str, display: str) -> str:
     return ElementTree.tostring(tree, encoding="unicode")
 
 
+def _is_active(node: ElementTree.Element) -> bool:
+    """Whether an element of a formula is no MathML, or has an attribute that runs, links or moves something."""
+    forbidden = re.compile(r"on.*|.*href|src|style", re.IGNORECASE)
+    return not re.fullmatch("m[a-z]+", node.tag) or any(map(forbidden.fullmatch, node.attrib))
+
+
 def _output_picture(output: NotebookNode, kind: str) -> str:
     data, about = output.data[kind], output.get("metadata", {}).get(kind, {})
     if kind == "image/svg+xml":
@@ -367,14 +380,19 @@ def _output_picture(output: NotebookNode, kind: str) -> str:
 
 def _picture(data: str, kind: str, alt: str, width: int | str | None = None, height: int | str | None = None) -> str:
     """An image with its dark version, if it has one; where it is wider than a phone, a tap shows it in full size."""
-    size = f' width="{int(width)}"' if width else ""
-    size += f' height="{int(height)}"' if height else ""
+    width, height = (int(each) if str(each).isdecimal() else 0 for each in (width, height))  # not "100%"
+    size = f' width="{width}"' if width else ""
+    size += f' height="{height}"' if height else ""
     data = "".join(data.split())
-    image = f'<img src="data:{kind};base64,{data}" alt="{html.escape(alt)}"{size}>'
-    if night := kind == "image/png" and dark(base64.b64decode(data)):
+    image = f'<img src="data:{kind};base64,{html.escape(data)}" alt="{html.escape(alt)}"{size}>'
+    try:
+        picture = base64.b64decode(data)
+    except binascii.Error:  # damaged: the browser shows its description
+        picture = b""
+    if night := kind == "image/png" and dark(picture):
         source = f"data:image/webp;base64,{base64.b64encode(night).decode()}"
         image = f'<picture><source media="(prefers-color-scheme: dark)" srcset="{source}">{image}</picture>'
-    if width and int(width) > PHONE:
+    if width > PHONE:
         toggle = '<input type="checkbox" aria-label="Enlarge the figure"><span></span>'
         image = f'<label class="zoom">{toggle}{image}</label>'
     return image
