@@ -41,9 +41,7 @@ def make() -> tuple[Path, int | None]:
             return path, None
         try:
             handle = _lock(path)
-        except BlockingIOError:  # another process removes it
-            continue
-        except FileNotFoundError:
+        except (BlockingIOError, FileNotFoundError):  # another process removes it, or has done so
             continue
         except OSError:  # a file system without locks
             return path, None

@@ -451,7 +451,7 @@ _INPUTS = {
 
 
 def poison(plan: Plan, layer: Layer, batch: int, dtype: DTypeLike, byte: int = 0xFF) -> None:
-    """Fill a plan's output with NaN: bytes 0xFF are a NaN in float32 and in float16."""
+    """Fill a plan's output with a byte. By default that is NaN: bytes 0xFF are one in float32 and in float16."""
     cuda.driver.memset_d8(plan.y, byte, int(np.prod(layer.y_shape(batch))) * np.dtype(dtype).itemsize)
 
 
