@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -25,13 +26,13 @@ from labkit.base.paths import cuda_src
 from labkit.evidence import child
 from labkit.exercises import grade, sandbox
 from labkit.exercises.exercise import Exercise, exercise
+from labkit.exercises.limits import ATTEMPT_S
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.submissions import Submission
-from labkit.measure.bench import bench
-from labkit.measure.check import check
 from labkit.spec.devices import device
 
 FORMAT = 1  # of a result file
+_TIMING = "labkit.exercises.timing"
 
 
 @dataclass(frozen=True)
@@ -149,14 +150,15 @@ def timed(result: Result, submission: Submission, images: int = 1000) -> Result:
     subject = exercise(result.exercise).subject if result.passed else None
     if not isinstance(subject, InPlaceOf) or device().name in result.op_ms:
         return result
-    *_, layer = subject.layers.values()
-    mine = subject.variant(subject.source(submission.answer))
-    try:
-        check(mine, quiet=True)
-        measured = bench(mine, layer, images, layer_time=False)
-    except Exception:  # wrong on this device, or not timed: the grade stands, the ranking shows no time
-        return result
-    return replace(result, op_ms={**result.op_ms, device().name: float(measured["op_ms"].iloc[0])})
+    with temporary.folder() as folder:
+        (folder / "exercise").write_text(result.exercise)
+        (folder / "attempt.cu").write_text(subject.source(submission.answer), encoding="utf-8")
+        ended = child.run([sys.executable, "-m", _TIMING, str(folder), str(images)], {}, ATTEMPT_S, capture=True)
+        if ended.interrupted:
+            ended.require("timing")
+        if ended.problem:  # wrong on this device, or without an end: the grade stands, the ranking shows no time
+            return result
+        return replace(result, op_ms={**result.op_ms, **json.loads((folder / "op_ms").read_text())})
 
 
 def read_results(out: Path) -> list[Result]:

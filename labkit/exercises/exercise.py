@@ -26,6 +26,7 @@ import numpy as np
 
 from labkit.base.errors import LabError
 from labkit.exercises import series
+from labkit.exercises.limits import SOURCE_CHARACTERS, SOURCE_LINES
 from labkit.ladder.source import code_only, kernel_names, read, solution_files, view
 
 Counts = Mapping[str, float]  # counters of one case, by their friendly names
@@ -235,9 +236,12 @@ class Exercise:
         Raises
         ------
         LabError
-            It cannot be one, or has other kernels than the starting code.
+            It cannot be one, is too long, or has other kernels than the starting code.
         """
         text = self.subject.source(given)
+        if text.count("\n") > SOURCE_LINES or len(text) > SOURCE_CHARACTERS:
+            raise LabError(f"this has {text.count(chr(10)):,} lines and {len(text):,} characters: an attempt may have "
+                           f"{SOURCE_LINES:,} and {SOURCE_CHARACTERS:,}")  # fmt: skip
         asked, found = (kernel_names(code_only(source)) for source in (self.start, text))
         if set(found) != set(asked):
             wanted, has = (" and ".join(names) or "no __global__ void function" for names in (asked, found))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 MIB = 1 << 20
 
 ATTEMPT_S = 300.0  # for all of an attempt, compiler included
+SOURCE_LINES, SOURCE_CHARACTERS = 1000, 1 << 16  # the rungs have up to 200 lines
 RUN_S = 20.0  # of processor time, for the launches of a case: they take less than a second
 FILE_BYTES = 128 * MIB  # of the largest file that the compiler or a kernel writes
 

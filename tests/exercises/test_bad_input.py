@@ -26,6 +26,8 @@ SECOND = '\nextern "C" __global__ void second(float *y) {}\n'
                      r"has to define conv; it defines mine, second", id="two kernels of other names"),
         pytest.param("", r"an attempt is a kernel cell's variant or module, a \.cu file or its text", id="nothing"),
         pytest.param("mine.cu", r"there is no kernel file mine\.cu; give the path", id="no such file"),
+        pytest.param(START + "//\n" * 1000, r"this has 1,0\d\d lines and [\d,]+ characters: an attempt may have 1,000",
+                     id="endless text"),
         pytest.param(3.5, r"an attempt is .* not 3\.5", id="a number"),
     ],
 )  # fmt: skip
