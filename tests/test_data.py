@@ -405,6 +405,6 @@ def test_a_damaged_file_without_a_network(mirror):
 def test_a_cache_that_cannot_be_written(mirror, monkeypatch, tmp_path):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "file"))
-    with pytest.raises(LabError, match=r"cannot write to .*Set LABKIT_CACHE_DIR"):
+    with pytest.raises(LabError, match=r"cannot be written .*set LABKIT_CACHE_DIR"):
         labkit.dataset("fashion-mnist")
     assert not mirror.requests
