@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
+from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import grade
 
@@ -56,7 +57,10 @@ def each(wrong):
 
 
 def answered(number, answer):
-    """The grader's answer to a wrong answer, which never passes."""
-    graded = grade(number, answer.source(number), quiet=True, record=False)
+    """The grader's answer to a wrong answer, which never passes, or why it is none."""
+    try:
+        graded = grade(number, answer.source(number), quiet=True, record=False)
+    except LabError as refused:
+        return str(refused)
     assert not graded.passed
     return str(graded)
