@@ -4,7 +4,6 @@ import pytest
 from attempts import Wrong, each
 
 from labkit import LabError
-from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import grade
 
