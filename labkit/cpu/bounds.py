@@ -24,7 +24,7 @@ _STRING = re.compile(r'(?m)^(\.LC\d+):\n\t\.string\t"(.*)"$')
 _LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?')
 _ELSEWHERE = re.compile(r"\b__(?:shared|constant|managed)__\b[^;{}]*|\b(?:__device__|static)\b[^;{}()]*(?=[;=])")
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)")
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _ARRAY = re.compile(r"(\w+)\s*\[")
 _OWN_HEADER = re.compile(r'#\s*include\s*"')
 _DECLARED = re.compile(
@@ -35,7 +35,7 @@ _UNROLLED = re.compile(r"#\s*pragma\s+unroll[^\n]*\s+for\s*\(\s*$")
 
 def needed(source):
     """Whether a local array of this source may have an index that is not a constant for the compiler."""
-    text = _COMMENT.sub("", source)
+    text = COMMENT.sub("", source)
     declared = _ELSEWHERE.findall(text)
     elsewhere = {name for found in declared for name in _ARRAY.findall(found)}
     names = {match["name"] or match["reference"] for match in _DECLARED.finditer(text)} - elsewhere

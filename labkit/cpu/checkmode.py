@@ -94,7 +94,6 @@ def flags(clang):
     return chosen
 
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 # What an address takes to be no multiple of its type's size: a cast of a pointer or reference, or a type of more than a
 # word. Other names may look like these.
 _MAY_MISALIGN = re.compile(
@@ -105,7 +104,7 @@ _MAY_MISALIGN = re.compile(
 def unneeded(source, clang):
     """The flags that this source does without: calls that check alignment keep the compiler from holding a value in a
     register that ``__restrict__`` permits to hold there. `bounds` reads only g++'s assembler text."""
-    alignment = _MAY_MISALIGN.search(_COMMENT.sub("", source))
+    alignment = _MAY_MISALIGN.search(bounds.COMMENT.sub("", source))
     needed = {"-fsanitize=alignment": alignment, "-fsanitize=bounds": not clang and bounds.needed(source)}
     return [flag for flag, value in needed.items() if not value]
 

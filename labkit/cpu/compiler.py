@@ -243,8 +243,9 @@ class _Build:
             flags += checkmode.flags(toolchain.is_clang(self.command))
             if "initcheck" in checkmode.TOOLS and toolchain.fills_variables(self.command):
                 flags.append(toolchain.FILL)
-        unneeded = checkmode.unneeded(self.source, toolchain.is_clang(self.command))
-        return [flag for flag in flags if flag not in unneeded]
+            unneeded = checkmode.unneeded(self.source, toolchain.is_clang(self.command))
+            flags = [flag for flag in flags if flag not in unneeded]
+        return flags
 
     def text(self, folder, loops=False):
         """The text for the host compiler; the user's headers are rewritten into `folder`."""

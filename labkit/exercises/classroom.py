@@ -25,7 +25,7 @@ from labkit.base.files import require_writable, write
 from labkit.base.paths import cuda_src
 from labkit.evidence import child
 from labkit.exercises import grade, sandbox
-from labkit.exercises.exercise import Exercise, exercise
+from labkit.exercises.exercise import Exercise, exercise, hand_over
 from labkit.exercises.limits import ATTEMPT_S
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.submissions import Submission
@@ -118,30 +118,32 @@ def grade_all(
         else:
             waiting.append(index)
 
-    def kept(each: Submission) -> Result:
-        result = _grade(each, unsafe)
+    def keep(each: Submission, result: Result) -> Result:
         write(_file(folder, each), json.dumps(asdict(result), indent=1) + "\n")
         return result
+
+    def graded(each: Submission) -> Result:
+        return keep(each, _grade(each, unsafe))
 
     pool = ThreadPoolExecutor(jobs or os.cpu_count() or 1)
     try:
         for index in [index for index in waiting if not _is_kernel(handed_in[index])]:  # in this thread: they may train
-            results[index] = kept(handed_in[index])
+            results[index] = graded(handed_in[index])
             done(results[index])
-        futures = {pool.submit(kept, handed_in[index]): index for index in waiting if index not in results}
+        futures = {pool.submit(graded, handed_in[index]): index for index in waiting if index not in results}
         for future in as_completed(futures):
             results[futures[future]] = future.result()
             done(results[futures[future]])
     except KeyboardInterrupt:
         pool.shutdown(cancel_futures=True)  # the running ones come to their end, and are kept
-        graded = sum(_file(folder, each).is_file() for each in handed_in)
-        raise Interrupted(f"stopped: {graded} of {len(handed_in)} are graded; the same command goes on") from None
+        there = sum(_file(folder, each).is_file() for each in handed_in)
+        raise Interrupted(f"stopped: {there} of {len(handed_in)} are graded; the same command goes on") from None
     finally:
         pool.shutdown(cancel_futures=True)
     if device().engine == "gpu":  # in this thread, which has the context, and one after the other
         for index, each in enumerate(handed_in):
-            results[index] = timed(results[index], each)
-            write(_file(folder, each), json.dumps(asdict(results[index]), indent=1) + "\n")
+            if (result := timed(results[index], each)) is not results[index]:
+                results[index] = keep(each, result)
     return [results[index] for index in range(len(handed_in))]
 
 
@@ -151,8 +153,7 @@ def timed(result: Result, submission: Submission, images: int = 1000) -> Result:
     if not isinstance(subject, InPlaceOf) or device().name in result.op_ms:
         return result
     with temporary.folder() as folder:
-        (folder / "exercise").write_text(result.exercise)
-        (folder / "attempt.cu").write_text(subject.source(submission.answer), encoding="utf-8")
+        hand_over(exercise(result.exercise), subject.source(submission.answer), folder)
         ended = child.run([sys.executable, "-m", _TIMING, str(folder), str(images)], {}, ATTEMPT_S, capture=True)
         if ended.interrupted:
             ended.require("timing")

@@ -271,3 +271,14 @@ def exercise(number: str) -> Exercise:
     if found is None:
         raise LabError(f"there is no exercise {number!r}; there are {', '.join(exercises())}")
     return found
+
+
+def hand_over(asked: Exercise, source: str, folder: Path) -> None:
+    """Write what a child process reads: `received` gives it back there."""
+    (folder / "exercise").write_text(asked.number)
+    (folder / "attempt.cu").write_text(source, encoding="utf-8")
+
+
+def received(folder: Path) -> tuple[Exercise, str]:
+    """The exercise and the text of the attempt that `hand_over` has written."""
+    return exercise((folder / "exercise").read_text()), (folder / "attempt.cu").read_text(encoding="utf-8")

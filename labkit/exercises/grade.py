@@ -23,7 +23,7 @@ from labkit.base.numerals import three
 from labkit.evidence import child
 from labkit.evidence.sanitize import TOOLS, checked
 from labkit.exercises import progress
-from labkit.exercises.exercise import SOURCE, Attempt, Exercise, Subject, exercise, number
+from labkit.exercises.exercise import SOURCE, Attempt, Exercise, Subject, exercise, hand_over, number
 from labkit.exercises.limits import ATTEMPT_S, RUN_S
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.text import counts as counts_in
@@ -259,8 +259,7 @@ def of_source(asked: Exercise, source: str) -> Grade:
 
 def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:
     """Write the child's input into an empty folder; the command that runs it, and its environment."""
-    (folder / "exercise").write_text(asked.number)
-    (folder / "attempt.cu").write_text(source, encoding="utf-8")
+    hand_over(asked, source, folder)
     tools = ",".join(("profile", *TOOLS))
     environment = {"LABKIT_ENGINE": "cpu", "LABKIT_CHECK": tools, "LABKIT_CHECK_OUT": str(folder / "events")}
     return [sys.executable, "-m", _GRADER, str(folder)], environment

@@ -28,7 +28,7 @@ from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.cpu import checkmode, toolchain
 from labkit.evidence import child
-from labkit.exercises.exercise import Exercise, exercise
+from labkit.exercises.exercise import Exercise, received
 from labkit.exercises.limits import FILE_BYTES, RUN_S
 from labkit.exercises.sandbox import write_answer
 from labkit.exercises.untrusted import guard, refuse
@@ -36,8 +36,7 @@ from labkit.exercises.untrusted import guard, refuse
 
 def main(folder: Path, untrusted: bool = False) -> None:
     """Run the attempt, and leave an answer."""
-    asked = exercise((folder / "exercise").read_text())
-    source = (folder / "attempt.cu").read_text(encoding="utf-8")
+    asked, source = received(folder)
     word = sys.stdin.read() if untrusted else ""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     done = functools.partial(_pack, folder, word) if untrusted else lambda: None

@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from labkit.exercises.exercise import exercise
+from labkit.exercises.exercise import received
 from labkit.measure.bench import bench
 from labkit.measure.check import check
 from labkit.spec.devices import device
@@ -19,9 +19,9 @@ from labkit.spec.devices import device
 
 def main(folder: Path, images: int) -> None:
     """Time the attempt on the last layer that is counted."""
-    subject = exercise((folder / "exercise").read_text()).subject
-    *_, layer = subject.layers.values()
-    mine = subject.variant((folder / "attempt.cu").read_text(encoding="utf-8"))
+    asked, source = received(folder)
+    *_, layer = asked.subject.layers.values()
+    mine = asked.subject.variant(source)
     check(mine, quiet=True)
     measured = bench(mine, layer, images, layer_time=False)
     (folder / "op_ms").write_text(json.dumps({device().name: float(measured["op_ms"].iloc[0])}))

@@ -270,7 +270,7 @@ def bench(
         labkit.check(variant, quiet=json)
     table = labkit.bench(variants, chosen, batch or None)
     if json:
-        print(table.to_json(orient="records", indent=2, default_handler=str))
+        print(_rows(table))
     else:
         print(labkit.table(table, columns={
             "label": "variant", "batch": "B", "op_ms": "op time (ms)", "layer_ms": "layer time (ms)",
@@ -373,7 +373,7 @@ def profile(
     _require_folder(csv)
     found = profile_script(script, args or (), engine, timeout, capture=json, nvcc=nvcc, on_the_cpu="--engine cpu")
     print(found.ended.output, end="", file=sys.stderr)
-    print(found.table.to_json(orient="records", indent=2, default_handler=str) if json else found)
+    print(_rows(found.table) if json else found)
     if csv:
         files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))
         print(csv, file=_beside(json))
@@ -401,10 +401,15 @@ def sanitize(
     _warn_of_options(context, script, args or ())
     found = sanitize_script(script, args or (), tool, engine, timeout, capture=json)
     print(found.ended.output, end="", file=sys.stderr)
-    print(found.table.to_json(orient="records", indent=2, default_handler=str) if json else found)
+    print(_rows(found.table) if json else found)
     if not found.clean and not found.ended.interrupted:
         raise typer.Exit(1)
     _after(found.ended, script)
+
+
+def _rows(table) -> str:
+    """A table as JSON: a list with an object per row."""
+    return table.to_json(orient="records", indent=2, default_handler=str)
 
 
 def _beside(json: bool):

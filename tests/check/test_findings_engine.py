@@ -114,7 +114,7 @@ extern "C" __global__ void flat_tile(float *a, float *u) {
     r[threadIdx.x % 4] = 1;
     a[threadIdx.x] = tile[0][63 - threadIdx.x] + r[3 - threadIdx.x % 4];
 }
-extern "C" __global__ void matrix_of_a_warp(float *a, float *u) { product<true, true>(a, u); }
+extern "C" __global__ void warp_matrix(float *a, float *u) { product<true, true>(a, u); }
 '''
 module = SourceModule(SOURCE, no_extern_c=True)
 names = [l.split("void ")[1].split("(")[0] for l in SOURCE.splitlines() if "__global__" in l]
@@ -203,10 +203,10 @@ def test_threads_that_end_before_a_barrier_are_named_once(found):
     )
 
 
-def test_a_matrix_of_a_warp_waits_for_all_lanes(found):
+def test_a_warp_s_matrix_waits_for_all_lanes(found):
     lines = [{f["line"], f["other"]["line"]} for kernel in ("matrix_not_complete", "matrix_still_read")
              for f in found[kernel][1]]  # fmt: skip
-    assert lines == [{70, 72}, {70, 72}] and found["matrix_of_a_warp"] == ["", []]
+    assert lines == [{70, 72}, {70, 72}] and found["warp_matrix"] == ["", []]
 
 
 def test_threads_that_write_one_word_race_if_they_write_different_values(found):

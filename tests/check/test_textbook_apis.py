@@ -58,7 +58,7 @@ def test_kernels_may_use_mapped_host_memory(sanitize):
             "test_copies_of_a_group", "test_ranks_in_the_grid",
         ]),
         ("test_async.py", "SOURCE", [
-            "test_a_thread_copies_ahead", "test_a_pipeline_of_a_block", "test_a_warp_copies_for_the_others",
+            "test_a_thread_copies_ahead", "test_a_block_wide_pipeline", "test_a_warp_copies_for_the_others",
             "test_a_barrier_in_two_steps", "test_atomic_objects", "test_a_loop_that_waits_for_an_atomic_object_ends",
         ]),
         ("test_ptx.py", "OTHERS", [

@@ -44,7 +44,7 @@ __global__ void primitives(const float *x, float *y, int tiles)
     y[threadIdx.x] = sum;
 }
 
-__global__ void pipeline_of_a_block(const float *x, float *y, int tiles)
+__global__ void block_pipeline(const float *x, float *y, int tiles)
 {
     constexpr auto scope = cuda::thread_scope_block;
     __shared__ cuda::pipeline_shared_state<scope, 2> state;
@@ -196,10 +196,10 @@ def test_a_thread_copies_ahead(module):
     np.testing.assert_allclose(y, np.roll(x.reshape(4, 32, 4).sum((0, 2)), -1), rtol=1e-6)
 
 
-def test_a_pipeline_of_a_block(module):
+def test_a_block_wide_pipeline(module):
     x = np.random.default_rng(2).random((5, 64), np.float32)
     y = np.zeros(64, np.float32)
-    call(module, "pipeline_of_a_block", cuda.In(x), cuda.Out(y), np.int32(5), threads=64)
+    call(module, "block_pipeline", cuda.In(x), cuda.Out(y), np.int32(5), threads=64)
     np.testing.assert_allclose(y, x.sum(0)[::-1], rtol=1e-6)
 
 
