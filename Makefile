@@ -29,7 +29,8 @@ thorough: $(STAMP)  ## Run the tests that `make test` leaves out: every typical 
 
 floors:  ## Run three notebooks with the oldest versions that pyproject.toml allows, in an environment of their own
 	@rm -rf .venv-floors && $(PYTHON) -m venv .venv-floors && .venv-floors/bin/python $(PIP) install -e . nbval \
-	    $$($(PYTHON) -c 'import tomllib; lines = tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"]; \
+	    $$($(PYTHON) -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	        lines = project["dependencies"] + project["optional-dependencies"]["notebooks"]; \
 	        print(*(line.partition(",")[0].replace(">=", "==") for line in lines))')
 	@.venv-floors/bin/python -m pytest --quiet --nbval --nbval-current-env --nbval-cell-timeout=300 \
 	    $(addprefix notebooks/,00_start_here.ipynb 01_baseline.ipynb 04_tiling.ipynb)
@@ -94,8 +95,8 @@ lock:  ## Resolve pyproject.toml's ranges into the lock files again (needs uv)
 
 define compile
 	command -v uv >/dev/null || { echo "make: uv is missing. Install it: python3 -m pip install uv" >&2; exit 1; }; \
-	uv pip compile pyproject.toml --extra $(1) --group pyproject.toml:build --universal --python-version 3.11 \
-	    --fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --quiet \
+	uv pip compile pyproject.toml --extra notebooks --extra $(1) --group pyproject.toml:build --universal \
+	    --python-version 3.11 --fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --quiet \
 	    --upgrade --custom-compile-command 'make lock' -o $(2)
 endef
 

@@ -75,10 +75,10 @@ def test_damaged_digits_are_refused(tmp_path, monkeypatch):
     content = bytearray(path.read_bytes())
     content[60] ^= 1
     path.write_bytes(content)
-    with pytest.raises(LabError, match=r"digits-labels.*damaged.*git checkout"):
+    with pytest.raises(LabError, match=r"digits-labels.*damaged.*git .*checkout"):
         labkit.dataset()
     path.unlink()
-    with pytest.raises(LabError, match=r"digits-labels.*missing.*git checkout"):
+    with pytest.raises(LabError, match=r"digits-labels.*missing.*git .*checkout"):
         labkit.dataset()
 
 

@@ -21,6 +21,7 @@ ROOT = Path(labkit.__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 EXTRAS = PROJECT["optional-dependencies"]
+NEEDED = [*PROJECT["dependencies"], *EXTRAS["notebooks"]]  # in a checkout
 LOCKS = {"requirements.lock": "test", "requirements-lab.lock": "lab", "requirements-browser.lock": "browser"}
 
 # conda-forge's name -> PyPI's, where they differ: the variants without their graphical and optional parts.
@@ -57,7 +58,7 @@ def test_every_dependency_has_both_bounds(line):
 @pytest.mark.parametrize(("name", "extra"), LOCKS.items())
 def test_locks_pin_all_that_is_declared(name, extra):
     pins = locked(name)
-    declared = requirements([*PROJECT["dependencies"], *EXTRAS[extra], *PYPROJECT["build-system"]["requires"]])
+    declared = requirements([*NEEDED, *EXTRAS[extra], *PYPROJECT["build-system"]["requires"]])
     assert declared.keys() <= pins.keys()
     for package, allowed in declared.items():
         assert pins[package][0] in allowed, f"{package} in {name} is outside the range: run make lock"
@@ -139,14 +140,16 @@ DISTRIBUTIONS = {
     "cloudpickle": "distributed", "dask": "distributed", "packaging": "pytest",
     "sklearn": "scikit-learn",
 }  # fmt: skip
+BARE = ("base", "cpu", "cuda", "evidence", "ladder", "measure", "spec")  # what a wheel without extras has to run
 RECORDING = {"scikit-learn", "torch"}  # of two recorders; they say where it comes from
 
 
 def test_everything_imported_is_declared():
     ours = {"labkit", "recording", *(path.stem for path in (ROOT / "tests").rglob("*.py"))}
     for folder, allowed in {
-        "labkit": requirements([*PROJECT["dependencies"], *EXTRAS["gpu"]]),
-        "recording": {*requirements(PROJECT["dependencies"]), *RECORDING},
+        "labkit": requirements([*NEEDED, *EXTRAS["gpu"]]),
+        **{f"labkit/{name}": requirements([*PROJECT["dependencies"], *EXTRAS["gpu"]]) for name in BARE},
+        "recording": {*requirements(NEEDED), *RECORDING},
         "tests": DECLARED,
         "benchmarks": DECLARED,
     }.items():

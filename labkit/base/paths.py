@@ -11,9 +11,10 @@ PACKAGE = Path(__file__).resolve().parent.parent
 def data_dir() -> Path:
     """The folder of shipped data: weights, recorded results, published figures.
 
-    It is `data/` beside the package, in a checkout.
+    It is `data/` beside the package in a checkout, and inside the package where that was installed from a wheel.
     """
-    return PACKAGE.parent / "data"
+    inside = PACKAGE / "data"
+    return inside if inside.is_dir() else PACKAGE.parent / "data"
 
 
 def cuda_src() -> Path:

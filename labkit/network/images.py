@@ -16,6 +16,7 @@ import numpy as np
 
 from labkit.base.errors import LabError
 from labkit.base.files import private, require_writable
+from labkit.base.installation import restore
 from labkit.base.paths import cache_dir, data_dir
 
 CHUNK = 256  # images resized at a time: what is in flight stays in the processor's cache
@@ -349,7 +350,7 @@ def _read_pair(images_path, labels_path):
 def _remedy(path):
     path = Path(path)
     if path.parent == data_dir():
-        return f"Restore it with `git checkout -- data/{path.name}`."
+        return f"Restore it with `{restore(f'data/{path.name}')}`."
     return f"Delete it and fetch it again (without a network: copy a good {path.name} to {path.parent})."
 
 
@@ -362,7 +363,7 @@ def _matches(path, checksum):
 def _shipped(name, checksum):
     path = data_dir() / name
     if not path.is_file():
-        raise LabError(f"{path} is missing; it is part of the repository. {_remedy(path)}")
+        raise LabError(f"{path} is missing; it is part of the lab. {_remedy(path)}")
     if not _matches(path, checksum):
         raise LabError(f"{path} is damaged: its checksum is not the recorded one. {_remedy(path)}")
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from labkit.base.errors import LabError
+from labkit.base.installation import restore
 from labkit.base.paths import data_dir
 from labkit.records import store
 
@@ -55,5 +56,5 @@ def published_training() -> pd.DataFrame:
 def _published(name: str) -> pd.DataFrame:
     path = data_dir() / "published" / name
     if not path.is_file():
-        raise LabError(f"{path} is missing; restore it with `git checkout -- data/published`")
+        raise LabError(f"{path} is missing; restore it with `{restore('data/published')}`")
     return store.stored(path, dtype={"report": str})

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 import labkit
-from labkit.base import files
+from labkit.base import files, installation
 from labkit.base.errors import LabError
 
 
@@ -69,6 +69,10 @@ def main() -> None:
         app(prog_name="labkit")
     except LabError as error:
         _fail(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in installation.NOTEBOOKS:
+            raise
+        _fail(f"this needs {error.name}, which comes with the lab's extra for notebooks: {installation.notebooks()}")
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ("pycuda", "labkit"):  # of an engine: a message
             raise
@@ -338,7 +342,8 @@ def train(
     print(f"{record['training seconds']:.0f} s; accuracy {record['training accuracy']} on the training images, "
           f"{record['held-out accuracy']} on the {len(held_out)} held-out ones ({record['split']}); wrote {path}")
     if out is None:
-        print("The notebooks load these weights now; `git checkout data/weights` brings back the lab's own")
+        back = installation.restore("data/weights")
+        print(f"The notebooks load these weights now; `{back}` brings back the lab's own")
 
 
 Program = Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python program that uses labkit.cuda.")]

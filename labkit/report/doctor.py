@@ -7,6 +7,7 @@ PyCUDA) is loaded in a process of its own.
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import os
 import platform
 import shutil
@@ -18,7 +19,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from labkit.base import files, paths, temporary
+import labkit
+from labkit.base import files, installation, paths, temporary
 from labkit.base.errors import LabError
 from labkit.cpu import toolchain
 from labkit.network import images
@@ -91,6 +93,7 @@ def examine() -> Report:
     has_gpu, wants_gpu = bool(gpu), os.environ.get("LABKIT_ENGINE", "").lower() == "gpu"
     for_gpu = has_gpu or wants_gpu or _nvidia_hardware()
     findings = [
+        _labkit(),
         _python(),
         _compiler(),
         _driver(gpu, for_gpu),
@@ -99,6 +102,7 @@ def examine() -> Report:
         _pycuda(for_gpu),
         _cupti(for_gpu),
         _shipped(),
+        _notebooks(),
         *(_fetched(name) for name in ("fashion-mnist", "mnist")),
         _cache(),
     ]
@@ -150,9 +154,25 @@ def _install(**by_manager: str) -> str:
 
 def _pip(requirement: str) -> str:
     """The command that installs a Python package beside labkit: `make gpu` in a checkout's own environment."""
-    if Path(sys.prefix) == paths.PACKAGE.parent / ".venv":
+    root = installation.checkout()
+    if root and Path(sys.prefix) == root / ".venv":
         return "make gpu"
     return f'"{sys.executable}" -m pip install "{requirement}"'
+
+
+def _labkit() -> Finding:
+    """Which lab this is, and whether it runs in a container."""
+    root = installation.checkout()
+    where = f"a checkout, {root}" if root else f"an installed package, {paths.PACKAGE}"
+    machine = f"{platform.system()} {platform.machine()}{', in a container' if _in_container() else ''}"
+    return Finding("labkit", OK, f"{labkit.__version__}, {where}; {machine}")
+
+
+_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # of Docker; of Podman and its like
+
+
+def _in_container() -> bool:
+    return any(mark.exists() for mark in _MARKS) or bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
 
 
 def _python() -> Finding:
@@ -271,7 +291,7 @@ def _absent(what: str, for_gpu: bool, problem: str, remedy: str) -> Finding:
 def _driver(gpu: list, for_gpu: bool) -> Finding:
     if gpu:
         return Finding("NVIDIA driver", OK, gpu[0][1])
-    if Path("/.dockerenv").exists():
+    if _in_container():
         remedy = "docker run --gpus all IMAGE"  # a container uses the driver of its host
     elif shutil.which("ubuntu-drivers"):
         remedy = "sudo ubuntu-drivers install"
@@ -333,8 +353,18 @@ def _shipped() -> Finding:
         count = sum(len(images.dataset("digits", split)) for split in ("train", "test"))
         load_weights("digits")
     except LabError as error:
-        return Finding("data", MISSING, str(error), f'git -C "{paths.PACKAGE.parent}" checkout -- data')
+        return Finding("data", MISSING, str(error), installation.restore("data"))
     return Finding("data", OK, f"{count} digits and the network's weights, checksums as recorded, {paths.data_dir()}")
+
+
+def _notebooks() -> Finding:
+    """Whether the packages are here that only notebooks, figures and reports need."""
+    lacking = [name for name in installation.NOTEBOOKS if importlib.util.find_spec(name) is None]
+    if not lacking:
+        return Finding("notebooks", OK, "figures, the notebooks and their reports")
+    if installation.checkout():
+        return Finding("notebooks", MISSING, f"not here: {', '.join(lacking)}", installation.notebooks())
+    return Finding("notebooks", UNUSED, f"for figures, the notebooks and their reports: {installation.notebooks()}")
 
 
 def _fetched(name: str) -> Finding:

@@ -32,6 +32,7 @@ from nbformat import NotebookNode
 import labkit
 from labkit.base.errors import LabError
 from labkit.base.files import require_writable, write
+from labkit.base.installation import checkout
 from labkit.base.paths import PACKAGE
 from labkit.draw.dark import dark
 from labkit.exercises import progress
@@ -107,7 +108,7 @@ def make(
     names : iterable of str
         Files, names or numbers of notebooks; the whole series by default.
     out : path
-        The folder to write to; `reports/` of the checkout by default.
+        The folder to write to; by default `reports/` of the checkout, or of the current folder without one.
     stored : bool
         Export the outputs that the notebooks hold; execute nothing.
     progress : Progress
@@ -123,7 +124,7 @@ def make(
         No notebook has that name, a file is no notebook, two have the same name, or the folder cannot be written.
     """
     progress = progress or Progress()
-    out = Path(out) if out else PACKAGE.parent / "reports"
+    out = Path(out) if out else (checkout() or Path()) / "reports"
     asked = execute.find(names)
     ours = [*execute.series(), *execute.closer_looks()] if execute.has_series() else []
     files = ours if set(asked) <= set(ours) else asked  # notebooks outside the series are a report of their own
