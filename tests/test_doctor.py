@@ -69,6 +69,15 @@ def test_an_empty_machine_gets_a_remedy_for_each_thing(path, python_says, monkey
     assert report.engine is None
 
 
+def test_a_container_is_told_from_a_machine(tmp_path, monkeypatch):
+    mark = tmp_path / "mark"
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr(doctor, "_MARKS", (mark,))
+    assert "container" not in doctor._labkit().found
+    mark.touch()
+    assert doctor._labkit().found.endswith(", in a container")
+
+
 def test_without_a_gpu_the_compiler_is_enough(path, python_says):
     path("g++", f'exec {GXX} "$@"')
     python_says.update({"cuda.engine()": "cpu", "__global__": ""})

@@ -3,8 +3,10 @@
 import ast
 import fnmatch
 import itertools
+import json
 import os
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -172,6 +174,26 @@ def test_makefile_lists_its_targets():
     assert sorted(phony) == sorted(targets)
     for target in ("report", "test", "lab", "doctor"):
         assert re.search(rf"^{target}:.* ## ", text, re.MULTILINE), f"make help does not list {target}"
+
+
+def test_make_lab_hands_arguments_on():
+    make = ["make", "-n", "lab", "ARGS=--port 9000"]
+    told = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    command = told.replace("\\\n", " ").strip().splitlines()[-1]
+    assert "--port 9000 notebooks/00_start_here.ipynb" in command
+    assert ("--allow-root" in command) == (os.geteuid() == 0)
+    assert ("--ip=0.0.0.0" in command) == any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv")))
+
+
+def test_the_image_has_what_the_lab_needs():
+    lines = (ROOT / "Dockerfile").read_text()
+    assert re.search(r"install .*\bg\+\+ .*\bmake\b", lines)
+    stages = re.findall(r"^FROM \S+ AS (\w+)$", lines, re.MULTILINE)
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    assert container["build"]["target"] in stages
+    assert (ROOT / ".devcontainer" / container["build"]["dockerfile"]).resolve() == ROOT / "Dockerfile"
+    for command in (*re.findall(r"^RUN make (.*)$", lines, re.MULTILINE), container["postCreateCommand"][5:]):
+        subprocess.run(["make", "-n", *command.split()], cwd=ROOT, capture_output=True, check=True)
 
 
 def test_ci_runs_the_tests():
