@@ -24,6 +24,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 
 from labkit.cpu import ptx
 
@@ -124,6 +125,25 @@ class _Directive:
     rest: str  # masked like the code, with continuation lines
 
 
+@dataclass(frozen=True, eq=False)
+class _Open:
+    """The braces that are open at a place: the innermost one, and those around it."""
+
+    start: int  # its position
+    scope: str | None  # as `Scan.scope`
+    function: int | None  # as `Scan.function`
+    outer: "_Open | None"
+
+    def and_one(self, start, scope):
+        """With one more brace, which opens a scope."""
+        if self.scope is None or scope is None:
+            return _Open(start, None, start if self.function is None else self.function, self)
+        return _Open(start, "::".join(filter(None, (self.scope, scope))), None, self)
+
+
+_NONE_OPEN = _Open(-1, "", None, None)
+
+
 class Scan:
     """The structure of one text.
 
@@ -143,33 +163,34 @@ class Scan:
         self.code = _DIRECTIVE.sub(lambda match: _blank(match.group()), self.masked)
         self.closing = {}
         self._starts = [0]  # where a declaration may start
-        self._scopes = [(0, ())]  # at each change: (position, scopes of the open braces from there on; see _scope_of)
+        self._open = [(0, _NONE_OPEN)]  # at each change: (position, the open braces from there on)
         self._match_braces()
 
     def _match_braces(self):
         """Pair the braces. The first branch of a conditional determines the depth after it."""
         marks = [(m.start(), m.end(), m.group()) for m in re.finditer(r"[{};]", self.code)]
         marks += [(d.start, d.end, "#" + d.word) for d in self.directives]
-        open_, branches = (
-            [],
-            [],
-        )  # open_: (position, scope) of the braces; branches: [open_ before, open_ after the first]
+        open_, branches = _NONE_OPEN, []  # branches: [open_ before, open_ after the first]
         for start, end, mark in sorted(marks):
             if mark == "{":
-                open_.append((start, _scope_of(self.code[self._starts[-1] : start])))
-            elif mark == "}" and open_:
-                self.closing[open_.pop()[0]] = start
+                open_ = open_.and_one(start, _scope_of(self.code[self._starts[-1] : start]))
+            elif mark == "}" and open_.outer:
+                self.closing[open_.start] = start
+                open_ = open_.outer
             elif mark.startswith("#if"):
-                branches.append([open_[:], None])
+                branches.append([open_, None])
             elif mark.startswith("#el") and branches:
                 if branches[-1][1] is None:
                     branches[-1][1] = open_
-                open_ = branches[-1][0][:]
+                open_ = branches[-1][0]
             elif mark == "#endif" and branches:
                 _, first = branches.pop()
                 open_ = open_ if first is None else first
             self._starts.append(end)
-            self._scopes.append((end, tuple(scope for _, scope in open_)))
+            self._open.append((end, open_))
+
+    def _open_at(self, at):
+        return self._open[bisect_right(self._open, at, key=lambda change: change[0]) - 1][1]
 
     def declaration_start(self, at):
         """The start of the declaration around position `at`."""
@@ -177,20 +198,23 @@ class Scan:
 
     def scope(self, at):
         """The namespaces around `at` as in ``"a::b"`` (``""``: none), or None inside a function or class."""
-        around = self._scopes[bisect_right(self._scopes, at, key=lambda scope: scope[0]) - 1][1]
-        return None if None in around else "::".join(name for name in around if name)
+        return self._open_at(at).scope
+
+    def function(self, at):
+        """The position of the ``{`` of the function or class around `at`, the outermost one, or None."""
+        return self._open_at(at).function
 
     def line(self, at):
         """1-based line of a position."""
         return self.text.count("\n", 0, at) + 1
 
 
-_NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)[^()=]*$|\bextern\s*\"[^\"]*\"\s*$")
+_NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")
 
 
 def _scope_of(head):
     """The scope that the brace after `head` opens: a namespace's name, "" for ``extern "C"``, None for any other."""
-    match = _NAMESPACE.search(head)
+    match = _NAMESPACE.search(head, 1 + max(map(head.rfind, "()=")))
     return (match["name"] or "") if match else None
 
 
@@ -309,12 +333,20 @@ def _name_before(code, at):
 
 
 def _closing_parenthesis(code, at):
-    depth = 0
-    for match in re.compile(r"[()]").finditer(code, at):
-        depth += 1 if match.group() == "(" else -1
-        if depth == 0:
-            return match.start()
-    return None
+    """The ``)`` of the first ``(`` from `at` on, or None."""
+    return _parentheses(code).get(code.find("(", at))
+
+
+@lru_cache(8)
+def _parentheses(code):
+    """Position of a ``(`` -> position of its ``)``."""
+    closing, open_ = {}, []
+    for match in re.finditer(r"[()]", code):
+        if match.group() == "(":
+            open_.append(match.start())
+        elif open_:
+            closing[open_.pop()] = match.start()
+    return closing
 
 
 def _split(text, separator, start, end, opening="([{<", closing=")]}>"):
@@ -577,11 +609,10 @@ def _refused_edits(scan):
     """Replace the functions that launch kernels, and textures, by a sentence."""
     done = 0
     for match in _LAUNCH.finditer(scan.code):
-        around = [(start, end) for start, end in scan.closing.items() if start < match.start() < end]
-        functions = [(start, end) for start, end in sorted(around) if scan.scope(start + 1) is None]
-        if not functions or match.start() < done:
+        start = scan.function(match.start())
+        if match.start() < done or start not in scan.closing:
             continue
-        start, done = functions[0]
+        done = scan.closing[start]
         head = scan.code[scan.declaration_start(start) : start]
         words = [d.word for d in scan.directives if start < d.start < done]
         if sum(word.startswith("if") for word in words) == words.count("endif"):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labkit.cpu.source import rewrite
+from labkit.cpu.source import Scan, rewrite
 
 
 def names(text):
@@ -229,6 +229,17 @@ int marker;
 )
 def test_broken_sources_are_left_to_the_compiler(text):
     assert rewrite(text).text == text
+
+
+def test_deep_nesting_is_read():
+    """Also tens of thousands of braces; a grader reads what others have sent."""
+    depth = 20_000
+    scan = Scan("namespace n { void f() " + "{" * depth + "}" * depth + "}")
+    first, innermost = sorted(scan.closing)[1], max(scan.closing)
+    assert len(scan.closing) == depth + 1
+    assert scan.scope(first) == "n" and scan.scope(first + 1) is None and scan.scope(innermost + 1) is None
+    assert scan.function(innermost + 1) == first
+    assert scan.scope(scan.closing[first] + 1) == "n"
 
 
 WORDS = """__global__ void f g ( ) { } ; , < > [ ] = & * template extern __shared__ __align__(8) float s[]
