@@ -7,11 +7,16 @@ LAB    := .venv-lab
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= 2
+PYTEST := $(BIN)/python -m pytest --quiet
+NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=300
 
 # In a container JupyterLab has no browser to open, and is reached from outside. It prints its address, with a token.
 OUTSIDE := $(if $(wildcard /.dockerenv /run/.containerenv),--no-browser --ip=0.0.0.0)
 
 PIP    := -m pip --disable-pip-version-check --quiet
+
+# Whatever the caller's environment says: hundreds of Python processes start, and each would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help report test thorough floors clang aarch64 lint lab student doctor bench pictures venv gpu browser lock clean distclean
 .DEFAULT_GOAL := help
@@ -23,26 +28,26 @@ help:  ## List these targets
 report: $(STAMP)  ## Execute the notebooks on this machine's engine and write reports/index.html
 	@$(BIN)/labkit report $(NOTEBOOKS)
 
-test: $(STAMP) lint  ## Run the unit tests, and every notebook against its stored outputs
-	@$(BIN)/python -m pytest --quiet -n $(JOBS) --dist loadfile \
-	    --nbval --nbval-current-env --nbval-cell-timeout=300 $(wildcard tests) notebooks
+test: $(STAMP) lint  ## Run the unit tests, and the notebooks of the series against their stored outputs
+	@$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) $(wildcard tests) $(wildcard notebooks/*.ipynb)
 
-thorough: $(STAMP)  ## Run the tests that `make test` leaves out: every typical wrong answer to every exercise
-	@$(BIN)/python -m pytest --quiet -n $(JOBS) -m thorough tests
+thorough: $(STAMP)  ## Run what `make test` leaves out: the closer looks, every exercise's wrong answers, every step
+	@$(PYTEST) -n $(JOBS) -m thorough tests
+	@$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) notebooks/closer_look
 
 floors:  ## Run three notebooks with the oldest versions that pyproject.toml allows, in an environment of their own
 	@rm -rf .venv-floors && $(PYTHON) -m venv .venv-floors && .venv-floors/bin/python $(PIP) install -e . nbval \
 	    $$($(PYTHON) -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	        lines = project["dependencies"] + project["optional-dependencies"]["notebooks"]; \
 	        print(*(line.partition(",")[0].replace(">=", "==") for line in lines))')
-	@.venv-floors/bin/python -m pytest --quiet --nbval --nbval-current-env --nbval-cell-timeout=300 \
+	@.venv-floors/bin/python -m pytest --quiet $(NBVAL) \
 	    $(addprefix notebooks/,00_start_here.ipynb 01_baseline.ipynb 04_tiling.ipynb)
 
 clang: $(STAMP)  ## Test the engine's delicate parts with clang++ in place of g++
-	@CXX=clang++ $(BIN)/python -m pytest --quiet -n $(JOBS) tests/engine/test_shared.py tests/check/test_instrument.py
+	@CXX=clang++ $(PYTEST) -n $(JOBS) tests/engine/test_shared.py tests/check/test_instrument.py
 
 aarch64: $(STAMP)  ## Test the engine on aarch64: Debian's g++-aarch64-linux-gnu and qemu-user run it here
-	@$(BIN)/python -m pytest --quiet -m thorough -rs tests/engine/test_aarch64.py
+	@$(PYTEST) -m thorough -rs tests/engine/test_aarch64.py
 
 lint: $(STAMP)
 	@$(BIN)/ruff check --quiet .
