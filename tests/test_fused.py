@@ -1,0 +1,186 @@
+"""lenet86 in one kernel: exact on integers, within rounding on images, from floats and from bytes, and its refusals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import labkit as lab
+from labkit import cuda
+from labkit.base.errors import LabError
+from labkit.evidence.sanitize import sanitize_script
+from labkit.network import fused
+from labkit.network.fused import LIMIT, FusedNetwork, Scales, bounded
+from labkit.network.images import resize
+from labkit.network.lenet86 import WEIGHT_SHAPES, Network, forward_numpy, load_weights, max_pool, relu
+from labkit.spec.devices import device
+
+DTYPES = ["float16", "float32"]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return lab.dataset(size=86)
+
+
+@pytest.fixture(scope="module", params=DTYPES)
+def network(request):
+    with FusedNetwork("digits", request.param) as each:
+        yield each
+
+
+def integer_weights(random):
+    """Small integers, most of them 0; the last layer's are so small that softmax keeps all scores apart."""
+    parts = dict(zip(WEIGHT_SHAPES, (0.3, 0.2, 0.3, 1, 1, 1), strict=True))
+    weights = {name: (random.integers(-1, 2, shape) * (random.random(shape) < parts[name])).astype(np.float32)
+               for name, shape in WEIGHT_SHAPES.items()}  # fmt: skip
+    return weights | {"fc2": weights["fc2"] / 512}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_integers_are_exact_in_every_slot_of_a_block(dtype):
+    random = np.random.default_rng(13)
+    weights = integer_weights(random)
+    images = (random.integers(-2, 3, (3, 1, 86, 86)) * (random.random((3, 1, 86, 86)) < 0.1)).astype(np.float32)
+    maps = max_pool(relu(lab.conv_numpy(images, weights["conv1"])), 2, 2)
+    features = max_pool(relu(lab.conv_numpy(maps, weights["conv2"])), 4, 4, ceil=True)
+    assert 0 < features.max() <= 2048, "every number between the layers is exact in half"
+    expected = forward_numpy(images.astype(np.float64), {name: w.astype(np.float64) for name, w in weights.items()})
+    assert np.ptp(expected, axis=1).min() > 1e-3
+    with FusedNetwork(weights, dtype) as network:
+        blocks = network.precision.sizes["BLOCKS"] * device().multiprocessors
+        at = np.arange(min(9 * blocks + 1, 200)) % 3  # on a few multiprocessors more than the 8 images of a product
+        np.testing.assert_allclose(network.forward(images[at]), expected[at], rtol=3e-6)
+
+
+def test_images_are_within_the_bound(network, digits):
+    random = np.random.default_rng(1).normal(0, 2, (2, 1, 86, 86)).clip(-LIMIT, LIMIT).astype(np.float32)
+    images = np.concatenate([digits.images[:6], random, np.full_like(random[:1], LIMIT)])
+    expected, bound = bounded(images, network.weights, network.dtype)
+    found = network.forward(images)
+    assert (np.abs(found - expected) <= bound).all()
+    plain = Network().forward(images)
+    assert (np.abs(found - plain) <= 2 * bound).all()
+    usual = {"float16": 5e-3, "float32": 1e-5}[network.dtype.name]  # far below the bound for the errors of any weights
+    assert np.abs(found[:8] - expected[:8]).max() < usual
+
+
+def test_the_bound_rejects_a_wrong_network(digits):
+    weights = load_weights()
+    images = digits.images[:6]
+    for dtype in DTYPES:
+        expected, bound = bounded(images, weights, dtype)
+        assert np.allclose(expected, forward_numpy(images, weights), atol=1e-5)
+        wrong = forward_numpy(images[:, :, ::-1], weights)
+        assert not (np.abs(wrong - expected) <= bound).all()
+    assert (bounded(images, weights, "float32")[1] <= bounded(images, weights, "float16")[1]).all()
+
+
+def test_accuracy_is_that_of_the_plain_network(network, digits):
+    few = slice(0, 60)
+    plain = Network().accuracy(digits.images[few], digits.labels[few])
+    assert network.accuracy(digits.images[few], digits.labels[few]) == plain
+
+
+def test_bytes_are_resized_on_the_device_as_on_the_host(network, digits):
+    pixels = np.rint(lab.dataset().images[:5, 0] * 16).astype(np.uint8)
+    assert np.array_equal(network.forward(pixels, white=16), network.forward(digits.images[:5]))
+    random = np.random.default_rng(2)
+    for size in ((28, 28), (86, 86), (3, 5)):
+        pixels = random.integers(0, 256, (2, *size), np.uint8)
+        assert np.array_equal(network.forward(pixels), network.forward(resize(pixels, 86))), size
+
+
+def test_other_pixels_are_refused(network):
+    with pytest.raises(LabError, match="40 x 40: the device resizes images of at most 39 columns"):
+        network.forward(np.zeros((1, 40, 40), np.uint8))
+    with pytest.raises(LabError, match=r"float64 of the shape \(2, 86, 86\); the fused network takes"):
+        network.forward(np.zeros((2, 86, 86)))
+    with pytest.raises(LabError, match=r"the shape \(0, 1, 86, 86\)"):
+        network.forward(np.zeros((0, 1, 86, 86), np.float32))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, np.nextafter(np.float32(LIMIT), np.float32(99)), 1e30])
+def test_what_would_overflow_is_refused_and_named(network, digits, bad):
+    images = digits.images[:3].copy()
+    good = network.forward(images)
+    images[1, 0, 85, 85] = bad
+    with pytest.raises(LabError, match="image 1 has a pixel that is a NaN or beyond -16 to 16"):
+        network.forward(images)
+    with network.batch(3) as batch:
+        batch.x[...] = images
+        with pytest.raises(LabError, match="1 of 3 images"):
+            batch.run()
+        assert np.isnan(batch.y[1]).all()
+        assert np.array_equal(batch.y[::2], good[::2])
+        batch.x[1] = 0  # nothing of it stays
+        assert np.array_equal(batch.run()[::2], good[::2])
+
+
+def test_no_map_can_overflow():
+    weights = load_weights()
+    scales = Scales.of(weights)
+    assert scales.pixels * LIMIT <= fused.MOST_HALF
+    most = LIMIT
+    for name, scale in zip(("conv1", "conv2"), scales.maps, strict=True):
+        most *= np.abs(weights[name]).sum(axis=(1, 2, 3)).max()
+        assert fused.MOST_HALF / 4 < most * scale < fused.MOST_HALF
+    nothing = Scales.of({name: np.zeros_like(w) for name, w in weights.items()})
+    assert np.isfinite(nothing.factors).all()
+
+
+def test_chunks_on_streams_change_nothing(network, digits):
+    images = digits.images[:11]
+    whole = network.forward(images)
+    with network.batch(11, chunk=4, streams=2) as batch:
+        batch.x[...] = images
+        assert np.array_equal(batch.run(), whole)
+        assert len(batch._lanes) == 2
+    with network.batch(11, chunk=11) as batch:
+        batch.x[...] = images
+        assert np.array_equal(batch.run(), whole)
+        assert batch._graph.recorded == (cuda.engine() == "gpu")
+        batch.x[...] = images[::-1]
+        assert np.array_equal(batch.run(), whole[::-1]), "the arrays are read anew each time"
+    with pytest.raises(LabError, match="each is at least 1"):
+        network.batch(0)
+
+
+def test_an_old_gpu_and_another_type_are_refused(monkeypatch):
+    with pytest.raises(LabError, match="float64: the fused network computes in float16 or float32"):
+        FusedNetwork(dtype=np.float64)
+    old = replace(device(), name="NVIDIA T4", compute_capability=(7, 5))
+    monkeypatch.setattr(fused, "device", lambda: old)
+    with pytest.raises(LabError, match=r"compute capability 8\.0, and NVIDIA T4 has 7\.5: take labkit\.Network"):
+        FusedNetwork()
+
+
+def test_a_block_has_the_shared_memory_that_the_kernel_says(network):
+    function = network.function()
+    assert function.shared_size_bytes == 0
+    assert network.shared_bytes == network.precision.parts * 49_128
+
+
+PROGRAM = """
+import sys
+import numpy as np
+from labkit.ladder.buffers import Buffers
+from labkit.network.fused import FusedNetwork
+
+pixels = np.random.default_rng(0).integers(0, 17, (2, 8, 8), np.uint8)
+images = np.ones((2, 1, 86, 86), np.float32)
+with FusedNetwork("digits", sys.argv[1]) as network, Buffers() as memory:
+    y = memory.new((2, 10))
+    network.launch(memory.copy_in(pixels), y, 2, (8, 8), 16.0)
+    network.launch(memory.copy_in(images), y, 2)
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_kernel_has_no_race_and_reads_nothing_foreign(dtype, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    found = sanitize_script(str(script), [dtype], engine="cpu")
+    assert found.launches == 2
+    assert found.table.empty
