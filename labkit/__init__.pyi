@@ -16,6 +16,7 @@ from .measure.pipeline import Pipeline as Pipeline
 from .measure.pipeline import schedule as schedule
 from .measure.sweep import sweep as sweep
 from .measure.trace import trace as trace
+from .network.benchmark import bench_network as bench_network
 from .network.fused import FusedNetwork as FusedNetwork
 from .network.images import dataset as dataset
 from .network.lenet28 import Lenet28 as Lenet28

@@ -11,6 +11,7 @@ from recording.counters import counters
 from recording.cudnn import cudnn
 from recording.digits import digits
 from recording.framework import framework
+from recording.network import network
 from recording.pictures import pictures
 from recording.readme import readme, timings
 from recording.streams import streams
@@ -19,7 +20,7 @@ from recording.times import times
 from recording.training import training
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (times, counters, sweep, streams, cudnn, framework, compare_counters, compare_sanitizers,
+for command in (times, counters, sweep, streams, cudnn, framework, network, compare_counters, compare_sanitizers,
                 training, pictures, readme, timings, digits):  # fmt: skip
     app.command()(command)
 

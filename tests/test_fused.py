@@ -13,6 +13,7 @@ from labkit.network import fused
 from labkit.network.fused import LIMIT, FusedNetwork, Scales, bounded
 from labkit.network.images import resize
 from labkit.network.lenet86 import WEIGHT_SHAPES, Network, forward_numpy, load_weights, max_pool, relu
+from labkit.network.several import SplitBatch
 from labkit.spec.devices import device
 
 DTYPES = ["float16", "float32"]
@@ -184,3 +185,21 @@ def test_the_kernel_has_no_race_and_reads_nothing_foreign(dtype, tmp_path):
     found = sanitize_script(str(script), [dtype], engine="cpu")
     assert found.launches == 2
     assert found.table.empty
+
+
+def test_a_batch_split_over_threads_is_the_same(digits):
+    images = digits.images[:5]
+    with FusedNetwork("digits", "float16") as network:
+        whole = network.forward(images)
+    with SplitBatch((0, 0), 5, dtype="float16") as split:
+        split.load(images)
+        assert [len(x) for x in split.x] == [3, 2]
+        assert np.array_equal(split.run(), whole)
+        split.x[1][0] = np.nan
+        with pytest.raises(LabError, match="image 0 has a pixel that is a NaN"):
+            split.run()
+    split.close()
+    with pytest.raises(LabError, match=r"devices \[0, 99\]: this machine has"):
+        SplitBatch((0, 99), 5)
+    with pytest.raises(LabError, match="1 images cannot be split over 2 devices"):
+        SplitBatch((0, 0), 1)

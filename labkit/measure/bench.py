@@ -176,7 +176,7 @@ def _op_times(
 ) -> tuple[list[np.ndarray], list[dict[str, float]]]:  # fmt: skip
     """For each variant the op times of its runs [ms], checked before and after, and the time of each kernel [ms]."""
     with ExitStack() as stack:
-        flush = _Flush(device())
+        flush = Flush(device())
         stack.callback(flush.close)
         plans, first = [], {}
         for variant in variants:
@@ -324,7 +324,7 @@ def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when:
     sampled.check(variant, when, y, images_with_nan(plan.y, shape, dtype))
 
 
-class _Flush:
+class Flush:
     """Empties a GPU's L2 cache by writing twice its size; does nothing on the CPU engine."""
 
     def __init__(self, device: Device):

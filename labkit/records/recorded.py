@@ -422,6 +422,37 @@ class Recorded:
         order = list(rows.loc[rows["place"] == "gpu", "part"])
         return rows.pivot(index="part", columns="place", values="median_ms").loc[order]
 
+    def network(self, batch: int | None = 10_000, **wanted: str) -> pd.DataFrame:
+        """The forward pass of lenet86: ours and PyTorch's, recorded by `recording.network`.
+
+        Parameters
+        ----------
+        batch : int, optional
+            None for all.
+        **wanted : str
+            Values of the columns label, dtype, where or pixels of `labkit.bench_network`: label="fused".
+
+        Returns
+        -------
+        DataFrame
+            The columns of `bench_network`, date and software.
+
+        Raises
+        ------
+        LabError
+            If no row matches; the message lists what was recorded.
+        """
+        table = self._read("network")
+        chosen = table if batch is None else table[table["batch"] == batch]
+        for column, value in wanted.items():
+            chosen = chosen[chosen[column] == value]
+        if chosen.empty:
+            asked = ", ".join(f"{name}={value!r}" for name, value in {"batch": batch, **wanted}.items())
+            known = "; ".join(f"{name}: {', '.join(map(str, table[name].unique()))}"
+                              for name in ("batch", "label", "dtype", "where", "pixels"))  # fmt: skip
+            raise LabError(f"{self} has no forward pass with {asked}. It has {known}")
+        return chosen.reset_index(drop=True)
+
     def timelines(
         self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,
         streams: int | None = None,

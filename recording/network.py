@@ -1,0 +1,73 @@
+"""The forward pass of lenet86, ours and PyTorch's, for data/network/: `labkit.bench_network` on the GPU in use.
+
+With several GPUs in the machine, the fused network is measured on one, two and all of them, too. New rows replace those
+of the same way, batch and images.
+"""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Annotated
+
+import pandas as pd
+from typer import Option
+
+from labkit import cuda
+from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
+from labkit.network.benchmark import bench_network
+from labkit.network.several import bench_devices
+from labkit.records import store
+from labkit.spec.devices import device
+from recording.cudnn import software
+from recording.options import Dry, Folder, Repeat
+
+BATCHES = (100, 1000, 10_000)
+ON_SEVERAL = 40_000  # images in all
+KEY = ["device", "label", "dtype", "batch", "where", "pixels"]
+SHOWN = ["label", "dtype", "where", "pixels", "ms", "min_ms", "max_ms", "images_s", "error"]
+
+
+def keep(table: pd.DataFrame, folder: Path | None = None) -> Path:
+    """Merge the rows into the device's file."""
+    here = device()
+    about = {"date": datetime.date.today().isoformat(), "software": _software(table)}
+    path = Path(folder or data_dir()) / "network" / f"{here.slug}.csv"
+    return store.merge(path, table.assign(**about), KEY, order=["batch", "where", "dtype"], digits=5)
+
+
+def _software(table: pd.DataFrame) -> str:
+    """The device's, and PyTorch's if it was measured."""
+    here = device().software
+    if not table["label"].str.startswith("PyTorch").any():
+        return here
+    import torch  # nothing else in the lab needs it
+
+    return f"{here}, {software(torch)}"
+
+
+def network(
+    repeat: Repeat = None,
+    several: Annotated[bool, Option("--several", help="Only several GPUs.")] = False,
+    dry: Dry = False,
+    out: Folder = None,
+) -> None:
+    """Measure the whole network: data/network/."""
+    here = device()
+    if here.engine != "gpu":
+        raise LabError(f"the network is recorded on a GPU; the engine here is the CPU's ({here.name})")
+    cuda.ensure_context()
+    count, tables = cuda.driver.Device.count(), []
+    if several and count < 2:
+        raise LabError("this machine has one GPU: leave out --several")
+    if not several:
+        tables += [bench_network(batch, repeat) for batch in BATCHES]
+    if count > 1:
+        tables += [bench_devices(sorted({1, 2, count}), ON_SEVERAL, repeat=repeat or 20)]
+    for table in tables:
+        print(f"B = {table['batch'].iloc[0]}\n{table[SHOWN].round(4).to_string(index=False)}\n", flush=True)
+        if not dry:
+            path = keep(table, out)
+    if not dry:
+        print(f"kept in {path}")
