@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.network.benchmark import HOST, Case, Images, row
-from labkit.network.fused import CHUNK, STREAMS, FusedNetwork
+from labkit.network.fused import CHUNK, STREAMS, Batch, FusedNetwork
 
 
 class SplitBatch:
@@ -57,14 +57,18 @@ class SplitBatch:
         sizes = [B // len(devices) + (i < B % len(devices)) for i in range(len(devices))]
         self._threads = [ThreadPoolExecutor(1) for _ in devices]
         self._stacks = [ExitStack() for _ in devices]
+        self._batches: list[list[Batch]] = [[] for _ in devices]  # a list of one each, which its thread empties
+        self.x: list[np.ndarray] = []
         try:
-            made = [thread.submit(_open, stack, device, size, weights, dtype, source, white, chunk, streams)
-                    for thread, stack, device, size in zip(self._threads, self._stacks, devices, sizes, strict=True)]
-            self._batches = [each.result() for each in made]
+            opening = [thread.submit(_open, stack, made, device, size, weights, dtype, source, white, chunk, streams)
+                       for thread, stack, made, device, size in zip(
+                           self._threads, self._stacks, self._batches, devices, sizes, strict=True)]  # fmt: skip
+            for each in opening:
+                each.result()
         except BaseException:
             self.close()
             raise
-        self.x = [batch.x for batch in self._batches]
+        self.x = [batch.x for (batch,) in self._batches]
 
     def load(self, images: np.ndarray) -> None:
         """Copy images into the devices' page-locked arrays."""
@@ -75,11 +79,12 @@ class SplitBatch:
 
     def run(self) -> np.ndarray:
         """Compute the probabilities on all devices at once, and wait: float32 [B, 10]."""
-        running = [thread.submit(batch.run) for thread, batch in zip(self._threads, self._batches, strict=True)]
+        running = [thread.submit(batch.run) for thread, (batch,) in zip(self._threads, self._batches, strict=True)]
         return np.concatenate([each.result() for each in running])
 
     def close(self) -> None:
         """Free everything, each device's in its own thread; a second call does nothing."""
+        self.x = []
         for thread, stack in zip(self._threads, self._stacks, strict=True):
             thread.submit(stack.close).result()
             thread.shutdown()
@@ -92,13 +97,14 @@ class SplitBatch:
         self.close()
 
 
-def _open(stack, device, B, weights, dtype, source, white, chunk, streams):
-    """In the device's thread: its context, its network and its batch, which `stack` closes."""
+def _open(stack, made, device, B, weights, dtype, source, white, chunk, streams):
+    """In the device's thread: its context, its network, its batch. `stack` frees them while the context is current."""
     context = cuda.driver.Device(device).retain_primary_context()
     context.push()
     stack.callback(context.pop)
+    stack.callback(made.clear)
     network = stack.enter_context(FusedNetwork(weights, dtype))
-    return stack.enter_context(network.batch(B, source, white, chunk=chunk, streams=streams))
+    made.append(stack.enter_context(network.batch(B, source, white, chunk=chunk, streams=streams)))
 
 
 def bench_devices(counts: Sequence[int], batch: int, pixels: Sequence[str] = ("float32", "uint8 86x86", "uint8 8x8"),
