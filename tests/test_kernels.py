@@ -18,6 +18,13 @@ from labkit.ladder.rungs import LADDER, rung
 from labkit.measure.check import TEST_SHAPES, is_verified, random_shapes
 
 ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are
+# Tails in every dimension, and few modules: most kernels are compiled for K, some for each shape. `make test` runs the
+# steps and solutions on these, `make thorough` on all.
+SOME = [shape for shape in TEST_SHAPES if shape[0].name in ("small and odd", "one past a tile", "long sums")]
+STEPS = [each for each in KERNELS if each.step]
+every_kernel = pytest.mark.parametrize(
+    "chosen", [pytest.param(each, marks=pytest.mark.thorough if each.step else ()) for each in KERNELS], ids=str
+)
 
 
 def run(chosen, layer, batch, x, k):
@@ -28,7 +35,7 @@ def run(chosen, layer, batch, x, k):
         return plan.result().astype(np.float64)
 
 
-@pytest.mark.parametrize("chosen", KERNELS, ids=str)
+@every_kernel
 def test_kernel_on_the_test_shapes(chosen, capsys):
     report = check(chosen)
     deep = ["long sums"] if chosen.step == "whole" else []  # its tiles have the whole depth
@@ -36,17 +43,23 @@ def test_kernel_on_the_test_shapes(chosen, capsys):
     assert capsys.readouterr().out.startswith(f"PASS {chosen.label}")
 
 
-@pytest.mark.parametrize("chosen", KERNELS, ids=str)
+@pytest.mark.parametrize("chosen", STEPS, ids=str)
+def test_step_on_some_shapes(chosen):
+    assert len(check(chosen, SOME).table) == len(SOME) - (chosen.step == "whole")
+
+
+@every_kernel
 def test_kernel_on_the_presets(chosen):
     check(chosen, [(layer, 1) for layer in (*LENET86, *LENET72, *LENET28)])
 
 
+@pytest.mark.parametrize("shapes", [SOME, pytest.param(TEST_SHAPES, marks=pytest.mark.thorough)], ids=["some", "all"])
 @pytest.mark.parametrize("solved", SOLUTIONS, ids=str)
-def test_solution(solved):
+def test_solution(solved, shapes):
     """A kernel that solves an exercise is right, with the options for which it is recorded."""
     letter = solved.path.stem[0]
     asked = exercise(f"{solved.rung.number:02d}{letter}").subject.options
-    check(variants.solution(solved.rung.name, letter, **{**asked, **solved.rung.solved.get(letter, {})}))
+    check(variants.solution(solved.rung.name, letter, **{**asked, **solved.rung.solved.get(letter, {})}), shapes)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +92,7 @@ def test_options(number, options):
     check(variant(number, **options), [ODD])
 
 
+@pytest.mark.thorough
 def test_a_thousand_random_shapes_through_the_baseline():
     """Notebook 01's kernel: B, C, M, H, W drawn apart from each other, K from 1 to 7."""
     report = check(variant(1), random_shapes(1000, seed=1000))
