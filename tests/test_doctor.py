@@ -130,7 +130,13 @@ def test_a_compiler_that_does_not_compile(path):
     assert finding.remedy.endswith("apt-get install g++")
 
 
-def test_a_compiler_without_a_version(path):
+@pytest.mark.parametrize("tools", doctor._MODES.values(), ids=doctor._MODES)
+def test_a_kernel_runs_in_every_mode(tools):
+    assert doctor._kernel_fails(tools) == ""
+
+
+def test_a_compiler_without_a_version(path, monkeypatch):
+    monkeypatch.setattr(doctor, "_kernel_fails", lambda tools: "")  # another compiler: nothing would be in the cache
     path("g++", f'[ "$1" = --version ] || exec {GXX} "$@"')
     finding = doctor._compiler()
     assert (finding.state, finding.found.split(",")[0]) == (OK, "no version")

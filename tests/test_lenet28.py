@@ -127,7 +127,14 @@ def test_the_table_of_files_is_that_of_the_folder():
 ALONE = ("loops", "register", "unrolled", "constant_input")  # no thread reads what another of its launch has written
 
 
-@pytest.mark.parametrize("experiment", [name for name in EXPERIMENTS if name not in ALONE])
+QUICK = ("atomics", "together", "minibatch")  # the others in `make thorough`
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough)
+     for name in EXPERIMENTS if name not in ALONE],
+)  # fmt: skip
 def test_a_step_has_no_races(experiment):
     with Lenet28(experiment, 3 if EXPERIMENTS[experiment].batches else 1) as model:
         findings = model.sanitize(engine="cpu")

@@ -9,7 +9,6 @@ import pytest
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.report import execute
-from labkit.report import html as report
 
 FOLDER = PACKAGE.parent / "notebooks"
 FILES = [*sorted(FOLDER.glob("*.ipynb")), *sorted((FOLDER / execute.CLOSER).glob("*.ipynb"))]
@@ -143,22 +142,6 @@ def test_the_series_can_list_it(path):
     notebook = execute.read(path)
     assert notebook.title != notebook.name
     assert "You will learn" in notebook.summary
-
-
-@every_notebook
-def test_its_page_is_whole(path, tmp_path):
-    """Every formula can be written as MathML, every link to a file leads somewhere, nothing is loaded."""
-    reports = PACKAGE.parent / "reports"
-    pages = report.pages_of(map(execute.read, FILES), reports)
-    page = pages[FILES.index(path)]
-    text = report.Exporter(pages).render(page)
-    assert report.requests_in(text) == []
-    assert 'class="latex"' not in text
-    made = {other.path for other in pages} | {reports / "index.html"}
-    for link in re.findall(r'href="([^"#]+)', text):
-        if "://" not in link and not link.startswith("mailto:"):
-            target = (page.path.parent / link).resolve()
-            assert target in made or target.exists(), f"{link} leads nowhere"
 
 
 def test_the_checks_see_what_they_are_for():

@@ -52,10 +52,12 @@ def test_every_link_leads_to_a_place_in_the_folder(folder):
     assert "glossary.html" in pages[folder / "index.html"].found
 
 
-def test_pages_are_small_and_load_nothing(folder):
+def test_pages_are_small_and_load_nothing_and_their_formulas_are_mathml(folder):
     for path in folder.rglob("*.html"):
+        text = path.read_text(encoding="utf-8")
         assert path.stat().st_size < 1_000_000, path.name
-        assert report.requests_in(path.read_text(encoding="utf-8")) == [], path.name
+        assert report.requests_in(text) == [], path.name
+        assert 'class="latex"' not in text, path.name
 
 
 @pytest.fixture
