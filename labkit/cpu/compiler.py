@@ -20,6 +20,7 @@ from pathlib import Path
 from labkit.base.limits import CONSTANT_BYTES, SHARED_BYTES
 from labkit.cpu import cache, checkmode, native, toolchain
 from labkit.cpu.errors import CompileError, LogicError
+from labkit.cpu.hostcode import Names
 from labkit.cpu.kernels import Module
 from labkit.cpu.lockstep import unsynchronized
 from labkit.cpu.loops import PREFIX, add_loops
@@ -155,8 +156,8 @@ def gear():
 class _Headers:
     """The user's own headers, rewritten into the build folder as they are included."""
 
-    def __init__(self, folder, include_dirs):
-        self.folder, self.include_dirs = folder, include_dirs
+    def __init__(self, folder, include_dirs, names=None):
+        self.folder, self.include_dirs, self.names = folder, include_dirs, names
         self.copies = {}
 
     def resolver(self, beside=None):
@@ -177,7 +178,7 @@ class _Headers:
             target = self.folder / f"header-{len(self.copies)}{path.suffix}"
             self.copies[path] = target
             text = path.read_text(encoding="utf-8", errors="surrogateescape")
-            new = _seen(rewrite(text, self.resolver(path.parent)).text)
+            new = _seen(rewrite(text, self.resolver(path.parent), names=self.names).text)
             target.write_text(f'#line 1 "{path}"\n{new}', encoding="utf-8", errors="surrogateescape")
         return self.copies[path]
 
@@ -208,11 +209,12 @@ class _Build:
     extern_c: bool
     options: list  # nvcc's
     command: list = field(default_factory=toolchain.find)
+    program: bool = False  # with host code, see `compile_program`
 
     @property
     def loops(self):
         """Whether kernels with barriers are to run as thread loops, if they can."""
-        return not (checkmode.TOOLS or self.settings.debug) and gear() == "loops"
+        return not (checkmode.TOOLS or self.settings.debug or self.program) and gear() == "loops"
 
     @property
     def key(self):
@@ -222,6 +224,7 @@ class _Build:
             self.source,
             self.extern_c,
             self.loops,
+            self.program,
             *self.settings.prologue,
             "dirs",
             *self.settings.include_dirs,
@@ -249,14 +252,15 @@ class _Build:
 
     def text(self, folder, loops=False):
         """The text for the host compiler; the user's headers are rewritten into `folder`."""
-        headers = _Headers(folder, self.settings.include_dirs)
-        new = rewrite(self.source, headers.resolver(), self.extern_c)
+        names = Names() if self.program else None
+        headers = _Headers(folder, self.settings.include_dirs, names)
+        new = rewrite(self.source, headers.resolver(), self.extern_c, names)
         prologue = rewrite("\n".join(self.settings.prologue), headers.resolver()).text
         text = _seen(new.text)
         if loops:
             copies = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in headers.copies.values()]
             text = add_loops(text, [prologue, *copies])
-        lines = prologue.splitlines()
+        lines = ['#include "labkit/host.h"', *prologue.splitlines()] if self.program else prologue.splitlines()
         if self.extern_c:
             lines.append('extern "C" {')
         lines += [f'#line 1 "{_NAME}"', text]
@@ -266,6 +270,8 @@ class _Build:
             lines += [f"LABKIT_KERNEL({name})" for name in hidden]
         if self.extern_c:
             lines.append("}")
+        if self.program:
+            lines.append('extern "C" { __attribute__((used)) extern void *const labkit_main = (void *)&main; }')
         return "\n".join([*lines, ""])
 
     def compile(self, folder):
@@ -274,6 +280,8 @@ class _Build:
         includes = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
         command = [*self.command, *self.flags, *(["-S"] if checkmode.TOOLS else toolchain.link_flags(self.command))]
         command += ["-include", _prelude(self.command, self.flags), *includes]
+        if self.program:
+            command += [option for option in self.options if re.fullmatch("-[lL].+", option)]
         command += ["-MMD", "-MF", "kernel.d", "-o", "kernel.s" if checkmode.TOOLS else "kernel.so", "kernel.cpp"]
         status = 1
         for loops in (True, False) if self.loops else (False,):  # if their text does not compile: on fibers
@@ -303,11 +311,14 @@ class _Build:
         return sorted(read)
 
 
-_LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*)")
+_UNKNOWN = re.compile(r"(?m)(error: ).*?'((?:cuda|cu|cublas|cufft|curand|nvrtc)[A-Z]\w*)'.*(?:declared|not name).*")
+_LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*|"
+                             r"(?:curand|cufft\w*|cusparse|cusolver\w*|cudnn|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h)")
 
 
 def _refuse(source, command, out, err):
     named = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
+    err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
     if missing := [line for line in err.splitlines() if "the CPU engine has no " in line]:
@@ -447,6 +458,32 @@ def compile(
     return _build(_prepare(source, options, no_extern_c, arch, include_dirs), keep, cache_dir).read_bytes()
 
 
+def compile_program(source, options=(), include_dirs=()):
+    """Compile a whole program in CUDA C++, with its host code, and load it.
+
+    Parameters
+    ----------
+    source : str
+        Its text; with ``main``.
+    options : sequence of str
+        nvcc's.
+    include_dirs : sequence of path
+        Folders of its headers.
+
+    Returns
+    -------
+    labkit.cpu.kernels.Module
+
+    Raises
+    ------
+    CompileError
+        As `SourceModule`.
+    """
+    build = _prepare(source, list(options), True, None, list(include_dirs))
+    build.program = True
+    return _load(build, _build(build, False, None))
+
+
 def prepare_header():
     """Precompile the engine's header for sources without options."""
     with contextlib.suppress(CompileError):  # compiling a kernel reports the error
@@ -543,39 +580,45 @@ class SourceModule:
     ):
         del nvcc, code
         build = _prepare(source, options, no_extern_c, arch, include_dirs)
-        path = _build(build, keep, cache_dir)
-        _warn(build.source)
-        native.library()
-        declarations = {kernel.name: kernel.parameters for kernel in rewrite(build.source).kernels}
-        path = _own_copy(path)
-        try:
-            self.module = Module(path, declarations)
-        except LogicError as error:
-            missing = re.search(r"undefined symbol: (\S+)", str(error))
-            if missing:
-                name = toolchain.demangled(missing[1])
-                raise CompileError(f"{name} is declared and used, but not defined in the source", []) from None
-            raise
-        self._check_sizes()
-        checkmode.loaded(path, build.nvccs_source, build.options, build.settings.include_dirs)
+        self.module = _load(build, _build(build, keep, cache_dir))
         self.get_global = self.module.get_global
 
     def get_function(self, name):
         """The kernel `name`; see `labkit.cpu.kernels.Module.get_function`."""
         return self.module.get_function(name)
 
-    def _check_sizes(self):
-        """Refuse what ptxas would: too much static shared or constant memory."""
-        constants = self.module.constant_bytes()
-        if constants > CONSTANT_BYTES:
+
+def _load(build, path):
+    """The module in a compiled file."""
+    _warn(build.source)
+    native.library()
+    declarations = {kernel.name: kernel.parameters for kernel in rewrite(build.source).kernels}
+    path = _own_copy(path)
+    try:
+        module = Module(path, declarations)
+    except LogicError as error:
+        missing = re.search(r"undefined symbol: (\S+)", str(error))
+        if missing:
+            name = toolchain.demangled(missing[1])
+            raise CompileError(f"{name} is declared and used, but not defined in the source", []) from None
+        raise
+    _check_sizes(module)
+    checkmode.loaded(path, build.nvccs_source, build.options, build.settings.include_dirs)
+    return module
+
+
+def _check_sizes(module):
+    """Refuse what ptxas would: too much static shared or constant memory."""
+    constants = module.constant_bytes()
+    if constants > CONSTANT_BYTES:
+        raise CompileError(
+            f"the source uses too much global constant data: {constants} bytes, and the limit is {CONSTANT_BYTES}",
+            [],
+        )
+    for kernel in module.kernels():
+        if kernel.own_shared > SHARED_BYTES:
             raise CompileError(
-                f"the source uses too much global constant data: {constants} bytes, and the limit is {CONSTANT_BYTES}",
+                f"kernel {kernel.name.decode()!r} uses too much shared data: {kernel.own_shared} bytes of static "
+                f"__shared__ variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for more.",
                 [],
             )
-        for kernel in self.module.kernels():
-            if kernel.own_shared > SHARED_BYTES:
-                raise CompileError(
-                    f"kernel {kernel.name.decode()!r} uses too much shared data: {kernel.own_shared} bytes of static "
-                    f"__shared__ variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for more.",
-                    [],
-                )

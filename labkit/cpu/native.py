@@ -54,6 +54,7 @@ class KernelInfo(ctypes.Structure):
         ("common_shared", c_int),
         ("loops", c_int),
         ("why_fibers", c_char_p),
+        ("function", c_void_p),
     ]
 
 

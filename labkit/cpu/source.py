@@ -26,7 +26,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
-from labkit.cpu import ptx
+from labkit.cpu import hostcode, ptx
 
 __all__ = ["Body", "Kernel", "Rewritten", "kernel_bodies", "presumed_line", "rewrite"]
 
@@ -225,10 +225,10 @@ _SPELT_LIKE_CALLS = re.compile(r"(__\w+__|alignas|noexcept|decltype|__attribute_
 _TEMPLATE_HEAD = re.compile(r"\s*(?:extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?")
 
 
-def _find_kernels(scan, markers):
+def _find_kernels(scan, markers, declared=None):
     """Yield (Kernel, position to register it at or None) for every definition and explicit instantiation.
 
-    The kernel is None if a macro makes its name.
+    The kernel is None if a macro makes its name. The list `declared` gets (Kernel, position) of mere declarations.
     """
     for match in re.finditer(rf"\b(?:{'|'.join(map(re.escape, markers))})\b", scan.code):
         start = scan.declaration_start(match.start())
@@ -253,6 +253,8 @@ def _find_kernels(scan, markers):
         position = None
         if scan.code[end] == ";":
             if not template or template["parameters"] or template.group().split()[0] == "extern":
+                if declared is not None and not (template and template.group().split()[0] == "extern"):
+                    declared.append((kernel, end + 1))
                 continue  # a declaration only
             position = end + 1
         elif end in scan.closing:
@@ -605,12 +607,19 @@ def _refusal(what):
     return f'static_assert(false, "the CPU engine has no {_HAS_NO[what]}");'
 
 
-def _refused_edits(scan):
-    """Replace the functions that launch kernels, and textures, by a sentence."""
+def _on_device(scan, at):
+    """Whether a position is in a function for the device."""
+    start = scan.function(at)
+    head = scan.code[scan.declaration_start(start) : start] if start is not None else ""
+    return bool(re.search(r"\b__(?:global|device)__\b", head))
+
+
+def _refused_edits(scan, host):
+    """Replace the functions that launch kernels, unless they may be `host` code, and textures, by a sentence."""
     done = 0
     for match in _LAUNCH.finditer(scan.code):
         start = scan.function(match.start())
-        if match.start() < done or start not in scan.closing:
+        if match.start() < done or start not in scan.closing or (host and not _on_device(scan, match.start())):
             continue
         done = scan.closing[start]
         head = scan.code[scan.declaration_start(start) : start]
@@ -680,7 +689,7 @@ def _markers(scan):
     return markers, hidden
 
 
-def rewrite(text, resolve=None, extern_c=False):
+def rewrite(text, resolve=None, extern_c=False, names=None):
     """Rewrite one file of CUDA C++ for the host compiler.
 
     Parameters
@@ -692,6 +701,8 @@ def rewrite(text, resolve=None, extern_c=False):
         directive unchanged.
     extern_c : bool
         The text will be inside ``extern "C" { }``; includes are put outside it.
+    names : labkit.cpu.hostcode.Names, optional
+        The text is a part of a whole program with these kernels: launches in host code are rewritten, too.
 
     Returns
     -------
@@ -701,9 +712,10 @@ def rewrite(text, resolve=None, extern_c=False):
     markers, hidden = _markers(scan)
     edits = [*_dynamic_shared_edits(scan), *_variable_edits(scan), *_asm_edits(scan)]
     edits += _include_edits(scan, resolve, extern_c)
-    refused = list(_refused_edits(scan))
+    refused = list(_refused_edits(scan, names is not None))
     edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)] + refused
-    found = list(_find_kernels(scan, markers))
+    declared = []
+    found = list(_find_kernels(scan, markers, declared))
     hidden |= any(kernel is None for kernel, _ in found)
     found = [(kernel, position) for kernel, position in found if kernel]
     placed = [(kernel, position) for kernel, position in found if position is not None]
@@ -718,6 +730,12 @@ def rewrite(text, resolve=None, extern_c=False):
             edits.append((position, position, _registration(kernel, overloaded, bounded)))
         elif kernel.name in bounded:
             edits.append((position, position, _kept_bounds(kernel)))
+    if names is not None:
+        for kernel, position in sorted([*declared, *placed], key=lambda each: each[1]):
+            edits.append((position, position, hostcode.picks(kernel, names)))
+            if scan.code[position - 1] == ";":
+                names.declared.add((kernel.scope, kernel.name, len(kernel.parameters)))
+        edits += hostcode.launches(scan, names, lambda at: _on_device(scan, at))
     pieces, at = [], 0
     for start, end, new in sorted(edits):
         pieces += [scan.text[at:start], new]

@@ -6,14 +6,18 @@ variants for `labkit.profile` and `labkit.sanitize`.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import json
 import os
 import pickle
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -110,21 +114,51 @@ def engine(asked: str | None) -> str:
     return asked or cuda.engine()
 
 
-def python(script: str, arguments: Sequence[str]) -> list[str]:
-    """The command that runs a Python program.
+def program(script: str, arguments: Sequence[str], on: str, options: Sequence[str] = ()) -> list[str]:
+    """The command that runs a program: in Python, or in CUDA C++ with its host code.
+
+    Parameters
+    ----------
+    script : str
+        Its path. A ``.cu`` file is compiled, for a GPU by nvcc.
+    arguments : sequence of str
+    on : {"cpu", "gpu"}
+        The engine.
+    options : sequence of str
+        nvcc's, for a ``.cu`` file.
 
     Raises
     ------
     LabError
-        There is no such file, or it is not a Python program.
+        There is no such file, it is a notebook, or nvcc does not compile it.
     """
     path = Path(script).expanduser()
     if not path.is_file():
-        raise LabError(f"there is no program {script}: give the path of a Python script that uses labkit.cuda")
-    if path.suffix in (".cu", ".ipynb"):
-        what = "a kernel file" if path.suffix == ".cu" else "a notebook"
-        raise LabError(f"{script} is {what}, not a program: give a Python script that launches the kernels")
-    return [sys.executable, str(path), *arguments]
+        raise LabError(f"there is no program {script}: give the path of a Python script that uses labkit.cuda, or of a "
+                       ".cu file with a main")  # fmt: skip
+    if path.suffix == ".ipynb":
+        raise LabError(f"{script} is a notebook, not a program: give a Python script that launches the kernels")
+    if path.suffix != ".cu":
+        return [sys.executable, str(path), *arguments]
+    if on == "cpu":
+        given = [f"--options={shlex.join(options)}"] if options else []
+        return [sys.executable, "-m", "labkit.cpu.program", *given, str(path), *arguments]
+    return [_compiled(path, options), *arguments]
+
+
+def _compiled(path: Path, options: Sequence[str]) -> str:
+    """The file that nvcc makes of a program, for the GPU of this machine."""
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        raise LabError(f"nvcc, which compiles {path.name} for the GPU, is not on the path: install the CUDA toolkit")
+    folder = Path(tempfile.mkdtemp(prefix="labkit-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    out = folder / path.stem
+    command = [nvcc, "-arch=native", "-lineinfo", *options, "-o", str(out), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        raise LabError(f"nvcc does not compile {path}:\n{done.stderr.strip() or done.stdout.strip()}")
+    return str(out)
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], timeout: float | None = None,

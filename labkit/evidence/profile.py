@@ -197,8 +197,8 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer, bat
 
 def profile_script(script: str, arguments: Sequence[str] = (), engine: str | None = None,
                    timeout: float | None = None, capture: bool = False, nvcc: bool = True,
-                   on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
-    """Count the launches of any Python program that uses `labkit.cuda`.
+                   on_the_cpu: str = ON_THE_CPU, options: Sequence[str] = ()) -> Profile:  # fmt: skip
+    """Count the launches of a Python program that uses `labkit.cuda`, or of a ``.cu`` program with its host code.
 
     Parameters
     ----------
@@ -211,18 +211,21 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
         Keep what the program prints in `Profile.ended` instead of printing it.
     on_the_cpu : str
         For the note: how to ask for the CPU engine.
+    options : sequence of str
+        nvcc's, for a ``.cu`` program.
 
     Returns
     -------
     Profile
         Of all launches until the program ended, also if it failed: see `Profile.ended`.
     """
-    return watch(child.python(script, arguments), engine, timeout, capture, nvcc, on_the_cpu)
+    command = child.program(script, arguments, child.engine(engine), options)
+    return watch(command, engine, timeout, capture, nvcc, on_the_cpu)
 
 
 def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None,
           capture: bool = False, nvcc: bool = True, on_the_cpu: str = ON_THE_CPU) -> Profile:  # fmt: skip
-    """Run a command that starts Python, and return the counters of its launches."""
+    """Run a command, and return the counters of its launches."""
     with temporary.folder() as folder:
         if child.engine(engine) == "cpu":
             out = folder / "launches"
@@ -298,6 +301,8 @@ def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
         text = log.read_text(errors="replace") if log.is_file() else ""
         launches = nsight.read_ncu(text, nsight.METRICS)
     except LabError as error:
+        if command[0] != sys.executable:  # events are measured from Python
+            raise
         if ended is None or not ended.stopped:  # a stopped program is not run again
             return _time(command, folder, timeout, capture, f"{error}; {on_the_cpu} counts without a GPU")
         note += f" There are no counters because {error}."

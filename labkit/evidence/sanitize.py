@@ -8,6 +8,7 @@ memory. The program runs in a process of its own.
 from __future__ import annotations
 
 import html
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,8 +126,9 @@ def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer, ba
 
 
 def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all", engine: str | None = None,
-                    timeout: float | None = None, capture: bool = False) -> Findings:  # fmt: skip
-    """Check the launches of any Python program that uses `labkit.cuda`.
+                    timeout: float | None = None, capture: bool = False,
+                    options: Sequence[str] = ()) -> Findings:  # fmt: skip
+    """Check the launches of a Python program that uses `labkit.cuda`, or of a ``.cu`` program with its host code.
 
     Parameters
     ----------
@@ -137,13 +139,15 @@ def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all
         As for `sanitize`.
     capture : bool
         Keep what the program prints in `Findings.ended` instead of printing it.
+    options : sequence of str
+        nvcc's, for a ``.cu`` program.
     """
-    return watch(child.python(script, arguments), tool, engine, timeout, capture)
+    return watch(child.program(script, arguments, child.engine(engine), options), tool, engine, timeout, capture)
 
 
 def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, timeout: float | None = None,
           capture: bool = False) -> Findings:  # fmt: skip
-    """Run a command that starts Python, and return the findings in its launches."""
+    """Run a command, and return the findings in its launches."""
     tools = _tools(tool)
     with temporary.folder() as folder:
         if child.engine(engine) == "cpu":
@@ -225,7 +229,7 @@ def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findin
     cache, launched = folder / "cache", folder / "launched"
     cache.mkdir()
     environment = {"LABKIT_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
-    script = command[1] != "-m"
+    script = command[0] == sys.executable and command[1] != "-m"
     if script:
         command = [command[0], "-m", "labkit.evidence.launches", "--count", str(launched), *command[1:]]
     rows, ran = [], []

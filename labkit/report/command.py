@@ -369,13 +369,38 @@ def train(
         print(f"The notebooks load these weights now; `{back}` brings back the lab's own")
 
 
-Program = Annotated[str, typer.Argument(metavar="SCRIPT", help="A Python program that uses labkit.cuda.")]
+Program = Annotated[
+    str,
+    typer.Argument(metavar="PROGRAM", help="A Python program that uses labkit.cuda, or a .cu file with a main."),
+]
+Options = Annotated[
+    str, typer.Option("--options", metavar="OPTIONS", help='nvcc\'s for a .cu file: "-DN=4 -I include".')
+]
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT", help="Its arguments.")]
 Engine = Annotated[
     str | None, typer.Option("--engine", metavar="cpu|gpu", help="Where to run it; the engine in use by default.")
 ]
 Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")]
-_PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # what follows SCRIPT is the program's
+_PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # what follows PROGRAM is its own
+
+
+@app.command(context_settings=_PROGRAM)
+def run(
+    context: typer.Context, script: Program, args: Arguments = None, options: Options = "", engine: Engine = None
+) -> None:
+    """Run a program, on either engine.
+
+    A .cu file is compiled with its host code: its kernels run on the CPU engine where there is no GPU.
+    """
+    from shlex import split
+
+    from labkit.evidence import child
+
+    _warn_of_options(context, script, args or ())
+    on = child.engine(engine)
+    ended = child.run(child.program(script, args or (), on, split(options)), {"LABKIT_ENGINE": on})
+    if ended.status:
+        raise typer.Exit(ended.status if ended.status > 0 else 128 - ended.status)
 
 
 @app.command(context_settings=_PROGRAM)
@@ -390,16 +415,21 @@ def profile(
     nvcc: Annotated[
         bool, typer.Option("--nvcc/--no-nvcc", help="Without a GPU: registers and occupancy from nvcc, if it is there.")
     ] = True,
+    options: Options = "",
 ) -> None:
     """Run a program and count the memory accesses of its launches.
 
     One row per launch, under Nsight Compute's names for the counters.
     """
+    from shlex import split
+
     from labkit.evidence.profile import profile_script
 
     _warn_of_options(context, script, args or ())
     _require_folder(csv)
-    found = profile_script(script, args or (), engine, timeout, capture=json, nvcc=nvcc, on_the_cpu="--engine cpu")
+    found = profile_script(
+        script, args or (), engine, timeout, capture=json, nvcc=nvcc, on_the_cpu="--engine cpu", options=split(options)
+    )
     print(found.ended.output, end="", file=sys.stderr)
     print(_rows(found.table) if json else found)
     if csv:
@@ -419,15 +449,18 @@ def sanitize(
     json: Json = False,
     engine: Engine = None,
     timeout: Timeout = None,
+    options: Options = "",
 ) -> None:
     """Run a program and find the errors of its kernels.
 
     Bad addresses, races, uninitialized memory and divergent barriers. Exit status 1 if anything was found, 0 if not.
     """
+    from shlex import split
+
     from labkit.evidence.sanitize import sanitize_script
 
     _warn_of_options(context, script, args or ())
-    found = sanitize_script(script, args or (), tool, engine, timeout, capture=json)
+    found = sanitize_script(script, args or (), tool, engine, timeout, capture=json, options=split(options))
     print(found.ended.output, end="", file=sys.stderr)
     print(_rows(found.table) if json else found)
     if not found.clean and not found.ended.interrupted:

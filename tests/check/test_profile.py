@@ -191,7 +191,7 @@ def test_ten_thousand_launches(program):
 
 
 @pytest.mark.parametrize(("script", "said"), [
-    ("nowhere.py", "no program"), ("a.cu", "a kernel file"), ("a.ipynb", "a notebook"),
+    ("nowhere.py", "no program"), ("a.ipynb", "a notebook"),
 ])  # fmt: skip
 def test_what_is_no_program_is_refused(script, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

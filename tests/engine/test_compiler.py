@@ -510,3 +510,9 @@ def test_kernels_made_by_macros():
     y = np.zeros(1, np.int32)
     SourceModule(source, no_extern_c=True).get_function("_Z1fPi")(cuda.Out(y), block=(1, 1, 1))
     assert y[0] == 51
+
+
+@pytest.mark.parametrize("name", ["kernel", "function", "name", "add", "call", "block"])
+def test_a_kernel_may_have_a_name_that_the_engine_uses(name):
+    module = SourceModule(f"__global__ void {name}(int *x) {{ x[threadIdx.x] = 3; }}")
+    assert module.get_function(name)

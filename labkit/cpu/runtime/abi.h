@@ -77,6 +77,7 @@ typedef struct lk_kernel_info {
     int own_shared, common_shared;    // bytes of static shared arrays: declared in the kernel, and outside of functions
     int loops;                        // it runs as thread loops, not on fibers
     const char *why_fibers;           // the reason, if loops were wanted
+    const void *function;             // its address in the module
 } lk_kernel_info;
 int lk_module_load(const char *path, lk_module **module);                  // the same file twice: two modules
 int lk_module_unload(lk_module *module);                                     // waits for its kernels

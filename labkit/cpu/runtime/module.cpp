@@ -289,7 +289,7 @@ EXPORT int lk_module_kernel_at(lk_module *module, int index, lk_kernel **kernel)
 EXPORT int lk_kernel_describe(lk_kernel *kernel, lk_kernel_info *info) {
     const labkit::Kernel &k = *kernel->kernel;
     *info = {k.name, kernel->symbol.c_str(), k.parameters, k.parameter_count, k.packed_bytes, k.max_threads,
-             (int)kernel->shared.own, (int)kernel->shared.common, k.loops != nullptr, k.why_fibers};
+             (int)kernel->shared.own, (int)kernel->shared.common, k.loops != nullptr, k.why_fibers, k.function};
     return LK_OK;
 }
 

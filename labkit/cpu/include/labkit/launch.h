@@ -109,8 +109,8 @@ template <auto second> struct Loops<second> : Launchable<second> {
     extern "C++" {                                                                                    \
     namespace {                                                                                       \
     __attribute__((constructor)) void LABKIT_JOIN(labkit_register_, __COUNTER__)() {                  \
-        static ::labkit::Kernel kernel;                                                               \
-        ::labkit::Launchable<&__VA_ARGS__>::add(kernel, #__VA_ARGS__, max_threads,                    \
+        static ::labkit::Kernel labkit_kernel;   /* no name that a kernel may have */                 \
+        ::labkit::Launchable<&__VA_ARGS__>::add(labkit_kernel, #__VA_ARGS__, max_threads,             \
                                                 ::labkit::Loops<LABKIT_INSIDE second>(), why_fibers); \
     }                                                                                                 \
     }                                                                                                 \

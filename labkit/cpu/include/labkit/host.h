@@ -1,0 +1,329 @@
+// CUDA's runtime API and kernel launches, for whole programs: source.py includes this before a program with host code.
+//
+// Each function of the API hands its name and its arguments, as 64-bit words, to labkit/cpu/program.py, which works on the
+// runtime's C interface. The text `kernel<<<grid, block>>>(arguments)` has become
+// labkit::launch<decltype(labkit_pick_kernel(arguments))>(grid, block)(arguments); labkit_pick_kernel has the kernel's
+// parameters, so that C++ chooses among overloads and deduces template arguments as for a call.
+#pragma once
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <unistd.h>
+#include "host_types.h"
+#include "launch.h"
+#include "print.h"
+
+// Set before main is called.
+extern "C" {
+LABKIT_API extern long long (*labkit_host)(const char *name, const long long *arguments);
+__attribute__((used)) long long (*labkit_host)(const char *name, const long long *arguments) = nullptr;
+}
+
+namespace labkit {
+
+template <class T> long long word(T value) {
+    if constexpr (std::is_pointer_v<T>) return (long long)(uintptr_t)value;
+    else return (long long)value;
+}
+
+template <class... A> cudaError_t host(const char *name, A... arguments) {
+    const long long words[] = {word(arguments)..., 0};
+    if (!labkit_host) {
+        fprintf(stderr, "%s: the CPU engine calls main first, and this is called before it\n", name);
+        abort();
+    }
+    return (cudaError_t)labkit_host(name, words);
+}
+
+// Whether this thread runs a kernel: elsewhere no block has a size.
+inline bool in_kernel() { return blockDim.x != 0; }
+
+// ---- Launches
+
+struct Config {
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+    Config(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0)
+        : grid(grid), block(block), shared(shared), stream(stream) {}
+};
+
+inline cudaError_t launch_packed(const void *function, const Config &c, const char *packed, size_t bytes) {
+    return host("launch", function, c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z, c.shared, c.stream,
+                packed, bytes);
+}
+
+template <class Function> struct Launch;
+template <class... P> struct Launch<void (*)(P...)> {
+    void (*function)(P...);
+    Config config;
+
+    template <size_t... i> void pack(char *packed, std::index_sequence<i...>, const P &...arguments) const {
+        static constexpr Parameters<P...> parameters{};
+        (memcpy(packed + parameters.of[i].offset, (const void *)&arguments, sizeof(P)), ...);
+    }
+    void operator()(P... arguments) const {
+        static constexpr Parameters<P...> parameters{};
+        alignas(64) char packed[parameters.packed_bytes + 1] = {};
+        pack(packed, std::index_sequence_for<P...>(), arguments...);
+        launch_packed((const void *)function, config, packed, parameters.packed_bytes);
+    }
+};
+
+// A kernel. An instance of a template registers itself.
+template <auto function, bool of_template> struct Pick {
+    static constexpr auto pointer = function;
+};
+template <auto function> struct Pick<function, true> {
+    static constexpr auto pointer = function;
+    static const bool registered;
+    static std::string name() {
+        std::string text = __PRETTY_FUNCTION__;   // "... name() [with auto function = scale<float>; ...]"
+        text = text.substr(text.find("function = ") + 11);
+        text = text.substr(0, text.find_first_of(";]"));
+        return text[0] == '&' ? text.substr(1) : text;
+    }
+    static bool add() {
+        static const std::string shown = name();
+        static Kernel kernel;
+        Launchable<function>::add(kernel, shown.c_str(), 1024, Loops<>(), "");
+        return true;
+    }
+};
+template <auto function> const bool Pick<function, true>::registered = add();
+
+template <auto function> const void *registered(Pick<function, true>) { return &Pick<function, true>::registered; }
+template <auto function> const void *registered(Pick<function, false>) { return nullptr; }
+
+template <class Kernel, class... C> auto launch(C... config) {
+    registered(Kernel{});
+    return Launch<std::remove_const_t<decltype(Kernel::pointer)>>{Kernel::pointer, Config(config...)};
+}
+
+// Through a pointer to a kernel.
+template <class... P, class... C> Launch<void (*)(P...)> launch_pointer(void (*function)(P...), C... config) {
+    return {function, Config(config...)};
+}
+
+[[noreturn]] inline void leave(int status) {
+    host("exit", status);
+    _exit(status);
+}
+
+}  // namespace labkit
+
+// ---- The C library: what a kernel and the host call by the same name
+
+template <class... A> inline __attribute__((always_inline)) int labkit_printf(const char *format, A... arguments) {
+    if (labkit::in_kernel()) return labkit::print(format, arguments...);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-security"
+    return (printf)(format, arguments...);
+#pragma GCC diagnostic pop
+}
+[[noreturn]] inline void labkit_exit(int status) {
+    if (labkit::in_kernel()) labkit::fail("exit() was called: leave a kernel with return, or end the launch with __trap()");
+    labkit::leave(status);
+}
+namespace std {
+using ::labkit_exit;
+using ::labkit_printf;
+}  // namespace std
+#undef printf
+#define printf(...) labkit_printf(__VA_ARGS__)
+#define exit(status) labkit_exit(status)
+
+// ---- Errors
+
+inline const char *cudaGetErrorName(cudaError_t error) {
+    switch (error) {
+#define LABKIT_ERROR(name, number, text) case name: return #name;
+        LABKIT_ERRORS(LABKIT_ERROR)
+#undef LABKIT_ERROR
+    }
+    return "unrecognized error code";
+}
+inline const char *cudaGetErrorString(cudaError_t error) {
+    switch (error) {
+#define LABKIT_ERROR(name, number, text) case name: return text;
+        LABKIT_ERRORS(LABKIT_ERROR)
+#undef LABKIT_ERROR
+    }
+    return "unrecognized error code";
+}
+
+// ---- The API: LABKIT_CALL(name, (parameters), arguments...) is a function that hands its arguments on.
+
+#define LABKIT_CALL(name, parameters, ...) \
+    inline cudaError_t name parameters { return labkit::host(#name, ##__VA_ARGS__); }
+
+LABKIT_CALL(cudaGetLastError, ())
+LABKIT_CALL(cudaPeekAtLastError, ())
+
+LABKIT_CALL(cudaGetDeviceCount, (int *count), count)
+LABKIT_CALL(cudaGetDevice, (int *device), device)
+LABKIT_CALL(cudaSetDevice, (int device), device)
+LABKIT_CALL(cudaChooseDevice, (int *device, const cudaDeviceProp *), device)
+LABKIT_CALL(cudaSetDeviceFlags, (unsigned flags), flags)
+LABKIT_CALL(cudaDeviceGetAttribute, (int *value, cudaDeviceAttr attribute, int device), value, attribute, device)
+LABKIT_CALL(cudaDeviceSynchronize, ())
+LABKIT_CALL(cudaThreadSynchronize, ())
+LABKIT_CALL(cudaDeviceReset, ())
+LABKIT_CALL(cudaThreadExit, ())
+LABKIT_CALL(cudaDeviceCanAccessPeer, (int *can, int, int), can)
+LABKIT_CALL(cudaDeviceSetCacheConfig, (cudaFuncCache))
+LABKIT_CALL(cudaDeviceSetSharedMemConfig, (cudaSharedMemConfig))
+LABKIT_CALL(cudaDeviceSetLimit, (cudaLimit, size_t))
+LABKIT_CALL(cudaMemGetInfo, (size_t *free_bytes, size_t *total), free_bytes, total)
+LABKIT_CALL(cudaDriverGetVersion, (int *version), version)
+LABKIT_CALL(cudaRuntimeGetVersion, (int *version), version)
+LABKIT_CALL(cudaProfilerStart, ())
+LABKIT_CALL(cudaProfilerStop, ())
+LABKIT_CALL(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest), least, greatest)
+
+LABKIT_CALL(cudaMalloc, (void **p, size_t bytes), p, bytes)
+LABKIT_CALL(cudaFree, (void *p), p)
+LABKIT_CALL(cudaMallocPitch, (void **p, size_t *pitch, size_t width, size_t height), p, pitch, width, height)
+LABKIT_CALL(cudaMallocManaged, (void **p, size_t bytes, unsigned = cudaMemAttachGlobal), p, bytes)
+LABKIT_CALL(cudaMallocHost, (void **p, size_t bytes, unsigned = 0), p, bytes)
+LABKIT_CALL(cudaHostAlloc, (void **p, size_t bytes, unsigned), p, bytes)
+LABKIT_CALL(cudaFreeHost, (void *p), p)
+LABKIT_CALL(cudaHostRegister, (void *p, size_t bytes, unsigned), p, bytes)
+LABKIT_CALL(cudaHostUnregister, (void *p), p)
+LABKIT_CALL(cudaHostGetDevicePointer, (void **device, void *host, unsigned), device, host)
+LABKIT_CALL(cudaMallocAsync, (void **p, size_t bytes, cudaStream_t), p, bytes)
+LABKIT_CALL(cudaFreeAsync, (void *p, cudaStream_t), p)
+LABKIT_CALL(cudaMemAdvise, (const void *, size_t, cudaMemoryAdvise, int))
+LABKIT_CALL(cudaMemPrefetchAsync, (const void *, size_t, int, cudaStream_t = 0))
+LABKIT_CALL(cudaStreamAttachMemAsync, (cudaStream_t, void *, size_t = 0, unsigned = cudaMemAttachSingle))
+LABKIT_CALL(cudaPointerGetAttributes, (cudaPointerAttributes *a, const void *p), a, p)
+template <class T> cudaError_t cudaMalloc(T **p, size_t bytes) { return cudaMalloc((void **)p, bytes); }
+template <class T> cudaError_t cudaMallocPitch(T **p, size_t *pitch, size_t width, size_t height) {
+    return cudaMallocPitch((void **)p, pitch, width, height);
+}
+template <class T> cudaError_t cudaMallocManaged(T **p, size_t bytes, unsigned flags = cudaMemAttachGlobal) {
+    return cudaMallocManaged((void **)p, bytes, flags);
+}
+template <class T> cudaError_t cudaMallocHost(T **p, size_t bytes, unsigned flags = 0) {
+    return cudaMallocHost((void **)p, bytes, flags);
+}
+template <class T> cudaError_t cudaHostAlloc(T **p, size_t bytes, unsigned flags) {
+    return cudaHostAlloc((void **)p, bytes, flags);
+}
+template <class T> cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned flags) {
+    return cudaHostGetDevicePointer((void **)device, host, flags);
+}
+template <class T> cudaError_t cudaMallocAsync(T **p, size_t bytes, cudaStream_t s) { return cudaMalloc((void **)p, bytes); }
+
+LABKIT_CALL(cudaMemcpy, (void *to, const void *from, size_t bytes, cudaMemcpyKind kind), to, from, bytes, kind)
+LABKIT_CALL(cudaMemcpyAsync, (void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t s = 0),
+            to, from, bytes, kind, s)
+LABKIT_CALL(cudaMemcpy2D, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                           cudaMemcpyKind kind), to, to_pitch, from, from_pitch, width, height, kind)
+LABKIT_CALL(cudaMemcpy2DAsync, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                                size_t height, cudaMemcpyKind kind, cudaStream_t s = 0),
+            to, to_pitch, from, from_pitch, width, height, kind, s)
+LABKIT_CALL(cudaMemset, (void *p, int value, size_t bytes), p, value, bytes)
+LABKIT_CALL(cudaMemsetAsync, (void *p, int value, size_t bytes, cudaStream_t s = 0), p, value, bytes, s)
+LABKIT_CALL(cudaMemset2D, (void *p, size_t pitch, int value, size_t width, size_t height), p, pitch, value, width, height)
+
+// Variables of the device: their address and size are known here.
+template <class T> cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
+                                                  cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+    return labkit::host("cudaMemcpyToSymbol", &symbol, sizeof symbol, from, bytes, offset);
+}
+template <class T> cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *from, size_t bytes, size_t offset,
+                                                       cudaMemcpyKind kind, cudaStream_t s = 0) {
+    return labkit::host("cudaMemcpyToSymbol", &symbol, sizeof symbol, from, bytes, offset);
+}
+template <class T> cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
+                                                    cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
+    return labkit::host("cudaMemcpyFromSymbol", to, &symbol, sizeof symbol, bytes, offset);
+}
+template <class U, class T> cudaError_t cudaGetSymbolAddress(U **p, const T &symbol) {
+    return labkit::host("cudaGetSymbolAddress", p, &symbol, sizeof symbol);
+}
+template <class T> cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol) {
+    *bytes = sizeof symbol;
+    return cudaSuccess;
+}
+
+LABKIT_CALL(cudaStreamCreate, (cudaStream_t *s), s)
+LABKIT_CALL(cudaStreamCreateWithFlags, (cudaStream_t *s, unsigned flags), s, flags)
+LABKIT_CALL(cudaStreamCreateWithPriority, (cudaStream_t *s, unsigned flags, int), s, flags)
+LABKIT_CALL(cudaStreamDestroy, (cudaStream_t s), s)
+LABKIT_CALL(cudaStreamSynchronize, (cudaStream_t s), s)
+LABKIT_CALL(cudaStreamQuery, (cudaStream_t s), s)
+LABKIT_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned = 0), s, e)
+LABKIT_CALL(cudaEventCreate, (cudaEvent_t *e), e)
+LABKIT_CALL(cudaEventCreate, (cudaEvent_t *e, unsigned), e)
+LABKIT_CALL(cudaEventCreateWithFlags, (cudaEvent_t *e, unsigned), e)
+LABKIT_CALL(cudaEventDestroy, (cudaEvent_t e), e)
+LABKIT_CALL(cudaEventRecord, (cudaEvent_t e, cudaStream_t s = 0), e, s)
+LABKIT_CALL(cudaEventSynchronize, (cudaEvent_t e), e)
+LABKIT_CALL(cudaEventQuery, (cudaEvent_t e), e)
+LABKIT_CALL(cudaEventElapsedTime, (float *ms, cudaEvent_t start, cudaEvent_t end), ms, start, end)
+
+template <class F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute attribute, int value) {
+    return labkit::host("cudaFuncSetAttribute", (const void *)kernel, attribute, value);
+}
+template <class F> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, F *kernel) {
+    return labkit::host("cudaFuncGetAttributes", attributes, (const void *)kernel);
+}
+template <class F> cudaError_t cudaFuncSetCacheConfig(F *, cudaFuncCache) { return cudaSuccess; }
+template <class F> cudaError_t cudaFuncSetSharedMemConfig(F *, cudaSharedMemConfig) { return cudaSuccess; }
+template <class F>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F *kernel, int threads, size_t shared) {
+    return labkit::host("occupancy", blocks, (const void *)kernel, threads, shared);
+}
+template <class F>
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid, int *threads, F *kernel, size_t shared = 0, int limit = 0) {
+    return labkit::host("block_size", grid, threads, (const void *)kernel, shared, limit);
+}
+template <class F>
+cudaError_t cudaLaunchKernel(F *kernel, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t s = 0) {
+    return labkit::host("launch_pointers", (const void *)kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, s,
+                        arguments);
+}
+#undef LABKIT_CALL
+
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
+    if (cudaError_t error = cudaSetDevice(device)) return error;
+    auto get = [](int attribute) {
+        int value = 0;
+        cudaDeviceGetAttribute(&value, (cudaDeviceAttr)attribute, 0);
+        return value;
+    };
+    memset((void *)p, 0, sizeof *p);
+    size_t unused;
+    labkit::host("device_name", p->name, sizeof p->name);
+    cudaMemGetInfo(&unused, &p->totalGlobalMem);
+    p->maxThreadsPerBlock = get(cudaDevAttrMaxThreadsPerBlock);
+    for (int i = 0; i < 3; i++) p->maxThreadsDim[i] = get(cudaDevAttrMaxBlockDimX + i);
+    for (int i = 0; i < 3; i++) p->maxGridSize[i] = get(cudaDevAttrMaxGridDimX + i);
+    p->sharedMemPerBlock = get(cudaDevAttrMaxSharedMemoryPerBlock);
+    p->sharedMemPerBlockOptin = get(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    p->sharedMemPerMultiprocessor = get(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+    p->totalConstMem = get(cudaDevAttrTotalConstantMemory);
+    p->warpSize = get(cudaDevAttrWarpSize);
+    p->memPitch = get(cudaDevAttrMaxPitch);
+    p->regsPerBlock = get(cudaDevAttrMaxRegistersPerBlock);
+    p->regsPerMultiprocessor = get(cudaDevAttrMaxRegistersPerMultiprocessor);
+    p->clockRate = get(cudaDevAttrClockRate);
+    p->textureAlignment = p->surfaceAlignment = get(cudaDevAttrTextureAlignment);
+    p->deviceOverlap = get(cudaDevAttrGpuOverlap);
+    p->asyncEngineCount = get(cudaDevAttrAsyncEngineCount);
+    p->multiProcessorCount = get(cudaDevAttrMultiProcessorCount);
+    p->maxThreadsPerMultiProcessor = get(cudaDevAttrMaxThreadsPerMultiProcessor);
+    p->maxBlocksPerMultiProcessor = get(cudaDevAttrMaxBlocksPerMultiprocessor);
+    p->integrated = get(cudaDevAttrIntegrated);
+    p->canMapHostMemory = get(cudaDevAttrCanMapHostMemory);
+    p->concurrentKernels = get(cudaDevAttrConcurrentKernels);
+    p->unifiedAddressing = get(cudaDevAttrUnifiedAddressing);
+    p->managedMemory = get(cudaDevAttrManagedMemory);
+    p->l2CacheSize = get(cudaDevAttrL2CacheSize);
+    p->major = get(cudaDevAttrComputeCapabilityMajor);
+    p->minor = get(cudaDevAttrComputeCapabilityMinor);
+    p->singleToDoublePrecisionPerfRatio = 2;
+    return cudaSuccess;
+}

@@ -1,0 +1,513 @@
+"""Runs a whole program in CUDA C++ on the CPU engine.
+
+``python -m labkit.cpu.program [--options=...] FILE.cu [ARGUMENT ...]`` is what ``labkit run FILE.cu`` starts. The
+program is compiled as a module, and its ``main`` is called in this process. CUDA's runtime API in it
+(``include/labkit/host.h``) calls `_Runtime`, whose methods have the API's names and return its error numbers. What
+went wrong is also said in a sentence on the standard error output, because many programs do not look at the numbers.
+"""
+
+import ctypes
+import math
+import os
+import shlex
+import signal
+import struct
+import sys
+from pathlib import Path
+
+from labkit.base import limits
+from labkit.base.errors import LabError
+from labkit.cpu import checkmode, compiler, device, errors, hostcode, native
+from labkit.cpu.kernels import Function
+from labkit.cpu.source import Scan
+from labkit.cpu.streams import Stream
+
+__all__ = ["main"]
+
+SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONFIGURATION = 0, 1, 2, 9
+INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY = 21, 98, 101, 400, 600
+ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
+_OF_FAULT = {"assertion": ASSERT, "exist": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "address": ILLEGAL_ADDRESS,
+             "allocation": ILLEGAL_ADDRESS}  # by a word of the message
+_TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
+_PITCH = 512  # bytes: what rows of cudaMallocPitch are a multiple of
+_libc = ctypes.CDLL(None)
+
+
+class _Refused(Exception):
+    """A call that fails with an error number, and the reason."""
+
+    def __init__(self, number, reason):
+        super().__init__(reason)
+        self.number = number
+
+
+def _at(address, kind=ctypes.c_void_p):
+    """The variable of the program at an address, to read or write its `value`."""
+    return kind.from_address(address)
+
+
+class _Runtime:
+    """CUDA's runtime API for one program; the arguments of each method are its words."""
+
+    def __init__(self, module):
+        self.functions = {}
+        for index, info in enumerate(module.kernels()):
+            self.functions.setdefault(info.function, Function(module, _kernel_at(module, index)))
+        self.last = self.sticky = SUCCESS
+        self.pinned = {}  # address -> its storage
+        self.managed = set()
+        self.symbols = {}  # address -> bytes of variables whose address the program has
+        self.streams, self.events = set(), set()
+
+    def call(self, name, words):
+        """Call a function of the API; return its error number. Called from the program."""
+        name = name.decode()
+        try:
+            method = getattr(self, name)
+            count = method.__func__.__code__.co_argcount - 1
+            if self.sticky and name not in ("exit", "cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceReset"):
+                return self.sticky
+            return method(*words[:count]) or SUCCESS
+        except KeyboardInterrupt:
+            _leave(128 + signal.SIGINT)
+        except _Refused as refusal:
+            number, reason = refusal.number, str(refusal)
+        except errors.LaunchError as error:
+            number = next((number for word, number in _OF_FAULT.items() if word in str(error)), LAUNCH_FAILURE)
+            self.sticky, reason = number, str(error)
+        except errors.MemoryError as error:
+            number, reason = OUT_OF_MEMORY, str(error)
+        except errors.Error as error:
+            number, reason = INVALID_VALUE, str(error)
+        self.last = number
+        if number != NOT_READY:
+            _say(reason)
+        return number
+
+    # -- launches
+
+    def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, packed, size):
+        kernel = self._kernel(function)
+        sizes = [each & 0xFFFFFFFF for each in (gx, gy, gz, bx, by, bz)]
+        try:
+            arguments = ctypes.string_at(packed, size)
+            kernel._launch(tuple(sizes[:3]), tuple(sizes[3:]), arguments, shared, self._stream(stream))
+        except errors.LogicError as error:
+            raise _Refused(INVALID_CONFIGURATION if "shared" not in str(error) else INVALID_VALUE, error) from None
+        if checkmode.TOOLS:  # the host's accesses must not fall among the kernel's
+            native.synchronize()
+
+    def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
+        """cudaLaunchKernel: an array with the address of each argument."""
+        kernel = self._kernel(function)
+        packed = bytearray(kernel._packed_bytes)
+        for i, parameter in enumerate(kernel._parameters):
+            value = ctypes.string_at(_at(pointers + 8 * i).value, parameter.size)
+            packed[parameter.offset : parameter.offset + parameter.size] = value
+        data = ctypes.create_string_buffer(bytes(packed), len(packed) + 1)
+        self.launch(function, gx, gy, gz, bx, by, bz, shared, stream, ctypes.addressof(data), len(packed))
+
+    def _kernel(self, function):
+        if function not in self.functions:
+            raise _Refused(INVALID_FUNCTION, "the launch names no kernel that the CPU engine has registered: "
+                           "launch it by its name, or instantiate the template explicitly")  # fmt: skip
+        return self.functions[function]
+
+    def cudaFuncSetAttribute(self, function, attribute, value):
+        self._kernel(function).set_attribute(attribute, value)
+
+    def cudaFuncGetAttributes(self, out, function):
+        kernel = self._kernel(function)
+        sizes = struct.pack("3N6i", kernel.shared_size_bytes, kernel.const_size_bytes, 0, kernel.max_threads_per_block,
+                            0, 90, 90, 0, kernel._max_dynamic)  # fmt: skip
+        ctypes.memmove(out, sizes, len(sizes))
+
+    def occupancy(self, blocks, function, threads, shared):
+        """cudaOccupancyMaxActiveBlocksPerMultiprocessor, without registers."""
+        kernel = self._kernel(function)
+        most = limits.MULTIPROCESSOR["sm_90"]
+        warps = max(1, math.ceil(threads / limits.WARP))
+        each = kernel.shared_size_bytes + shared + limits.DRIVER_BYTES
+        _at(blocks, ctypes.c_int).value = min(most["blocks"], most["warps"] // warps, most["shared"] // each)
+
+    def block_size(self, grid, threads, function, shared, limit):
+        """cudaOccupancyMaxPotentialBlockSize."""
+        most = self._kernel(function).max_threads_per_block
+        _at(threads, ctypes.c_int).value = min(most, limit) if limit else most
+        _at(grid, ctypes.c_int).value = native.library().lk_workers()
+
+    # -- errors and the end
+
+    def cudaGetLastError(self):
+        last, self.last = self.sticky or self.last, SUCCESS
+        return last
+
+    def cudaPeekAtLastError(self):
+        return self.sticky or self.last
+
+    def exit(self, status):
+        _leave(status & 0xFF)
+
+    # -- the device
+
+    def cudaGetDeviceCount(self, count):
+        _at(count, ctypes.c_int).value = 1
+
+    def cudaGetDevice(self, number):
+        _at(number, ctypes.c_int).value = 0
+
+    cudaChooseDevice = cudaGetDevice
+
+    def cudaSetDevice(self, number):
+        if number:
+            raise _Refused(INVALID_DEVICE, f"cudaSetDevice failed: the CPU engine has device 0 only, not {number}")
+
+    def device_name(self, out, size):
+        name = device.Device(0).name().encode()[: size - 1]
+        ctypes.memmove(out, name, len(name))
+
+    def cudaDeviceGetAttribute(self, out, attribute, number):
+        self.cudaSetDevice(number)
+        known = device.Device(0).get_attributes()
+        _at(out, ctypes.c_int).value = known.get(attribute, 1 if attribute == 83 else 0)  # 83: managed memory
+
+    def cudaDeviceCanAccessPeer(self, can):
+        _at(can, ctypes.c_int).value = 0
+
+    def cudaDeviceGetStreamPriorityRange(self, least, greatest):
+        for out in (least, greatest):
+            if out:
+                _at(out, ctypes.c_int).value = 0
+
+    def cudaDeviceSynchronize(self):
+        native.synchronize()
+
+    cudaThreadSynchronize = cudaDeviceReset = cudaThreadExit = cudaDeviceSynchronize
+
+    def cudaSetDeviceFlags(self):
+        """Without effect."""
+
+    cudaDeviceSetCacheConfig = cudaDeviceSetSharedMemConfig = cudaDeviceSetLimit = cudaSetDeviceFlags
+    cudaProfilerStart = cudaProfilerStop = cudaMemAdvise = cudaMemPrefetchAsync = cudaSetDeviceFlags
+    cudaStreamAttachMemAsync = cudaSetDeviceFlags
+
+    def cudaMemGetInfo(self, free, total):
+        _at(free, ctypes.c_size_t).value, _at(total, ctypes.c_size_t).value = native.mem_info()
+
+    def cudaDriverGetVersion(self, version):
+        _at(version, ctypes.c_int).value = device.get_driver_version()
+
+    cudaRuntimeGetVersion = cudaDriverGetVersion
+
+    # -- memory
+
+    def cudaMalloc(self, out, size):
+        _at(out).value = native.mem_alloc(size) if size else None
+
+    cudaMallocAsync = cudaMalloc
+
+    def cudaMallocManaged(self, out, size):
+        if not size:
+            raise _Refused(INVALID_VALUE, "cudaMallocManaged failed: 0 bytes were requested")
+        _at(out).value = address = native.mem_alloc(size)
+        ctypes.memset(address, 0, size)  # as on a GPU, and for the host's own reads
+        self.managed.add(address)
+
+    def cudaMallocPitch(self, out, pitch, width, height):
+        row = -(-width // _PITCH) * _PITCH
+        _at(pitch, ctypes.c_size_t).value = row
+        self.cudaMalloc(out, row * height)
+
+    def cudaFree(self, address):
+        if not address:
+            return
+        found = native.mem_range(address)
+        if not found or found[0] != address:
+            raise _Refused(INVALID_VALUE, f"cudaFree failed: cudaMalloc gave no {address:#x}, or it was freed")
+        self.managed.discard(address)
+        native.mem_free(address)
+
+    cudaFreeAsync = cudaFree
+
+    def cudaMallocHost(self, out, size):
+        storage = ctypes.create_string_buffer(size + 4096)
+        address = -(-ctypes.addressof(storage) // 4096) * 4096
+        self.pinned[address] = storage
+        native.map_host_memory(address, size)
+        _at(out).value = address
+
+    cudaHostAlloc = cudaMallocHost
+
+    def cudaFreeHost(self, address):
+        if address and address not in self.pinned:
+            raise _Refused(INVALID_VALUE, f"cudaFreeHost failed: {address:#x} is no allocation of cudaMallocHost")
+        native.synchronize()
+        if self.pinned.pop(address, None):
+            native.map_host_memory(address, 0)
+
+    def cudaHostRegister(self, address, size):
+        native.map_host_memory(address, size)
+
+    def cudaHostUnregister(self, address):
+        native.map_host_memory(address, 0)
+
+    def cudaHostGetDevicePointer(self, out, address):
+        _at(out).value = address
+
+    def cudaPointerGetAttributes(self, out, address):
+        found = native.mem_range(address)
+        kind = 3 if found and found[0] in self.managed else 2 if found else 1 if address in self.pinned else 0
+        data = struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0)
+        ctypes.memmove(out, data, len(data))
+
+    def cudaMemcpy(self, to, source, size, kind):
+        self._copy("cudaMemcpy", to, source, size, kind, 0, True)
+
+    def cudaMemcpyAsync(self, to, source, size, kind, stream):
+        host = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
+        self._copy("cudaMemcpyAsync", to, source, size, kind, stream, host)
+
+    def cudaMemcpy2D(self, to, to_pitch, source, from_pitch, width, height, kind):
+        self._copy_rows("cudaMemcpy2D", to, to_pitch, source, from_pitch, width, height, kind, 0)
+
+    def cudaMemcpy2DAsync(self, to, to_pitch, source, from_pitch, width, height, kind, stream):
+        self._copy_rows("cudaMemcpy2DAsync", to, to_pitch, source, from_pitch, width, height, kind, stream)
+
+    def _copy_rows(self, call, to, to_pitch, source, from_pitch, width, height, kind, stream):
+        if width > to_pitch or width > from_pitch:
+            raise _Refused(12, f"{call} failed: a row of {width} bytes is wider than the pitch")
+        for row in range(height):
+            wait = row == height - 1
+            self._copy(call, to + row * to_pitch, source + row * from_pitch, width, kind, stream, wait)
+
+    def _copy(self, call, to, source, size, kind, stream, wait):
+        if not size:
+            return
+        if any(base <= end < base + length for base, length in self.symbols.items() for end in (to, source)):
+            self._move(to, source, size)
+            return
+        if kind == _BY_ADDRESS:
+            kind = (_ON_DEVICE if native.mem_range(source) else _TO_DEVICE) if native.mem_range(to) else (
+                _TO_HOST if native.mem_range(source) else 0)  # fmt: skip
+        if kind not in (0, _TO_DEVICE, _TO_HOST, _ON_DEVICE):
+            raise _Refused(INVALID_DIRECTION, f"{call} failed: {kind} is no direction of a copy")
+        if kind in (_TO_DEVICE, _ON_DEVICE):
+            self._require(call, "destination", to, size)
+        if kind in (_TO_HOST, _ON_DEVICE):
+            self._require(call, "source", source, size)
+        name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]
+        native.memcpy(name, to, source, size, self._handle(stream), wait and kind != _ON_DEVICE)
+
+    def _require(self, call, which, address, size):
+        """Refuse what is no device memory, or too small."""
+        found = native.mem_range(address)
+        if not found:
+            if self._is_pinned(address):
+                return
+            raise _Refused(INVALID_VALUE, f"{call} failed: its {which} {address:#x} is no device memory (a host "
+                           "pointer, never allocated, or freed), or the direction of the copy is wrong")  # fmt: skip
+        left = found[0] + found[1] - address
+        if size > left:
+            raise _Refused(INVALID_VALUE, f"{call} failed: {size} bytes were asked for, and its {which} has {left}")
+
+    def _is_pinned(self, address):
+        return any(start <= address < start + len(storage) for start, storage in self.pinned.items())
+
+    def cudaMemset(self, address, value, size):
+        self._fill("cudaMemset", address, value, size, 0)
+
+    def cudaMemsetAsync(self, address, value, size, stream):
+        self._fill("cudaMemsetAsync", address, value, size, stream)
+
+    def cudaMemset2D(self, address, pitch, value, width, height):
+        for row in range(height):
+            self._fill("cudaMemset2D", address + row * pitch, value, width, 0)
+
+    def _fill(self, call, address, value, size, stream):
+        if size:
+            self._require(call, "destination", address, size)
+            native.memset(1, address, value & 0xFF, size, self._handle(stream), False)
+
+    def cudaGetSymbolAddress(self, out, symbol, size):
+        self.symbols[symbol] = size
+        _at(out).value = symbol
+
+    def cudaMemcpyToSymbol(self, symbol, whole, source, size, offset):
+        self._within("cudaMemcpyToSymbol", whole, size, offset)
+        self._move(symbol + offset, source, size)
+
+    def cudaMemcpyFromSymbol(self, to, symbol, whole, size, offset):
+        self._within("cudaMemcpyFromSymbol", whole, size, offset)
+        self._move(to, symbol + offset, size)
+
+    @staticmethod
+    def _move(to, source, size):
+        """Copy to or from a variable of the device, which is one of this process."""
+        native.synchronize()
+        ctypes.memmove(to, source, size)
+
+    @staticmethod
+    def _within(call, whole, size, offset):
+        if offset + size > whole:
+            reason = f"{call} failed: {size} bytes at offset {offset} of a variable that has {whole}"
+            raise _Refused(INVALID_VALUE, reason)
+
+    # -- streams and events
+
+    def _handle(self, stream):
+        """A stream's handle; 0, 1 and 2 are the default stream."""
+        if stream in (0, 1, 2):
+            return None
+        if stream not in self.streams:
+            raise _Refused(INVALID_HANDLE, f"{stream:#x} is no stream: create it, and destroy it after its last use")
+        return stream
+
+    def _stream(self, stream):
+        handle = self._handle(stream)
+        if handle is None:
+            return None
+        stream = Stream.__new__(Stream)
+        stream.handle = handle
+        return stream
+
+    def cudaStreamCreate(self, out):
+        self.cudaStreamCreateWithFlags(out, 0)
+
+    def cudaStreamCreateWithFlags(self, out, flags):
+        _at(out).value = handle = native.stream_create(bool(flags & 1))
+        self.streams.add(handle)
+
+    cudaStreamCreateWithPriority = cudaStreamCreateWithFlags
+
+    def cudaStreamDestroy(self, stream):
+        handle = self._handle(stream)
+        self.streams.discard(handle)
+        native.stream_destroy(handle)
+
+    def cudaStreamSynchronize(self, stream):
+        native.stream_synchronize(self._handle(stream))
+
+    def cudaStreamQuery(self, stream):
+        if not native.stream_query(self._handle(stream)):
+            raise _Refused(NOT_READY, "")
+
+    def cudaStreamWaitEvent(self, stream, event):
+        native.stream_wait_event(self._handle(stream), self._event(event))
+
+    def _event(self, event):
+        if event not in self.events:
+            raise _Refused(INVALID_HANDLE, f"{event:#x} is no event: create it, and destroy it after its last use")
+        return event
+
+    def cudaEventCreate(self, out):
+        _at(out).value = handle = native.event_create()
+        self.events.add(handle)
+
+    cudaEventCreateWithFlags = cudaEventCreate
+
+    def cudaEventDestroy(self, event):
+        native.event_destroy(self._event(event))
+        self.events.discard(event)
+
+    def cudaEventRecord(self, event, stream):
+        native.event_record(self._event(event), self._handle(stream))
+
+    def cudaEventSynchronize(self, event):
+        native.event_synchronize(self._event(event))
+
+    def cudaEventQuery(self, event):
+        if not native.event_query(self._event(event)):
+            raise _Refused(NOT_READY, "")
+
+    def cudaEventElapsedTime(self, out, start, end):
+        _at(out, ctypes.c_float).value = native.event_elapsed_ms(self._event(start), self._event(end))
+
+
+def _kernel_at(module, index):
+    """The handle of a module's kernel."""
+    handle = ctypes.c_void_p()
+    status = native.library().lk_module_kernel_at(module._handle, index, ctypes.byref(handle))
+    native.check(status, "cuModuleGetFunction")
+    return handle.value
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The process
+
+
+def _say(sentence):
+    _libc.fflush(None)  # after what the program has printed
+    print(f"labkit: {sentence}", file=sys.stderr, flush=True)
+
+
+class _Output:
+    """Where kernels' printf goes: the C library's buffer, in order with what the host prints."""
+
+    def __init__(self):
+        self._file = ctypes.c_void_p.in_dll(_libc, "stdout")
+
+    def write(self, text):
+        """Print a text."""
+        data = text.encode("utf-8", "surrogateescape")
+        _libc.fwrite(data, ctypes.c_size_t(1), ctypes.c_size_t(len(data)), self._file)
+
+    def flush(self):
+        """Print what is still in the buffer."""
+        _libc.fflush(self._file)
+
+
+def _leave(status):
+    """End the process as the C library does; what the device has not done is done first."""
+    try:
+        native.synchronize()
+    except errors.Error as error:
+        _say(error)
+    native._finish()
+    _libc.fflush(None)
+    sys.stderr.flush()
+    _libc.exit(status)
+
+
+def _split(arguments):
+    """nvcc's options, and the rest of the command line."""
+    options = []
+    while arguments and arguments[0].startswith("--options="):
+        options += shlex.split(arguments.pop(0).partition("=")[2])
+    return options, arguments
+
+
+def _load(path, options):
+    try:
+        source = path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise LabError(f"{path}: {error.strerror}") from None
+    if not hostcode.MAIN.search(Scan(source).code):
+        raise LabError(f"{path} has no main: run a Python program that launches its kernels, or add a main")
+    name = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return compiler.compile_program(f'#line 1 "{name}"\n{source}', options, [path.parent])
+
+
+def main(arguments):
+    """Compile and run a program; does not return."""
+    options, (file, *_) = _split(arguments)
+    try:
+        module = _load(Path(file), options)
+    except (LabError, errors.CompileError) as error:
+        print(f"labkit: {getattr(error, 'msg', error)}", file=sys.stderr)
+        sys.exit(1)
+    runtime = _Runtime(module)
+    callback = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong))(runtime.call)
+    _at(module.get_global("labkit_host")[0]).value = ctypes.cast(callback, ctypes.c_void_p).value
+    entry = _at(module.get_global("labkit_main")[0]).value
+    start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(entry)
+    words = [os.fsencode(word) for word in arguments]
+    argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
+    sys.stdout = _Output()
+    if not checkmode.TOOLS:  # else what was seen until then is kept
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _leave(start(len(words), argv) & 0xFF)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

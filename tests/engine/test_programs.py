@@ -1,0 +1,132 @@
+"""Whole programs in CUDA C++: their host code, their launches, their errors, and the commands that take them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from labkit.base.errors import LabError
+from labkit.cpu.hostcode import Names
+from labkit.cpu.source import rewrite
+from labkit.evidence import child
+from labkit.evidence.profile import profile_script
+from labkit.evidence.sanitize import sanitize_script
+
+EVERYTHING = Path(__file__).parent / "programs" / "everything.cu"
+PRINTED = """\
+deduced: 5050, 250
+managed, struct: 3 3
+header: 9
+overload, dynamic: 126 0 timed
+symbols: 4 4 42
+thread 0 of 2
+thread 1 of 2
+argument one
+pitch: 1 15
+device: 1, warps of 32, 1024 threads per block
+by pointers: 9
+error: cudaErrorInvalidConfiguration, then no error
+"""
+
+
+def run(path, *arguments, options=()):
+    command = child.program(str(path), arguments, "cpu", options)
+    environment = {**os.environ, "LABKIT_ENGINE": "cpu"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(text):
+        path = tmp_path / "program.cu"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_program_with_most_of_the_runtime_api():
+    ended = run(EVERYTHING, "one")
+    assert ended.stdout == PRINTED
+    assert ended.returncode == 3
+    assert "block.x is 2000" in ended.stderr  # the engine's own sentence
+
+
+FAULTY = """
+#include <stdio.h>
+__global__ void fill(int *x, int n) { x[(blockIdx.x * 32 + threadIdx.x) % SIZE + OFFSET] = n; }
+int main() {
+    int *x, one = 1;
+    cudaMalloc(&x, 100 * sizeof(int));
+    printf("%d\\n", cudaMemcpy(x, &one, 1 << 20, cudaMemcpyHostToDevice));
+    printf("%d\\n", cudaMemcpy(&one, &one, sizeof one, cudaMemcpyHostToDevice));
+    printf("%d\\n", cudaFree(&one));
+    fill<<<4, 32>>>(x, 7);
+    printf("%s\\n", cudaGetErrorString(cudaDeviceSynchronize()));
+    printf("%s\\n", cudaGetErrorString(cudaMemset(x, 0, 4)));
+    return 0;
+}
+"""
+
+
+def test_wrong_calls_and_faults_give_cudas_numbers_and_a_sentence(program):
+    ended = run(program(FAULTY), options=["-DSIZE=100", "-DOFFSET=-(1ll<<40)"])
+    said = "an illegal memory access was encountered"
+    assert ended.stdout.splitlines() == ["1", "1", "1", said, said]
+    for sentence in ("1048576 bytes were asked for", "is no device memory", "cudaMalloc gave no"):
+        assert sentence in ended.stderr
+
+
+def test_sanitize_and_profile_take_a_program(program):
+    path = str(program(FAULTY))
+    found = sanitize_script(path, (), "memcheck", "cpu", capture=True, options=["-DSIZE=128", "-DOFFSET=0"])
+    (row,) = found.table.to_dict("records")
+    assert (row["kind"], row["kernel"], row["line"]) == ("out of bounds", "fill", 3)
+    counted = profile_script(path, (), "cpu", capture=True, nvcc=False, options=["-DSIZE=100", "-DOFFSET=0"])
+    assert counted.value("global_store_requests", "fill") == 4
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("__global__ void f() {}", "has no main"),
+    ("int main() { cudaGraph_t g; cudaGraphCreate(&g, 0); }", "the CPU engine has no cudaGraph"),
+    ("#include <thrust/sort.h>\nint main() {}", "the CPU engine has no header thrust/sort.h"),
+    ("__global__ void f() {}\n#define RUN f<<<1, 1>>>()\nint main() { RUN; }", "not in macros"),
+    ("__global__ void g() {}\n__global__ void f() { g<<<1, 1>>>(); }\nint main() {}", "dynamic parallelism"),
+    ("__global__ void f(int *x) {}\nint main() { f<<<1, 1>>>(2.5); }", "program.cu:2:"),
+])  # fmt: skip
+def test_what_is_not_supported_is_named(program, text, said):
+    ended = run(program(text))
+    assert ended.returncode == 1
+    assert said in ended.stderr
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(LabError, match=r"no program .*none\.cu"):
+        child.program(str(tmp_path / "none.cu"), (), "cpu")
+
+
+def test_run_hands_on_arguments_and_status(tmp_path):
+    command = [sys.executable, "-m", "labkit", "run", "--engine", "cpu", str(EVERYTHING), "one"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (3, PRINTED)
+
+
+@pytest.mark.parametrize(("launch", "new"), [
+    ("k<<<1, 2>>>(x)", "labkit::launch<decltype(labkit_pick_k(x))>(1, 2)(x)"),
+    ("k < 3, f<(2)> > <<< g(1), b >>> (x)", "labkit::launch<decltype(labkit_pick_k < 3, f<(2)> >(x))>(g(1), b)(x)"),
+    ("a::k<<<1, 2>>>(x >> 1)", "labkit::launch<decltype(a::labkit_pick_k(x >> 1))>(1, 2)(x >> 1)"),
+    ("if (n) k<<<n >> 1, 2>>>(x)", "if (n) labkit::launch<decltype(labkit_pick_k(x))>(n >> 1, 2)(x)"),
+    ("(*p)<<<1, 2>>>(x)", "labkit::launch_pointer((*p), 1, 2)(x)"),
+    ("table[i].f<<<1, 2>>>(x)", "labkit::launch_pointer(table[i].f, 1, 2)(x)"),
+    ("cout <<< 3", "cout <<< 3"),
+])  # fmt: skip
+def test_launches_are_rewritten(launch, new):
+    text = f"__global__ void k(int);\nint main() {{ {launch}; }}\n"
+    assert rewrite(text, names=Names()).text.splitlines()[1] == f"int main() {{ {new}; }}"
+
+
+def test_lines_stay_where_they_are():
+    text = EVERYTHING.read_text()
+    assert rewrite(text, names=Names()).text.count("\n") == text.count("\n")
