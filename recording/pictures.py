@@ -163,3 +163,4 @@ def pictures(out: Folder = None) -> None:
         print(f"{name}  {(folder / name).stat().st_size:,} bytes")
     if not out:
         put("ladder", overview.markdown(results))
+        put("network", overview.network_markdown(results))

@@ -47,6 +47,12 @@ def test_the_ladders_table_is_what_was_recorded():
     assert table.count("**") == 2 * 8  # the best of four layers in either precision
 
 
+def test_the_networks_table_is_what_was_recorded():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = re.search("<!-- network:begin -->\n(.*?)\n<!-- network:end -->", text, re.DOTALL)[1]
+    assert table == overview.network_markdown(labkit.recorded("H200"))
+
+
 def test_what_it_says_of_cudnn_is_so():
     rows = overview.rows(labkit.recorded("H200")).pivot(index="label", columns="layer", values="op_ms")
     tuned, seconds = rows.loc["07 tuning"], rows.columns.str.endswith("2")

@@ -10,6 +10,7 @@ a batch as one CUDA graph, or in chunks on streams if it is large.
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
 from labkit.ladder.source import module_arguments
 from labkit.network import lenet86
+from labkit.network.lenet28 import KernelSource
 from labkit.spec.devices import device
 from labkit.spec.reference import conv_float64
 
@@ -128,6 +130,10 @@ def arrange_matrix(w: np.ndarray) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------------------- the network
+def _path() -> Path:
+    return cuda_src() / "13_network.cu"
+
+
 class FusedNetwork:
     """lenet86 in one kernel. A context manager: at its end the device's buffers are freed.
 
@@ -194,13 +200,28 @@ class FusedNetwork:
             defines = {"PRODUCTS": self.precision.products, "LIMIT": f"{LIMIT}f", **self.precision.sizes}
             if source is not None:
                 defines |= {"SOURCE_H": source[0], "SOURCE_W": source[1]}
-            path = cuda_src() / "13_network.cu"
+            path = _path()
             options = (f"-D{name}={value}" for name, value in defines.items())
             module = cuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options))
             function = module.get_function("network").prepare(_SIGNATURE)
             function.set_attribute(cuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared_bytes)
             self._functions[source] = function
         return self._functions[source]
+
+    @staticmethod
+    def source(beginning: str) -> KernelSource:
+        """A function of the kernel's file, for `labkit.show`: the first one whose head has this text.
+
+        Raises
+        ------
+        LabError
+            There is none.
+        """
+        for part in re.split(r"\n\n(?=\S)", _path().read_text(encoding="utf-8")):
+            code = re.sub(r"^//[^\n]*\n", "", part, flags=re.M)
+            if "(" in code and beginning in code.partition("{")[0] and not part.startswith("// 13"):
+                return KernelSource("13 network", _path().name, part + "\n")
+        raise LabError(f"{_path().name} has no function with {beginning!r} in its head")
 
     @property
     def shared_bytes(self) -> int:

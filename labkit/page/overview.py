@@ -6,7 +6,7 @@ import pandas as pd
 
 from labkit.base import tables
 from labkit.base.errors import LabError
-from labkit.base.numerals import ms, times
+from labkit.base.numerals import ms, three, times
 from labkit.ladder.rungs import LADDER, PAGES
 from labkit.ladder.source import digest
 from labkit.ladder.variants import solutions, variant, variants
@@ -139,3 +139,40 @@ def html(results: Recorded) -> str:
     last = layer_times(results).rename(index=lambda label: f"layer time {label}")
     shown = pd.concat([cells(results), last]).rename_axis("").reset_index()
     return tables.table(shown, caption(results), {name: name for name in shown})._repr_html_()
+
+
+def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:
+    """The forward pass of lenet86 as it was recorded, the fastest first.
+
+    Returns
+    -------
+    DataFrame
+        A row per network, a column per place and form of the images, [ms]; NaN for what was not measured.
+    """
+    rows = results.network(batch)
+    rows = rows[~rows["label"].str.contains("GPU")]  # those on several are another table
+    places = {"device": "on the device", "host": "from the host"}
+    column = rows["where"].map(places) + ", " + rows["pixels"].str.replace("uint8 ", "bytes ").str.replace("x", "×")
+    precision = rows["dtype"].map({"float16": ", half", "float32": ", float"})
+    label = rows["label"] + precision.where(~rows["label"].str.startswith("PyTorch"), "")
+    table = rows.assign(column=column, network=label).pivot(index="network", columns="column", values="ms")
+    return table[column.unique()].loc[table.min(axis=1).sort_values().index]
+
+
+def network_markdown(results: Recorded) -> str:
+    """The same for the README, in images per second, with the time of 100 images on the device."""
+    many, few = network(results), network(results, 100)
+    columns = [*many.columns, "100 images on the device"]
+    lines = [f"| | {' | '.join(columns)} |", "|---|" + "---:|" * len(columns)]
+    for label, row in many.iterrows():
+        rates = [f"{three(10_000 / each / 1e3)} M/s" if each == each else "–" for each in row]
+        small = few.loc[label, few.columns[0]]
+        lines.append(f"| {label} | {' | '.join(rates)} | {ms(small) if small == small else '–'} |")
+    first = results.network(10_000).iloc[0]
+    software = first["software"].partition("PyTorch ")[2]
+    caption = (
+        f"Images per second of lenet86's forward pass, 10,000 images, {results.device}, {first['date']}, PyTorch "
+        f"{software}. From the host: from page-locked memory, to probabilities in it; the plain network from ordinary "
+        "memory; PyTorch copies, then computes. A graph: all launches as one CUDA graph."
+    )
+    return "\n".join([caption, "", *lines])
