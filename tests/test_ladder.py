@@ -25,7 +25,7 @@ NAMES = [each.name for each in LADDER]
 
 
 def test_numbers_count_up_and_every_kernel_file_is_of_the_ladder():
-    assert [each.number for each in LADDER] == [*range(1, 11)]  # 12, streams, has no kernel of its own
+    assert [each.number for each in LADDER] == [*range(1, 12)]  # 12, streams, has no kernel of its own
     folder = rung(1).file.parent
     networks = {folder / "00_network.cu", folder / "13_network.cu"}
     found = {*folder.glob("[0-9][0-9]_*.cu"), *folder.glob("steps/*/*")} - networks
@@ -339,8 +339,11 @@ layers = st.builds(
 )  # fmt: skip; the mask fits into constant memory
 
 
+WALKING = ("speed_of_light", "split_floats")  # their blocks walk over the images, their warps over maps
+
+
 def fits(chosen, layer):
-    """Whether an image fits into shared memory, as the speed of light needs it."""
+    """Whether an image fits into shared memory."""
     with suppress(LabError):
         return chosen.supports(layer) is None
     return False
@@ -350,10 +353,10 @@ def fits(chosen, layer):
 @given(layer=layers, images=st.integers(1, MAX_GRID[2]), name=st.sampled_from(NAMES))
 def test_grids_cover_every_output_within_the_limits(layer, images, name):
     chosen = variant(name)
-    assume(name != "speed_of_light" or fits(chosen, layer))
+    assume(name not in WALKING or fits(chosen, layer))
     last, outputs = chosen.launches(layer, images)[-1], images * layer.M * layer.Ho * layer.Wo
     s = chosen.scope(layer)
-    outputs_per_thread = {"fp16": 2, "speed_of_light": outputs}  # its blocks walk over the images, its warps over maps
+    outputs_per_thread = {"fp16": 2, **dict.fromkeys(WALKING, outputs)}
     if name == "tensor_cores":
         outputs_per_thread[name] = s.wmma[0] * s.wmma[1] / 32 * s.turns
     if name == "tuning":
@@ -362,7 +365,7 @@ def test_grids_cover_every_output_within_the_limits(layer, images, name):
     for launch in chosen.launches(layer, images):
         assert np.prod(launch.block) <= MAX_THREADS
         assert all(0 < size <= limit for size, limit in zip(launch.grid, MAX_GRID, strict=True))
-        assert launch.grid[2] == images or name == "speed_of_light"
+        assert launch.grid[2] == images or name in WALKING
 
 
 # ------------------------------------------------------------------------------------------------- a reader's source

@@ -12,7 +12,7 @@ import numpy as np
 
 from labkit import cuda
 from labkit.base.errors import LabError
-from labkit.base.limits import MAX_GRID
+from labkit.base.limits import MAX_GRID, SHARED_BYTES
 from labkit.cuda import cublas
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
@@ -128,6 +128,9 @@ class Plan:
                 arguments = (*(where[name] for name in call.buffers), *sizes)
                 dynamic = launch.shared if variant.dynamic_shared else 0
                 function = product if call.library(s) else self.functions[launch.kernel].prepared_async_call
+                if dynamic > SHARED_BYTES:
+                    attribute = cuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+                    self.functions[launch.kernel].set_attribute(attribute, dynamic)
                 self._calls.append((function, launch.grid, launch.block, arguments, dynamic))
                 launches.append(launch)
         self.launches = tuple(launches)

@@ -67,6 +67,9 @@ class Rounding:
     part_terms : int
     operands : dtype, optional
         Of the factors, where the op itself rounds x and k before it multiplies them.
+    parts : int
+        Numbers of that type whose sum stands for a factor: 1, or 2. Of the products of two parts, that of the low ones
+        is left out.
     """
 
     storage: np.dtype = FLOAT
@@ -74,6 +77,7 @@ class Rounding:
     part: np.dtype | None = None
     part_terms: int = 0
     operands: np.dtype | None = None
+    parts: int = 1
 
 
 @dataclass(frozen=True)

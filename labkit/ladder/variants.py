@@ -251,10 +251,10 @@ class Variant:
             threads = int(np.prod(launch.block))
             if threads > MAX_THREADS:
                 raise LabError(f"{self.label}: {threads} threads in a block; the limit is {MAX_THREADS}")
-            if launch.shared > SHARED_BYTES:
+            if launch.shared > (most := self._most_shared()):
                 raise LabError(
                     f"{self.label} needs {launch.shared:,} bytes of shared memory per block for {layer}; the "
-                    f"limit is {SHARED_BYTES:,}: {self._less_shared(layer)}"
+                    f"limit is {most:,}: {self._less_shared(layer)}"
                 )
             for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
                 if size > limit:
@@ -262,6 +262,10 @@ class Variant:
                         f"{self.label}: {launch.kernel} for {layer} takes {size:,} blocks in {axis}; "
                         f"the limit of a grid is {limit:,}"
                     )
+
+    def _most_shared(self) -> int:
+        """The bytes of shared memory that a block can have; with dynamic shared memory, those that it can opt in to."""
+        return device().shared_opt_in if self.dynamic_shared else SHARED_BYTES
 
     def _less_shared(self, layer) -> str:
         """What to do if a block needs more shared memory than it can have."""
@@ -273,7 +277,7 @@ class Variant:
         least = {name: min(option.least, key=lambda value: shared(**{name: value}))
                  for name, option in self.rung.options.items() if option.least}  # fmt: skip
         helping = {name: value for name, value in least.items() if shared(**{name: value}) < shared()}
-        if shared(**helping) > SHARED_BYTES:
+        if shared(**helping) > self._most_shared():
             return "take a rung that needs less, such as 1"
         return f"take a smaller {' or '.join(helping)}"
 

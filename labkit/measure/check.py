@@ -82,7 +82,8 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
     The error of a sum of n products with unit roundoff u, in any order, is at most n u sum |x| |k| (Jeannerod and Rump,
     SIAM J. Matrix Anal. Appl. 34(2), 2013: Higham's gamma_n without its denominator). The factors of successive
     roundings, of partial sums, of their total and of the output, are multiplied. The inputs add no error, because the
-    reference uses x and k as they are stored, unless the kernel itself rounds them (`Rounding.operands`).
+    reference uses x and k as they are stored, unless the kernel itself rounds them (`Rounding.operands`). A factor in
+    two parts has an error of at most u^2, and sums three products; the one left out is at most u^2 |x| |k|.
 
     Parameters
     ----------
@@ -95,6 +96,8 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
     """
     half = np.dtype(rounding.storage) == np.float16
     growth = 1.0
+    if rounding.parts == 2:
+        terms *= 3
     if rounding.part is not None:
         growth *= 1 + min(rounding.part_terms, terms) * _ROUNDOFF[np.dtype(rounding.part).name]
         terms = -(-terms // rounding.part_terms)
@@ -104,7 +107,7 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
     growth *= 1 + terms * (_TENSOR_ROUNDOFF if wide else _ROUNDOFF[np.dtype(rounding.accumulate).name])
     growth *= 1 + _ROUNDOFF[np.dtype(rounding.storage).name]
     if rounding.operands is not None:
-        growth *= (1 + _ROUNDOFF[factors.name]) ** 2
+        growth *= (1 + _ROUNDOFF[factors.name] ** rounding.parts) ** (1 + rounding.parts)
     return (growth - 1) * scale + (_HALF_UNDERFLOW if half else 0.0)
 
 
@@ -426,8 +429,11 @@ def draw_large_integers(
     largest = min(math.isqrt(min(most)), factor)
     if largest < 2:
         return draw_integers(variant, layer, batch, rng)
-    x = rng.integers(1, largest, layer.x_shape(batch), endpoint=True)
-    k = rng.integers(1, largest, layer.k_shape, endpoint=True) * rng.choice([-1, 1, 1, 1], layer.k_shape)
+    of_x = of_k = largest
+    if rounding.parts == 2 and min(most) // 4 > factor:  # one factor needs both parts; if both did, a product is missing
+        of_x, of_k = rng.permuted([min(min(most) // 2, int(np.finfo(rounding.operands).max)), 2])
+    x = rng.integers(1, of_x, layer.x_shape(batch), endpoint=True)
+    k = rng.integers(1, of_k, layer.k_shape, endpoint=True) * rng.choice([-1, 1, 1, 1], layer.k_shape)
     return x.astype(np.float32), k.astype(np.float32)
 
 

@@ -27,6 +27,7 @@ from numpy.typing import DTypeLike
 from labkit import cuda
 from labkit.base import processor
 from labkit.base.errors import LabError
+from labkit.base.limits import SHARED_OPT_IN_BYTES
 from labkit.base.paths import data_dir
 
 TERA, GIGA = 1e12, 1e9
@@ -84,6 +85,8 @@ class Device:
         Driver and bindings, or operating system: what else a recorded time depends on.
     peak_link : float
         Theoretical rate of the link to the host, each way [B/s]; infinite where it is not known.
+    shared_opt_in : int
+        Bytes of shared memory that a block can have at most; with more than 48 KB a kernel has to opt in to it.
     """
 
     engine: str
@@ -101,6 +104,7 @@ class Device:
     source: str = ""
     software: str = ""
     peak_link: float = math.inf
+    shared_opt_in: int = SHARED_OPT_IN_BYTES
 
     @property
     def slug(self) -> str:
@@ -295,6 +299,7 @@ def _this_gpu() -> Device:
         l2_bytes=get(kind.L2_CACHE_SIZE),
         source="the driver's device attributes",
         software=_gpu_software(driver),
+        shared_opt_in=get(kind.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN),
     )
 
 

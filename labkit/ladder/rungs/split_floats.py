@@ -1,0 +1,89 @@
+"""Rung 11: float results from tensor cores, as sums of products of halves."""
+
+from math import ceil
+
+from labkit.ladder.options import Option, count, or_none, warp_count
+from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
+
+
+def _products(s, down: int) -> tuple[int, int]:
+    """Channels per turn, and steps per turn, if a product is `down` rows of outputs high."""
+    window = s.K + down - 1
+    together = 2 if s.C > 1 and window % 2 else 1
+    return together, tiles(together * window, 2)
+
+
+def _cost(s, down: int) -> float:
+    """Products of an image, with one column, per row of outputs."""
+    together, steps = _products(s, down)
+    return tiles(s.M, 8 // down) * tiles(s.C, together) * steps / down
+
+
+def _eights(s, down: int, tall: int) -> int:
+    """Eights of columns in a group of maps."""
+    return tiles(tiles(s.Ho, down * tall) * tiles(s.Wo, 2), 8)
+
+
+def _sizes(s) -> dict:
+    """The sizes for a scope. Those not chosen are what kept an H200 busiest."""
+    down = min((1, 2), key=lambda down: (_cost(s, down), down))
+    together, steps = _products(s, down)
+    most = max(1, min(11, tiles(s.Ho, down)))
+    tall = s.tall or min(range(min(4, most), most + 1), key=lambda tall: (_eights(s, down, tall) * tall, -tall))
+    eights, groups, turns = _eights(s, down, tall), tiles(s.M, 8 // down), tiles(s.C, together)
+    rounds = tiles(eights, 13 if s.C == 1 else 8)  # more warps with more weights do not find registers enough
+    compute = s.warps or tiles(eights, rounds)
+    store = 2 if s.Wo % 4 and s.step is None else 0
+    products = 3 * groups * turns * steps * eights * tall
+    fetch = max(1, min(3, 16 - compute - store, ceil(1.3 * s.C * s.H * s.W / products)))
+    inputs = down * (tall - 1) + s.K + down - 1
+    rows = down * tall * (tiles(s.Ho, down * tall) - 1) + inputs
+    fours = ((turns * together - 1) * s.H * s.W + rows * s.W + 11) // 4
+    return {"down": down, "tall": tall, "warps": compute, "fetch": fetch, "store": store, "steps": steps,
+            "turns": turns, "groups": groups, "fours": fours}  # fmt: skip
+
+
+RUNG = Rung(
+    number=11,
+    name="split_floats",
+    title="Split floats: float results from tensor cores",
+    idea="A float is the sum of two halves: three products of halves on the tensor cores make one of floats.",
+    calls=(
+        Call(
+            kernel="arrange",
+            buffers=("x", "k", "a"),
+            grid=lambda s: (s.turns, s.groups, 1),
+            block=lambda s: (32, s.steps, 1),
+        ),
+        Call(
+            kernel="conv",
+            buffers=("x", "a", "y"),
+            grid=lambda s: (min(s.B, s.blocks), 1, 1),
+            block=lambda s: (32, s.warps + s.fetch + s.store, 1),
+            shared=lambda s: 32 * s.fours + (8 * (8 // s.down) * s.pixels if s.store else 0),
+        ),
+    ),
+    path=("one", "three", "images", "maps", "finite"),
+    options={
+        "tall": Option(None, "products below each other that a warp computes", or_none(count), (1,)),
+        "warps": Option(None, "warps of a block that compute", or_none(warp_count)),
+        "blocks": Option(132, "blocks, each of which computes many images: one per multiprocessor of an H200", count),
+    },
+    sizes=_sizes,
+    defines=lambda s: {
+        "FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K,
+        "DOWN": s.down, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store,
+    },
+    min_capability=(8, 0),
+    rounding=lambda options: Rounding(FLOAT, FLOAT, operands=HALF, parts=1 if options["step"] == "one" else 2),
+    arranged=lambda s: 1024 * s.groups * s.turns * s.steps + 32 // s.down * s.groups + 4 * s.M * s.depth,
+    limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
+    steps={
+        "one": "Floats are rounded to halves by warps of their own, while others multiply.",
+        "three": "A float is the sum of two halves: three products.",
+        "images": "A power of two per image keeps the low parts of the pixels in the range of halves.",
+        "maps": "A power of two per map does the same for the weights.",
+        "finite": "An image or a mask that is not finite is computed without the tensor cores.",
+    },
+    compared=({"tall": 4}, {"tall": 7}, {"tall": 10}, {"blocks": 264}),
+)  # fmt: skip

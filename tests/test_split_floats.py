@@ -1,0 +1,77 @@
+"""Rung 11: floats as sums of two halves, whatever their size, and what is not finite."""
+
+import numpy as np
+import pytest
+
+import labkit
+from labkit.measure.check import draw_reals, tolerance
+from labkit.spec.layers import Layer
+from labkit.spec.reference import conv_float64, error_scale
+
+LAYER, BATCH = Layer("small and odd", C=3, H=9, W=12, M=4, K=3), 3
+RUNG = labkit.variant("split_floats")
+
+
+@pytest.fixture(scope="module")
+def plan():
+    with RUNG.plan(LAYER, BATCH) as plan:
+        yield plan
+
+
+@pytest.fixture
+def drawn():
+    return draw_reals(RUNG, LAYER, BATCH, np.random.default_rng(1))
+
+
+def computed(plan, x, k):
+    plan.load(x, k)
+    plan.run()
+    return plan.result()
+
+
+@pytest.mark.parametrize("of_x, of_k", [(40, 0), (-40, 0), (0, 40), (0, -40), (100, -100), (-60, 70)])
+def test_powers_of_two_change_no_digit(plan, drawn, of_x, of_k):
+    """Halves end at 2^16 and are coarse below 2^-14, but the parts are scaled."""
+    x, k = drawn
+    expected = np.ldexp(computed(plan, x, k), of_x + of_k)
+    np.testing.assert_array_equal(computed(plan, np.ldexp(x, of_x), np.ldexp(k, of_k)), expected)
+
+
+def test_sums_too_large_or_too_small_for_a_float_end_as_in_float(plan, drawn):
+    x, k = (np.abs(each) for each in drawn)
+    assert np.isposinf(computed(plan, np.ldexp(x, 100), np.ldexp(k, 100))).all()
+    assert (computed(plan, np.ldexp(x, -90), np.ldexp(k, -90)) == 0).all()
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_spreads_as_far_as_in_float(plan, drawn, value):
+    """To the outputs whose windows hold it, and to no other image or map."""
+    x, k = drawn
+    x[1, 2, 4, 5] = value
+    y, expected = computed(plan, x, k), conv_float64(x, k)
+    np.testing.assert_array_equal(np.isfinite(y), np.isfinite(expected))
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(expected))
+    np.testing.assert_allclose(y[np.isfinite(y)], expected[np.isfinite(y)], atol=1e-4)
+    x, k = drawn
+    x[1, 2, 4, 5], k[3, 0, 1, 1] = 0.5, value
+    y, expected = computed(plan, x, k), conv_float64(x, k)
+    np.testing.assert_array_equal(np.isnan(y), np.isnan(expected))
+    assert np.isfinite(y[:, :3]).all() and not np.isfinite(y[:, 3]).any()
+
+
+def test_three_products_are_float_and_one_is_half(drawn):
+    """Relative to sum |x| |k|: one product has half's roundoff, 2^-11; three come near to float's."""
+    x, k = drawn
+    scale, exact, errors = error_scale(x, k), conv_float64(x, k), {}
+    for step in ("one", "three"):
+        with labkit.variant(RUNG.rung.name, step=step).plan(LAYER, BATCH) as plan:
+            errors[step] = np.max(np.abs(computed(plan, x, k) - exact) / scale)
+    assert errors["one"] > 2.0**-14 > 2.0**-20 > errors["three"]
+
+
+def test_bound_holds_a_kernel_to_three_products():
+    """On short sums, a kernel that leaves out one of them is outside of it."""
+    rounding = RUNG.rounding
+    allowed = tolerance(rounding, np.ones(1), 9)[0]
+    assert rounding.parts == 2
+    assert 2.0**-22 * 3 * 9 < allowed < 2.0**-16
