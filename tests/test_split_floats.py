@@ -29,7 +29,7 @@ def computed(plan, x, k):
     return plan.result()
 
 
-@pytest.mark.parametrize("of_x, of_k", [(40, 0), (-40, 0), (0, 40), (0, -40), (100, -100), (-60, 70)])
+@pytest.mark.parametrize(("of_x", "of_k"), [(40, 0), (-40, 0), (0, 40), (0, -40), (100, -100), (-60, 70)])
 def test_powers_of_two_change_no_digit(plan, drawn, of_x, of_k):
     """Halves end at 2^16 and are coarse below 2^-14, but the parts are scaled."""
     x, k = drawn

@@ -430,16 +430,16 @@ def draw_large_integers(
     if largest < 2:
         return draw_integers(variant, layer, batch, rng)
     of_x = of_k = largest
-    if rounding.parts == 2 and min(most) // 4 > factor:  # one factor needs both parts; if both did, a product is missing
+    if (
+        rounding.parts == 2 and min(most) // 4 > factor
+    ):  # one factor needs both parts; the product of two low ones lacks
         of_x, of_k = rng.permuted([min(min(most) // 2, int(np.finfo(rounding.operands).max)), 2])
     x = rng.integers(1, of_x, layer.x_shape(batch), endpoint=True)
     k = rng.integers(1, of_k, layer.k_shape, endpoint=True) * rng.choice([-1, 1, 1, 1], layer.k_shape)
     return x.astype(np.float32), k.astype(np.float32)
 
 
-def draw_reals(
-    variant: Variant, layer: Layer, batch: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
+def draw_reals(variant: Variant, layer: Layer, batch: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """x and k of real numbers, rounded to the variant's data type."""
     # Images are positive, masks have both signs; no number is so small that a product underflows in half.
     x = rng.uniform(0.25, 1, layer.x_shape(batch))

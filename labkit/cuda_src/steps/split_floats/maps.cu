@@ -128,7 +128,7 @@ __device__ inline void load(Weights &weights, const uint4 *__restrict__ mask)
 template <int PARTS>
 __device__ inline void multiply(float (&sum)[TALL][4], const Weights &weights, const unsigned *window)
 {
-    uint2 above[TOGETHER], row[TOGETHER];                   // two pixels: their high parts, their low parts
+    uint2 above[TOGETHER], row[TOGETHER] = {};              // two pixels: their high parts, their low parts
     #pragma unroll
     for (int h = 0; h < INPUTS; ++h) {
         #pragma unroll

@@ -103,7 +103,7 @@ __device__ inline void load(Weights &weights, const uint4 *__restrict__ mask)
 // products below each other.
 __device__ inline void multiply(float (&sum)[TALL][4], const Weights &weights, const unsigned *window)
 {
-    unsigned above[TOGETHER], row[TOGETHER];                // two pixels
+    unsigned above[TOGETHER], row[TOGETHER] = {};           // two pixels
     #pragma unroll
     for (int h = 0; h < INPUTS; ++h) {
         #pragma unroll
