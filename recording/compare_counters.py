@@ -170,6 +170,7 @@ class Code:
     def __init__(self, sites: pd.DataFrame, instructions: pd.DataFrame):
         self.sites = sites[sites["space"] == "shared"]
         self.code = instructions[instructions["space"] == "shared"]
+        self.known = set(instructions[KEYS].itertuples(index=False, name=None))
 
     def lines(self, launch: int, keys: list, op: str) -> list[dict]:
         """Each line that loads ("ld") or stores ("st"): its number, what the engine counted, nvcc's instructions with
@@ -230,6 +231,8 @@ def explained(table: pd.DataFrame, code: Code) -> pd.DataFrame:
     nothing = {"as_written": True, "expected": np.nan, "why": ""}
     found = [code.explain(row) if row.counter.startswith("shared") else nothing for row in table.itertuples()]
     joined = table.join(pd.DataFrame(found, index=table.index))
+    joined["unknown"] = ["unknown" if keys in code.known else "unknown: its machine code has not been recorded"
+                         for keys in table[KEYS].itertuples(index=False, name=None)]  # fmt: skip
     joined.attrs = table.attrs
     surplus = joined["ncu"] - joined["expected"].fillna(joined["counted"])
     more = dict(zip(zip(joined["launch"], joined["counter"], strict=True), surplus, strict=True))
@@ -286,7 +289,7 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
         "more sectors.\n\n",
         _rows(["program", "shape", "kernel", "counter", "counted", "expected", "ncu", "why"], "----rrr-", (
             (row.program, row.shape, row.kernel, row.counter.replace("_", " "), f"{row.counted:,.0f}",
-             "" if np.isnan(row.expected) else f"{row.expected:,.0f}", f"{row.ncu:,.0f}", row.why or "unknown")
+             "" if np.isnan(row.expected) else f"{row.expected:,.0f}", f"{row.ncu:,.0f}", row.why or row.unknown)
             for row in table[~close].itertuples())),
         added(theirs),
         "\n## All counts\n\nOne number if both agree, otherwise the engine's / ncu's.\n",

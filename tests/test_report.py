@@ -12,9 +12,10 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 from labkit import draw
 from labkit.base.errors import LabError
+from labkit.base.paths import PACKAGE
 from labkit.exercises import progress
 from labkit.page import listing
-from labkit.report import execute
+from labkit.report import clean, execute
 from labkit.report import html as report
 
 TEACHING = [
@@ -386,6 +387,50 @@ def test_active_content_of_a_notebook_reaches_no_page(stored, active):
     assert Active(text).found == []
     assert "<b>kept</b>" in text and "<msup><mi>x</mi><mn>2</mn></msup>" in text
     html5lib.HTMLParser(strict=True).parse(text)
+
+
+DRAWING = '<svg viewBox="0 0 9 9" aria-label="A &amp; B"><title>b</title><svg><path d="M0 0h9"/></svg></svg>'
+FORMULA = '<math xmlns="http://www.w3.org/1998/Math/MathML"><mfrac><mn>1</mn><mi>q</mi></mfrac></math>'
+
+
+def test_inline_drawings_become_images_and_formulas_stay(stored):
+    output = new_output("display_data", data={"text/html": f"{FORMULA} and {DRAWING}", "text/plain": ""})
+    cells = [new_markdown_cell(f"# 04 · Title\n\nBefore {DRAWING} after, {FORMULA}."),
+             new_code_cell("1", execution_count=1, outputs=[output])]  # fmt: skip
+    page, text = stored(cells)
+    images = [image for image in tags(text, "img") if image["src"].startswith("data:image/svg+xml;base64,")]
+    assert [image["alt"] for image in images] == ["A & B"] * 2
+    drawn = base64.b64decode(images[0]["src"].partition(",")[2]).decode()
+    assert drawn == DRAWING.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    assert text.count("<math><mfrac><mn>1</mn><mi>q</mi></mfrac></math>") == 2
+    assert "Before" in text and "after" in text and page.failure is None
+
+
+def test_a_drawing_that_would_load_something_is_a_failure(stored):
+    drawing = '<svg><image href="https://example.org/x.png"/></svg>'
+    page, _ = stored([new_markdown_cell(f"# 04 · Title\n\n{drawing}")])
+    assert "its page would load https://example.org/x.png" in page.failure.message
+
+
+def test_html_of_a_notebook_takes_no_name_of_the_page(stored):
+    hidden = '<div id="contents" class="bar lab-note sheet"><p id=cell-0 class=failure>text</p></div>'
+    formula = FORMULA.replace("<mi>", '<mi class="bar">')
+    output = new_output("display_data", data={"text/html": hidden + formula, "text/plain": ""})
+    _, plain = stored([new_markdown_cell("# 04 · Title\n\n## Part"), new_code_cell("1", outputs=[])])
+    _, text = stored([new_markdown_cell(f"# 04 · Title\n\n{hidden}\n\n## Part"), new_code_cell("1", outputs=[output])])
+    assert text.count('<div class="lab-note">') == 2
+    named = [attribute for page in (plain, text) for attribute in ([
+        value for tag in ("div", "p", "h1", "h2", "mi") for each in tags(page, tag)
+        for value in (each.get("id"), *each.get("class", "").split())
+        if value in {"contents", "cell-0", "bar", "sheet", "failure", "part"}],)]  # fmt: skip
+    assert named[0] == named[1] and "part" in named[0]
+
+
+def test_the_classes_of_the_template_are_the_pages_own():
+    templates = (PACKAGE / "report/template/notebook").glob("*.j2")
+    used = {word for path in templates for words in re.findall(r'class="([^"{]*)', path.read_text())
+            for word in words.split()}  # fmt: skip
+    assert used - clean._OF_THE_PAGE == {"html", "level-"}  # of outputs and contents, which place nothing
 
 
 def test_every_page_forbids_scripts(made):

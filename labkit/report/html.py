@@ -39,7 +39,7 @@ from labkit.exercises import progress
 from labkit.page import listing, overview
 from labkit.records.recorded import recorded
 from labkit.report import execute
-from labkit.report.clean import Cleaner
+from labkit.report.clean import Cleaner, is_formula
 from labkit.report.execute import Failure, Notebook, Progress
 
 TITLE = "The CUDA convolution lab"
@@ -286,7 +286,8 @@ class Renderer(IPythonRenderer):
             anchor = f"{base}-{number}"
         contents.append((level, anchor, re.sub(r"</?a\b[^>]*>", "", text)))
         link = f'<a class="anchor" href="#{anchor}" aria-label="Link to this section">#</a>' if level > 1 else ""
-        return f'<h{level} id="{anchor}">{text}{link}</h{level}>\n'
+        text = self.exporter.cleaner.clean(text)
+        return self.exporter.cleaner.keep(f'<h{level} id="{anchor}">{text}{link}</h{level}>') + "\n"
 
     def block_code(self, code: str, info: str | None = None) -> str:
         """Code in a frame that scrolls."""
@@ -346,7 +347,7 @@ def formula(latex: str, display: str) -> str:
     try:
         text = latex2mathml.converter.convert(latex.strip(), xmlns="", display=display)
         tree = ElementTree.fromstring(text)
-        if any(map(_is_active, tree.iter())):  # from HTML in \text, or from \href and \style
+        if not all(map(is_formula, tree.iter())):  # from HTML in \text, or from \href and \style
             raise ValueError("more than mathematics")
     except Exception:  # its exceptions have no common base class; some inputs raise IndexError
         return f'<code class="latex">{html.escape(latex)}</code>'
@@ -363,12 +364,6 @@ def formula(latex: str, display: str) -> str:
             if operator.text and operator.text in "∑∏":  # browsers enlarge them only with a mathematical font
                 operator.attrib.update({"largeop": "false", "class": "large"})
     return ElementTree.tostring(tree, encoding="unicode")
-
-
-def _is_active(node: ElementTree.Element) -> bool:
-    """Whether an element of a formula is no MathML, or has an attribute that runs, links or moves something."""
-    forbidden = re.compile(r"on.*|.*href|src|style", re.IGNORECASE)
-    return not re.fullmatch("m[a-z]+", node.tag) or any(map(forbidden.fullmatch, node.attrib))
 
 
 def _output_picture(output: NotebookNode, kind: str) -> str:

@@ -53,6 +53,12 @@ def test_what_the_machine_code_does_not_predict_has_no_reason(instructions, wave
     assert rows["shared_load_instructions"].why == rows["shared_load_wavefronts"].why == ""
 
 
+def test_a_kernel_whose_machine_code_is_not_recorded_is_told_from_an_unknown_reason():
+    loads = {"shared_load_instructions": 32000}, {"shared_load_instructions": 20000}
+    assert "not been recorded" in explained(*loads, INSTRUCTIONS.iloc[:0])["shared_load_instructions"].unknown
+    assert explained(*loads)["shared_load_instructions"].unknown == "unknown"
+
+
 def test_accesses_as_written_have_no_reason():
     row = explained({"shared_store_wavefronts": 1000}, {"shared_store_wavefronts": 1100})["shared_store_wavefronts"]
     assert (row.as_written, row.why) == (True, "") and row.error > script.ALLOWED
