@@ -1,7 +1,7 @@
 """The forward pass of lenet86, ours and PyTorch's, for data/network/: `labkit.bench_network` on the GPU in use.
 
 With several GPUs in the machine, the fused network is measured on one, two and all of them, too. New rows replace those
-of the same way, batch and images.
+of the same way, batch and images. Nsight Compute's counters of the fused kernel go to data/network/counters/.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ import pandas as pd
 from typer import Option
 
 from labkit import cuda
+from labkit.base import temporary
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
+from labkit.evidence import child, nsight
 from labkit.network.benchmark import bench_network
+from labkit.network.fused import PRECISIONS
 from labkit.network.several import bench_devices
 from labkit.records import store
+from labkit.records.store import record_evidence
 from labkit.spec.devices import device
+from labkit.spec.metrics import MEASURED, RECORDED, STALLED, STALLS
 from recording.cudnn import software
 from recording.options import Dry, Folder, Repeat
 
 BATCHES = (100, 1000, 10_000)
 ON_SEVERAL = 40_000  # images in all
+COUNTERS = (*MEASURED.values(), *RECORDED.values(), *map(STALLED.format, STALLS))
 KEY = ["device", "label", "dtype", "batch", "where", "pixels"]
 SHOWN = ["label", "dtype", "where", "pixels", "ms", "min_ms", "max_ms", "images_s", "error"]
 
@@ -47,8 +53,46 @@ def _software(table: pd.DataFrame) -> str:
     return f"{here}, {software(torch)}"
 
 
+PROGRAM = """
+import numpy as np
+from labkit import dataset
+from labkit.ladder.buffers import Buffers
+from labkit.network.fused import PRECISIONS, FusedNetwork
+from labkit.network.images import cycle
+
+B = {batch}
+with Buffers() as memory:
+    x, y = memory.copy_in(np.ascontiguousarray(cycle(dataset(size=86), B).images)), memory.new((B, 10))
+    for dtype in PRECISIONS:
+        with FusedNetwork(dtype=dtype) as network:
+            network.launch(x, y, B)
+            memory.copy_out(y, (B, 10))
+"""
+
+
+def counters(batch: int = 10_000) -> pd.DataFrame:
+    """What ncu counts of the fused kernel, from float images: a row per data type.
+
+    Raises
+    ------
+    LabError
+        If ncu cannot profile.
+    """
+    with temporary.folder() as folder:
+        script, log = folder / "program.py", folder / "ncu.csv"
+        script.write_text(PROGRAM.format(batch=batch))
+        ended = child.run(nsight.ncu_command(child.program(str(script), (), "gpu"), log, COUNTERS), {}, capture=True)
+        text = log.read_text() if log.is_file() else ""
+    launches = [row for row in nsight.read_ncu(text, COUNTERS) if row["kernel"] == "network"]
+    if ended.problem or len(launches) != len(PRECISIONS):
+        raise LabError(f"ncu {ended.problem or 'counted other launches'}: {(text + ended.output).strip()[-600:]}")
+    return pd.DataFrame([{"dtype": dtype, "batch": batch, **{name: row[name] for name in COUNTERS if name in row}}
+                         for dtype, row in zip(PRECISIONS, launches, strict=True)])  # fmt: skip
+
+
 def network(
     repeat: Repeat = None,
+    counted: Annotated[bool, Option("--counters", help="Only Nsight Compute's counters.")] = False,
     several: Annotated[bool, Option("--several", help="Only several GPUs.")] = False,
     dry: Dry = False,
     out: Folder = None,
@@ -57,6 +101,10 @@ def network(
     here = device()
     if here.engine != "gpu":
         raise LabError(f"the network is recorded on a GPU; the engine here is the CPU's ({here.name})")
+    if not several and not dry:
+        print(f"counters kept in {record_evidence(counters(), Path(out or data_dir()) / 'network' / 'counters')}")
+    if counted:
+        return
     cuda.ensure_context()
     count, tables = cuda.driver.Device.count(), []
     if several and count < 2:

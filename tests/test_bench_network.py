@@ -1,5 +1,8 @@
 """The whole network's times: every way is measured and checked, wrong results and other machines are refused."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -78,3 +81,25 @@ def test_recordings_are_merged_and_read(table, tmp_path):
     assert (fused["ms"] == 7).all()
     with pytest.raises(LabError, match=r"no forward pass with batch=10000, label='fused'\. It has batch: 3; label"):
         here.network(label="fused")
+
+
+def test_counters_are_those_of_the_two_launches(monkeypatch):
+    def run(command, environment, capture):
+        assert command[0] == "ncu" and command[-1].endswith("program.py")
+        names = ["ID", "Kernel Name", "Block Size", "Grid Size", *recorder.COUNTERS]
+        table = [names, [""] * len(names), *([str(i), "network", "(32, 7, 1)", "(528, 1, 1)", *[str(i)] * len(
+            recorder.COUNTERS)] for i in range(launches))]  # fmt: skip
+        text = "\n".join(",".join(f'"{cell}"' for cell in row) for row in table)
+        Path(command[command.index("--log-file") + 1]).write_text(f"==PROF== Connected\n{text}\n")
+        return SimpleNamespace(problem="", output="")
+
+    monkeypatch.setattr(recorder.nsight, "find", lambda tool: tool)
+    monkeypatch.setattr(recorder.child, "run", run)
+    launches = 2
+    counted = recorder.counters(7)
+    assert list(counted["dtype"]) == ["float16", "float32"]
+    assert (counted["batch"] == 7).all()
+    assert list(counted["dram__bytes.sum"]) == [0, 1]
+    launches = 1
+    with pytest.raises(LabError, match="ncu counted other launches"):
+        recorder.counters(7)
