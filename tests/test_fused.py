@@ -147,6 +147,15 @@ def test_chunks_on_streams_change_nothing(network, digits):
         network.batch(0)
 
 
+def test_too_little_memory_for_a_batch_is_one_sentence(network, monkeypatch):
+    def none(shape, dtype):
+        raise cuda.driver.MemoryError("no room")
+
+    monkeypatch.setattr(cuda.driver, "pagelocked_zeros", none)
+    with pytest.raises(LabError, match=r"0\.30 GB of page-locked memory for 10,000 images \(no room\): take a smaller"):
+        network.batch(10_000)
+
+
 def test_an_old_gpu_and_another_type_are_refused(monkeypatch):
     with pytest.raises(LabError, match="float64: the fused network computes in float16 or float32"):
         FusedNetwork(dtype=np.float64)

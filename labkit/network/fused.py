@@ -333,8 +333,8 @@ class Batch:
         self._memory = Buffers()
         try:
             caller = x is not None
-            self.x = x if caller else cuda.driver.pagelocked_zeros(shape, dtype)
-            self.y = cuda.driver.pagelocked_zeros((B, CLASSES), np.float32)
+            self.x = x if caller else _page_locked(shape, dtype)
+            self.y = _page_locked((B, CLASSES), np.float32)
             self.chunk = min(B, chunk)
             self._lanes = [
                 (cuda.driver.Stream(), self._memory.new((self.chunk, *shape[1:]), dtype),
@@ -390,6 +390,15 @@ class Batch:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _page_locked(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    try:
+        return cuda.driver.pagelocked_zeros(shape, dtype)
+    except (cuda.driver.MemoryError, cuda.driver.LogicError, MemoryError) as error:
+        size = np.prod(shape, dtype=np.int64) * np.dtype(dtype).itemsize / 1e9
+        raise LabError(f"cannot allocate {size:.2f} GB of page-locked memory for {shape[0]:,} images ({error}): take "
+                       "a smaller batch, or FusedNetwork.forward, which takes ordinary memory") from error
 
 
 # --------------------------------------------------------------------------------------------------------- the check
