@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -204,7 +205,7 @@ def _pytorch(wanted: bool | None):
     if wanted is False:
         return None
     try:
-        import torch  # nothing else in the lab needs it
+        torch = importlib.import_module("torch")  # no dependency: nothing else in the package needs it
     except ModuleNotFoundError:
         torch = None
     if torch is not None and cuda.engine() == "gpu" and torch.cuda.is_available():
