@@ -139,18 +139,22 @@ def _settings(options, include_dirs, arch):
 # From the source to the text that the host compiler sees
 
 
-def gear():
-    """How kernels with barriers run: all on ``"fibers"``, or as ``"loops"`` where they can be split at the barriers.
+def _why_fibers(settings):
+    """Why every kernel of a source is to run on fibers; empty: those that can run as thread loops.
 
     Raises
     ------
     CompileError
-        The environment variable LABKIT_GEAR has another value.
+        The environment variable LABKIT_GEAR has another value than ``loops``, the default, and ``fibers``.
     """
-    chosen = os.environ.get("LABKIT_GEAR", "fibers")
+    chosen = os.environ.get("LABKIT_GEAR", "loops")
     if chosen not in ("loops", "fibers"):
-        raise CompileError(f"LABKIT_GEAR={chosen!r} is not a gear of the CPU engine: fibers (the default) or loops", [])
-    return chosen
+        raise CompileError(f"LABKIT_GEAR={chosen!r} is not a gear of the CPU engine: loops (the default) or fibers", [])
+    if checkmode.TOOLS:
+        return "check mode asks each thread"
+    if settings.debug:
+        return "it is compiled for a debugger"
+    return "LABKIT_GEAR=fibers asks for them" if chosen == "fibers" else ""
 
 
 class _Headers:
@@ -212,9 +216,9 @@ class _Build:
     program: bool = False  # with host code, see `compile_program`
 
     @property
-    def loops(self):
-        """Whether kernels with barriers are to run as thread loops, if they can."""
-        return not (checkmode.TOOLS or self.settings.debug or self.program) and gear() == "loops"
+    def why_fibers(self):
+        """Why its kernels are to run on fibers; empty: those with barriers that can do so run as thread loops."""
+        return "its program has host code" if self.program else _why_fibers(self.settings)
 
     @property
     def key(self):
@@ -223,7 +227,7 @@ class _Build:
             "module",
             self.source,
             self.extern_c,
-            self.loops,
+            self.why_fibers,
             self.program,
             *self.settings.prologue,
             "dirs",
@@ -250,17 +254,20 @@ class _Build:
             flags = [flag for flag in flags if flag not in unneeded]
         return flags
 
-    def text(self, folder, loops=False):
+    def text(self, folder, why_fibers):
         """The text for the host compiler; the user's headers are rewritten into `folder`."""
         names = Names() if self.program else None
         headers = _Headers(folder, self.settings.include_dirs, names)
         new = rewrite(self.source, headers.resolver(), self.extern_c, names)
         prologue = rewrite("\n".join(self.settings.prologue), headers.resolver()).text
         text = _seen(new.text)
-        if loops:
+        if not why_fibers:
             copies = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in headers.copies.values()]
             text = add_loops(text, [prologue, *copies])
-        lines = ['#include "labkit/host.h"', *prologue.splitlines()] if self.program else prologue.splitlines()
+        reason = why_fibers or "it is not in this file"  # of the kernels that add_loops does not see
+        lines = [f'#define LABKIT_WHY_FIBERS "{reason}"', *prologue.splitlines()]
+        if self.program:
+            lines.insert(0, '#include "labkit/host.h"')
         if self.extern_c:
             lines.append('extern "C" {')
         lines += [f'#line 1 "{_NAME}"', text]
@@ -284,9 +291,9 @@ class _Build:
             command += [option for option in self.options if re.fullmatch("-[lL].+", option)]
         command += ["-MMD", "-MF", "kernel.d", "-o", "kernel.s" if checkmode.TOOLS else "kernel.so", "kernel.cpp"]
         status = 1
-        for loops in (True, False) if self.loops else (False,):  # if their text does not compile: on fibers
+        for why_fibers in [self.why_fibers] if self.why_fibers else ["", "its thread loops do not compile"]:
             if status:
-                text = self.text(folder, loops)
+                text = self.text(folder, why_fibers)
                 (folder / "kernel.cpp").write_text(text, encoding="utf-8", errors="surrogateescape")
                 fewer = toolchain.loops_flags(self.command) if PREFIX in text else []
                 status, out, err = toolchain.run([*command, *fewer], cwd=folder)
@@ -517,7 +524,8 @@ def warnings_about(source, options=None, no_extern_c=False, arch=None, include_d
     flags = [flag for flag in build.flags if flag != "-w"]
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as place:
         folder = Path(place)
-        (folder / "kernel.cpp").write_text(build.text(folder), encoding="utf-8", errors="surrogateescape")
+        text = build.text(folder, "it is not to run")
+        (folder / "kernel.cpp").write_text(text, encoding="utf-8", errors="surrogateescape")
         includes = [f"-I{path}" for path in (toolchain.INCLUDE, *build.settings.include_dirs)]
         command = [*build.command, *flags, *_WARNINGS, "-include", _prelude(build.command, build.flags), *includes]
         status, _, err = toolchain.run([*command, "-S", "-o", os.devnull, "kernel.cpp"], cwd=folder)

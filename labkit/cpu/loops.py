@@ -91,6 +91,41 @@ def _tokens(code, start, end):
     return [_Token(m.lastgroup, m.group(), *m.span()) for m in _TOKEN.finditer(code, start, end)]
 
 
+_TRUTHS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
+
+
+def _indexes_by_truth(tokens):
+    """Whether an array's index may be true or false: a comparison, or a variable that got one.
+
+    g++ since 12 computes wrong addresses of such elements if it vectorizes the loop for AVX-512 and without its gather
+    instructions: it takes the bits of the comparison for bytes.
+    """
+    text = [token.text for token in tokens]
+
+    def is_truth(first, last):
+        words = text[first:last]
+        return "?" not in words and any(
+            words[i] in names or (word in _TRUTHS and not (word == "<" and words[i - 1].endswith("_cast")))
+            for i, word in enumerate(words)
+            if word != ">" or not any(each.endswith("_cast") for each in words)
+        )
+
+    def end(at, ends):
+        depth = 0
+        while at < len(text) and (depth or text[at] not in ends):
+            depth += (text[at] in _PAIRS) - (text[at] in _PAIRS.values())
+            if depth < 0:
+                break
+            at += 1
+        return at
+
+    names = {text[i + 1] for i in range(len(text) - 1) if text[i] == "bool" and tokens[i + 1].kind == "word"}
+    for at in range(1, len(text) - 1):
+        if text[at] == "=" and tokens[at - 1].kind == "word" and is_truth(at + 1, end(at + 1, {";", ",", ")"})):
+            names.add(text[at - 1])
+    return any(text[at] == "[" and is_truth(at + 1, end(at + 1, {"]"})) for at in range(len(text)))
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Statements
 
@@ -613,7 +648,7 @@ def _use(name, harmful):
 
 def _functions(scans, kernels):
     """What the kernels may call: (name -> the word for which it needs fibers, functions without references)."""
-    pieces, by_value = [], {}  # (names that the piece defines, its words)
+    pieces, by_value = [], {}  # (names that the piece defines, its words, its text)
     registered = re.compile(r"\bLABKIT_KERNEL\w*\(")
     for scan in scans:
         skipped = [span for s, span in kernels if s is scan]
@@ -637,19 +672,21 @@ def _functions(scans, kernels):
             if re.search(r"\b(?:struct|class|union)\b", plain):
                 names |= set(re.findall(r"\b(?:struct|class|union)\s+(?:__\w+__\s+)*(\w+)", head))
                 names |= set(re.findall(r"(\w+)\s*\(", piece))
-            pieces.append((names - _TYPES - _SPECIFIERS - _KEYWORDS, set(re.findall(r"\w+", piece))))
+            pieces.append((names - _TYPES - _SPECIFIERS - _KEYWORDS, set(re.findall(r"\w+", piece)), piece))
             function = re.search(r"(\w+)\s*\(", head)
             if match.group() == "{" and function:
                 by_value.setdefault(function[1], []).append("&" not in head[function.end() :])
     harmful = {}
-    for names, words in pieces:
+    for names, words, piece in pieces:
         found = [w for w in words if w in ("threadIdx", _BARRIER, "labkit") or _FIBERS_ONLY.fullmatch(w)]
         for name in names if found else ():
             harmful[name] = "inline PTX" if found == ["labkit"] else min(found)
+        if not found and _indexes_by_truth(_tokens(piece, 0, len(piece))):
+            harmful.update(dict.fromkeys(names, "a comparison as an index"))
     changed = True
     while changed:
         changed = False
-        for names, words in pieces:
+        for names, words, _ in pieces:
             found = words & harmful.keys()
             for name in names - harmful.keys() if found else ():
                 harmful[name], changed = harmful[min(found)], True
@@ -719,7 +756,7 @@ class _Split:
         self.source, code = self._chosen_branches()
         self.reader = _Reader(code, body.open + 1, body.close)
         self.names = _Names(self.reader, macros, by_value)
-        self.regions, self.variables, self.steps = [], [], []
+        self.regions, self.variables, self.steps, self.parameters = [], [], [], []
         self._refuse_words()
 
     def text(self):
@@ -778,6 +815,9 @@ class _Split:
     def _refuse_words(self):
         if self.body.name.endswith(">"):
             raise _Fibers("it is a specialization of a template")
+        before = self.scan.code[self.body.start : self.body.marker_end]
+        if set(re.findall(r"(\w+)\s*\(", before)) - {"__launch_bounds__", "__attribute__"}:
+            raise _Fibers("a macro stands before it")
         for word in re.findall(r"\w+", self.scan.code[self.body.name_end : self.body.open]):
             if word in self.harmful:
                 raise _Fibers(f"{word} uses {self.harmful[word]}")
@@ -808,6 +848,8 @@ class _Split:
                 raise _Fibers(f"it uses ::{token.text}")
 
         self._refuse_waiting_atomics()
+        if _indexes_by_truth(self.reader.tokens):
+            raise _Fibers("it uses a comparison as an index")
 
     def _refuse_waiting_atomics(self):
         """A loop that looks at the result of an atomic operation may wait for another thread of the block."""
@@ -1212,6 +1254,7 @@ def _escapes(node):
 
 
 PREFIX = "labkit_loops_"  # of the names of second versions
+_KEPT_BYTES = 48 << 10  # of a thread at most, for what lives across a barrier
 
 
 class _Writer:
@@ -1241,7 +1284,7 @@ class _Writer:
         for parameter in self.split.parameters:
             if parameter.role == "kept":
                 kept = f"labkit_kept_{parameter.name}"
-                self.out.append(f"{self._kept_type(parameter)} {kept}[labkit_threads];\n")
+                self._keep(parameter)
                 each = "for (size_t labkit_t = 0; labkit_t < labkit_threads; ++labkit_t)"
                 self.out.append(f"{each} {kept}[labkit_t] = {parameter.name};\n")
         self._items(self.items)
@@ -1304,10 +1347,7 @@ class _Writer:
         kept = [v for v in variables if v.role == "kept" and region.number in v.uses]
         for variable in kept:
             if variable.region == region.number:
-                self.out.append(
-                    f"\n{self._kept_type(variable)} labkit_kept_{variable.name}[labkit_threads]"
-                    f"{self._span(variable.bounds)};\n"
-                )
+                self._keep(variable)
         self.out.append("LABKIT_THREADS { LABKIT_THREAD\n")
         if self.masked:
             self.out.append("if (!labkit_live[labkit_t]) continue;\n")
@@ -1332,6 +1372,13 @@ class _Writer:
         self.out.append("}\n")
         if region.returns and self.masked:
             self.out.append("LABKIT_RETURN_IF_NONE_LEFT\n")
+
+    def _keep(self, variable):
+        """Declare the array of a kept variable. All threads of a block have them on one stack (runtime/block.cpp)."""
+        most = _KEPT_BYTES // sum(each.role == "kept" for each in self.split.variables)
+        kept = f"labkit_kept_{variable.name}"
+        self.out.append(f"\n{self._kept_type(variable)} {kept}[labkit_threads]{self._span(variable.bounds)};\n")
+        self.out.append(f'static_assert(sizeof *{kept} <= {most}, "this variable needs fibers");\n')
 
     def _recomputed(self, region):
         """The recomputed variables that a region needs, in the order of their declarations."""
@@ -1448,7 +1495,7 @@ def add_loops(text, others=()):
         except _Fibers as reason:
             reasons[body.name] = str(reason)
             continue
-        except (KeyError, IndexError, ValueError):
+        except (KeyError, IndexError, ValueError, RecursionError):
             reasons[body.name] = "a statement is not understood"
             continue
         reasons[body.name] = ""

@@ -263,6 +263,8 @@ def why(body, before=""):
         ("auto v = in[threadIdx.x]; __syncthreads(); out[threadIdx.x] = v;", "reference or auto"),
         ("float s[2][2] = {}; __syncthreads(); out[0] = s[1][threadIdx.x];", "faster on fibers"),
         ("\n#if 1\n __syncthreads();\n#endif\n", "it has #if inside"),
+        ("__syncthreads(); out[0] = in[n == 3];", "a comparison as an index"),
+        ("int late = *in > *out; __syncthreads(); out[0] = in[8 * late];", "a comparison as an index"),
     ],
 )
 def test_other_kernels_stay_on_fibers(body, reason):
@@ -282,10 +284,53 @@ def test_other_kernels_stay_on_fibers(body, reason):
         ),
         ("#define WAIT __syncthreads()", "out[0] = 1; WAIT; out[1] = 1;", "the macro WAIT"),
         ("#define SET(v) v = 1", "int k; SET(k); __syncthreads();", "the macro SET"),
+        ("#define DEFINE(name) int name;\nDEFINE(before)", "__syncthreads();", "a macro stands before it"),
+        (
+            "__device__ float pick(const float *p, bool second) { return p[second]; }",
+            "__syncthreads(); *out = pick(in, n);",
+            "pick uses a comparison",
+        ),
     ],
 )
 def test_what_a_kernel_calls_can_need_fibers(before, body, reason):
     assert reason in why(body, before)
+
+
+@pytest.mark.parametrize(
+    ("gear", "options", "reason"),
+    [
+        ("loops", [], ""),
+        ("fibers", [], "LABKIT_GEAR=fibers asks for them"),
+        ("loops", ["-G"], "it is compiled for a debugger"),
+    ],
+)
+def test_every_kernel_on_fibers_has_a_reason(monkeypatch, gear, options, reason):
+    monkeypatch.setenv("LABKIT_GEAR", gear)
+    source = "#define BODY { __syncthreads(); }\n#define KERNEL(name) __global__ void name() BODY\n"
+    source += "__global__ void f() { __syncthreads(); }\nKERNEL(made)\n"
+    module = compiler.SourceModule(source, options=options)
+    assert module.get_function("f").why_fibers == reason
+    assert module.get_function("made").why_fibers == (reason or "it is not in this file")
+
+
+def test_thread_loops_are_the_default(monkeypatch):
+    monkeypatch.delenv("LABKIT_GEAR", raising=False)
+    assert compiler.SourceModule("__global__ void f() { __syncthreads(); }").get_function("f").gear == "loops"
+
+
+@pytest.mark.parametrize(("size", "gear"), [(500, "loops"), (3000, "fibers")])
+def test_large_arrays_of_each_thread_stay_on_fibers(monkeypatch, size, gear):
+    """All threads of a block keep them on one stack."""
+    monkeypatch.setenv("LABKIT_GEAR", "loops")
+    text = "".join(f"int a{i}[{size}]; for (int j = 0; j < {size}; ++j) a{i}[j] = threadIdx.x + j;\n" for i in range(7))
+    total = "+".join(f"a{i}[threadIdx.x]" for i in range(7))
+    source = f"__global__ void f(int *out) {{ {text} __syncthreads(); out[threadIdx.x] = {total}; }}"
+    function = compiler.SourceModule(source).get_function("f")
+    assert function.gear == gear
+    assert function.why_fibers == ("" if gear == "loops" else "its thread loops do not compile")
+    out = np.zeros(256, np.int32)
+    function(driver.Out(out), block=(256, 1, 1))
+    np.testing.assert_array_equal(out, 14 * np.arange(256))
 
 
 def test_a_fault_in_a_thread_loop_names_its_thread(monkeypatch):

@@ -157,6 +157,14 @@ __global__ void long_thread_local_array(int *out)
 """
 
 
+@pytest.fixture(scope="module", autouse=True, params=["fibers", pytest.param("loops", marks=pytest.mark.thorough)])
+def _gear(request):
+    """These tests are about the turns that fibers take; test_loops.py has those of thread loops."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LABKIT_GEAR", request.param)
+        yield
+
+
 @pytest.fixture(scope="module")
 def blocks():
     return SourceModule(BLOCKS, no_extern_c=True)
@@ -377,6 +385,7 @@ def test_a_fault_ends_the_launch_and_nothing_else(faults, which, words):
     assert (values(data, np.empty(64, np.int32)) == np.arange(64)).all()
 
 
+@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("how", range(4))
 def test_endless_kernels_can_be_abandoned(faults, how):
     flag = on_device(np.zeros(64, np.int32))

@@ -102,7 +102,7 @@ template <auto second> struct Loops<second> : Launchable<second> {
 // namespaces. Each kernel has a constructor of its own, so that a module that runs other code while it is loaded can be
 // told from its symbols.
 #define LABKIT_KERNEL(...) LABKIT_KERNEL_BOUNDS(1024, __VA_ARGS__)
-#define LABKIT_KERNEL_BOUNDS(max_threads, ...) LABKIT_KERNEL_LOOPS(max_threads, (), "", __VA_ARGS__)
+#define LABKIT_KERNEL_BOUNDS(max_threads, ...) LABKIT_KERNEL_LOOPS(max_threads, (), LABKIT_WHY_FIBERS, __VA_ARGS__)
 // Also its second version, in parentheses, or else the reason for which it has none.
 #define LABKIT_INSIDE(...) __VA_ARGS__
 #define LABKIT_KERNEL_LOOPS(max_threads, second, why_fibers, ...)                                     \

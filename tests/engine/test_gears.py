@@ -1,0 +1,49 @@
+"""Thread loops against fibers: generated kernels and the textbook kernels give the same bits in both gears."""
+
+import numpy as np
+import pytest
+import test_textbook_corpus as textbook
+from generated import source
+
+from labkit.cpu import compiler, driver
+
+BLOCKS, WIDTH = 3, 48  # not a multiple of a vector's length
+GEARS = ("fibers", "loops")
+
+
+def modules(text, monkeypatch):
+    """Gear -> the compiled text, without fused operations: docs/gears.md tells why."""
+    found = {}
+    for gear in GEARS:
+        monkeypatch.setenv("LABKIT_GEAR", gear)
+        found[gear] = compiler.SourceModule(text, options=["-fmad=false"], no_extern_c=True)
+    return found
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 40))])
+def test_generated_kernels_give_the_same_bits(monkeypatch, seed):
+    count = 4
+    both = modules(source(seed, count, WIDTH), monkeypatch)
+    split = 0
+    for name in (f"k{i}" for i in range(count)):
+        split += both["loops"].get_function(name).gear == "loops"
+        for n in (3, 10):
+            data = np.random.default_rng(n).integers(0, 1 << 32, 64, np.uint32)
+            out = {gear: np.zeros((BLOCKS, WIDTH), np.uint32) for gear in GEARS}
+            for gear in GEARS:
+                arguments = driver.InOut(out[gear]), driver.In(data), np.uint32(n)
+                both[gear].get_function(name)(*arguments, grid=(BLOCKS, 1), block=(WIDTH, 1, 1))
+            np.testing.assert_array_equal(out["loops"], out["fibers"], err_msg=f"{name}, n={n}")
+    assert split > count / 2
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("file", sorted({file for _, file, *_ in textbook.CASES}))
+def test_textbook_kernels_run_on_fibers(monkeypatch, file):
+    """By default, those that can run as thread loops, in test_textbook_corpus.py."""
+    module = modules((textbook.CORPUS / file).read_text(), monkeypatch)["fibers"]
+    monkeypatch.setattr(textbook, "module", lambda _: module)
+    for case in textbook.CASES:
+        if case[1] == file:
+            for out in textbook.run(*case):
+                out.check()
