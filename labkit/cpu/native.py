@@ -105,10 +105,10 @@ _loading = threading.Lock()
 _finished = False
 
 
-# Runtime files that are compiled as one: half of the time goes into the standard library's headers. And those that no
-# launch waits for.
-_JOINED = {"pool.cpp": "shared.cpp", "module.cpp": "memory.cpp"}
-_COLD = {"module.cpp"}
+# Runtime files that are compiled as one: half of the time goes into the standard library's headers. No launch waits for
+# what the second ones do.
+_UNITS = {"pool": ("block", "divide", "pool"), "module": ("memory", "shared", "module")}
+_COLD = {"module"}
 
 
 def build():
@@ -121,14 +121,13 @@ def build():
 
     def compile_runtime(path):
         cache.trim("runtime-*.so")
-        sources = [p for p in toolchain.RUNTIME.iterdir() if p.suffix == ".cpp" and p.name not in _JOINED.values()]
+        units = {**_UNITS, "check": ("check",)} if checkmode.TOOLS else _UNITS
         lines = []
-        for source in sorted(sources, key=lambda p: -p.stat().st_size):
-            line = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}"]
-            line += ["-O1"] * (source.name in _COLD)
-            if source.name in _JOINED:
-                line += ["-include", str(toolchain.RUNTIME / _JOINED[source.name])]
-            lines.append([*line, "-c", str(source), "-o", str(path.with_name(f"{source.stem}.o"))])
+        for name, (*before, last) in units.items():
+            line = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}", *["-O1"] * (name in _COLD)]
+            for each in before:
+                line += ["-include", str(toolchain.RUNTIME / f"{each}.cpp")]
+            lines.append([*line, "-c", str(toolchain.RUNTIME / f"{last}.cpp"), "-o", str(path.with_name(f"{name}.o"))])
         from labkit.cpu import compiler  # which imports this module
 
         header = threading.Thread(target=compiler.prepare_header)  # the first kernel needs both

@@ -52,9 +52,7 @@ using labkit::switch_context;
 namespace {
 
 constexpr unsigned warp_size = 32, max_threads = 1024;
-constexpr size_t page = 4096;
 constexpr size_t stack_bytes = 512 << 10;   // in CUDA, too, a thread has at most 512 KB
-constexpr size_t guard_bytes = 512 << 10;   // so large that an array does not reach beyond it
 // The colours need one more page, and an odd number of pages avoids conflicts of stacks in the caches and the TLB.
 constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;
 constexpr size_t loops_bytes = 64 << 20;    // of the stack for thread loops: the variables of all threads of a block

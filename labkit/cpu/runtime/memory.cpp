@@ -30,7 +30,7 @@ constexpr size_t red_zone = 1 << 20;   // mapped, but used only next to the allo
 constexpr size_t red_zone = 256;
 #endif
 constexpr size_t marked = 256;         // bytes of a red zone that are filled and checked
-constexpr size_t alignment = 256, page = 4096, filled_limit = 16 << 20, huge_page = 2 << 20;
+constexpr size_t alignment = 256, filled_limit = 16 << 20, huge_page = 2 << 20;
 constexpr unsigned char red = 0xa5, poison = 0xff;
 
 struct Allocation {
@@ -48,8 +48,6 @@ std::map<const char *, Allocation> allocations;
 std::deque<std::pair<const char *, size_t>> freed;   // the latest, for messages
 std::map<const char *, size_t> mapped;               // the host's page-locked memory, which kernels may use
 size_t limit, used;
-
-size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 // A number in a system file: a line of /proc/meminfo, or the content of a control group's file; else `otherwise`.
 size_t read_number(const char *path, const char *line, size_t otherwise) {

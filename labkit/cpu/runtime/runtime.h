@@ -31,6 +31,10 @@ int set_error(int status, const char *pattern, ...) __attribute__((format(printf
 char *map_memory(size_t bytes);   // zeros, backed by memory where accessed; null if there is none
 double now();                     // seconds on CLOCK_MONOTONIC
 
+constexpr size_t page = 4096;
+constexpr size_t guard_bytes = 512 << 10;   // around stacks and shared memory: arrays do not reach beyond it
+inline size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
 // ---- block.cpp --------------------------------------------------------------------------------------------
 
 struct Index { unsigned x, y, z; };

@@ -26,10 +26,7 @@ namespace {
 
 constexpr size_t margin = 128;            // the bytes of one row of banks, so that arrays keep their banks
 constexpr size_t most_marked = 256;       // of a margin that is longer
-constexpr size_t guard_bytes = 512 << 10; // so large that an array does not reach beyond it
 constexpr uint16_t mark = 0xfffd;         // NaN in every format, like uninitialized memory, but with other bits
-
-size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
 struct Marks {
     uint16_t of[most_marked / 2 + 1] = {};
