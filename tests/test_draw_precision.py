@@ -58,6 +58,16 @@ def test_rounding_draws_each_variant_and_its_bound(drawn, errors):  # noqa: F811
     assert not any(character.isdigit() for character in page.plain)
 
 
+def test_the_names_of_lines_that_end_at_the_bottom_stay_above_the_axis(drawn, errors):  # noqa: F811
+    close = errors.assign(largest=errors["bound"].min() * (1 + errors["label"].factorize()[0] / 100))
+    page = drawn(draw.rounding, close)
+    (axis,) = (text for text in page.fig.axes[0].get_xticklabels() if text.get_text() == "1,200")
+    renderer = page.fig.canvas.get_renderer()
+    names = [text.get_window_extent(renderer) for text in page.fig.texts if text.get_text() in {*close["label"]}]
+    assert len(names) == 5 and min(name.y0 for name in names) > axis.get_window_extent(renderer).y1
+    assert not collisions(page)
+
+
 @pytest.mark.parametrize("change", [lambda t: t.drop(columns="bound"), lambda t: t[t["terms"] == 8]])
 def test_rounding_of_a_table_that_is_none(errors, change):
     with pytest.raises(LabError, match=r"draw\.rounding"):

@@ -10,6 +10,7 @@ import inspect
 import io
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 
 import matplotlib.style
@@ -285,16 +286,18 @@ def log_ticks(low: float, high: float, digits: tuple[int, ...]) -> list[float]:
 
 
 def name_ends(page: Page, ax, right: float, ends: Mapping[str, tuple[float, str]], bold: Iterable[str]) -> None:
-    """Write the names of lines behind their right ends, pushed down where these are close together.
+    """Write the names of lines behind their right ends, pushed apart where these are close together.
 
     `ends` has the last value of each line and its colour; the names start at `right`.
     """
-    heights = {name: page.at(ax, [(1, value)])[0, 1] for name, (value, _) in ends.items()}
-    last = -np.inf
-    for name in sorted(heights, key=heights.get):
-        last = max(heights[name], last + 16)
+    low, *heights = page.at(ax, [(1, ax.get_ylim()[0]), *((1, value) for value, _ in ends.values())])[:, 1]
+    names, places = zip(*sorted(zip(ends, heights, strict=True), key=lambda end: end[1]), strict=True)
+    down = accumulate(places, lambda above, place: max(place, above + 16))
+    # Then up, so that none is beside the axis's numbers.
+    up = accumulate(reversed([*down]), lambda below, place: min(place, below - 16), initial=low + 12)
+    for name, place in zip(reversed(names), [*up][1:], strict=True):
         color = READABLE.get(ends[name][1], ends[name][1])
-        page.small(right, last + 4, name, color=color, weight="bold" if name in bold else "normal")
+        page.small(right, place + 4, name, color=color, weight="bold" if name in bold else "normal")
 
 
 def ink_on(face: str) -> str:
