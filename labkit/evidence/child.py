@@ -12,6 +12,7 @@ import ctypes
 import json
 import os
 import pickle
+import re
 import shlex
 import shutil
 import signal
@@ -120,7 +121,7 @@ def program(script: str, arguments: Sequence[str], on: str, options: Sequence[st
     Parameters
     ----------
     script : str
-        Its path. A ``.cu`` file is compiled, for a GPU by nvcc.
+        Its path. A ``.cu`` file is compiled, for a GPU by nvcc. What imports PyCUDA gets the CPU engine under its name.
     arguments : sequence of str
     on : {"cpu", "gpu"}
         The engine.
@@ -139,11 +140,23 @@ def program(script: str, arguments: Sequence[str], on: str, options: Sequence[st
     if path.suffix == ".ipynb":
         raise LabError(f"{script} is a notebook, not a program: give a Python script that launches the kernels")
     if path.suffix != ".cu":
-        return [sys.executable, str(path), *arguments]
+        of_pycuda = on == "cpu" and _PYCUDA.search(path.read_text(errors="replace"))
+        return [sys.executable, *(["-m", "labkit.cpu.pycuda"] if of_pycuda else []), str(path), *arguments]
     if on == "cpu":
         given = [f"--options={shlex.join(options)}"] if options else []
         return [sys.executable, "-m", "labkit.cpu.program", *given, str(path), *arguments]
     return [_compiled(path, options), *arguments]
+
+
+_made: set[str] = set()  # what nvcc has made
+
+
+def is_compiled(command: Sequence[str]) -> bool:
+    """Whether a command of `program` starts what nvcc has made, and not Python."""
+    return command[0] in _made
+
+
+_PYCUDA = re.compile(r"^\s*(?:import|from)\s+pycuda\b", re.MULTILINE)
 
 
 def _compiled(path: Path, options: Sequence[str]) -> str:
@@ -154,6 +167,7 @@ def _compiled(path: Path, options: Sequence[str]) -> str:
     folder = Path(tempfile.mkdtemp(prefix="labkit-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     out = folder / path.stem
+    _made.add(str(out))
     command = [nvcc, "-arch=native", "-lineinfo", *options, "-o", str(out), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:

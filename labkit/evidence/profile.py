@@ -301,7 +301,7 @@ def _measure(command, folder: Path, timeout, capture, on_the_cpu) -> Profile:
         text = log.read_text(errors="replace") if log.is_file() else ""
         launches = nsight.read_ncu(text, nsight.METRICS)
     except LabError as error:
-        if command[0] != sys.executable:  # events are measured from Python
+        if child.is_compiled(command):  # events are measured from Python
             raise
         if ended is None or not ended.stopped:  # a stopped program is not run again
             return _time(command, folder, timeout, capture, f"{error}; {on_the_cpu} counts without a GPU")

@@ -8,7 +8,6 @@ memory. The program runs in a process of its own.
 from __future__ import annotations
 
 import html
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -229,7 +228,7 @@ def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findin
     cache, launched = folder / "cache", folder / "launched"
     cache.mkdir()
     environment = {"LABKIT_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
-    script = command[0] == sys.executable and command[1] != "-m"
+    script = not child.is_compiled(command) and command[1] != "-m"
     if script:
         command = [command[0], "-m", "labkit.evidence.launches", "--count", str(launched), *command[1:]]
     rows, ran = [], []

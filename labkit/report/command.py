@@ -369,6 +369,18 @@ def train(
         print(f"The notebooks load these weights now; `{back}` brings back the lab's own")
 
 
+@app.command()
+def pycuda() -> None:
+    """Fetch PyCUDA's Python modules for the CPU engine.
+
+    A program that imports pycuda.gpuarray, elementwise, reduction and their like needs them; pip fetches them from
+    PyCUDA's source package (its licence is MIT). On a GPU an installed PyCUDA is used.
+    """
+    from labkit.cpu import pycuda
+
+    print(pycuda.fetch())
+
+
 Program = Annotated[
     str,
     typer.Argument(metavar="PROGRAM", help="A Python program that uses labkit.cuda, or a .cu file with a main."),
@@ -390,7 +402,8 @@ def run(
 ) -> None:
     """Run a program, on either engine.
 
-    A .cu file is compiled with its host code: its kernels run on the CPU engine where there is no GPU.
+    A .cu file is compiled with its host code: its kernels run on the CPU engine where there is no GPU. A Python program
+    may import PyCUDA.
     """
     from shlex import split
 

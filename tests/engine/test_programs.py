@@ -26,6 +26,7 @@ thread 1 of 2
 argument one
 pitch: 1 15
 device: 1, warps of 32, 1024 threads per block
+the host's clock: seconds
 by pointers: 9
 error: cudaErrorInvalidConfiguration, then no error
 """

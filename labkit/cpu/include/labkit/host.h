@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <unistd.h>
 #include "host_types.h"
@@ -125,13 +126,22 @@ template <class... A> inline __attribute__((always_inline)) int labkit_printf(co
     if (labkit::in_kernel()) labkit::fail("exit() was called: leave a kernel with return, or end the launch with __trap()");
     labkit::leave(status);
 }
+// Of the host: processor time in microseconds. Of a kernel: a counter of the device.
+inline clock_t labkit_clock() {
+    if (labkit::in_kernel()) return (clock)();
+    timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
 namespace std {
+using ::labkit_clock;
 using ::labkit_exit;
 using ::labkit_printf;
 }  // namespace std
 #undef printf
 #define printf(...) labkit_printf(__VA_ARGS__)
 #define exit(status) labkit_exit(status)
+#define clock() labkit_clock()
 
 // ---- Errors
 

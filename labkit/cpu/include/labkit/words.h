@@ -18,6 +18,8 @@
 #ifndef __CUDACC__
 #define __CUDACC__ 1
 #endif
+#define __CUDACC_VER_MAJOR__ 12   // what the driver says, too
+#define __CUDACC_VER_MINOR__ 0
 #ifndef __CUDA_ARCH__
 #define __CUDA_ARCH__ 900
 #endif

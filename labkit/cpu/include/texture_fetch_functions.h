@@ -1,0 +1,2 @@
+// Empty: the engine has no textures and surfaces (labkit/texture.h).
+#pragma once
