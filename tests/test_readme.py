@@ -61,6 +61,16 @@ def test_what_it_says_of_cudnn_is_so():
     assert (rows.loc["10 speed of light"] < rows.loc["cuDNN FP16"]).all()
 
 
+@pytest.mark.parametrize("batch", [100, 1000, 10_000])
+def test_rungs_10_and_11_are_ahead_of_every_mode_of_cudnn(batch):
+    times = labkit.recorded("H200").op_ms(
+        ["10 speed of light", "11 split floats", "cuDNN FP16", "cuDNN FP32", "cuDNN TF32"],
+        [*labkit.LENET86, *labkit.LENET72], batch=batch,
+    ).T  # fmt: skip
+    assert (times["10 speed of light"] < times["cuDNN FP16"]).all()
+    assert (times["11 split floats"] < times[["cuDNN FP32", "cuDNN TF32"]].min(axis=1)).all()
+
+
 def test_its_links_lead_to_files():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", text)
