@@ -1,4 +1,4 @@
-"""The exercise of page 11: wrong numbers, and what the grader says of each."""
+"""The exercises of page 11: wrong numbers, and what the grader says of each."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import grade
 
 
-def answer(*values):
-    graded = grade("11a", *values, quiet=True, record=False)
+def answer(number, *values):
+    graded = grade(number, *values, quiet=True, record=False)
     assert not graded.passed
     return str(graded)
 
@@ -22,7 +22,7 @@ def answer(*values):
     ((7, 3), "✗ with one product fewer, BF16"),
 ])  # fmt: skip
 def test_wrong_numbers_of_products(values, says):
-    assert says in answer(*values)
+    assert says in answer("11a", *values)
 
 
 @pytest.mark.parametrize("value", [0, 17, True, 2.5, "six"])
@@ -31,6 +31,26 @@ def test_what_is_no_number_of_products_is_refused(value):
         grade("11a", value, 3, quiet=True, record=False)
 
 
-def test_the_solution_meets_the_goal():
-    assert exercise("11a").subject.solution() == (6, 3)
-    assert grade("11a", 6, 3, quiet=True, record=False).passed
+@pytest.mark.parametrize(("values", "says"), [
+    ((11, 24), "this is the starting code"),
+    ((28, 39), "The low part is about 2^-12 of its pixel"),
+    ((17, 28), "It is still there, with fewer bits"),
+    ((3, 39), "scaled to 2^14, not to 1"),
+    ((17, 25), "scaled to 2^14, not to 1"),
+    ((18, 39), "✗ error, in units of 2^-22: 2"),
+    ((17, 40), "✗ share of pixels that become 0: 1"),
+])  # fmt: skip
+def test_wrong_distances(values, says):
+    assert says in answer("11b", *values)
+
+
+@pytest.mark.parametrize("value", [-1, 60, False, 1.5])
+def test_what_is_no_exponent_is_refused(value):
+    with pytest.raises(LabError, match="is no exponent"):
+        grade("11b", 17, value, quiet=True, record=False)
+
+
+@pytest.mark.parametrize(("number", "solution"), [("11a", (6, 3)), ("11b", (17, 39))])
+def test_the_solution_meets_the_goal(number, solution):
+    assert exercise(number).subject.solution() == solution
+    assert grade(number, *solution, quiet=True, record=False).passed
