@@ -24,7 +24,8 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
            highlight: str | None = None) -> None:
     """Op time over reference time, a row per rung: how far each kernel is from what the machine can do.
 
-    Each bar also shows the row above: an empty frame is the time saved, orange the time lost.
+    Each bar also shows the row above, the last one of the same data type if there is one: an empty frame is the time
+    saved, orange the time lost.
 
     Parameters
     ----------
@@ -63,15 +64,17 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
     rows = rows.assign(unit=units, reference=rows["op_ms"] / rows["x_reference"])
     rows["said"] = [f"{ms(row.op_ms)}  {times(row.x_reference)}{'  FP16' if row.unit == 'FP16' else ''}"
                     for row in rows.itertuples()]
-    above = rows["op_ms"].where(rows["label"].isin(rungs)).groupby(rows["layer"]).shift()
-    rows["above"] = (above / rows["reference"]).where(rows["label"].isin(rungs))  # on the scale of the row's own bar
+    own = rows[rows["label"].isin(rungs)]
+    before, alike = (own.groupby(keys)[["op_ms", "label"]].shift() for keys in (["layer"], ["layer", "unit"]))
+    rows[["above", "before"]] = alike.fillna(before)
+    rows["above"] /= rows["reference"]  # on the scale of the row's own bar
     labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
     across, head = min(2, len(layers)), 26 + 24 * (len(layers) > 1)
     tall = head + _STEP * len(labels) + _FOOT
     own = rows[rows["label"] == highlight]
     about = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}" if batch else "")
     top = _TOP + 22 * (len(rungs) > 1)
-    message = _verdict(highlight, own, rungs)
+    message = _verdict(highlight, own)
     page.open(top + math.ceil(len(layers) / across) * tall, message, about, data.note)
     if len(rungs) > 1:
         page.rect(12, 60, 20, 10, style.TINT, style.BLUE, 1.1)
@@ -129,7 +132,7 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
         page.alt += f" {each + ': ' if each else ''}{said}; reference time of the {known}."
 
 
-def _verdict(label, rows, rungs):
+def _verdict(label, rows):
     """What a rung gained or lost against the one before, and how far it is from the reference, in a sentence."""
     if not len(rows):
         return "The ladder: op time over reference time"
@@ -137,7 +140,7 @@ def _verdict(label, rows, rungs):
     gain = (rows["above"] / rows["x_reference"]).dropna()
     if not len(gain):
         return f"{label}: {reference}"
-    before = rungs[rungs.index(label) - 1]
+    before = rows["before"].dropna().iloc[0]
     faster, slower = (gain > _SAME).sum(), (gain < 1 / _SAME).sum()
     if faster == len(gain):
         verdict = f"{_spread(gain)} times as fast as {before}"
