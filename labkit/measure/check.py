@@ -83,7 +83,8 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
     SIAM J. Matrix Anal. Appl. 34(2), 2013: Higham's gamma_n without its denominator). The factors of successive
     roundings, of partial sums, of their total and of the output, are multiplied. The inputs add no error, because the
     reference uses x and k as they are stored, unless the kernel itself rounds them (`Rounding.operands`). A factor in
-    two parts has an error of at most u^2, and sums three products; the one left out is at most u^2 |x| |k|.
+    two parts has an error of at most u^2 |x|. Its products are three, with magnitudes of at most (1 + u)^4 |x| |k|
+    together; the one left out is at most u^2 |x| |k|.
 
     Parameters
     ----------
@@ -96,13 +97,13 @@ def tolerance(rounding: Rounding, scale: np.ndarray, terms: int) -> np.ndarray:
     """
     half = np.dtype(rounding.storage) == np.float16
     growth = 1.0
+    factors = np.dtype(rounding.operands or rounding.storage)
     if rounding.parts == 2:
-        terms *= 3
+        terms *= 3 * (1 + _ROUNDOFF[factors.name]) ** 4
     if rounding.part is not None:
         growth *= 1 + min(rounding.part_terms, terms) * _ROUNDOFF[np.dtype(rounding.part).name]
         terms = -(-terms // rounding.part_terms)
     # Products of half values summed in float32: the sums may be those of tensor cores.
-    factors = np.dtype(rounding.operands or rounding.storage)
     wide = factors == np.float16 and np.dtype(rounding.accumulate) == np.float32
     growth *= 1 + terms * (_TENSOR_ROUNDOFF if wide else _ROUNDOFF[np.dtype(rounding.accumulate).name])
     growth *= 1 + _ROUNDOFF[np.dtype(rounding.storage).name]
@@ -430,9 +431,8 @@ def draw_large_integers(
     if largest < 2:
         return draw_integers(variant, layer, batch, rng)
     of_x = of_k = largest
-    if (
-        rounding.parts == 2 and min(most) // 4 > factor
-    ):  # one factor needs both parts; the product of two low ones lacks
+    if rounding.parts == 2 and min(most) // 4 > factor:
+        # Only one factor needs both of its parts: the product of two low ones would be missing.
         of_x, of_k = rng.permuted([min(min(most) // 2, int(np.finfo(rounding.operands).max)), 2])
     x = rng.integers(1, of_x, layer.x_shape(batch), endpoint=True)
     k = rng.integers(1, of_k, layer.k_shape, endpoint=True) * rng.choice([-1, 1, 1, 1], layer.k_shape)
