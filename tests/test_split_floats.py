@@ -59,6 +59,16 @@ def test_what_is_not_finite_spreads_as_far_as_in_float(plan, drawn, value):
     assert np.isfinite(y[:, :3]).all() and not np.isfinite(y[:, 3]).any()
 
 
+def test_a_map_that_is_not_finite_leaves_the_next_maps_right():
+    """The weights of the next maps are loaded, although those of this group were not used."""
+    layer = Layer("three groups", C=2, H=5, W=6, M=20, K=3)
+    x, k = draw_reals(RUNG, layer, BATCH, np.random.default_rng(1))
+    k[3, 0, 1, 1] = np.inf
+    with RUNG.plan(layer, BATCH) as plan:
+        y, expected = computed(plan, x, k), conv_float64(x, k)
+    np.testing.assert_allclose(y[:, 8:], expected[:, 8:], atol=1e-4)
+
+
 def test_three_products_are_float_and_one_is_half(drawn):
     """Relative to sum |x| |k|: one product has half's roundoff, 2^-11; three come near to float's."""
     x, k = drawn

@@ -236,9 +236,10 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                 const int m0 = group * MAPS;
                 float *maps = STORE ? out + unit * MAPS * Ho * Wo : y + ((size_t)b * M + m0) * Ho * Wo;
                 const int of_map = exponents[m0 + lane / 4 / DOWN];
-                if (bits >= INFINITE || __any_sync(0xffffffff, of_map == INFINITE))
+                if (bits >= INFINITE || __any_sync(0xffffffff, of_map == INFINITE)) {
                     direct(maps, x + (size_t)b * C * H * W, k + m0 * C * K * K, min(MAPS, M - m0));
-                else
+                    load(high, a + (group + 1) % GROUPS * TURNS * STEPS * 64 + lane);    // of the next group
+                } else
                     for (int eight = warp; eight < EIGHTS; eight += COMPUTE) {
                         const int column = min(8 * eight + column_of(lane / 8, lane / 4 % 2), COLUMNS - 1);
                         const unsigned *window = (const unsigned *)(images + turn * FOURS)
