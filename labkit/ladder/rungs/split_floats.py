@@ -60,7 +60,7 @@ RUNG = Rung(
             buffers=("x", "a", "y"),
             grid=lambda s: (min(s.B, s.blocks), 1, 1),
             block=lambda s: (32, s.warps + s.fetch + s.store, 1),
-            shared=lambda s: 32 * s.fours + (8 * (8 // s.down) * s.pixels if s.store else 0),
+            shared=lambda s: 8 + 32 * s.fours + (8 * (8 // s.down) * s.pixels if s.store else 0),  # `largest`, too
         ),
     ),
     path=("one", "three", "images", "maps", "finite"),

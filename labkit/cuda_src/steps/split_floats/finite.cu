@@ -29,7 +29,7 @@ constexpr int ROWS = DOWN * TALL * (STRIPS - 1) + INPUTS;   // that all strips n
 constexpr int FOURS = ((TURNS * TOGETHER - 1) * H * W + ROWS * W + 11) / 4;  // of pixels in shared memory
 constexpr int THREADS = 32 * (COMPUTE + FETCH);
 constexpr bool FOUR = Wo % 4 == 0;                          // a lane's outputs are 16 aligned bytes
-constexpr int IMAGE = 1, TEAM = 3;              // barriers; number 0 is __syncthreads()
+constexpr int IMAGE = 1, TEAM = 3;                          // barriers; number 0 is __syncthreads()
 typedef uint4 Weights[STEPS];
 
 // d += a b: a has 16 rows of 16 terms, b has 8 columns. Of b, a lane holds terms of column lane / 4; of a
