@@ -44,6 +44,7 @@ __device__ inline void mma(float (&d)[4], const uint4 &a, unsigned b0, unsigned 
 // Wait at one of the barriers until `warps` warps have arrived.
 __device__ inline void barrier(int number, int warps)
 {
+    __syncwarp();                                           // bar.sync is for whole warps
     asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(32 * warps) : "memory");
 }
 
