@@ -178,7 +178,7 @@ def test_makefile_lists_its_targets():
 
 
 def test_make_lab_hands_arguments_on():
-    make = ["make", "-n", "lab", "ARGS=--port 9000"]
+    make = ["make", "--no-print-directory", "-n", "lab", "ARGS=--port 9000"]
     told = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     command = told.replace("\\\n", " ").strip().splitlines()[-1]
     assert "--port 9000 notebooks/00_start_here.ipynb" in command

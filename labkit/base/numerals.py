@@ -13,8 +13,8 @@ def ms(value: float) -> str:
 
 
 def times(value: float) -> str:
-    """A factor with three digits: "15.6×"."""
-    return f"{three(value)}×"
+    """A factor with three digits, at most two of them decimals: "15.6×", "0.61×"; smaller ones in full: "0.0123×"."""
+    return f"{value:.2f}×" if 0.0995 <= value < 0.995 else f"{three(value)}×"
 
 
 def three(value: float) -> str:

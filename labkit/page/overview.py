@@ -68,7 +68,7 @@ def layer_times(results: Recorded) -> pd.DataFrame:
         table[layer.name] = {
             "without streams": f"{ms(before)} · {times(before / reference)}",
             streams["label"]: f"{ms(streams['layer_ms'])} · {times(streams['layer_ms'] / reference)}",
-            "reference time of the link": ms(reference),
+            "the link's reference time": ms(reference),
         }
     return pd.DataFrame(table)
 
@@ -77,13 +77,14 @@ def caption(results: Recorded) -> str:
     """What the table shows, where and when it was measured, and what the reference times assume."""
     batch = int(results.table["batch"].max())
     inside = results.table.query("rung == @STREAMS")["options"].str.split(";").str[0].unique()
+    changed = dict.fromkeys(label.partition(",")[0] for label in outdated(results))
     return (
         f"Op time and op time over reference, {batch:,} images, {results.device}, {results.date}. "
         f"{reference_words(results.device)} cuDNN FP32 is without TF32, which PyTorch allows by default for "
         "convolutions; cuDNN TF32 is with it, over the reference time of FP32. Layer time is from host memory to host "
-        f"memory with the kernel of {' and '.join(inside)}, over the reference time of the link: with streams in "
+        f"memory with the kernel of {' and '.join(inside)}, over the link's reference time: with streams in "
         "page-locked memory, without them in ordinary memory."
-        + (f" Changed since they were measured: {', '.join(changed)}." if (changed := outdated(results)) else "")
+        + (f" Kernels have changed since they were measured: {', '.join(changed)}." if changed else "")
     )
 
 

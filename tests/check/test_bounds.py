@@ -28,7 +28,8 @@ def test_only_an_index_that_the_compiler_does_not_know_needs_the_check(body, exp
 
 
 def test_the_ladder_is_as_fast_as_without_it():
-    assert not any(needed(variant(rung.name).source) for rung in LADDER)
+    """But for rung 11, whose indices are computed from the counters of its unrolled loops."""
+    assert [rung.name for rung in LADDER if needed(variant(rung.name).source)] == ["split_floats"]
 
 
 def test_arrays_elsewhere_are_marked(tmp_path):
