@@ -577,7 +577,9 @@ def test_milliseconds(value, text):
     assert numerals.ms(value) == text
 
 
-@pytest.mark.parametrize(("value", "text"), [(1, "1.00×"), (15.62, "15.6×"), (0.131, "0.13×"), (0.0131, "0.0131×"), (1234, "1,234×")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(1, "1.00×"), (15.62, "15.6×"), (0.131, "0.13×"), (0.0131, "0.0131×"), (1234, "1,234×")]
+)
 def test_times(value, text):
     assert numerals.times(value) == text
 
