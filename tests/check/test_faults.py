@@ -91,9 +91,16 @@ def test_a_tool_that_does_not_look_for_the_fault_does_not_call_the_launch_clean(
     assert "nothing found in 1 launch; 1 launch not checked to the end (kernel traps, block (0,0,0), " in out
 
 
+@pytest.fixture
+def compiled(program):
+    """The program, compiled for all checks: that takes longer on a busy machine than a kernel is given below."""
+    sanitize_script(program, ["traps"], engine="cpu", capture=True)
+    return program
+
+
 @pytest.mark.parametrize(("kernel", "line"), [("waits_for_a_later_block", 32), ("grid_barrier", 38)])
-def test_a_kernel_that_does_not_end_is_told_where_it_stood(program, kernel, line):
-    found = sanitize_script(program, [kernel], engine="cpu", timeout=8, capture=True)
+def test_a_kernel_that_does_not_end_is_told_where_it_stood(compiled, kernel, line):
+    found = sanitize_script(compiled, [kernel], engine="cpu", timeout=10, capture=True)
     assert found.ended.stopped and found.clean
     assert f"(kernel {kernel}, block (0,0,0), thread (0,0,0) was stopped at faults.cu:{line}. " in repr(found)
     assert "Check mode runs one block after the other" in repr(found)
