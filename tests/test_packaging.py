@@ -138,7 +138,7 @@ def imported(path):
 
 # Imported name -> PyPI's, where they differ, and what comes with something declared.
 DISTRIBUTIONS = {
-    "IPython": "ipykernel", "PIL": "matplotlib", "cupti": "cupti-python", "jupyter_client": "nbclient",
+    "IPython": "ipykernel", "PIL": "matplotlib", "cupti": "cupti-python", "jedi": "ipykernel", "jupyter_client": "nbclient",
     "cloudpickle": "distributed", "dask": "distributed", "packaging": "pytest",
     "sklearn": "scikit-learn",
 }  # fmt: skip

@@ -141,7 +141,9 @@ _SOURCES = {
 _DIGITS_TRAIN = 1437
 
 
-def dataset(name="digits", split="test", size=None):
+def dataset(
+    name: str = "digits", split: str = "test", size: int | tuple[int, int] | None = None
+) -> Dataset:
     """Load a set of images.
 
     Parameters

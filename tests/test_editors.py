@@ -1,0 +1,85 @@
+"""What an editor knows of labkit: names to complete, their parameters, types and docstrings."""
+
+import ast
+import inspect
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import jedi
+import pytest
+
+import labkit
+
+PACKAGE = Path(labkit.__file__).resolve().parent
+MOST_USED = {
+    "check": {"variant", "layers", "sanitize"},
+    "bench": {"variants", "layer", "batch"},
+    "variant": {"which", "source", "options"},
+}
+
+
+@pytest.fixture(scope="module")
+def project():
+    return jedi.Project(PACKAGE.parent)
+
+
+def test_jedi_completes_every_public_name(project):
+    found = {each.name for each in jedi.Script("import labkit as lab\nlab.", project=project).complete()}
+    assert set(labkit.__all__) <= found
+
+
+@pytest.mark.parametrize(("name", "parameters"), MOST_USED.items())
+def test_jedi_shows_parameters_and_the_docstring(project, name, parameters):
+    source = f"import labkit as lab\nlab.{name}("
+    (signature,) = jedi.Script(source, project=project).get_signatures()
+    assert parameters <= {each.name for each in signature.params}
+    assert inspect.getdoc(getattr(labkit, name)) in signature.docstring()
+
+
+@pytest.mark.parametrize("name", MOST_USED)
+def test_jedi_completes_in_a_running_notebook(name):
+    assert name in [each.name for each in jedi.Interpreter(f"lab.{name[:-1]}", [{"lab": labkit}]).complete()]
+
+
+def test_the_stub_exports_each_name_as_type_checkers_read_it():
+    """``from .a import b as b``: without the second name a stub's import is private (PEP 484)."""
+    stub = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    imports = [alias for node in stub.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert all(alias.asname == alias.name for alias in imports)
+    assert {alias.name for alias in imports} == set(labkit.__all__) - {"__version__"}
+    assert (PACKAGE / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("name", sorted(set(labkit.__all__) - {"__version__"}))
+def test_what_is_public_explains_itself(name):
+    found = getattr(labkit, name)
+    if not callable(found):
+        found = inspect.getmodule(found) or type(found)
+    assert (inspect.getdoc(found) or "").strip()
+    if inspect.isfunction(found):
+        untyped = [each.name for each in inspect.signature(found).parameters.values()
+                   if each.annotation is each.empty and each.kind is not each.VAR_KEYWORD]  # fmt: skip
+        assert not untyped, f"{name}: annotate {', '.join(untyped)}"
+
+
+@pytest.mark.thorough
+def test_pyright_knows_the_types(tmp_path):
+    """Where Pyright is installed (``pip install pyright``; it needs Node)."""
+    pyright = shutil.which("pyright")
+    if not pyright:
+        pytest.skip("pyright is not installed")
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(PACKAGE.parent)]}))
+    program = tmp_path / "program.py"
+    shown = ("lab.check(1)", "lab.bench", "lab.variant(4)")
+    lines = ["import labkit as lab", *(f"reveal_type({each})" for each in shown), "lab.chekc"]
+    program.write_text("\n".join(lines) + "\n")
+    command = [pyright, "--outputjson", program]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = [(each["severity"], each["message"]) for each in json.loads(ended.stdout)["generalDiagnostics"]]
+    revealed = "".join(message for severity, message in told if severity == "information")
+    assert '"CheckReport"' in revealed and '"Variant"' in revealed and "variants: Variant | int" in revealed
+    assert [message for severity, message in told if severity == "error"] == [
+        '"chekc" is not a known attribute of module "labkit"'
+    ]
