@@ -18,6 +18,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import labkit
+from labkit.evidence import pytest_plugin
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -138,12 +139,13 @@ def imported(path):
 
 # Imported name -> PyPI's, where they differ, and what comes with something declared.
 DISTRIBUTIONS = {
-    "IPython": "ipykernel", "PIL": "matplotlib", "cupti": "cupti-python", "jedi": "ipykernel", "jupyter_client": "nbclient",
-    "cloudpickle": "distributed", "dask": "distributed", "packaging": "pytest",
-    "sklearn": "scikit-learn",
+    "IPython": "ipykernel", "PIL": "matplotlib", "cupti": "cupti-python", "jedi": "ipykernel",
+    "jupyter_client": "nbclient", "cloudpickle": "distributed", "dask": "distributed", "packaging": "pytest",
+    "sklearn": "scikit-learn", "yaml": "distributed",
 }  # fmt: skip
 BARE = ("base", "cpu", "cuda", "evidence", "ladder", "measure", "spec")  # what a wheel without extras has to run
-BESIDE = {"torch"}  # measured beside the lab's network, where it is installed
+PLUGIN = {"evidence": {"pytest"}}  # which loads its plugin itself
+BESIDE = {"torch", "pytest"}  # where they are installed: measured beside the lab's network, and see above
 RECORDING = {"scikit-learn", "torch"}  # of two recorders; they say where it comes from
 
 
@@ -151,7 +153,8 @@ def test_everything_imported_is_declared():
     ours = {"labkit", "recording", *(path.stem for path in (ROOT / "tests").rglob("*.py"))}
     for folder, allowed in {
         "labkit": {*requirements([*NEEDED, *EXTRAS["gpu"]]), *BESIDE},
-        **{f"labkit/{name}": requirements([*PROJECT["dependencies"], *EXTRAS["gpu"]]) for name in BARE},
+        **{f"labkit/{name}": {*requirements([*PROJECT["dependencies"], *EXTRAS["gpu"]]), *PLUGIN.get(name, ())}
+           for name in BARE},
         "recording": {*requirements(NEEDED), *RECORDING},
         "tests": DECLARED,
         "benchmarks": DECLARED,
@@ -166,6 +169,10 @@ def test_version_is_one():
     assert "version" in PROJECT["dynamic"]
     assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "labkit.__version__"}
     assert Version(labkit.__version__)
+
+
+def test_pytest_finds_the_plugin():
+    assert PROJECT["entry-points"]["pytest11"] == {"labkit": pytest_plugin.__name__}
 
 
 def test_makefile_lists_its_targets():

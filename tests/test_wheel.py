@@ -43,11 +43,11 @@ def installed(tmp_path_factory):
     (elsewhere / "good.py").write_text(PROGRAM % 32)
     (elsewhere / "bad.py").write_text(PROGRAM % 33)
 
-    def run(*arguments, hidden=""):
+    def run(*arguments, hidden="", program="from labkit.report.command import main; main()"):
         """(exit status, output, errors) of the command, in a Python that cannot import `hidden`."""
         hide = f"import sys; sys.modules[{hidden!r}] = None; " if hidden else ""
         return subprocess.run(
-            [sys.executable, "-c", f"{hide}from labkit.report.command import main; main()", *arguments],
+            [sys.executable, "-c", f"{hide}{program}", *arguments],
             cwd=elsewhere, env={**os.environ, "PYTHONPATH": str(tmp / "site"), "LABKIT_ENGINE": "cpu"},
             capture_output=True, text=True, check=False,
         )
@@ -84,6 +84,12 @@ def test_the_engine_needs_no_package_of_the_notebooks(installed):
     ended = installed("report", hidden="nbformat")
     assert ended.returncode == 1
     assert "nbformat" in ended.stderr and "[notebooks]" in ended.stderr and "Traceback" not in ended.stderr
+
+
+@pytest.mark.thorough
+def test_pytest_knows_the_plugin_of_an_installed_package(installed):
+    ended = installed("--markers", program="import pytest; pytest.main()")
+    assert "@pytest.mark.labkit_sanitize" in ended.stdout
 
 
 @pytest.mark.parametrize(("direct", "command"), [

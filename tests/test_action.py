@@ -1,0 +1,68 @@
+"""The action: what its steps run, as a forge's shell runs them."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import labkit
+
+ROOT = Path(labkit.__file__).resolve().parent.parent
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+STEPS = {each["name"]: each for each in ACTION["runs"]["steps"] if "name" in each}
+
+
+@pytest.fixture
+def step(tmp_path):
+    """Run a step in a folder with a test and a program; `python` is the one that runs this test."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (tmp_path / "bin" / "python").chmod(0o755)
+    (tmp_path / "test_a.py").write_text("def test_a(): pass\ndef test_b(): assert 0\n")
+    (tmp_path / "program.py").write_text("import sys\nsys.exit(sys.argv[1] != 'a word')\n")
+
+    def run(name, **inputs):
+        expressions = {key: re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", value)[1]
+                       for key, value in STEPS[name]["env"].items()}  # fmt: skip
+        given = {key: inputs[name] for key, name in expressions.items()}
+        path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        python = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        return subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[name]["run"]],  # as "shell: bash" means
+            cwd=tmp_path, env={**os.environ, **given, "PATH": path, "PYTHONPATH": python}, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.mark.parametrize(("tests", "status"), [("test_a.py::test_a", 0), ("test_a.py -k 'test_a or test_b'", 1)])
+def test_the_tests_decide(step, tests, status):
+    ended = step("Run the tests", tests=tests)
+    assert bool(ended.returncode) == bool(status), ended.stdout
+    assert "1 passed" in ended.stdout
+
+
+def test_all_commands_run_and_one_failure_fails(step):
+    ended = step("Run the commands", commands="--version\n\n  run program.py 'a word'\n")
+    assert ended.returncode == 0, ended.stderr
+    assert labkit.__version__ in ended.stdout
+    ended = step("Run the commands", commands="run program.py another\n--version")
+    assert ended.returncode == 1
+    assert labkit.__version__ in ended.stdout
+
+
+def test_inputs_reach_the_shell_only_through_its_environment():
+    for each in STEPS.values():
+        assert "${{" not in each["run"]
+    used = set(re.findall(r"inputs\.([\w-]+)", (ROOT / "action.yml").read_text(encoding="utf-8")))
+    assert used == set(ACTION["inputs"])
+
+
+def test_the_page_describes_every_input():
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)) >= set(ACTION["inputs"])
