@@ -107,7 +107,10 @@ _finished = False
 
 # Runtime files that are compiled as one: half of the time goes into the standard library's headers. No launch waits for
 # what the second ones do.
-_UNITS = {"pool": ("block", "divide", "pool"), "module": ("memory", "shared", "module")}
+_UNITS = {
+    "pool": ("fibers", "scheduler", "warps", "pool"),
+    "module": ("divide", "faults", "printf", "memory", "shared", "module"),
+}
 _COLD = {"module"}
 
 
@@ -121,7 +124,7 @@ def build():
 
     def compile_runtime(path):
         cache.trim("runtime-*.so")
-        units = {**_UNITS, "check": ("check",)} if checkmode.TOOLS else _UNITS
+        units = {**_UNITS, **({"check": ("check",)} if checkmode.TOOLS else {"heap": ("heap",)})}
         lines = []
         for name, (*before, last) in units.items():
             line = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}", *["-O1"] * (name in _COLD)]

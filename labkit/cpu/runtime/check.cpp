@@ -35,18 +35,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-// Variables of the runtime that kernels use (block.cpp).
-#define WORD __thread __attribute__((tls_model("initial-exec")))
-extern "C" {
-extern WORD Index threadIdx, blockIdx, blockDim, gridDim;
-extern WORD void *labkit_dynamic_shared;
-extern WORD unsigned labkit_spins;
-extern WORD int labkit_votes, labkit_voters;
-void labkit_log_full(uint64_t **);
-}
-namespace labkit {
-[[noreturn]] void fail(const char *pattern, ...);
-}
+extern "C" void labkit_log_full(uint64_t **);
 
 namespace {
 

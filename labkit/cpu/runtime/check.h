@@ -1,7 +1,6 @@
-// Check mode: the interface between the runtime and check.cpp, in a runtime compiled with LABKIT_CHECK. It has one worker,
-// which runs a launch from its first block to its last.
+// Check mode: what the runtime tells it, and asks of it, if compiled with LABKIT_CHECK; otherwise nothing. Such a runtime has
+// one worker, which runs a launch from its first block to its last.
 #pragma once
-#ifdef LABKIT_CHECK
 #include <string>
 #include <vector>
 #include "runtime.h"
@@ -21,7 +20,7 @@ struct Range {
     bool freed = false;        // by a kernel, in this launch
 };
 
-// What check.cpp needs of a module; it exists as long as the module.
+// What check mode needs of a module; it exists as long as the module.
 struct WatchedModule {
     std::string path;
     uintptr_t base = 0, text_begin = 0, text_end = 0;
@@ -32,35 +31,45 @@ struct WatchedModule {
     size_t pieces_bytes = 0, accesses_bytes = 0;
 };
 
-// Called by the runtime.
-void watch_launch(const Launch &, char *dynamic_shared, char *static_end);
-void watch_block(Index at, unsigned threads);
-void watch_thread(unsigned thread);                             // this thread runs from now on
-bool watch_stop(unsigned thread, unsigned live, bool barrier);  // it waits (or has ended); true: so do all lanes of its warp
-void watch_match(unsigned warp, unsigned live);                 // match its logs, also if other lanes still run
-bool watch_resumes(unsigned thread);                            // after waiting for that; true: it continues
-void watch_barrier_released();
-void watch_phase();                                             // of a barrier of some threads: as if all had met
+#ifdef LABKIT_CHECK
+#define WATCH(...) __VA_ARGS__;
+#define WATCH_FALSE(...) __VA_ARGS__;
+#else
+#define WATCH(...) inline __VA_ARGS__ {}
+#define WATCH_FALSE(...) inline __VA_ARGS__ { return false; }
+#endif
+
+WATCH(void watch_launch(const Launch &, char *dynamic_shared, char *static_end))
+WATCH(void watch_block(Index at, unsigned threads))
+WATCH(void watch_thread(unsigned thread))                             // this thread runs from now on
+WATCH_FALSE(bool watch_stop(unsigned thread, unsigned live, bool barrier))   // it waits (or has ended); true: so do all lanes of its warp
+WATCH(void watch_match(unsigned warp, unsigned live))                 // match its logs, also if other lanes still run
+WATCH_FALSE(bool watch_resumes(unsigned thread))                      // after waiting for that; true: it continues
+WATCH(void watch_barrier_released())
+WATCH(void watch_phase())                                             // of a barrier of some threads: as if all had met
 // These lanes of a warp have converged. Accesses until watch_met() are made for all of them, at the place in the code with
 // that return address. Operations on matrices wait for all lanes, but do not order their accesses to memory.
-void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders);
-void watch_met();
-void watch_end(bool whole, const std::string &error);           // of the launch
+WATCH(void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders))
+WATCH(void watch_met())
+WATCH(void watch_end(bool whole, const std::string &error))           // of the launch
 // The launch was abandoned there: return addresses of the running thread, the innermost first.
-void watch_fault(const char *tool, const char *kind, const std::string &sentence, const uintptr_t *places, size_t count);
-void watch_cancelled(const uintptr_t *places, size_t count);
+WATCH(void watch_fault(const char *tool, const char *kind, const std::string &sentence, const uintptr_t *places, size_t count))
+WATCH(void watch_cancelled(const uintptr_t *places, size_t count))
+WATCH(void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes))   // lanes in the mask have ended
+WATCH(void watch_divergence(const char *file, int line, Index thread, const std::string &sentence))    // of barriers
+WATCH(void note_written(const void *address, size_t bytes))           // by the host
 
-// Lanes in the mask that have ended.
-void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes);
-void watch_divergence(const char *file, int line, Index thread, const std::string &sentence);   // of barriers
+WATCH_FALSE(bool watches(const char *tool))                           // whether this tool is on
 
-// Defined in block.cpp and memory.cpp.
+#undef WATCH
+#undef WATCH_FALSE
+
+#ifdef LABKIT_CHECK
+// What check mode calls: of faults.cpp, scheduler.cpp, fibers.cpp and memory.cpp.
 [[noreturn]] void leave_launch(const std::string &sentence);
 labkit::Switch park_lane();                                     // the lane's log is full: let the others continue
 bool in_stacks(uintptr_t address, Range &stacks);
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context), void *context);
 void visit_mapped(void (*visit)(const char *base, size_t bytes));   // page-locked memory of the host
-void note_written(const void *address, size_t bytes);           // by the host
-bool watches(const char *tool);                                 // whether this tool is on
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes);
 #endif

@@ -5,7 +5,6 @@
 // 0xFF bytes, copy on write: they also read as 0xFF, but use memory only where they are written.
 #include "check.h"
 #include "runtime.h"
-#include <atomic>
 #include <deque>
 #include <errno.h>
 #include <fcntl.h>
@@ -18,17 +17,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace labkit {
-[[noreturn]] void fail(const char *pattern, ...);
-}
-
 namespace {
 
-#ifdef LABKIT_CHECK
-constexpr size_t red_zone = 1 << 20;   // mapped, but used only next to the allocation; finds far overruns
-#else
-constexpr size_t red_zone = 256;
-#endif
+constexpr size_t red_zone = checking ? 1 << 20 : 256;   // mapped, but used only next to the allocation; a large one finds far overruns
 constexpr size_t marked = 256;         // bytes of a red zone that are filled and checked
 constexpr size_t alignment = 256, filled_limit = 16 << 20, huge_page = 2 << 20;
 constexpr unsigned char red = 0xa5, poison = 0xff;
@@ -38,9 +29,7 @@ struct Allocation {
     char *mapping;           // null: not an allocation of this file (a module's symbol)
     size_t mapping_bytes;
     const void *owner;
-#ifdef LABKIT_CHECK
     uint8_t *written;        // one byte per byte: it was written; null without initcheck
-#endif
 };
 
 std::mutex mutex;
@@ -184,12 +173,8 @@ EXPORT int lk_mem_alloc(size_t bytes, void **address) {
     memset(mapping + red_zone + bytes, red, marked);
 
     lock.lock();
-#ifdef LABKIT_CHECK
-    allocations[mapping + red_zone] = {bytes, mapping, mapped, nullptr,
-                                       watches("initcheck") ? (uint8_t *)calloc(bytes, 1) : nullptr};
-#else
-    allocations[mapping + red_zone] = {bytes, mapping, mapped, nullptr};
-#endif
+    uint8_t *written = watches("initcheck") ? (uint8_t *)calloc(bytes, 1) : nullptr;
+    allocations[mapping + red_zone] = {bytes, mapping, mapped, nullptr, written};
     *address = mapping + red_zone;
     return LK_OK;
 }
@@ -225,14 +210,11 @@ EXPORT int lk_mem_free(void *address) {
     if (freed.size() > 256) freed.pop_front();
     lock.unlock();
     std::string damage = check_red_zones((const char *)address, allocation.bytes);
-#ifdef LABKIT_CHECK
     free(allocation.written);
-    // The addresses stay reserved, so that a later use of them is found.
+    // In check mode the addresses stay reserved, so that a later use of them is found.
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    mmap(allocation.mapping, allocation.mapping_bytes, PROT_NONE, flags, -1, 0);
-#else
-    munmap(allocation.mapping, allocation.mapping_bytes);
-#endif
+    if (checking) mmap(allocation.mapping, allocation.mapping_bytes, PROT_NONE, flags, -1, 0);
+    else munmap(allocation.mapping, allocation.mapping_bytes);
     return damage.empty() ? (int)LK_OK : set_error(LK_INVALID, "%s", damage.c_str());
 }
 
@@ -312,68 +294,7 @@ std::string describe_address(const void *address) {
     return nearest;
 }
 
-#ifndef LABKIT_CHECK   // check.cpp has its own
-// ---- Memory that kernels allocate ---------------------------------------------------------------------------------------
-//
-// A header before the block says whether it is one and its size, and red bytes follow it. So a wrong free and a small
-// overrun end the launch; the C library would end the process.
-
-namespace {
-
-struct alignas(16) Header {
-    uint64_t overwritten[2];               // by the C library, when the block is free
-    uint64_t state, bytes;
-};
-constexpr uint64_t allocated = 0x6c61626b69742b31, released = 0x6c61626b69742d30;   // exclusive or with the block's address
-constexpr size_t heap_margin = 64;
-
-// The last blocks that were freed, up to a megabyte each. They go back to the C library when as many others have been
-// freed, so that their headers can still be read when one is freed twice.
-std::atomic<Header *> quarantine[64];
-std::atomic<unsigned> released_blocks;
-
-void *allocate(size_t bytes) {
-    auto header = bytes < SIZE_MAX / 2 ? (Header *)malloc(sizeof(Header) + bytes + heap_margin) : nullptr;
-    if (!header) return nullptr;           // as on a GPU
-    char *block = (char *)(header + 1);
-    header->state = allocated ^ (uint64_t)block;
-    header->bytes = bytes;
-    memset(block + bytes, red, heap_margin);
-    return block;
-}
-
-void release(void *block, bool may_be_anothers) {
-    if (!block) return;
-    Header *header = (Header *)block - 1;
-    uint64_t state = header->state ^ (uint64_t)block;
-    if (state == allocated) {
-        const unsigned char *end = (const unsigned char *)block + header->bytes;
-        for (size_t i = 0; i < heap_margin; i++)
-            if (end[i] != red) labkit::fail("a write past the end of the %zu bytes that malloc or new returned", (size_t)header->bytes);
-        header->state = released ^ (uint64_t)block;
-        bool kept = header->bytes <= 1 << 20;
-        free(kept ? quarantine[released_blocks++ % 64].exchange(header) : header);
-    } else if (may_be_anothers && state != released) {
-        free(block);
-    } else {
-        labkit::fail("free of %p, which %s", block, state == released ? "was freed before" : "is not the start of an allocation of a kernel");
-    }
-}
-
-}  // namespace
-
-// The C++ library, too, allocates memory that a kernel's code deletes.
-extern "C" {
-EXPORT void *__wrap_malloc(size_t bytes) { return allocate(bytes); }
-EXPORT void *__wrap__Znwm(size_t bytes) { return allocate(bytes); }
-EXPORT void *__wrap__Znam(size_t bytes) { return allocate(bytes); }
-EXPORT void __wrap_free(void *p) { release(p, !in_kernel()); }
-EXPORT void __wrap__ZdlPv(void *p) { release(p, true); }
-EXPORT void __wrap__ZdaPv(void *p) { release(p, true); }
-EXPORT void __wrap__ZdlPvm(void *p, size_t) { release(p, true); }
-EXPORT void __wrap__ZdaPvm(void *p, size_t) { release(p, true); }
-}
-#else
+#ifdef LABKIT_CHECK
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context),
                        void *context) {
     std::lock_guard<std::mutex> lock(mutex);

@@ -60,9 +60,7 @@ struct lk_module {
     size_t constant_bytes = 0;
     uintptr_t text_begin = UINTPTR_MAX, text_end = 0;
     StaticShared shared;
-#ifdef LABKIT_CHECK
-    WatchedModule watched;
-#endif
+    WatchedModule watched;        // check mode
 };
 
 namespace {
@@ -316,9 +314,7 @@ int describe_launch(lk_kernel *kernel, Launch &launch) {
     launch.shared = launch.loops ? &kernel->loops_shared : &kernel->shared;
     launch.fibers_shared = &kernel->shared;
     launch.block_seconds = &kernel->block_seconds;
-#ifdef LABKIT_CHECK
     launch.module = &kernel->module->watched;
     launch.arguments_bytes = kernel->kernel->packed_bytes;
-#endif
     return kernel->kernel->packed_bytes;
 }

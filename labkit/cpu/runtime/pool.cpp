@@ -225,9 +225,7 @@ void wake_a_worker() {
 void run_copy(const Operation &op, uint64_t first, uint64_t count) {
     size_t begin = first * copy_piece, end = (first + count) * copy_piece;
     if (end > op.bytes) end = op.bytes;
-#ifdef LABKIT_CHECK
     note_written(op.to + begin, end - begin);
-#endif
     if (op.kind == copy) {
         if (op.pieces == 1) memmove(op.to + begin, op.from + begin, end - begin);   // the spans may overlap
         else memcpy(op.to + begin, op.from + begin, end - begin);
@@ -250,7 +248,10 @@ bool run_pieces(Block *block, Operation &op, uint64_t first, uint64_t count, std
     uint64_t rest = first / grid.x;
     Index at{(unsigned)(first % grid.x), (unsigned)(rest % grid.y), (unsigned)(rest / grid.y)};
     for (; count && !op.cancelled; count--) {
-        if (!run_block(*block, at, &op.cancelled, error)) return false;
+        if (!run_block(*block, at, &op.cancelled)) {
+            error = error_of(*block);
+            return false;
+        }
         if (++at.x == grid.x) {
             at.x = 0;
             if (++at.y == grid.y) {
@@ -294,9 +295,7 @@ void work(Worker &me, Block &block) {
         uint64_t first = op->taken, left = op->pieces - first;
         uint64_t fair = left / (2 * pool.workers.size()) + 1;
         uint64_t count = op->chunk < fair ? op->chunk : fair;
-#ifdef LABKIT_CHECK
-        if (op->kind == kernel) count = left;
-#endif
+        if (checking && op->kind == kernel) count = left;
         op->taken += count;
         op->workers++;
         me.operation = op;
@@ -314,11 +313,10 @@ void work(Worker &me, Block &block) {
         std::string error;
         bool fine = run_pieces(&block, *op, first, count, error);
         double seconds = now() - begin;
-#ifdef LABKIT_CHECK
-        if (op->kind == kernel && op->cancelled && error.empty())
-            error = format("kernel %s was stopped", op->launch.kernel);
-        if (op->kind == kernel) watch_end(fine && !op->cancelled, error);
-#endif
+        if (checking && op->kind == kernel) {
+            if (op->cancelled && error.empty()) error = format("kernel %s was stopped", op->launch.kernel);
+            watch_end(fine && !op->cancelled, error);
+        }
 
         lock.lock();
         me.operation = nullptr;

@@ -1,12 +1,14 @@
 // Declarations shared by the runtime's files. Python uses abi.h, kernels use include/labkit/*.h.
 //
-//   block.cpp   a block of threads on one worker: fibers, barriers, warps, printf
+//   fibers.h    a block of threads on one worker; the files in which it runs
+//   printf.cpp  printf of kernels
 //   divide.cpp  the quotient of the least integer and -1
 //   shared.cpp  the shared memory of a block: its place, guards and marks around it
-//   pool.cpp    streams, events, workers, faults
+//   pool.cpp    streams, events, workers, signals
 //   memory.cpp  device memory: red zones, fill pattern, limit, the allocation of an address
+//   heap.cpp    memory that kernels allocate (check mode has its own)
 //   module.cpp  loading compiled kernels, finding kernels and symbols
-//   check.cpp   check mode: checks and counts every access of a kernel (only with LABKIT_CHECK)
+//   check.h     check mode: checks and counts every access of a kernel (only with LABKIT_CHECK)
 //
 // A worker is a thread of the operating system. It takes blocks of active kernels and runs the threads of a block one after
 // the other: a kernel without barriers is a loop. A thread that must wait keeps its stack (a fiber), and the worker
@@ -35,9 +37,30 @@ constexpr size_t page = 4096;
 constexpr size_t guard_bytes = 512 << 10;   // around stacks and shared memory: arrays do not reach beyond it
 inline size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
 
-// ---- block.cpp --------------------------------------------------------------------------------------------
+#ifdef LABKIT_CHECK
+constexpr bool checking = true;
+#else
+constexpr bool checking = false;
+#endif
+
+namespace labkit {
+// The running kernel has failed: leave its launch.
+[[noreturn]] void fail(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
+}
 
 struct Index { unsigned x, y, z; };
+
+// Variables that kernels use, of each worker.
+#define WORD __thread __attribute__((tls_model("initial-exec")))
+extern "C" {
+extern WORD Index threadIdx, blockIdx, blockDim, gridDim;
+extern WORD void *labkit_dynamic_shared;
+extern WORD unsigned labkit_spins;
+extern WORD int labkit_votes, labkit_voters;
+}
+#undef WORD
+
+// ---- Blocks (fibers.h) ------------------------------------------------------------------------------------
 
 // Common to all blocks of a launch.
 struct Launch {
@@ -51,18 +74,17 @@ struct Launch {
     const struct StaticShared *shared;     // the kernel's static shared memory
     const struct StaticShared *fibers_shared;   // on fibers
     double *block_seconds;                 // last measured time of a block; 0 at first
-#ifdef LABKIT_CHECK
-    struct WatchedModule *module;
+    struct WatchedModule *module;          // check mode
     size_t arguments_bytes;
-#endif
 };
 
 struct Block;
 Block *new_block();                                        // a worker's memory for one block at a time
 void delete_block(Block *);
 void begin_launch(Block &, const Launch &);                // prepare this worker for blocks of that launch
-// False: the launch failed, and `error` says why, or it was cancelled.
-bool run_block(Block &, Index at, const volatile bool *cancelled, std::string &error);
+// False: the launch failed, and error_of() says why, or it was cancelled.
+bool run_block(Block &, Index at, const volatile bool *cancelled);
+const std::string &error_of(const Block &);
 void trim_stacks(Block &);                                 // return the memory of deep stacks
 
 bool in_kernel();                                          // the calling thread is a worker that runs one

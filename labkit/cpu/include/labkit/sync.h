@@ -1,6 +1,6 @@
 // Barriers, fences, and collective operations of a warp's lanes.
 //
-// When a thread must wait, the runtime (runtime/block.cpp) records that and chooses the next thread; the switch is made
+// When a thread must wait, the runtime (runtime/scheduler.cpp) records that and chooses the next thread; the switch is made
 // here, in the kernel (context.h says why). Each call passes its place in the source, so that the runtime can report which
 // threads wait where.
 #pragma once

@@ -1,0 +1,197 @@
+// A block of threads on one worker, as the files that run it share it.
+//
+//   fibers.cpp     the stacks of a block's threads
+//   scheduler.cpp  which thread runs next; barriers; running a block
+//   warps.cpp      lanes of a warp that wait for each other
+//   faults.cpp     leaving a launch: why, where, and for which thread
+//
+// The threads of a block run on fibers (stacks). One fiber runs threads 0, 1, 2, ... to their ends in a loop. When a thread
+// must wait, at a barrier or for the other lanes of its warp, its fiber is suspended with it, and another fiber continues:
+// one whose thread can continue, or else a new one with the next thread. So a kernel without barriers uses one fiber, and a
+// barrier costs one switch per thread. No lock and no atomic operation is needed, because all threads of a block are on one
+// worker.
+#pragma once
+#include <memory>
+#include "check.h"
+#include "runtime.h"
+
+using labkit::Context;
+using labkit::Switch;
+using labkit::switch_context;
+
+constexpr unsigned warp_size = 32, max_threads = 1024;
+constexpr size_t stack_bytes = 512 << 10;   // in CUDA, too, a thread has at most 512 KB
+// The colours need one more page, and an odd number of pages avoids conflicts of stacks in the caches and the TLB.
+constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;
+constexpr size_t loops_bytes = 64 << 20;    // of the stack for thread loops: the variables of all threads of a block
+constexpr unsigned slab_fibers = 32, most_slabs = max_threads / slab_fibers + 1;
+
+struct Fiber;
+
+// First in, first out.
+struct Queue {
+    Fiber *head = nullptr, **tail = &head;
+    void clear() { head = nullptr; tail = &head; }
+    inline void push(Fiber *fiber);
+    inline Fiber *pop();
+    void take_all(Queue &other) {
+        if (!other.head) return;
+        *tail = other.head;
+        tail = other.tail;
+        other.clear();
+    }
+};
+
+// Lanes that wait for each other by mask.
+struct Meeting {
+    Meeting *next;
+    unsigned mask, arrived;
+    void (*combine)(void *const *, unsigned);
+    Queue waiting;
+    void *lanes[warp_size];
+};
+
+struct alignas(64) Fiber {
+    // One cache line, used by every barrier.
+    Context context;
+    Fiber *next;               // in its list
+    Index index;               // threadIdx of its thread
+    unsigned thread;           // the same as one number; check mode: ~0 before the first one
+    const char *file;          // the place at which its thread waits
+    int line;
+    unsigned mask;             // the result of warp_converged
+
+    const char *what;          // the function at which its thread waits
+    char *top;                 // of its stack
+    const labkit::Phase *phase;   // what it waits for, if it sleeps: another number than this
+    unsigned number;
+    Meeting meeting;           // if its thread is the first to arrive
+
+    void waits_at(const char *what, const char *file, int line) {
+        this->what = what;
+        this->file = file;
+        this->line = line;
+    }
+};
+
+inline void Queue::push(Fiber *fiber) {
+    fiber->next = nullptr;
+    *tail = fiber;
+    tail = &fiber->next;
+}
+
+inline Fiber *Queue::pop() {
+    Fiber *fiber = head;
+    head = fiber->next;
+    if (!head) tail = &head;
+    return fiber;
+}
+
+enum class Access { unknown, read, write, impossible };   // the access that faulted
+
+// Fibers are made in groups, with their stacks in one mapping.
+struct Slab {
+    char *stacks;
+    std::unique_ptr<Fiber[]> fibers;
+};
+
+struct Warp {
+    unsigned live;             // lanes that have not ended
+    Meeting *meetings;
+    Queue converged;
+    Queue parked;              // check mode: their logs are full
+};
+
+struct Block {
+    // Used at the start, the end and the barriers of every thread.
+    Fiber *current;
+    Queue ready;
+    unsigned started, threads, live;
+    unsigned converged;                        // lanes in the warps' converged queues
+    Index next;                                // threadIdx of the next thread to start
+    void (*call)(const char *);
+    const char *arguments;
+
+    // The barrier: waiting threads, the place of the first one, the predicates so far and the last results.
+    Queue barrier;
+    unsigned arrived = 0;
+    Queue sleeping;                            // threads that wait for a phase
+    const char *barrier_file;
+    int barrier_line;
+    bool mixed;                                // they are not all at the same place
+    int votes;
+    unsigned absent;                           // check mode: ended threads that a finding has named
+
+    Warp warps[max_threads / warp_size];
+    Fiber *free = nullptr;
+    labkit::Phase phases[labkit::block_phases];   // of barriers that have a number, zero at the start of a block
+    bool phases_used = true;
+    void *slots[max_threads];                  // of the threads that meet there
+    Fiber loops{};                             // runs thread loops, all threads of a block
+    std::vector<Slab> slabs;                   // all fibers
+    char *stacks = nullptr;                    // check mode: one range for all stacks
+    SharedMemory shared;
+
+    // The worker's own stack, and the reason for the return to it.
+    Context home, nowhere;
+    sigset_t signals;                          // blocked in this worker, except in a signal handler that was left
+    const Launch *launch;
+    const volatile bool *cancelled;
+    volatile bool running = false;
+    bool failed;
+    int signal;
+    const char *fault_address;
+    Access access;
+    std::string error;                         // empty: it was cancelled
+    uintptr_t left_at, left_stack;             // check mode: instruction and stack pointer of the thread that left the launch
+    const char *tool, *kind;                   // check mode: of the finding, if none was made yet
+};
+
+extern __thread Block *block __attribute__((tls_model("initial-exec"), visibility("hidden")));   // of this worker
+
+// ---- fibers.cpp -------------------------------------------------------------------------------------------
+
+Fiber *take_fiber(Block &);
+void begin_anew(Block &, Fiber &);             // it is free, and runs no thread
+void abandon_threads(Block &);                 // of a launch that failed
+void prepare_loops(Block &);                   // begin the fiber for thread loops anew
+
+// ---- scheduler.cpp ----------------------------------------------------------------------------------------
+
+void fiber_main();
+void loops_main();
+Fiber *find_work(Block &);                     // the next fiber if none is ready; null if all threads have ended
+void stopped(Block &, unsigned thread, bool waits);   // check mode: a thread waits or has ended
+
+// The current fiber is suspended (the caller has put it into a queue): return the next one.
+static inline __attribute__((always_inline)) Switch change(Block &b, Fiber *me, Fiber *next) {
+    if (next->next) labkit::prefetch(next->next->context);   // its stack may no longer be in the cache
+    me->index = threadIdx;
+    b.current = next;
+    threadIdx = next->index;
+    if (checking && next->thread != ~0u) watch_thread(next->thread);
+    return {&me->context, &next->context};
+}
+
+static inline __attribute__((always_inline)) Switch suspend(Block &b, Fiber *me) {
+    return change(b, me, LIKELY(b.ready.head != nullptr) ? b.ready.pop() : find_work(b));
+}
+
+// ---- warps.cpp --------------------------------------------------------------------------------------------
+
+void end_meeting(Block &, Warp &, Meeting *, void *from);
+void resolve_converged(Block &);               // resume all lanes at warp functions without a mask
+
+// ---- faults.cpp -------------------------------------------------------------------------------------------
+
+// Leave the launch by switching to the worker's own stack.
+[[noreturn]] void leave(Block &);
+// Leave it with this error, of the block or of its current thread. Check mode makes a finding of that tool and kind of it;
+// null: there is one already.
+[[noreturn]] void fail_block(Block &, const char *pattern, ...) __attribute__((format(printf, 2, 3)));
+[[noreturn]] void fail_thread(Block &, const char *tool, const char *kind, const char *pattern, ...) __attribute__((format(printf, 4, 5)));
+// The threads wait for each other at different places; `at` is one of them.
+[[noreturn]] void fail_diverged(Block &, Fiber *at, const char *how);
+void report_absent(Block &);                   // check mode: threads that have ended never reach the barrier of the others
+void note_damage(Block &);                     // the block has changed the margins of shared memory
+void note_failure(Block &, bool of_a_thread);  // the launch was left

@@ -1,0 +1,363 @@
+// Which thread of a block runs next, barriers, and running a block from its first thread to its last.
+//
+// A thread runs until it waits, ends, or repeats an atomic operation (labkit::maybe_yield). A loop that only reads memory
+// until another thread of its block writes there ends on a GPU, but not here. The next fiber is chosen from, in this order:
+//
+//   ready      fibers whose threads can continue, in order of arrival
+//   unstarted  threads that have not started
+//   converged  lanes at a warp function without a mask, which continue when their warps have no other lanes to run
+//   (none)     every thread waits for another: a deadlock, which ends the launch
+#undef _FORTIFY_SOURCE
+#include "fibers.h"
+#include <exception>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+// The variables of words.h and sync.h. They are in the initial thread-local block: one load from a fixed address.
+extern "C" {
+EXPORT __thread Index threadIdx, blockIdx, blockDim, gridDim;
+EXPORT __thread void *labkit_dynamic_shared;
+EXPORT __thread unsigned labkit_spins;
+EXPORT __thread int labkit_votes, labkit_voters;
+}
+__thread Block *block;
+
+// ---- Check mode: lanes whose logs are full wait for their warp ------------------------------------------------
+
+static void resume_parked(Block &b, Warp &w) {
+    Queue parked;
+    parked.take_all(w.parked);
+    while (parked.head) {
+        Fiber *fiber = parked.pop();
+        (watch_resumes(fiber->thread) ? b.ready : w.parked).push(fiber);
+    }
+}
+
+void stopped(Block &b, unsigned thread, bool waits) {
+    Warp &w = b.warps[thread / warp_size];
+    if (watch_stop(thread, w.live, waits)) resume_parked(b, w);
+}
+
+// Nothing else can run: they continue without the other lanes of their warps.
+static bool resume_all_parked(Block &b) {
+    for (Warp &w : b.warps) {
+        if (!w.parked.head) continue;
+        watch_match(&w - b.warps, w.live);
+        resume_parked(b, w);
+    }
+    return b.ready.head != nullptr;
+}
+
+#ifdef LABKIT_CHECK
+Switch park_lane() {
+    Block &b = *block;
+    Fiber *me = b.current;
+    me->waits_at("check mode's log", "", 0);
+    if (UNLIKELY(*b.cancelled)) leave(b);
+    b.warps[me->thread / warp_size].parked.push(me);
+    stopped(b, me->thread, true);
+    return suspend(b, me);
+}
+#endif
+
+// ---- Threads ------------------------------------------------------------------------------------------------
+
+__attribute__((noinline)) Fiber *find_work(Block &b) {
+    if (b.started < b.threads && (b.started % warp_size != 0 || !b.converged)) return take_fiber(b);
+    if (b.converged) {
+        resolve_converged(b);
+        return b.ready.pop();
+    }
+    if (b.live == 0) return nullptr;
+    if (checking && resume_all_parked(b)) return b.ready.pop();
+    Fiber *first = b.barrier.head ? b.barrier.head : b.sleeping.head;
+    for (Warp &w : b.warps)
+        if (!first && w.meetings) first = w.meetings->waiting.head;
+    fail_diverged(b, first, format("deadlock, all %u threads wait: ", b.live).c_str());
+}
+
+static void release_barrier(Block &b);
+
+// A thread has ended: threads that waited only for it can continue.
+static __attribute__((noinline)) void release_waiting(Block &b, Warp &w) {
+    if (b.arrived && b.arrived == b.live) release_barrier(b);
+    for (Meeting *m = w.meetings, *next; m; m = next) {
+        next = m->next;
+        if (m->arrived == (m->mask & w.live)) end_meeting(b, w, m, nullptr);
+    }
+}
+
+void fiber_main() {
+    Block &b = *block;
+    Fiber *me = b.current;
+    for (;;) {
+        try {
+            do {
+                threadIdx = b.next;
+                me->thread = b.started++;
+                if (++b.next.x == blockDim.x) {
+                    b.next.x = 0;
+                    if (++b.next.y == blockDim.y) {
+                        b.next.y = 0;
+                        ++b.next.z;
+                    }
+                }
+                labkit_spins = 0;
+                watch_thread(me->thread);
+                b.call(b.arguments);
+                --b.live;
+                Warp &w = b.warps[me->thread / warp_size];
+                w.live &= ~(1u << me->thread % warp_size);
+                if (checking) stopped(b, me->thread, false);
+                if (UNLIKELY(b.arrived || w.meetings)) release_waiting(b, w);
+            } while (b.started < b.threads && !b.ready.head && !b.converged);
+        } catch (const std::exception &e) {
+            fail_thread(b, "memcheck", "exception", "an exception left the kernel: %s", e.what());
+        } catch (...) {
+            fail_thread(b, "memcheck", "exception", "an exception left the kernel");
+        }
+        me->next = b.free;
+        b.free = me;
+        if (b.live == 0) {
+            switch_context(me->context, b.home);
+        } else {
+            follow(suspend(b, me));
+        }
+    }
+}
+
+// Thread loops run all threads of a block on one large stack.
+void loops_main() {
+    Block &b = *block;
+    for (;;) {
+        try {
+            b.launch->loops(b.arguments);
+        } catch (...) {
+            fail_block(b, "an exception left the kernel");
+        }
+        switch_context(b.loops.context, b.home);
+    }
+}
+
+// ---- Called by kernels: barriers ----------------------------------------------------------------------------
+
+static void release_barrier(Block &b) {
+    if (UNLIKELY(b.mixed)) {
+        Fiber *first = b.barrier.head;
+        for (Fiber *f = first; f; f = f->next)
+            if (f->line != first->line || strcmp(f->file, first->file))
+                fail_diverged(b, f, "divergent barrier, its threads wait at different ones: ");
+    }
+    if (UNLIKELY(*b.cancelled)) leave(b);
+    if (checking) report_absent(b);
+    labkit_votes = b.votes;
+    labkit_voters = b.arrived;
+    b.votes = b.arrived = 0;
+    watch_barrier_released();
+    b.ready.take_all(b.barrier);
+}
+
+namespace labkit {
+EXPORT Switch arrive(int predicate, const char *what, const char *file, int line) noexcept {
+    Block &b = *block;
+    Fiber *me = b.current;
+    me->waits_at(what, file, line);
+    b.votes += predicate != 0;
+    if (b.arrived++ == 0) {
+        b.barrier_file = file;
+        b.barrier_line = line;
+        b.mixed = false;
+    } else if (UNLIKELY(line != b.barrier_line || file != b.barrier_file)) {
+        b.mixed = true;
+    }
+    b.barrier.push(me);
+    if (checking) stopped(b, me->thread, true);
+    if (b.arrived == b.live) release_barrier(b);
+    return suspend(b, me);
+}
+}  // namespace labkit
+
+// ---- Called by kernels: barriers of some threads ------------------------------------------------------------
+
+static void sleep(Block &b, Fiber *me, const labkit::Phase &phase, unsigned number, const char *what, const char *file, int line) {
+    me->waits_at(what, file, line);
+    me->phase = &phase;
+    me->number = number;
+    b.sleeping.push(me);
+}
+
+static void complete(Block &b, labkit::Phase &phase) {
+    phase.arrived = 0;
+    phase.number++;
+    watch_phase();
+    Queue asleep;
+    asleep.take_all(b.sleeping);
+    while (asleep.head) {
+        Fiber *fiber = asleep.pop();
+        (fiber->phase->number != fiber->number ? b.ready : b.sleeping).push(fiber);
+    }
+}
+
+namespace labkit {
+
+EXPORT void begin_phases(Phase &phase, unsigned expected) { phase = {expected, 0, 0}; }
+
+EXPORT unsigned arrive_at(Phase &phase, unsigned count, const char *what, const char *file, int line) {
+    unsigned number = phase.number;
+    if (count > phase.expected - phase.arrived)
+        fail("%s at %s:%d: %u threads arrive at a barrier that expects %u more", what, file, line, count, phase.expected - phase.arrived);
+    phase.arrived += count;
+    if (phase.arrived == phase.expected) complete(*block, phase);
+    return number;
+}
+
+EXPORT void leave_barrier(Phase &phase, const char *what, const char *file, int line) {
+    if (phase.arrived == phase.expected)
+        fail("%s at %s:%d: no thread is left that could leave the barrier", what, file, line);
+    if (--phase.expected == phase.arrived) complete(*block, phase);
+}
+
+EXPORT Switch wait_for(const Phase &phase, unsigned number, const char *what, const char *file, int line) noexcept {
+    Block &b = *block;
+    Fiber *me = b.current;
+    if (UNLIKELY(*b.cancelled)) leave(b);
+    if (phase.number != number) return {&me->context, &me->context};
+    sleep(b, me, phase, number, what, file, line);
+    return suspend(b, me);
+}
+
+EXPORT const Phase &block_phase(unsigned number) { return block->phases[number]; }
+
+EXPORT unsigned arrive_at_number(unsigned number, unsigned expected, const char *what, const char *file, int line) {
+    block->phases_used = true;
+    block->phases[number].expected = expected;
+    return arrive_at(block->phases[number], 1, what, file, line);
+}
+
+EXPORT Switch meet_at(unsigned number, unsigned first, unsigned count, void *mine, void (*combine)(void *const *, unsigned),
+                      const char *what, const char *file, int line) noexcept {
+    Block &b = *block;
+    Fiber *me = b.current;
+    Phase &phase = b.phases[number];
+    b.phases_used = true;
+    b.slots[me->thread] = mine;
+    if (++phase.arrived < count) {
+        sleep(b, me, phase, phase.number, what, file, line);
+        return suspend(b, me);
+    }
+    if (combine) combine(b.slots + first, count);
+    complete(b, phase);
+    return {&me->context, &me->context};
+}
+
+EXPORT Switch let_others_run() noexcept {
+    Block &b = *block;
+    Fiber *me = b.current;
+    if (UNLIKELY(*b.cancelled)) leave(b);
+    if (b.converged && !b.ready.head && b.started == b.threads) resolve_converged(b);
+    if (b.started == b.threads && !b.ready.head) {
+        sched_yield();                                     // the thread may wait for another block
+        return {&me->context, &me->context};
+    }
+    b.ready.push(me);
+    // Threads that have not started run before ready ones, which may all be spinning.
+    return change(b, me, b.started < b.threads ? take_fiber(b) : b.ready.pop());
+}
+
+}  // namespace labkit
+
+EXPORT void __nanosleep(unsigned nanoseconds) {
+    Block &b = *block;
+    bool alone = b.started == b.threads && !b.ready.head;
+    follow(labkit::let_others_run());
+    if (alone) usleep(nanoseconds < 1000000 ? nanoseconds / 1000 : 1000);
+}
+
+// ---- Called by workers --------------------------------------------------------------------------------------
+
+void begin_launch(Block &b, const Launch &launch) {
+    labkit_dynamic_shared = fill_shared(b.shared, *launch.shared, launch.dynamic_shared);
+    watch_launch(launch, (char *)labkit_dynamic_shared, b.shared.static_end);
+    blockDim = launch.block;
+    gridDim = launch.grid;
+    b.launch = &launch;
+    b.call = launch.call;
+    b.arguments = launch.arguments;
+    b.threads = launch.block.x * launch.block.y * launch.block.z;
+    if (launch.loops && !b.loops.top) prepare_loops(b);
+}
+
+// Run this fiber until the block has ended or failed.
+static void run(Block &b, Fiber &fiber) {
+    b.failed = false;
+    b.signal = 0;
+    b.left_at = b.left_stack = 0;
+    b.kind = nullptr;
+    b.error.clear();
+    b.current = &fiber;
+    b.running = true;
+    switch_context(b.home, fiber.context);
+    b.running = false;
+}
+
+static bool is_whole(Block &b) {
+    if (LIKELY(!is_damaged(b.shared))) return true;
+    note_damage(b);
+    return false;
+}
+
+static bool run_on_fibers(Block &b, Index at) {
+    blockIdx = at;
+    watch_block(at, b.threads);
+    b.started = 0;
+    b.live = b.threads;
+    b.converged = 0;
+    b.absent = 0;
+    b.next = {0, 0, 0};
+    for (unsigned i = 0, left = b.threads; left; i++) {
+        unsigned lanes = left < warp_size ? left : warp_size;
+        b.warps[i].live = lanes < warp_size ? (1u << lanes) - 1 : ~0u;
+        left -= lanes;
+    }
+    if (UNLIKELY(b.phases_used)) {
+        memset(b.phases, 0, sizeof b.phases);
+        b.phases_used = false;
+    }
+    Fiber &first = *b.free;
+    b.free = first.next;
+    run(b, first);
+    if (LIKELY(!b.failed)) return is_whole(b);
+    note_failure(b, true);
+    abandon_threads(b);
+    return false;
+}
+
+// Thread loops do not note which thread they run. To name the one that failed, the block runs once more, on fibers: the
+// launch has failed already, so that nobody can use what its blocks have written.
+static void name_thread(Block &b, Index at) {
+    const Launch *fast = b.launch;
+    Launch slow = *fast;
+    slow.loops = nullptr;
+    slow.shared = slow.fibers_shared;
+    begin_launch(b, slow);
+    std::string unnamed = std::move(b.error);
+    if (run_on_fibers(b, at) || b.error.empty()) b.error = std::move(unnamed);
+    b.launch = fast;
+}
+
+static bool run_as_loops(Block &b, Index at) {
+    blockIdx = at;
+    b.started = b.threads;
+    run(b, b.loops);
+    if (LIKELY(!b.failed)) return is_whole(b);
+    note_failure(b, false);
+    prepare_loops(b);
+    if (!b.error.empty()) name_thread(b, at);
+    return false;
+}
+
+bool run_block(Block &b, Index at, const volatile bool *cancelled) {
+    b.cancelled = cancelled;
+    return b.launch->loops ? run_as_loops(b, at) : run_on_fibers(b, at);
+}
