@@ -89,8 +89,8 @@ def _processor() -> str:
 def _engine():
     """A digest of the engine's own files: a compiled kernel depends on them."""
     paths = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc"))
-    names = ("source", "hostcode", "loops", "ptx", "compiler", "checkmode", "bounds", "instrument", "toolchain")
-    paths += [_HERE / f"{name}.py" for name in names]
+    names = ("source", "hostcode", "ptx", "compiler", "checkmode", "bounds", "instrument", "toolchain")
+    paths += [*(_HERE / f"{name}.py" for name in names), *sorted((_HERE / "loops").glob("*.py"))]
     paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)
     # And of their folder: compiled code names the headers' lines by it, and it differs between checkouts.
     return cache.digest(_HERE, *(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes())))

@@ -1,4 +1,4 @@
-// Thread loops: the words of the second versions of kernels that cpu/loops.py writes.
+// Thread loops: the words of the second versions of kernels that cpu/loops writes.
 //
 // Such a version is called once per block. LABKIT_BLOCK begins it; LABKIT_THREADS { LABKIT_THREAD ... } runs what follows
 // for each thread, with threadIdx and labkit_t, the thread's number. threadIdx and the other indices are local variables

@@ -1,0 +1,35 @@
+"""Thread loops: rewrite a kernel so that it runs all threads of a block by itself.
+
+On fibers, a kernel is called once per thread, and a barrier switches to the next thread. This module writes a second
+version of a kernel, which is called once per block (MCUDA; Stratton, Stone and Hwu, 2008). It is split at its barriers
+into regions, and each region is in a loop over the threads, so that no barrier is left and the compiler can vectorize::
+
+    __shared__ float tile[32];                        __shared__ float tile[32];
+    int i = threadIdx.x;                              float kept_x[threads];
+    float x = in[i];                                  LABKIT_THREADS { ... kept_x[t] = in[i]; tile[i] = kept_x[t]; }
+    tile[i] = x;                                      LABKIT_THREADS { ... out[i] = kept_x[t] + tile[31 - i]; }
+    __syncthreads();
+    out[i] = x + tile[31 - i];
+
+That is correct if all threads of a block reach each barrier together. So a barrier may be inside of a loop or an ``if``
+only if the condition is *uniform*: made of the kernel's arguments, constants, ``blockIdx``, ``blockDim``, ``gridDim``,
+and variables that get only uniform values at places that all threads reach. Memory is never uniform. Variables are:
+
+uniform     one per block, computed once, outside of the loops over the threads
+recomputed  constants such as ``row = blockIdx.y * 16 + threadIdx.y``: their declaration is repeated in each region
+kept        those that live across a barrier: an array with an element per thread
+local       all others: in one region
+
+The reader of C++ here knows statements, declarations and the operators that change a variable. It need not know more,
+because whatever it does not understand is a reason to run the kernel on fibers, as is all that needs more than
+barriers: warp functions, cooperative groups, device functions that wait or ask for their thread, spin locks, printf.
+
+The modules, in the order in which a kernel goes through them: `words` and `reader` (statements), `effects` (what uses
+and changes a variable), `file` and `refusals` (what keeps a kernel on fibers), `steps` (a kernel as steps), `uniform`,
+`regions` and `writer`; `rewrite` calls them.
+"""
+
+from labkit.cpu.loops.rewrite import add_loops
+from labkit.cpu.loops.writer import PREFIX
+
+__all__ = ["PREFIX", "add_loops"]

@@ -1,0 +1,78 @@
+"""Give the kernels of a source their second versions."""
+
+import re
+
+from labkit.cpu.loops.file import File, closing
+from labkit.cpu.loops.regions import assign_roles, form
+from labkit.cpu.loops.steps import Kernel
+from labkit.cpu.loops.uniform import find_uniform, require_uniform
+from labkit.cpu.loops.words import Fibers
+from labkit.cpu.loops.writer import PREFIX, Writer
+from labkit.cpu.source import kernel_bodies, presumed_line
+
+_REGISTRATION = re.compile(r"\bLABKIT_KERNEL(?P<bounds>_BOUNDS)?\(")
+
+
+def _second_version(kernel):
+    """The text of a kernel's second version."""
+    find_uniform(kernel)
+    require_uniform(kernel)
+    regions = []
+    items = form(kernel, kernel.root, regions)
+    assign_roles(kernel)
+    return Writer(kernel, items, regions).text()
+
+
+def add_loops(text, others=()):
+    """Add to the kernels of a source versions that run as thread loops.
+
+    Parameters
+    ----------
+    text : str
+        A source as `labkit.cpu.source.rewrite` has written it.
+    others : iterable of str
+        What is compiled before it: the options' macros, and the user's headers.
+
+    Returns
+    -------
+    str
+        The source. Each kernel is registered with its second version, or with the reason for which it has none.
+    """
+    scan, bodies = kernel_bodies(text)
+    scans = [scan, *(kernel_bodies(other)[0] for other in others)]
+    file = File(scans, bodies)
+    edits, reasons = [], {}
+    for body in bodies:
+        try:
+            if sum(other.name == body.name for other in bodies) > 1:
+                raise Fibers("it is overloaded")
+            second = _second_version(Kernel(scan, body, file))
+        except Fibers as reason:
+            reasons[body.name] = str(reason)
+            continue
+        except (KeyError, IndexError, ValueError, RecursionError):
+            reasons[body.name] = "a statement is not understood"
+            continue
+        reasons[body.name] = ""
+        edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
+        after = f"\n#line {presumed_line(scan, body.close)}\n"
+        edits.append((body.close + 1, body.close + 1, second + after))
+    for match in _REGISTRATION.finditer(scan.code):
+        end = closing(scan.code, match.end() - 1)
+        expression, bounds = scan.text[match.end() : end], "1024"
+        if match["bounds"]:
+            close = closing(scan.code, match.end())
+            bounds, expression = scan.text[match.end() : close + 1], scan.text[close + 1 : end].lstrip(", ")
+        name = re.match(r"\w+", expression)
+        reason = reasons.get(name.group(), "it is not in this file") if name else "it is overloaded"
+        for word in re.findall(r"\w+", expression):
+            if not reason and word in file.harmful:
+                reason = f"{word} uses {file.harmful[word]}"
+        loops = "" if reason else PREFIX + expression
+        new = f'LABKIT_KERNEL_LOOPS({bounds}, ({loops}), "{reason}", {expression})'
+        edits.append((match.start(), end + 1, new))
+    pieces, at = [], 0
+    for start, end, new in sorted(edits):
+        pieces += [text[at:start], new]
+        at = end
+    return "".join(pieces) + text[at:]

@@ -1,0 +1,253 @@
+"""A kernel as steps: the statements and declarations at the places that all its threads reach."""
+
+import re
+from dataclasses import dataclass, field
+
+from labkit.cpu.loops.effects import Effects, Names, Variable
+from labkit.cpu.loops.reader import Node, Reader, escapes
+from labkit.cpu.loops.refusals import refuse, use
+from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, STEPS, Fibers
+from labkit.cpu.source import presumed_line
+
+
+@dataclass(eq=False)
+class Step:
+    """A step of the kernel at a place that all its threads reach: a statement, or one variable of a declaration.
+
+    Attributes
+    ----------
+    kind : str
+        declaration, statement, barrier, loop, if, jump or type.
+    scope : dict
+        Name -> variable, at this place.
+    update : tuple or None
+        (variable, span of the operand) if it is a statement like ``v += operand``.
+    bodies : list of list of Step
+        Of a loop or an if that has a barrier.
+    """
+
+    kind: str
+    node: Node
+    scope: dict
+    effects: Effects
+    variable: Variable | None = None
+    update: tuple | None = None
+    first: list = field(default_factory=list)  # of a for loop
+    bodies: list = field(default_factory=list)
+    late: list = field(default_factory=list)  # what each thread does after each round of a for loop: spans of its step
+
+
+class Kernel:
+    """A kernel as steps.
+
+    Attributes
+    ----------
+    file : File
+    source : str
+        The file's text, with spaces instead of what ``#ifdef`` leaves out of this kernel.
+    reader : Reader
+    names : Names
+    variables, parameters : list of Variable
+        All that are declared outside of statements, and the parameters among them.
+    root : list of Step
+    steps : list of Step
+        All of them, those inside of loops and ifs, too.
+    """
+
+    def __init__(self, scan, body, file):
+        self.scan, self.body, self.file = scan, body, file
+        self.constants = file.constants | set(re.findall(r"\w+", body.head))
+        words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
+        if not any(BARRIER in {word, *file.macros.words(word)} for word in words):
+            harmful = file.harmful
+            waits = [use(word, harmful) for word in words & harmful.keys() if harmful[word] != "threadIdx"]
+            raise Fibers(min(waits, default="it has no barrier"))
+        self.guesses = {}  # name -> whether it is defined, as #ifdef inside of the kernel asks
+        self.source, code = self._chosen_branches()
+        self.reader = Reader(code, body.open + 1, body.close)
+        self.names = Names(self.reader, file.macros, file.by_value)
+        self.variables, self.steps = [], []
+        refuse(self)
+        statements = self.reader.statements()
+        scope = self._parameters()
+        self.parameters = list(self.variables)
+        self.root = self._plan(statements, dict(scope), in_loop=False)
+
+    def line(self, at):
+        """The line of token `at` in the user's file."""
+        return presumed_line(self.scan, self.reader.tokens[at].start)
+
+    def text(self, first, last):
+        """The text of tokens[first:last]."""
+        return self.source[self.reader.tokens[first].start : self.reader.tokens[last - 1].end] if first < last else ""
+
+    def initializer(self, variable):
+        """The span of a variable's first value."""
+        first, last = variable.initializer
+        return (first + 1, last) if first < last and self.reader.text(first) == "=" else (first, last)
+
+    def loop_steps(self, step):
+        """The spans of what a for loop does after each round."""
+        first, last = step.node.parts["step"]
+        return self.reader.split(first, last) if first < last else []
+
+    def _chosen_branches(self):
+        """The text and the code, with spaces instead of the branches that ``#ifdef`` leaves out of the kernel.
+
+        A macro that the source does not define may come from the system. So the second version starts with a directive
+        that refuses to compile if a guess was wrong.
+        """
+        text, code, branches, at = self.scan.text, self.scan.code, [], self.body.open
+
+        def leave_out(start, end):
+            nonlocal text, code
+            blank = re.sub(r"[^\n]", " ", text[start:end])
+            text, code = text[:start] + blank + text[end:], code[:start] + blank + code[end:]
+
+        for directive in self.scan.directives:
+            if not self.body.open < directive.start < self.body.close or directive.word == "pragma":
+                continue
+            name = directive.rest.strip()
+            if directive.word not in ("ifdef", "ifndef", "else", "endif"):
+                raise Fibers(f"it has #{directive.word} inside")
+            if branches and not all(branches):
+                leave_out(at, directive.start)
+            if directive.word in ("ifdef", "ifndef"):
+                self.guesses[name] = name in self.file.macros.bodies
+                branches.append(self.guesses[name] == (directive.word == "ifdef"))
+            elif not branches:
+                raise Fibers("it starts within #if")
+            elif directive.word == "else":
+                branches[-1] = not branches[-1]
+            else:
+                branches.pop()
+            leave_out(directive.start, directive.end)
+            at = directive.end
+        return text, code
+
+    def _parameters(self):
+        code = self.scan.code
+        open_ = code.index("(", self.body.name_end)
+        reader = Reader(code, open_ + 1, code.rindex(")", open_, self.body.open))
+        scope = {}
+        if [token.text for token in reader.tokens] in ([], ["void"]):
+            return scope
+        for first, last in reader.split(0, len(reader.tokens)):
+            end = reader.type_end(first, last)
+            while end is not None and end < last and (reader.text(end) in ("*", "&") or reader.text(end) in RESTRICT):
+                end += 1
+            if end is None or "&" in [token.text for token in reader.tokens[first:last]]:
+                raise Fibers("a parameter is not understood")
+            if end == last:  # it has no name
+                continue
+            if end + 1 != last and reader.text(end + 1) != "[":
+                raise Fibers("a parameter is not understood")
+            words = [token.text for token in reader.tokens[first:end]]
+            star = words.index("*") if "*" in words else len(words)
+            variable = Variable(reader.text(end), " ".join(words[:star]), " ".join(words[star:]))
+            scope[variable.name] = variable
+            self.variables.append(variable)
+        return scope
+
+    def _plan(self, nodes, scope, in_loop):
+        """The steps of a block whose names are added to `scope`."""
+        steps = []
+        for node in nodes:
+            for step in self._steps_of(node, scope, in_loop):
+                self.steps.append(step)
+                steps.append(step)
+        return steps
+
+    def _steps_of(self, node, scope, in_loop):
+        if node.kind == "declaration":
+            yield from self._declare(node.first, node.last - 1, node, scope)
+        elif node.barrier:
+            yield self._control(node, scope, in_loop)
+        else:
+            effects = self.names.statement(node, scope)
+            kind = "type" if node.kind == "type" else "statement"
+            step = Step(kind, node, dict(scope), effects)
+            if node.kind == "expression":
+                step.update = self.update(node.first, node.last - 1, scope)
+            escaping = escapes(node)
+            if (escaping - {"return"} and in_loop) or node.kind == "return":
+                step.kind = "jump"
+            elif "return" in escaping and is_jump(node):
+                step.kind = "jump?"
+            yield step
+
+    def _control(self, node, scope, in_loop):
+        inner, parts = dict(scope), node.parts
+        if node.kind == "barrier":
+            return Step("barrier", node, inner, Effects())
+        if node.kind == "switch":
+            raise Fibers("it has a barrier in a switch")
+        if node.kind == "block":
+            step = Step("block", node, inner, Effects())
+            step.bodies.append(self._plan(node.children, inner, in_loop))
+            return step
+        step = Step("loop" if node.kind != "if" else "if", node, inner, Effects())
+        if node.kind == "for":
+            first = parts["first"]
+            if self.reader.declares(*first):
+                step.first = list(self._declare(*first, node, inner))
+                self.steps += step.first
+            elif first[0] != first[1]:
+                raise Fibers(f"the loop around its barrier in line {self.line(node.first)} declares no counter")
+            step.scope = dict(inner)
+        step.effects = self.names.expression(*parts["condition"], inner)
+        if node.kind == "for":
+            step.effects.add(self.names.expression(*parts["step"], inner))
+        for name in ("then", "otherwise", "body"):
+            if name in parts:
+                child = parts[name]
+                nodes = child.children if child.kind == "block" else [child]
+                step.bodies.append(self._plan(nodes, dict(inner), in_loop or step.kind == "loop"))
+        return step
+
+    def _declare(self, first, last, node, scope):
+        reader = self.reader
+        end = reader.type_end(first, last)
+        words = [token.text for token in reader.tokens[first:end]]
+        for name, signs, bounds, initializer in reader.declarators(first, last):
+            scope_before = dict(scope)
+            variable = Variable(reader.text(name), self.text(first, end), signs, bounds, initializer)
+            variable.shared = "__shared__" in words
+            variable.place = name
+            at = bounds[0]
+            while at < bounds[1]:
+                variable.dimensions += ((at, reader.match[at]),)
+                at = reader.match[at] + 1
+            effects = self.names.expression(first, end, scope)
+            effects.add(self.names.expression(*bounds, scope))
+            effects.add(self.names.expression(*initializer, scope))
+            variable.needs = set(effects.uses)
+            if "&" in signs:
+                effects.addressed |= self.names.expression(*initializer, scope).uses
+            effects.uses.add(variable)
+            scope[variable.name] = variable
+            self.variables.append(variable)
+            yield Step("declaration", node, scope_before, effects, variable)
+
+    def update(self, first, last, scope):
+        """(variable, span of the operand) of ``v = ...``, ``v += ...``, ``v++``, ``++v``; else None."""
+        reader = self.reader
+        words = [token.text for token in reader.tokens[first:last]]
+        if len(words) == 2 and set(words) & STEPS:
+            name = words[1] if words[0] in STEPS else words[0]
+            return (scope[name], (first, first)) if name in scope else None
+        if len(words) > 2 and words[0] in scope and words[1] in ASSIGNMENTS:
+            return scope[words[0]], (first + 2, last)
+        return None
+
+
+def is_jump(node):
+    """Whether the statement is ``if (...) return;``, or the same with break or continue."""
+    if node.kind in ("return", "break", "continue"):
+        return True
+    if node.kind != "if" or "otherwise" in node.parts:
+        return False
+    then = node.parts["then"]
+    if then.kind == "block" and len(then.children) == 1:
+        then = then.children[0]
+    return then.kind in ("return", "break", "continue")

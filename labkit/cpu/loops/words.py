@@ -1,0 +1,59 @@
+"""The words of C++ and CUDA that the rewriter knows, and the exception for what it does not."""
+
+import re
+from typing import NamedTuple
+
+
+class Fibers(Exception):
+    """The kernel runs on fibers; the message is the reason."""
+
+
+class Token(NamedTuple):
+    kind: str  # word, number, text or sign
+    text: str
+    start: int
+    end: int
+
+
+_TOKEN = re.compile(
+    r"""(?P<word>[A-Za-z_]\w*) | (?P<number>\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*) | (?P<text>"[^"]*"|'[^']*')
+      | (?P<sign>->\*|<<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|::|[^\s\w])""",
+    re.VERBOSE,
+)
+PAIRS = {"(": ")", "[": "]", "{": "}"}
+ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
+STEPS = {"++", "--"}
+OPERAND_ENDS = {")", "]"}
+
+TYPES = {
+    "void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "auto",
+    "size_t", "ptrdiff_t", "int8_t",
+    "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "uint", "half", "half2",
+    "__half", "__half2", "__nv_bfloat16", "__nv_bfloat162", "dim3", "cuComplex", "cuFloatComplex", "cuDoubleComplex",
+    *(f"{kind}{n}" for n in "1234" for kind in ("char", "uchar", "short", "ushort", "int", "uint", "long", "ulong",
+                                                "longlong", "ulonglong", "float", "double")),
+}  # fmt: skip
+BUILT_IN = {"void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "auto"}
+SPECIFIERS = {"const", "constexpr", "static", "register", "inline", "__shared__", "alignas", "__align__", "typename"}
+RESTRICT = {"__restrict__", "__restrict", "const"}
+KEYWORDS = {"if", "for", "while", "do", "switch", "return", "else", "sizeof", "operator"}
+INDICES = {"blockIdx", "blockDim", "gridDim", "warpSize"}
+# Functions with the same result for the same arguments, which they do not change.
+PURE = re.compile(
+    r"min|max|abs|sizeof|alignof|(static|reinterpret|const)_cast|make_\w+|__\w+2\w+|__u?mul24|u?(min|max)|"
+    r"f(abs|min|max|loor|ma)f?|(ceil|sqrt|rsqrt|pow|exp|exp2|log|log2|sin|cos|round|trunc|rint|tanh)f?|__popcz?|__clz|__ffs"
+)
+# What only fibers do: other waiting than at barriers, and questions for the running thread.
+FIBERS_ONLY = re.compile(
+    r"__sync(?!threads$)\w*|__shfl\w*|__(ballot|any|all|activemask|nanosleep)(_sync)?|__(match|reduce)_\w+|nvcuda|wmma|"
+    r"cooperative_groups|this_(thread_block|grid|multi_grid|thread)|tiled_partition|coalesced_threads|thread_block_tile|"
+    r"v?f?printf|puts|assert|__trap|__brkpt|__builtin_trap|abort|exit|atomicCAS\w*|atomicExch\w*|volatile|"
+    r"asm|__asm|__asm__|throw|try|catch|goto|co_\w+|alloca|__builtin_alloca|setjmp|longjmp|thread_local|__thread|"
+    r"cuda|cg|cub|barrier|pipeline|thread_block|grid_group|thread_group|coalesced_group"
+)
+BARRIER = "__syncthreads"
+
+
+def tokens(code, start, end):
+    """The `Token`s of code[start:end]."""
+    return [Token(m.lastgroup, m.group(), *m.span()) for m in _TOKEN.finditer(code, start, end)]

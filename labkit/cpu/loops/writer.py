@@ -1,0 +1,203 @@
+"""The text of a kernel's second version."""
+
+import re
+
+from labkit.cpu.loops.regions import Region
+from labkit.cpu.source import presumed_line
+
+PREFIX = "labkit_loops_"  # of the names of second versions
+_KEPT_BYTES = 48 << 10  # of a thread at most, for what lives across a barrier
+
+
+class Writer:
+    """Writes a split kernel."""
+
+    def __init__(self, kernel, items, regions):
+        self.kernel, self.items = kernel, items
+        self.reader, self.scan = kernel.reader, kernel.scan
+        self.out = []
+        self.masked = any(region.returns for region in regions[:-1]) or (
+            any(region.returns for region in regions) and regions[-1] not in items
+        )
+
+    def text(self):
+        """The definition of the kernel's second version."""
+        body, scan = self.kernel.body, self.scan
+        for macro, defined in self.kernel.guesses.items():
+            self.out.append(f"\n#if{'n' if defined else ''}def {macro}\n#error\n#endif")
+        self._line_of(body.start)
+        name = scan.text[body.name_start : body.name_end]
+        marked = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
+        self.out.append(marked + scan.text[body.marker_end : body.name_start] + PREFIX + name)
+        self.out.append(scan.text[body.name_end : body.open])
+        self.out.append("{ LABKIT_BLOCK\n")
+        if self.masked:
+            self.out.append("LABKIT_MASK\n")
+        for parameter in self.kernel.parameters:
+            if parameter.role == "kept":
+                kept = f"labkit_kept_{parameter.name}"
+                self._keep(parameter)
+                each = "for (size_t labkit_t = 0; labkit_t < labkit_threads; ++labkit_t)"
+                self.out.append(f"{each} {kept}[labkit_t] = {parameter.name};\n")
+        self._items(self.items)
+        self.out.append("}\n")
+        return "".join(self.out)
+
+    def _line_of(self, at):
+        self.out.append(f"\n#line {presumed_line(self.scan, at)}\n")
+
+    def _items(self, items):
+        for item in items:
+            if isinstance(item, Region):
+                self._region(item)
+            elif item.kind == "declaration":
+                self._line_of(self.reader.tokens[item.variable.place].start)
+                self.out.append(self._declaration(item.variable) + "\n")
+            elif item.kind in ("loop", "if", "block"):
+                self._control(item)
+            else:
+                self._copy(item.node)
+
+    def _control(self, step):
+        node, parts = step.node, step.node.parts
+        self._line_of(self.reader.tokens[node.first].start)
+        if node.kind == "for":
+            counters = ", ".join(self._declarator(each.variable) for each in step.first)
+            declared = f"{step.first[0].variable.specifiers} {counters}" if step.first else ""
+            once = ", ".join(self._span(span) for span in self.kernel.loop_steps(step) if span not in step.late)
+            self.out.append(f"for ({declared}; {self._span(parts['condition'])}; {once}) {{")
+        elif node.kind == "do":
+            self.out.append("do {")
+        elif node.kind == "block":
+            self.out.append("{")
+        else:
+            kind = "if constexpr" if self.reader.text(node.first + 1) == "constexpr" else node.kind
+            self.out.append(f"{kind} ({self._span(parts['condition'])}) {{")
+        self._items(step.items[0])
+        self.out.append("}")
+        if len(step.items) > 1:
+            self.out.append(" else {")
+            self._items(step.items[1])
+            self.out.append("}")
+        self.out.append(f" while ({self._span(parts['condition'])});\n" if node.kind == "do" else "\n")
+
+    def _span(self, span):
+        return self.kernel.text(*span)
+
+    def _declarator(self, variable, name=None):
+        signs = f"{variable.signs} " if variable.signs else ""
+        name = name or variable.name
+        return f"{signs}{name}{self._span(variable.bounds)} {self._span(variable.initializer)}".rstrip()
+
+    def _declaration(self, variable):
+        return f"{variable.specifiers} {self._declarator(variable)};"
+
+    # -- regions
+
+    def _region(self, region):
+        variables = self.kernel.variables
+        kept = [v for v in variables if v.role == "kept" and region.number in v.uses]
+        for variable in kept:
+            if variable.region == region.number:
+                self._keep(variable)
+        self.out.append("LABKIT_THREADS { LABKIT_THREAD\n")
+        if self.masked:
+            self.out.append("if (!labkit_live[labkit_t]) continue;\n")
+        for variable in self._recomputed(region):
+            self._line_of(self.reader.tokens[variable.place].start)
+            self.out.append(self._declaration(variable) + "\n")
+        for variable in kept:
+            if variable.region != region.number:
+                self.out.append(self._fetch(variable) + "\n")
+        self.out.append("{\n")
+        for step in region.steps:
+            if step.kind != "declaration":
+                self._copy(step.node, region)
+            elif step.variable.role != "recomputed":
+                self._declare(step.variable)
+        for variable in kept:
+            if not variable.addressed and (variable.region == region.number or region.number in variable.changes):
+                self.out.append(f"labkit::copy(labkit_kept_{variable.name}[labkit_t], {variable.name});\n")
+        self.out.append("}\n")
+        if region.returns:
+            self.out.append(f"labkit_end_{region.number}:;\n")
+        self.out.append("}\n")
+        if region.returns and self.masked:
+            self.out.append("LABKIT_RETURN_IF_NONE_LEFT\n")
+
+    def _keep(self, variable):
+        """Declare the array of a kept variable. All threads of a block have them on one stack (runtime/scheduler.cpp)."""
+        most = _KEPT_BYTES // sum(each.role == "kept" for each in self.kernel.variables)
+        kept = f"labkit_kept_{variable.name}"
+        self.out.append(f"\n{self._kept_type(variable)} {kept}[labkit_threads]{self._span(variable.bounds)};\n")
+        self.out.append(f'static_assert(sizeof *{kept} <= {most}, "this variable needs fibers");\n')
+
+    def _recomputed(self, region):
+        """The recomputed variables that a region needs, in the order of their declarations."""
+        needed = {v for v in region.uses() if v.role == "recomputed"}
+        grew = True
+        while grew:
+            more = {v for each in needed for v in each.needs if v.role == "recomputed"} - needed
+            needed |= more
+            grew = bool(more)
+        return [v for v in self.kernel.variables if v in needed]
+
+    def _fetch(self, variable):
+        """The declaration of a kept variable in a region after its first one: a copy, unless something refers to it."""
+        name, type_ = variable.name, self._kept_type(variable)
+        if variable.addressed:
+            return f"auto &{name} = labkit_kept_{name}[labkit_t];"
+        if variable.array:
+            return f"{type_} {name}{self._span(variable.bounds)}; labkit::copy({name}, labkit_kept_{name}[labkit_t]);"
+        if "restrict" in variable.signs:
+            type_ += " __restrict__"
+        return f"{type_} {name} = labkit_kept_{name}[labkit_t];"
+
+    def _declare(self, variable):
+        self._line_of(self.reader.tokens[variable.place].start)
+        if variable.role != "kept" or not variable.addressed:
+            self.out.append(self._declaration(variable) + "\n")
+            return
+        kept = f"labkit_kept_{variable.name}[labkit_t]"
+        if variable.initializer[0] != variable.initializer[1]:
+            first = f"labkit_first_{variable.name}"
+            self.out.append(f"{variable.specifiers} {self._declarator(variable, first)};\n")
+            kept = f"labkit::keep({kept}, {first})"
+        self.out.append(f"auto &{variable.name} = {kept};\n")
+
+    @staticmethod
+    def _kept_type(variable):
+        """The type of a kept variable, without the const of the variable itself."""
+        if "*" not in variable.signs:
+            return re.sub(r"\b(const|register)\b\s*", "", variable.specifiers) + " "
+        before, star, _ = variable.signs.rpartition("*")
+        return f"{variable.specifiers} {before}{star}"
+
+    def _copy(self, node, region=None):
+        """A statement with its directives. A `region` marks threads that return."""
+        begin, tokens = node.start, self.reader.tokens
+        self._line_of(begin)
+        # Sums in an array are vectorized as they are on fibers, not across the threads.
+        unroll = region is not None and not any(v.array or "*" in v.signs for v in region.kept())
+        edits = [
+            (d.start, d.end, _unrolled(d.rest) if unroll else "")
+            for d in self.scan.directives
+            if begin <= d.start < tokens[node.last - 1].end and self.kernel.source[d.start : d.end].strip()
+        ]
+        if region is not None:
+            for at in range(node.first, node.last):
+                if tokens[at].text == "return":
+                    mask = "labkit_live[labkit_t] = false; " if self.masked else ""
+                    jump = f"{{ {mask}goto labkit_end_{region.number}; }}"
+                    edits.append((tokens[at].start, tokens[at + 1].end, jump))
+        at = begin
+        for start, end, new in sorted(edits):
+            self.out += [self.kernel.source[at:start], new]
+            at = end
+        self.out.append(self.kernel.source[at : tokens[node.last - 1].end] + (";\n" if node.kind == "late" else "\n"))
+
+
+def _unrolled(rest):
+    """What replaces a pragma: the compiler is to unroll the loops that the source wants unrolled."""
+    match = re.fullmatch(r"\s+unroll\s*\(?\s*(\d*)\s*\)?\s*", rest)
+    return f"LABKIT_UNROLL({min(int(match[1] or 16), 64)})" if match else ""
