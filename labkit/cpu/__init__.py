@@ -12,6 +12,7 @@ errors         PyCUDA's exceptions
 device         Device, Context and the attributes
 memory         allocations, copies, fills, page-locked arrays
 streams        Stream and Event
+layout         where the variables of a compiled file are; ``elf`` reads its tables, ``linkage`` what it calls
 kernels        Module and Function: limits, arguments, launches
 checkmode      counts and checks every memory access, if LABKIT_CHECK is set
 =============  ======================================================================================

@@ -626,7 +626,7 @@ def _check_sizes(module):
     for kernel in module.kernels():
         if kernel.own_shared > SHARED_BYTES:
             raise CompileError(
-                f"kernel {kernel.name.decode()!r} uses too much shared data: {kernel.own_shared} bytes of static "
+                f"kernel {kernel.name!r} uses too much shared data: {kernel.own_shared} bytes of static "
                 f"__shared__ variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for more.",
                 [],
             )

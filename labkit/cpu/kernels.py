@@ -76,15 +76,14 @@ class Module:
         if kernel is None:
             raise LogicError(
                 f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
-                + _suggest(name, [kernel.name.decode() for kernel in self.kernels()], "the module's kernels are")
+                + _suggest(name, [each.name for each in self.kernels()], "the module's kernels are")
             )
-        function = Function(self, kernel)
-        if function.symbol != name:
+        if kernel.symbol != name:
             raise LogicError(
                 f"cuModuleGetFunction failed: named symbol not found: the kernel {name!r} has the symbol "
-                f'{function.symbol!r}: write extern "C" before its __global__, so that it can be found by its name'
+                f'{kernel.symbol!r}: write extern "C" before its __global__, so that it can be found by its name'
             )
-        return function
+        return Function(self, kernel)
 
     def get_global(self, name):
         """(device pointer, size in bytes) of a ``__constant__`` or ``__device__`` variable.
@@ -109,7 +108,7 @@ class Module:
         return native.module_constant_bytes(self._handle)
 
     def kernels(self):
-        """A `labkit.cpu.native.KernelInfo` of each kernel."""
+        """A `labkit.cpu.native.Kernel` for each kernel."""
         return native.module_kernels(self._handle)
 
 
@@ -254,18 +253,17 @@ class Function:
     """
 
     def __init__(self, module, kernel):
-        info = native.kernel_info(kernel)
-        self._module, self._kernel = module, kernel
-        self._name, self._symbol = info.name.decode(), info.symbol.decode()
+        self._module, self._kernel = module, kernel.handle
+        self._name, self._symbol = kernel.name, kernel.symbol
         declarations = module._declarations.get(self._name, ())
-        if len(declarations) != info.parameter_count:
-            declarations = [""] * info.parameter_count
-        self._parameters = [_Parameter(i, info.parameters[i], declarations[i]) for i in range(info.parameter_count)]
-        self._packed_bytes = info.packed_bytes
-        self._static_shared = info.own_shared + info.common_shared
-        self._max_threads = min(info.max_threads, MAX_THREADS)
-        self._gear = "loops" if info.loops else "fibers"
-        self._why_fibers = (info.why_fibers or b"").decode()
+        if len(declarations) != len(kernel.parameters):
+            declarations = [""] * len(kernel.parameters)
+        raw = zip(kernel.parameters, declarations, strict=True)
+        self._parameters = [_Parameter(i, *each) for i, each in enumerate(raw)]
+        self._packed_bytes = kernel.packed_bytes
+        self._static_shared = kernel.own_shared + kernel.common_shared
+        self._max_threads = min(kernel.max_threads, MAX_THREADS)
+        self._gear, self._why_fibers = kernel.gear, kernel.why_fibers
         self._max_dynamic = SHARED_BYTES - self._static_shared
         self._geometries = {}  # (grid, block) as given, checked -> as the runtime takes them
         self._packers = {}  # types of the arguments -> function that packs them

@@ -17,11 +17,12 @@ import time
 import warnings
 import weakref
 from ctypes import POINTER, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint32, c_void_p
+from dataclasses import dataclass
 
 import numpy as np
 
 from labkit.base.errors import Interrupted
-from labkit.cpu import cache, checkmode, toolchain
+from labkit.cpu import cache, checkmode, layout, toolchain
 from labkit.cpu.errors import CompileError, LaunchError, LogicError, MemoryError, RuntimeError
 
 OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
@@ -40,21 +41,16 @@ class _Parameter(ctypes.Structure):
     _fields_ = [("kind", c_int), ("size", c_int), ("align", c_int), ("offset", c_int)]
 
 
-class KernelInfo(ctypes.Structure):
-    """``lk_kernel_info``."""
-
+class _KernelInfo(ctypes.Structure):  # ``lk_kernel_info``
     _fields_ = [
         ("name", c_char_p),
-        ("symbol", c_char_p),
         ("parameters", POINTER(_Parameter)),
         ("parameter_count", c_int),
         ("packed_bytes", c_int),
         ("max_threads", c_int),
-        ("own_shared", c_int),
-        ("common_shared", c_int),
-        ("loops", c_int),
         ("why_fibers", c_char_p),
         ("function", c_void_p),
+        ("loops", c_void_p),
     ]
 
 
@@ -84,13 +80,15 @@ _SIGNATURES = {
     "lk_event_query": (c_int, [c_void_p]),
     "lk_event_elapsed_ms": (c_int, [c_void_p, c_void_p, POINTER(c_double)]),
     "lk_abort": (c_int, []),
-    "lk_module_load": (c_int, [c_char_p, POINTER(c_void_p)]),
+    "lk_module_load": (c_int, [c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
     "lk_module_unload": (c_int, [c_void_p]),
-    "lk_module_kernel": (c_int, [c_void_p, c_char_p, POINTER(c_void_p)]),
-    "lk_module_kernel_at": (c_int, [c_void_p, c_int, POINTER(c_void_p)]),
-    "lk_kernel_describe": (c_int, [c_void_p, POINTER(KernelInfo)]),
-    "lk_module_symbol": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
-    "lk_module_constant_bytes": (c_size_t, [c_void_p]),
+    "lk_module_kernel": (c_int, [c_void_p, c_int, POINTER(c_void_p), POINTER(_KernelInfo)]),
+    "lk_module_place": (
+        c_int,
+        [c_void_p, c_size_t, c_size_t, POINTER(layout.Patch), c_int, POINTER(layout.Variable), c_int],
+    ),
+    "lk_kernel_place": (None, [c_void_p, POINTER(layout.Static), POINTER(layout.Static)]),
+    "lk_module_variable": (None, [c_void_p, c_void_p, c_size_t]),
     "lk_launch": (c_int, [c_void_p, c_uint * 3, c_uint * 3, c_size_t, c_char_p, c_size_t, c_void_p]),
     "lk_printf_take": (c_size_t, [POINTER(c_char), c_size_t]),
     "lk_trace": (None, [c_int]),
@@ -498,13 +496,98 @@ def event_elapsed_ms(start, end):
 before_load = None  # called with the path of each module; it can raise to refuse it (see labkit.exercises.untrusted)
 
 
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel of a module.
+
+    Attributes
+    ----------
+    handle : int
+    name : str
+        As written in the source.
+    symbol : str
+        As mangled by the compiler.
+    parameters : list
+        ``lk_parameter`` of each.
+    packed_bytes : int
+        Of its arguments.
+    max_threads : int
+        Per block: of ``__launch_bounds__``, else 1024.
+    own_shared, common_shared : int
+        Bytes of static shared arrays: declared in the kernel, and outside of functions.
+    gear : str
+        ``"loops"`` or ``"fibers"``.
+    why_fibers : str
+        The reason, if loops were wanted.
+    function : int
+        Its address.
+    """
+
+    handle: int
+    name: str
+    symbol: str
+    parameters: list
+    packed_bytes: int
+    max_threads: int
+    own_shared: int
+    common_shared: int
+    gear: str
+    why_fibers: str
+    function: int
+
+
+@dataclass
+class _Module:
+    """What is known of a module while it is loaded: the runtime reads parts of its layout."""
+
+    layout: layout.Layout
+    kernels: list
+
+
+_modules = {}  # handle -> _Module
+
+
 def module_load(path):
     """Load a compiled kernel file; return its handle."""
     if before_load:
         before_load(path)
-    handle = c_void_p()
-    check(library().lk_module_load(os.fsencode(path), byref(handle)), "cuModuleLoad")
+    handle, base = c_void_p(), c_size_t()
+    check(library().lk_module_load(os.fsencode(path), byref(handle), byref(base)), "cuModuleLoad")
+    try:
+        _modules[handle.value] = _place(path, handle, base.value)
+    except LogicError as error:
+        _library.lk_module_unload(handle)
+        raise LogicError(f"cuModuleLoad failed: cannot read {path}: {error}") from None
     return handle.value
+
+
+def _place(path, module, base):
+    """Tell the runtime what the file of a loaded module says."""
+    infos, kernel, info = [], c_void_p(), _KernelInfo()
+    while _library.lk_module_kernel(module, len(infos), byref(kernel), byref(info)) == OK:
+        infos.append((kernel.value, info))
+        info = _KernelInfo()
+    functions = [each for _, info in infos for each in (info.function, info.loops) if each]
+    found = layout.layout(path, base, functions)
+    patches = (layout.Patch * len(found.patches))(*found.patches)
+    watched = (layout.Variable * len(found.watched))(*found.watched)
+    status = _library.lk_module_place(module, *found.text, patches, len(patches), watched, len(watched))
+    if status != OK:
+        raise LogicError(_library.lk_error().decode("utf-8", "replace"))
+    kernels = []
+    for handle, info in infos:
+        symbol = found.functions[info.function]
+        static, own, common = found.statics[symbol]
+        loops = found.statics[found.functions[info.loops]][0] if info.loops else static
+        _library.lk_kernel_place(handle, byref(static), byref(loops))
+        kernels.append(
+            Kernel(
+                handle, info.name.decode(), symbol, info.parameters[: info.parameter_count], info.packed_bytes,
+                info.max_threads, own, common, "loops" if info.loops else "fibers", (info.why_fibers or b"").decode(),
+                info.function,
+            )
+        )  # fmt: skip
+    return _Module(found, kernels)
 
 
 def module_unload(handle, copy=None):
@@ -512,43 +595,34 @@ def module_unload(handle, copy=None):
     if not _finished:
         _settle()
         _library.lk_module_unload(handle)
+        _modules.pop(handle)
         if copy:
             copy.unlink(missing_ok=True)
 
 
 def module_kernel(module, name):
-    """The kernel's handle, or None."""
-    handle = c_void_p()
-    status = _library.lk_module_kernel(module, name.encode(), byref(handle))
-    return handle.value if status == OK else None
+    """The `Kernel` with this name or symbol, or None."""
+    wanted = name.replace(" ", "")
+    return next((k for k in _modules[module].kernels if wanted in (k.symbol, k.name.replace(" ", ""))), None)
 
 
 def module_kernels(module):
-    """A `KernelInfo` of each of a module's registered kernels."""
-    kernels, handle = [], c_void_p()
-    while _library.lk_module_kernel_at(module, len(kernels), byref(handle)) == OK:
-        kernels.append(kernel_info(handle.value))
-    return kernels
-
-
-def kernel_info(kernel):
-    """Describe a kernel."""
-    info = KernelInfo()
-    check(_library.lk_kernel_describe(kernel, byref(info)), "cuFuncGetAttribute")
-    return info
+    """A `Kernel` for each of a module's registered kernels."""
+    return list(_modules[module].kernels)
 
 
 def module_symbol(module, name):
     """The (address, size) of a ``__constant__`` or ``__device__`` variable, or None."""
-    address, size = c_void_p(), c_size_t()
-    if _library.lk_module_symbol(module, name.encode(), byref(address), byref(size)) != OK:
-        return None
-    return address.value, size.value
+    variables = _modules[module].layout.variables
+    span = variables.get(name) or variables.get(f"_ZL{len(name.encode())}{name}")  # of a static variable
+    if span:
+        _library.lk_module_variable(module, *span)
+    return span
 
 
 def module_constant_bytes(module):
     """The size of all ``__constant__`` variables of a module."""
-    return _library.lk_module_constant_bytes(module)
+    return _modules[module].layout.constant_bytes
 
 
 def launch(kernel, grid, block, shared, packed, stream):

@@ -52,8 +52,8 @@ class _Runtime:
 
     def __init__(self, module):
         self.functions = {}
-        for index, info in enumerate(module.kernels()):
-            self.functions.setdefault(info.function, Function(module, _kernel_at(module, index)))
+        for kernel in module.kernels():
+            self.functions.setdefault(kernel.function, Function(module, kernel))
         self.last = self.sticky = SUCCESS
         self.pinned = {}  # address -> its storage
         self.managed = set()
@@ -422,14 +422,6 @@ class _Runtime:
 
     def cudaEventElapsedTime(self, out, start, end):
         _at(out, ctypes.c_float).value = native.event_elapsed_ms(self._event(start), self._event(end))
-
-
-def _kernel_at(module, index):
-    """The handle of a module's kernel."""
-    handle = ctypes.c_void_p()
-    status = native.library().lk_module_kernel_at(module._handle, index, ctypes.byref(handle))
-    native.check(status, "cuModuleGetFunction")
-    return handle.value
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ def gears():
         for gear in ("fibers", "loops"):
             patch.setenv("LABKIT_GEAR", gear)
             module = compiler.SourceModule(SPLIT, options=["-fmad=false"], no_extern_c=True).module
-            names = {kernel.symbol.decode(): kernel.name.decode() for kernel in module.kernels()}
+            names = {kernel.symbol: kernel.name for kernel in module.kernels()}
             functions[gear] = {re.match(r"\w+", n)[0]: module.get_function(s) for s, n in names.items()}
     return functions
 

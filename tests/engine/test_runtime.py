@@ -294,8 +294,8 @@ def test_kernels_of_every_kind_are_described():
     kernels = {}
     handle = module.module._handle
     for info in native.module_kernels(handle):
-        parameters = [(chr(p.kind), p.size, p.offset) for p in info.parameters[: info.parameter_count]]
-        kernels[info.name.decode()] = info.symbol.decode(), parameters, info.packed_bytes
+        parameters = [(chr(p.kind), p.size, p.offset) for p in info.parameters]
+        kernels[info.name] = info.symbol, parameters, info.packed_bytes
     assert kernels["plain"] == ("plain", [], 0)
     assert kernels["local"] == ("_ZN5innerL5localEy", [("u", 8, 0)], 8)
     symbol, parameters, size = kernels["typed<16, float>"]

@@ -126,7 +126,7 @@ class Writer:
             self.out.append("LABKIT_RETURN_IF_NONE_LEFT\n")
 
     def _keep(self, variable):
-        """Declare the array of a kept variable. All threads of a block have them on one stack (runtime/scheduler.cpp)."""
+        """Declare the array of a kept variable. All threads of a block have them on one stack (runtime/fibers.cpp)."""
         most = _KEPT_BYTES // sum(each.role == "kept" for each in self.kernel.variables)
         kept = f"labkit_kept_{variable.name}"
         self.out.append(f"\n{self._kept_type(variable)} {kept}[labkit_threads]{self._span(variable.bounds)};\n")

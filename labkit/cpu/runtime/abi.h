@@ -60,7 +60,8 @@ int lk_event_query(lk_event *event);
 int lk_event_elapsed_ms(lk_event *start, lk_event *end, double *milliseconds);   // LK_INVALID if never recorded
 int lk_abort(void);                   // Ctrl-C: abandon running work and drop queued work; later work is not affected
 
-// Modules: compiled kernels.
+// Modules: compiled kernels. Python reads from the file what the loader does not tell (labkit/cpu/layout.py), and keeps it as
+// long as the module.
 enum lk_parameter_kind { LK_POINTER = 'P', LK_SIGNED = 'i', LK_UNSIGNED = 'u', LK_FLOAT = 'f', LK_STRUCT = 's' };
 typedef struct lk_parameter {
     int kind;          // lk_parameter_kind
@@ -69,23 +70,46 @@ typedef struct lk_parameter {
 } lk_parameter;
 typedef struct lk_kernel_info {
     const char *name;                 // as written in the source
-    const char *symbol;               // as mangled by the compiler
     const lk_parameter *parameters;
     int parameter_count;
     int packed_bytes;
     int max_threads;                  // from __launch_bounds__ if it is known, else 1024
-    int own_shared, common_shared;    // bytes of static shared arrays: declared in the kernel, and outside of functions
-    int loops;                        // it runs as thread loops, not on fibers
     const char *why_fibers;           // the reason, if loops were wanted
-    const void *function;             // its address in the module
+    const void *function;             // its address
+    const void *loops;                // that of its version as thread loops, or null
 } lk_kernel_info;
-int lk_module_load(const char *path, lk_module **module);                  // the same file twice: two modules
+typedef struct lk_array {
+    const char *name;                 // as declared
+    const char *image;                // its values, if it has a constructor
+    size_t bytes;
+    ptrdiff_t place;                  // from the end of static shared memory, in every worker
+    int hidden;                       // made by the compiler, for a constructor
+} lk_array;
+typedef struct lk_static {            // the static shared memory of a kernel
+    const lk_array *arrays;           // in the order of their addresses
+    int count;
+    size_t bytes;                     // of all arrays and margins
+} lk_static;
+enum lk_patch_kind { LK_DESCRIPTOR = 'd', LK_ARGUMENTS = 'a', LK_CODE = 'c' };
+typedef struct lk_patch {             // how code finds a variable, and how from now on
+    void *at;
+    ptrdiff_t value;
+    int kind;                         // lk_patch_kind: two words (a function and its argument, arguments of __tls_get_addr), or an offset
+} lk_patch;
+typedef struct lk_variable {          // for check mode
+    const char *name;                 // as declared, or null
+    void *at;
+    size_t bytes;
+    int space;                        // enum Space in check.h
+} lk_variable;
+int lk_module_load(const char *path, lk_module **module, size_t *base);     // base: where its addresses count from; the same file twice: two modules
 int lk_module_unload(lk_module *module);                                     // waits for its kernels
-int lk_module_kernel(lk_module *module, const char *name_or_symbol, lk_kernel **kernel);
-int lk_module_kernel_at(lk_module *module, int index, lk_kernel **kernel);   // LK_NOT_FOUND after the last
-int lk_kernel_describe(lk_kernel *kernel, lk_kernel_info *info);
-int lk_module_symbol(lk_module *module, const char *name, void **address, size_t *bytes);   // __constant__, __device__ variables
-size_t lk_module_constant_bytes(lk_module *module);                          // sum over __constant__ symbols
+int lk_module_kernel(lk_module *module, int index, lk_kernel **kernel, lk_kernel_info *info);   // LK_NOT_FOUND after the last
+// Before the first launch: where the code is, how it finds its variables; each kernel's shared memory, on fibers and as loops.
+int lk_module_place(lk_module *module, size_t text_begin, size_t text_end, const lk_patch *patches, int patch_count,
+                    const lk_variable *variables, int variable_count);
+void lk_kernel_place(lk_kernel *kernel, const lk_static *on_fibers, const lk_static *as_loops);
+void lk_module_variable(lk_module *module, const void *address, size_t bytes);   // the host uses a __constant__ or __device__ variable
 
 // Launch: arguments are copied from `packed`. Limits (1024 threads per block, grid, shared memory) are checked by the caller.
 int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned block[3], size_t dynamic_shared,

@@ -1449,6 +1449,14 @@ static Code &code_of(WatchedModule &module) {
     return code;
 }
 
+void watch_variable(WatchedModule &module, const lk_variable &v) {
+    auto is = [&](const char *name) { return v.name && !strcmp(v.name, name); };
+    if (is("labkit_pieces")) module.pieces = (const char *)v.at, module.pieces_bytes = v.bytes;
+    else if (is("labkit_accesses")) module.accesses = (const char *)v.at, module.accesses_bytes = v.bytes;
+    else if (is("labkit_log")) module.log = (uint64_t **)v.at;
+    else module.variables.push_back({(uintptr_t)v.at, v.bytes, (Space)v.space, v.name, nullptr, nullptr});
+}
+
 void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) {
     state.launch = &launch;
     state.module = launch.module;
@@ -1483,9 +1491,11 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) 
         state.ranges.push_back({(uintptr_t)base, bytes, global_space, nullptr, nullptr, nullptr});
     });
     for (const Range &variable : state.module->variables) state.ranges.push_back(variable);
-    for (const SharedArray &s : launch.shared->arrays)
-        state.ranges.push_back({(uintptr_t)static_end + s.place, s.bytes, s.hidden ? unwatched_space : shared_space,
-                                s.name.c_str(), nullptr, nullptr});
+    for (int i = 0; i < launch.shared->count; i++) {
+        const lk_array &s = launch.shared->arrays[i];
+        state.ranges.push_back({(uintptr_t)static_end + s.place, s.bytes, s.hidden ? unwatched_space : shared_space, s.name,
+                                nullptr, nullptr});
+    }
     state.ranges.push_back({(uintptr_t)dynamic_shared, launch.dynamic_shared, shared_space, nullptr, nullptr, nullptr});
     auto unwatched = [](const void *address, size_t bytes) {
         state.ranges.push_back({(uintptr_t)address, bytes, unwatched_space, nullptr, nullptr, nullptr});

@@ -5,7 +5,7 @@
 #include <vector>
 #include "runtime.h"
 
-enum Space { global_space, shared_space, constant_space, local_space, unwatched_space };
+enum Space { global_space, shared_space, constant_space, local_space, unwatched_space };   // as in layout.py
 
 // A range of addresses: an allocation, a variable, the stacks.
 struct Range {
@@ -23,8 +23,8 @@ struct Range {
 // What check mode needs of a module; it exists as long as the module.
 struct WatchedModule {
     std::string path;
-    uintptr_t base = 0, text_begin = 0, text_end = 0;
-    std::vector<Range> variables;                   // constants and __device__ variables
+    uintptr_t base = 0;
+    std::vector<Range> variables;                   // constants, __device__ variables, and what is not the kernel's
     std::vector<unsigned> site_at;                  // offset of a return address in the code -> site; 0: none yet
     uint64_t **log = nullptr;                       // inserted by instrument.py: variables and tables
     const char *pieces = nullptr, *accesses = nullptr;
@@ -39,6 +39,7 @@ struct WatchedModule {
 #define WATCH_FALSE(...) inline __VA_ARGS__ { return false; }
 #endif
 
+WATCH(void watch_variable(WatchedModule &, const lk_variable &))
 WATCH(void watch_launch(const Launch &, char *dynamic_shared, char *static_end))
 WATCH(void watch_block(Index at, unsigned threads))
 WATCH(void watch_thread(unsigned thread))                             // this thread runs from now on

@@ -71,8 +71,7 @@ struct Launch {
     Index grid, block;
     size_t dynamic_shared;
     uintptr_t text_begin, text_end;        // the module's code
-    const struct StaticShared *shared;     // the kernel's static shared memory
-    const struct StaticShared *fibers_shared;   // on fibers
+    const lk_static *shared, *fibers_shared;   // the kernel's static shared memory, and that on fibers
     double *block_seconds;                 // last measured time of a block; 0 at first
     struct WatchedModule *module;          // check mode
     size_t arguments_bytes;
@@ -101,24 +100,6 @@ void guard(char *address, size_t bytes);
 constexpr size_t shared_limit = 256 << 10;   // of dynamic shared memory
 constexpr size_t static_limit = 64 << 20;    // of static shared memory; that of a kernel is checked by the caller
 
-struct SharedArray {
-    std::string name;          // as declared
-    std::string symbol;
-    size_t offset, bytes;      // in the thread-local segment of the file
-    bool hidden;               // made by the compiler, for a constructor
-    intptr_t place = 0;        // from the end of static shared memory, in every worker
-};
-
-// The static shared memory of a module, or the part of it that a kernel has.
-struct StaticShared {
-    std::vector<SharedArray> arrays;
-    const char *image = nullptr;   // the values of the first bytes of the segment: of variables with a constructor
-    size_t segment_bytes = 0, initialized = 0, alignment = 1;
-    bool grouped = false;          // the distances between the arrays are fixed
-    size_t bytes = 0;              // of all arrays and margins
-    size_t own = 0, common = 0;    // bytes of the arrays that the kernel declares, and of those outside of functions
-};
-
 // The shared memory of a worker.
 struct SharedMemory {
     struct Array { const char *name; char *low; size_t bytes; };        // name: null for dynamic memory
@@ -130,14 +111,10 @@ struct SharedMemory {
     std::vector<Margin> margins;
 };
 
-// Choose a place for each array of a module; returns what each of the kernels (their symbols) has.
-std::vector<StaticShared> place_static(StaticShared &, const std::vector<std::string> &kernels);
-bool is_grouped(const char *image, uintptr_t base);        // of a loaded module; `image` is its file
-// Make a loaded module use these places; `image` is its file. False: it cannot, and `error` says why.
-bool redirect_shared(const StaticShared &, const char *image, uintptr_t base, std::string &error);
+bool redirect_shared(const lk_patch *, int count, uintptr_t text_begin, uintptr_t text_end);   // how a module finds its variables
 bool map_shared(SharedMemory &);                           // for the calling worker
 void unmap_shared(SharedMemory &);
-void *fill_shared(SharedMemory &, const StaticShared &, size_t dynamic_bytes);   // for a launch; returns its dynamic memory
+void *fill_shared(SharedMemory &, const lk_static &, size_t dynamic_bytes);   // for a launch; returns its dynamic memory
 bool is_damaged(const SharedMemory &);                     // a margin has changed
 std::string describe_damage(const SharedMemory &);         // "a write past the end of ..."
 std::string describe_shared(const SharedMemory &, const char *address);   // "" if it is elsewhere

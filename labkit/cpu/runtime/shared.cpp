@@ -7,24 +7,16 @@
 // end of another array, or before the first, has changed them. Alignment may leave some bytes of margin before a guard, too.
 // So the array that a kernel declares last, mostly its only one, has no margin behind it.
 //
-// For the compiler, __shared__ variables are thread-local (words.h). Its code finds such a variable by two words in the
-// module's data: a function and its argument (a "TLS descriptor", x86-64 and aarch64), or the arguments of __tls_get_addr
-// (clang on x86-64). The loader would place the variables on the heap. redirect_shared changes these words, so that each
-// variable is at a distance of its own from the end of the worker's static memory. (For clang on x86-64 the variables are a
-// group with one pair of words, and the code adds the offset of each. The linker keeps a list of these places (toolchain.py),
-// and redirect_shared changes them, too. Without the list, the group ends at the guard, and there are no margins within it.)
+// labkit/cpu/layout.py chooses the place of each array, and redirect_shared changes how the compiled code finds it.
 #undef _FORTIFY_SOURCE
 #include "runtime.h"
-#include <algorithm>
-#include <elf.h>
-#include <link.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 namespace {
 
-constexpr size_t margin = 128;            // the bytes of one row of banks, so that arrays keep their banks
+constexpr size_t margin = 128;            // as in layout.py
 constexpr size_t most_marked = 256;       // of a margin that is longer
 constexpr uint16_t mark = 0xfffd;         // NaN in every format, like uninitialized memory, but with other bits
 
@@ -39,7 +31,7 @@ const char *marks(const char *at) { return (const char *)all_marks.of + (uintptr
 
 }  // namespace
 
-// ---- Where the variables of a module are ------------------------------------------------------------------------------
+// ---- How compiled code finds its variables ------------------------------------------------------------------------------
 
 // From the end of static shared memory to a variable of this worker, with the thread pointer subtracted.
 extern "C" {
@@ -63,7 +55,6 @@ labkit_shared_descriptor:
     ret
     .size labkit_shared_descriptor, . - labkit_shared_descriptor
 )");
-constexpr unsigned descriptor = R_X86_64_TLSDESC, arguments = R_X86_64_DTPMOD64;
 #elif defined(__aarch64__)
 asm(R"(
     .text
@@ -81,7 +72,6 @@ labkit_shared_descriptor:
     ret
     .size labkit_shared_descriptor, . - labkit_shared_descriptor
 )");
-constexpr unsigned descriptor = R_AARCH64_TLSDESC, arguments = R_AARCH64_TLS_DTPMOD;
 #else
 #error "the CPU engine knows the thread-local variables of x86-64 and aarch64 only"
 #endif
@@ -91,155 +81,23 @@ extern "C" EXPORT void *__wrap___tls_get_addr(size_t *place) {
     return place[0] ? __tls_get_addr(place) : (char *)__builtin_thread_pointer() + labkit_static_end + place[1];
 }
 
-// Whether a kernel declares the variable: _ZZ4convPfE4tile is in _Z4convPf, _ZZ4convE4tile in the extern "C" conv, and more
-// Zs stand for functions within.
-static bool declares(const std::string &kernel, const std::string &variable) {
-    std::string function = (kernel.compare(0, 2, "_Z") ? std::to_string(kernel.size()) + kernel : kernel.substr(2)) + "E";
-    size_t start = variable.find_first_not_of('Z', 1);
-    return start != std::string::npos && start > 2 && !variable.compare(start, function.size(), function);
-}
-
-// The arrays of each kernel end at the guard, in the same memory, because a worker runs one kernel at a time. Those that
-// several kernels may use are before them. In a group all are where the compiler has put them.
-std::vector<StaticShared> place_static(StaticShared &module, const std::vector<std::string> &kernels) {
-    std::sort(module.arrays.begin(), module.arrays.end(),
-              [](const SharedArray &a, const SharedArray &b) { return a.offset < b.offset; });
-    std::vector<SharedArray *> shared;
-    std::vector<std::vector<SharedArray *>> of(kernels.size());
-    size_t segment = round_up(module.segment_bytes, module.alignment);
-    for (SharedArray &array : module.arrays) {
-        size_t n = 0;
-        while (n < kernels.size() && !declares(kernels[n], array.symbol)) n++;
-        (n < kernels.size() ? of[n] : shared).push_back(&array);
-    }
-    auto place = [&](const std::vector<SharedArray *> &arrays, size_t used) {
-        for (auto each = arrays.rbegin(); each != arrays.rend(); ++each) {
-            SharedArray &array = **each;
-            size_t align = array.offset & -array.offset;
-            if (!align || align > module.alignment) align = module.alignment;
-            while (align < 16 && align < array.bytes) align *= 2;   // at least that of a float4, as on a GPU
-            used = round_up(used + array.bytes, align);
-            array.place = -(intptr_t)used;
-            used += margin;
-        }
-        if (!module.grouped || arrays.empty()) return used;
-        for (SharedArray *array : arrays) array->place = (intptr_t)(array->offset - segment);
-        return segment + margin;
-    };
-    std::vector<StaticShared> parts(kernels.size(), module);
-    for (size_t n = 0; n < kernels.size(); n++) {
-        parts[n].bytes = place(of[n], 0);
-        if (parts[n].bytes > module.bytes) module.bytes = parts[n].bytes;
-    }
-    size_t all = place(shared, module.bytes);
-    for (size_t n = 0; n < kernels.size(); n++) {
-        StaticShared &part = parts[n];
-        part.arrays.clear();
-        for (SharedArray *array : shared) part.arrays.push_back(*array);
-        for (SharedArray *array : of[n]) part.arrays.push_back(*array);
-        if (!shared.empty()) part.bytes = all;
-        if (module.grouped) part.arrays = module.arrays, part.bytes = segment + margin;
-        for (SharedArray *array : of[n]) part.own += array->bytes;
-        for (SharedArray *array : shared)
-            if (!array->hidden && array->symbol.compare(0, 3, "_ZZ")) part.common += array->bytes;
-    }
-    return parts;
-}
-
-// Call visit(relocation, offset of the variable in the segment or of the group) for the words by which a module finds variables.
-template <class Visit> static bool each_relocation(const char *image, uintptr_t base, Visit visit) {
-    auto header = (const ElfW(Ehdr) *)image;
-    auto sections = (const ElfW(Shdr) *)(image + header->e_shoff);
-    for (int i = 0; i < header->e_shnum; i++) {
-        const ElfW(Shdr) &section = sections[i];
-        if (section.sh_type != SHT_RELA || !(section.sh_flags & SHF_ALLOC)) continue;
-        auto symbols = (const ElfW(Sym) *)(image + sections[section.sh_link].sh_offset);
-        auto relocations = (const ElfW(Rela) *)(image + section.sh_offset);
-        for (size_t n = 0; n < section.sh_size / sizeof *relocations; n++) {
-            const ElfW(Rela) &relocation = relocations[n];
-            unsigned type = ELF64_R_TYPE(relocation.r_info), number = ELF64_R_SYM(relocation.r_info);
-            if (type != descriptor && type != arguments) continue;
-            if (number && symbols[number].st_shndx == SHN_UNDEF) continue;   // a variable of another library
-            auto words = (size_t *)(base + relocation.r_offset);
-            size_t offset = type == arguments ? words[1] : relocation.r_addend + (number ? symbols[number].st_value : 0);
-            if (!visit(type, words, offset)) return false;
+bool redirect_shared(const lk_patch *patches, int count, uintptr_t text_begin, uintptr_t text_end) {
+    uintptr_t low = text_begin & -(uintptr_t)sysconf(_SC_PAGESIZE);
+    bool in_code = false;
+    for (int i = 0; i < count; i++) {
+        const lk_patch &patch = patches[i];
+        auto words = (size_t *)patch.at;
+        if (patch.kind == LK_CODE) {
+            if (!in_code && mprotect((void *)low, text_end - low, PROT_READ | PROT_WRITE)) return false;
+            in_code = true;
+            int32_t distance = (int32_t)patch.value;
+            memcpy(patch.at, &distance, sizeof distance);
+        } else {
+            words[0] = patch.kind == LK_DESCRIPTOR ? (size_t)labkit_shared_descriptor : 0;
+            words[1] = patch.value;
         }
     }
-    return true;
-}
-
-// Call visit(place in the code, offset of the variable in the segment, addend) for the offsets that the code adds.
-template <class Visit> static bool each_offset(const char *image, uintptr_t base, Visit visit) {
-#if defined(__x86_64__)
-    auto header = (const ElfW(Ehdr) *)image;
-    auto sections = (const ElfW(Shdr) *)(image + header->e_shoff);
-    for (int i = 0; i < header->e_shnum; i++) {
-        const ElfW(Shdr) &section = sections[i];
-        if (section.sh_type != SHT_RELA || (section.sh_flags & SHF_ALLOC)) continue;
-        if (!(sections[section.sh_info].sh_flags & SHF_EXECINSTR)) continue;
-        auto symbols = (const ElfW(Sym) *)(image + sections[section.sh_link].sh_offset);
-        auto relocations = (const ElfW(Rela) *)(image + section.sh_offset);
-        for (size_t n = 0; n < section.sh_size / sizeof *relocations; n++) {
-            const ElfW(Rela) &relocation = relocations[n];
-            if (ELF64_R_TYPE(relocation.r_info) != R_X86_64_DTPOFF32) continue;
-            const ElfW(Sym) &symbol = symbols[ELF64_R_SYM(relocation.r_info)];
-            if (!visit((char *)base + relocation.r_offset, symbol.st_value, relocation.r_addend)) return false;
-        }
-    }
-#endif
-    return true;
-}
-
-bool is_grouped(const char *image, uintptr_t base) {
-    return !each_relocation(image, base, [](unsigned type, size_t *, size_t) { return type != arguments; }) &&
-           each_offset(image, base, [](char *, size_t, ptrdiff_t) { return false; });
-}
-
-// Make the code of a module writable, or executable again.
-static bool protect_code(const char *image, uintptr_t base, int protection) {
-    auto header = (const ElfW(Ehdr) *)image;
-    auto segments = (const ElfW(Phdr) *)(image + header->e_phoff);
-    uintptr_t page = sysconf(_SC_PAGESIZE);
-    for (int i = 0; i < header->e_phnum; i++) {
-        if (segments[i].p_type != PT_LOAD || !(segments[i].p_flags & PF_X)) continue;
-        uintptr_t low = (base + segments[i].p_vaddr) & -page;
-        if (mprotect((void *)low, base + segments[i].p_vaddr + segments[i].p_memsz - low, protection)) return false;
-    }
-    return true;
-}
-
-bool redirect_shared(const StaticShared &shared, const char *image, uintptr_t base, std::string &error) {
-    bool by_code = !each_offset(image, base, [](char *, size_t, ptrdiff_t) { return false; });
-    if (by_code) {   // it adds them to what __tls_get_addr returns
-        bool changed = protect_code(image, base, PROT_READ | PROT_WRITE) &&
-                       each_offset(image, base, [&](char *place, size_t offset, ptrdiff_t addend) {
-            for (const SharedArray &array : shared.arrays) {
-                if (offset - array.offset >= array.bytes) continue;
-                int32_t distance = (int32_t)(array.place + (ptrdiff_t)(offset - array.offset) + addend);
-                memcpy(place, &distance, sizeof distance);
-                return true;
-            }
-            return false;
-        });
-        if (!changed || !protect_code(image, base, PROT_READ | PROT_EXEC)) {
-            error = "the offsets of its __shared__ variables cannot be changed";
-            return false;
-        }
-    }
-    return each_relocation(image, base, [&](unsigned type, size_t *words, size_t offset) {
-        if (by_code && type == arguments) {
-            words[0] = words[1] = 0;
-            return true;
-        }
-        for (const SharedArray &array : shared.arrays) {
-            if (offset - array.offset >= array.bytes) continue;
-            words[0] = type == arguments ? 0 : (size_t)labkit_shared_descriptor;
-            words[1] = (size_t)array.place + offset - array.offset;
-            return true;
-        }
-        error = format("no __shared__ variable is at byte %zu of the thread-local segment", offset);
-        return false;
-    });
+    return !in_code || !mprotect((void *)low, text_end - low, PROT_READ | PROT_EXEC);
 }
 
 // ---- A worker's memory ------------------------------------------------------------------------------------------------
@@ -259,7 +117,7 @@ bool map_shared(SharedMemory &memory) {
 void unmap_shared(SharedMemory &memory) { munmap(memory.mapping, memory.bytes); }
 
 // Shared memory is not initialized on a GPU; here each launch fills it with NaN.
-void *fill_shared(SharedMemory &memory, const StaticShared &shared, size_t dynamic_bytes) {
+void *fill_shared(SharedMemory &memory, const lk_static &shared, size_t dynamic_bytes) {
     memory.arrays.clear();
     memory.margins.clear();
     auto add = [&](const char *name, char *at, size_t bytes) {
@@ -279,11 +137,12 @@ void *fill_shared(SharedMemory &memory, const StaticShared &shared, size_t dynam
         if (bytes && after) add_marks(high - most_marked / 2, most_marked / 2, false, true);
     };
     char *end = memory.static_end, *low = end - shared.bytes;
-    for (const SharedArray &array : shared.arrays) {
+    for (int i = 0; i < shared.count; i++) {
+        const lk_array &array = shared.arrays[i];
         char *at = end + array.place;
         mark_margin(low, at, !memory.arrays.empty(), true);
-        add(array.name.c_str(), at, array.bytes);
-        if (array.offset < shared.initialized) memcpy(at, shared.image + array.offset, array.bytes);
+        add(array.name, at, array.bytes);
+        if (array.image) memcpy(at, array.image, array.bytes);
         low = at + array.bytes;
     }
     mark_margin(low, end, true, false);
