@@ -30,6 +30,7 @@ __all__ = [
 _DAY_S = 24 * 3600
 _usable = {}  # wanted folder -> the folder that is used
 _scratch = None
+_intact = {}  # file -> what told its state when its digest was right
 
 
 def directory(wanted=None):
@@ -86,9 +87,15 @@ def publish(source, target):
 
 
 def intact(path):
-    """Whether a file that `obtain` made is there and undamaged."""
+    """Whether a file that `obtain` made is there and undamaged. This process reads it once, unless it changes."""
     try:
-        return digest(path.read_bytes()) == digest_of(path).read_text()
+        now = path.stat()
+        state = (now.st_ino, now.st_size, now.st_mtime_ns)
+        if _intact.get(path) != state:
+            if digest(path.read_bytes()) != digest_of(path).read_text():
+                return False
+            _intact[path] = state
+        return True
     except (OSError, ValueError):
         return False
 

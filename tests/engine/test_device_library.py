@@ -112,6 +112,10 @@ DOUBLE_CASES = [
     ("normcdf(x)", special.ndtr, SMALL, 1e-14, 0),
     ("normcdfinv(x)", special.ndtri, PROBABILITY, 1e-13, 1e-15),
     ("erfcx(x)", special.erfcx, over(-2, 40), 1e-13, 0),
+    ("cyl_bessel_i0(x)", special.i0, EVERYWHERE, 2e-15, 0),
+    ("cyl_bessel_i1(x)", special.i1, EVERYWHERE, 2e-15, 0),
+    ("cyl_bessel_i0(1e4 / x)", lambda x: special.i0(1e4 / x), over(14.1, 500), 1e-14, 0),  # up to 1e306
+    ("cyl_bessel_i1(1e8 * x)", lambda x: np.copysign(np.inf, x), EVERYWHERE, 0, 0),
     ("norm3d(x, 2.0, 3.0)", lambda x: np.sqrt(x * x + 13), EVERYWHERE, 1e-15, 0),
     ("exp10(x)", lambda x: 10.0**x, SMALL, 1e-14, 0),
     ("fma(x, x, 1.0)", lambda x: x * x + 1, EVERYWHERE, 1e-15, 0),

@@ -17,6 +17,7 @@ from labkit.evidence.sanitize import sanitize_script
 EVERYTHING = Path(__file__).parent / "programs" / "everything.cu"
 PRINTED = """\
 deduced: 5050, 250
+special functions of C++17: 2
 managed, struct: 3 3
 header: 9
 overload, dynamic: 126 0 timed

@@ -1,4 +1,5 @@
 // A program that uses most of CUDA's runtime API; each line that it prints is one thing that works.
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -79,6 +80,7 @@ int main(int argc, char **argv)
     std::vector<int> numbers(100);
     std::iota(numbers.begin(), numbers.end(), 1);
     std::cout << "deduced: " << sum_of(numbers) << ", " << sum_of(std::vector<float>(1000, 0.25f)) << std::endl;
+    std::cout << "special functions of C++17: " << std::beta(0.5, 1.0) << std::endl;
 
     float *y;
     CHECK(cudaMallocManaged(&y, 256 * sizeof(float)));

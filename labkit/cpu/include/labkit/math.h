@@ -8,6 +8,9 @@
 // glibc declares some of the names itself (__expf and __sinf; recent versions also rsqrtf and sinpif). These are
 // `extern "C"` and `noexcept` here, so that the definition agrees with such a declaration.
 #pragma once
+// Without libstdc++'s special functions, which no kernel calls: they took a third of the time to compile a small one.
+#include <cstddef>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
 #include <fenv.h>
 #include <float.h>
 #include <limits.h>
@@ -127,6 +130,21 @@ inline double scaled_erfc(double x) {
     return sum * inv_sqrt_pi / x;
 }
 
+// The modified Bessel functions I_0 and I_1 of x >= 0: the series, whose terms are all positive; from 20 on, where it gets
+// long, the asymptotic one.
+inline double bessel_i(int order, double x) {
+    double term = 1.0, sum = 1.0;
+    if (!(x >= 20.0)) {   // or NaN
+        for (int k = 1; term > 1e-17 * sum; k++) sum += term *= 0.25 * x * x / (k * (k + order));
+        return order ? 0.5 * x * sum : sum;
+    }
+    if (x > 720.0) return INFINITY;
+    for (int k = 1; fabs(term) > 1e-17 * sum; k++)
+        sum += term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8.0 * k * x);
+    double root = exp(0.5 * x);   // its square alone may overflow
+    return root / sqrt(2.0 * pi * x) * root * sum;
+}
+
 // Length of a vector without intermediate overflow or underflow.
 inline double length(int dimensions, const double *p) {
     double largest = 0.0, sum = 0.0;
@@ -198,12 +216,10 @@ inline float erfcxf(float x) { return (float)erfcx((double)x); }
 inline float normcdff(float x) { return (float)normcdf((double)x); }
 inline float normcdfinvf(float x) { return (float)normcdfinv((double)x); }
 inline float fdividef(float x, float y) { return x / y; }
-#ifdef __cpp_lib_math_special_functions
-inline double cyl_bessel_i0(double x) { return std::cyl_bessel_i(0.0, fabs(x)); }
-inline double cyl_bessel_i1(double x) { return copysign(std::cyl_bessel_i(1.0, fabs(x)), x); }
+inline double cyl_bessel_i0(double x) { return labkit::bessel_i(0, fabs(x)); }
+inline double cyl_bessel_i1(double x) { return copysign(labkit::bessel_i(1, fabs(x)), x); }
 inline float cyl_bessel_i0f(float x) { return (float)cyl_bessel_i0((double)x); }
 inline float cyl_bessel_i1f(float x) { return (float)cyl_bessel_i1((double)x); }
-#endif
 
 // Overloads for float of functions that the C++ library does not overload.
 inline float rsqrt(float x) { return rsqrtf(x); }
