@@ -18,7 +18,7 @@ PIP    := -m pip --disable-pip-version-check --quiet
 # Whatever the caller's environment says: hundreds of Python processes start, and each would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help report test thorough floors clang aarch64 lint lab student doctor bench pictures venv gpu browser lock clean distclean
+.PHONY: help report site test thorough floors clang aarch64 lint lab student doctor bench pictures venv gpu browser lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## List these targets
@@ -27,6 +27,9 @@ help:  ## List these targets
 
 report: $(STAMP)  ## Execute the notebooks on this machine's engine and write reports/index.html
 	@$(BIN)/labkit report $(NOTEBOOKS)
+
+site: $(STAMP)  ## Write the stored report, the documents and the API reference to build/site; ARGS="--out DIR"
+	@$(BIN)/labkit site $(ARGS)
 
 test: $(STAMP) lint  ## Run the unit tests, and the notebooks of the series against their stored outputs
 	@$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) $(wildcard tests) $(wildcard notebooks/*.ipynb)

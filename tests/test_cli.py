@@ -48,13 +48,13 @@ def test_help_lists_the_commands(command):
     status, out, _ = command("--help")
     assert status == 0
     for name in ("doctor", "report", "store", "device", "check", "bench", "train", "profile", "sanitize", "grade",
-                 "student", "colab", "run", "pycuda"):  # fmt: skip
+                 "student", "colab", "site", "run", "pycuda"):  # fmt: skip
         assert f" {name} " in out
     assert "..." not in out.replace("[ARGS]...", "")  # no summary is cut short
 
 
 @pytest.mark.parametrize("name", ["doctor", "report", "store", "device", "check", "bench", "profile", "sanitize",
-                                  "grade", "student", "colab",
+                                  "grade", "student", "colab", "site",
                                   "run", "pycuda"])  # fmt: skip
 def test_every_command_explains_itself(command, name):
     status, out, _ = command(name, "--help")

@@ -1,55 +1,33 @@
-"""The report of the whole series from its stored outputs: as it is copied elsewhere, and as a browser shows it."""
+"""The site: the report of the stored outputs and the documents, as copied elsewhere, and as a browser shows them."""
 
-from html.parser import HTMLParser
 from importlib import resources
-from urllib.parse import unquote, urlsplit
+from pathlib import Path
 
 import pytest
 
-from labkit.report import execute
+from labkit.report import execute, site
 from labkit.report import html as report
 
-NAMES = ["index", "glossary", *(execute.Notebook(path, None).name for path in execute.find())]
+DOCUMENTS = [Path(name).stem.lower() for name in site.DOCUMENTS]
+NOTEBOOKS = [execute.Notebook(path, None).name for path in execute.find()]
+NAMES = ["index", *DOCUMENTS[:2], *NOTEBOOKS]  # the other documents look as these two do
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The report."""
-    out = tmp_path_factory.mktemp("report")
-    pages = report.make((), out, stored=True)
-    assert not [page.failure for page in pages if page.failure]
+    """The site."""
+    out = tmp_path_factory.mktemp("site")
+    site.make(out)
     return out
 
 
-class Links(HTMLParser):
-    """The addresses that a page links to, and the anchors in it."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.found, self.anchors = [], set()
-        self.feed(path.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag, attrs):
-        attrs = dict(attrs)
-        self.anchors.add(attrs.get("id"))
-        if tag == "a":
-            self.found.append(attrs["href"])
-
-
 def test_every_link_leads_to_a_place_in_the_folder(folder):
-    pages = {path: Links(path) for path in folder.rglob("*.html")}
-    assert {path.relative_to(folder).with_suffix("").as_posix() for path in pages} == set(NAMES)
-    dead = []
-    for path, page in pages.items():
-        for link in page.found:
-            parts = urlsplit(link)
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            if not parts.scheme and (target not in pages or parts.fragment not in {"", *pages[target].anchors}):
-                dead.append(f"{path.name}: {link}")
-    assert not dead
+    pages = {path: site.Links(path) for path in folder.rglob("*.html")}
+    assert {path.relative_to(folder).with_suffix("").as_posix() for path in pages} == {"index", *DOCUMENTS, *NOTEBOOKS}
+    assert site.dead_links([*pages]) == []
     assert sum("glossary.html#" in link for page in pages.values() for link in page.found) > 20
-    assert "glossary.html" in pages[folder / "index.html"].found
+    assert {f"{name}.html" for name in DOCUMENTS} <= set(pages[folder / "index.html"].found)
 
 
 def test_pages_are_small_and_load_nothing_and_their_formulas_are_mathml(folder):

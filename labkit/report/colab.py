@@ -48,8 +48,7 @@ def write_edition(out: Path, repository: str, requirement: str | None = None) ->
     LabError
         The repository's name has another form, labkit is not used from a checkout, or the folder cannot be written.
     """
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
-        raise LabError(f"{repository!r} names no repository on GitHub: write owner/name")
+    require_repository(repository)
     requirement = requirement or f"{PROJECT} @ git+https://github.com/{repository}"
     root = execute.folder().parent
     require_writable(out)
@@ -58,6 +57,12 @@ def write_edition(out: Path, repository: str, requirement: str | None = None) ->
         name = path.relative_to(root)
         written.append(write(out / name, _edition(path, PurePosixPath(name), repository, requirement)))
     return written
+
+
+def require_repository(name: str) -> None:
+    """Refuse what names no repository on GitHub."""
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise LabError(f"{name!r} names no repository on GitHub: write owner/name")
 
 
 def address(repository: str, name: PurePosixPath | str) -> str:

@@ -232,6 +232,22 @@ def report(
 
 
 @app.command()
+def site(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("build/site"),
+    repository: Annotated[
+        str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Where the lab is published on GitHub.")
+    ] = None,
+) -> None:
+    """Write the site: stored report, documents, API reference.
+
+    Its pages load nothing from elsewhere. Exit status 1 if a link leads nowhere.
+    """
+    from labkit.report import site
+
+    print(site.make(out, repository)[0])
+
+
+@app.command()
 def store(
     notebook: Notebooks = None,
     as_is: Annotated[

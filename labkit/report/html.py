@@ -128,7 +128,9 @@ def make(
     asked = execute.find(names)
     ours = [*execute.series(), *execute.closer_looks()] if execute.has_series() else []
     files = ours if set(asked) <= set(ours) else asked  # notebooks outside the series are a report of their own
-    pages, glossary = pages_of(map(execute.read, files), out), _glossary(out) if files is ours else None
+    pages, documents = pages_of(map(execute.read, files), out), []
+    if files is ours and (glossary := execute.folder().parent / "docs" / "glossary.md").is_file():
+        documents.append(document(glossary, out))
     if len({page.path for page in pages}) < len(pages):
         raise LabError("two of these notebooks have the same name, and so would their pages: rename one")
     if not pages:
@@ -136,7 +138,7 @@ def make(
     require_writable(out)  # before minutes of work
 
     wanted = [page for page in pages if page.notebook.path in asked]
-    exporter = Exporter(pages, glossary)
+    exporter = Exporter(pages, documents)
     for page in pages:
         if page in wanted:
             progress.start(page.notebook)
@@ -148,8 +150,8 @@ def make(
             page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
         else:
             exporter.write(page)
-    if glossary:
-        exporter.write(glossary)
+    for page in documents:
+        exporter.write(page)
     write(out / "index.html", exporter.series())
     return wanted
 
@@ -167,13 +169,11 @@ def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:
     return pages
 
 
-def _glossary(out: Path) -> Page | None:
-    """The page of the glossary, which is Markdown; None where there is no such file beside the notebooks."""
-    path = execute.folder().parent / "docs" / "glossary.md"
-    if not path.is_file():
-        return None
-    cell = nbformat.v4.new_markdown_cell(path.read_text(encoding="utf-8"))
-    return Page(Notebook(path, nbformat.v4.new_notebook(cells=[cell])), out / "glossary.html")
+def document(path: Path, out: Path, text: str | None = None) -> Page:
+    """The page of a Markdown file; of `text` in its place, if there is any."""
+    text = path.read_text(encoding="utf-8") if text is None else text
+    cell = nbformat.v4.new_markdown_cell(text)
+    return Page(Notebook(path, nbformat.v4.new_notebook(cells=[cell])), out / f"{path.stem.lower()}.html")
 
 
 def _noted_in(path: Path) -> dict:
@@ -189,17 +189,18 @@ class Exporter(HTMLExporter):
     ----------
     pages : list of Page
         The whole series: links between its notebooks become links between pages.
-    glossary : Page, optional
+    documents : list of Page
+        Pages of Markdown files. The first one, the glossary, is named at the end of every page.
     """
 
-    def __init__(self, pages: list[Page], glossary: Page | None = None):
-        self.pages, self.glossary, self.page = pages, glossary, pages[0]
+    def __init__(self, pages: list[Page], documents: Iterable[Page] = ()):
+        self.pages, self.documents, self.page = pages, [*documents], pages[0]
         self.cleaner, self.asks = Cleaner(), []
         templates = PACKAGE / "report" / "template"
         super().__init__(template_name="notebook", extra_template_basedirs=[str(templates)])
         style = (templates / "notebook" / "style.css").read_text(encoding="utf-8")
         style += f"\n{listing.STYLE}\n"  # listings bring it along, but no output keeps a style of its own
-        self.common = {"series_title": TITLE, "style": style, "glossary": glossary}
+        self.common = {"series_title": TITLE, "style": style, "documents": self.documents}
 
     @property
     def default_config(self):
@@ -260,6 +261,10 @@ class Exporter(HTMLExporter):
             (level, anchor, self.cleaner.clean(heading)) for level, anchor, heading in self.page.contents[listed:]
         ]
         return text
+
+    def elsewhere(self, target: Path) -> str:
+        """The address of a file that has no page."""
+        return Path(os.path.relpath(target, self.page.path.resolve().parent)).as_posix()
 
     def clean(self, text: str) -> str:
         """HTML of a notebook without active content; what it would have loaded is a failure of the page."""
@@ -328,11 +333,10 @@ class Renderer(IPythonRenderer):
             return url
         target = (Path(self.path) / unquote(parts.path)).resolve()
         anchor = f"#{parts.fragment}" if parts.fragment else ""
-        for page in filter(None, (*self.exporter.pages, self.exporter.glossary)):
+        for page in (*self.exporter.pages, *self.exporter.documents):
             if page.notebook.path.resolve() == target:
                 return self.exporter.page.to(page) + anchor.lower()
-        folder = self.exporter.page.path.resolve().parent
-        return Path(os.path.relpath(target, folder)).as_posix() + anchor
+        return self.exporter.elsewhere(target) + anchor
 
 
 def formula(latex: str, display: str) -> str:

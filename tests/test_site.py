@@ -1,0 +1,75 @@
+"""The parts of the site: which documents it has, dead links, links to the repository, the API reference."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import labkit
+from labkit.base.errors import LabError
+from labkit.report import api, command, execute, html, site
+
+ROOT = execute.folder().parent
+
+
+def test_every_page_of_docs_is_on_the_site():
+    there = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert there | {site.GENERATED} == {name for name in site.DOCUMENTS if name.startswith("docs/")}
+
+
+def test_dead_links_are_found(tmp_path):
+    one, two = tmp_path / "one.html", tmp_path / "two.html"
+    one.write_text('<a href="two.html#here"></a><a href="#gone"></a><a href="three.html"></a><a href="https://x.y"></a>')
+    two.write_text('<h2 id="here"></h2><a href="one.html"></a><a href="two.html#there"></a>')
+    assert site.dead_links([one, two]) == ["one.html: #gone", "one.html: three.html", "two.html: two.html#there"]
+
+
+@pytest.mark.parametrize(("repository", "address"), [
+    ("some/lab", "https://github.com/some/lab/blob/HEAD/LICENSE#name"), (None, "{}/LICENSE#name"),
+])  # fmt: skip
+def test_files_without_a_page_are_on_github(tmp_path, repository, address):
+    page = html.document(ROOT / "docs" / "x.md", tmp_path, "# A page\n\n[Licence](../LICENSE#name)\n")
+    exporter = site.Exporter([page], repository=repository)
+    exporter.write(page)
+    (link,) = [link for link in site.Links(page.path).found if "LICENSE" in link]
+    assert link.endswith(address.format(""))
+    assert link.startswith("https:") == bool(repository)
+
+
+def test_what_names_no_repository_is_refused(tmp_path):
+    with pytest.raises(LabError, match="owner/name"):
+        site.make(tmp_path / "out", "lab")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return api.text()
+
+
+@pytest.mark.parametrize("name", sorted(set(labkit.__all__) - {"__version__", "cuda", "draw"}))
+def test_the_reference_has_every_public_name(reference, name):
+    _, _, entry = reference.partition(f"\n### lab.{name}\n")
+    assert entry
+    about = getattr(labkit, name)
+    first = (inspect.getdoc(about) if callable(about) else str(about)).splitlines()[0]
+    assert first.split("`")[0] in entry.partition("\n### ")[0]
+
+
+def test_signatures_are_those_of_the_source(reference):
+    assert "lab.table(frame: pd.DataFrame, caption: str=''" in reference
+    assert "layers: Layer | Iterable[Layer | tuple[Layer, int]]=TEST_SHAPES," in reference  # not the shapes themselves
+    assert "lab.Layer(name: str, C: int, H: int, W: int, M: int, K: int)\n" in reference
+    assert "\n#### Profile.value\n" in reference  # what a function returns is there, too
+
+
+def test_a_docstrings_sections_become_lists():
+    docstring = "Do it.\n\nParameters\n----------\nx, y : int\n    How far.\n    In metres.\nz\n\nNotes\n-----\nSlow."
+    text = " ".join(api._prose(docstring).split())
+    assert text == "Do it. **Parameters** - `x, y` (int): How far. In metres. - `z` **Notes** Slow."
+
+
+def test_the_workflow_builds_what_the_command_builds():
+    text = (ROOT / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8")
+    assert "make site" in text and "path: build/site" in text
+    assert inspect.signature(command.site).parameters["out"].default == Path("build/site")
