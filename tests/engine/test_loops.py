@@ -169,6 +169,17 @@ __global__ void numbers_its_threads(float *out, const float *in, int n) {
     __syncthreads();
     OUT = number + last[threadIdx.y + blockDim.y * threadIdx.z];
 }
+__global__ void guards_its_row(float *out, const float *in, int n) {
+    __shared__ float tile[WIDTH];
+    const int row = blockIdx.x + threadIdx.y, column = 3u - n + threadIdx.x;
+    const int rounded = 0.75f + 0.75f + threadIdx.x, shifted = 1 << 1 + threadIdx.x;
+    const long wide = 4294967295l + n + threadIdx.x;
+    float v = row < 1 && column >= 0 ? in[row * n - 2 + column + 2] : -1;
+    if (blockIdx.x && row < n) v += rounded + shifted + wide % 100;
+    tile[threadIdx.x] = threadIdx.y < 1 ? v : 0;
+    __syncthreads();
+    OUT = column < n || row > 1 ? tile[threadIdx.x] : tile[n - 5 + column - n];
+}
 }
 template <int N, typename T> __global__ void is_a_template(float *out, const float *in, int n) {
     T values[N];
@@ -225,6 +236,16 @@ def test_each_kernel_is_registered_once():
         ("labkit_loops_k2", "k2"),
     ]
     assert text.count("LABKIT_KERNEL") == 3
+
+
+def test_guarded_loads_of_a_row_are_written_for_the_vectorizer():
+    """As g++ reads ``m < n`` and the index, it would make a mask bit by bit and gather neighbors one by one."""
+    body = "const int m = threadIdx.y, i = blockIdx.x * 8 + threadIdx.x; __syncthreads(); "
+    body += "out[i] = m < n && i < n ? in[m * n + i] : 0;"
+    source = f'extern "C" __global__ void f(float *out, const float *in, int n) {{ {body} }}'
+    second = add_loops(rewrite(source).text).split("labkit_loops_f")[1]
+    assert "i = labkit::sum(blockIdx.x * 8, threadIdx.x)" in second
+    assert "LABKIT_ROW(m < n) && i < n ? in[labkit::index(m * n, i)] : 0" in second
 
 
 def why(body, before=""):

@@ -119,7 +119,7 @@ class Reader:
     def _for(self, at):
         close = self._parentheses(at + 1)
         body = self.statement(close + 1)
-        ends = [i for i in self._outer(at + 2, close) if self.text(i) == ";"]
+        ends = [i for i in self.outer(at + 2, close) if self.text(i) == ";"]
         if len(ends) != 2:
             raise Fibers("it has a for loop over a range")
         first, second = ends
@@ -127,7 +127,7 @@ class Reader:
         return Node("for", at, body.last, 0, parts)
 
     def _simple(self, at):
-        end = next((i for i in self._outer(at, len(self.tokens)) if self.text(i) == ";"), None)
+        end = next((i for i in self.outer(at, len(self.tokens)) if self.text(i) == ";"), None)
         if end is None:
             raise Fibers("a statement does not end")
         words = [token.text for token in self.tokens[at:end]]
@@ -151,7 +151,7 @@ class Reader:
             raise Fibers("a statement is not understood")
         return self.match[at]
 
-    def _outer(self, first, last):
+    def outer(self, first, last):
         """The tokens that are not in brackets (of which only the opening ones are given)."""
         at = first
         while at < last:
@@ -161,7 +161,7 @@ class Reader:
     def split(self, first, last, separator=","):
         """Spans of tokens[first:last] between its outer separators."""
         spans = []
-        for at in self._outer(first, last):
+        for at in self.outer(first, last):
             if self.text(at) == separator:
                 spans.append((first, at))
                 first = at + 1

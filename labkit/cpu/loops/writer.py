@@ -3,6 +3,7 @@
 import re
 
 from labkit.cpu.loops.regions import Region
+from labkit.cpu.loops.rows import Rows
 from labkit.cpu.source import presumed_line
 
 PREFIX = "labkit_loops_"  # of the names of second versions
@@ -13,7 +14,7 @@ class Writer:
     """Writes a split kernel."""
 
     def __init__(self, kernel, items, regions):
-        self.kernel, self.items = kernel, items
+        self.kernel, self.items, self.rows = kernel, items, Rows(kernel)
         self.reader, self.scan = kernel.reader, kernel.scan
         self.out = []
         self.masked = any(region.returns for region in regions[:-1]) or (
@@ -84,13 +85,23 @@ class Writer:
     def _span(self, span):
         return self.kernel.text(*span)
 
-    def _declarator(self, variable, name=None):
+    def _declarator(self, variable, name=None, edits=()):
         signs = f"{variable.signs} " if variable.signs else ""
-        name = name or variable.name
-        return f"{signs}{name}{self._span(variable.bounds)} {self._span(variable.initializer)}".rstrip()
+        first, last = variable.initializer
+        tokens = self.reader.tokens
+        initializer = self._edited(tokens[first].start, tokens[last - 1].end, edits) if first < last else ""
+        return f"{signs}{name or variable.name}{self._span(variable.bounds)} {initializer}".rstrip()
 
     def _declaration(self, variable):
         return f"{variable.specifiers} {self._declarator(variable)};"
+
+    def _edited(self, at, end, edits):
+        """The text between two places, with edits: (start, end, new text)."""
+        pieces = []
+        for start, after, new in sorted(edits):
+            pieces += [self.kernel.source[at:start], new]
+            at = after
+        return "".join([*pieces, self.kernel.source[at:end]])
 
     # -- regions
 
@@ -104,15 +115,14 @@ class Writer:
         if self.masked:
             self.out.append("if (!labkit_live[labkit_t]) continue;\n")
         for variable in self._recomputed(region):
-            self._line_of(self.reader.tokens[variable.place].start)
-            self.out.append(self._declaration(variable) + "\n")
+            self._declare(variable)
         for variable in kept:
             if variable.region != region.number:
                 self.out.append(self._fetch(variable) + "\n")
         self.out.append("{\n")
         for step in region.steps:
             if step.kind != "declaration":
-                self._copy(step.node, region)
+                self._copy(step.node, region, self.rows.edits(step.node.first, step.node.last, step.scope))
             elif step.variable.role != "recomputed":
                 self._declare(step.variable)
         for variable in kept:
@@ -155,13 +165,14 @@ class Writer:
 
     def _declare(self, variable):
         self._line_of(self.reader.tokens[variable.place].start)
+        edits = self.rows.declaration(variable)
         if variable.role != "kept" or not variable.addressed:
-            self.out.append(self._declaration(variable) + "\n")
+            self.out.append(f"{variable.specifiers} {self._declarator(variable, edits=edits)};\n")
             return
         kept = f"labkit_kept_{variable.name}[labkit_t]"
         if variable.initializer[0] != variable.initializer[1]:
             first = f"labkit_first_{variable.name}"
-            self.out.append(f"{variable.specifiers} {self._declarator(variable, first)};\n")
+            self.out.append(f"{variable.specifiers} {self._declarator(variable, first, edits)};\n")
             kept = f"labkit::keep({kept}, {first})"
         self.out.append(f"auto &{variable.name} = {kept};\n")
 
@@ -173,13 +184,13 @@ class Writer:
         before, star, _ = variable.signs.rpartition("*")
         return f"{variable.specifiers} {before}{star}"
 
-    def _copy(self, node, region=None):
-        """A statement with its directives. A `region` marks threads that return."""
+    def _copy(self, node, region=None, edits=()):
+        """A statement with its directives and `edits`. A `region` marks threads that return."""
         begin, tokens = node.start, self.reader.tokens
         self._line_of(begin)
         # Sums in an array are vectorized as they are on fibers, not across the threads.
         unroll = region is not None and not any(v.array or "*" in v.signs for v in region.kept())
-        edits = [
+        edits = [*edits] + [
             (d.start, d.end, _unrolled(d.rest) if unroll else "")
             for d in self.scan.directives
             if begin <= d.start < tokens[node.last - 1].end and self.kernel.source[d.start : d.end].strip()
@@ -190,11 +201,8 @@ class Writer:
                     mask = "labkit_live[labkit_t] = false; " if self.masked else ""
                     jump = f"{{ {mask}goto labkit_end_{region.number}; }}"
                     edits.append((tokens[at].start, tokens[at + 1].end, jump))
-        at = begin
-        for start, end, new in sorted(edits):
-            self.out += [self.kernel.source[at:start], new]
-            at = end
-        self.out.append(self.kernel.source[at : tokens[node.last - 1].end] + (";\n" if node.kind == "late" else "\n"))
+        self.out.append(self._edited(begin, tokens[node.last - 1].end, edits))
+        self.out.append(";\n" if node.kind == "late" else "\n")
 
 
 def _unrolled(rest):

@@ -4,6 +4,7 @@
 // for each thread, with threadIdx and labkit_t, the thread's number. threadIdx and the other indices are local variables
 // here, which the compiler can keep in registers.
 #pragma once
+#include <stddef.h>
 #include <string.h>
 #include <type_traits>
 #include "words.h"
@@ -31,9 +32,12 @@
 #define LABKIT_RETURN_IF_NONE_LEFT                                                                    \
     if (!memchr(labkit_live, true, labkit_threads)) return;
 
+// Words of cpu/loops/rows.py. LABKIT_ROW is a condition that is the same for all threads of a row.
 #ifdef __clang__
 #define LABKIT_UNROLL(n) _Pragma(LABKIT_TEXT(unroll n))
+#define LABKIT_ROW(...) (__VA_ARGS__)
 #else
+#define LABKIT_ROW(...) (threadIdx.x < -(unsigned)(bool)(__VA_ARGS__))
 #define LABKIT_UNROLL(n) _Pragma(LABKIT_TEXT(GCC unroll n))
 #endif
 
@@ -42,6 +46,16 @@ namespace labkit {
 // The limits of a launch, for the compiler: an index does not overflow.
 inline bool impossible(dim3 block) {
     return block.x - 1 >= 1024 || block.y - 1 >= 1024 || block.z - 1 >= 64;
+}
+
+// A sum of which no part overflows, as an int or, if all terms are int, as an index.
+template <class... T> inline __attribute__((always_inline)) auto sum(T... terms) {
+    if constexpr (((std::is_integral_v<T> && sizeof(T) <= sizeof(int)) && ...)) return (... + (int)terms);
+    else return (... + terms);
+}
+template <class... T> inline __attribute__((always_inline)) auto index(T... terms) {
+    if constexpr ((std::is_same_v<T, int> && ...)) return (... + (ptrdiff_t)terms);
+    else return (... + terms);
 }
 
 // The first value of an array, or of a variable whose address is taken, that lives across a barrier.

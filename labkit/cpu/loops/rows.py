@@ -1,0 +1,126 @@
+"""Rows of threads: what the compiler must be told to vectorize the loop over ``threadIdx.x``.
+
+For g++, three things that kernels do stand in the way, because they are written for one thread:
+
+- ``int n = blockIdx.x * 16 + threadIdx.x`` is a sum of unsigned numbers, which may overflow: n of the next thread need
+  not be n + 1. It is written as a sum of ``int``.
+- ``k[m * depth + n]`` under a condition is computed for all threads, so that g++ takes its ``int`` for numbers that may
+  overflow, too. It is written with numbers of 64 bits.
+- A condition that is the same for a row, such as ``m < M``, becomes a mask for AVX-512 bit by bit. It is written as one
+  that seems to depend on ``threadIdx.x``.
+"""
+
+from labkit.cpu.loops.uniform import is_uniform
+from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, OPERAND_ENDS
+
+_SIGNED = {"const", "int"}
+_INTEGERS = _SIGNED | {"unsigned", "bool", "constexpr"}
+_LOWER_THAN_SUMS = {"<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&", "||", "?", ":", "=", ","}
+_ENDS_CONDITION = {"?", "&&", "||", ":", ",", ";", "return", "{", "}", *ASSIGNMENTS}
+
+
+class Rows:
+    """Which variables are the same, or one more than those of the neighbor, along a row of threads."""
+
+    def __init__(self, kernel):
+        self.kernel, self.reader = kernel, kernel.reader
+        self.same, self.next, self.scopes = set(), set(), {}
+        changed = set().union(*(step.effects.changes | step.effects.addressed for step in kernel.steps))
+        for step in kernel.steps:
+            variable = step.variable
+            if variable is None:
+                continue
+            self.scopes[variable] = step.scope
+            words, span = set(variable.specifiers.split()), kernel.initializer(variable)
+            if variable.signs or variable.array or (variable in changed and not variable.constant):
+                continue
+            if words <= _INTEGERS and span[0] < span[1] and self.is_same(*span, step.scope):
+                self.same.add(variable)
+            elif words <= _SIGNED and self._terms(*span, step.scope):
+                self.next.add(variable)
+
+    def is_same(self, first, last, scope):
+        """Whether an expression has the same value for all threads of a row."""
+        text = self.reader.text
+        for at in range(first, last):
+            variable = scope.get(text(at)) if text(at - 1) not in (".", "::") else None
+            if text(at) == "threadIdx" and text(at + 2) not in ("y", "z"):
+                return False
+            if variable and variable.role != "uniform" and variable not in self.same:
+                return False
+        roles = ("uniform", "recomputed", "kept", "local")
+        return first < last and is_uniform(self.kernel, first, last, scope, {"threadIdx"}, roles)
+
+    def _terms(self, first, last, scope):
+        """The spans of the terms of a sum that grows by 1 from thread to thread; empty if it is none."""
+        text, terms = self.reader.text, []
+        if any(text(at) in _LOWER_THAN_SUMS for at in self.reader.outer(first, last)):
+            return []
+        for each in self.reader.split(first, last, "+"):
+            terms += self.reader.split(*each, "-")
+        moving = [each for each in terms if not self.is_same(*each, scope)]
+        if len(terms) < 2 or len(moving) != 1 or text(moving[0][0] - 1) == "-":
+            return []
+        words = [text(at) for at in range(*moving[0])]
+        grows = words == ["threadIdx", ".", "x"] or (len(words) == 1 and scope.get(words[0]) in self.next)
+        return terms if grows else []
+
+    def declaration(self, variable):
+        """The edits of a variable's first value."""
+        span, scope = self.kernel.initializer(variable), self.scopes[variable]
+        return self._sum("labkit::sum", *span, scope) if variable in self.next else self.edits(*span, scope)
+
+    def edits(self, first, last, scope):
+        """[(start, end, text)]: what to replace in the text of tokens[first:last]."""
+        found, text, match = [], self.reader.text, self.reader.match
+        for at in range(first, last):
+            word = text(at)
+            if word == "[" and (variable := scope.get(text(at - 1))) and (variable.array or "*" in variable.signs):
+                found += self._sum("labkit::index", at + 1, match[at], scope)
+            elif word in ("&&", "?"):
+                found += self._condition(self._start(at, first), at, scope)
+                if word == "&&" and text(end := self._end(at + 1, last)) != "&&":
+                    found += self._condition(at + 1, end, scope) if text(end) != "?" else []
+            elif word == "if" and text(at + 1) == "(":
+                found += self._condition(at + 2, match[at + 1], scope)
+            elif word == "constexpr":
+                return []
+        return found
+
+    def _start(self, at, first):
+        """The first token of the condition that ends before token `at`."""
+        while at > first:
+            text = self.reader.text(at - 1)
+            if text in OPERAND_ENDS:
+                at = self.reader.match[at - 1]
+            elif text in _ENDS_CONDITION or text in ("(", "["):
+                break
+            else:
+                at -= 1
+        return at
+
+    def _end(self, at, last):
+        """The token after the condition that starts at token `at`."""
+        while at < last and self.reader.text(at) not in _ENDS_CONDITION | OPERAND_ENDS:
+            at = self.reader.match.get(at, at) + 1
+        return at
+
+    def _condition(self, first, last, scope):
+        tokens = self.reader.tokens
+        constant = all(each.text not in INDICES | scope.keys() | {"threadIdx"} for each in tokens[first:last])
+        if constant or not self.is_same(first, last, scope):
+            return []
+        start, end = tokens[first].start, tokens[last - 1].end
+        return [(start, start, "LABKIT_ROW("), (end, end, ")")]
+
+    def _sum(self, function, first, last, scope):
+        """A sum as arguments of a function."""
+        tokens, found = self.reader.tokens, []
+        terms = self._terms(first, last, scope)
+        for number, (begin, end) in enumerate(terms):
+            minus = number > 0 and tokens[begin - 1].text == "-"
+            new = f"{', ' if number else function + '('}{'-(' if minus else ''}"
+            close = ")" * (minus + (number == len(terms) - 1))
+            found.append((tokens[begin - 2].end if number else tokens[begin].start, tokens[begin].start, new))
+            found.append((tokens[end - 1].end, tokens[end - 1].end, close))
+        return found
