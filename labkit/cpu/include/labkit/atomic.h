@@ -67,11 +67,11 @@ template <class Word, class T, class Update> inline T atomic_update(T *address, 
 
 }  // namespace labkit
 
-// name, name_block and name_system with one body.
+// name, name_block and name_system with one body. LABKIT_LAZY: what a kernel does not call takes no time to compile.
 #define LABKIT_ATOMIC(T, name, parameters, ...)                                                       \
-    inline T name parameters { __VA_ARGS__ }                                                          \
-    inline T name##_block parameters { __VA_ARGS__ }                                                  \
-    inline T name##_system parameters { __VA_ARGS__ }
+    LABKIT_LAZY inline T name parameters { __VA_ARGS__ }                                              \
+    LABKIT_LAZY inline T name##_block parameters { __VA_ARGS__ }                                      \
+    LABKIT_LAZY inline T name##_system parameters { __VA_ARGS__ }
 
 #ifdef LABKIT_CHECK
 #define LABKIT_ATOMIC_FETCH(T, name, operation, sign)                                                 \

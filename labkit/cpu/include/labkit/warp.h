@@ -126,11 +126,11 @@ template <class Operation> struct combine_reduce {
     LABKIT_SHUFFLE(T, __shfl_down, shuffle_down, unsigned int)                                        \
     LABKIT_SHUFFLE(T, __shfl_xor, shuffle_xor, int)
 #define LABKIT_SHUFFLE(T, name, kind, Operand)                                                        \
-    inline T name##_sync(unsigned mask, T value, Operand operand, int width = 32, LABKIT_HERE) {      \
+    LABKIT_LAZY inline T name##_sync(unsigned mask, T value, Operand operand, int width = 32, LABKIT_HERE) {      \
         return labkit::shuffle(labkit::kind, mask, value, (unsigned)operand, width, #name "_sync",    \
                                file, line);                                                           \
     }                                                                                                 \
-    inline T name(T value, Operand operand, int width = 32, LABKIT_HERE) {                            \
+    LABKIT_LAZY inline T name(T value, Operand operand, int width = 32, LABKIT_HERE) {                            \
         unsigned mask = labkit::warp_converged(file, line);                                           \
         return labkit::shuffle(labkit::kind, mask, value, (unsigned)operand, width, #name, file, line); \
     }
@@ -172,11 +172,11 @@ inline int __all(int predicate, LABKIT_HERE) {
 }
 
 #define LABKIT_MATCH(T)                                                                               \
-    inline unsigned int __match_any_sync(unsigned mask, T value, LABKIT_HERE) {                       \
+    LABKIT_LAZY inline unsigned int __match_any_sync(unsigned mask, T value, LABKIT_HERE) {                       \
         auto slot = labkit::warp_word(mask, value, labkit::combine_match(), "__match_any_sync", file, line); \
         return slot.result;                                                                           \
     }                                                                                                 \
-    inline unsigned int __match_all_sync(unsigned mask, T value, int *predicate, LABKIT_HERE) {       \
+    LABKIT_LAZY inline unsigned int __match_all_sync(unsigned mask, T value, int *predicate, LABKIT_HERE) {       \
         auto slot = labkit::warp_word(mask, value, labkit::combine_match(), "__match_all_sync", file, line); \
         *predicate = slot.all;                                                                        \
         return slot.all ? slot.result : 0;                                                            \
@@ -192,7 +192,7 @@ LABKIT_MATCH(double)
 #undef LABKIT_MATCH
 
 #define LABKIT_REDUCE(T, name, expression)                                                            \
-    inline T name(unsigned mask, T value, LABKIT_HERE) {                                              \
+    LABKIT_LAZY inline T name(unsigned mask, T value, LABKIT_HERE) {                                              \
         struct operation { T operator()(T a, T b) const { return expression; } };                     \
         auto slot = labkit::warp_word(mask, value, labkit::combine_reduce<operation>(), #name, file, line); \
         return (T)slot.result;                                                                        \

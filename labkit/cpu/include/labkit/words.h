@@ -14,6 +14,10 @@
 // little memory there for libraries that are loaded later: enough for words, not for arrays.
 #define LABKIT_WORD extern "C" LABKIT_API __thread __attribute__((tls_model("initial-exec")))
 
+// A function that calls templates: as a template itself it makes the compiler instantiate them in the kernels that call
+// it, and not in all.
+#define LABKIT_LAZY template <int = 0>
+
 #define LABKIT_CPU 1
 #ifndef __CUDACC__
 #define __CUDACC__ 1
