@@ -1,5 +1,6 @@
 """The CPU engine's runtime: how the threads of a block take turns, how faults end a launch, streams, memory."""
 
+import contextlib
 import itertools
 import os
 import platform
@@ -557,6 +558,17 @@ def test_a_red_zone_tells(faults, offset, words):
     write(np.uintp(address), np.int32(offset), block=(1, 1, 1))
     driver.Context.synchronize()
     with pytest.raises(driver.LaunchError, match=words):
+        native.mem_free(address)
+
+
+@pytest.mark.parametrize(("stride", "words"), [(-13, "before"), (13, "past the end of"), (-100_000, "before")])
+def test_a_loop_that_runs_away_reaches_nothing_else(stride, words):
+    address = native.mem_alloc(400)
+    source = "__global__ void run(volatile int *p, int stride) { for (long i = 0;; i += stride) p[i] = 7; }"
+    SourceModule(source).get_function("run")(np.uintp(address), np.int32(stride), block=(1, 1, 1))
+    with pytest.raises(driver.LaunchError, match=rf"run, .* a write to .* bytes {words} the allocation of 400 bytes"):
+        driver.Context.synchronize()
+    with contextlib.suppress(driver.LaunchError):  # its red zones
         native.mem_free(address)
 
 

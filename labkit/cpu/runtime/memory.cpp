@@ -1,7 +1,8 @@
 // Device memory: ordinary memory with red zones and a fill pattern, so that errors are found.
 //
 // An allocation is between two red zones and is filled with 0xFF bytes: NaN as float, -1 as int. The red zones are checked
-// when it is freed. Up to 16 MB the pattern is written. Larger allocations are mapped, page by page, to one 16 MB file of
+// when it is freed. Around them are guards, memory that cannot be accessed: a loop that writes on and on beyond an array
+// faults there, before it reaches what belongs to others. Up to 16 MB the pattern is written. Larger allocations are mapped, page by page, to one 16 MB file of
 // 0xFF bytes, copy on write: they also read as 0xFF, but use memory only where they are written.
 #include "check.h"
 #include "runtime.h"
@@ -21,7 +22,8 @@ namespace {
 
 constexpr size_t red_zone = checking ? 1 << 20 : 256;   // mapped, but used only next to the allocation; a large one finds far overruns
 constexpr size_t marked = 256;         // bytes of a red zone that are filled and checked
-constexpr size_t alignment = 256, filled_limit = 16 << 20, huge_page = 2 << 20;
+constexpr size_t most_guarded = 8192;  // allocations at a time: each needs two of the 65530 mappings of a process
+constexpr size_t filled_limit = 16 << 20, huge_page = 2 << 20;
 constexpr unsigned char red = 0xa5, poison = 0xff;
 
 struct Allocation {
@@ -157,9 +159,10 @@ EXPORT int lk_mem_alloc(size_t bytes, void **address) {
         return set_error(LK_OUT_OF_MEMORY, "out of device memory: %zu bytes requested, %zu of %zu bytes are free",
                          bytes, total > used ? total - used : 0, total);
     used += bytes;
+    bool guarded = allocations.size() < most_guarded;
     lock.unlock();
 
-    size_t mapped = round_up(red_zone + bytes + red_zone, page);
+    size_t inside = round_up(red_zone + bytes + red_zone, page), mapped = guard_bytes + inside + guard_bytes;
     char *mapping = map_memory(mapped);
     if (!mapping) {
         int reason = errno;
@@ -167,15 +170,18 @@ EXPORT int lk_mem_alloc(size_t bytes, void **address) {
         used -= bytes;
         return set_error(LK_OUT_OF_MEMORY, "the system cannot allocate %zu bytes: %s", bytes, strerror(reason));
     }
+    char *low = mapping + guard_bytes, *begin = low + red_zone;
+    if (guarded)
+        for (char *each : {mapping, low + inside}) mprotect(each, guard_bytes, PROT_NONE);
     constexpr size_t untouched = red_zone / page * page;
-    fill_with_poison(mapping + untouched, mapped - 2 * untouched);
-    memset(mapping + red_zone - marked, red, marked);
-    memset(mapping + red_zone + bytes, red, marked);
+    fill_with_poison(low + untouched, inside - 2 * untouched);
+    memset(begin - marked, red, marked);
+    memset(begin + bytes, red, marked);
 
     lock.lock();
     uint8_t *written = watches("initcheck") ? (uint8_t *)calloc(bytes, 1) : nullptr;
-    allocations[mapping + red_zone] = {bytes, mapping, mapped, nullptr, written};
-    *address = mapping + red_zone;
+    allocations[begin] = {bytes, mapping, mapped, nullptr, written};
+    *address = begin;
     return LK_OK;
 }
 
