@@ -197,6 +197,18 @@ def test_a_kernel_that_stops_writing_is_caught_by_the_poison():
         bench(verified(once), ODD, 2, 3)
 
 
+def test_an_interrupt_says_how_far_it_was():
+    def interrupted(x, k, state):
+        state["runs"] = state.get("runs", 0) + 1
+        if state["runs"] > 5:
+            raise KeyboardInterrupt
+        return quick(x, k, state)
+
+    with pytest.raises(KeyboardInterrupt) as stop:
+        bench([verified(quick), verified(interrupted)], ODD, 2, 4)
+    assert stop.value._render_traceback_() == ["Interrupted: bench was stopped after 1 of 2 measurements"]
+
+
 @pytest.mark.parametrize("image", [0, 99])
 def test_the_first_and_the_last_image_are_checked(image):
     def one_wrong(x, k, state):

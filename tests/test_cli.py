@@ -70,6 +70,17 @@ def test_help_has_a_short_form_and_shells_complete_commands(command):
     assert "_LABKIT_COMPLETE=complete_bash" in out
 
 
+@pytest.mark.parametrize(("shell", "typed"), [
+    ("bash", {"COMP_WORDS": "labkit sani", "COMP_CWORD": "1"}), ("zsh", {"_TYPER_COMPLETE_ARGS": "labkit sani"}),
+])  # fmt: skip
+def test_what_a_shell_asks_when_a_word_is_completed(shell, typed):
+    environment = {**os.environ, **typed, "_LABKIT_COMPLETE": f"complete_{shell}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "labkit"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "sanitize" in done.stdout and "profile" not in done.stdout
+
+
 def test_the_device_as_json(command, monkeypatch):
     monkeypatch.setenv("LABKIT_ENGINE", os.environ.get("LABKIT_ENGINE", ""))
     status, out, _ = command("device", "--json", "--engine", labkit.device().engine)
@@ -88,10 +99,11 @@ def test_measurements_are_recorded(command, monkeypatch):
 
 @pytest.mark.parametrize("name", ["profile", "sanitize"])
 def test_json_is_alone_on_the_standard_output(command, tmp_path, name):
-    program = tmp_path / "program.py"
+    program, csv = tmp_path / "program.py", tmp_path / "rows.csv"
     program.write_text("print('hello')\n")
-    status, out, err = command(name, "--engine", "cpu", "--json", program)
-    assert (status, json.loads(out), err) == (0, [], "hello\n")
+    status, out, err = command(name, "--engine", "cpu", "--json", "--csv", csv, program)
+    assert (status, json.loads(out), err) == (0, [], f"hello\n{csv}\n")
+    assert csv.is_file()
 
 
 @pytest.mark.parametrize(("arguments", "said"), [
@@ -204,7 +216,15 @@ def test_check_sanitizes_where_it_is_asked_to(command, monkeypatch):
     asked = []
     monkeypatch.setattr(labkit, "check", lambda variant, **options: asked.append(options))
     assert command("check", 1, "--sanitize")[0] == command("check", 1)[0] == 0
-    assert asked == [{"sanitize": True}, {"sanitize": False}]
+    assert asked == [{"sanitize": True, "quiet": False}, {"sanitize": False, "quiet": False}]
+
+
+def test_checks_as_json(command):
+    status, out, _ = command("check", 1, "--json")
+    rows = json.loads(out)
+    assert status == 0
+    assert {each["variant"] for each in rows} == {"01 baseline"}
+    assert all(0 <= each["worst_of_allowed"] <= 1 for each in rows)
 
 
 def test_bench_prints_a_table(command):

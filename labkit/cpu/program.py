@@ -9,6 +9,7 @@ went wrong is also said in a sentence on the standard error output, because many
 import ctypes
 import math
 import os
+import re
 import shlex
 import signal
 import struct
@@ -480,14 +481,32 @@ def _load(path, options):
     return compiler.compile_program(f'#line 1 "{name}"\n{source}', options, [path.parent])
 
 
+def _with_lines(message, path):
+    """A compiler's message with the lines of the program, each with a caret below.
+
+    The compiler runs in a folder of its own, where it does not find a relative path.
+    """
+    if path.is_absolute():
+        return message
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+    def with_line(place):
+        text = lines[int(place[1]) - 1]
+        before = re.sub(r"[^\t]", " ", text[: int(place[2]) - 1])
+        return f"{place[0]}\n{place[1]:>5} | {text}\n      | {before}^"
+
+    return re.sub(rf"^{re.escape(str(path))}:(\d+):(\d+): .*", with_line, message, flags=re.MULTILINE)
+
+
 def main(arguments):
     """Compile and run a program; does not return."""
     options, (file, *_) = _split(arguments)
     try:
         module = _load(Path(file), options)
-    except (LabError, errors.CompileError) as error:
-        print(f"labkit: {getattr(error, 'msg', error)}", file=sys.stderr)
-        sys.exit(1)
+    except LabError as error:
+        sys.exit(f"labkit: {error}")
+    except errors.CompileError as error:
+        sys.exit(f"labkit: {_with_lines(error.msg, Path(file))}")
     runtime = _Runtime(module)
     callback = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong))(runtime.call)
     _at(module.get_global("labkit_host")[0]).value = ctypes.cast(callback, ctypes.c_void_p).value

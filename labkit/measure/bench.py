@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 from tqdm import tqdm
 
 from labkit import cuda
-from labkit.base.errors import LabError
+from labkit.base.errors import Interrupted, LabError
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.plan import Plan
 from labkit.ladder.tables import kernels_ms
@@ -122,8 +122,11 @@ def measure(
     # On standard output, because notebooks show standard error in red.
     length = len(cases) * len(variants)
     with tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout) as progress:
-        for case in cases:
-            rows += _bench_case(variants, *case, repeat, layer_time, progress)
+        try:
+            for case in cases:
+                rows += _bench_case(variants, *case, repeat, layer_time, progress)
+        except KeyboardInterrupt:
+            raise Interrupted(f"bench was stopped after {progress.n} of {length} measurements") from None
     table = pd.DataFrame(rows)
     table.attrs["note"] = device().note
     return table

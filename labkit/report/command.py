@@ -286,10 +286,16 @@ def check(
         bool, typer.Option("--sanitize", help="Search for races, invalid addresses and uninitialized memory, too.")
     ] = False,
     engine: Use = None,
+    json: Json = False,
 ) -> None:
     """Check that rungs compute the convolution, on odd shapes."""
-    for number in rung:
-        labkit.check(labkit.variant(number, source=source), sanitize=sanitize)
+    import pandas as pd
+
+    reports = [
+        labkit.check(labkit.variant(number, source=source), sanitize=sanitize, quiet=json) for number in rung
+    ]
+    if json:
+        print(_rows(pd.concat([each.table.assign(variant=each.label) for each in reports])))
 
 
 @app.command()
@@ -475,6 +481,9 @@ def sanitize(
     tool: Annotated[
         str, typer.Option("--tool", metavar="NAME", help="memcheck, racecheck, initcheck, synccheck or all.")
     ] = "all",
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per finding to FILE.")
+    ] = None,
     json: Json = False,
     engine: Engine = None,
     timeout: Timeout = None,
@@ -489,9 +498,13 @@ def sanitize(
     from labkit.evidence.sanitize import sanitize_script
 
     _warn_of_options(context, script, args or ())
+    _require_folder(csv)
     found = sanitize_script(script, args or (), tool, engine, timeout, capture=json, options=split(options))
     print(found.ended.output, end="", file=sys.stderr)
     print(_rows(found.table) if json else found)
+    if csv:
+        files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))
+        print(csv, file=_beside(json))
     if not found.clean and not found.ended.interrupted:
         raise typer.Exit(1)
     _after(found.ended, script)

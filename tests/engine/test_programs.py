@@ -39,6 +39,14 @@ def run(path, *arguments, options=()):
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
+def test_a_compilers_message_has_the_line_of_a_relative_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.cu").write_text("int main()\n{\n\treturn unknown;\n}\n")
+    done = run("wrong.cu")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-2:] == ["    3 | \treturn unknown;", "      | \t       ^"]
+
+
 @pytest.fixture
 def program(tmp_path):
     def write(text):
