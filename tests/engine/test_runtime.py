@@ -328,7 +328,7 @@ extern "C" __global__ void fault(int *data, int which)
     case 4: data[i] = 5 / data[i]; break;
     case 5: data[i] = deep<40>(i + 14); break;
     case 6: if (i == 9) __trap(); break;
-    case 7: data[i] = *(volatile int *)(data + (1 << 24)); break;
+    case 7: data[i] = *(volatile int *)(data - (1ll << 38)); break;
     case 8: throw 5; break;
     case 9: sized[i * 20] = 1; data[i] = sized[i * 20]; break;
     case 10: __shfl_sync(0x0f, i, 0); break;

@@ -277,10 +277,6 @@ std::string describe_address(const void *address) {
     if (it != allocations.end())
         return format("byte %td of the allocation of %zu bytes at %p", at - it->first, it->second.bytes,
                       (const void *)it->first);
-    for (auto gone = freed.rbegin(); gone != freed.rend(); ++gone)
-        if (at >= gone->first && at < gone->first + gone->second)
-            return format("byte %td of an allocation of %zu bytes that has been freed", at - gone->first,
-                          gone->second);
     constexpr size_t near = 1 << 30;
     auto after = allocations.lower_bound(at);
     std::string nearest = "not near any allocation";
@@ -293,10 +289,17 @@ std::string describe_address(const void *address) {
     if (after != allocations.begin()) {
         auto before = std::prev(after);
         const char *end = before->first + before->second.bytes;
-        if ((size_t)(at - end) < distance)
+        if ((size_t)(at - end) < distance) {
+            distance = at - end;
             nearest = format("%td bytes past the end of the allocation of %zu bytes at %p", at - end,
                              before->second.bytes, (const void *)before->first);
+        }
     }
+    if (distance <= guard_bytes) return nearest;
+    for (auto gone = freed.rbegin(); gone != freed.rend(); ++gone)
+        if (at >= gone->first && at < gone->first + gone->second)
+            return format("byte %td of an allocation of %zu bytes that has been freed", at - gone->first,
+                          gone->second);
     return nearest;
 }
 
