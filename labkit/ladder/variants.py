@@ -182,8 +182,8 @@ class Variant:
 
     @functools.cached_property
     def code(self) -> str:
-        """A short digest of the source and the recorded sizes: what was measured with another is another kernel's."""
-        return digest(self.source + self.rung.recorded(self.options))
+        """A short digest of the source, its headers and the recorded sizes: with another, it is another kernel."""
+        return digest(self.source + "".join(self.headers) + self.rung.recorded(self.options))
 
     def __eq__(self, other) -> bool:
         return isinstance(other, Variant) and self.identity == other.identity
@@ -304,12 +304,11 @@ class Variant:
 
         Any number of threads may call this at once. It raises what `module` does.
         """
-        capability = self._require_capability()
-        arch = "sm_{}{}".format(*capability) if capability else None
+        self._require_capability()
         defines = [each for each in map(self.defines, layers) if self._module_key(each) not in _modules]
         jobs = {tuple(each.items()): self.compiler_arguments(each) for each in defines}.values()
         with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
-            for done in [pool.submit(cuda.compiler.compile, **job, arch=arch) for job in jobs]:
+            for done in [pool.submit(cuda.compiler.compile, **job) for job in jobs]:
                 done.result()
 
     def _require_capability(self):
@@ -330,7 +329,15 @@ class Variant:
     def compiler_arguments(self, defines: dict[str, int]) -> dict:
         """The arguments of `SourceModule` with these compile-time parameters, which `defines` gives."""
         options = (f"-D{name}={value}" for name, value in defines.items())
-        return module_arguments(self.source, self.path or self.file_name, *options)
+        return module_arguments(self.source, self.path or self.file_name, *options) | {"arch": self._architecture()}
+
+    def _architecture(self):
+        """What nvcc compiles for: the device. Some instructions are those of one architecture alone: "sm_90a"."""
+        capability = device().compute_capability
+        if not capability:
+            return None
+        alone = any("__CUDA_ARCH_FEAT_SM90_ALL" in text for text in (self.source, *self.headers))
+        return "sm_{}{}".format(*capability) + ("a" if alone and capability == (9, 0) else "")
 
     def plan(self, layer: Layer, batch: int, x=None, y=None, k=None) -> Plan:
         """Make it ready for `batch` images of `layer`; see `labkit.ladder.plan.Plan`."""

@@ -1,11 +1,14 @@
 """Rung 10: tensor core products whose operands are words of the image."""
 
+from labkit.ladder import warpgroups
 from labkit.ladder.options import Option, count, or_none, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
 
 
 def _sizes(s) -> dict:
     """The sizes for a scope. Those not chosen are what kept an H200 busiest."""
+    if s.step == "warpgroups":
+        return {"pairs": None, **warpgroups.sizes(s, parts=1)}
     below, across = tiles(s.Ho, 2), 2 * tiles(s.Wo, 4)  # squares of 2 x 2 outputs; across, an even number
     pairs = s.pairs or min(range(min(4, below), 12), key=lambda pairs: (tiles(below, pairs) * pairs, pairs))
     groups = s.groups or (2 if s.M % 8 == 0 else 1)
@@ -22,9 +25,23 @@ def _sizes(s) -> dict:
 
 def _shared(s) -> int:
     """The image; in the rung itself the maps that are gathered, too."""
+    if s.step == "warpgroups":
+        return s.shared
     image = 4 * s.C * (s.strips * s.pairs + s.steps - 1) * (s.W + s.W % 2) + 16
     out = 0 if s.step else 8 * s.groups * s.pixels if s.Wo % 4 else 2
     return 0 if s.step == "square" else tiles(image, 16) * 16 + out
+
+
+def _grid(s) -> tuple[int, int, int]:
+    if s.step == "warpgroups":
+        return warpgroups.grid(s, s.blocks // 4)
+    return min(s.B, s.blocks) if s.step in (None, "persistent") else s.B, 1, 1
+
+
+def _defines(s) -> dict:
+    sizes = {"PAIRS": s.pairs, "GROUPS": s.groups, "WARPS": s.warps}
+    layer = {"FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K}
+    return {**layer, **(warpgroups.defines(s) if s.step == "warpgroups" else sizes)}
 
 
 RUNG = Rung(
@@ -36,14 +53,14 @@ RUNG = Rung(
         Call(
             kernel="arrange",
             buffers=("x", "k", "a"),
-            grid=lambda s: (s.C, s.fours, 1),
+            grid=lambda s: (s.turns, s.groups, 1) if s.step == "warpgroups" else (s.C, s.fours, 1),
             block=lambda s: (32, s.steps, 1),
         ),
         Call(
             kernel="conv",
             buffers=("x", "a", "y"),
-            grid=lambda s: (min(s.B, s.blocks) if s.step in (None, "persistent") else s.B, 1, 1),
-            block=lambda s: (32, s.warps, 1),
+            grid=_grid,
+            block=lambda s: (32, s.warps + s.fetch + s.store if s.step == "warpgroups" else s.warps, 1),
             shared=_shared,
         ),
     ),
@@ -55,13 +72,11 @@ RUNG = Rung(
         "blocks": Option(528, "blocks, each of which computes many images: four per multiprocessor of an H200", count),
     },
     sizes=_sizes,
-    defines=lambda s: {
-        "FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K,
-        "PAIRS": s.pairs, "GROUPS": s.groups, "WARPS": s.warps,
-    },
+    defines=_defines,
     min_capability=(8, 0),
     rounding=lambda options: Rounding(HALF, FLOAT),
-    arranged=lambda s: 512 * s.fours * s.C * s.steps,
+    arranged=lambda s: (warpgroups.arranged(s, parts=1) if s.step == "warpgroups"
+                        else 512 * s.fours * s.C * s.steps),
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
     steps={
         "square": "A product is eight squares of outputs in four maps, its terms come from global memory.",
@@ -69,6 +84,7 @@ RUNG = Rung(
         "pairs": "A word in a register serves several squares above each other.",
         "groups": "A word in a register serves several groups of four maps, too.",
         "persistent": "A block computes many images, one after the other.",
+        "warpgroups": "Products of four warps, wgmma, whose weights stay in shared memory.",
     },
     compared=(
         *({"pairs": pairs} for pairs in (1, 2, 4, 8)), {"groups": 1},

@@ -2,6 +2,7 @@
 
 from math import ceil
 
+from labkit.ladder import warpgroups
 from labkit.ladder.options import Option, count, or_none, warp_count
 from labkit.ladder.rung import FLOAT, HALF, Call, Rounding, Rung, tiles
 
@@ -26,6 +27,8 @@ def _eights(s, down: int, tall: int) -> int:
 
 def _sizes(s) -> dict:
     """The sizes for a scope. Those not chosen are what kept an H200 busiest."""
+    if s.step == "warpgroups":
+        return warpgroups.sizes(s, parts=2)
     down = min((1, 2), key=lambda down: (_cost(s, down), down))
     together, steps = _products(s, down)
     most = max(1, min(11, tiles(s.Ho, down)))
@@ -43,6 +46,27 @@ def _sizes(s) -> dict:
             "turns": turns, "groups": groups, "fours": fours}  # fmt: skip
 
 
+def _shared(s) -> int:
+    """The split images and `largest`; with STORE warps two times the maps, too."""
+    if s.step == "warpgroups":
+        return s.shared
+    return 8 + 32 * s.fours + (8 * (8 // s.down) * s.pixels if s.store else 0)
+
+
+def _defines(s) -> dict:
+    layer = {"FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K}
+    if s.step == "warpgroups":
+        return {**layer, **warpgroups.defines(s)}
+    return {**layer, "DOWN": s.down, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store}
+
+
+def _arranged(s) -> int:
+    """Both parts of the weights, an exponent per map, and a copy of the mask."""
+    if s.step == "warpgroups":
+        return warpgroups.arranged(s, parts=2) + 4 * s.groups * s.maps + 4 * s.M * s.depth
+    return 1024 * s.groups * s.turns * s.steps + 32 // s.down * s.groups + 4 * s.M * s.depth
+
+
 RUNG = Rung(
     number=11,
     name="split_floats",
@@ -58,9 +82,9 @@ RUNG = Rung(
         Call(
             kernel="conv",
             buffers=("x", "a", "y"),
-            grid=lambda s: (min(s.B, s.blocks), 1, 1),
+            grid=lambda s: warpgroups.grid(s, s.blocks) if s.step == "warpgroups" else (min(s.B, s.blocks), 1, 1),
             block=lambda s: (32, s.warps + s.fetch + s.store, 1),
-            shared=lambda s: 8 + 32 * s.fours + (8 * (8 // s.down) * s.pixels if s.store else 0),  # `largest`, too
+            shared=_shared,
         ),
     ),
     path=("one", "three", "images", "maps", "finite"),
@@ -70,13 +94,10 @@ RUNG = Rung(
         "blocks": Option(132, "blocks, each of which computes many images: one per multiprocessor of an H200", count),
     },
     sizes=_sizes,
-    defines=lambda s: {
-        "FIXED_C": s.C, "FIXED_M": s.M, "FIXED_H": s.H, "FIXED_W": s.W, "FIXED_K": s.K,
-        "DOWN": s.down, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store,
-    },
+    defines=_defines,
     min_capability=(8, 0),
     rounding=lambda options: Rounding(FLOAT, FLOAT, operands=HALF, parts=1 if options["step"] == "one" else 2),
-    arranged=lambda s: 1024 * s.groups * s.turns * s.steps + 32 // s.down * s.groups + 4 * s.M * s.depth,
+    arranged=_arranged,
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
     steps={
         "one": "Floats are rounded to halves by warps of their own, while others multiply.",
@@ -84,6 +105,7 @@ RUNG = Rung(
         "images": "A power of two per image keeps the low parts of the pixels in the range of halves.",
         "maps": "A power of two per map does the same for the weights.",
         "finite": "An image or a mask that is not finite is computed without the tensor cores.",
+        "warpgroups": "Products of four warps, wgmma, whose weights stay in shared memory.",
     },
     compared=({"tall": 4}, {"tall": 7}, {"tall": 10}, {"blocks": 264}),
 )  # fmt: skip

@@ -1,0 +1,214 @@
+// 10 speed of light, warpgroups: products of four warps.
+//
+// Idea      wgmma, of compute capability 9.0, multiplies for four warps at once: 64 rows, windows of the
+//           image in registers, times the weights of up to 24 maps in shared memory. The weights stay there
+//           for all images. A word of the image, once in a register, serves all maps.
+// Delta     from the rung: rows and columns of a product change places, and it has 1 x 2 outputs instead of
+//           2 x 2, so that two channels share a step for their last rows and 7/8 of the terms are needed.
+//           Teams of warps fetch, compute and store at the same time, with two buffers each. Finished maps
+//           leave shared memory as one bulk copy.
+// Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1. The
+//           arranged mask a [GROUPS,TURNS,STEPS,2,2 MAPS] has 16 bytes per column and 8 terms of a step.
+// Launch    arrange: grid (TURNS, GROUPS), block (32, STEPS). conv: grid GROUPS times any number of blocks,
+//           each of which computes many images; block (32, COMPUTE + FETCH + STORE), COMPUTE a multiple of 4.
+//           Shared memory: the weights of a group, two images, two times MAPS maps.
+// Requires  K <= 7; x finite; |y| < 65504, the largest half; compute capability 8.0, and 9.0 for wgmma.
+//           Compiled once for each layer and choice of sizes.
+
+#include "../../warpgroups.cuh"
+#include <cuda_pipeline_primitives.h>
+#include <type_traits>
+
+constexpr int C = FIXED_C, M = FIXED_M, H = FIXED_H, W = FIXED_W, K = FIXED_K, Ho = H - K + 1, Wo = W - K + 1;
+constexpr int GROUPS = (M + MAPS - 1) / MAPS, N = 2 * MAPS;                  // columns of a product
+constexpr int TOGETHER = C > 1 && K % 2 ? 2 : 1;            // two channels share a step for their last rows
+constexpr int PAIRS = K > 1 ? K / 2 : 1;                    // of rows in a window
+constexpr int STEPS = (TOGETHER * K + 1) / 2, TURNS = (C + TOGETHER - 1) / TOGETHER;
+constexpr int ACROSS = (Wo + 1) / 2, STRIPS = (Ho + TALL - 1) / TALL, WINDOWS = STRIPS * ACROSS;
+constexpr int INPUTS = TALL + K - 1, ROWS = TALL * (STRIPS - 1) + INPUTS;    // of a strip, of all strips
+constexpr int PITCH = W + W % 2;                            // a row in shared memory begins with a word
+constexpr int PIXELS = (TURNS * TOGETHER - 1) * H * PITCH + ROWS * PITCH + 8;
+constexpr int IMAGE_PIECES = (PIXELS + 7) / 8, OUT_PIECES = (MAPS * Ho * Wo + 7) / 8;    // of 16 bytes
+constexpr int WEIGHT_PIECES = TURNS * STEPS * 2 * N, THREADS = 32 * (COMPUTE + FETCH + STORE);
+constexpr int IMAGE = 1, OUTPUT = 2;                        // barriers
+
+// The map of pair i of columns in eight j: lanes beside each other store to maps, and banks, that lie apart.
+__device__ inline int map_of(int j, int i) { return i * (MAPS / 4) + j; }
+
+extern "C" __global__
+void arrange(const half *x, const half *__restrict__ k, uint4 *__restrict__ a, int, int, int, int, int, int)
+{
+    const int step = threadIdx.y, turn = blockIdx.x, group = blockIdx.y;
+    const bool tail = step == TOGETHER * (K / 2);           // the last rows of the channels
+    for (int i = threadIdx.x; i < 2 * N; i += 32) {
+        const int second = i / N, column = i % N, m = group * MAPS + map_of(column / 8, column / 2 % 4);
+        const int c = turn * TOGETHER + (tail ? second : step / PAIRS);
+        const int p = tail ? K - 1 : step % PAIRS * 2 + second;
+        const bool inside = m < M && c < min(C, (turn + 1) * TOGETHER);
+        unsigned short terms[8];
+        #pragma unroll
+        for (int term = 0; term < 8; ++term) {
+            const int q = term - column % 2;                // the mask moves right by the output's column
+            terms[term] = inside && 0 <= q && q < K ? __half_as_ushort(k[((m * C + c) * K + p) * K + q]) : 0;
+        }
+        auto two = [&](int term) { return terms[term] | unsigned(terms[term + 1]) << 16; };
+        a[((group * TURNS + turn) * STEPS + step) * 2 * N + i] = make_uint4(two(0), two(2), two(4), two(6));
+    }
+}
+
+// A turn of products. Of each row of inputs the lane has a word of two windows, left[0] and left[1].
+__device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const (&left)[2], Columns weights)
+{
+    unsigned rows[3][TOGETHER][2];                          // the last three rows of each channel
+    auto load = [&](int h) {
+        #pragma unroll
+        for (int t = 0; t < TOGETHER; ++t)
+            #pragma unroll
+            for (int i = 0; i < 2; ++i)
+                rows[h % 3][t][i] = left[i][(t * H + h) * PITCH / 2];
+    };
+    if (K > 1)
+        load(0);                                            // no window ends there
+    #pragma unroll
+    for (int h = K > 1; h < INPUTS; ++h) {
+        load(h);
+        begin();
+        #pragma unroll
+        for (int step = 0; step < STEPS; ++step) {
+            const bool tail = step == TOGETHER * (K / 2);
+            const int last = tail ? K - 1 : step % PAIRS * 2 + 1;            // row of the window
+            const int t = tail ? 0 : step / PAIRS, u = tail ? TOGETHER - 1 : t;
+            const unsigned (&first)[2] = rows[(tail ? h : h + 2) % 3][t], (&second)[2] = rows[h % 3][u];
+            if (h >= last && h - last < TALL)
+                product<N>(sum[h - last], first[0], first[1], second[0], second[1], weights + step * 2 * N);
+        }
+        commit();
+        if (h < INPUTS - 1)
+            wait<1>();                                      // the row before the last one is read no more
+        else
+            wait<0>();
+    }
+}
+
+// Store the lane's sums: two outputs side by side of the window `at` and of the one eight further.
+__device__ inline void store(half *maps, const float (&sum)[TALL][N / 2], int window, int count)
+{
+    #pragma unroll
+    for (int i = 0; i < 2; ++i, window += 8) {
+        const int w = window % ACROSS * 2, h0 = window / ACROSS * TALL;
+        if (window >= WINDOWS)
+            continue;
+        #pragma unroll
+        for (int j = 0; j < N / 8; ++j) {
+            const int m = map_of(j, threadIdx.x % 4);
+            half *at = maps + (m * Ho + h0) * Wo + w;
+            #pragma unroll
+            for (int t = 0; t < TALL; ++t, at += Wo) {
+                if (m >= count || h0 + t >= Ho)
+                    continue;
+                const half2 two = __floats2half2_rn(sum[t][4 * j + 2 * i], sum[t][4 * j + 2 * i + 1]);
+                if (Wo % 2 == 0)
+                    *(half2 *)at = two;
+                else {
+                    at[0] = __low2half(two);
+                    if (w + 1 < Wo)
+                        at[1] = __high2half(two);
+                }
+            }
+        }
+    }
+}
+
+extern "C" __global__ __launch_bounds__(THREADS, ROOM)
+void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restrict__ y,
+          int B, int, int, int, int, int)
+{
+    extern __shared__ uint4 weights[];                      // [WEIGHT_PIECES]; behind them images and maps
+    uint4 *images = weights + WEIGHT_PIECES, *outs = images + 2 * IMAGE_PIECES;
+    const int lane = threadIdx.x, warp = threadIdx.y;
+    const int m0 = blockIdx.x % GROUPS * MAPS, count = min(MAPS, M - m0);
+    const int first = blockIdx.x / GROUPS, blocks = gridDim.x / GROUPS;
+
+    for (int i = 32 * warp + lane; i < WEIGHT_PIECES; i += THREADS)
+        weights[i] = a[m0 / MAPS * WEIGHT_PIECES + i];
+    for (int i = 32 * warp + lane; i < 2 * IMAGE_PIECES; i += THREADS)
+        images[i] = make_uint4(0, 0, 0, 0);                 // beyond the image: 0 times a NaN would be a NaN
+    publish();
+    __syncthreads();
+
+    if (warp < COMPUTE) {
+        for (int b = first, turn = 0; b < B; b += blocks, turn ^= 1) {
+            barrier(IMAGE, COMPUTE + FETCH);                // this image is complete
+            for (int unit = warp / 4; unit < (WINDOWS + 63) / 64; unit += COMPUTE / 4) {
+                const int window = 64 * unit + warp % 4 * 16 + lane / 4;
+                auto left_of = [&](int window) {
+                    const int strip = window / ACROSS, place = window % ACROSS;
+                    return (const unsigned *)(images + turn * IMAGE_PIECES)
+                        + strip * TALL * PITCH / 2 + place + lane % 4;
+                };
+                const int last = WINDOWS - 1;
+                const unsigned *left[] = {left_of(min(window, last)), left_of(min(window + 8, last))};
+                float sum[TALL][N / 2] = {};
+                Columns at = columns<N>(weights);
+                #pragma unroll 1
+                for (int i = 0; i < TURNS; ++i, at += STEPS * 2 * N) {
+                    multiply(sum, left, at);
+                    left[0] += TOGETHER * H * PITCH / 2;
+                    left[1] += TOGETHER * H * PITCH / 2;
+                }
+                store((half *)(outs + turn * OUT_PIECES), sum, window, count);
+            }
+            publish();
+            barrier(OUTPUT, COMPUTE + STORE);               // complete; the maps before them are stored
+        }
+    } else if (warp < COMPUTE + FETCH) {
+        const int thread = (warp - COMPUTE) * 32 + lane;
+        for (int b = first, turn = 0; b < B; b += blocks, turn ^= 1) {
+            half *image = (half *)(images + turn * IMAGE_PIECES);
+            const half *from = x + (size_t)b * C * H * W;
+            if (C * H * W % 4 == 0 && W % 2 == 0) {
+                constexpr int PIECE = C * H * W % 8 ? 4 : 8;
+                #pragma unroll 4
+                for (int i = PIECE * thread; i < C * H * W; i += PIECE * 32 * FETCH)
+                    __pipeline_memcpy_async(image + i, from + i, 2 * PIECE);
+                __pipeline_commit();
+                __pipeline_wait_prior(0);
+            } else {                                        // odd rows move by half a word
+                using Piece = std::conditional_t<C * H * W % 2, half, half2>;
+                constexpr int PIECE = sizeof(Piece) / 2, BATCH = 24;
+                for (int start = PIECE * thread; start < C * H * W; start += BATCH * PIECE * 32 * FETCH) {
+                    Piece pieces[BATCH];                    // all of them are on their way at once
+                    #pragma unroll
+                    for (int j = 0; j < BATCH; ++j)
+                        if (const int i = start + j * PIECE * 32 * FETCH; i < C * H * W)
+                            pieces[j] = *(const Piece *)(from + i);
+                    #pragma unroll
+                    for (int j = 0; j < BATCH * PIECE; ++j) {
+                        const int i = start + j / PIECE * PIECE * 32 * FETCH + j % PIECE;
+                        if (i < C * H * W)
+                            image[i / W * PITCH + i % W] = ((const half *)pieces)[j];
+                    }
+                }
+            }
+            barrier(IMAGE, COMPUTE + FETCH);                // complete; the one before is read no more
+        }
+    } else {
+        const int thread = (warp - COMPUTE - FETCH) * 32 + lane;
+        constexpr bool BULK = WARPGROUPS && M % MAPS == 0 && MAPS * Ho * Wo % 8 == 0;
+        for (int b = first, turn = 0; b < B; b += blocks, turn ^= 1) {
+            barrier(OUTPUT, COMPUTE + STORE);
+            const half *from = (const half *)(outs + turn * OUT_PIECES);
+            half *to = y + ((size_t)b * M + m0) * Ho * Wo;
+            if (BULK) {
+                if (thread == 0)
+                    copy_out<2 * MAPS * Ho * Wo>(to, from);
+            } else {
+                using Piece = std::conditional_t<M * Ho * Wo % 2 || MAPS * Ho * Wo % 2, half, half2>;
+                constexpr int PIECE = sizeof(Piece) / 2;
+                #pragma unroll 8
+                for (int i = PIECE * thread; i < count * Ho * Wo; i += PIECE * 32 * STORE)
+                    *(Piece *)&to[i] = *(const Piece *)&from[i];
+            }
+        }
+    }
+}

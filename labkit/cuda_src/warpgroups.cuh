@@ -1,0 +1,116 @@
+// Products of a warpgroup, four warps: 64 rows of 16 terms times N columns, the sums in registers.
+//
+// The terms of the rows are in registers, in the places where mma.sync has them: a lane of warp w holds terms
+// of rows 16 w + lane / 4 and 8 more. Of the sums it holds, in these rows, columns 8 j + 2 (lane % 4) and the
+// next. The columns are in shared memory, where all warps read them: 16 bytes with the first 8 terms for each of
+// N columns, then 16 bytes with the other 8 terms for each. N is a multiple of 8, up to 48.
+//
+// Compiled for sm_90a the products are those of wgmma: they are computed while the warps go on, and what they
+// read and add to may not be touched before `wait`. Elsewhere they are those of mma.sync, eight columns at a
+// time.
+#pragma once
+#include <cuda_fp16.h>
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+constexpr bool WARPGROUPS = true;
+#define WARPGROUP_ASM(...) asm volatile(__VA_ARGS__)
+#else
+constexpr bool WARPGROUPS = false;
+#define WARPGROUP_ASM(...)
+#endif
+
+// Where columns begin in shared memory, in pieces of 16 bytes; for wgmma the distances between its blocks of
+// 8 columns x 8 terms, too. One may add pieces to it.
+typedef unsigned long long Columns;
+template <int N> __device__ inline Columns columns(const uint4 *at)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    return __cvta_generic_to_shared(at) >> 4 | (Columns)N << 16 | (Columns)8 << 32;
+#else
+    return (Columns)at >> 4;
+#endif
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define TO_8 "%0, %1, %2, %3"
+#define TO_16 TO_8 ", %4, %5, %6, %7"
+#define TO_24 TO_16 ", %8, %9, %10, %11"
+#define TO_32 TO_24 ", %12, %13, %14, %15"
+#define TO_40 TO_32 ", %16, %17, %18, %19"
+#define TO_48 TO_40 ", %20, %21, %22, %23"
+#define D_8 "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+#define D_16 D_8, "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7])
+#define D_24 D_16, "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11])
+#define D_32 D_24, "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15])
+#define D_40 D_32, "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19])
+#define D_48 D_40, "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23])
+#define WGMMA(N, A0, A1, A2, A3, B) \
+    asm volatile("{.reg .pred p; setp.eq.u32 p, 1, 1; " \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.f16.f16 " \
+                 "{" TO_##N "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B ", p, 1, 1, 0;}" \
+                 : D_##N : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b))
+#endif
+
+// d += a b
+template <int N>
+__device__ inline void product(float (&d)[N / 2], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                               Columns b)
+{
+    static_assert(N % 8 == 0 && N <= 48);
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    if constexpr (N == 8) WGMMA(8, 4, 5, 6, 7, 8);
+    if constexpr (N == 16) WGMMA(16, 8, 9, 10, 11, 12);
+    if constexpr (N == 24) WGMMA(24, 12, 13, 14, 15, 16);
+    if constexpr (N == 32) WGMMA(32, 16, 17, 18, 19, 20);
+    if constexpr (N == 40) WGMMA(40, 20, 21, 22, 23, 24);
+    if constexpr (N == 48) WGMMA(48, 24, 25, 26, 27, 28);
+#else
+    const unsigned *at = (const unsigned *)(b << 4) + threadIdx.x;    // 4 words per column: those of lane / 4
+    #pragma unroll
+    for (int j = 0; j < N / 2; j += 4)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                     "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                     : "+f"(d[j]), "+f"(d[j + 1]), "+f"(d[j + 2]), "+f"(d[j + 3])
+                     : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(at[8 * j]), "r"(at[4 * N + 8 * j]));
+#endif
+}
+
+// Before the first product, and whenever others than products have written to the registers of products.
+__device__ inline void begin() { WARPGROUP_ASM("wgmma.fence.sync.aligned;" ::: "memory"); }
+
+// The products since the last `commit` are a batch; wait until at most `batches` are still being computed.
+__device__ inline void commit() { WARPGROUP_ASM("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int batches> __device__ inline void wait()
+{
+    WARPGROUP_ASM("wgmma.wait_group.sync.aligned %0;" :: "n"(batches) : "memory");
+}
+
+// Make what this thread wrote to shared memory visible to wgmma and to bulk copies.
+__device__ inline void publish() { WARPGROUP_ASM("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Copy shared memory to global memory and wait until it may be overwritten. `bytes` and both addresses are
+// multiples of 16.
+template <int bytes> __device__ inline void copy_out(void *to, const void *from)
+{
+    WARPGROUP_ASM("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
+                  :: "l"(to), "r"((unsigned)__cvta_generic_to_shared(from)), "r"(bytes) : "memory");
+    WARPGROUP_ASM("cp.async.bulk.commit_group;" ::: "memory");
+    WARPGROUP_ASM("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// Registers per thread from here on: a team of warpgroups takes those that another has given.
+template <int count> __device__ inline void take_registers()
+{
+    WARPGROUP_ASM("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(count));
+}
+template <int count> __device__ inline void give_registers()
+{
+    WARPGROUP_ASM("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count));
+}
+
+// Wait at a barrier until `warps` warps have arrived. Number 0 is __syncthreads().
+__device__ inline void barrier(int number, int warps)
+{
+    __syncwarp();                                           // bar.sync is for whole warps
+    asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(32 * warps) : "memory");
+}
