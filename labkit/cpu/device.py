@@ -19,6 +19,7 @@ __all__ = [
     "get_driver_version",
     "get_version",
     "init",
+    "limit",
     "mem_get_info",
     "shared_config",
     "start_profiler",
@@ -205,6 +206,14 @@ class Device:
         return 0
 
 
+class limit(enum.IntEnum):
+    """What `Context.set_limit` sets, in bytes."""
+
+    STACK_SIZE = 0
+    PRINTF_FIFO_SIZE = 1
+    MALLOC_HEAP_SIZE = 2
+
+
 class Context:
     """The engine's only context, which is always current. Pushing, popping and detaching it have no effect."""
 
@@ -263,8 +272,23 @@ class Context:
         """Always ``FOUR_BYTE_BANK_SIZE``."""
         return shared_config.FOUR_BYTE_BANK_SIZE
 
+    @staticmethod
+    def set_limit(limit, value):
+        """Kept for `get_limit`; the engine's stacks and heap do not depend on it."""
+        if limit not in _limits or not isinstance(value, int) or value < 0:
+            raise LogicError(f"cuCtxSetLimit failed: invalid argument: {limit!r} = {value!r}")
+        _limits[limit] = value
+
+    @staticmethod
+    def get_limit(limit):
+        """The bytes that were set, or CUDA's own."""
+        if limit not in _limits:
+            raise LogicError(f"cuCtxGetLimit failed: invalid argument: {limit!r}")
+        return _limits[limit]
+
 
 _context = Context()
+_limits = {limit.STACK_SIZE: 1 << 10, limit.PRINTF_FIFO_SIZE: 1 << 20, limit.MALLOC_HEAP_SIZE: 8 << 20}
 
 
 def init(flags=0):

@@ -19,7 +19,7 @@ from labkit.base.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS, SHARED_BYTES, S
 from labkit.cpu import cache, checkmode, native
 from labkit.cpu.device import Context, func_cache
 from labkit.cpu.errors import LogicError
-from labkit.cpu.memory import ArgumentHandler, DeviceAllocation, forget_symbols, know_symbol
+from labkit.cpu.memory import ArgumentHandler, DeviceAllocation, forget_symbols, is_managed, know_symbol
 from labkit.cpu.streams import Event, handle_of
 
 __all__ = ["Function", "Module", "function_attribute", "module_from_buffer", "module_from_file"]
@@ -202,6 +202,8 @@ class _Parameter:
                 raise self.refuse(argument)
             return _INTEGER_CODES.get((dtype.kind, dtype.itemsize))
         if isinstance(argument, (np.void, np.ndarray)):
+            if self.kind == "P" and is_managed(argument):
+                return None
             if self.kind == "P" or argument.nbytes != self.size:
                 raise self.refuse(argument)
             return None
@@ -213,6 +215,8 @@ class _Parameter:
         """The value to pack for an argument without a struct code: an address or bytes."""
         if isinstance(argument, ArgumentHandler):
             return index(argument.get_device_alloc())
+        if self.kind == "P" and isinstance(argument, np.ndarray):  # managed memory, see `code`
+            return argument.ctypes.data
         if isinstance(argument, (np.void, np.ndarray, np.number)):
             return argument.tobytes()
         interface = getattr(argument, "__cuda_array_interface__", None)

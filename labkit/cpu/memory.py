@@ -20,6 +20,7 @@ __all__ = [
     "HostAllocation",
     "In",
     "InOut",
+    "ManagedAllocation",
     "Out",
     "PagelockedHostAllocation",
     "RegisteredHostMemory",
@@ -30,8 +31,13 @@ __all__ = [
     "from_device",
     "from_device_like",
     "host_alloc_flags",
+    "managed_empty",
+    "managed_empty_like",
+    "managed_zeros",
+    "managed_zeros_like",
     "mem_alloc",
     "mem_alloc_like",
+    "mem_attach_flags",
     "mem_host_register_flags",
     "memcpy_dtod",
     "memcpy_dtod_async",
@@ -54,7 +60,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _whole(number, call, what):
+def whole(number, call, what):
     """A size, count or value argument: like PyCUDA, only a non-negative Python int."""
     if not isinstance(number, int):
         raise TypeError(f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)")
@@ -89,7 +95,7 @@ class DeviceAllocation:
 
     def as_buffer(self, size, offset=0):
         """The memory as a writable buffer: on this engine, device memory is host memory."""
-        _device_span(index(self) + offset, size, "as_buffer")
+        device_span(index(self) + offset, size, "as_buffer")
         return _Raw(index(self) + offset, size, self).array.data
 
     def __del__(self):
@@ -115,7 +121,7 @@ def mem_alloc(size):
     LogicError
         The size is 0.
     """
-    size = _whole(size, "cuMemAlloc", "the number of bytes")
+    size = whole(size, "cuMemAlloc", "the number of bytes")
     if size == 0:
         raise LogicError(f"cuMemAlloc failed: invalid argument: {size} bytes were requested")
     return DeviceAllocation(native.mem_alloc(size), size)
@@ -142,7 +148,7 @@ def forget_symbols(spans):
             _symbols.remove(span)
 
 
-def _device_span(pointer, size, call, other=None):
+def device_span(pointer, size, call, other=None):
     """The address of a device pointer argument; at least `size` bytes must be allocated there."""
     if not isinstance(pointer, (DeviceAllocation, int)):
         raise TypeError(
@@ -180,7 +186,7 @@ def _device_span(pointer, size, call, other=None):
 # Host memory
 
 
-def _host_span(obj, call, writable=False):
+def host_span(obj, call, writable=False):
     """(address, size in bytes, the array) of a host argument that has the buffer interface."""
     array = obj
     if not isinstance(obj, np.ndarray):
@@ -209,7 +215,7 @@ def _host_span(obj, call, writable=False):
 _locked = []  # sorted (address, end) of page-locked host memory
 
 
-def _is_pagelocked(address, size):
+def is_pagelocked(address, size):
     at = bisect_right(_locked, (address, float("inf"))) - 1
     return at >= 0 and address + size <= _locked[at][1]
 
@@ -363,8 +369,69 @@ def pagelocked_zeros_like(array, mem_flags=0):
 def register_host_memory(array, flags=0):
     """Page-lock an existing array; return it as an array whose ``base`` can `unregister`."""
     del flags
-    address, size, array = _host_span(array, "cuMemHostRegister", writable=True)
+    address, size, array = host_span(array, "cuMemHostRegister", writable=True)
     return np.asarray(RegisteredHostMemory(array, address, size, array.shape, array))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Managed memory: on this engine, device memory is host memory
+
+
+class mem_attach_flags(enum.IntFlag):
+    """Accepted by `managed_empty` and its like, without effect here."""
+
+    GLOBAL = 1
+    HOST = 2
+    SINGLE = 4
+
+
+class ManagedAllocation(DeviceAllocation):
+    """The ``base`` of an array from `managed_empty`. The array must not be used after `free`."""
+
+    __slots__ = ("__array_interface__",)
+
+    def get_device_pointer(self):
+        """The address, which is that of the array."""
+        return index(self)
+
+    def attach(self, mem_flags, stream=None):
+        """Without effect."""
+
+
+def managed_empty(shape, dtype, order="C", mem_flags=0):
+    """An array that kernels take as an argument, too; its memory is device memory.
+
+    The host may use it while no kernel does: call `Context.synchronize` first. It holds zeros, as on a GPU.
+    """
+    del mem_flags
+    like = np.empty(shape, dtype, order)
+    address = native.mem_alloc(max(like.nbytes, 1))
+    native.memset(1, address, 0, like.nbytes, None, True)
+    allocation = ManagedAllocation(address, like.nbytes)
+    allocation.__array_interface__ = {**like.__array_interface__, "data": (address, False)}
+    return np.asarray(allocation)
+
+
+def managed_zeros(shape, dtype, order="C", mem_flags=0):
+    """`managed_empty`, zeroed."""
+    return managed_empty(shape, dtype, order, mem_flags)
+
+
+def managed_empty_like(array, mem_flags=0):
+    """`managed_empty` with the shape, dtype and order of `array`."""
+    return managed_empty(array.shape, array.dtype, _order(array), mem_flags)
+
+
+def managed_zeros_like(array, mem_flags=0):
+    """`managed_zeros` with the shape, dtype and order of `array`."""
+    return managed_zeros(array.shape, array.dtype, _order(array), mem_flags)
+
+
+def is_managed(array):
+    """Whether an array is managed memory, or a view of it."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, ManagedAllocation)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -383,15 +450,15 @@ def memcpy_htod(dest, src):
     LaunchError
         A kernel before the copy faulted.
     """
-    address, size, array = _host_span(src, "cuMemcpyHtoD")
-    native.memcpy("HtoD", _device_span(dest, size, "cuMemcpyHtoD", array), address, size, None, True)
+    address, size, array = host_span(src, "cuMemcpyHtoD")
+    native.memcpy("HtoD", device_span(dest, size, "cuMemcpyHtoD", array), address, size, None, True)
 
 
 def memcpy_htod_async(dest, src, stream=None):
     """Queue a copy from host to device; page-locked memory must stay unchanged until it is done."""
-    address, size, array = _host_span(src, "cuMemcpyHtoDAsync")
-    to = _device_span(dest, size, "cuMemcpyHtoDAsync", array)
-    if not _is_pagelocked(address, size):
+    address, size, array = host_span(src, "cuMemcpyHtoDAsync")
+    to = device_span(dest, size, "cuMemcpyHtoDAsync", array)
+    if not is_pagelocked(address, size):
         array = array.copy(order="K")
         address = array.ctypes.data
     stream_handle = handle_of(stream)
@@ -401,15 +468,15 @@ def memcpy_htod_async(dest, src, stream=None):
 
 def memcpy_dtoh(dest, src):
     """Copy as many bytes of device memory as the host array `dest` has, and wait. Raises as `memcpy_htod`."""
-    address, size, array = _host_span(dest, "cuMemcpyDtoH", writable=True)
-    native.memcpy("DtoH", address, _device_span(src, size, "cuMemcpyDtoH", array), size, None, True)
+    address, size, array = host_span(dest, "cuMemcpyDtoH", writable=True)
+    native.memcpy("DtoH", address, device_span(src, size, "cuMemcpyDtoH", array), size, None, True)
 
 
 def memcpy_dtoh_async(dest, src, stream=None):
     """Queue a copy from device to host. Into ordinary memory it waits; into page-locked memory it returns at once."""
-    address, size, array = _host_span(dest, "cuMemcpyDtoHAsync", writable=True)
-    source = _device_span(src, size, "cuMemcpyDtoHAsync", array)
-    stream_handle, wait = handle_of(stream), not _is_pagelocked(address, size)
+    address, size, array = host_span(dest, "cuMemcpyDtoHAsync", writable=True)
+    source = device_span(src, size, "cuMemcpyDtoHAsync", array)
+    stream_handle, wait = handle_of(stream), not is_pagelocked(address, size)
     native.memcpy("DtoH", address, source, size, stream_handle, wait)
     if not wait:
         native.keep_alive(stream_handle, array)
@@ -422,17 +489,17 @@ def memcpy_dtod(dest, src, size):
 
 def memcpy_dtod_async(dest, src, size, stream=None):
     """Queue a copy of `size` bytes on the device."""
-    size = _whole(size, "cuMemcpyDtoD", "the number of bytes")
-    to, source = _device_span(dest, size, "cuMemcpyDtoD"), _device_span(src, size, "cuMemcpyDtoD")
+    size = whole(size, "cuMemcpyDtoD", "the number of bytes")
+    to, source = device_span(dest, size, "cuMemcpyDtoD"), device_span(src, size, "cuMemcpyDtoD")
     native.memcpy("DtoD", to, source, size, handle_of(stream), False)
 
 
-def _fill(dest, data, count, width, stream):
+def fill(dest, data, count, width, stream):
     call = f"cuMemsetD{8 * width}"
-    value, count = _whole(data, call, "the value"), _whole(count, call, "the count")
+    value, count = whole(data, call, "the value"), whole(count, call, "the count")
     if value >= 1 << (8 * width):
         raise OverflowError(f"{call}: the value {value} has more than {width} bytes")
-    address = _device_span(dest, width * count, call)
+    address = device_span(dest, width * count, call)
     if address % width:
         raise LogicError(f"{call} failed: invalid argument: {address:#x} is not a multiple of {width}")
     native.memset(width, address, value, count, handle_of(stream), False)
@@ -440,38 +507,38 @@ def _fill(dest, data, count, width, stream):
 
 def memset_d8(dest, data, count):
     """Set `count` bytes to `data`."""
-    _fill(dest, data, count, 1, None)
+    fill(dest, data, count, 1, None)
 
 
 def memset_d16(dest, data, count):
     """Set `count` 16-bit words to `data`."""
-    _fill(dest, data, count, 2, None)
+    fill(dest, data, count, 2, None)
 
 
 def memset_d32(dest, data, count):
     """Set `count` 32-bit words to `data`."""
-    _fill(dest, data, count, 4, None)
+    fill(dest, data, count, 4, None)
 
 
 def memset_d8_async(dest, data, count, stream=None):
     """Queue `memset_d8` on a stream."""
-    _fill(dest, data, count, 1, stream)
+    fill(dest, data, count, 1, stream)
 
 
 def memset_d16_async(dest, data, count, stream=None):
     """Queue `memset_d16` on a stream."""
-    _fill(dest, data, count, 2, stream)
+    fill(dest, data, count, 2, stream)
 
 
 def memset_d32_async(dest, data, count, stream=None):
     """Queue `memset_d32` on a stream."""
-    _fill(dest, data, count, 4, stream)
+    fill(dest, data, count, 4, stream)
 
 
 def to_device(bf_obj):
     """Allocate device memory and fill it with a copy of the array (made contiguous in C order if it is not)."""
     array = np.ascontiguousarray(bf_obj) if isinstance(bf_obj, np.ndarray) else bf_obj
-    _, size, array = _host_span(array, "to_device")
+    _, size, array = host_span(array, "to_device")
     result = mem_alloc(size)
     memcpy_htod(result, array)
     return result
@@ -527,7 +594,7 @@ class Out(ArgumentHandler):
 
     def pre_call(self, stream):
         """Before the launch, refuse an array that cannot hold the result."""
-        _host_span(self.array, "Out", writable=True)
+        host_span(self.array, "Out", writable=True)
 
     def post_call(self, stream):
         """Copy back."""

@@ -20,6 +20,7 @@ from labkit.base import limits
 from labkit.base.errors import LabError
 from labkit.cpu import checkmode, compiler, device, errors, hostcode, native
 from labkit.cpu.kernels import Function
+from labkit.cpu.pitched import PITCH
 from labkit.cpu.source import Scan
 from labkit.cpu.streams import Stream
 
@@ -31,7 +32,6 @@ ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
 _OF_FAULT = {"assertion": ASSERT, "exist": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "address": ILLEGAL_ADDRESS,
              "allocation": ILLEGAL_ADDRESS}  # by a word of the message
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
-_PITCH = 512  # bytes: what rows of cudaMallocPitch are a multiple of
 _libc = ctypes.CDLL(None)
 
 
@@ -216,7 +216,7 @@ class _Runtime:
         self.managed.add(address)
 
     def cudaMallocPitch(self, out, pitch, width, height):
-        row = -(-width // _PITCH) * _PITCH
+        row = -(-width // PITCH) * PITCH
         _at(pitch, ctypes.c_size_t).value = row
         self.cudaMalloc(out, row * height)
 

@@ -122,19 +122,6 @@ class _PageLockedPool(_Pool):
         return driver.pagelocked_empty(shape, dtype, order)
 
 
-class _Context(driver.Context):
-    """The engine's context; limits are accepted without effect."""
-
-    @staticmethod
-    def set_limit(limit, value):
-        """Without effect."""
-
-    @staticmethod
-    def get_limit(limit):
-        """0: the engine has no such limit."""
-        return 0
-
-
 class PointerHolderBase:
     """Base of classes whose ``get_pointer`` gives an address."""
 
@@ -166,8 +153,7 @@ class _SourceModule(compiler.SourceModule):
 
 def _driver():
     names = {name: getattr(driver, name) for name in driver.__all__}
-    limit = types.SimpleNamespace(STACK_SIZE=0, PRINTF_FIFO_SIZE=1, MALLOC_HEAP_SIZE=2)
-    return _module("driver", **{**names, "Context": _Context, "PointerHolderBase": PointerHolderBase, "limit": limit})
+    return _module("driver", PointerHolderBase=PointerHolderBase, **names)
 
 
 def _memory():

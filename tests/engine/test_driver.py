@@ -129,6 +129,7 @@ def test_fills(fill, dtype):
 
 
 def test_memory_is_given_back():
+    gc.collect()
     free, total = cuda.mem_get_info()
     d = cuda.mem_alloc(1 << 20)
     assert cuda.mem_get_info()[0] <= free - (1 << 20)
