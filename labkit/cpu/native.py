@@ -107,7 +107,7 @@ _finished = False
 # what the second ones do.
 _UNITS = {
     "pool": ("fibers", "scheduler", "warps", "pool"),
-    "module": ("divide", "faults", "printf", "memory", "shared", "module"),
+    "module": ("divide", "faults", "printf", "heap", "memory", "shared", "module"),
 }
 _COLD = {"module"}
 
@@ -122,7 +122,7 @@ def build():
 
     def compile_runtime(path):
         cache.trim("runtime-*.so")
-        units = {**_UNITS, **({"check": ("check",)} if checkmode.TOOLS else {"heap": ("heap",)})}
+        units = {**_UNITS, "check": ("check",)} if checkmode.TOOLS else _UNITS
         lines = []
         for name, (*before, last) in units.items():
             line = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}", *["-O1"] * (name in _COLD)]

@@ -75,7 +75,7 @@ bool in_kernel() { return block && block->running; }
 static std::string who_waits(Block &b) {
     struct Site { const char *what, *file; int line; Index first; unsigned count; };
     std::vector<Site> sites;
-    auto add = [&](Queue &queue) {
+    auto add = [&](Queue<Fiber> &queue) {
         for (Fiber *f = queue.head; f; f = f->next) {
             Site *site = nullptr;
             for (Site &s : sites)

@@ -36,7 +36,7 @@ static bool add_fibers(Block &b) {
     }
     if (!slab) return false;
     madvise(slab, bytes, MADV_NOHUGEPAGE);
-    std::unique_ptr<Fiber[]> fibers(new Fiber[slab_fibers]());
+    Fiber *fibers = new Fiber[slab_fibers]();
     for (unsigned i = slab_fibers; i-- > 0;) {
         char *low = slab + i * stack_pitch;
         guard(low, guard_bytes);
@@ -46,7 +46,7 @@ static bool add_fibers(Block &b) {
         fibers[i].top = low + stack_pitch - colour * 64;
         begin_anew(b, fibers[i]);
     }
-    b.slabs.push_back({slab, std::move(fibers)});
+    b.slabs.push_back({slab, fibers});
     return true;
 }
 
@@ -99,7 +99,10 @@ Block *new_block() {
 }
 
 void delete_block(Block *b) {
-    for (Slab &slab : b->slabs) munmap(slab.stacks, slab_fibers * stack_pitch);
+    for (Slab &slab : b->slabs) {
+        munmap(slab.stacks, slab_fibers * stack_pitch);
+        delete[] slab.fibers;
+    }
     if (b->loops.top) munmap(b->loops.top - loops_bytes - guard_bytes, guard_bytes + loops_bytes);
     unmap_shared(b->shared);
     block = nullptr;
@@ -139,7 +142,7 @@ bool in_stacks(uintptr_t address, Range &range) {
         return true;
     }
     for (Slab &slab : block->slabs) {
-        uintptr_t fibers = (uintptr_t)slab.fibers.get();
+        uintptr_t fibers = (uintptr_t)slab.fibers;
         if (address - fibers >= slab_fibers * sizeof(Fiber)) continue;
         range = {fibers, slab_fibers * sizeof(Fiber), unwatched_space, nullptr, nullptr, nullptr};
         return true;

@@ -11,8 +11,8 @@
 // barrier costs one switch per thread. No lock and no atomic operation is needed, because all threads of a block are on one
 // worker.
 #pragma once
-#include <memory>
 #include "check.h"
+#include "queue.h"
 #include "runtime.h"
 
 using labkit::Context;
@@ -28,26 +28,12 @@ constexpr unsigned slab_fibers = 32, most_slabs = max_threads / slab_fibers + 1;
 
 struct Fiber;
 
-// First in, first out.
-struct Queue {
-    Fiber *head = nullptr, **tail = &head;
-    void clear() { head = nullptr; tail = &head; }
-    inline void push(Fiber *fiber);
-    inline Fiber *pop();
-    void take_all(Queue &other) {
-        if (!other.head) return;
-        *tail = other.head;
-        tail = other.tail;
-        other.clear();
-    }
-};
-
 // Lanes that wait for each other by mask.
 struct Meeting {
     Meeting *next;
     unsigned mask, arrived;
     void (*combine)(void *const *, unsigned);
-    Queue waiting;
+    Queue<Fiber> waiting;
     void *lanes[warp_size];
 };
 
@@ -74,38 +60,25 @@ struct alignas(64) Fiber {
     }
 };
 
-inline void Queue::push(Fiber *fiber) {
-    fiber->next = nullptr;
-    *tail = fiber;
-    tail = &fiber->next;
-}
-
-inline Fiber *Queue::pop() {
-    Fiber *fiber = head;
-    head = fiber->next;
-    if (!head) tail = &head;
-    return fiber;
-}
-
 enum class Access { unknown, read, write, impossible };   // the access that faulted
 
 // Fibers are made in groups, with their stacks in one mapping.
 struct Slab {
     char *stacks;
-    std::unique_ptr<Fiber[]> fibers;
+    Fiber *fibers;
 };
 
 struct Warp {
     unsigned live;             // lanes that have not ended
     Meeting *meetings;
-    Queue converged;
-    Queue parked;              // check mode: their logs are full
+    Queue<Fiber> converged;
+    Queue<Fiber> parked;              // check mode: their logs are full
 };
 
 struct Block {
     // Used at the start, the end and the barriers of every thread.
     Fiber *current;
-    Queue ready;
+    Queue<Fiber> ready;
     unsigned started, threads, live;
     unsigned converged;                        // lanes in the warps' converged queues
     Index next;                                // threadIdx of the next thread to start
@@ -113,9 +86,9 @@ struct Block {
     const char *arguments;
 
     // The barrier: waiting threads, the place of the first one, the predicates so far and the last results.
-    Queue barrier;
+    Queue<Fiber> barrier;
     unsigned arrived = 0;
-    Queue sleeping;                            // threads that wait for a phase
+    Queue<Fiber> sleeping;                            // threads that wait for a phase
     const char *barrier_file;
     int barrier_line;
     bool mixed;                                // they are not all at the same place

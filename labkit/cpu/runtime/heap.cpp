@@ -1,7 +1,8 @@
-// Memory that kernels allocate.
+// Memory that kernels allocate, in run mode; check mode has its own.
 //
-// A header before the block says whether it is one and its size, and red bytes follow it. So a wrong free and a small
+// A header before the block says whether it is one and its size, and marked bytes follow it. So a wrong free and a small
 // overrun end the launch; the C library would end the process.
+#ifndef LABKIT_CHECK
 #include "runtime.h"
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ struct alignas(16) Header {
 };
 constexpr uint64_t allocated = 0x6c61626b69742b31, released = 0x6c61626b69742d30;   // exclusive or with the block's address
 constexpr size_t heap_margin = 64;
-constexpr unsigned char red = 0xa5;
+constexpr unsigned char fence = 0xa5;
 
 // The last blocks that were freed, up to a megabyte each. They go back to the C library when as many others have been
 // freed, so that their headers can still be read when one is freed twice.
@@ -27,7 +28,7 @@ void *allocate(size_t bytes) {
     char *block = (char *)(header + 1);
     header->state = allocated ^ (uint64_t)block;
     header->bytes = bytes;
-    memset(block + bytes, red, heap_margin);
+    memset(block + bytes, fence, heap_margin);
     return block;
 }
 
@@ -38,7 +39,7 @@ void release(void *block, bool may_be_anothers) {
     if (state == allocated) {
         const unsigned char *end = (const unsigned char *)block + header->bytes;
         for (size_t i = 0; i < heap_margin; i++)
-            if (end[i] != red) labkit::fail("a write past the end of the %zu bytes that malloc or new returned", (size_t)header->bytes);
+            if (end[i] != fence) labkit::fail("a write past the end of the %zu bytes that malloc or new returned", (size_t)header->bytes);
         header->state = released ^ (uint64_t)block;
         if (header->bytes <= 1 << 20) {
             unsigned place = __atomic_fetch_add(&released_blocks, 1, __ATOMIC_RELAXED) % 64;
@@ -65,3 +66,4 @@ EXPORT void __wrap__ZdaPv(void *p) { release(p, true); }
 EXPORT void __wrap__ZdlPvm(void *p, size_t) { release(p, true); }
 EXPORT void __wrap__ZdaPvm(void *p, size_t) { release(p, true); }
 }
+#endif

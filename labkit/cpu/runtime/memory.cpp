@@ -5,12 +5,11 @@
 // faults there, before it reaches what belongs to others. Up to 16 MB the pattern is written. Larger allocations are mapped, page by page, to one 16 MB file of
 // 0xFF bytes, copy on write: they also read as 0xFF, but use memory only where they are written.
 #include "check.h"
+#include "lock.h"
 #include "runtime.h"
-#include <deque>
 #include <errno.h>
 #include <fcntl.h>
 #include <map>
-#include <mutex>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,10 +33,11 @@ struct Allocation {
     uint8_t *written;        // one byte per byte: it was written; null without initcheck
 };
 
-std::mutex mutex;
+Mutex mutex;
 std::map<const char *, Allocation> allocations;
-std::deque<std::pair<const char *, size_t>> freed;   // the latest, for messages
-std::map<const char *, size_t> mapped;               // the host's page-locked memory, which kernels may use
+struct Freed { const char *base; size_t bytes; };
+std::vector<Freed> freed;            // for messages: the latest, and some older ones
+std::map<const char *, Allocation> mapped;   // the host's page-locked memory, which kernels may use
 size_t limit, used;
 
 // A number in a system file: a line of /proc/meminfo, or the content of a control group's file; else `otherwise`.
@@ -105,6 +105,12 @@ std::map<const char *, Allocation>::iterator holder(const char *address) {
     return address < it->first + it->second.bytes || address == it->first ? it : allocations.end();
 }
 
+// The latest allocation that was at `address` and has been freed, or null; the mutex is held.
+const Freed *last_freed(const char *address) {
+    for (size_t i = freed.size(); i-- > 0;)
+        if (address >= freed[i].base && address < freed[i].base + freed[i].bytes) return &freed[i];
+    return nullptr;
+}
 
 }  // namespace
 
@@ -138,13 +144,13 @@ char *map_memory(size_t bytes) {
 }
 
 EXPORT int lk_mem_limit(size_t bytes) {
-    std::lock_guard<std::mutex> lock(mutex);
+    Lock lock(mutex);
     limit = bytes;
     return LK_OK;
 }
 
 EXPORT int lk_mem_info(size_t *free_bytes, size_t *total_bytes) {
-    std::lock_guard<std::mutex> lock(mutex);
+    Lock lock(mutex);
     size_t total = current_limit();
     *total_bytes = total;
     *free_bytes = used < total ? total - used : 0;
@@ -153,7 +159,7 @@ EXPORT int lk_mem_info(size_t *free_bytes, size_t *total_bytes) {
 
 EXPORT int lk_mem_alloc(size_t bytes, void **address) {
     if (!bytes) return set_error(LK_INVALID, "an allocation of 0 bytes");
-    std::unique_lock<std::mutex> lock(mutex);
+    Lock lock(mutex);
     size_t total = current_limit();
     if (bytes > total || used > total - bytes)
         return set_error(LK_OUT_OF_MEMORY, "out of device memory: %zu bytes requested, %zu of %zu bytes are free",
@@ -201,19 +207,19 @@ static std::string check_red_zones(const char *begin, ptrdiff_t bytes) {
 EXPORT int lk_mem_free(void *address) {
     if (!address) return LK_OK;
     wait_for_device();
-    std::unique_lock<std::mutex> lock(mutex);
+    Lock lock(mutex);
     auto it = allocations.find((const char *)address);
     if (it == allocations.end() || !it->second.mapping) {
-        for (auto &gone : freed)
-            if (gone.first == address)
-                return set_error(LK_INVALID, "%p was freed before (an allocation of %zu bytes)", address, gone.second);
+        for (const Freed &gone : freed)
+            if (gone.base == address)
+                return set_error(LK_INVALID, "%p was freed before (an allocation of %zu bytes)", address, gone.bytes);
         return set_error(LK_INVALID, "%p is not the start of an allocation", address);
     }
     Allocation allocation = it->second;
     allocations.erase(it);
     used -= allocation.bytes;
     freed.push_back({(const char *)address, allocation.bytes});
-    if (freed.size() > 256) freed.pop_front();
+    if (freed.size() > 512) freed.erase(freed.begin(), freed.end() - 256);
     lock.unlock();
     std::string damage = check_red_zones((const char *)address, allocation.bytes);
     free(allocation.written);
@@ -225,13 +231,13 @@ EXPORT int lk_mem_free(void *address) {
 }
 
 EXPORT void lk_mem_mapped(const void *address, size_t bytes) {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (bytes) mapped[(const char *)address] = bytes;
+    Lock lock(mutex);
+    if (bytes) mapped[(const char *)address].bytes = bytes;
     else mapped.erase((const char *)address);
 }
 
 EXPORT int lk_mem_range(const void *address, void **base, size_t *bytes) {
-    std::lock_guard<std::mutex> lock(mutex);
+    Lock lock(mutex);
     auto it = holder((const char *)address);
     if (it == allocations.end()) return set_error(LK_NOT_FOUND, "%p is not in device memory", address);
     *base = (void *)it->first;
@@ -240,7 +246,7 @@ EXPORT int lk_mem_range(const void *address, void **base, size_t *bytes) {
 }
 
 void add_symbol_range(const void *address, size_t bytes, const void *owner) {
-    std::lock_guard<std::mutex> lock(mutex);
+    Lock lock(mutex);
     Allocation symbol{};
     symbol.bytes = bytes;
     symbol.owner = owner;
@@ -248,14 +254,14 @@ void add_symbol_range(const void *address, size_t bytes, const void *owner) {
 }
 
 void remove_symbol_ranges(const void *owner) {
-    std::lock_guard<std::mutex> lock(mutex);
+    Lock lock(mutex);
     for (auto it = allocations.begin(); it != allocations.end();)
         it = it->second.owner == owner ? allocations.erase(it) : std::next(it);
 }
 
 bool in_device_memory(const void *address, size_t bytes, std::string &why_not) {
     {
-        std::lock_guard<std::mutex> lock(mutex);
+        Lock lock(mutex);
         auto it = holder((const char *)address);
         if (it != allocations.end()) {
             size_t left = it->first + it->second.bytes - (const char *)address;
@@ -272,7 +278,7 @@ bool in_device_memory(const void *address, size_t bytes, std::string &why_not) {
 std::string describe_address(const void *address) {
     const char *at = (const char *)address;
     if ((uintptr_t)at < page) return "a null pointer";
-    std::lock_guard<std::mutex> lock(mutex);
+    Lock lock(mutex);
     auto it = holder(at);
     if (it != allocations.end())
         return format("byte %td of the allocation of %zu bytes at %p", at - it->first, it->second.bytes,
@@ -296,28 +302,25 @@ std::string describe_address(const void *address) {
         }
     }
     if (distance <= guard_bytes) return nearest;
-    for (auto gone = freed.rbegin(); gone != freed.rend(); ++gone)
-        if (at >= gone->first && at < gone->first + gone->second)
-            return format("byte %td of an allocation of %zu bytes that has been freed", at - gone->first,
-                          gone->second);
-    return nearest;
+    const Freed *gone = last_freed(at);
+    return gone ? format("byte %td of an allocation of %zu bytes that has been freed", at - gone->base, gone->bytes) : nearest;
 }
 
 #ifdef LABKIT_CHECK
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context),
                        void *context) {
-    std::lock_guard<std::mutex> lock(mutex);
+    Lock lock(mutex);
     for (auto &[base, allocation] : allocations)
         if (allocation.mapping) visit(base, allocation.bytes, allocation.written, context);
 }
 
 void visit_mapped(void (*visit)(const char *base, size_t bytes)) {
-    std::lock_guard<std::mutex> lock(mutex);
-    for (auto &[base, bytes] : mapped) visit(base, bytes);
+    Lock lock(mutex);
+    for (auto &[base, allocation] : mapped) visit(base, allocation.bytes);
 }
 
 void note_written(const void *address, size_t bytes) {
-    std::lock_guard<std::mutex> lock(mutex);
+    Lock lock(mutex);
     auto it = holder((const char *)address);
     if (it == allocations.end() || !it->second.written) return;
     size_t offset = (const char *)address - it->first, left = it->second.bytes - offset;
@@ -325,13 +328,9 @@ void note_written(const void *address, size_t bytes) {
 }
 
 bool was_freed(const void *address, uintptr_t &base, size_t &bytes) {
-    std::lock_guard<std::mutex> lock(mutex);
-    for (auto gone = freed.rbegin(); gone != freed.rend(); ++gone) {
-        if ((const char *)address < gone->first || (const char *)address >= gone->first + gone->second) continue;
-        base = (uintptr_t)gone->first;
-        bytes = gone->second;
-        return true;
-    }
-    return false;
+    Lock lock(mutex);
+    const Freed *gone = last_freed((const char *)address);
+    if (gone) base = (uintptr_t)gone->base, bytes = gone->bytes;
+    return gone;
 }
 #endif

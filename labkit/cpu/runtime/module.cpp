@@ -3,11 +3,11 @@
 // A module is a shared library. While it is being loaded, its LABKIT_KERNEL()s call labkit::add_kernel. The rest is read from
 // its file by Python (labkit/cpu/layout.py).
 #include "check.h"
+#include "lock.h"
 #include "runtime.h"
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
-#include <mutex>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -43,7 +43,7 @@ struct lk_module {
     WatchedModule watched;        // check mode
 };
 
-static std::mutex loading;
+static Mutex loading;
 static lk_module *loaded;         // the module that is loaded now
 
 namespace labkit {
@@ -75,7 +75,7 @@ static void discard(lk_module *module) {
 }
 
 EXPORT int lk_module_load(const char *path, lk_module **result, size_t *base) {
-    std::lock_guard<std::mutex> lock(loading);
+    Lock lock(loading);
     // Modules find the runtime's functions only among the global symbols, so it is loaded as global.
     static void *self = [] {
         Dl_info info;

@@ -10,14 +10,11 @@
 // kernel.
 #undef _FORTIFY_SOURCE
 #include "check.h"
+#include "lock.h"
+#include "queue.h"
 #include "runtime.h"
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <errno.h>
-#include <memory>
-#include <mutex>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -39,12 +36,16 @@ constexpr size_t trace_limit = 1 << 20;
 struct Record {                           // one record of an event
     bool done;
     double time;
+    unsigned users;                       // the event, and operations
 };
 
 enum Kind { kernel, copy, fill, record, wait_event };
 
 struct Operation {
+    explicit Operation(Kind kind) : kind(kind) {}
+
     Kind kind;
+    Operation *next;                      // in the stream's queue
     lk_stream *stream;
     uint64_t number;                      // in order of issue, over all streams
     double queued = now(), started = 0;
@@ -63,7 +64,7 @@ struct Operation {
     uint32_t value = 0;
     int width = 1;
     const char *what = "";
-    std::shared_ptr<Record> event;
+    Record *event = nullptr;
 };
 
 struct Worker {
@@ -77,20 +78,20 @@ struct lk_stream {
     int number;
     bool non_blocking;
     bool destroyed = false;
-    std::deque<Operation *> queue{};      // the first is active or the next one
+    Queue<Operation> queue{};             // the first is active or the next one
     std::string error{};                  // of a failed launch, until the next synchronization
 };
 
 struct lk_event {
-    std::shared_ptr<Record> latest{};
+    Record *latest = nullptr;
     lk_stream *stream = nullptr;          // of that record
 };
 
 namespace {
 
 struct Pool {
-    std::mutex mutex;
-    std::condition_variable work, done;   // for sleeping workers; for threads that synchronize
+    Mutex mutex;
+    Condition work, done;   // for sleeping workers; for threads that synchronize
     std::vector<Worker *> workers;
     unsigned sleeping = 0, looking = 0, most_looking = 0, waiting = 0;
     std::atomic<unsigned> activations{0}, completions{0};
@@ -103,13 +104,25 @@ struct Pool {
     std::vector<Operation *> active;
 
     bool tracing = false;
-    std::deque<lk_record> trace;
+    std::vector<lk_record> trace;
+    size_t taken = 0;                     // of the trace
 };
 
 Pool &pool = *new Pool;                   // never destroyed: workers may run while the process exits
 
-using Lock = std::unique_lock<std::mutex>;
-using Seconds = std::chrono::duration<double>;
+Record *use(Record *record) {
+    record->users++;
+    return record;
+}
+
+void drop(Record *record) {
+    if (record && !--record->users) delete record;
+}
+
+void discard(Operation *op) {
+    drop(op->event);
+    delete op;
+}
 
 void relax() {
 #if defined(__x86_64__)
@@ -147,20 +160,20 @@ bool may_start(const Operation &op) {
     if (op.stream->non_blocking) return true;
     if (op.stream != &pool.default_stream) {
         auto &queue = pool.default_stream.queue;
-        return queue.empty() || queue.front()->number > op.number;
+        return !queue.head || queue.head->number > op.number;
     }
     for (lk_stream *other : pool.streams) {
-        bool counts = other != op.stream && !other->non_blocking && !other->queue.empty();
-        if (counts && other->queue.front()->number < op.number) return false;
+        bool counts = other != op.stream && !other->non_blocking && other->queue.head;
+        if (counts && other->queue.head->number < op.number) return false;
     }
     return true;
 }
 
 void finish(Operation *op) {
     lk_stream *stream = op->stream;
-    stream->queue.pop_front();
+    stream->queue.pop();
     double end = now();
-    if (op->kind == record) *op->event = {true, end};
+    if (op->kind == record) op->event->done = true, op->event->time = end;
     lk_stream *told = stream->destroyed ? &pool.default_stream : stream;   // no later call can return it for this stream
     if (!op->error.empty() && !op->aborted && told->error.empty()) told->error = op->error;
     if (pool.tracing && op->kind <= fill && pool.trace.size() < trace_limit) {
@@ -168,7 +181,7 @@ void finish(Operation *op) {
         snprintf(r.name, sizeof r.name, "%s", op->kind == kernel ? op->launch.kernel : op->what);
         pool.trace.push_back(r);
     }
-    delete op;
+    discard(op);
     pool.completions++;
 }
 
@@ -178,8 +191,7 @@ void advance() {
         again = false;
         for (size_t i = 0; i < pool.streams.size(); i++) {
             lk_stream *stream = pool.streams[i];
-            while (!stream->queue.empty()) {
-                Operation *op = stream->queue.front();
+            while (Operation *op = stream->queue.head) {
                 if (op->active || !may_start(*op)) break;
                 if (op->kind == record || op->kind == wait_event) {
                     finish(op);
@@ -191,7 +203,7 @@ void advance() {
                 pool.activations++;
                 break;
             }
-            if (stream->destroyed && stream->queue.empty()) {
+            if (stream->destroyed && !stream->queue.head) {
                 pool.streams.erase(pool.streams.begin() + i--);
                 delete stream;
             }
@@ -274,7 +286,7 @@ void rest(Lock &lock, Block &block, bool &used) {
     pool.sleeping++;
     if (!used) {
         pool.work.wait(lock);
-    } else if (pool.work.wait_for(lock, Seconds(trim_after_s)) == std::cv_status::timeout) {
+    } else if (!pool.work.wait_for(lock, trim_after_s)) {
         trim_stacks(block);
         used = false;
     }
@@ -419,7 +431,7 @@ template <class Done> bool wait_until(Lock &lock, double timeout, Done done) {
         double nap = timeout < 0 || timeout - waited > 1 ? 1 : timeout - waited;
         if (kick_cancelled()) nap = 1e-3;
         pool.waiting++;
-        pool.done.wait_for(lock, Seconds(nap));
+        pool.done.wait_for(lock, nap);
         pool.waiting--;
     }
     return true;
@@ -430,7 +442,7 @@ template <class Done> bool wait_until(Lock &lock, double timeout, Done done) {
 bool passed(lk_stream *stream, uint64_t number) {
     for (lk_stream *s : pool.streams) {
         bool counts = !stream || s == stream || (stream == &pool.default_stream && !s->non_blocking);
-        if (counts && !s->queue.empty() && s->queue.front()->number <= number) return false;
+        if (counts && s->queue.head && s->queue.head->number <= number) return false;
     }
     return true;
 }
@@ -475,15 +487,17 @@ int not_usable() {
 }
 
 // Queue an operation. Small copies that no operation precedes are made at once.
-int enqueue(std::unique_ptr<Operation> owned, lk_stream *stream) {
-    if (lk_start(0) != LK_OK) return LK_INVALID;
-    Operation *op = owned.release();
+int enqueue(Operation *op, lk_stream *stream) {
+    if (lk_start(0) != LK_OK) {
+        discard(op);
+        return LK_INVALID;
+    }
     op->stream = stream_or_default(stream);
     Lock lock(pool.mutex);
     if (op->kind == kernel) install_handlers();
     op->number = pool.next_number++;
-    op->stream->queue.push_back(op);
-    if (op->stream->queue.size() > 1) return LK_OK;
+    op->stream->queue.push(op);
+    if (op->stream->queue.head != op) return LK_OK;
     if ((op->kind == copy || op->kind == fill) && op->bytes <= at_once && may_start(*op)) {
         op->started = now();
         op->active = true;
@@ -574,30 +588,30 @@ EXPORT void lk_stop(void) {
 
 EXPORT int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned block[3],
                      size_t dynamic_shared, const void *packed, size_t packed_bytes, lk_stream *stream) {
-    std::unique_ptr<Operation> op(new Operation);
-    op->kind = ::kernel;
-    int expected = describe_launch(kernel, op->launch);
+    Launch launch{};
+    int expected = describe_launch(kernel, launch);
     if ((size_t)expected != packed_bytes)
-        return set_error(LK_INVALID, "kernel %s takes %d bytes of arguments, not %zu", op->launch.kernel,
-                         expected, packed_bytes);
-    uint64_t threads = 1;
-    op->pieces = 1;
+        return set_error(LK_INVALID, "kernel %s takes %d bytes of arguments, not %zu", launch.kernel, expected, packed_bytes);
+    uint64_t threads = 1, blocks = 1;
     for (int i = 0; i < 3; i++) {
         threads *= block[i];
-        op->pieces *= grid[i];
+        blocks *= grid[i];
     }
-    if (threads == 0 || threads > 1024 || op->pieces == 0 || dynamic_shared > shared_limit)
+    if (threads == 0 || threads > 1024 || blocks == 0 || dynamic_shared > shared_limit)
         return set_error(LK_INVALID, "kernel %s cannot be launched with grid (%u,%u,%u), block (%u,%u,%u) "
-                         "and %zu bytes of dynamic shared memory", op->launch.kernel, grid[0], grid[1], grid[2],
+                         "and %zu bytes of dynamic shared memory", launch.kernel, grid[0], grid[1], grid[2],
                          block[0], block[1], block[2], dynamic_shared);
-    if (op->launch.shared->bytes > static_limit)
-        return set_error(LK_INVALID, "kernel %s has %zu MB of static shared memory", op->launch.kernel, op->launch.shared->bytes >> 20);
-    op->launch.grid = {grid[0], grid[1], grid[2]};
-    op->launch.block = {block[0], block[1], block[2]};
-    op->launch.dynamic_shared = dynamic_shared;
+    if (launch.shared->bytes > static_limit)
+        return set_error(LK_INVALID, "kernel %s has %zu MB of static shared memory", launch.kernel, launch.shared->bytes >> 20);
+    launch.grid = {grid[0], grid[1], grid[2]};
+    launch.block = {block[0], block[1], block[2]};
+    launch.dynamic_shared = dynamic_shared;
+    Operation *op = new Operation(::kernel);
+    op->pieces = blocks;
+    op->launch = launch;
     op->arguments.assign((const char *)packed, (const char *)packed + packed_bytes);
     op->launch.arguments = op->arguments.data();
-    return enqueue(std::move(op), stream);
+    return enqueue(op, stream);
 }
 
 EXPORT int lk_memcpy(void *to, const void *from, size_t bytes, lk_stream *stream, int wait,
@@ -607,15 +621,14 @@ EXPORT int lk_memcpy(void *to, const void *from, size_t bytes, lk_stream *stream
         return set_error(LK_INVALID, "%s copy to %s", what, why.c_str());
     if (bytes && what[0] == 'D' && !in_device_memory(from, bytes, why))
         return set_error(LK_INVALID, "%s copy from %s", what, why.c_str());
-    std::unique_ptr<Operation> op(new Operation);
-    op->kind = copy;
+    Operation *op = new Operation(copy);
     op->to = (char *)to;
     op->from = (const char *)from;
     op->bytes = bytes;
     op->what = !strcmp(what, "HtoD") ? "HtoD" : !strcmp(what, "DtoH") ? "DtoH" : "DtoD";
     bool overlaps = op->to < op->from + bytes && op->from < op->to + bytes;
     op->pieces = bytes <= copy_piece || overlaps ? 1 : (bytes + copy_piece - 1) / copy_piece;
-    int status = enqueue(std::move(op), stream);
+    int status = enqueue(op, stream);
     return status == LK_OK && wait ? synchronize(stream_or_default(stream), -1) : status;
 }
 
@@ -626,15 +639,14 @@ EXPORT int lk_memset(void *to, uint32_t value, int width, size_t count, lk_strea
     if ((uintptr_t)to % width)
         return set_error(LK_INVALID, "memset of %d-byte elements at %p, which is not aligned", width, to);
     if (count && !in_device_memory(to, count * width, why)) return set_error(LK_INVALID, "memset of %s", why.c_str());
-    std::unique_ptr<Operation> op(new Operation);
-    op->kind = fill;
+    Operation *op = new Operation(fill);
     op->to = (char *)to;
     op->bytes = count * width;
     op->value = value;
     op->width = width;
     op->what = "memset";
     op->pieces = op->bytes <= copy_piece ? 1 : (op->bytes + copy_piece - 1) / copy_piece;
-    int status = enqueue(std::move(op), stream);
+    int status = enqueue(op, stream);
     return status == LK_OK && wait ? synchronize(stream_or_default(stream), -1) : status;
 }
 
@@ -667,39 +679,40 @@ EXPORT int lk_event_create(lk_event **event) {
 }
 
 EXPORT int lk_event_destroy(lk_event *event) {
+    Lock lock(pool.mutex);
+    drop(event->latest);
     delete event;
     return LK_OK;
 }
 
 EXPORT int lk_event_record(lk_event *event, lk_stream *stream) {
-    std::unique_ptr<Operation> op(new Operation);
-    op->kind = record;
-    op->event = std::make_shared<Record>(Record{false, 0});
+    Operation *op = new Operation(record);
+    op->event = new Record{false, 0, 2};
     {
         Lock lock(pool.mutex);
+        drop(event->latest);
         event->latest = op->event;
         event->stream = stream_or_default(stream);
     }
-    return enqueue(std::move(op), stream);
+    return enqueue(op, stream);
 }
 
 EXPORT int lk_stream_wait_event(lk_stream *stream, lk_event *event) {
-    std::unique_ptr<Operation> op(new Operation);
-    op->kind = wait_event;
-    {
-        Lock lock(pool.mutex);
-        op->event = event->latest;
-    }
-    if (!op->event) return LK_OK;         // never recorded: nothing to wait for
-    return enqueue(std::move(op), stream);
+    Lock lock(pool.mutex);
+    if (!event->latest) return LK_OK;     // never recorded: nothing to wait for
+    Operation *op = new Operation(wait_event);
+    op->event = use(event->latest);
+    lock.unlock();
+    return enqueue(op, stream);
 }
 
 EXPORT int lk_event_synchronize(lk_event *event, double timeout_s) {
     Lock lock(pool.mutex);
-    std::shared_ptr<Record> record = event->latest;
-    if (record && !wait_until(lock, timeout_s, [&] { return record->done; }))
-        return set_error(LK_NOT_READY, "the event is not reached yet");
-    return record ? take_error(event->stream) : LK_OK;
+    if (!event->latest) return LK_OK;
+    Record *record = use(event->latest);
+    bool reached = wait_until(lock, timeout_s, [&] { return record->done; });
+    drop(record);
+    return reached ? take_error(event->stream) : set_error(LK_NOT_READY, "the event is not reached yet");
 }
 
 EXPORT int lk_event_query(lk_event *event) { return lk_event_synchronize(event, 0); }
@@ -718,18 +731,19 @@ EXPORT int lk_abort(void) {
     Lock lock(pool.mutex);
     if (pool.forked) return LK_OK;
     for (lk_stream *stream : pool.streams) {
-        std::deque<Operation *> kept;
-        for (Operation *op : stream->queue) {
+        Queue<Operation> all;
+        all.take_all(stream->queue);
+        while (all.head) {
+            Operation *op = all.pop();
             if (op->active) {
                 op->aborted = true;
                 op->cancelled = true;
-                kept.push_back(op);
+                stream->queue.push(op);
             } else {
-                if (op->kind == record) *op->event = {true, now()};
-                delete op;
+                if (op->kind == record) op->event->done = true, op->event->time = now();
+                discard(op);
             }
         }
-        stream->queue.swap(kept);
     }
     uint64_t last = pool.next_number - 1;
     wait_until(lock, -1, [&] { return passed(nullptr, last); });
@@ -739,15 +753,13 @@ EXPORT int lk_abort(void) {
 EXPORT void lk_trace(int on) {
     Lock lock(pool.mutex);
     pool.tracing = on != 0;
-    if (!on) pool.trace.clear();
+    if (!on) pool.trace.clear(), pool.taken = 0;
 }
 
 EXPORT size_t lk_trace_take(lk_record *records, size_t count) {
     Lock lock(pool.mutex);
     size_t taken = 0;
-    while (taken < count && !pool.trace.empty()) {
-        records[taken++] = pool.trace.front();
-        pool.trace.pop_front();
-    }
+    while (taken < count && pool.taken < pool.trace.size()) records[taken++] = pool.trace[pool.taken++];
+    if (pool.taken == pool.trace.size()) pool.trace.clear(), pool.taken = 0;
     return taken;
 }

@@ -1,11 +1,11 @@
 // printf of kernels. What they print stays here until Python takes it.
+#include "lock.h"
 #include "runtime.h"
-#include <mutex>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static std::mutex print_mutex;
+static Mutex print_mutex;
 static std::string printed;
 constexpr size_t print_limit = 1 << 20;   // as in CUDA, the oldest lines are lost beyond it
 
@@ -28,7 +28,7 @@ EXPORT int print(const char *pattern, ...) {
     va_end(values);
     if (length < 0) return length;
     if ((size_t)length >= sizeof text) length = sizeof text - 1;
-    std::lock_guard<std::mutex> lock(print_mutex);
+    Lock lock(print_mutex);
     if (printed.size() + length > print_limit) {
         size_t line = printed.find('\n', print_limit / 4);
         printed.erase(0, line == std::string::npos ? printed.size() : line + 1);
@@ -39,7 +39,7 @@ EXPORT int print(const char *pattern, ...) {
 }  // namespace labkit
 
 EXPORT size_t lk_printf_take(char *text, size_t bytes) {
-    std::lock_guard<std::mutex> lock(print_mutex);
+    Lock lock(print_mutex);
     size_t count = printed.size() < bytes ? printed.size() : bytes;
     memcpy(text, printed.data(), count);
     printed.erase(0, count);

@@ -26,7 +26,7 @@ __thread Block *block;
 // ---- Check mode: lanes whose logs are full wait for their warp ------------------------------------------------
 
 static void resume_parked(Block &b, Warp &w) {
-    Queue parked;
+    Queue<Fiber> parked;
     parked.take_all(w.parked);
     while (parked.head) {
         Fiber *fiber = parked.pop();
@@ -191,7 +191,7 @@ static void complete(Block &b, labkit::Phase &phase) {
     phase.arrived = 0;
     phase.number++;
     watch_phase();
-    Queue asleep;
+    Queue<Fiber> asleep;
     asleep.take_all(b.sleeping);
     while (asleep.head) {
         Fiber *fiber = asleep.pop();
