@@ -6,15 +6,19 @@
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
 that other load on the machine affects all of them alike. One worker and the loop nest are compared by processor time,
 two workers and one by wall time. Kernels with barriers run in both of the engine's gears, as thread loops and on fibers
-(docs/gears.md). These are times of this machine's CPU; they do not say anything about a GPU.
+(docs/gears.md). Where pyopencl and PoCL are installed, rungs 01, 03, 04 and 06, ported to OpenCL C by hand
+(benchmarks/pocl.cl), run on one thread of PoCL in the same rounds. These are times of this machine's CPU; they do not
+say anything about a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import importlib.util
 import multiprocessing
 import os
+import re
 import statistics
 import subprocess
 import tempfile
@@ -38,6 +42,7 @@ FLAGS = (  # those of a kernel: labkit/cpu/compiler.py
 )  # fmt: skip
 WALL, PROCESSOR = 0, 1  # the two clocks
 LAUNCHES = (1, 1), (200, 1), (1, 1000)  # rounds, launches in each
+PORTED = {1: "baseline", 3: "registers", 4: "tiling", 6: "fusion"}  # rung -> kernel of pocl.cl
 EMPTY = 'extern "C" __global__ void empty() {}'
 
 
@@ -92,16 +97,16 @@ class LoopNest:
 
 
 class Worker:
-    """The engine in a process of its own, with a fixed number of workers and in one gear."""
+    """The engine in a process of its own, with a fixed number of workers and in one gear; or PoCL, on one thread."""
 
-    def __init__(self, workers: int, cache: Path, gear: str = "loops"):
+    def __init__(self, workers: int, cache: Path, gear: str = "loops", pocl: bool = False):
         changed = {"LABKIT_ENGINE": "cpu", "LABKIT_WORKERS": str(workers), "LABKIT_CACHE_DIR": str(cache)}
-        changed["LABKIT_GEAR"] = gear
+        changed |= {"LABKIT_GEAR": gear, "POCL_DEVICES": "basic", "POCL_CACHE_DIR": str(cache)}
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other,), daemon=True)
+        self.process = context.Process(target=_serve, args=(other, pocl), daemon=True)
         self.process.start()
         other.close()
         for name, value in before.items():
@@ -122,8 +127,8 @@ class Worker:
         self.process.join(10)
 
 
-def _serve(pipe):
-    engine = _Engine()
+def _serve(pipe, pocl):
+    engine = _PoCL() if pocl else _Engine()
     while True:
         try:
             what, *arguments = pipe.recv()
@@ -193,6 +198,58 @@ class _Engine:
         return (time.perf_counter() - start) / (times * launches)
 
 
+class _PoCL:
+    """The same requests, answered by PoCL."""
+
+    def __init__(self):
+        self.calls, self.buffers = {}, []  # a kernel does not own its arguments
+
+    def start(self):
+        """The version of PoCL; empty if there is none."""
+        import pyopencl
+
+        self.cl = pyopencl
+        found = [each for each in pyopencl.get_platforms() if each.name == "Portable Computing Language"]
+        if not found:
+            return ""
+        context = pyopencl.Context(found[0].get_devices()[:1])
+        self.context, self.queue = context, pyopencl.CommandQueue(context)
+        return re.search(r"PoCL ([\w.-]+)", found[0].version)[0]
+
+    def prepare(self, number):
+        """Build a kernel for both layers, and check what it computes."""
+        flags = self.cl.mem_flags
+        for index, layer in enumerate(LENET86):
+            chosen = variant(number)
+            defines = {"FIXED_K": layer.K, "TILE": 16, **chosen.defines(layer)}
+            program = self.cl.Program(self.context, (HERE / "pocl.cl").read_text())
+            program.build([f"-D{name}={value}" for name, value in defines.items()])
+            buffers = [
+                self.cl.Buffer(self.context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=array)
+                for array in inputs(layer)
+            ]
+            y = np.empty(layer.y_shape(BATCH), np.float32)
+            buffers.append(self.cl.Buffer(self.context, flags.WRITE_ONLY, y.nbytes))
+            (launch,) = chosen.geometry(layer, BATCH)
+            kernel = getattr(program, PORTED[number])
+            sizes = map(np.int32, (BATCH, layer.C, layer.H, layer.W, layer.M, layer.K))
+            kernel.set_args(*buffers, *sizes)
+            items = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
+            self.calls[number, index] = kernel, items, launch.block
+            self.buffers += buffers
+            self.time(number, index)
+            self.cl.enqueue_copy(self.queue, y, buffers[2])
+            verify(f"PoCL's {PORTED[number]}", layer, y, chosen)
+
+    def time(self, number, index):
+        """Wall and processor seconds for BATCH images of a layer."""
+        for _ in range(2):  # the first is as cold as the engine's first
+            start = clocks()
+            self.cl.enqueue_nd_range_kernel(self.queue, *self.calls[number, index])
+            self.queue.finish()
+        return since(start)
+
+
 # ------------------------------------------------------------------------------------------------------------- tables
 def measure(rounds: int) -> str:
     """Run everything; return the Markdown."""
@@ -209,8 +266,11 @@ def measure(rounds: int) -> str:
         engines[2]("start")
         gears = {rung.number: engines[1]("gears", rung.number) for rung in LADDER}
         nest = LoopNest(folder)
-        for engine in engines.values():
-            for rung in LADDER:
+        pocl = Worker(1, folder / "pocl", pocl=True) if importlib.util.find_spec("pyopencl") else None
+        version = pocl("start") if pocl else ""
+        ported = PORTED if version else ()
+        for rung in LADDER:
+            for engine in [*engines.values(), *([pocl] if rung.number in ported else [])]:
                 engine("prepare", rung.number)
 
         times: dict[tuple, list[tuple[float, float]]] = {}
@@ -222,24 +282,27 @@ def measure(rounds: int) -> str:
                     for workers, engine in engines.items():
                         seconds = engine("time", rung.number, index)
                         times.setdefault((rung.number, index, workers), []).append(seconds)
+                    if rung.number in ported:
+                        times.setdefault((rung.number, index, "pocl"), []).append(pocl("time", rung.number, index))
             for how in LAUNCHES:  # the first wakes a worker that slept since the last round
                 latencies.setdefault((how, 2), []).append(engines[2]("latency", *how))
-        for engine in engines.values():
+        for engine in [*engines.values(), *([pocl] if pocl else [])]:
             engine.stop()
 
+    other = f"× {version} | " if version else ""
     text = [
         f"{processor.name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}; medians of {rounds} "
         f"interleaved rounds of {BATCH} images, processor time on one worker, wall time of two against one. "
         "These are not GPU times.",
         "",
         "| kernel | gear | "
-        + " | ".join(f"{layer.name}: MMAC/s, × loop nest | × fibers | two workers" for layer in LENET86)
+        + " | ".join(f"{layer.name}: MMAC/s, × loop nest | × fibers | {other}two workers" for layer in LENET86)
         + " | compile, s | on fibers |",
-        "|---|---|" + "---:|---:|---:|" * len(LENET86) + "---:|---:|",
+        "|---|---|" + ("---:|" * (4 if version else 3)) * len(LENET86) + "---:|---:|",
     ]  # fmt: skip
     row = ["C++ loop nest, one thread", ""]
     for index, layer in enumerate(LENET86):
-        row += [f"{rate(layer, times['nest', index]):.0f}, 1.00", "", ""]
+        row += [f"{rate(layer, times['nest', index]):.0f}, 1.00", *[""] * (3 if version else 2)]
     text.append("| " + " | ".join([*row, "", ""]) + " |")
     for rung in LADDER:
         row = [rung.label, gears[rung.number]]
@@ -247,6 +310,9 @@ def measure(rounds: int) -> str:
             one, two = times[rung.number, index, 1], times[rung.number, index, 2]
             row.append(f"{rate(layer, one):.0f}, {ratio(times['nest', index], one, PROCESSOR)}")
             row.append(f"× {ratio(times[rung.number, index, 'fibers'], one, PROCESSOR)}")
+            if version:
+                pocls = times.get((rung.number, index, "pocl"))
+                row.append(f"× {ratio(pocls, one, PROCESSOR)}" if pocls else "")
             row.append(f"× {ratio(one, two, WALL)}")
         row += [f"{compiled[rung.number, how]:.2f}" for how in (1, "fibers")]
         text.append("| " + " | ".join(row) + " |")
