@@ -25,6 +25,26 @@ struct Pair { float first, second; };
 __device__ void add_one(float *v) { *v += 1; }
 __device__ void twice(int &n) { n *= 2; }
 __device__ int above(int a, int b) { return a > b ? a : b; }
+__device__ float total(float v) {
+    __shared__ float sums[WIDTH];
+    const int at = threadIdx.x;                    // the kernel has another one
+    sums[at] = v;
+    __syncthreads();
+    for (int s = blockDim.x / 2; s > 0; s /= 2) {
+        if (at < s) sums[at] += sums[at + s];
+        __syncthreads();
+    }
+    return sums[0] + v;
+}
+template <int N, class T> __device__ void reverse(float *tile, T &v, T by) {
+    tile[threadIdx.x] = v * by;
+    __syncthreads();
+    v = tile[blockDim.x - 1 - threadIdx.x] + N;
+    __syncthreads();
+}
+__device__ void exchanged(float tile[WIDTH], float &v, int n) {
+    for (int i = 0; i < n; i++) reverse<2, float>(tile, v, 0.5f);
+}
 #define ROW ((blockIdx.x * blockDim.z + threadIdx.z) * blockDim.y + threadIdx.y)
 #define OUT out[ROW * blockDim.x + threadIdx.x]
 
@@ -169,6 +189,15 @@ __global__ void numbers_its_threads(float *out, const float *in, int n) {
     __syncthreads();
     OUT = number + last[threadIdx.y + blockDim.y * threadIdx.z];
 }
+__global__ void calls_what_waits(float *out, const float *in, int n) {
+    __shared__ float tile[WIDTH];
+    float at = in[threadIdx.x], by = 1.5f;
+    reverse<1, float>(tile, at, by + n);
+    at += by;
+    if (n > 8) exchanged(tile, at, n / 4);
+    const float sum = total(at * by);
+    OUT = at + sum;
+}
 __global__ void guards_its_row(float *out, const float *in, int n) {
     __shared__ float tile[WIDTH];
     const int row = blockIdx.x + threadIdx.y, column = 3u - n + threadIdx.x;
@@ -296,7 +325,11 @@ def test_other_kernels_stay_on_fibers(body, reason):
     ("before", "body", "reason"),
     [
         ("__device__ int me() { return threadIdx.x; }", "__syncthreads(); out[me()] = 1;", "me uses threadIdx"),
-        ("__device__ void wait() { __syncthreads(); }", "wait();", "wait uses __syncthreads"),
+        ("__device__ int wait() { __syncthreads(); return 1; }", "if (wait()) *out = 1;", "wait uses __syncthreads"),
+        ("__device__ void f(int n) { if (n) return; __syncthreads(); }", "f(n);", "f uses __syncthreads"),
+        ("__device__ void f(int *p) { __syncthreads(); *p = i; }\nint i;", "int i; f(&i);", "f uses __syncthreads"),
+        ("__device__ void f() { __shared__ int s; __syncthreads(); }", "f(); f();", "f uses __syncthreads"),
+        ("__device__ void f(int n) { for (; n; n--) __syncthreads(); }", "f(threadIdx.x);", "in the loop of line 1"),
         ("struct S { __device__ int me() { return threadIdx.x; } };", "S s; __syncthreads(); s.me();", "S uses"),
         (
             "__device__ int a() { return threadIdx.x; }\n__device__ int b() { return a(); }",

@@ -3,6 +3,8 @@
 import re
 
 from labkit.cpu.loops.file import File, closing
+from labkit.cpu.loops.inline import PREFIX as INLINED
+from labkit.cpu.loops.inline import inline
 from labkit.cpu.loops.regions import assign_roles, form
 from labkit.cpu.loops.steps import Kernel
 from labkit.cpu.loops.uniform import find_uniform, require_uniform
@@ -39,16 +41,16 @@ def add_loops(text, others=()):
         The source. Each kernel is registered with its second version, or with the reason for which it has none.
     """
     scan, bodies = kernel_bodies(text)
-    scans = [scan, *(kernel_bodies(other)[0] for other in others)]
-    file = File(scans, bodies)
+    source, sources = inline(scan, bodies)
+    file = File([source, *(kernel_bodies(other)[0] for other in others)], sources)
     edits, reasons = [], {}
-    for body in bodies:
+    for body, own in zip(bodies, sources, strict=True):
         try:
             if sum(other.name == body.name for other in bodies) > 1:
                 raise Fibers("it is overloaded")
-            second = _second_version(Kernel(scan, body, file))
+            second = _second_version(Kernel(source, own, file))
         except Fibers as reason:
-            reasons[body.name] = str(reason)
+            reasons[body.name] = INLINED.sub("", str(reason))
             continue
         except (KeyError, IndexError, ValueError, RecursionError):
             reasons[body.name] = "a statement is not understood"

@@ -105,7 +105,7 @@ class Kernel:
             text, code = text[:start] + blank + text[end:], code[:start] + blank + code[end:]
 
         for directive in self.scan.directives:
-            if not self.body.open < directive.start < self.body.close or directive.word == "pragma":
+            if not self.body.open < directive.start < self.body.close or directive.word in ("pragma", "line"):
                 continue
             name = directive.rest.strip()
             if directive.word not in ("ifdef", "ifndef", "else", "endif"):
