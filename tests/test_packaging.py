@@ -12,6 +12,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -202,6 +203,40 @@ def test_the_image_has_what_the_lab_needs():
     assert (ROOT / ".devcontainer" / container["build"]["dockerfile"]).resolve() == ROOT / "Dockerfile"
     for command in (*re.findall(r"^RUN make (.*)$", lines, re.MULTILINE), container["postCreateCommand"][5:]):
         subprocess.run(["make", "-n", *command.split()], cwd=ROOT, capture_output=True, check=True)
+
+
+def test_the_version_to_cite_is_this_one():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["license"]) == (labkit.__version__, PROJECT["license"])
+    assert [each["name"] for each in citation["authors"]] == [each["name"] for each in PROJECT["authors"]]
+    assert f"\n## {labkit.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_only_linux_is_claimed():
+    assert [each for each in PROJECT["classifiers"] if each.startswith("Operating System")] == \
+        ["Operating System :: POSIX :: Linux"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["bug", "kernel"])
+def test_issue_templates_ask_for_something(name):
+    template = yaml.safe_load((ROOT / ".github" / "ISSUE_TEMPLATE" / f"{name}.yml").read_text(encoding="utf-8"))
+    assert template["name"] and template["description"]
+    assert all(each["attributes"]["label"] for each in template["body"])
+    assert any(each.get("validations", {}).get("required") for each in template["body"])
+
+
+def test_hooks_before_a_commit_run_what_there_is():
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    hooks = {each["id"]: each["entry"].split() for each in repository["hooks"]}
+    assert hooks["lint"] == ["make", "lint"]
+    assert (ROOT / hooks["notebooks"][-1]).is_file()
+
+
+def test_workflows_run_what_there_is():
+    for name, wanted in (("ci", ".ci/run"), ("site", "make site")):
+        workflow = yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text(encoding="utf-8"))
+        (job,) = workflow["jobs"].values()
+        assert any(step.get("run", "").startswith(wanted) for step in job["steps"])
 
 
 def test_ci_runs_the_tests():
