@@ -1,5 +1,8 @@
 """Thread loops against fibers: generated kernels and the textbook kernels give the same bits in both gears."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 import test_textbook_corpus as textbook
@@ -35,6 +38,11 @@ def test_generated_kernels_give_the_same_bits(monkeypatch, seed):
                 both[gear].get_function(name)(*arguments, grid=(BLOCKS, 1), block=(WIDTH, 1, 1))
             np.testing.assert_array_equal(out["loops"], out["fibers"], err_msg=f"{name}, n={n}")
     assert split > 0
+
+
+def test_the_page_says_which_kernel_runs_in_which_gear():
+    benchmark = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "gears.py"))
+    assert benchmark["table"]() in benchmark["PAGE"].read_text(encoding="utf-8"), "run benchmarks/gears.py --write"
 
 
 @pytest.mark.thorough
