@@ -9,12 +9,12 @@ from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
 
 LAYER, BATCH = Layer("small and odd", C=3, H=9, W=12, M=4, K=3), 3
-RUNG = labkit.variant("split_floats")
+RUNG, WARPGROUPS = (labkit.variant("split_floats", step=step) for step in (None, "warpgroups"))
 
 
-@pytest.fixture(scope="module")
-def plan():
-    with RUNG.plan(LAYER, BATCH) as plan:
+@pytest.fixture(scope="module", params=[RUNG, WARPGROUPS], ids=str)
+def plan(request):
+    with request.param.plan(LAYER, BATCH) as plan:
         yield plan
 
 
@@ -59,14 +59,29 @@ def test_what_is_not_finite_spreads_as_far_as_in_float(plan, drawn, value):
     assert np.isfinite(y[:, :3]).all() and not np.isfinite(y[:, 3]).any()
 
 
-def test_a_map_that_is_not_finite_leaves_the_next_maps_right():
+@pytest.mark.parametrize(("kernel", "maps"), [(RUNG, 8), (WARPGROUPS, 24)], ids=str)
+def test_a_map_that_is_not_finite_leaves_the_next_maps_right(kernel, maps):
     """The weights of the next maps are loaded, although those of this group were not used."""
-    layer = Layer("three groups", C=2, H=5, W=6, M=20, K=3)
-    x, k = draw_reals(RUNG, layer, BATCH, np.random.default_rng(1))
+    layer = Layer("three groups", C=2, H=5, W=6, M=2 * maps + 4, K=3)
+    x, k = draw_reals(kernel, layer, BATCH, np.random.default_rng(1))
     k[3, 0, 1, 1] = np.inf
-    with RUNG.plan(layer, BATCH) as plan:
+    with kernel.plan(layer, BATCH) as plan:
         y, expected = computed(plan, x, k), conv_float64(x, k)
-    np.testing.assert_allclose(y[:, 8:], expected[:, 8:], atol=1e-4)
+    np.testing.assert_allclose(y[:, maps:], expected[:, maps:], atol=1e-4)
+
+
+@pytest.mark.parametrize("rung", ["speed_of_light", "split_floats"])
+def test_products_of_four_warps_cover_every_layer(rung):
+    """Sizes for wide and deep layers, too: within a product's columns, a thread's sums and a block's memory."""
+    kernel = labkit.variant(rung, step="warpgroups")
+    several = Layer("deep", 16, 20, 33, 100, 5), Layer("one of each", 1, 1, 1, 1, 1), Layer("even mask", 3, 40, 9, 7, 4)
+    for layer in (*labkit.LENET86, *labkit.LENET72, *several):
+        s = kernel.scope(layer, 1000)
+        assert s.groups * s.maps >= layer.M
+        assert 2 * s.down * s.maps <= 48 and s.down * s.maps % 4 == 0 and s.tall * s.down * s.maps <= 80
+        assert s.room * s.shared <= 227 * 1024
+        grid = kernel.launches(layer, 1000)[1].grid[0]
+        assert grid % s.groups == 0 and grid <= 264
 
 
 def test_three_products_are_float_and_one_is_half(drawn):

@@ -1,46 +1,66 @@
-"""The sizes of the steps `warpgroups` of rungs 10 and 11: products of four warps, 64 windows times 2 `maps` columns."""
+"""The sizes of the steps `warpgroups` of rungs 10 and 11: products of four warps with 64 windows of the image."""
 
 from labkit.base.limits import DRIVER_BYTES, SHARED_OPT_IN_BYTES
 from labkit.ladder.rung import tiles
 
-MAPS = 24  # that a product has columns for
+COLUMNS = 48  # of a product: the outputs of a window
 SUMS = 80  # registers of a thread
 
 
-def _units(s, tall: int) -> int:
-    """Products with 64 windows of 1 x 2 outputs, `tall` of them below each other."""
-    return tiles(tiles(s.Ho, tall) * tiles(s.Wo, 2), 64)
+def _units(s, down: int, tall: int) -> int:
+    """Products with 64 windows of `down` x 2 outputs, `tall` of them below each other."""
+    return tiles(tiles(s.Ho, down * tall) * tiles(s.Wo, 2), 64)
+
+
+def _geometry(s, parts: int, down: int, groups: int, outs: int) -> dict:
+    """The sizes with this height of a window, for this many groups of maps, with one or two buffers for maps."""
+    window = s.K + down - 1
+    together = 2 if s.C > 1 and window % 2 else 1  # two channels share a step for their last rows
+    steps, turns = tiles(together * window, 2), tiles(s.C, together)
+    multiple = 4 // down
+    maps = multiple * tiles(tiles(s.M, groups), multiple)
+    highest = min(tiles(s.Ho, down), 12, SUMS // (down * maps))
+    tall = min(range(1, highest + 1), key=lambda tall: (_units(s, down, tall) * tall, -tall))
+    rows = down * tall * tiles(s.Ho, down * tall) - down + window
+    if parts == 1:
+        pitch = s.W + s.W % 2
+        image, out = tiles(((turns * together - 1) * s.H + rows) * pitch + 8, 8), tiles(maps * s.pixels, 8)
+    else:
+        image, out = (((turns * together - 1) * s.H + rows) * s.W + 11) // 4, tiles(maps * s.pixels, 4)
+    shared = 16 * (parts * turns * steps * 4 * down * maps + 2 * image + outs * out) + 8 * (parts - 1)
+    room = 2 if parts == 1 and 2 * (shared + DRIVER_BYTES) <= SHARED_OPT_IN_BYTES + DRIVER_BYTES else 1
+    units = _units(s, down, tall)
+    if parts == 1:
+        compute, fetch, store = 1 if room == 2 else tiles(units, tiles(units, 3)), 3 if s.W % 2 else 1, 1
+    else:
+        compute, fetch, store = min(units, 2), 2, 2
+    return {"parts": parts, "down": down, "maps": maps, "groups": groups, "turns": turns, "steps": steps, "tall": tall,
+            "warps": 4 * compute, "fetch": fetch, "store": store, "outs": outs, "room": room, "shared": shared,
+            }  # fmt: skip
 
 
 def sizes(s, parts: int) -> dict:
-    """The sizes for a scope, if `parts` halves stand for a number: 1 in rung 10, 2 in rung 11."""
-    together = 2 if s.C > 1 and s.K % 2 else 1  # two channels share a step for their last rows
-    steps, turns = tiles(together * s.K, 2), tiles(s.C, together)
-    pitch = s.W + s.W % 2 if parts == 1 else s.W
-    groups = tiles(s.M, MAPS)
+    """The sizes for a scope, if `parts` halves stand for a number: 1 in rung 10, 2 in rung 11.
+
+    They are what kept an H200 busiest: two blocks per multiprocessor rather than two buffers for maps, and those rather
+    than one.
+    """
+    down = 2 if parts == 1 and s.C == 1 else 1  # of two channels, windows of an odd height waste less
+    groups = tiles(s.M, COLUMNS // (2 * down))
     while True:
-        maps = 4 * tiles(tiles(s.M, groups), 4)
-        highest = min(s.Ho, 12, SUMS // maps)
-        tall = min(range(1, highest + 1), key=lambda tall: (_units(s, tall) * tall, -tall))
-        rows = tall * (tiles(s.Ho, tall) - 1) + tall + s.K - 1
-        if parts == 1:
-            image, out = tiles(((turns * together - 1) * s.H + rows) * pitch + 8, 8), 2 * tiles(maps * s.pixels, 8)
-        else:
-            image, out = (((turns * together - 1) * s.H + rows) * pitch + 11) // 4, tiles(maps * s.pixels, 4)
-        shared = 16 * (parts * turns * steps * 4 * maps + 2 * image + out)
-        if shared <= SHARED_OPT_IN_BYTES - DRIVER_BYTES or maps == 4:
+        one = _geometry(s, parts, down, groups, outs=1)
+        if one["shared"] <= SHARED_OPT_IN_BYTES or one["maps"] == 4 // down:
             break
         groups += 1
-    room = 2 if parts == 1 and 2 * (shared + DRIVER_BYTES) <= SHARED_OPT_IN_BYTES else 1
-    compute = 4 if room == 2 or _units(s, tall) == 1 else 8
-    fetch, store = (2, 2) if parts == 2 else (3 if s.W % 2 else 1, 1)
-    return {"maps": maps, "groups": groups, "turns": turns, "steps": steps, "tall": tall, "warps": compute,
-            "fetch": fetch, "store": store, "room": room, "shared": shared + 8 * (parts - 1)}  # fmt: skip
+    two = _geometry(s, parts, down, groups, outs=2)
+    better = parts == 1 and two["shared"] <= SHARED_OPT_IN_BYTES and two["room"] == one["room"]
+    return two if better else one
 
 
 def defines(s) -> dict:
     """The compile-time parameters, besides the layer's."""
-    return {"MAPS": s.maps, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store, "ROOM": s.room}
+    both = {"MAPS": s.maps, "TALL": s.tall, "COMPUTE": s.warps, "FETCH": s.fetch, "STORE": s.store}
+    return both | ({"DOWN": s.down, "OUTS": s.outs, "ROOM": s.room} if s.parts == 1 else {})
 
 
 def grid(s, multiprocessors: int) -> tuple[int, int, int]:
@@ -48,6 +68,6 @@ def grid(s, multiprocessors: int) -> tuple[int, int, int]:
     return s.groups * min(s.B, max(1, multiprocessors * s.room // s.groups)), 1, 1
 
 
-def arranged(s, parts: int) -> int:
-    """The bytes of the arranged mask."""
-    return 64 * parts * s.groups * s.turns * s.steps * s.maps
+def arranged(s) -> int:
+    """The bytes of the arranged mask: 16 for each column and half of a step."""
+    return 64 * s.parts * s.groups * s.turns * s.steps * s.down * s.maps

@@ -75,7 +75,7 @@ RUNG = Rung(
     defines=_defines,
     min_capability=(8, 0),
     rounding=lambda options: Rounding(HALF, FLOAT),
-    arranged=lambda s: (warpgroups.arranged(s, parts=1) if s.step == "warpgroups"
+    arranged=lambda s: (warpgroups.arranged(s) if s.step == "warpgroups"
                         else 512 * s.fours * s.C * s.steps),
     limit=lambda s: "" if s.K <= 7 else "its windows are 8 inputs wide, for K up to 7",
     steps={

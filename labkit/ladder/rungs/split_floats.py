@@ -63,7 +63,7 @@ def _defines(s) -> dict:
 def _arranged(s) -> int:
     """Both parts of the weights, an exponent per map, and a copy of the mask."""
     if s.step == "warpgroups":
-        return warpgroups.arranged(s, parts=2) + 4 * s.groups * s.maps + 4 * s.M * s.depth
+        return warpgroups.arranged(s) + 4 * s.groups * s.maps + 4 * s.M * s.depth
     return 1024 * s.groups * s.turns * s.steps + 32 // s.down * s.groups + 4 * s.M * s.depth
 
 

@@ -3,52 +3,56 @@
 // Idea      wgmma, of compute capability 9.0, multiplies for four warps at once: 64 rows, windows of the
 //           image in registers, times the weights of up to 24 maps in shared memory. The weights stay there
 //           for all images. A word of the image, once in a register, serves all maps.
-// Delta     from the rung: rows and columns of a product change places, and it has 1 x 2 outputs instead of
-//           2 x 2, so that two channels share a step for their last rows and 7/8 of the terms are needed.
-//           Teams of warps fetch, compute and store at the same time, with two buffers each. Finished maps
-//           leave shared memory as one bulk copy.
+// Delta     from the rung: rows and columns of a product change places. With several channels a window has
+//           1 x 2 outputs instead of 2 x 2: two channels share a step for their last rows, and 7/8 of the
+//           terms are needed. Teams of warps fetch, compute and store at the same time. Finished maps leave
+//           shared memory as one bulk copy.
 // Shapes    x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo], float16, row-major; Ho = H-K+1, Wo = W-K+1. The
-//           arranged mask a [GROUPS,TURNS,STEPS,2,2 MAPS] has 16 bytes per column and 8 terms of a step.
+//           arranged mask a [GROUPS,TURNS,STEPS,2,N] has 16 bytes per column and 8 terms of a step.
 // Launch    arrange: grid (TURNS, GROUPS), block (32, STEPS). conv: grid GROUPS times any number of blocks,
 //           each of which computes many images; block (32, COMPUTE + FETCH + STORE), COMPUTE a multiple of 4.
-//           Shared memory: the weights of a group, two images, two times MAPS maps.
+//           Shared memory: the weights of a group, two images, OUTS times MAPS maps.
 // Requires  K <= 7; x finite; |y| < 65504, the largest half; compute capability 8.0, and 9.0 for wgmma.
-//           Compiled once for each layer and choice of sizes.
+//           DOWN MAPS is a multiple of 4, at most 24. Compiled once for each layer and choice of sizes.
 
 #include "../../warpgroups.cuh"
 #include <cuda_pipeline_primitives.h>
 #include <type_traits>
 
 constexpr int C = FIXED_C, M = FIXED_M, H = FIXED_H, W = FIXED_W, K = FIXED_K, Ho = H - K + 1, Wo = W - K + 1;
-constexpr int GROUPS = (M + MAPS - 1) / MAPS, N = 2 * MAPS;                  // columns of a product
-constexpr int TOGETHER = C > 1 && K % 2 ? 2 : 1;            // two channels share a step for their last rows
-constexpr int PAIRS = K > 1 ? K / 2 : 1;                    // of rows in a window
-constexpr int STEPS = (TOGETHER * K + 1) / 2, TURNS = (C + TOGETHER - 1) / TOGETHER;
-constexpr int ACROSS = (Wo + 1) / 2, STRIPS = (Ho + TALL - 1) / TALL, WINDOWS = STRIPS * ACROSS;
-constexpr int INPUTS = TALL + K - 1, ROWS = TALL * (STRIPS - 1) + INPUTS;    // of a strip, of all strips
+constexpr int GROUPS = (M + MAPS - 1) / MAPS, N = 2 * DOWN * MAPS;           // columns of a product
+constexpr int WINDOW = K + DOWN - 1, PAIRS = WINDOW > 1 ? WINDOW / 2 : 1;    // rows of inputs, pairs of them
+constexpr int TOGETHER = C > 1 && WINDOW % 2 ? 2 : 1;       // two channels share a step for their last rows
+constexpr int STEPS = (TOGETHER * WINDOW + 1) / 2, TURNS = (C + TOGETHER - 1) / TOGETHER;
+constexpr int ACROSS = (Wo + 1) / 2, STRIPS = (Ho + DOWN * TALL - 1) / (DOWN * TALL);
+constexpr int WINDOWS = STRIPS * ACROSS;
+constexpr int INPUTS = DOWN * (TALL - 1) + WINDOW;          // rows of inputs that a strip needs
+constexpr int ROWS = DOWN * TALL * (STRIPS - 1) + INPUTS;   // that all strips need: some are beyond the image
 constexpr int PITCH = W + W % 2;                            // a row in shared memory begins with a word
 constexpr int PIXELS = (TURNS * TOGETHER - 1) * H * PITCH + ROWS * PITCH + 8;
 constexpr int IMAGE_PIECES = (PIXELS + 7) / 8, OUT_PIECES = (MAPS * Ho * Wo + 7) / 8;    // of 16 bytes
 constexpr int WEIGHT_PIECES = TURNS * STEPS * 2 * N, THREADS = 32 * (COMPUTE + FETCH + STORE);
-constexpr int IMAGE = 1, OUTPUT = 2;                        // barriers
+constexpr int IMAGE = 1, OUTPUT = 2, STORED = 3;            // barriers
 
-// The map of pair i of columns in eight j: lanes beside each other store to maps, and banks, that lie apart.
-__device__ inline int map_of(int j, int i) { return i * (MAPS / 4) + j; }
+// The outputs of pair i of columns in eight j: their row of the window, and their map. Lanes beside each
+// other store to maps, and banks, that lie apart.
+__device__ inline int row_of(int i) { return i % DOWN; }
+__device__ inline int map_of(int j, int i) { return i / DOWN * (MAPS * DOWN / 4) + j; }
 
 extern "C" __global__
 void arrange(const half *x, const half *__restrict__ k, uint4 *__restrict__ a, int, int, int, int, int, int)
 {
     const int step = threadIdx.y, turn = blockIdx.x, group = blockIdx.y;
-    const bool tail = step == TOGETHER * (K / 2);           // the last rows of the channels
+    const bool tail = step == TOGETHER * (WINDOW / 2);           // the last rows of the channels
     for (int i = threadIdx.x; i < 2 * N; i += 32) {
         const int second = i / N, column = i % N, m = group * MAPS + map_of(column / 8, column / 2 % 4);
         const int c = turn * TOGETHER + (tail ? second : step / PAIRS);
-        const int p = tail ? K - 1 : step % PAIRS * 2 + second;
-        const bool inside = m < M && c < min(C, (turn + 1) * TOGETHER);
+        const int p = (tail ? WINDOW - 1 : step % PAIRS * 2 + second) - row_of(column / 2 % 4);
+        const bool inside = m < M && c < min(C, (turn + 1) * TOGETHER) && 0 <= p && p < K;
         unsigned short terms[8];
         #pragma unroll
         for (int term = 0; term < 8; ++term) {
-            const int q = term - column % 2;                // the mask moves right by the output's column
+            const int q = term - column % 2;                // the mask moves by the output's row and column
             terms[term] = inside && 0 <= q && q < K ? __half_as_ushort(k[((m * C + c) * K + p) * K + q]) : 0;
         }
         auto two = [&](int term) { return terms[term] | unsigned(terms[term + 1]) << 16; };
@@ -67,20 +71,22 @@ __device__ inline void multiply(float (&sum)[TALL][N / 2], const unsigned *const
             for (int i = 0; i < 2; ++i)
                 rows[h % 3][t][i] = left[i][(t * H + h) * PITCH / 2];
     };
-    if (K > 1)
+    if (WINDOW > 1)
         load(0);                                            // no window ends there
     #pragma unroll
-    for (int h = K > 1; h < INPUTS; ++h) {
+    for (int h = WINDOW > 1; h < INPUTS; ++h) {
         load(h);
         begin();
         #pragma unroll
         for (int step = 0; step < STEPS; ++step) {
-            const bool tail = step == TOGETHER * (K / 2);
-            const int last = tail ? K - 1 : step % PAIRS * 2 + 1;            // row of the window
+            const bool tail = step == TOGETHER * (WINDOW / 2);
+            const int last = tail ? WINDOW - 1 : step % PAIRS * 2 + 1;       // row of the window
             const int t = tail ? 0 : step / PAIRS, u = tail ? TOGETHER - 1 : t;
             const unsigned (&first)[2] = rows[(tail ? h : h + 2) % 3][t], (&second)[2] = rows[h % 3][u];
-            if (h >= last && h - last < TALL)
-                product<N>(sum[h - last], first[0], first[1], second[0], second[1], weights + step * 2 * N);
+            const int below = h - last;
+            if (below >= 0 && below % DOWN == 0 && below / DOWN < TALL)
+                product<N>(sum[below / DOWN], first[0], first[1], second[0], second[1],
+                           weights + step * 2 * N);
         }
         commit();
         if (h < INPUTS - 1)
@@ -95,7 +101,7 @@ __device__ inline void store(half *maps, const float (&sum)[TALL][N / 2], int wi
 {
     #pragma unroll
     for (int i = 0; i < 2; ++i, window += 8) {
-        const int w = window % ACROSS * 2, h0 = window / ACROSS * TALL;
+        const int w = window % ACROSS * 2, h0 = window / ACROSS * DOWN * TALL + row_of(threadIdx.x % 4);
         if (window >= WINDOWS)
             continue;
         #pragma unroll
@@ -103,8 +109,8 @@ __device__ inline void store(half *maps, const float (&sum)[TALL][N / 2], int wi
             const int m = map_of(j, threadIdx.x % 4);
             half *at = maps + (m * Ho + h0) * Wo + w;
             #pragma unroll
-            for (int t = 0; t < TALL; ++t, at += Wo) {
-                if (m >= count || h0 + t >= Ho)
+            for (int t = 0; t < TALL; ++t, at += DOWN * Wo) {
+                if (m >= count || h0 + DOWN * t >= Ho)
                     continue;
                 const half2 two = __floats2half2_rn(sum[t][4 * j + 2 * i], sum[t][4 * j + 2 * i + 1]);
                 if (Wo % 2 == 0)
@@ -144,7 +150,7 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
                 auto left_of = [&](int window) {
                     const int strip = window / ACROSS, place = window % ACROSS;
                     return (const unsigned *)(images + turn * IMAGE_PIECES)
-                        + strip * TALL * PITCH / 2 + place + lane % 4;
+                        + strip * DOWN * TALL * PITCH / 2 + place + lane % 4;
                 };
                 const int last = WINDOWS - 1;
                 const unsigned *left[] = {left_of(min(window, last)), left_of(min(window + 8, last))};
@@ -156,7 +162,9 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
                     left[0] += TOGETHER * H * PITCH / 2;
                     left[1] += TOGETHER * H * PITCH / 2;
                 }
-                store((half *)(outs + turn * OUT_PIECES), sum, window, count);
+                if (OUTS == 1 && unit < COMPUTE / 4)
+                    barrier(STORED, COMPUTE + STORE);       // `out` may be overwritten
+                store((half *)(outs + turn % OUTS * OUT_PIECES), sum, window, count);
             }
             publish();
             barrier(OUTPUT, COMPUTE + STORE);               // complete; the maps before them are stored
@@ -196,8 +204,10 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
         const int thread = (warp - COMPUTE - FETCH) * 32 + lane;
         constexpr bool BULK = WARPGROUPS && M % MAPS == 0 && MAPS * Ho * Wo % 8 == 0;
         for (int b = first, turn = 0; b < B; b += blocks, turn ^= 1) {
+            if (OUTS == 1)
+                barrier(STORED, COMPUTE + STORE);
             barrier(OUTPUT, COMPUTE + STORE);
-            const half *from = (const half *)(outs + turn * OUT_PIECES);
+            const half *from = (const half *)(outs + turn % OUTS * OUT_PIECES);
             half *to = y + ((size_t)b * M + m0) * Ho * Wo;
             if (BULK) {
                 if (thread == 0)

@@ -15,7 +15,8 @@
 //           MAPS maps.
 // Requires  K <= 7; compute capability 8.0, and 9.0 for wgmma. Errors are relative to the largest |x| of the
 //           image and the largest |k| of the map. An image or a mask that is not finite is computed without
-//           the tensor cores. Compiled once for each layer and choice of sizes.
+//           the tensor cores. MAPS is a multiple of 4, at most 24. Compiled once for each layer and choice of
+//           sizes.
 
 #include "../../warpgroups.cuh"
 #include <cuda_pipeline_primitives.h>
