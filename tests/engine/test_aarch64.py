@@ -36,13 +36,13 @@ class Aarch64:
     def __init__(self, folder, check=""):
         self.folder = folder
         self.environment = environment = {**os.environ, "CXX": CXX, "LABKIT_CHECK": check, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, str(HERE / "build.py"), str(HERE / "kernels.cu")]
+        self.drive = [QEMU, "-L", "/usr/aarch64-linux-gnu", str(folder / "drive")]
+        line = [CXX, "-std=gnu++17", f"-I{toolchain.RUNTIME}", "-o", self.drive[-1], str(HERE / "drive.cpp"), "-ldl"]
+        subprocess.run(line, check=True)
+        command = [sys.executable, str(HERE / "build.py"), str(HERE / "kernels.cu"), *self.drive]
         built = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert built.returncode == 0, built.stderr
-        self.runtime, self.module = built.stdout.split()
-        self.driver = folder / "drive"
-        line = [CXX, "-std=gnu++17", f"-I{toolchain.RUNTIME}", "-o", str(self.driver), str(HERE / "drive.cpp"), "-ldl"]
-        subprocess.run(line, check=True)
+        self.built = built.stdout.split()
 
     def launch(self, kernel, *arguments, grid=(1, 1, 1), block=(64, 1, 1), shared=0):
         """Arrays are changed in place; returns what the kernel prints, and the error or check mode's records."""
@@ -51,8 +51,7 @@ class Aarch64:
             if isinstance(each, np.ndarray):
                 each.tofile(self.folder / f"array{i}")
             words.append(str(self.folder / f"array{i}" if isinstance(each, np.ndarray) else each))
-        command = [QEMU, "-L", "/usr/aarch64-linux-gnu", self.driver, self.runtime, self.module, kernel]
-        command += [*map(str, (*grid, *block, shared)), *words]
+        command = [*self.drive, *self.built, kernel, *map(str, (*grid, *block, shared)), *words]
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
         for i, each in enumerate(arguments):
             if isinstance(each, np.ndarray):

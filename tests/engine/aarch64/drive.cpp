@@ -1,12 +1,16 @@
-// One launch on the engine's runtime: drive RUNTIME MODULE KERNEL GX GY GZ BX BY BZ SHARED ARGUMENT...
+// One launch on the engine's runtime: drive RUNTIME MODULE LAYOUT KERNEL GX GY GZ BX BY BZ SHARED ARGUMENT...
 //
+// With a runtime and a module alone it prints where the functions of the kernels are in the module. LAYOUT is the file that
+// build.py makes of them.
 // An argument is a number (an int), or the path of a file: an array, which is copied to the device and back. The kernel's
 // printf goes to stdout; an error is one line on stderr, and the exit status is 1. Check mode's records go to stderr, too.
 #include "abi.h"
 #include <ctype.h>
 #include <dlfcn.h>
+#include <map>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <string>
 #include <vector>
 
@@ -18,15 +22,64 @@ static int failed(const char *why) {
     return 1;
 }
 
+// What Python tells the runtime of a module on this machine: see native.py. Addresses in the file count from the base.
+static int place(lk_module *module, size_t base, const char *path, const std::vector<lk_kernel *> &kernels,
+                 const std::vector<lk_kernel_info> &infos) {
+    FILE *file = fopen(path, "r");
+    char kind[8], name[256];
+    long a, b, c, d;
+    size_t begin = 0, end = 0;
+    std::vector<lk_patch> patches;
+    std::vector<lk_variable> watched;
+    static std::map<const void *, lk_static> statics;
+    std::vector<lk_array> *arrays = nullptr;
+    while (fscanf(file, "%7s", kind) == 1) {
+        std::string word = kind;
+        if (word == "text" && fscanf(file, "%ld %ld", &a, &b) == 2) {
+            begin = base + a, end = base + b;
+        } else if (word == "patch" && fscanf(file, "%ld %ld %ld", &a, &b, &c) == 3) {
+            patches.push_back({(void *)(base + a), b, (int)c});
+        } else if (word == "watch" && fscanf(file, "%ld %ld %ld %255s", &a, &b, &c, name) == 4) {
+            watched.push_back({strcmp(name, "-") ? strdup(name) : nullptr, (void *)(base + a), (size_t)b, (int)c});
+        } else if (word == "static" && fscanf(file, "%ld %ld %ld", &a, &b, &c) == 3) {
+            arrays = new std::vector<lk_array>;
+            arrays->reserve(b);
+            statics[(void *)(base + a)] = {arrays->data(), (int)b, (size_t)c};
+        } else if (word == "array" && fscanf(file, "%ld %ld %ld %ld %255s", &a, &b, &c, &d, name) == 5) {
+            arrays->push_back({strdup(name), d < 0 ? nullptr : (char *)(base + d), (size_t)a, b, (int)c});
+        }
+    }
+    fclose(file);
+    for (size_t i = 0; i < kernels.size(); i++)
+        CALL(lk_kernel_place)(kernels[i], &statics[infos[i].function], &statics[infos[i].loops ? infos[i].loops : infos[i].function]);
+    return CALL(lk_module_place)(module, begin, end, patches.data(), patches.size(), watched.data(), watched.size());
+}
+
 int main(int count, char **words) {
     runtime = dlopen(words[1], RTLD_NOW | RTLD_GLOBAL);
     if (!runtime) return failed(dlerror());
     auto error = CALL(lk_error);
     lk_module *module;
-    lk_kernel *kernel;
+    lk_kernel *kernel = nullptr;
+    size_t base;
     auto take = (size_t (*)(char *, size_t))dlsym(runtime, "lk_check_take");
-    if (CALL(lk_start)(take ? 1 : 2) || CALL(lk_module_load)(words[2], &module) || CALL(lk_module_kernel)(module, words[3], &kernel))
-        return failed(error());
+    if (CALL(lk_start)(take ? 1 : 2) || CALL(lk_module_load)(words[2], &module, &base)) return failed(error());
+    std::vector<lk_kernel *> kernels;
+    std::vector<lk_kernel_info> infos;
+    lk_kernel_info info;
+    for (lk_kernel *each; !CALL(lk_module_kernel)(module, kernels.size(), &each, &info); kernels.push_back(each), infos.push_back(info)) {}
+    if (count == 3) {
+        for (auto &each : infos)
+            for (const void *function : {each.function, each.loops})
+                if (function) printf("%ld\n", (long)((size_t)function - base));
+        CALL(lk_stop)();
+        return 0;
+    }
+    if (place(module, base, words[3], kernels, infos)) return failed(error());
+    words++, count--;
+    for (size_t i = 0; i < infos.size(); i++)
+        if (std::string(words[3]) == infos[i].name) kernel = kernels[i];
+    if (!kernel) return failed("there is no such kernel");
     unsigned grid[3], block[3];
     for (int i = 0; i < 3; i++) grid[i] = atoi(words[4 + i]), block[i] = atoi(words[7 + i]);
     struct Array { const char *path; void *device; std::vector<char> bytes; };
