@@ -4,7 +4,7 @@
 memory that is too strict: kernels fill ``tile[0][i]`` as if it had one dimension, which works, and the accesses
 themselves are watched. Those of a local array are not, because the compiler keeps it in registers where it can. So the
 check is kept for local arrays alone: `only_local` marks the others in the assembler text by the line 0, and the runtime
-passes over them (check.cpp).
+passes over them (hooks.cpp).
 
 The check keeps the compiler from unrolling a loop, which made rung 07 take 3.6 times as long. Where all indices of
 local arrays are constants or counters of loops with ``#pragma unroll``, every access is at a constant index, which the

@@ -2,7 +2,7 @@
 
 The environment variable ``LABKIT_CHECK`` turns it on for a process: a list, separated by commas, of the tools
 ``profile``, ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``. Kernels are then compiled so that each load and
-store reports its address to the runtime (``runtime/check.cpp``), and `launches` returns the records. With any tool, an
+store reports its address to the runtime (``runtime/parts.h``), and `launches` returns the records. With any tool, an
 invalid address ends the launch with an error. It does so before the access, except with ``profile`` alone, which checks
 the addresses of a warp when all its lanes wait. Findings are only those of the chosen tools.
 

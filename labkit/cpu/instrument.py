@@ -5,7 +5,7 @@ The compiler calls a function before each load and store (``-fsanitize=thread``)
 the record. So the calls are grouped in *pieces*: runs of such calls without a jump, label or other call between them.
 At the first call of a piece, code is inserted that writes the piece's number and reserves room in the running thread's
 log for the addresses; the other calls become stores. Two tables beside the code describe the pieces; the runtime reads
-them (``runtime/check.cpp``).
+them (``runtime/counting.cpp``).
 
 The tables also define the order in which divergent lanes of a warp run pieces: of all places where lanes are, the first
 one runs. The order follows the control flow, not the compiler's layout of the code. All that precedes a place on any

@@ -104,25 +104,30 @@ _finished = False
 
 
 # Runtime files that are compiled as one: half of the time goes into the standard library's headers. No launch waits for
-# what the second ones do.
+# what the cold ones do.
 _UNITS = {
     "pool": ("fibers", "scheduler", "warps", "pool"),
     "module": ("divide", "faults", "printf", "heap", "memory", "shared", "module"),
 }
-_COLD = {"module"}
+_CHECK_UNITS = {  # only in check mode
+    "counting": ("counting",),
+    "hooks": ("allocations", "races", "check", "hooks"),
+    "records": ("records",),
+}
+_COLD = {"module", "records"}
 
 
 def build():
     """The path of the runtime library, which is compiled if it is not in the cache."""
     command = toolchain.find()
-    flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-pthread", "-fno-strict-aliasing"]
+    flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-fvisibility=hidden", "-pthread", "-fno-strict-aliasing"]
     if checkmode.TOOLS:
         flags.append("-DLABKIT_CHECK")
     key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
 
     def compile_runtime(path):
         cache.trim("runtime-*.so")
-        units = {**_UNITS, "check": ("check",)} if checkmode.TOOLS else _UNITS
+        units = _UNITS | (_CHECK_UNITS if checkmode.TOOLS else {})
         lines = []
         for name, (*before, last) in units.items():
             line = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}", *["-O1"] * (name in _COLD)]

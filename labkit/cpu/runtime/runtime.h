@@ -8,7 +8,7 @@
 //   memory.cpp  device memory: red zones, fill pattern, limit, the allocation of an address
 //   heap.cpp    memory that kernels allocate (check mode has its own)
 //   module.cpp  loading compiled kernels, finding kernels and symbols
-//   check.h     check mode: checks and counts every access of a kernel (only with LABKIT_CHECK)
+//   check.h     check mode: checks and counts every access of a kernel (only with LABKIT_CHECK); parts.h: the files that do it
 //
 // A worker is a thread of the operating system. It takes blocks of active kernels and runs the threads of a block one after
 // the other: a kernel without barriers is a loop. A thread that must wait keeps its stack (a fiber), and the worker

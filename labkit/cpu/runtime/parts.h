@@ -1,0 +1,142 @@
+// The parts of check mode, as they see each other.
+//
+//   check.cpp        a launch: what the runtime tells of it, passed on to the parts
+//   hooks.cpp        what compiled kernels call
+//   allocations.cpp  in which allocation an access is; memory that kernels allocate
+//   counting.cpp     the requests of a warp's instructions, from the logs of its lanes
+//   races.cpp        races, and reads of memory that was not written
+//   records.cpp      findings, and the record of a launch as JSON
+#pragma once
+#include "check.h"
+#include <string>
+#include <vector>
+
+namespace check {
+
+constexpr unsigned warp_size = 32, most_warps = 32;
+
+enum Operation { load, store, atomic };
+
+// ---- check.cpp --------------------------------------------------------------------------------------------
+
+// The launch that runs, and the thread.
+struct Running {
+    const Launch *launch = nullptr;
+    WatchedModule *module = nullptr;
+    uintptr_t text_begin = 0, text_bytes = 0;        // 0 outside of a launch
+    Index block{};
+    unsigned thread = 0, threads = 0;                // of the block
+    bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false;
+    // Accesses that the last lane to arrive makes for all lanes that have converged: their place, or 1, and these lanes.
+    uintptr_t together = 0;
+    unsigned together_lanes = 0, together_warp = 0;
+};
+extern Running running;
+
+Index index_of(unsigned thread);
+inline bool in_kernel(void *from) { return (uintptr_t)from - running.text_begin < running.text_bytes; }
+
+// ---- allocations.cpp --------------------------------------------------------------------------------------
+
+// One access in the code to one memory space.
+struct Site {
+    uintptr_t low = 0;                               // the last address was in [low, low + span]
+    size_t span = 0;
+    Range *range = nullptr;
+    uint32_t pc = 0;                                 // return address, from the module's base
+    unsigned next = 0;                               // the same access to another memory space
+    Space space = unwatched_space;
+    Operation operation = load;
+    unsigned size = 0;
+    bool looks = false;                              // a plain load before an atomic operation of the same thread on the same address
+};
+
+// The sites of the module: by number, and the first one at each offset of a return address in the code.
+struct Places {
+    Site *sites = nullptr;
+    unsigned *site_at = nullptr;
+};
+extern Places places;
+
+void begin_allocations(char *dynamic_shared, char *static_end);
+size_t end_allocations();                            // returns the bytes of global memory that the launch has accessed
+Range *find(uintptr_t address);                      // null: none contains it
+Range *find_any(uintptr_t address);                  // also the stacks
+// The slow path: the first access of a site, or the first one to another range. Returns its number.
+unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operation);
+// No allocation contains [address, address + size): report the nearest one, and end the launch.
+[[noreturn]] void refuse(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned,
+                         unsigned thread = running.thread);
+// An index beyond a local array of that type, which is in quotes: report it, and end the launch.
+[[noreturn]] void overrun(uint32_t pc, const std::string &type, int64_t index);
+std::string named(const Range &);                    // for messages: name and size
+// There is not enough memory for the records of a range: report it once.
+void without_memory(const char *tool, Range &range);
+
+// ---- counting.cpp -----------------------------------------------------------------------------------------
+
+void begin_counting();
+void count_block();
+void count_thread(unsigned thread);                  // it runs from now on, and writes its log
+void count_meeting();                                // accesses are made for all lanes from now on
+void end_counting();
+std::string counts_text();                           // the sites of the launch, for its record
+// The piece of one access that a hook makes for the code at that return address.
+unsigned dynamic_piece(uintptr_t at, Operation operation, unsigned size, bool keep);
+void note(unsigned piece, uintptr_t address, unsigned addresses);   // write one piece to the log
+// An access that one lane makes for all converged lanes, at the place of their call.
+void note_together(uintptr_t address, unsigned size, Operation operation, bool keep);
+uint64_t note_atomic(uintptr_t at, unsigned size, bool used);   // returns what note_used takes
+void note_used(uint64_t atomic);                     // the result of this atomic operation is used
+
+// ---- races.cpp --------------------------------------------------------------------------------------------
+
+// The last access to some bytes.
+struct Touch {
+    uint32_t epoch = 0, clock = 0;
+    uint16_t thread = 0, site = 0;
+};
+
+void begin_races(char *dynamic_shared, char *static_end);
+void order_block();
+void order_barrier();
+void order_lanes(unsigned warp, unsigned lanes);     // all earlier accesses of each are before all later ones of any of them
+void settle_again();                                 // the running thread waits or has ended
+void end_races();
+void examine(unsigned site, uintptr_t address, unsigned size, unsigned thread, bool reads, bool strong);
+void note_lock(unsigned thread);                     // it has made an operation of a lock
+void note_fence(unsigned thread);
+void order_all(bool acquires);                       // a fence, also of other threads; an atomic operation of the host acquires
+
+// ---- records.cpp ------------------------------------------------------------------------------------------
+
+struct Finding {
+    const char *tool;
+    std::string kind, message;
+    uint32_t pc, other_pc;
+    Index block, thread, other_thread;
+    bool has_other;
+    uintptr_t address;
+    size_t size;
+    bool has_buffer;
+    uintptr_t base;
+    size_t bytes;
+    long offset, missed_by;
+    uint64_t count;
+    const char *file;                                // the place, if `pc` is 0
+    int line;
+    unsigned look;                                   // the site of a plain load that races with an atomic operation, or 0
+    std::vector<uint32_t> callers;                   // of the place, if it may be outside the user's source
+};
+
+void begin_record();
+void end_record(bool whole, const std::string &error, size_t unique_bytes);
+std::vector<Finding> &findings();
+// Add a finding, or count it if there is one of the same kind at the same places.
+void report(std::vector<Finding> &, const char *tool, const char *kind, uint32_t pc, unsigned thread, const Touch *other, uintptr_t address, size_t size,
+            const std::string &message);
+void add_unchecked(const std::string &sentence);
+void count_barrier();
+void record_block();
+
+}  // namespace check
