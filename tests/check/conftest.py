@@ -1,9 +1,12 @@
 """Shared by the tests of check mode."""
 
+import signal
+import subprocess
 import sys
 
 import pytest
 
+from labkit.evidence import child
 from labkit.report import command as cli
 
 
@@ -18,3 +21,17 @@ def labkit_command(monkeypatch, capfd):
         return (ended.value.code or 0, *capfd.readouterr())
 
     return run
+
+
+@pytest.fixture
+def limit(monkeypatch):
+    """A program that this process runs with a time limit has reached it when it sends SIGUSR1, and not by the clock:
+    how long it takes until its kernel runs, and then until the kernel is stopped, depends on the machine."""
+    monkeypatch.setattr(child, "_GRACE", 60)
+
+    def reached(*_):
+        raise subprocess.TimeoutExpired("the program", 0)
+
+    before = signal.signal(signal.SIGUSR1, reached)
+    yield
+    signal.signal(signal.SIGUSR1, before)

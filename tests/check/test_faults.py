@@ -7,7 +7,7 @@ import pytest
 from labkit.evidence.sanitize import sanitize_script
 
 PROGRAM = """
-import sys
+import os, signal, sys, threading
 import numpy as np
 import labkit.cuda.autoinit
 import labkit.cuda.driver as cuda
@@ -44,7 +44,7 @@ __global__ void waits_for_a_later_block(volatile int *flag, int *o) {
     if (blockIdx.x == 1)
         flag[0] = 0;
     else
-        while (flag[0] < 5) ;
+        for (unsigned x = 1; flag[0] < 5; o[0] = x) for (int i = 0; i < 9999; i++) x = x * x + 9;  // mostly its own code
 }
 __global__ void grid_barrier(int *arrived, int *o) {
     __syncthreads();
@@ -56,6 +56,10 @@ __global__ void grid_barrier(int *arrived, int *o) {
 }
 ''')
 n, o = cuda.to_device(np.arange(32, dtype=np.int32)), cuda.to_device(np.zeros(32, np.int32))
+if "never" in sys.argv:  # it ends: then the time limit of who started this is over, soon; see the fixture `limit`
+    timer = threading.Timer(1, os.kill, [os.getppid(), signal.SIGUSR1])
+    timer.daemon = True
+    timer.start()
 module.get_function(sys.argv[1])(n, o, grid=(2, 1), block=(32, 1, 1))
 """  # it ends without waiting for its kernel
 
@@ -91,16 +95,9 @@ def test_a_tool_that_does_not_look_for_the_fault_does_not_call_the_launch_clean(
     assert "nothing found in 1 launch; 1 launch not checked to the end (kernel traps, block (0,0,0), " in out
 
 
-@pytest.fixture
-def compiled(program):
-    """The program, compiled for all checks: that takes longer on a busy machine than a kernel is given below."""
-    sanitize_script(program, ["traps"], engine="cpu", capture=True)
-    return program
-
-
 @pytest.mark.parametrize(("kernel", "line"), [("waits_for_a_later_block", 32), ("grid_barrier", 38)])
-def test_a_kernel_that_does_not_end_is_told_where_it_stood(compiled, kernel, line):
-    found = sanitize_script(compiled, [kernel], engine="cpu", timeout=10, capture=True)
+def test_a_kernel_that_does_not_end_is_told_where_it_stood(program, limit, kernel, line):
+    found = sanitize_script(program, [kernel, "never"], engine="cpu", timeout=300, capture=True)
     assert found.ended.stopped and found.clean
     assert f"(kernel {kernel}, block (0,0,0), thread (0,0,0) was stopped at faults.cu:{line}. " in repr(found)
     assert "Check mode runs one block after the other" in repr(found)

@@ -45,6 +45,10 @@ def ctrl_c(seconds):
     """Pressed in the terminal that this runs in, after so long."""
     import os, signal, threading
     threading.Timer(seconds, os.kill, [os.getppid(), signal.SIGINT]).start()
+def out_of_time(seconds):
+    """The time limit of who started this is over, after so long; see the fixture `limit`."""
+    import os, signal, threading
+    threading.Timer(seconds, os.kill, [os.getppid(), signal.SIGUSR1]).start()
 def start(name):
     print("starting", flush=True)
     module.get_function(name)(x, block=(32, 1, 1))
@@ -145,9 +149,10 @@ def test_a_program_that_hangs_is_stopped(command):
 
 
 @pytest.mark.parametrize("kernel", ["forever", "silent"])  # with accesses in the loop, and without any
-def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(command, kernel, tmp_path):
+def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(command, limit, kernel, tmp_path):
     csv = tmp_path / "out.csv"
-    status, out, said = command(f"launch()\nstart('{kernel}')", "--no-nvcc", "--timeout", "8", "--csv", str(csv))
+    rest = f"launch()\nout_of_time(1)\nstart('{kernel}')"
+    status, out, said = command(rest, "--no-nvcc", "--timeout", "300", "--csv", str(csv))
     assert status == 124 and "starting" in out and "was stopped" in said
     assert re.search(rf"launch 1, kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped", out)
     table = pd.read_csv(csv).set_index("kernel")
