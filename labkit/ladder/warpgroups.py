@@ -5,6 +5,7 @@ from labkit.ladder.rung import tiles
 
 COLUMNS = 48  # of a product: the outputs of a window
 SUMS = 80  # registers of a thread
+BESIDE = 3  # rows of windows whose products take as long as what a unit does besides
 
 
 def _units(s, down: int, tall: int) -> int:
@@ -20,7 +21,7 @@ def _geometry(s, parts: int, down: int, groups: int, outs: int) -> dict:
     multiple = 4 // down
     maps = multiple * tiles(tiles(s.M, groups), multiple)
     highest = min(tiles(s.Ho, down), 12, SUMS // (down * maps))
-    tall = min(range(1, highest + 1), key=lambda tall: (_units(s, down, tall) * tall, -tall))
+    tall = min(range(1, highest + 1), key=lambda tall: _units(s, down, tall) * (tall + BESIDE))
     rows = down * tall * tiles(s.Ho, down * tall) - down + window
     if parts == 1:
         pitch = s.W + s.W % 2
@@ -31,7 +32,8 @@ def _geometry(s, parts: int, down: int, groups: int, outs: int) -> dict:
     room = 2 if parts == 1 and 2 * (shared + DRIVER_BYTES) <= SHARED_OPT_IN_BYTES + DRIVER_BYTES else 1
     units = _units(s, down, tall)
     if parts == 1:
-        compute, fetch, store = 1 if room == 2 else tiles(units, tiles(units, 3)), 3 if s.W % 2 else 1, 1
+        compute, store = 1 if room == 2 else tiles(units, tiles(units, 3)), 1
+        fetch = 3 if s.W % 2 or down == room == 2 else 1
     else:
         compute, fetch, store = min(units, 2), 2, 2
     return {"parts": parts, "down": down, "maps": maps, "groups": groups, "turns": turns, "steps": steps, "tall": tall,
