@@ -23,6 +23,7 @@ __all__ = [
     "ManagedAllocation",
     "Out",
     "PagelockedHostAllocation",
+    "PointerHolderBase",
     "RegisteredHostMemory",
     "aligned_empty",
     "aligned_empty_like",
@@ -106,6 +107,20 @@ class DeviceAllocation:
         return f"<DeviceAllocation of {native.amount(self._size)}{'' if self._address else ', freed'}>"
 
 
+class PointerHolderBase:
+    """Base of users' classes for device memory: their ``get_pointer`` gives its address."""
+
+    @property
+    def gpudata(self):
+        """The address."""
+        return self.get_pointer()
+
+    def __int__(self):
+        return self.get_pointer()
+
+    __index__ = __int__
+
+
 def mem_alloc(size):
     """Allocate device memory.
 
@@ -150,7 +165,7 @@ def forget_symbols(spans):
 
 def device_span(pointer, size, call, other=None):
     """The address of a device pointer argument; at least `size` bytes must be allocated there."""
-    if not isinstance(pointer, (DeviceAllocation, int)):
+    if not isinstance(pointer, (DeviceAllocation, PointerHolderBase, int)):
         raise TypeError(
             f"{call}: a device pointer is a DeviceAllocation or a Python int, not {type(pointer).__name__}; it comes "
             "first in memcpy_htod, second in memcpy_dtoh"

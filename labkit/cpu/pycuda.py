@@ -122,20 +122,6 @@ class _PageLockedPool(_Pool):
         return driver.pagelocked_empty(shape, dtype, order)
 
 
-class PointerHolderBase:
-    """Base of classes whose ``get_pointer`` gives an address."""
-
-    @property
-    def gpudata(self):
-        """The address."""
-        return self.get_pointer()
-
-    def __int__(self):
-        return self.get_pointer()
-
-    __index__ = __int__
-
-
 # The end of PyCUDA's reduction assumes that the lanes of a warp run in step, which CUDA no longer promises.
 _IN_STEP = re.compile(r"smem\[tid\] = (REDUCE\(smem\[tid\], smem\[tid \+ \d+\]\));")
 _SYNCHRONIZED = r"{ out_type labkit_both = \1; __syncwarp(); smem[tid] = labkit_both; __syncwarp(); }"
@@ -153,7 +139,7 @@ class _SourceModule(compiler.SourceModule):
 
 def _driver():
     names = {name: getattr(driver, name) for name in driver.__all__}
-    return _module("driver", PointerHolderBase=PointerHolderBase, **names)
+    return _module("driver", **names)
 
 
 def _memory():

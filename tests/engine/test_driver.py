@@ -243,6 +243,17 @@ def test_arguments_of_every_size(module):
     assert y.tolist() == [-1, 2.25, -3, 4, 5.5, 6]
 
 
+def test_a_class_of_the_users_own_for_device_memory(scale):
+    class Holder(cuda.PointerHolderBase):
+        memory = cuda.to_device(np.arange(4, dtype=np.float32))
+
+        def get_pointer(self):
+            return int(self.memory)
+
+    scale(Holder(), Holder(), np.float32(2), np.int32(4), block=(4, 1, 1))
+    assert cuda.from_device(Holder(), 4, np.float32).tolist() == [0, 2, 4, 6]
+
+
 def test_objects_with_an_address(scale):
     x = np.arange(4, dtype=np.float32)
     d_x, d_y = cuda.to_device(x), cuda.mem_alloc(x.nbytes)
