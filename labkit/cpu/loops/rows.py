@@ -73,8 +73,13 @@ class Rows:
     def edits(self, first, last, scope):
         """[(start, end, text)]: what to replace in the text of tokens[first:last]."""
         found, text, match = [], self.reader.text, self.reader.match
+        done = first
         for at in range(first, last):
             word = text(at)
+            if word == "if" and text(at + 1) == "(" and self._has_loop(match[at + 1] + 1):
+                done = match[at + 1]  # it is no mask
+            if at < done:
+                continue
             if word == "[" and (variable := scope.get(text(at - 1))) and (variable.array or "*" in variable.signs):
                 found += self._sum("labkit::index", at + 1, match[at], scope)
             elif word in ("&&", "?"):
@@ -86,6 +91,11 @@ class Rows:
             elif word == "constexpr":
                 return []
         return found
+
+    def _has_loop(self, at):
+        """Whether the statement at token `at` is a loop, or a block with one."""
+        end = self.reader.match[at] if self.reader.text(at) == "{" else at + 1
+        return any(self.reader.text(each) in ("for", "while", "do") for each in range(at, end))
 
     def _start(self, at, first):
         """The first token of the condition that ends before token `at`."""

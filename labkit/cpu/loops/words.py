@@ -41,7 +41,8 @@ INDICES = {"blockIdx", "blockDim", "gridDim", "warpSize"}
 # Functions with the same result for the same arguments, which they do not change.
 PURE = re.compile(
     r"min|max|abs|sizeof|alignof|(static|reinterpret|const)_cast|make_\w+|__\w+2\w+|__u?mul24|u?(min|max)|"
-    r"f(abs|min|max|loor|ma)f?|(ceil|sqrt|rsqrt|pow|exp|exp2|log|log2|sin|cos|round|trunc|rint|tanh)f?|__popcz?|__clz|__ffs"
+    r"f(abs|min|max|loor|ma)f?|(ceil|sqrt|rsqrt|pow|exp|exp2|log|log2|sin|cos|round|trunc|rint|tanh)f?|__popcz?|__clz|__ffs|"
+    r"__h(add|sub|mul|div|fma|neg|abs|min|max)2?(_\w+)?"
 )
 # What only fibers do: other waiting than at barriers, and questions for the running thread.
 FIBERS_ONLY = re.compile(

@@ -161,7 +161,7 @@ class Writer:
             return f"{type_} {name}{self._span(variable.bounds)}; labkit::copy({name}, labkit_kept_{name}[labkit_t]);"
         if "restrict" in variable.signs:
             type_ += " __restrict__"
-        return f"{type_} {name} = labkit_kept_{name}[labkit_t];"
+        return f"{type_} {name} = labkit::fetch(labkit_kept_{name}[labkit_t]);"
 
     def _declare(self, variable):
         self._line_of(self.reader.tokens[variable.place].start)

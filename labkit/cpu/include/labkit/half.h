@@ -73,6 +73,13 @@ LABKIT_INLINE float widen(half_storage x) {
     asm("vcvtph2ps %1, %0" : "=x"(result) : "x"(x));
     return result;
 }
+// g++ loads a half into the low bits of a register, which it keeps otherwise: the load waits for what was there. For the
+// sum of a thread that is the sum of the thread before it, so that the chains of two threads would not overlap.
+LABKIT_INLINE half_storage load(const half_storage &x) {
+    half_storage result;
+    asm("" : "=x"(result) : "0"(__builtin_bit_cast(float, (uint32_t)__builtin_bit_cast(uint16_t, x))));
+    return result;
+}
 template <rounding mode> LABKIT_INLINE half_storage narrow(float x) {
     if (__builtin_constant_p(x)) return __builtin_bit_cast(half_storage, round_to_half<mode>(x));
     half_storage result;
@@ -94,6 +101,7 @@ LABKIT_INLINE float narrow_pair(float_x4 x) {
 #else
 
 typedef uint16_t half_storage;
+LABKIT_INLINE half_storage load(half_storage x) { return x; }
 
 #if defined(__F16C__)
 typedef short short_x8 __attribute__((vector_size(16)));
@@ -202,6 +210,14 @@ struct __half {
     operator unsigned long long() const { return __float2ull_rz((float)*this); }
     constexpr operator bool() const { return (__builtin_bit_cast(unsigned short, storage) & 0x7fff) != 0; }
 };
+
+namespace labkit {
+LABKIT_INLINE __half fetch(const __half &kept) {   // of loops.h
+    __half result;
+    result.storage = load(kept.storage);
+    return result;
+}
+}  // namespace labkit
 
 struct alignas(4) __half2 {
     __half x, y;

@@ -65,6 +65,9 @@ template <class T> inline __attribute__((always_inline)) T &keep(T &kept, const 
     return kept;
 }
 
+// The value of a variable that lives across a barrier. half.h has another one.
+template <class T> inline __attribute__((always_inline)) const T &fetch(const T &kept) { return kept; }
+
 // Between a variable that lives across a barrier and the thread's copy of it.
 template <class T, class U> inline __attribute__((always_inline)) void copy(T &to, const U &from) {
     if constexpr (std::is_array_v<T>) {
