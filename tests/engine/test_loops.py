@@ -191,12 +191,12 @@ __global__ void numbers_its_threads(float *out, const float *in, int n) {
 }
 __global__ void calls_what_waits(float *out, const float *in, int n) {
     __shared__ float tile[WIDTH];
-    float at = in[threadIdx.x], by = 1.5f;
-    reverse<1, float>(tile, at, by + n);
-    at += by;
-    if (n > 8) exchanged(tile, at, n / 4);
-    const float sum = total(at * by);
-    OUT = at + sum;
+    float x = in[threadIdx.x], at = 1.5f;
+    reverse<1, float>(tile, x, at + n);
+    x += at;
+    if (n > 8) exchanged(tile, x, n / 4);
+    const float sum = total(x * at);
+    OUT = x + sum;
 }
 __global__ void guards_its_row(float *out, const float *in, int n) {
     __shared__ float tile[WIDTH];

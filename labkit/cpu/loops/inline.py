@@ -107,7 +107,9 @@ def _read(scan, head, open_, close):
         open_ + 1, last, result, _declared(reader, nodes),
     )  # fmt: skip
     function.names |= {name for _, name in (*function.templates, *function.parameters)}
-    words = {token.text for token in tokens if token.kind == "word"}
+    words = {
+        token.text for at, token in enumerate(tokens) if token.kind == "word" and reader.text(at - 1) not in (".", "->")
+    }
     function.others, function.shared = words - function.names, "__shared__" in words
     return function
 
