@@ -120,7 +120,7 @@ struct Block {
     const char *tool, *kind;                   // check mode: of the finding, if none was made yet
 };
 
-extern __thread Block *block __attribute__((tls_model("initial-exec"), visibility("hidden")));   // of this worker
+extern WORD Block *block;                     // of this worker
 
 // ---- fibers.cpp -------------------------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ static inline __attribute__((always_inline)) Switch suspend(Block &b, Fiber *me)
 
 // ---- warps.cpp --------------------------------------------------------------------------------------------
 
-void end_meeting(Block &, Warp &, Meeting *, void *from);
+void end_meeting(Block &, Warp &, Meeting *);  // its lanes continue
 void resolve_converged(Block &);               // resume all lanes at warp functions without a mask
 
 // ---- faults.cpp -------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ namespace labkit {
 
 struct Index { unsigned x, y, z; };
 
-// Variables that kernels use, of each worker.
+// Variables that kernels use, of each worker: one load from a fixed address.
 #define WORD __thread __attribute__((tls_model("initial-exec")))
 extern "C" {
 extern WORD Index threadIdx, blockIdx, blockDim, gridDim;
@@ -58,7 +58,6 @@ extern WORD void *labkit_dynamic_shared;
 extern WORD unsigned labkit_spins;
 extern WORD int labkit_votes, labkit_voters;
 }
-#undef WORD
 
 // ---- Blocks (fibers.h) ------------------------------------------------------------------------------------
 

@@ -14,14 +14,14 @@
 #include <string.h>
 #include <unistd.h>
 
-// The variables of words.h and sync.h. They are in the initial thread-local block: one load from a fixed address.
+// The variables of words.h and sync.h.
 extern "C" {
-EXPORT __thread Index threadIdx, blockIdx, blockDim, gridDim;
-EXPORT __thread void *labkit_dynamic_shared;
-EXPORT __thread unsigned labkit_spins;
-EXPORT __thread int labkit_votes, labkit_voters;
+EXPORT WORD Index threadIdx, blockIdx, blockDim, gridDim;
+EXPORT WORD void *labkit_dynamic_shared;
+EXPORT WORD unsigned labkit_spins;
+EXPORT WORD int labkit_votes, labkit_voters;
 }
-__thread Block *block;
+WORD Block *block;
 
 // ---- Check mode: lanes whose logs are full wait for their warp ------------------------------------------------
 
@@ -84,7 +84,7 @@ static __attribute__((noinline)) void release_waiting(Block &b, Warp &w) {
     if (b.arrived && b.arrived == b.live) release_barrier(b);
     for (Meeting *m = w.meetings, *next; m; m = next) {
         next = m->next;
-        if (m->arrived == (m->mask & w.live)) end_meeting(b, w, m, nullptr);
+        if (m->arrived == (m->mask & w.live)) end_meeting(b, w, m);
     }
 }
 

@@ -16,7 +16,8 @@ static void tell_of_meeting(Block &b, Warp &w, const Meeting &meeting, void *fro
     watch_meeting(&w - b.warps, meeting.arrived, from, !of_matrices);
 }
 
-void end_meeting(Block &b, Warp &w, Meeting *meeting, void *from) {
+// Inlined where the last lane arrives.
+static inline __attribute__((always_inline)) void end(Block &b, Warp &w, Meeting *meeting, void *from) {
     Meeting **link = &w.meetings;
     while (*link != meeting) link = &(*link)->next;
     *link = meeting->next;
@@ -25,6 +26,8 @@ void end_meeting(Block &b, Warp &w, Meeting *meeting, void *from) {
     watch_met();
     b.ready.take_all(meeting->waiting);
 }
+
+void end_meeting(Block &b, Warp &w, Meeting *meeting) { end(b, w, meeting, nullptr); }
 
 void resolve_converged(Block &b) {
     for (Warp &w : b.warps) {
@@ -73,7 +76,7 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     if (checking) me->waits_at(what, file, line);
     if (meeting->arrived == (mask & w.live)) {
         bool in_order = !combine && meeting != &me->meeting;
-        end_meeting(b, w, meeting, __builtin_return_address(0));
+        end(b, w, meeting, __builtin_return_address(0));
         if (!in_order) return {&me->context, &me->context};
         // After __syncwarp the lanes go on in the order in which they came. Then s[i] += s[i + 16] reads the old value, as in
         // step; it is a race, but a common one.
