@@ -31,11 +31,11 @@ void watch_variable(WatchedModule &module, const lk_variable &v) {
 }
 
 void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) {
-    running = Running();
+    running.thread = running.together = 0;
     running.launch = &launch;
     running.module = launch.module;
     running.text_begin = launch.text_begin;
-    running.text_bytes = launch.text_end - launch.text_begin;
+    running.text_bytes = running.checked_bytes = launch.text_end - launch.text_begin;
     running.racecheck = watches("racecheck");
     running.initcheck = watches("initcheck");
     running.examines = running.racecheck || running.initcheck;
@@ -61,6 +61,8 @@ void watch_thread(unsigned thread) {
     count_thread(thread);
 }
 
+void watch_leaves() { running.checked_bytes = 0; }
+
 void watch_phase() { order_barrier(); }
 
 void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders) {
@@ -74,7 +76,7 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders) {
 void watch_end(bool whole, const std::string &error) {
     end_races();
     end_record(whole, error, end_allocations());
-    running.text_bytes = 0;
+    running.text_bytes = running.checked_bytes = 0;
     end_counting();
 }
 #endif

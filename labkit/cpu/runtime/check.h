@@ -55,6 +55,7 @@ WATCH(void watch_met())
 WATCH(void watch_end(bool whole, const std::string &error))           // of the launch
 // The launch was abandoned there: return addresses of the running thread, the innermost first.
 WATCH(void watch_fault(const char *tool, const char *kind, const std::string &sentence, const uintptr_t *places, size_t count))
+WATCH(void watch_leaves())                                            // in a signal handler: leave the launch at the next access
 WATCH(void watch_cancelled(const uintptr_t *places, size_t count))
 WATCH(void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes))   // lanes in the mask have ended
 WATCH(void watch_divergence(const char *file, int line, Index thread, const std::string &sentence))    // of barriers
@@ -68,6 +69,7 @@ WATCH_FALSE(bool watches(const char *tool))                           // whether
 #ifdef LABKIT_CHECK
 // What check mode calls: of faults.cpp, scheduler.cpp, fibers.cpp and memory.cpp.
 [[noreturn]] void leave_launch(const std::string &sentence);
+[[noreturn]] void leave_cancelled();                            // a launch that was cancelled
 labkit::Switch park_lane();                                     // the lane's log is full: let the others continue
 bool in_stacks(uintptr_t address, Range &stacks);
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context), void *context);

@@ -178,6 +178,7 @@ const std::string &error_of(const Block &b) { return b.error; }
 
 #ifdef LABKIT_CHECK
 [[noreturn]] void leave_launch(const std::string &sentence) { fail_thread(*block, nullptr, nullptr, "%s", sentence.c_str()); }
+[[noreturn]] void leave_cancelled() { leave(*block); }
 #endif
 
 // ---- Signals (run on the worker's alternate stack) --------------------------------------------------------
@@ -227,6 +228,7 @@ void leave_if_cancelled(void *context) {
     if (!in_kernel() || !*block->cancelled) return;
     uintptr_t at = program_counter(context);
     if (at >= block->launch->text_begin && at < block->launch->text_end) leave_from(*block, context);
+    watch_leaves();                                        // check mode's functions take most of the time
 }
 
 bool leave_after_signal(int signal, siginfo_t *info, void *context) {

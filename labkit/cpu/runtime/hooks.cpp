@@ -23,10 +23,15 @@ __attribute__((noinline)) void check_together(uintptr_t address, unsigned size, 
     examine(index, address, size, running.together_warp * warp_size + __builtin_ctz(running.together_lanes), reads, false);
 }
 
+// The access is not in a kernel, or the launch was cancelled.
+__attribute__((noinline)) void not_checked(uintptr_t at) {
+    if (at < running.text_bytes) leave_cancelled();
+}
+
 template <Operation operation, bool keep = false, bool reads = operation != store, bool strong = operation == atomic>
 inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from, bool logged = false) {
     uintptr_t at = (uintptr_t)from - running.text_begin, address = (uintptr_t)pointer;
-    if (UNLIKELY(at >= running.text_bytes)) return;
+    if (UNLIKELY(at >= running.checked_bytes)) return not_checked(at);
     if (running.counts && !logged) {
         if (running.together) note_together(address, size, operation, keep);
         else note(dynamic_piece(at, operation, size, keep), address, 1);

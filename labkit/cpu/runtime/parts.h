@@ -24,6 +24,7 @@ struct Running {
     const Launch *launch = nullptr;
     WatchedModule *module = nullptr;
     uintptr_t text_begin = 0, text_bytes = 0;        // 0 outside of a launch
+    volatile uintptr_t checked_bytes = 0;            // the same, or 0 if the launch was cancelled
     Index block{};
     unsigned thread = 0, threads = 0;                // of the block
     bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false;
