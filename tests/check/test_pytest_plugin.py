@@ -52,8 +52,9 @@ def scale():
 
 
 @pytest.fixture
-def ran(pytester):
-    """Run a file of tests in a pytest of its own."""
+def ran(pytester, monkeypatch):
+    """Run a file of tests in a pytest of its own, on the CPU engine."""
+    monkeypatch.setenv("LABKIT_ENGINE", "cpu")
 
     def run(tests, *options):
         pytester.makepyfile(test_scale=MODULE + tests)
@@ -153,7 +154,8 @@ class TestInAClass:
 
 
 @pytest.mark.thorough
-def test_the_examples_of_the_page_pass(pytester):
+def test_the_examples_of_the_page_pass(pytester, monkeypatch):
+    monkeypatch.setenv("LABKIT_ENGINE", "cpu")
     page = (Path(labkit.__file__).parents[1] / "docs" / "testing.md").read_text(encoding="utf-8")
     pytester.makepyfile(test_page="\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)))
     (pytester.path / "twice.cu").write_text("""
