@@ -35,7 +35,10 @@ def form(kernel, steps, regions):
 
     def once(step, close):
         nonlocal region
-        if close or (region and step.variable and _names_it(kernel, region, step.variable.name)):
+        divides = any(token.text in ("/", "%") for token in kernel.reader.tokens[step.node.first : step.node.last])
+        if close or (region and region.returns and divides):  # by 0, perhaps, if all threads have returned
+            region = None
+        elif region and step.variable and _names_it(kernel, region, step.variable.name):
             region = None
         items.insert(len(items) - (region is not None), step)
 
