@@ -47,7 +47,6 @@ for _tool in TOOLS:
 _FLAGS = [
     "-DLABKIT_CHECK",
     "-O2",
-    "-g",
     "-gdwarf-4",  # older addr2line misread DWARF 5's file names
     "-fsanitize=thread",
     "-fno-optimize-sibling-calls",  # a call at the end of a function must keep its return address
@@ -55,6 +54,8 @@ _FLAGS = [
     "-fno-common",
 ]
 _GCC = [
+    "-g1",  # lines and inlined calls: a quarter of the assembler text
+    "-gstatement-frontiers",  # as with -g, else some accesses are told with the line of their loop
     "-fno-reorder-blocks",  # it copies accesses, which divergent lanes would then run one after the other
     "-fno-thread-jumps",
     "--param=tsan-instrument-func-entry-exit=0",
@@ -69,6 +70,7 @@ _GCC_COUNTS = [
 ]
 # clang inserts the calls last, and splits structs before: a float4 whose members are used one by one is four accesses.
 _CLANG = [
+    "-g",
     "-fno-vectorize",
     "-fno-slp-vectorize",
     *(word for option in (
