@@ -35,10 +35,12 @@ def form(kernel, steps, regions):
 
     def once(step, close):
         nonlocal region
-        divides = any(token.text in ("/", "%") for token in kernel.reader.tokens[step.node.first : step.node.last])
-        if close or (region and region.returns and divides):  # by 0, perhaps, if all threads have returned
-            region = None
-        elif region and step.variable and _names_it(kernel, region, step.variable.name):
+        tokens = kernel.reader.tokens[step.node.first : step.node.last]
+        if region:
+            # If all threads have returned, it may divide by 0.
+            close |= region.returns and any(token.text in ("/", "%") for token in tokens)
+            close |= step.variable is not None and _names_it(kernel, region, step.variable.name)
+        if close:
             region = None
         items.insert(len(items) - (region is not None), step)
 
