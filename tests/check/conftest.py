@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from labkit.evidence import child
 from labkit.report import command as cli
 
 
@@ -24,10 +23,9 @@ def labkit_command(monkeypatch, capfd):
 
 
 @pytest.fixture
-def limit(monkeypatch):
+def limit():
     """A program that this process runs with a time limit has reached it when it sends SIGUSR1, and not by the clock:
-    how long it takes until its kernel runs, and then until the kernel is stopped, depends on the machine."""
-    monkeypatch.setattr(child, "_GRACE", 60)
+    how long it takes until its kernel runs depends on the machine."""
 
     def reached(*_):
         raise subprocess.TimeoutExpired("the program", 0)
