@@ -44,7 +44,7 @@ __global__ void waits_for_a_later_block(volatile int *flag, int *o) {
     if (blockIdx.x == 1)
         flag[0] = 0;
     else
-        for (unsigned x = 1; flag[0] < 5; o[0] = x) for (int i = 0; i < 9999; i++) x = x * x + 9;  // mostly its own
+        while (flag[0] < 5) ;
 }
 __global__ void grid_barrier(int *arrived, int *o) {
     __syncthreads();
