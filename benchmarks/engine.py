@@ -7,8 +7,8 @@ Everything is one interleaved run: each round times the loop nest and every kern
 that other load on the machine affects all of them alike. One worker and the loop nest are compared by processor time,
 two workers and one by wall time. Kernels with barriers run in both of the engine's gears, as thread loops and on fibers
 (docs/gears.md). Where pyopencl and PoCL are installed, rungs 01, 03, 04 and 06, ported to OpenCL C by hand
-(benchmarks/pocl.cl), run on one thread of PoCL in the same rounds. These are times of this machine's CPU; they do not
-say anything about a GPU.
+(benchmarks/pocl.cl), run on one thread of PoCL in the same rounds (`pip install pyopencl pocl-binary-distribution`).
+These are times of this machine's CPU; they do not say anything about a GPU.
 """
 
 from __future__ import annotations
