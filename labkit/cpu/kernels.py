@@ -473,7 +473,8 @@ class Function:
             Itself.
         """
         del texrefs
-        codes = [_prepared_code(arg_type) for arg_type in arg_types]
+        types = [*_prepared_types(arg_types)]
+        codes = [_prepared_code(each) for each in types]
         if len(codes) != len(self._parameters):
             raise TypeError(
                 f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} parameters"
@@ -489,15 +490,14 @@ class Function:
                 )
         self._prepared = self._layout(codes)
         self._prepared_codes = codes
-        self._prepared_structs = any(code.endswith("s") for code in codes)
+        self._prepared_structs = None
+        if any(code.endswith("s") for code in codes):
+            self._prepared_structs = [_bytes_of(each, code) for each, code in zip(types, codes, strict=True)]
         return self
 
     def _pack_prepared(self, args):
         if self._prepared_structs and len(args) == len(self._parameters):
-            args = [
-                argument.tobytes() if code.endswith("s") and hasattr(argument, "tobytes") else argument
-                for code, argument in zip(self._prepared_codes, args, strict=True)
-            ]
+            args = [convert(argument) for convert, argument in zip(self._prepared_structs, args, strict=True)]
         try:
             return self._prepared.pack(*args)
         except AttributeError:
@@ -610,16 +610,30 @@ class Function:
         return 90
 
 
+def _prepared_types(arg_types):
+    """The entries of `prepare`'s types; a string may hold several: "PPi", or none."""
+    for each in [arg_types] if isinstance(arg_types, str) else arg_types:
+        for part in re.findall(r"\d+s|\S", each) if isinstance(each, str) else [each]:
+            if (isinstance(part, str) and part != "P" and not part.endswith("s")) or (
+                isinstance(part, type) and issubclass(part, np.number)
+            ):
+                part = np.dtype(part)
+            yield part
+
+
+def _bytes_of(arg_type, code):
+    """The function that makes the bytes of an argument, where it has to be made into bytes."""
+    if isinstance(arg_type, np.dtype) and arg_type.kind == "c":  # of any number, as PyCUDA does
+        return lambda argument: arg_type.type(argument).tobytes()
+    if code.endswith("s"):
+        return lambda argument: argument.tobytes() if hasattr(argument, "tobytes") else argument
+    return lambda argument: argument
+
+
 def _prepared_code(arg_type):
     """The struct code of one entry of `prepare`'s types."""
     if isinstance(arg_type, str):
-        if re.fullmatch(r"\d+s", arg_type):
-            return arg_type
-        if arg_type == "P":
-            return "Q"
-        arg_type = np.dtype(arg_type)
-    elif isinstance(arg_type, type) and issubclass(arg_type, np.number):
-        arg_type = np.dtype(arg_type)
+        return "Q" if arg_type == "P" else arg_type
     if not isinstance(arg_type, np.dtype):
         return "Q"
     return _INTEGER_CODES.get((arg_type.kind, arg_type.itemsize), f"{arg_type.itemsize}s")

@@ -97,7 +97,7 @@ class DeviceAllocation:
     def as_buffer(self, size, offset=0):
         """The memory as a writable buffer: on this engine, device memory is host memory."""
         device_span(index(self) + offset, size, "as_buffer")
-        return _Raw(index(self) + offset, size, self).array.data
+        return Raw(index(self) + offset, size, self).array.data
 
     def __del__(self):
         if self._address is not None:
@@ -235,7 +235,7 @@ def is_pagelocked(address, size):
     return at >= 0 and address + size <= _locked[at][1]
 
 
-class _Raw:
+class Raw:
     """Memory as a NumPy array, which keeps `owner` alive."""
 
     def __init__(self, address, size, owner):

@@ -1,8 +1,10 @@
 """Memory whose rows begin at equal distances: pitched allocations, copies of boxes, fills of rectangles."""
 
+import numpy as np
+
 from labkit.cpu import native
 from labkit.cpu.errors import LogicError
-from labkit.cpu.memory import device_span, fill, host_span, is_pagelocked, mem_alloc, whole
+from labkit.cpu.memory import Raw, device_span, fill, host_span, is_pagelocked, mem_alloc, whole
 from labkit.cpu.streams import handle_of
 
 __all__ = [
@@ -51,6 +53,18 @@ def mem_alloc_pitch(width, height, access_size):
     return mem_alloc(pitch * whole(height, "cuMemAllocPitch", "the height")), pitch
 
 
+def _host_extent(memory, call, writable):
+    """(address, bytes, the bytes as an array) of a host array, which may have gaps: rows have a pitch here, too."""
+    if not isinstance(memory, np.ndarray) or memory.flags.forc or min(memory.strides) < 0:
+        address, size, _ = host_span(memory, call, writable)
+    else:
+        first = np.lib.stride_tricks.as_strided(memory, (1,) * memory.ndim)
+        host_span(first, call, writable)  # refuses what is no number, or read-only
+        address = memory.ctypes.data
+        size = memory.itemsize + sum((n - 1) * step for n, step in zip(memory.shape, memory.strides, strict=True))
+    return address, size, Raw(address, size, memory).array
+
+
 class _End:
     """One end of a copy: where its box begins, and how far its rows and slices are apart."""
 
@@ -78,7 +92,7 @@ class _End:
         ]  # fmt: skip
         end, array = starts[-1] + width, None
         if self.on_host:
-            address, size, array = host_span(self.memory, call, writable)
+            address, size, array = _host_extent(self.memory, call, writable)
             if end > size:
                 raise LogicError(f"{call} failed: invalid argument: the box ends at byte {end}, the host array of "
                                  f"{self.name} at {size}")  # fmt: skip
@@ -155,7 +169,7 @@ class Memcpy2D:
         host = target if source is None else source
         locked = host is None or is_pagelocked(host.ctypes.data, host.nbytes)
         if queued and source is not None and not locked:  # it may be changed after the call
-            host = source.copy(order="K")
+            host = source.copy()
             begin = host.ctypes.data
         wait = kind != "DtoD" if not queued else kind == "DtoH" and not locked
         rows = list(zip(to_rows, from_rows, strict=True))

@@ -299,6 +299,17 @@ def test_prepared_calls(scale):
     assert 0 < seconds < 5
 
 
+def test_types_for_prepared_calls_in_one_string_and_complex_numbers():
+    f = SourceModule("struct Z { float re, im; }; __global__ void f(Z *y, Z z, int i) { y[i] = z; }").get_function("f")
+    y = cuda.to_device(np.zeros(3, np.complex64))
+    for types in ("P8si", ["P", "", np.dtype(np.complex64), "i"], ["P", "F", np.int32]):
+        f.prepare(types)
+        f.prepared_call((1, 1), (1, 1, 1), y, np.complex64(1 + 2j), 0)
+    for i, value in ((1, 3), (2, np.complex128(4 + 5j))):  # numbers of other types are converted
+        f.prepared_call((1, 1), (1, 1, 1), y, value, i)
+    assert cuda.from_device(y, 3, np.complex64).tolist() == [1 + 2j, 3, 4 + 5j]
+
+
 def test_function_attributes(module):
     shared = module.get_function("shared")
     assert shared.shared_size_bytes == shared.get_attribute(cuda.function_attribute.SHARED_SIZE_BYTES) == 1024

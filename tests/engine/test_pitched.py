@@ -68,6 +68,20 @@ def test_boxes(order):
     assert (back == expected).all()
 
 
+def test_host_arrays_may_have_gaps():
+    whole = np.arange(6 * 8, dtype=np.int32).reshape(6, 8)
+    part, to = whole[1:4, 2:7], cuda.mem_alloc(3 * 20)
+    copy = rectangle(cuda.Memcpy2D(), 20, 3, (0, 0, whole.strides[0]), (0, 0, 20))
+    copy.set_src_host(part)
+    copy.set_dst_device(to)
+    copy(cuda.Stream())
+    cuda.Context.synchronize()
+    assert (cuda.from_device(to, (3, 5), np.int32) == part).all()
+    copy.set_src_host(part[::-1])
+    with pytest.raises(ValueError, match="not contiguous"):
+        copy()
+
+
 def test_a_queued_copy_reads_pageable_memory_during_the_call(module):
     flag, stream, a = cuda.to_device(np.zeros(1, np.int32)), cuda.Stream(), np.ones((2, 4), np.int32)
     to = cuda.mem_alloc(a.nbytes)
