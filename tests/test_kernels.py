@@ -19,12 +19,17 @@ from labkit.measure.check import TEST_SHAPES, is_verified, random_shapes
 
 ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are
 # Tails in every dimension, and few modules: most kernels are compiled for K, some for each shape. `make test` runs the
-# steps and solutions on these, `make thorough` on all.
+# steps, solutions and what is compiled for each shape on these, `make thorough` on all.
 SOME = [shape for shape in TEST_SHAPES if shape[0].name in ("small and odd", "one past a tile", "long sums")]
 STEPS = [each for each in KERNELS if each.step]
-every_kernel = pytest.mark.parametrize(
-    "chosen", [pytest.param(each, marks=pytest.mark.thorough if each.step else ()) for each in KERNELS], ids=str
-)
+# Compiled for each shape, half a second each time; `make test` checks them on all shapes in the cells of their pages.
+BY_SHAPE = [each for each in KERNELS if not each.step and "FIXED_C" in each.defines(LENET86[0])]
+
+
+def every_kernel(but=()):
+    """Every rung, with its steps and those of `but` in `make thorough`."""
+    marked = [pytest.param(each, marks=pytest.mark.thorough if each.step or each in but else ()) for each in KERNELS]
+    return pytest.mark.parametrize("chosen", marked, ids=str)
 
 
 def run(chosen, layer, batch, x, k):
@@ -35,7 +40,7 @@ def run(chosen, layer, batch, x, k):
         return plan.result().astype(np.float64)
 
 
-@every_kernel
+@every_kernel(but=BY_SHAPE)
 def test_kernel_on_the_test_shapes(chosen, capsys):
     report = check(chosen)
     deep = ["long sums"] if chosen.step == "whole" else []  # its tiles have the whole depth
@@ -43,12 +48,12 @@ def test_kernel_on_the_test_shapes(chosen, capsys):
     assert capsys.readouterr().out.startswith(f"PASS {chosen.label}")
 
 
-@pytest.mark.parametrize("chosen", STEPS, ids=str)
-def test_step_on_some_shapes(chosen):
+@pytest.mark.parametrize("chosen", STEPS + BY_SHAPE, ids=str)
+def test_kernel_on_some_shapes(chosen):
     assert len(check(chosen, SOME).table) == len(SOME) - (chosen.step == "whole")
 
 
-@every_kernel
+@every_kernel()
 def test_kernel_on_the_presets(chosen):
     check(chosen, [(layer, 1) for layer in (*LENET86, *LENET72, *LENET28)])
 
