@@ -36,6 +36,10 @@ __device__ float total(float v) {
     }
     return sums[0] + v;
 }
+__device__ int whole(float v) {
+    __syncthreads();
+    return v;                                      // without its fraction
+}
 template <int N, class T> __device__ void reverse(float *tile, T &v, T by) {
     tile[threadIdx.x] = v * by;
     __syncthreads();
@@ -196,7 +200,8 @@ __global__ void calls_what_waits(float *out, const float *in, int n) {
     x += at;
     if (n > 8) exchanged(tile, x, n / 4);
     const float sum = total(x * at);
-    OUT = x + sum;
+    at = whole(sum);
+    OUT = x + sum + at;
 }
 __global__ void guards_its_row(float *out, const float *in, int n) {
     __shared__ float tile[WIDTH];
@@ -328,6 +333,7 @@ def test_other_kernels_stay_on_fibers(body, reason):
         ("__device__ int wait() { __syncthreads(); return 1; }", "if (wait()) *out = 1;", "wait uses __syncthreads"),
         ("__device__ void f(int n) { if (n) return; __syncthreads(); }", "f(n);", "f uses __syncthreads"),
         ("__device__ void f(int *p) { __syncthreads(); *p = i; }\nint i;", "int i; f(&i);", "f uses __syncthreads"),
+        ("__device__ int f() { __syncthreads(); return 1; }", "auto v = f();", "f uses __syncthreads"),
         ("__device__ void f() { __shared__ int s; __syncthreads(); }", "f(); f();", "f uses __syncthreads"),
         ("__device__ void f(int n) { for (; n; n--) __syncthreads(); }", "f(threadIdx.x);", "in the loop of line 1"),
         ("struct S { __device__ int me() { return threadIdx.x; } };", "S s; __syncthreads(); s.me();", "S uses"),

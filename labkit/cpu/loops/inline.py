@@ -17,6 +17,7 @@ PREFIX = re.compile(r"\blabkit_\d+_")  # of the names of a function that stands 
 _MOST_DEEP = 4  # calls in calls
 _HEAD = re.compile(r"(?:template ?<(?P<template>[^{;]*)> ?)?(?P<result>[\w ]*?)(?P<name>\w+) ?\((?P<given>.*)\)")
 _MARKERS = {"__device__", "__host__", "inline", "__inline__", "__forceinline__", "__noinline__", "static"}
+_NOT_LATER = {"*", "&", "[", "auto", "constexpr", "static"}  # what a variable has that cannot get its value later
 _FAILURES = (Fibers, KeyError, IndexError, ValueError)
 
 
@@ -30,6 +31,7 @@ class _Function:
         Type and name; the type is empty if the name is to be replaced by the argument: a reference, or an array.
     start, end : int
         The positions of its body, without what it returns.
+    type : str
     result : (int, int)
         The positions of the expression that it returns.
     names, others : set of str
@@ -40,6 +42,7 @@ class _Function:
     parameters: list
     start: int
     end: int
+    type: str
     result: tuple
     names: set = field(default_factory=set)
     others: set = field(default_factory=set)
@@ -91,7 +94,8 @@ def _read(scan, head, open_, close):
     reader = Reader(scan.code, open_ + 1, close)
     tokens, last, result = reader.tokens, close, (close, close)
     returns = [at for at, token in enumerate(tokens) if token.text == "return"]
-    if set(head["result"].split()) - _MARKERS != {"void"}:
+    type_ = " ".join(word for word in head["result"].split() if word not in _MARKERS)
+    if type_ != "void":
         (at,) = returns  # ValueError: there are several
         last, result = tokens[at].start, (tokens[at].end, tokens[-1].start)
         if tokens[-1].text != ";" or any(token.text in ";{}" for token in tokens[at:-1]):
@@ -104,7 +108,7 @@ def _read(scan, head, open_, close):
     function = _Function(
         [_parameter(each) for each in _split(head["template"] or "")],
         [_parameter(each) for each in _split(head["given"]) if each != "void"],
-        open_ + 1, last, result, _declared(reader, nodes),
+        open_ + 1, last, type_, result, _declared(reader, nodes),
     )  # fmt: skip
     function.names |= {name for _, name in (*function.templates, *function.parameters)}
     words = {
@@ -201,13 +205,14 @@ def _replaced(scan, reader, node, at, function, prefix):
         if not result or reader.text(at - 1) not in ASSIGNMENTS or tokens[at - 2].kind != "word":
             return ""
         if node.kind == "declaration":
-            if len(reader.declarators(node.first, node.last - 1)) > 1 or set("*&[") & set(before):
+            words = {reader.text(each) for each in range(node.first, at)}
+            if len(reader.declarators(node.first, node.last - 1)) > 1 or words & _NOT_LATER:
                 return ""
             declared = re.sub(r"\bconst\b", "", text(node.first, at - 1)) + ";"
             before = f"{tokens[at - 2].text} ="
         elif at - 2 != node.first:
             return ""
-        lines.append(f"{before} {_with(renamed, result)};")
+        lines.append(f"{before} ({_with(renamed, function.type)})({_with(renamed, result)});")
     return f"{declared}{{ {' '.join(lines)} }}\n#line {presumed_line(scan, tokens[node.last - 1].end)}\n"
 
 
