@@ -130,7 +130,7 @@ def build():
         units = _UNITS | (_CHECK_UNITS if checkmode.TOOLS else {})
         lines = []
         for name, (*before, last) in units.items():
-            line = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}", *["-O1"] * (name in _COLD)]
+            line = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}", *["-Og"] * (name in _COLD)]
             for each in before:
                 line += ["-include", str(toolchain.RUNTIME / f"{each}.cpp")]
             lines.append([*line, "-c", str(toolchain.RUNTIME / f"{last}.cpp"), "-o", str(path.with_name(f"{name}.o"))])

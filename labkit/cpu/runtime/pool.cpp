@@ -243,10 +243,11 @@ void run_copy(const Operation &op, uint64_t first, uint64_t count) {
         else memcpy(op.to + begin, op.from + begin, end - begin);
     } else if (op.width == 1) {
         memset(op.to + begin, op.value, end - begin);
-    } else if (op.width == 2) {
-        for (size_t i = begin; i < end; i += 2) *(uint16_t *)(op.to + i) = op.value;
     } else {
-        for (size_t i = begin; i < end; i += 4) *(uint32_t *)(op.to + i) = op.value;
+        uint64_t words = op.width == 2 ? (op.value & 0xffff) * 0x0001000100010001 : op.value * 0x0000000100000001;
+        size_t at = begin;
+        for (; at + sizeof words <= end; at += sizeof words) memcpy(op.to + at, &words, sizeof words);
+        memcpy(op.to + at, &words, end - at);
     }
 }
 
