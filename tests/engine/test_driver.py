@@ -310,6 +310,13 @@ def test_types_for_prepared_calls_in_one_string_and_complex_numbers():
     assert cuda.from_device(y, 3, np.complex64).tolist() == [1 + 2j, 3, 4 + 5j]
 
 
+def test_a_kernel_may_have_the_name_of_a_function_of_the_c_library():
+    twice = SourceModule("__global__ void conj(float *x) { x[threadIdx.x] *= 2; }").get_function("conj")
+    x = np.ones(32, np.float32)
+    twice(cuda.InOut(x), block=(32, 1, 1))
+    assert (x == 2).all()
+
+
 def test_function_attributes(module):
     shared = module.get_function("shared")
     assert shared.shared_size_bytes == shared.get_attribute(cuda.function_attribute.SHARED_SIZE_BYTES) == 1024
