@@ -286,7 +286,8 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
         "difference in shared memory counts as explained. A second difference cannot be seen in the source: if the "
         "threads of a loop make different numbers of iterations, nvcc unrolls the loop with the remaining iterations "
         "first. The lanes of a warp are then one iteration apart, which gives more requests, and in misaligned rows "
-        "more sectors.\n\n",
+        "more sectors. Nor can a third: nvcc keeps in registers what a loop loads again, such as the weights of rung "
+        "11 on a layer with one channel, and it writes some wide stores as several narrow ones.\n\n",
         _rows(["program", "shape", "kernel", "counter", "counted", "expected", "ncu", "why"], "----rrr-", (
             (row.program, row.shape, row.kernel, row.counter.replace("_", " "), f"{row.counted:,.0f}",
              "" if np.isnan(row.expected) else f"{row.expected:,.0f}", f"{row.ncu:,.0f}", row.why or row.unknown)

@@ -99,11 +99,12 @@ def of(variant: Variant, layer: Layer, batch: int = BATCH) -> Job:
 
 def of_ladder() -> list[Job]:
     """Every kernel of the ladder, of its sub-steps and of the exercises' solutions, on both layers of lenet86: those
-    that are compiled differently from all before them in their rung."""
+    that are compiled differently from all before them in their rung, and that are the same program on both engines."""
     found: dict[tuple, Job] = {}
     for rung in LADDER:
+        several = [each for each in (*variants(rung.number), *solutions(rung.number)) if not each.architecture_specific]
         for layer in LENET86:
-            for job in (of(each, layer) for each in (*variants(rung.number), *solutions(rung.number))):
+            for job in (of(each, layer) for each in several):
                 found.setdefault((rung.number, layer, job.source), job)
     return list(found.values())
 

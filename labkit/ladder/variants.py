@@ -331,13 +331,17 @@ class Variant:
         options = (f"-D{name}={value}" for name, value in defines.items())
         return module_arguments(self.source, self.path or self.file_name, *options) | {"arch": self._architecture()}
 
+    @property
+    def architecture_specific(self) -> bool:
+        """Whether it has instructions of one architecture alone, such as those of "sm_90a", and others elsewhere."""
+        return any("__CUDA_ARCH_FEAT_SM90_ALL" in text for text in (self.source, *self.headers))
+
     def _architecture(self):
-        """What nvcc compiles for: the device. Some instructions are those of one architecture alone: "sm_90a"."""
+        """What nvcc compiles for: the device."""
         capability = device().compute_capability
         if not capability:
             return None
-        alone = any("__CUDA_ARCH_FEAT_SM90_ALL" in text for text in (self.source, *self.headers))
-        return "sm_{}{}".format(*capability) + ("a" if alone and capability == (9, 0) else "")
+        return "sm_{}{}".format(*capability) + ("a" if self.architecture_specific and capability == (9, 0) else "")
 
     def plan(self, layer: Layer, batch: int, x=None, y=None, k=None) -> Plan:
         """Make it ready for `batch` images of `layer`; see `labkit.ladder.plan.Plan`."""

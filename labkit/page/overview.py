@@ -18,10 +18,12 @@ from labkit.spec.layers import PRESETS
 NETWORKS = ("lenet86", "lenet72")
 STREAMS = PAGES["streams"]  # no kernel of its own: its subject is the layer time
 _KERNELS = [each.number for each in LADDER]
+_BESIDE = [variant(name, step="warpgroups").label for name in ("speed_of_light", "split_floats")]  # faster than a rung
 
 
 def rows(results: Recorded) -> pd.DataFrame:
-    """The ladder as it was recorded at its largest batch, with cuDNN's best times below it.
+    """The ladder as it was recorded at its largest batch, with steps that are faster than their rungs, and below them
+    cuDNN's best times.
 
     Parameters
     ----------
@@ -38,8 +40,9 @@ def rows(results: Recorded) -> pd.DataFrame:
     order = {layer.name: i for i, layer in enumerate(layer for name in NETWORKS for layer in PRESETS[name])}
     ladder = pd.concat([results.ladder(max(_KERNELS), network, batch) for network in NETWORKS])
     ladder = ladder[ladder["rung"].isin(_KERNELS)]
+    beside = results.table[results.table["label"].isin(_BESIDE) & results.table["batch"].eq(batch)]
     best = results.cudnn(NETWORKS, batch=batch)
-    every = pd.concat([ladder, best], ignore_index=True)
+    every = pd.concat([ladder, beside, best], ignore_index=True)
     every = every[["rung", "label", "layer", "batch", "dtype", "op_ms", "x_reference", "device"]]
     every["order"] = every["layer"].map(order)
     half = every["dtype"].eq("float16") & every["rung"].notna()  # the library's label says it already
@@ -83,7 +86,8 @@ def caption(results: Recorded) -> str:
         f"{reference_words(results.device)} cuDNN FP32 is without TF32, which PyTorch allows by default for "
         "convolutions; cuDNN TF32 is with it, over the reference time of FP32. Layer time is from host memory to host "
         f"memory with the kernel of {' and '.join(inside)}, over the link's reference time: with streams in "
-        "page-locked memory, without them in ordinary memory."
+        "page-locked memory, without them in ordinary memory. The products of warpgroups are those of compute "
+        "capability 9.0."
         + (f" Kernels have changed since they were measured: {', '.join(changed)}." if changed else "")
     )
 

@@ -115,4 +115,5 @@ def test_every_kernel_file_of_the_ladder_is_compared():
     folder = cuda_src()
     expected = {path.name for path in folder.rglob("*.cu") if not {"training", "start_here"} & {*path.parts}}
     expected -= {"00_network.cu", "13_network.cu", "buffers.cu"}
+    expected -= {"warpgroups.cu"}  # on the CPU engine other instructions than on an H200
     assert compared == expected
