@@ -18,10 +18,11 @@ from recording.streams import streams
 from recording.sweep import sweep
 from recording.times import times
 from recording.training import training
+from recording.versus import versus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (times, counters, sweep, streams, cudnn, framework, network, compare_counters, compare_sanitizers,
-                training, pictures, readme, timings, digits):  # fmt: skip
+for command in (times, counters, sweep, streams, cudnn, versus, framework, network, compare_counters,
+                compare_sanitizers, training, pictures, readme, timings, digits):  # fmt: skip
     app.command()(command)
 
 

@@ -10,18 +10,21 @@ The code is that of labkit/cuda_src, the times those of data/results/nvidia-h200
 
 from pathlib import Path
 
+import pandas as pd
 from pygments.lexers import get_lexer_by_name
 from pygments.token import string_to_tokentype
 
 from labkit.base.files import write
 from labkit.base.numerals import ms
-from labkit.base.paths import PACKAGE, cuda_src
+from labkit.base.paths import PACKAGE, cuda_src, data_dir
 from labkit.draw import ladder, style
 from labkit.draw.dark import dark
 from labkit.draw.style import SMALL, Page, figure, wide, widest
 from labkit.page import overview
 from labkit.records.recorded import Recorded, recorded
+from labkit.spec.devices import slug
 from labkit.spec.layers import LENET86
+from recording import versus
 from recording.options import Folder
 from recording.readme import put
 
@@ -51,8 +54,9 @@ def excerpt(path: Path) -> list[str]:
 
 
 def chart(results: Recorded, path: Path | None = None) -> None:
-    """`labkit.draw.ladder` of every layer, with the library below."""
+    """`labkit.draw.ladder` of every layer, without steps, with the library below."""
     every = overview.rows(results)
+    every = every[~every["label"].str.contains(",")]
     title = "The ladder: what each rung saves or loses, down to the reference time"
     own, best = every[every["rung"].notna()], every[every["rung"].isna()]
     ladder(own, device=results.device, date=results.date, library=best, title=title, path=path)
@@ -164,3 +168,4 @@ def pictures(out: Folder = None) -> None:
     if not out:
         put("ladder", overview.markdown(results))
         put("network", overview.network_markdown(results))
+        put("versus", versus.markdown(pd.read_csv(data_dir() / "versus" / f"{slug(results.device)}.csv")))

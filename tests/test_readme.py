@@ -3,12 +3,15 @@
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import labkit
 from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
 from labkit.ladder.rungs import LADDER
 from labkit.page import overview
+from recording import versus
 from recording.readme import put
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
@@ -45,6 +48,18 @@ def test_the_ladders_table_is_what_was_recorded():
     for each in LADDER:
         assert len(re.findall(rf"^\| {each.label}(?:, FP16)? \|", table, re.MULTILINE)) == 1
     assert table.count("**") == 2 * 8  # the best of four layers in either precision
+
+
+def test_the_comparison_with_cudnn_is_what_was_recorded():
+    """One run: ours is ahead of every mode of cuDNN on every layer with every batch, in float and in half."""
+    table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.search("<!-- versus:begin -->\n(.*?)\n<!-- versus:end -->", text, re.DOTALL)[1] == versus.markdown(table)
+    best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
+    half = best.index.str.match("10 |.*FP16")
+    for rows in (best[half], best[~half]):
+        library = rows.index.str.startswith("cuDNN")
+        assert (rows[~library].min() < rows[library].min()).all()
 
 
 def test_the_networks_table_is_what_was_recorded():
