@@ -48,7 +48,7 @@ class Contestant:
 
 def _ours(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarray) -> Iterator[Contestant]:
     for number, step in OURS:
-        kernel = variant(number, step=step)
+        kernel = variant(number, **({"step": step} if step else {}))
         dtype, batch = kernel.io_dtype, len(inputs[0])
         plans = [stack.enter_context(kernel.plan(layer, batch)) for _ in inputs]
         for plan, x in zip(plans, inputs, strict=True):
@@ -154,7 +154,7 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def versus(repeat: Repeat = None, dry: Dry = False, out: Folder = None) -> None:
-    """Measure our fastest kernels and cuDNN in one run: data/versus/."""
+    """Measure ours and cuDNN in one run: data/versus/."""
     try:
         import torch  # nothing else in the lab needs it
     except ModuleNotFoundError:
