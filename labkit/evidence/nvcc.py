@@ -59,13 +59,14 @@ def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, a
         raise LabError(f"arch = {arch!r}: it must be one of {', '.join(MULTIPROCESSOR)}")
     rows = []
     for each in as_variants(variants):
-        used = read_ptxas(_compile(*_of_variant(each, layer), arch, "-Xptxas", "-v"))
+        target = _target(each, arch)
+        used = read_ptxas(_compile(*_of_variant(each, layer), target, "-Xptxas", "-v"))
         for launch in each.launches(layer):
             facts, dynamic = used[launch.kernel], launch.shared if each.dynamic_shared else 0
             rows.append({"variant": each.label, "kernel": launch.kernel, **facts,
                          "shared_bytes": facts["shared_bytes"] + dynamic,
                          "occupancy": occupancy_of(facts, launch.block, dynamic, arch),
-                         "source": f"nvcc, {arch}"})  # fmt: skip
+                         "source": f"nvcc, {target}"})  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -159,7 +160,8 @@ def memory_instructions(
     LabError
         As `disassemble` does.
     """
-    tables = [disassemble(*_of_variant(each, layer), arch).assign(variant=each.label) for each in as_variants(variants)]
+    tables = [disassemble(*_of_variant(each, layer), _target(each, arch)).assign(variant=each.label)
+              for each in as_variants(variants)]  # fmt: skip
     table = pd.concat(tables, ignore_index=True)
     return table[["variant", *table.columns.drop("variant")]]
 
@@ -225,6 +227,11 @@ def _of_variant(variant: Variant, layer: Layer) -> tuple[str, str, list[str]]:
     includes = [f"-I{variant.path.parent}"] if variant.path else []
     defines = [f"-D{name}={value}" for name, value in variant.defines(layer).items()]
     return variant.source, variant.file_name, [*NVCC_OPTIONS, *includes, *defines]
+
+
+def _target(variant: Variant, arch: str) -> str:
+    """`arch` with the instructions that it alone has, if the variant asks for them, as where it runs: sm_90a."""
+    return f"{arch}a" if variant.architecture_specific and arch == "sm_90" else arch
 
 
 def _compile(

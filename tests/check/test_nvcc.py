@@ -49,6 +49,15 @@ def test_nvcc_compiles_the_ladder_without_a_gpu():
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_products_of_four_warps_are_compiled_as_on_an_h200():
+    """For sm_90a, and in float with the registers of a launch whose warps exchange some: what their sum allows."""
+    steps = [labkit.variant(number, step="warpgroups") for number in (10, 11)]
+    found = labkit.resources(steps, labkit.LENET86[1]).query("kernel == 'conv'").set_index("variant")
+    assert set(found["source"]) == {"nvcc, sm_90a"} and (found["spill_store_bytes"] == 0).all()
+    assert found.loc[steps[1].label, "registers"] == 168 == (8 * 216 + 4 * 72) // 12
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 def test_a_module_s_kernels_are_found_by_the_names_that_the_source_gives_them():
     source = """#line 7 "mine.cu"
 template <class T> __global__ void fill(T *x) { x[threadIdx.x] = 1; }
