@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import labkit
+from labkit.base.errors import LabError
 from labkit.measure.check import draw_reals, tolerance
 from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64, error_scale
@@ -74,14 +75,23 @@ def test_a_map_that_is_not_finite_leaves_the_next_maps_right(kernel, maps):
 def test_products_of_four_warps_cover_every_layer(rung):
     """Sizes for wide and deep layers, too: within a product's columns, a thread's sums and a block's memory."""
     kernel = labkit.variant(rung, step="warpgroups")
-    several = Layer("deep", 16, 20, 33, 100, 5), Layer("one of each", 1, 1, 1, 1, 1), Layer("even mask", 3, 40, 9, 7, 4)
+    several = (Layer("deep", 16, 20, 33, 100, 5), Layer("one of each", 1, 1, 1, 1, 1),
+               Layer("even mask", 3, 40, 9, 7, 4), Layer("8 bytes too many", 19, 13, 53, 17, 3))  # fmt: skip
     for layer in (*labkit.LENET86, *labkit.LENET72, *several):
         s = kernel.scope(layer, 1000)
-        assert s.groups * s.maps >= layer.M
+        assert s.groups == -(-layer.M // s.maps)  # as the kernel counts them
         assert 2 * s.down * s.maps <= 48 and s.down * s.maps % 4 == 0 and s.tall * s.down * s.maps <= 80
-        assert s.room * s.shared <= 227 * 1024
+        assert s.room * (s.shared + 16 * (s.parts - 1)) <= 227 * 1024  # in float 16 are not the launch's
         grid = kernel.launches(layer, 1000)[1].grid[0]
         assert grid % s.groups == 0 and grid <= 264
+
+
+def test_a_layer_8_bytes_too_large_for_a_block_is_refused():
+    """What the kernel declares itself counts, too: on a GPU the launch would fail."""
+    layer = Layer("8 bytes too many", C=6, H=60, W=60, M=15, K=4)
+    assert WARPGROUPS.geometry(layer, 1)[1].shared == 227 * 1024 - 8
+    with pytest.raises(LabError, match="needs 232,456 bytes of shared memory"):
+        WARPGROUPS.supports(layer)
 
 
 def test_three_products_are_float_and_one_is_half(drawn):

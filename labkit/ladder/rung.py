@@ -37,6 +37,8 @@ class Call:
         Its three pointers: "x", "k", "y", "u" (the rung's scratch buffer) or "a" (the arranged mask).
     grid, block, shared : callable
         Of the scope of a launch (`Rung.scope`). `shared` is the shared memory of a block in bytes.
+    static : int
+        Bytes of shared memory that a kernel declares besides those of its launch, as nvcc counts them.
     used : callable
         Of the options: whether the variant launches this kernel; for a sub-step with other kernels than the rung's.
     library : callable
@@ -48,6 +50,7 @@ class Call:
     grid: Callable
     block: Callable
     shared: Callable = lambda s: 0
+    static: int = 0
     used: Callable = lambda s: True
     library: Callable = lambda s: False
 

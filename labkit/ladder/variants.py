@@ -247,13 +247,13 @@ class Variant:
                     f"{self.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; "
                     f"the {what} of {layer} has {size:,} elements"
                 )
-        for launch in self.geometry(layer, 1):
+        for launch, call in zip(self.geometry(layer, 1), self.calls, strict=True):
             threads = int(np.prod(launch.block))
             if threads > MAX_THREADS:
                 raise LabError(f"{self.label}: {threads} threads in a block; the limit is {MAX_THREADS}")
-            if launch.shared > (most := self._most_shared()):
+            if (shared := launch.shared + call.static) > (most := self._most_shared()):
                 raise LabError(
-                    f"{self.label} needs {launch.shared:,} bytes of shared memory per block for {layer}; the "
+                    f"{self.label} needs {shared:,} bytes of shared memory per block for {layer}; the "
                     f"limit is {most:,}: {self._less_shared(layer)}"
                 )
             for axis, size, limit in zip("xyz", launch.grid, MAX_GRID, strict=True):
@@ -272,7 +272,7 @@ class Variant:
 
         def shared(**changed):
             s = self.rung.scope(layer, 1, {**self.options, **changed})
-            return max(call.shared(s) for call in self.calls)
+            return max(call.shared(s) + call.static for call in self.calls)
 
         least = {name: min(option.least, key=lambda value: shared(**{name: value}))
                  for name, option in self.rung.options.items() if option.least}  # fmt: skip

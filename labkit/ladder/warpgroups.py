@@ -5,6 +5,7 @@ from labkit.ladder.rung import tiles
 
 COLUMNS = 48  # of a product: the outputs of a window
 SUMS = 80  # registers of a thread
+LARGEST = 16  # bytes of `largest` in rung 11, as nvcc rounds them
 BESIDE = 3  # rows of windows whose products take as long as what a unit does besides
 
 
@@ -49,13 +50,14 @@ def sizes(s, parts: int) -> dict:
     """
     down = 2 if parts == 1 and s.C == 1 else 1  # of two channels, windows of an odd height waste less
     groups = tiles(s.M, COLUMNS // (2 * down))
+    most = SHARED_OPT_IN_BYTES - LARGEST * (parts - 1)
     while True:
         one = _geometry(s, parts, down, groups, outs=1)
-        if one["shared"] <= SHARED_OPT_IN_BYTES or one["maps"] == 4 // down:
+        if one["shared"] <= most or one["maps"] == 4 // down:
             break
         groups += 1
     two = _geometry(s, parts, down, groups, outs=2)
-    better = parts == 1 and two["shared"] <= SHARED_OPT_IN_BYTES and two["room"] == one["room"]
+    better = parts == 1 and two["shared"] <= most and two["room"] == one["room"]
     return two if better else one
 
 

@@ -85,6 +85,7 @@ RUNG = Rung(
             grid=lambda s: warpgroups.grid(s, s.blocks) if s.step == "warpgroups" else (min(s.B, s.blocks), 1, 1),
             block=lambda s: (32, s.warps + s.fetch + s.store, 1),
             shared=_shared,
+            static=warpgroups.LARGEST,
         ),
     ),
     path=("one", "three", "images", "maps", "finite"),
