@@ -93,7 +93,7 @@ class Job:
 
 def of(variant: Variant, layer: Layer, batch: int = BATCH) -> Job:
     """The kernels of a variant on a layer."""
-    source = digest(f"{variant.source}{variant.defines(layer)}")
+    source = digest(f"{variant.source}{''.join(variant.headers)}{variant.defines(layer)}")
     return Job(variant.rung.label, variant.label, layer.name, source, variant, layer, batch)
 
 

@@ -18,12 +18,12 @@ from labkit.spec.layers import PRESETS
 NETWORKS = ("lenet86", "lenet72")
 STREAMS = PAGES["streams"]  # no kernel of its own: its subject is the layer time
 _KERNELS = [each.number for each in LADDER]
-_BESIDE = [variant(name, step="warpgroups").label for name in ("speed_of_light", "split_floats")]  # faster than a rung
+_BESIDE = [variant(name, step="warpgroups").label for name in ("speed_of_light", "split_floats")]
 
 
 def rows(results: Recorded) -> pd.DataFrame:
-    """The ladder as it was recorded at its largest batch, with steps that are faster than their rungs, and below them
-    cuDNN's best times.
+    """The ladder as it was recorded at its largest batch, with the steps `warpgroups` beside their rungs, and below
+    them cuDNN's best times.
 
     Parameters
     ----------
