@@ -406,7 +406,7 @@ def test_a_fault_in_a_thread_loop_names_its_thread(monkeypatch):
     function = compiler.SourceModule(source).get_function("f")
     assert function.gear == "loops"
     out = driver.mem_alloc(256)
-    function(out, np.int32(1 << 28), grid=(3, 1), block=(8, 8, 1))
+    function(out, np.int32(1 << 15), grid=(3, 1), block=(8, 8, 1))  # 128 KB further: in the guard
     with pytest.raises(driver.LaunchError, match=r"kernel f, block \(2,0,0\), thread \(5,1,0\): a write to"):
         driver.Context.synchronize()
 
