@@ -243,9 +243,8 @@ def svg(page: Page) -> bytes:
 def png(page: Page) -> bytes:
     """The page as PNG, described by its alternative text. 96 colours: a third of the size at no visible loss."""
     raw, out, about = io.BytesIO(), io.BytesIO(), PngInfo()
-    page.fig.savefig(raw, format="rgba", dpi=DPI * DENSITY)
-    size = round(page.width * DENSITY), round(page.height * DENSITY)
-    image = Image.frombytes("RGBA", size, raw.getvalue()).convert("RGB").quantize(96, dither=Image.Dither.NONE)
+    page.fig.savefig(raw, format="png", dpi=DPI * DENSITY, pil_kwargs={"compress_level": 0})
+    image = Image.open(raw).convert("RGB").quantize(96, dither=Image.Dither.NONE)
     about.add_itxt("Description", page.alt)
     image.save(out, "png", optimize=True, dpi=(DPI * DENSITY, DPI * DENSITY), pnginfo=about)
     return out.getvalue()
