@@ -152,16 +152,20 @@ def test_distributions_follow_from_the_integers(draw, generator):
     assert abs(normal.mean()) < 0.03 and abs(normal.std() - 1) < 0.03 and abs(uniform.mean() - 0.5) < 0.01
 
 
-@pytest.mark.parametrize("generator", ["xorwow", "philox"])
-def test_doubles_take_two_and_four_integers(draw, generator):
+@pytest.mark.parametrize(("generator", "first"), [("xorwow", 2), ("philox", 1)])
+def test_doubles(draw, generator, first):
+    """A uniform one takes two integers of XORWOW and one of Philox; two normal ones take the next four."""
     integers, *_, wide = draw(generator, 5, 0, 2, 12)
     integers = integers.astype(np.uint64)
 
     def double(at):
         return ((integers[:, at] ^ integers[:, at + 1] << np.uint64(21)) + 0.5) * 2.0**-53
 
-    np.testing.assert_allclose(wide[:, 0], double(0), rtol=1e-15)
-    radius, angle = np.sqrt(-2 * np.log(double(2))), 2 * np.pi * double(4)
+    def uniform(at):
+        return double(at) if generator == "xorwow" else (integers[:, at] + 1.0) * 2.0**-32
+
+    np.testing.assert_allclose(wide[:, 0], uniform(0), rtol=1e-15)
+    radius, angle = np.sqrt(-2 * np.log(double(first))), 2 * np.pi * double(first + 2)
     np.testing.assert_allclose(wide[:, 1], radius * np.sin(angle), atol=1e-12)
-    np.testing.assert_allclose(wide[:, 2], double(6), rtol=1e-15)
+    np.testing.assert_allclose(wide[:, 2], uniform(first + 4), rtol=1e-15)
     np.testing.assert_allclose(wide[:, 3], radius * np.cos(angle), atol=1e-12)

@@ -183,6 +183,7 @@ def test_check_mode_names_the_array_too(tools):
 HEAP = r"""
 #include <exception>
 #include <stdlib.h>
+extern "C" void __stack_chk_fail();
 __device__ int *volatile kept;
 extern "C" __global__ void f(int *x, int how) {
     if (threadIdx.x != 5) return;
@@ -195,6 +196,7 @@ extern "C" __global__ void f(int *x, int how) {
     case 5: exit(3);
     case 6: _Exit(0);
     case 7: std::terminate();
+    case 9: __stack_chk_fail();
     case 8: kept = (int *)malloc(64); kept[15] = 7; x[0] = kept[15]; free(kept); free(nullptr);
             kept = new int[5]{1}; x[1] = kept[0]; delete[] kept;
     }
@@ -217,7 +219,8 @@ def heap():
         (4, r"abort\(\) was called"),
         (5, r"exit\(\) was called: leave a kernel with return"),
         (6, r"exit\(\) was called"),
-        (7, r"the C or C\+\+ library has called abort\(\)"),
+        (7, r"std::terminate\(\) was called"),
+        (9, r"the C or C\+\+ library has called abort\(\)"),
     ],
 )
 def test_what_would_end_a_process_ends_the_launch(heap, how, words):

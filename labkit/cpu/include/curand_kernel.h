@@ -46,10 +46,6 @@ template <class State> inline uint4 four(State *state) {
 
 #define LABKIT_RANDOM(State)                                                                          \
     inline float curand_uniform(State *state) { return labkit::random::uniform(curand(state)); }      \
-    inline double curand_uniform_double(State *state) {                                               \
-        unsigned x = curand(state), y = curand(state);                                                \
-        return labkit::random::uniform_double(x, y);                                                  \
-    }                                                                                                 \
     inline float2 curand_normal2(State *state) {                                                      \
         unsigned x = curand(state), y = curand(state);                                                \
         return labkit::random::normal(x, y);                                                          \
@@ -82,6 +78,13 @@ template <class State> inline uint4 four(State *state) {
 LABKIT_RANDOM(curandStateXORWOW_t)
 LABKIT_RANDOM(curandStatePhilox4_32_10_t)
 #undef LABKIT_RANDOM
+
+inline double curand_uniform_double(curandStateXORWOW_t *state) {
+    unsigned x = curand(state), y = curand(state);
+    return labkit::random::uniform_double(x, y);
+}
+// From one integer, as cuRAND does it: 32 random bits.
+inline double curand_uniform_double(curandStatePhilox4_32_10_t *state) { return (curand(state) + 1.0) * 0x1p-32; }
 
 typedef labkit::random::no_generator<int> curandStateMRG32k3a, curandStateMRG32k3a_t, curandStateMtgp32, curandStateMtgp32_t,
     curandStateSobol32, curandStateSobol32_t, curandStateScrambledSobol32, curandStateScrambledSobol32_t, curandStateSobol64,

@@ -61,6 +61,7 @@ namespace labkit {
 // Calls of kernels (toolchain.py).
 extern "C" {
 [[noreturn]] EXPORT void __wrap_abort() { labkit::fail("abort() was called"); }
+[[noreturn]] EXPORT void __wrap__ZSt9terminatev() { labkit::fail("std::terminate() was called"); }
 [[noreturn]] EXPORT void __wrap_exit(int) { labkit::fail("exit() was called: leave a kernel with return, or end the launch with __trap()"); }
 [[noreturn]] EXPORT void __wrap__exit(int status) { __wrap_exit(status); }
 [[noreturn]] EXPORT void __wrap__Exit(int status) { __wrap_exit(status); }

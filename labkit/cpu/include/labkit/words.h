@@ -37,7 +37,7 @@
 #define __maxnreg__(...)
 #define __cluster_dims__(...)
 #define __forceinline__ __inline__ __attribute__((always_inline))
-#define __noinline__ __attribute__((noinline))
+#define __noinline__   // of no effect here: as an attribute it would break libstdc++'s own __attribute__((__noinline__))
 #define __align__(n) __attribute__((aligned(n)))
 #define __builtin_align__(n) __attribute__((aligned(n)))
 
