@@ -42,6 +42,7 @@ class _Settings:
 
     prologue: list = field(default_factory=list)  # preprocessor lines before the source
     include_dirs: list = field(default_factory=list)
+    sources: list = field(default_factory=list)  # further files of a program
     standard: int = 17
     fast_math: bool = False
     fuse: bool = True  # multiplications and additions
@@ -82,6 +83,7 @@ _MEANINGLESS = re.compile(
     r"--resource-usage|-src-in-ptx|-dc|-dw|--?shared|--?Wno-.*|-W.*|-dlto|-extra-device-vectorization|"
     r"--extra-device-vectorization|-lto|--?cubin|--?ptx|--?fatbin|-l.+|-L.+|--?time(=.*)?|-std|-diag.*|--?arch-list.*"
 )
+_SOURCE = re.compile(r"\.(?:cu|cpp|cc|cxx|c)$")
 _passed_over = set()
 
 
@@ -124,6 +126,8 @@ def _settings(options, include_dirs, arch):
             settings.fuse = argument() != "false"
         elif name in ("-arch", "--gpu-architecture"):
             arch = argument()
+        elif _SOURCE.search(word):
+            settings.sources.append(Path(word).absolute())
         elif name in _VALUE_ELSEWHERE:
             argument()
         elif not _MEANINGLESS.fullmatch(word) and word not in _passed_over:
@@ -232,6 +236,7 @@ class _Build:
             *self.settings.prologue,
             "dirs",
             *self.settings.include_dirs,
+            *self.settings.sources,
             "flags",
             *self.flags,
             toolchain.fingerprint(self.command),
@@ -278,6 +283,7 @@ class _Build:
         if self.extern_c:
             lines.append("}")
         if self.program:
+            lines += [f'#include "{headers.copy(path)}"' for path in self.settings.sources]
             lines.append('extern "C" { __attribute__((used)) extern void *const labkit_main = (void *)&main; }')
         return "\n".join([*lines, ""])
 
@@ -608,7 +614,10 @@ def _load(build, path):
         missing = re.search(r"undefined symbol: (\S+)", str(error))
         if missing:
             name = toolchain.demangled(missing[1])
-            raise CompileError(f"{name} is declared and used, but not defined in the source", []) from None
+            message = f"{name} is declared and used, but not defined in the source"
+            if build.program:
+                message += '. If another file of the program defines it, name that: --options "FILE.cpp"'
+            raise CompileError(message, []) from None
         raise
     _check_sizes(module)
     checkmode.loaded(path, build.nvccs_source, build.options, build.settings.include_dirs)

@@ -1,9 +1,11 @@
 """Host code in CUDA C++ text: kernel launches, which no C++ compiler reads.
 
-``kernel<<<grid, block>>>(x)`` becomes ``labkit::launch<decltype(labkit_pick_kernel(x))>(grid, block)(x)``. Each
-kernel is followed by a function ``labkit_pick_kernel`` with the same parameters, whose result's type names the
-kernel: so C++ itself chooses among overloads and deduces template arguments. A launch through a pointer becomes
-``labkit::launch_pointer``. See ``include/labkit/host.h``.
+``kernel<<<grid, block>>>(x)`` becomes
+``labkit::launch<decltype(labkit_pick_kernel(x))>(labkit::Config(grid, block))(x)``. Each kernel is followed by a
+function ``labkit_pick_kernel`` with the same parameters, whose result's type names the kernel: so C++ itself chooses
+among overloads and deduces template arguments. If parameters have default arguments, the launch becomes a call of
+``labkit_call_kernel``, which has them, too. A launch through a pointer becomes ``labkit::launch_pointer``. See
+``include/labkit/host.h``.
 """
 
 import re
@@ -12,6 +14,7 @@ __all__ = ["MAIN", "launches", "picks"]
 
 MAIN = re.compile(r"\bmain\s*\(")
 _NAME = re.compile(r"[A-Za-z_]\w*$")
+_VARIABLE = re.compile(r"(\w+)\s*(?:\[\w*\]\s*)*(?:=|$)")  # of a parameter
 _LAUNCH = re.compile(r"<<<(?!<)")
 _IN_MACRO = (
     'static_assert(false, "the CPU engine reads kernel launches in functions, not in macros: write a function, or the '
@@ -32,8 +35,15 @@ def picks(kernel, names):
     pointer = f"static_cast<void (*)({types})>({kernel.name}{arguments})"
     pick = f"labkit::Pick<{pointer}, {str(kernel.template).lower()}>"
     head = " ".join(kernel.head.split())
-    return (f' extern "C++" {{ {head} static inline {pick} labkit_pick_{kernel.name}({", ".join(kernel.parameters)}) '
-            "{ return {}; } }")  # fmt: skip
+    given = ", ".join(kernel.parameters)
+    text = f"{head} static inline {pick} labkit_pick_{kernel.name}({given}) {{ return {{}}; }}"
+    variables = [_VARIABLE.search(parameter) for parameter in kernel.parameters]
+    if "=" in given and all(variables):
+        names.defaulted.add(kernel.name)
+        handed_on = ", ".join(variable[1] for variable in variables)
+        text += (f" {head} static inline void labkit_call_{kernel.name}(const labkit::Config &labkit_config, {given}) "
+                 f"{{ labkit::launch<{pick}>(labkit_config)({handed_on}); }}")  # fmt: skip
+    return f' extern "C++" {{ {text} }}'
 
 
 def _template_arguments(head):
@@ -88,10 +98,13 @@ def _launch(code, at, inside, names):
     kernel, config = " ".join(code[start:at].split()), " ".join(code[inside:close].split())
     arguments = " ".join(code[open_ + 1 : end].split())
     name = re.match(r"((?:\w+\s*::\s*)*)(\w+)", kernel)
+    if name and name[2] in names.defaulted:
+        comma = ", " if arguments else ""
+        return start, open_ + 1, f"{name[1]}labkit_call_{kernel[name.start(2):]}(labkit::Config({config}){comma}"
     if name and name[2] in names.launched and "{" not in arguments:  # no lambda: it has no place within decltype
         pick = f"decltype({name[1]}labkit_pick_{name[2]}{kernel[name.end() :]}({arguments}))"
-        return start, open_, f"labkit::launch<{pick}>({config})"
-    return start, open_, f"labkit::launch_pointer({kernel}, {config})"
+        return start, open_, f"labkit::launch<{pick}>(labkit::Config({config}))"
+    return start, open_, f"labkit::launch_pointer({kernel}, labkit::Config({config}))"
 
 
 def _kernel_start(code, at):
@@ -153,9 +166,11 @@ class Names:
     ----------
     launched : set of str
         Names for which there is a ``labkit_pick_``.
+    defaulted : set of str
+        Those of kernels with default arguments, for which there is a ``labkit_call_``.
     declared : set
         (scope, name, number of parameters) of kernels that were declared before they were defined.
     """
 
     def __init__(self):
-        self.launched, self.declared = set(), set()
+        self.launched, self.defaulted, self.declared = set(), set(), set()

@@ -28,10 +28,12 @@ __all__ = ["main"]
 
 SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONFIGURATION = 0, 1, 2, 9
 INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY = 21, 98, 101, 400, 600
+NOT_SUPPORTED = 801
 ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
 _OF_FAULT = {"assertion": ASSERT, "exist": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "address": ILLEGAL_ADDRESS,
              "allocation": ILLEGAL_ADDRESS}  # by a word of the message
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
+_LIMITS = {0: 64 << 10, 1: 1 << 20, 2: 8 << 20}  # of cudaLimit: bytes of a stack, of printf's buffer and of the heap
 _libc = ctypes.CDLL(None)
 
 
@@ -109,6 +111,12 @@ class _Runtime:
         data = ctypes.create_string_buffer(bytes(packed), len(packed) + 1)
         self.launch(function, gx, gy, gz, bx, by, bz, shared, stream, ctypes.addressof(data), len(packed))
 
+    def cudaLaunchCooperativeKernel(self, function):
+        name = self._kernel(function)._name
+        raise _Refused(NOT_SUPPORTED, f"cudaLaunchCooperativeKernel of {name} failed: the CPU engine runs the blocks "
+                       "of a grid one after the other, so they cannot wait for each other: end the kernel where it "
+                       "calls grid.sync(), and launch the rest as a second kernel")  # fmt: skip
+
     def _kernel(self, function):
         if function not in self.functions:
             raise _Refused(INVALID_FUNCTION, "the launch names no kernel that the CPU engine has registered: "
@@ -171,10 +179,26 @@ class _Runtime:
     def cudaDeviceGetAttribute(self, out, attribute, number):
         self.cudaSetDevice(number)
         known = device.Device(0).get_attributes()
-        _at(out, ctypes.c_int).value = known.get(attribute, 1 if attribute == 83 else 0)  # 83: managed memory
+        _at(out, ctypes.c_int).value = known.get(attribute, 0)
 
     def cudaDeviceCanAccessPeer(self, can):
         _at(can, ctypes.c_int).value = 0
+
+    def cudaDeviceEnablePeerAccess(self, number):
+        raise _Refused(INVALID_DEVICE, f"device {number} is no peer: the CPU engine has device 0 only")
+
+    cudaDeviceDisablePeerAccess = cudaDeviceEnablePeerAccess
+
+    def cudaDeviceGetP2PAttribute(self, out, source, to):
+        raise _Refused(INVALID_DEVICE, f"devices {source} and {to} are no peers: the CPU engine has device 0 only")
+
+    def cudaDeviceGetLimit(self, out, limit):
+        _at(out, ctypes.c_size_t).value = _LIMITS.get(limit, 0)
+
+    def cudaDeviceGetPCIBusId(self, out, size, number):
+        self.cudaSetDevice(number)
+        name = device.Device(0).pci_bus_id().encode()[: size - 1] + b"\0"
+        ctypes.memmove(out, name, len(name))
 
     def cudaDeviceGetStreamPriorityRange(self, least, greatest):
         for out in (least, greatest):
@@ -269,6 +293,12 @@ class _Runtime:
         host = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
         self._copy("cudaMemcpyAsync", to, source, size, kind, stream, host)
 
+    def cudaMemcpyPeer(self, to, source, size):
+        self._copy("cudaMemcpyPeer", to, source, size, _ON_DEVICE, 0, True)
+
+    def cudaMemcpyPeerAsync(self, to, source, size, stream):
+        self._copy("cudaMemcpyPeerAsync", to, source, size, _ON_DEVICE, stream, False)
+
     def cudaMemcpy2D(self, to, to_pitch, source, from_pitch, width, height, kind):
         self._copy_rows("cudaMemcpy2D", to, to_pitch, source, from_pitch, width, height, kind, 0)
 
@@ -322,8 +352,11 @@ class _Runtime:
         self._fill("cudaMemsetAsync", address, value, size, stream)
 
     def cudaMemset2D(self, address, pitch, value, width, height):
+        self.cudaMemset2DAsync(address, pitch, value, width, height, 0)
+
+    def cudaMemset2DAsync(self, address, pitch, value, width, height, stream):
         for row in range(height):
-            self._fill("cudaMemset2D", address + row * pitch, value, width, 0)
+            self._fill("cudaMemset2D", address + row * pitch, value, width, stream)
 
     def _fill(self, call, address, value, size, stream):
         if size:
@@ -381,6 +414,17 @@ class _Runtime:
 
     cudaStreamCreateWithPriority = cudaStreamCreateWithFlags
 
+    def cudaStreamGetPriority(self, out):
+        _at(out, ctypes.c_int).value = 0
+
+    def cudaLaunchHostFunc(self, stream, function, data):
+        self.cudaStreamSynchronize(stream)  # the program's thread calls it, at once
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(data)
+
+    def cudaStreamAddCallback(self, stream, function, data):
+        self.cudaStreamSynchronize(stream)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(function)(stream, SUCCESS, data)
+
     def cudaStreamDestroy(self, stream):
         handle = self._handle(stream)
         self.streams.discard(handle)
@@ -413,6 +457,8 @@ class _Runtime:
 
     def cudaEventRecord(self, event, stream):
         native.event_record(self._event(event), self._handle(stream))
+
+    cudaEventRecordWithFlags = cudaEventRecord
 
     def cudaEventSynchronize(self, event):
         native.event_synchronize(self._event(event))

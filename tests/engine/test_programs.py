@@ -81,6 +81,73 @@ int main() {
 """
 
 
+TEXTBOOK = """#include <stdio.h>
+#include <memory>
+__device__ __noinline__ int next(int x) { return x + 1; }
+__attribute__((__noinline__)) int last(int x) { return x - 1; }
+template <class T> __global__ void fill(T *x, int n = 2, T *also = NULL)
+{
+    if (threadIdx.x < n) x[threadIdx.x] = next(n);
+    if (also && threadIdx.x < n) also[threadIdx.x] = n;
+}
+void CUDART_CB told(cudaStream_t s, cudaError_t status, void *data) { printf("told %d %d\\n", status, *(int *)data); }
+void CUDART_CB called(void *data) { printf("called %d\\n", *(int *)data); }
+int elsewhere(int x);
+int main()
+{
+    int *x, *y, seen[4] = {};
+    cudaMalloc(&x, sizeof seen);
+    cudaMallocManaged(&y, sizeof seen);
+    fill<<<1, 32, 0, 0>>>(x);
+    fill<int><<<{1, 1}, 32, 0, NULL>>>(x + 2, last(2), y);
+    cudaStreamAddCallback(0, told, y, 0);
+    cudaLaunchHostFunc(0, called, y);
+    cudaMemcpy(seen, x, sizeof seen, cudaMemcpyDeviceToHost);
+    printf("default arguments: %d %d %d %d\\n", seen[0], seen[1], seen[2], y[0]);
+
+    float box[2][3][4], back[2][3][4] = {};
+    for (int i = 0; i < 24; i++) ((float *)box)[i] = i;
+    cudaPitchedPtr device;
+    cudaMemcpy3DParms copy = {};
+    copy.extent = make_cudaExtent(sizeof box[0][0], 3, 2);
+    cudaMalloc3D(&device, copy.extent);
+    copy.srcPtr = make_cudaPitchedPtr(box, sizeof box[0][0], 4, 3), copy.dstPtr = device;
+    copy.kind = cudaMemcpyHostToDevice;
+    cudaMemcpy3D(&copy);
+    copy.dstPtr = make_cudaPitchedPtr(back, sizeof box[0][0], 4, 3), copy.srcPtr = device;
+    copy.kind = cudaMemcpyDeviceToHost;
+    copy.srcPos = make_cudaPos(0, 1, 0), copy.extent.height = 2;
+    cudaMemcpy3D(&copy);
+    printf("a box: %g %g %g\\n", back[0][0][0], back[1][1][3], back[1][2][0]);
+
+    cudaDeviceProp properties;
+    cudaGetDeviceProperties(&properties, 0);
+    printf("managed: %d, elsewhere: %d\\n", properties.managedMemory, elsewhere(5));
+    void *arguments[] = {&x};
+    printf("%s\\n", cudaGetErrorName(cudaLaunchCooperativeKernel((void *)fill<int>, 1, 32, arguments)));
+}
+"""
+
+
+def test_what_textbooks_use_besides(program):
+    path = program(TEXTBOOK)
+    alone = run(path)
+    assert alone.returncode == 1
+    assert "elsewhere(int) is declared and used, but not defined in the source. If another" in alone.stderr
+    other = path.with_name("other.cpp")
+    other.write_text("int elsewhere(int x) { return 2 * x; }\n")
+    ended = run(path, options=[str(other)])
+    assert ended.stdout.splitlines() == [
+        "told 0 1",
+        "called 1",
+        "default arguments: 3 3 2 1",
+        "a box: 4 23 0",
+        "managed: 1, elsewhere: 10",
+        "cudaErrorNotSupported",
+    ]
+    assert "cannot wait for each other: end the kernel where it calls grid.sync()" in ended.stderr
+
+
 def test_wrong_calls_and_faults_give_cudas_numbers_and_a_sentence(program):
     ended = run(program(FAULTY), options=["-DSIZE=100", "-DOFFSET=-(1ll<<40)"])
     said = "an illegal memory access was encountered"
@@ -124,16 +191,19 @@ def test_run_hands_on_arguments_and_status(tmp_path):
 
 
 @pytest.mark.parametrize(("launch", "new"), [
-    ("k<<<1, 2>>>(x)", "labkit::launch<decltype(labkit_pick_k(x))>(1, 2)(x)"),
-    ("k < 3, f<(2)> > <<< g(1), b >>> (x)", "labkit::launch<decltype(labkit_pick_k < 3, f<(2)> >(x))>(g(1), b)(x)"),
-    ("a::k<<<1, 2>>>(x >> 1)", "labkit::launch<decltype(a::labkit_pick_k(x >> 1))>(1, 2)(x >> 1)"),
-    ("if (n) k<<<n >> 1, 2>>>(x)", "if (n) labkit::launch<decltype(labkit_pick_k(x))>(n >> 1, 2)(x)"),
-    ("(*p)<<<1, 2>>>(x)", "labkit::launch_pointer((*p), 1, 2)(x)"),
-    ("table[i].f<<<1, 2>>>(x)", "labkit::launch_pointer(table[i].f, 1, 2)(x)"),
+    ("k<<<1, 2>>>(x)", "labkit::launch<decltype(labkit_pick_k(x))>(labkit::Config(1, 2))(x)"),
+    ("k < 3, f<(2)> > <<< g(1), b >>> (x)",
+     "labkit::launch<decltype(labkit_pick_k < 3, f<(2)> >(x))>(labkit::Config(g(1), b))(x)"),
+    ("a::k<<<1, 2>>>(x >> 1)", "labkit::launch<decltype(a::labkit_pick_k(x >> 1))>(labkit::Config(1, 2))(x >> 1)"),
+    ("if (n) k<<<n >> 1, 2>>>(x)", "if (n) labkit::launch<decltype(labkit_pick_k(x))>(labkit::Config(n >> 1, 2))(x)"),
+    ("(*p)<<<1, 2>>>(x)", "labkit::launch_pointer((*p), labkit::Config(1, 2))(x)"),
+    ("table[i].f<<<1, 2>>>(x)", "labkit::launch_pointer(table[i].f, labkit::Config(1, 2))(x)"),
+    ("d<<<1, 2, 0, 0>>>()", "labkit_call_d(labkit::Config(1, 2, 0, 0))"),
+    ("d<<<1, 2>>>(x)", "labkit_call_d(labkit::Config(1, 2), x)"),
     ("cout <<< 3", "cout <<< 3"),
 ])  # fmt: skip
 def test_launches_are_rewritten(launch, new):
-    text = f"__global__ void k(int);\nint main() {{ {launch}; }}\n"
+    text = f"__global__ void k(int); __global__ void d(int n = 3);\nint main() {{ {launch}; }}\n"
     assert rewrite(text, names=Names()).text.splitlines()[1] == f"int main() {{ {new}; }}"
 
 

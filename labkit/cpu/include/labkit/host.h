@@ -2,8 +2,8 @@
 //
 // Each function of the API hands its name and its arguments, as 64-bit words, to labkit/cpu/program.py, which works on the
 // runtime's C interface. The text `kernel<<<grid, block>>>(arguments)` has become
-// labkit::launch<decltype(labkit_pick_kernel(arguments))>(grid, block)(arguments); labkit_pick_kernel has the kernel's
-// parameters, so that C++ chooses among overloads and deduces template arguments as for a call.
+// labkit::launch<decltype(labkit_pick_kernel(arguments))>(labkit::Config(grid, block))(arguments); labkit_pick_kernel has
+// the kernel's parameters, so that C++ chooses among overloads and deduces template arguments as for a call.
 #pragma once
 #include <cstdlib>
 #include <cstring>
@@ -100,14 +100,14 @@ template <auto function> const bool Pick<function, true>::registered = add();
 template <auto function> const void *registered(Pick<function, true>) { return &Pick<function, true>::registered; }
 template <auto function> const void *registered(Pick<function, false>) { return nullptr; }
 
-template <class Kernel, class... C> auto launch(C... config) {
+template <class Kernel> auto launch(const Config &config) {
     registered(Kernel{});
-    return Launch<std::remove_const_t<decltype(Kernel::pointer)>>{Kernel::pointer, Config(config...)};
+    return Launch<std::remove_const_t<decltype(Kernel::pointer)>>{Kernel::pointer, config};
 }
 
 // Through a pointer to a kernel.
-template <class... P, class... C> Launch<void (*)(P...)> launch_pointer(void (*function)(P...), C... config) {
-    return {function, Config(config...)};
+template <class... P> Launch<void (*)(P...)> launch_pointer(void (*function)(P...), const Config &config) {
+    return {function, config};
 }
 
 [[noreturn]] inline void leave(int status) {
@@ -185,9 +185,14 @@ LABKIT_CALL(cudaThreadSynchronize, ())
 LABKIT_CALL(cudaDeviceReset, ())
 LABKIT_CALL(cudaThreadExit, ())
 LABKIT_CALL(cudaDeviceCanAccessPeer, (int *can, int, int), can)
+LABKIT_CALL(cudaDeviceEnablePeerAccess, (int device, unsigned), device)
+LABKIT_CALL(cudaDeviceDisablePeerAccess, (int device), device)
+LABKIT_CALL(cudaDeviceGetP2PAttribute, (int *value, cudaDeviceP2PAttr, int from, int to), value, from, to)
 LABKIT_CALL(cudaDeviceSetCacheConfig, (cudaFuncCache))
 LABKIT_CALL(cudaDeviceSetSharedMemConfig, (cudaSharedMemConfig))
 LABKIT_CALL(cudaDeviceSetLimit, (cudaLimit, size_t))
+LABKIT_CALL(cudaDeviceGetLimit, (size_t *value, cudaLimit limit), value, limit)
+LABKIT_CALL(cudaDeviceGetPCIBusId, (char *id, int size, int device), id, size, device)
 LABKIT_CALL(cudaMemGetInfo, (size_t *free_bytes, size_t *total), free_bytes, total)
 LABKIT_CALL(cudaDriverGetVersion, (int *version), version)
 LABKIT_CALL(cudaRuntimeGetVersion, (int *version), version)
@@ -237,9 +242,36 @@ LABKIT_CALL(cudaMemcpy2D, (void *to, size_t to_pitch, const void *from, size_t f
 LABKIT_CALL(cudaMemcpy2DAsync, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                                 size_t height, cudaMemcpyKind kind, cudaStream_t s = 0),
             to, to_pitch, from, from_pitch, width, height, kind, s)
+LABKIT_CALL(cudaMemcpyPeer, (void *to, int, const void *from, int, size_t bytes), to, from, bytes)
+LABKIT_CALL(cudaMemcpyPeerAsync, (void *to, int, const void *from, int, size_t bytes, cudaStream_t s = 0), to, from, bytes, s)
 LABKIT_CALL(cudaMemset, (void *p, int value, size_t bytes), p, value, bytes)
 LABKIT_CALL(cudaMemsetAsync, (void *p, int value, size_t bytes, cudaStream_t s = 0), p, value, bytes, s)
 LABKIT_CALL(cudaMemset2D, (void *p, size_t pitch, int value, size_t width, size_t height), p, pitch, value, width, height)
+LABKIT_CALL(cudaMemset2DAsync, (void *p, size_t pitch, int value, size_t width, size_t height, cudaStream_t s = 0),
+            p, pitch, value, width, height, s)
+
+// Boxes: rows of ysize one below the other are a slice.
+inline cudaError_t cudaMalloc3D(cudaPitchedPtr *p, cudaExtent e) {
+    p->xsize = e.width, p->ysize = e.height;
+    return cudaMallocPitch(&p->ptr, &p->pitch, e.width, e.height * e.depth);
+}
+inline cudaError_t cudaMemset3D(cudaPitchedPtr p, int value, cudaExtent e) {
+    for (size_t z = 0; z < e.depth; z++)
+        if (cudaError_t error = cudaMemset2D((char *)p.ptr + z * p.ysize * p.pitch, p.pitch, value, e.width, e.height))
+            return error;
+    return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *p, cudaStream_t s = 0) {
+    auto at = [](cudaPitchedPtr whole, cudaPos pos, size_t z) {
+        return (char *)whole.ptr + ((pos.z + z) * whole.ysize + pos.y) * whole.pitch + pos.x;
+    };
+    for (size_t z = 0; z < p->extent.depth; z++)
+        if (cudaError_t error = cudaMemcpy2DAsync(at(p->dstPtr, p->dstPos, z), p->dstPtr.pitch, at(p->srcPtr, p->srcPos, z),
+                                                  p->srcPtr.pitch, p->extent.width, p->extent.height, p->kind, s))
+            return error;
+    return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *p) { return cudaMemcpy3DAsync(p); }
 
 // Variables of the device: their address and size are known here.
 template <class T> cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
@@ -253,6 +285,10 @@ template <class T> cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const vo
 template <class T> cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
                                                     cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
     return labkit::host("cudaMemcpyFromSymbol", to, &symbol, sizeof symbol, bytes, offset);
+}
+template <class T> cudaError_t cudaMemcpyFromSymbolAsync(void *to, const T &symbol, size_t bytes, size_t offset,
+                                                         cudaMemcpyKind kind, cudaStream_t s = 0) {
+    return cudaMemcpyFromSymbol(to, symbol, bytes, offset);
 }
 template <class U, class T> cudaError_t cudaGetSymbolAddress(U **p, const T &symbol) {
     return labkit::host("cudaGetSymbolAddress", p, &symbol, sizeof symbol);
@@ -269,11 +305,15 @@ LABKIT_CALL(cudaStreamDestroy, (cudaStream_t s), s)
 LABKIT_CALL(cudaStreamSynchronize, (cudaStream_t s), s)
 LABKIT_CALL(cudaStreamQuery, (cudaStream_t s), s)
 LABKIT_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned = 0), s, e)
+LABKIT_CALL(cudaStreamGetPriority, (cudaStream_t, int *priority), priority)
+LABKIT_CALL(cudaStreamAddCallback, (cudaStream_t s, cudaStreamCallback_t f, void *data, unsigned), s, f, data)
+LABKIT_CALL(cudaLaunchHostFunc, (cudaStream_t s, cudaHostFn_t f, void *data), s, f, data)
 LABKIT_CALL(cudaEventCreate, (cudaEvent_t *e), e)
 LABKIT_CALL(cudaEventCreate, (cudaEvent_t *e, unsigned), e)
 LABKIT_CALL(cudaEventCreateWithFlags, (cudaEvent_t *e, unsigned), e)
 LABKIT_CALL(cudaEventDestroy, (cudaEvent_t e), e)
 LABKIT_CALL(cudaEventRecord, (cudaEvent_t e, cudaStream_t s = 0), e, s)
+LABKIT_CALL(cudaEventRecordWithFlags, (cudaEvent_t e, cudaStream_t s = 0, unsigned = 0), e, s)
 LABKIT_CALL(cudaEventSynchronize, (cudaEvent_t e), e)
 LABKIT_CALL(cudaEventQuery, (cudaEvent_t e), e)
 LABKIT_CALL(cudaEventElapsedTime, (float *ms, cudaEvent_t start, cudaEvent_t end), ms, start, end)
@@ -291,6 +331,10 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F *kernel
     return labkit::host("occupancy", blocks, (const void *)kernel, threads, shared);
 }
 template <class F>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, F *kernel, int threads, size_t shared, unsigned) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared);
+}
+template <class F>
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid, int *threads, F *kernel, size_t shared = 0, int limit = 0) {
     return labkit::host("block_size", grid, threads, (const void *)kernel, shared, limit);
 }
@@ -298,6 +342,19 @@ template <class F>
 cudaError_t cudaLaunchKernel(F *kernel, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t s = 0) {
     return labkit::host("launch_pointers", (const void *)kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, s,
                         arguments);
+}
+template <class F>
+cudaError_t cudaLaunchCooperativeKernel(F *kernel, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t s = 0) {
+    return labkit::host("cudaLaunchCooperativeKernel", (const void *)kernel);
+}
+template <class Shared, class F>
+cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *threads, F *kernel, Shared of_threads, int limit = 0) {
+    cudaFuncAttributes a;
+    if (cudaError_t error = cudaFuncGetAttributes(&a, kernel)) return error;
+    const int most = limit && limit < a.maxThreadsPerBlock ? limit : a.maxThreadsPerBlock;
+    for (*threads = most / 32 * 32; *threads > 32; *threads -= 32)
+        if (of_threads(*threads) + a.sharedSizeBytes <= 48 * 1024) break;
+    return cudaOccupancyMaxPotentialBlockSize(grid, threads, kernel, of_threads(*threads), *threads);
 }
 #undef LABKIT_CALL
 
@@ -335,6 +392,7 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     p->concurrentKernels = get(cudaDevAttrConcurrentKernels);
     p->unifiedAddressing = get(cudaDevAttrUnifiedAddressing);
     p->managedMemory = get(cudaDevAttrManagedMemory);
+    p->concurrentManagedAccess = p->hostNativeAtomicSupported = p->managedMemory;
     p->l2CacheSize = get(cudaDevAttrL2CacheSize);
     p->major = get(cudaDevAttrComputeCapabilityMajor);
     p->minor = get(cudaDevAttrComputeCapabilityMinor);
