@@ -70,15 +70,18 @@ def test_help_has_a_short_form_and_shells_complete_commands(command):
     assert "_LABKIT_COMPLETE=complete_bash" in out
 
 
-@pytest.mark.parametrize(("shell", "typed"), [
-    ("bash", {"COMP_WORDS": "labkit sani", "COMP_CWORD": "1"}), ("zsh", {"_TYPER_COMPLETE_ARGS": "labkit sani"}),
+@pytest.mark.parametrize(("shell", "typed", "found", "other"), [
+    ("bash", {"COMP_WORDS": "labkit sani", "COMP_CWORD": "1"}, "sanitize", "profile"),
+    ("zsh", {"_TYPER_COMPLETE_ARGS": "labkit sani"}, "sanitize", "profile"),
+    ("zsh", {"_TYPER_COMPLETE_ARGS": "labkit run --engine g"}, "gpu", "cpu"),
+    ("bash", {"COMP_WORDS": "labkit sanitize --tool r", "COMP_CWORD": "3"}, "racecheck", "memcheck"),
 ])  # fmt: skip
-def test_what_a_shell_asks_when_a_word_is_completed(shell, typed):
+def test_what_a_shell_asks_when_a_word_is_completed(shell, typed, found, other):
     environment = {**os.environ, **typed, "_LABKIT_COMPLETE": f"complete_{shell}"}
     done = subprocess.run(
         [sys.executable, "-m", "labkit"], env=environment, capture_output=True, text=True, check=False
     )
-    assert "sanitize" in done.stdout and "profile" not in done.stdout
+    assert found in done.stdout and other not in done.stdout
 
 
 def test_the_device_as_json(command, monkeypatch):

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from labkit.base import limits
-from labkit.base.errors import LabError
+from labkit.base.errors import Interrupted, LabError
 from labkit.cpu import checkmode, compiler, device, errors, hostcode, native
 from labkit.cpu.kernels import Function
 from labkit.cpu.pitched import PITCH
@@ -549,6 +549,8 @@ def main(arguments):
     options, (file, *_) = _split(arguments)
     try:
         module = _load(Path(file), options)
+    except Interrupted:
+        sys.exit(128 + signal.SIGINT)
     except LabError as error:
         sys.exit(f"labkit: {error}")
     except errors.CompileError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -45,6 +46,11 @@ Notebooks = Annotated[
 ]
 
 
+def _among(*values: str) -> Callable[[], list[str]]:
+    """What shells complete the value of an option to."""
+    return lambda: list(values)
+
+
 def _use(engine: str | None) -> str | None:
     """Let this process, and those that it starts, use an engine; before anything asks for the device."""
     if engine:
@@ -54,7 +60,13 @@ def _use(engine: str | None) -> str | None:
 
 Use = Annotated[
     str | None,
-    typer.Option("--engine", metavar="cpu|gpu", callback=_use, help="The GPU, where there is one, by default."),
+    typer.Option(
+        "--engine",
+        metavar="cpu|gpu",
+        autocompletion=_among("cpu", "gpu"),
+        callback=_use,
+        help="The GPU, where there is one, by default.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Csv = Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the table to FILE, too.")]
@@ -335,7 +347,13 @@ def bench(
 def train(
     network: Annotated[str, typer.Option("--network", metavar="NAME", help="lenet86.")] = "lenet86",
     name: Annotated[
-        str, typer.Option("--dataset", metavar="NAME", help="digits, fashion-mnist or mnist.")
+        str,
+        typer.Option(
+            "--dataset",
+            metavar="NAME",
+            autocompletion=_among("digits", "fashion-mnist", "mnist"),
+            help="digits, fashion-mnist or mnist.",
+        ),
     ] = "digits",
     seed: Annotated[int, typer.Option(help="Of the initial weights, the order and the distortion of images.")] = 1,
     epochs: Annotated[
@@ -408,11 +426,17 @@ Program = Annotated[
     typer.Argument(metavar="PROGRAM", help="A Python program that uses labkit.cuda, or a .cu file with a main."),
 ]
 Options = Annotated[
-    str, typer.Option("--options", metavar="OPTIONS", help='nvcc\'s for a .cu file: "-DN=4 -I include".')
+    str, typer.Option("--options", metavar="OPTIONS", help='nvcc\'s for a .cu file: "-DN=4 -I include more.cpp".')
 ]
 Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT", help="Its arguments.")]
 Engine = Annotated[
-    str | None, typer.Option("--engine", metavar="cpu|gpu", help="Where to run it; the engine in use by default.")
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="cpu|gpu",
+        autocompletion=_among("cpu", "gpu"),
+        help="Where to run it; the engine in use by default.",
+    ),
 ]
 Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")]
 _PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # what follows PROGRAM is its own
@@ -479,7 +503,13 @@ def sanitize(
     script: Program,
     args: Arguments = None,
     tool: Annotated[
-        str, typer.Option("--tool", metavar="NAME", help="memcheck, racecheck, initcheck, synccheck or all.")
+        str,
+        typer.Option(
+            "--tool",
+            metavar="NAME",
+            autocompletion=_among("memcheck", "racecheck", "initcheck", "synccheck", "all"),
+            help="memcheck, racecheck, initcheck, synccheck or all.",
+        ),
     ] = "all",
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per finding to FILE.")
