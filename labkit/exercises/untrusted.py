@@ -219,7 +219,7 @@ _IMPORTED = frozenset(
         "__cxa_pure_virtual",
         # The engine's: variables, functions, and what check mode is told.
         "threadIdx", "blockIdx", "blockDim", "gridDim",
-        "labkit_dynamic_shared", "labkit_spins", "labkit_voters", "labkit_votes",
+        "labkit_dynamic_shared", "labkit_spins", "labkit_turn", "labkit_voters", "labkit_votes",
         "_Z11__nanosleepj", "_ZN6labkit10add_kernelEPKNS_6KernelE", "_ZN6labkit6arriveEiPKcS1_i",
         "_ZN6labkit4meetEjPvPFvPKS0_jEPKcS6_i", "_ZN6labkit4failEPKcz", "_ZN6labkit7lane_idEv", "_ZN6labkit5printEPKcz",
         "_ZN6labkit6gatherEPKci", "_ZN6labkit8gatheredEv", "_ZN6labkit14let_others_runEv",

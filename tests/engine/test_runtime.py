@@ -125,6 +125,31 @@ __global__ void lock(int *lock, int *count, int times)
     }
 }
 
+// Between two barriers each warp has its errand. Counts the threads at the next barrier whose neighbours have not arrived.
+__global__ void errands(const int *errand, int *answer, int *late, int rounds)
+{
+    __shared__ int at[1024];
+    int t = threadIdx.x, lane = t % 32, warps = blockDim.x / 32, sum = 0;
+    at[t] = 0;
+    for (int r = 1; r <= rounds; ++r) {
+        int what = errand[(r - 1) * warps + t / 32];
+        if (what == 1) sum += __shfl_xor_sync(~0u, t + r, 5);
+        if (what == 2) for (int i = 0; i <= lane % 3; ++i) __syncwarp(0x49249249u << lane % 3);
+        if (what == 3) __nanosleep(1);
+        if (what == 4) sum += lane < 16 ? __popc(__ballot_sync(0xffffu, lane < r)) : __popc(__activemask());
+        if (what == 5 && lane > 20) break;
+        if (what == 7) asm volatile("bar.sync %0, 32;" :: "r"(t / 32 + 1));
+        if (what == 8 && lane == 31) break;
+        if (what == 8) __syncwarp();
+        at[t] = r;
+        if (r % 2) __syncthreads();
+        else sum += __syncthreads_or(what == 6);
+        for (int i = t % 32; i < blockDim.x; i += 32) if (i % 32 <= 20 && at[i] != r) atomicAdd(late, 1);
+        __syncthreads();
+    }
+    answer[t] = sum;
+}
+
 __global__ void fresh_shared(float *out)
 {
     __shared__ float fixed[64];
@@ -218,6 +243,33 @@ def test_lanes_that_left_are_not_waited_for(blocks):
     lane = np.arange(96) % 32
     expected = np.array([sum(1 << j for j in range(i, 32)) if i else 0 for i in lane], np.uint32)
     assert (values(out, expected) == expected).all()
+
+
+@few
+@given(st.integers(1, 6), st.integers(1, 6), st.data())
+def test_barriers_hold_whatever_the_warps_do_between_them(blocks, warps, rounds, data):
+    chosen = st.lists(st.integers(0, 8), min_size=warps * rounds, max_size=warps * rounds)
+    errand = np.array(data.draw(chosen), np.int32).reshape(rounds, warps)
+    left = np.maximum.accumulate(np.isin(errand, (5, 8)))
+    errand[(errand == 7) & left] = 0  # a barrier with a number expects whole warps
+    answer, late = on_device(np.zeros(32 * warps, np.int32)), on_device(np.zeros(1, np.int32))
+    block = (32 * warps, 1, 1)
+    blocks.get_function("errands")(on_device(errand), answer, late, np.int32(rounds), block=block)
+    expected, lane = np.zeros((warps, 32), np.int32), np.arange(32)
+    live = np.ones((warps, 32), bool)
+    for r, errands in enumerate(errand, 1):
+        for warp, what in enumerate(errands):
+            if what == 1:
+                partner = np.where(live[warp, lane ^ 5], lane ^ 5, lane)
+                expected[warp] += np.where(live[warp], 32 * warp + partner + r, 0)
+            if what == 4:
+                expected[warp] += np.where(live[warp], np.where(lane < 16, min(r, 16), live[warp, 16:].sum()), 0)
+            if what in (5, 8):
+                live[warp, 21 if what == 5 else 31 :] = False
+        if r % 2 == 0:
+            expected += np.where(live, (errands == 6).any(), 0)
+    assert values(late, np.empty(1, np.int32))[0] == 0
+    assert (values(answer, np.empty((warps, 32), np.int32)) == expected).all()
 
 
 @pytest.mark.parametrize("threads", [1, 31, 32, 50, 256])
@@ -334,6 +386,12 @@ extern "C" __global__ void fault(int *data, int which)
     case 10: __shfl_sync(0x0f, i, 0); break;
     case 11: ((volatile float *)0xdead00000000beefull)[0] = 1; break;
     case 12: *(float4 *)(data + i + 1) = make_float4(i, i, i, i); break;
+    case 13: for (int r = 0; r < 3; ++r) __syncthreads();
+             if (i % 8 < 5) __syncthreads();
+             else __syncthreads(); break;
+    case 14: for (int r = 0; r < 3; ++r) __syncthreads();
+             if (i < 5) __syncthreads();
+             else __syncwarp(); break;
     }
 }
 extern "C" __global__ void fine(int *data) { data[threadIdx.x] = threadIdx.x; }
@@ -370,6 +428,11 @@ WRONGS = [
     (10, r"__shfl_sync at faults.cu:23 with mask 0x0000000f, which does not name the calling lane 4"),
     (11, r"a misaligned address .*, or one that does not exist"),
     pytest.param(12, r"thread \(0,0,0\): a misaligned address \(that of a float4", marks=x86),
+    (13, r"divergent barrier, its threads wait at different ones: "
+         r"thread \(0,0,0\) and 39 more at __syncthreads \(faults.cu:27\); "
+         r"thread \(5,0,0\) and 23 more at __syncthreads \(faults.cu:28\)"),
+    (14, r"deadlock, all 32 threads wait: thread \(0,0,0\) and 4 more at __syncthreads \(faults.cu:30\); "
+         r"thread \(5,0,0\) and 26 more at __syncwarp \(faults.cu:31\)"),
 ]  # fmt: skip
 
 

@@ -61,7 +61,7 @@ std::string named(const Range &r) {
     f.tool = "memcheck";
     f.pc = pc;
     f.block = running.block;
-    f.thread = threadIdx = index_of(thread);
+    f.thread = labkit_turn.thread.index = index_of(thread);
     f.address = address;
     f.size = size;
     f.count = 1;
@@ -119,7 +119,7 @@ std::string named(const Range &r) {
     f.kind = "out of bounds";
     f.pc = pc;
     f.block = running.block;
-    f.thread = threadIdx;
+    f.thread = labkit_turn.thread.index;
     f.count = 1;
     f.message = format("index %ld is outside of a local array, %s", (long)index, type.c_str());
     if (watches("memcheck")) findings().push_back(f);
@@ -199,7 +199,7 @@ void begin_allocations(char *dynamic_shared, char *static_end) {
     }
     add(dynamic_shared, launch.dynamic_shared, shared_space);
     add(launch.arguments, launch.arguments_bytes, unwatched_space);
-    for (const Index *index : {&threadIdx, &blockIdx, &blockDim, &gridDim}) add(index, sizeof *index, unwatched_space);
+    for (const Index *index : {&labkit_turn.thread.index, &blockIdx, &blockDim, &gridDim}) add(index, sizeof *index, unwatched_space);
     add(&labkit_dynamic_shared, sizeof labkit_dynamic_shared, unwatched_space);
     add(&labkit_spins, sizeof labkit_spins, unwatched_space);
     add(&labkit_votes, sizeof labkit_votes, unwatched_space);

@@ -19,7 +19,7 @@ static std::string triple(Index i) { return format("(%u,%u,%u)", i.x, i.y, i.z);
 // "kernel f, block (0,0,0)", and the thread if it caused the error
 static std::string place(Block &b, bool with_thread) {
     std::string text = std::string("kernel ") + b.launch->kernel + ", block " + triple(blockIdx);
-    return with_thread ? text + ", thread " + triple(threadIdx) : text;
+    return with_thread ? text + ", thread " + triple(labkit_turn.thread.index) : text;
 }
 
 [[noreturn]] static void fail(Block &b, bool with_thread, const char *pattern, va_list values) {
@@ -74,27 +74,32 @@ bool in_kernel() { return block && block->running; }
 
 // "thread (0,0,0) and 31 more at __syncthreads (a.cu:7); thread ..." for all waiting threads.
 static std::string who_waits(Block &b) {
-    struct Site { const char *what, *file; int line; Index first; unsigned count; };
+    struct Site { Place place; Index first; unsigned count; };
     std::vector<Site> sites;
     auto add = [&](Queue<Fiber> &queue) {
         for (Fiber *f = queue.head; f; f = f->next) {
+            const Place &at = f->wait->place;
             Site *site = nullptr;
             for (Site &s : sites)
-                if (s.line == f->line && !strcmp(s.what, f->what) && !strcmp(s.file, f->file)) site = &s;
+                if (s.place.line == at.line && !strcmp(s.place.what, at.what) && !strcmp(s.place.file, at.file)) site = &s;
             if (site) site->count++;
-            else sites.push_back({f->what, f->file, f->line, f->index, 1});
+            else sites.push_back({at, f->thread.index, 1});
         }
     };
+    if (!b.mixed) note_places(b.barrier, b.place);
     add(b.barrier);
     add(b.sleeping);
     for (Warp &w : b.warps)
-        for (Meeting *m = w.meetings; m; m = m->next) add(m->waiting);
+        for (Meeting *m = w.meetings; m; m = m->next) {
+            if (!m->mixed) note_places(m->waiting, m->place);
+            add(m->waiting);
+        }
     std::string text;
     for (Site &s : sites) {
         if (!text.empty()) text += "; ";
         text += "thread " + triple(s.first);
         if (s.count > 1) text += format(" and %u more", s.count - 1);
-        text += format(" at %s (%s:%d)", s.what, s.file, s.line);
+        text += format(" at %s (%s:%d)", s.place.what, s.place.file, s.place.line);
         if (&s == &sites[3] && sites.size() > 5)
             return text + format("; %zu more places", sites.size() - 4);
     }
@@ -103,7 +108,7 @@ static std::string who_waits(Block &b) {
 
 [[noreturn]] void fail_diverged(Block &b, Fiber *at, const char *how) {
     std::string sentence = how + who_waits(b);
-    if (at) watch_divergence(at->file, at->line, at->index, sentence);
+    if (at) watch_divergence(at->wait->place.file, at->wait->place.line, at->thread.index, sentence);
     fail_block(b, "%s", sentence.c_str());
 }
 
@@ -114,8 +119,7 @@ void report_absent(Block &b) {
     while (b.warps[first / warp_size].live >> first % warp_size & 1) first++;
     Index index{first % blockDim.x, first / blockDim.x % blockDim.y, first / blockDim.x / blockDim.y};
     std::string who = ended > 1 ? format(" and %u more never reach, because they have", ended - 1) : " never reaches, because it has";
-    Fiber *waits = b.barrier.head;
-    watch_divergence(waits->file, waits->line, waits->index,
+    watch_divergence(b.place.file, b.place.line, b.barrier.head->thread.index,
                      format("divergent barrier, which thread %s%s ended: %s", triple(index).c_str(), who.c_str(), who_waits(b).c_str()));
 }
 
@@ -123,7 +127,7 @@ void report_absent(Block &b) {
 
 // The address is in the guard of the current stack.
 static bool has_overflowed(Block &b) {
-    const char *low = b.current->top - stack_bytes - page;
+    const char *low = labkit_turn.current->top - stack_bytes - page;
     return b.fault_address >= low - guard_bytes && b.fault_address < low + page;
 }
 
@@ -156,9 +160,9 @@ static void tell_where_left(Block &b) {
     uintptr_t places[most], begin = b.launch->text_begin, size = b.launch->text_end - begin;
     size_t count = 0;
     if (b.left_at - begin < size) places[count++] = b.left_at + 1;   // not a return address but the faulting instruction
-    uintptr_t lowest = (uintptr_t)b.current->top - stack_bytes;
+    uintptr_t lowest = (uintptr_t)labkit_turn.current->top - stack_bytes;
     auto word = (const uintptr_t *)((b.left_stack > lowest ? b.left_stack : lowest) & ~(uintptr_t)7);
-    for (; word < (const uintptr_t *)b.current->top && count < most; word++)
+    for (; word < (const uintptr_t *)labkit_turn.current->top && count < most; word++)
         if (*word - begin < size) places[count++] = *word;
     if (*b.cancelled && b.error.empty()) watch_cancelled(places, count);
     else if (b.kind) watch_fault(b.tool, b.kind, b.error.substr(b.error.find(": ") + 2), places, count);

@@ -37,6 +37,7 @@ static bool add_fibers(Block &b) {
     if (!slab) return false;
     madvise(slab, bytes, MADV_NOHUGEPAGE);
     Fiber *fibers = new Fiber[slab_fibers]();
+    Wait *waits = new Wait[slab_fibers]();
     for (unsigned i = slab_fibers; i-- > 0;) {
         char *low = slab + i * stack_pitch;
         guard(low, guard_bytes);
@@ -44,9 +45,10 @@ static bool add_fibers(Block &b) {
         // offsets.
         unsigned colour = (b.slabs.size() * slab_fibers + i) * 5 % 64;
         fibers[i].top = low + stack_pitch - colour * 64;
+        fibers[i].wait = &waits[i];
         begin_anew(b, fibers[i]);
     }
-    b.slabs.push_back({slab, fibers});
+    b.slabs.push_back({slab, fibers, waits});
     return true;
 }
 
@@ -55,7 +57,7 @@ Fiber *take_fiber(Block &b) {
         fail_block(b, "no memory for the stacks of %u waiting threads: %s", b.started, strerror(errno));
     Fiber *fiber = b.free;
     b.free = fiber->next;
-    if (checking) fiber->thread = ~0u;
+    if (checking) fiber->thread.number = ~0u;
     return fiber;
 }
 
@@ -63,7 +65,6 @@ void abandon_threads(Block &b) {
     b.ready.clear();
     b.barrier.clear();
     b.sleeping.clear();
-    b.arrived = b.votes = 0;
     for (Warp &w : b.warps) {
         w.meetings = nullptr;
         w.converged.clear();
@@ -102,6 +103,7 @@ void delete_block(Block *b) {
     for (Slab &slab : b->slabs) {
         munmap(slab.stacks, slab_fibers * stack_pitch);
         delete[] slab.fibers;
+        delete[] slab.waits;
     }
     if (b->loops.top) munmap(b->loops.top - loops_bytes - guard_bytes, guard_bytes + loops_bytes);
     unmap_shared(b->shared);
@@ -134,7 +136,7 @@ EXPORT char space_of(const void *address) {
 }  // namespace labkit
 
 #ifdef LABKIT_CHECK
-// The stacks of the fibers, or the fibers themselves (for lanes that wait for each other), if the address is there.
+// The stacks of the fibers, or what their threads wait for (lanes of a warp: for each other), if the address is there.
 bool in_stacks(uintptr_t address, Range &range) {
     constexpr size_t bytes = most_slabs * slab_fibers * stack_pitch;
     if (address - (uintptr_t)block->stacks < bytes) {
@@ -142,9 +144,9 @@ bool in_stacks(uintptr_t address, Range &range) {
         return true;
     }
     for (Slab &slab : block->slabs) {
-        uintptr_t fibers = (uintptr_t)slab.fibers;
-        if (address - fibers >= slab_fibers * sizeof(Fiber)) continue;
-        range = {fibers, slab_fibers * sizeof(Fiber), unwatched_space, nullptr, nullptr, nullptr};
+        uintptr_t waits = (uintptr_t)slab.waits;
+        if (address - waits >= slab_fibers * sizeof(Wait)) continue;
+        range = {waits, slab_fibers * sizeof(Wait), unwatched_space, nullptr, nullptr, nullptr};
         return true;
     }
     return false;

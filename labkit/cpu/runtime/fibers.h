@@ -12,12 +12,16 @@
 // worker.
 #pragma once
 #include "check.h"
-#include "queue.h"
 #include "runtime.h"
 
 using labkit::Context;
+using labkit::Fiber;
+using labkit::Meeting;
+using labkit::Place;
+using labkit::Queue;
 using labkit::Switch;
 using labkit::switch_context;
+using labkit::Wait;
 
 constexpr unsigned warp_size = 32, max_threads = 1024;
 constexpr size_t stack_bytes = 512 << 10;   // in CUDA, too, a thread has at most 512 KB
@@ -26,38 +30,12 @@ constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;
 constexpr size_t loops_bytes = 64 << 20;    // of the stack for thread loops: the variables of all threads of a block
 constexpr unsigned slab_fibers = 32, most_slabs = max_threads / slab_fibers + 1;
 
-struct Fiber;
-
-// Lanes that wait for each other by mask.
-struct Meeting {
-    Meeting *next;
-    unsigned mask, arrived;
-    void (*combine)(void *const *, unsigned);
-    Queue<Fiber> waiting;
-    void *lanes[warp_size];
-};
-
-struct alignas(64) Fiber {
-    // One cache line, used by every barrier.
-    Context context;
-    Fiber *next;               // in its list
-    Index index;               // threadIdx of its thread
-    unsigned thread;           // the same as one number; check mode: ~0 before the first one
-    const char *file;          // the place at which its thread waits
-    int line;
-    unsigned mask;             // the result of warp_converged
-
-    const char *what;          // the function at which its thread waits
-    char *top;                 // of its stack
-    const labkit::Phase *phase;   // what it waits for, if it sleeps: another number than this
-    unsigned number;
+struct alignas(64) labkit::Wait {
     Meeting meeting;           // if its thread is the first to arrive
-
-    void waits_at(const char *what, const char *file, int line) {
-        this->what = what;
-        this->file = file;
-        this->line = line;
-    }
+    Place place;               // not set if it is that of the barrier or of the meeting
+    unsigned mask;             // the result of warp_converged
+    unsigned number;           // if it sleeps: of the phase that has to end
+    const Phase *phase;
 };
 
 enum class Access { unknown, read, write, impossible };   // the access that faulted
@@ -66,6 +44,7 @@ enum class Access { unknown, read, write, impossible };   // the access that fau
 struct Slab {
     char *stacks;
     Fiber *fibers;
+    Wait *waits;
 };
 
 struct Warp {
@@ -77,22 +56,18 @@ struct Warp {
 
 struct Block {
     // Used at the start, the end and the barriers of every thread.
-    Fiber *current;
-    Queue<Fiber> ready;
+    Queue<Fiber> ready;                        // while a fiber runs, its next is the first one, not the head
     unsigned started, threads, live;
     unsigned converged;                        // lanes in the warps' converged queues
     Index next;                                // threadIdx of the next thread to start
     void (*call)(const char *);
     const char *arguments;
 
-    // The barrier: waiting threads, the place of the first one, the predicates so far and the last results.
+    // The barrier: waiting threads, and the place of the first one.
     Queue<Fiber> barrier;
-    unsigned arrived = 0;
-    Queue<Fiber> sleeping;                            // threads that wait for a phase
-    const char *barrier_file;
-    int barrier_line;
+    Queue<Fiber> sleeping;                     // threads that wait for a phase
+    Place place;
     bool mixed;                                // they are not all at the same place
-    int votes;
     unsigned absent;                           // check mode: ended threads that a finding has named
 
     Warp warps[max_threads / warp_size];
@@ -124,7 +99,7 @@ extern WORD Block *block;                     // of this worker
 
 // ---- fibers.cpp -------------------------------------------------------------------------------------------
 
-Fiber *take_fiber(Block &);
+Fiber *take_fiber(Block &);                    // the ready fibers have to follow it
 void begin_anew(Block &, Fiber &);             // it is free, and runs no thread
 void abandon_threads(Block &);                 // of a launch that failed
 void prepare_loops(Block &);                   // begin the fiber for thread loops anew
@@ -133,21 +108,41 @@ void prepare_loops(Block &);                   // begin the fiber for thread loo
 
 void fiber_main();
 void loops_main();
-Fiber *find_work(Block &);                     // the next fiber if none is ready; null if all threads have ended
+Fiber *find_work(Block &);                     // the next fiber if none is ready
 void stopped(Block &, unsigned thread, bool waits);   // check mode: a thread waits or has ended
 
-// The current fiber is suspended (the caller has put it into a queue): return the next one.
-static inline __attribute__((always_inline)) Switch change(Block &b, Fiber *me, Fiber *next) {
-    if (next->next) labkit::prefetch(next->next->context);   // its stack may no longer be in the cache
-    me->index = threadIdx;
-    b.current = next;
-    threadIdx = next->index;
-    if (checking && next->thread != ~0u) watch_thread(next->thread);
-    return {&me->context, &next->context};
+// All threads in this list wait at the same place.
+static inline void note_places(Queue<Fiber> &waiting, const Place &place) {
+    for (Fiber *fiber = waiting.head; fiber; fiber = fiber->next) fiber->wait->place = place;
 }
 
-static inline __attribute__((always_inline)) Switch suspend(Block &b, Fiber *me) {
-    return change(b, me, LIKELY(b.ready.head != nullptr) ? b.ready.pop() : find_work(b));
+// Kernels lengthen the list of a barrier or a meeting by the fibers that follow its last one (fiber.h): set its end.
+static inline __attribute__((always_inline)) void complete_lists(Block &b) {
+    labkit::Turn &turn = labkit_turn;
+    if (!turn.file && !turn.meeting) return;
+    turn.last->next = nullptr;
+    (turn.file ? b.barrier : turn.meeting->waiting).tail = &turn.last->next;
+    turn.file = nullptr;
+    turn.meeting = nullptr;
+}
+
+// The current fiber is about to be put into a list: return the first ready one, which follows it, or null.
+static inline __attribute__((always_inline)) Fiber *detach(Block &b, Fiber *me) {
+    Fiber *next = me->next;
+    if (!next) b.ready.clear();
+    return next;
+}
+
+// The fiber that continues if detach() returned null.
+static inline __attribute__((always_inline)) Fiber *next_fiber(Block &b) { return b.ready.head ? b.ready.head : find_work(b); }
+
+// Suspend the current fiber. The ready ones follow the next one.
+static inline __attribute__((always_inline)) Switch change(Fiber *me, Fiber *next) {
+    if (next->next) labkit::prefetch(next->next->context);
+    labkit_turn.current = next;
+    labkit_turn.thread = next->thread;
+    if (checking && next->thread.number != ~0u) watch_thread(next->thread.number);
+    return {&me->context, &next->context};
 }
 
 // ---- warps.cpp --------------------------------------------------------------------------------------------

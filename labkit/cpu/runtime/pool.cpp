@@ -11,7 +11,6 @@
 #undef _FORTIFY_SOURCE
 #include "check.h"
 #include "lock.h"
-#include "queue.h"
 #include "runtime.h"
 #include <atomic>
 #include <errno.h>
@@ -22,6 +21,8 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <vector>
+
+using labkit::Queue;
 
 namespace {
 

@@ -161,7 +161,7 @@ void watch_fault(const char *tool, const char *kind, const std::string &sentence
     f.message = sentence;
     f.callers = in_module(places, count);
     f.block = running.block;
-    f.thread = threadIdx;
+    f.thread = labkit_turn.thread.index;
     f.count = 1;
     records.findings.push_back(f);
 }

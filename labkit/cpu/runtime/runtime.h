@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 #include "abi.h"
-#include "../include/labkit/context.h"
+#include "../include/labkit/fiber.h"
 #include "../include/labkit/phase.h"
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -48,15 +48,16 @@ namespace labkit {
 [[noreturn]] void fail(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
 }
 
-struct Index { unsigned x, y, z; };
+using labkit::Index;
 
 // Variables that kernels use, of each worker: one load from a fixed address.
 #define WORD __thread __attribute__((tls_model("initial-exec")))
 extern "C" {
-extern WORD Index threadIdx, blockIdx, blockDim, gridDim;
+extern WORD Index blockIdx, blockDim, gridDim;
 extern WORD void *labkit_dynamic_shared;
 extern WORD unsigned labkit_spins;
 extern WORD int labkit_votes, labkit_voters;
+extern WORD labkit::Turn labkit_turn;
 }
 
 // ---- Blocks (fibers.h) ------------------------------------------------------------------------------------

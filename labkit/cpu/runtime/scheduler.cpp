@@ -16,7 +16,9 @@
 
 // The variables of words.h and sync.h.
 extern "C" {
-EXPORT WORD Index threadIdx, blockIdx, blockDim, gridDim;
+EXPORT WORD labkit::Turn labkit_turn;
+extern EXPORT WORD labkit::Thread threadIdx __attribute__((alias("labkit_turn")));
+EXPORT WORD Index blockIdx, blockDim, gridDim;
 EXPORT WORD void *labkit_dynamic_shared;
 EXPORT WORD unsigned labkit_spins;
 EXPORT WORD int labkit_votes, labkit_voters;
@@ -30,7 +32,7 @@ static void resume_parked(Block &b, Warp &w) {
     parked.take_all(w.parked);
     while (parked.head) {
         Fiber *fiber = parked.pop();
-        (watch_resumes(fiber->thread) ? b.ready : w.parked).push(fiber);
+        (watch_resumes(fiber->thread.number) ? b.ready : w.parked).push(fiber);
     }
 }
 
@@ -52,25 +54,31 @@ static bool resume_all_parked(Block &b) {
 #ifdef LABKIT_CHECK
 Switch park_lane() {
     Block &b = *block;
-    Fiber *me = b.current;
-    me->waits_at("check mode's log", "", 0);
     if (UNLIKELY(*b.cancelled)) leave(b);
-    b.warps[me->thread / warp_size].parked.push(me);
-    stopped(b, me->thread, true);
-    return suspend(b, me);
+    complete_lists(b);
+    Fiber *me = labkit_turn.current, *next = detach(b, me);
+    me->wait->place = {"check mode's log", "", 0};
+    b.warps[me->thread.number / warp_size].parked.push(me);
+    stopped(b, me->thread.number, true);
+    return change(me, next ? next : next_fiber(b));
 }
 #endif
 
 // ---- Threads ------------------------------------------------------------------------------------------------
 
 __attribute__((noinline)) Fiber *find_work(Block &b) {
-    if (b.started < b.threads && (b.started % warp_size != 0 || !b.converged)) return take_fiber(b);
+    if (b.started < b.threads && (b.started % warp_size != 0 || !b.converged)) {
+        Fiber *fiber = take_fiber(b);
+        if (b.free) labkit::prefetch(b.free->context);
+        fiber->next = nullptr;
+        b.ready.tail = &fiber->next;
+        return fiber;
+    }
     if (b.converged) {
         resolve_converged(b);
-        return b.ready.pop();
+        return b.ready.head;
     }
-    if (b.live == 0) return nullptr;
-    if (checking && resume_all_parked(b)) return b.ready.pop();
+    if (checking && resume_all_parked(b)) return b.ready.head;
     Fiber *first = b.barrier.head ? b.barrier.head : b.sleeping.head;
     for (Warp &w : b.warps)
         if (!first && w.meetings) first = w.meetings->waiting.head;
@@ -81,7 +89,8 @@ static void release_barrier(Block &b);
 
 // A thread has ended: threads that waited only for it can continue.
 static __attribute__((noinline)) void release_waiting(Block &b, Warp &w) {
-    if (b.arrived && b.arrived == b.live) release_barrier(b);
+    if (labkit_turn.arrived && labkit_turn.arrived == b.live) release_barrier(b);
+    complete_lists(b);
     for (Meeting *m = w.meetings, *next; m; m = next) {
         next = m->next;
         if (m->arrived == (m->mask & w.live)) end_meeting(b, w, m);
@@ -90,12 +99,11 @@ static __attribute__((noinline)) void release_waiting(Block &b, Warp &w) {
 
 void fiber_main() {
     Block &b = *block;
-    Fiber *me = b.current;
+    Fiber *me = labkit_turn.current;
     for (;;) {
         try {
             do {
-                threadIdx = b.next;
-                me->thread = b.started++;
+                labkit_turn.thread = me->thread = {b.next, b.started++};
                 if (++b.next.x == blockDim.x) {
                     b.next.x = 0;
                     if (++b.next.y == blockDim.y) {
@@ -104,26 +112,24 @@ void fiber_main() {
                     }
                 }
                 labkit_spins = 0;
-                watch_thread(me->thread);
+                watch_thread(me->thread.number);
                 b.call(b.arguments);
                 --b.live;
-                Warp &w = b.warps[me->thread / warp_size];
-                w.live &= ~(1u << me->thread % warp_size);
-                if (checking) stopped(b, me->thread, false);
-                if (UNLIKELY(b.arrived || w.meetings)) release_waiting(b, w);
-            } while (b.started < b.threads && !b.ready.head && !b.converged);
+                Warp &w = b.warps[me->thread.number / warp_size];
+                w.live &= ~(1u << me->thread.number % warp_size);
+                if (checking) stopped(b, me->thread.number, false);
+                if (UNLIKELY(labkit_turn.arrived || w.meetings)) release_waiting(b, w);
+            } while (b.started < b.threads && !me->next && !b.converged);
         } catch (const std::exception &e) {
             fail_thread(b, "memcheck", "exception", "an exception left the kernel: %s", e.what());
         } catch (...) {
             fail_thread(b, "memcheck", "exception", "an exception left the kernel");
         }
+        complete_lists(b);
+        Fiber *next = detach(b, me);
         me->next = b.free;
         b.free = me;
-        if (b.live == 0) {
-            switch_context(me->context, b.home);
-        } else {
-            follow(suspend(b, me));
-        }
+        follow(b.live ? change(me, next ? next : next_fiber(b)) : Switch{&me->context, &b.home});
     }
 }
 
@@ -143,48 +149,67 @@ void loops_main() {
 // ---- Called by kernels: barriers ----------------------------------------------------------------------------
 
 static void release_barrier(Block &b) {
+    complete_lists(b);
     if (UNLIKELY(b.mixed)) {
-        Fiber *first = b.barrier.head;
-        for (Fiber *f = first; f; f = f->next)
-            if (f->line != first->line || strcmp(f->file, first->file))
+        for (Fiber *f = b.barrier.head; f; f = f->next)
+            if (f->wait->place.line != b.place.line || strcmp(f->wait->place.file, b.place.file))
                 fail_diverged(b, f, "divergent barrier, its threads wait at different ones: ");
     }
     if (UNLIKELY(*b.cancelled)) leave(b);
     if (checking) report_absent(b);
-    labkit_votes = b.votes;
-    labkit_voters = b.arrived;
-    b.votes = b.arrived = 0;
+    labkit_votes = labkit_turn.votes;
+    labkit_voters = labkit_turn.arrived;
+    labkit_turn.votes = labkit_turn.arrived = 0;
     watch_barrier_released();
     b.ready.take_all(b.barrier);
+}
+
+// The fiber before this one does not wait at the same place of the barrier.
+static __attribute__((noinline)) void begin_list(Block &b, Fiber *me, const Place &place) {
+    complete_lists(b);
+    b.barrier.push(me);
+    if (labkit_turn.arrived == 0) {
+        b.place = place;
+        b.mixed = false;
+    } else if (!b.mixed && !b.place.is(place.file, place.line)) {
+        note_places(b.barrier, b.place);
+        b.mixed = true;
+    }
+    if (b.mixed) {
+        me->wait->place = place;
+    } else {
+        labkit_turn.file = place.file;
+        labkit_turn.line = place.line;
+    }
 }
 
 namespace labkit {
 EXPORT Switch arrive(int predicate, const char *what, const char *file, int line) noexcept {
     Block &b = *block;
-    Fiber *me = b.current;
-    me->waits_at(what, file, line);
-    b.votes += predicate != 0;
-    if (b.arrived++ == 0) {
-        b.barrier_file = file;
-        b.barrier_line = line;
-        b.mixed = false;
-    } else if (UNLIKELY(line != b.barrier_line || file != b.barrier_file)) {
-        b.mixed = true;
-    }
-    b.barrier.push(me);
-    if (checking) stopped(b, me->thread, true);
-    if (b.arrived == b.live) release_barrier(b);
-    return suspend(b, me);
+    Turn &turn = labkit_turn;
+    Fiber *me = turn.current, *next = detach(b, me);
+    if (turn.file != file || turn.line != line) begin_list(b, me, {what, file, line});
+    turn.last = me;
+    turn.arrived++;
+    turn.votes += predicate != 0;
+    if (checking) stopped(b, me->thread.number, true);
+    if (turn.arrived == b.live) release_barrier(b);
+    if (!next) next = next_fiber(b);
+    if (turn.file) me->next = next;
+    return change(me, next);
 }
 }  // namespace labkit
 
 // ---- Called by kernels: barriers of some threads ------------------------------------------------------------
 
-static void sleep(Block &b, Fiber *me, const labkit::Phase &phase, unsigned number, const char *what, const char *file, int line) {
-    me->waits_at(what, file, line);
-    me->phase = &phase;
-    me->number = number;
+static Switch sleep(Block &b, Fiber *me, const labkit::Phase &phase, unsigned number, const Place &place) {
+    complete_lists(b);
+    Fiber *next = detach(b, me);
+    me->wait->place = place;
+    me->wait->phase = &phase;
+    me->wait->number = number;
     b.sleeping.push(me);
+    return change(me, next ? next : next_fiber(b));
 }
 
 static void complete(Block &b, labkit::Phase &phase) {
@@ -195,7 +220,7 @@ static void complete(Block &b, labkit::Phase &phase) {
     asleep.take_all(b.sleeping);
     while (asleep.head) {
         Fiber *fiber = asleep.pop();
-        (fiber->phase->number != fiber->number ? b.ready : b.sleeping).push(fiber);
+        (fiber->wait->phase->number != fiber->wait->number ? b.ready : b.sleeping).push(fiber);
     }
 }
 
@@ -220,11 +245,10 @@ EXPORT void leave_barrier(Phase &phase, const char *what, const char *file, int 
 
 EXPORT Switch wait_for(const Phase &phase, unsigned number, const char *what, const char *file, int line) noexcept {
     Block &b = *block;
-    Fiber *me = b.current;
+    Fiber *me = labkit_turn.current;
     if (UNLIKELY(*b.cancelled)) leave(b);
     if (phase.number != number) return {&me->context, &me->context};
-    sleep(b, me, phase, number, what, file, line);
-    return suspend(b, me);
+    return sleep(b, me, phase, number, {what, file, line});
 }
 
 EXPORT const Phase &block_phase(unsigned number) { return block->phases[number]; }
@@ -238,14 +262,11 @@ EXPORT unsigned arrive_at_number(unsigned number, unsigned expected, const char 
 EXPORT Switch meet_at(unsigned number, unsigned first, unsigned count, void *mine, void (*combine)(void *const *, unsigned),
                       const char *what, const char *file, int line) noexcept {
     Block &b = *block;
-    Fiber *me = b.current;
+    Fiber *me = labkit_turn.current;
     Phase &phase = b.phases[number];
     b.phases_used = true;
-    b.slots[me->thread] = mine;
-    if (++phase.arrived < count) {
-        sleep(b, me, phase, phase.number, what, file, line);
-        return suspend(b, me);
-    }
+    b.slots[me->thread.number] = mine;
+    if (++phase.arrived < count) return sleep(b, me, phase, phase.number, {what, file, line});
     if (combine) combine(b.slots + first, count);
     complete(b, phase);
     return {&me->context, &me->context};
@@ -253,23 +274,30 @@ EXPORT Switch meet_at(unsigned number, unsigned first, unsigned count, void *min
 
 EXPORT Switch let_others_run() noexcept {
     Block &b = *block;
-    Fiber *me = b.current;
     if (UNLIKELY(*b.cancelled)) leave(b);
-    if (b.converged && !b.ready.head && b.started == b.threads) resolve_converged(b);
-    if (b.started == b.threads && !b.ready.head) {
+    Fiber *me = labkit_turn.current;
+    if (b.converged && !me->next && b.started == b.threads) resolve_converged(b);
+    if (b.started == b.threads && !me->next) {
         sched_yield();                                     // the thread may wait for another block
         return {&me->context, &me->context};
     }
+    complete_lists(b);
+    Fiber *next = detach(b, me);
     b.ready.push(me);
-    // Threads that have not started run before ready ones, which may all be spinning.
-    return change(b, me, b.started < b.threads ? take_fiber(b) : b.ready.pop());
+    if (!next) next = b.ready.head;
+    if (b.started < b.threads) {                           // these run before ready ones, which may all be spinning
+        Fiber *fiber = take_fiber(b);
+        fiber->next = next;
+        next = fiber;
+    }
+    return change(me, next);
 }
 
 }  // namespace labkit
 
 EXPORT void __nanosleep(unsigned nanoseconds) {
     Block &b = *block;
-    bool alone = b.started == b.threads && !b.ready.head;
+    bool alone = b.started == b.threads && !labkit_turn.current->next;
     follow(labkit::let_others_run());
     if (alone) usleep(nanoseconds < 1000000 ? nanoseconds / 1000 : 1000);
 }
@@ -295,7 +323,12 @@ static void run(Block &b, Fiber &fiber) {
     b.left_at = b.left_stack = 0;
     b.kind = nullptr;
     b.error.clear();
-    b.current = &fiber;
+    labkit_turn.current = &fiber;
+    labkit_turn.file = nullptr;
+    labkit_turn.meeting = nullptr;
+    labkit_turn.arrived = labkit_turn.votes = 0;
+    fiber.next = nullptr;
+    b.ready.tail = &fiber.next;
     b.running = true;
     switch_context(b.home, fiber.context);
     b.running = false;

@@ -7,12 +7,12 @@
 static void tell_of_meeting(Block &b, Warp &w, const Meeting &meeting, void *from) {
     unsigned before = (&w - b.warps) * warp_size, lanes = b.threads - before;
     unsigned absent = meeting.mask & ~meeting.arrived & (lanes < warp_size ? (1u << lanes) - 1 : ~0u);
-    Fiber *someone = meeting.waiting.head ? meeting.waiting.head : b.current;
+    const auto &[what, file, line] = meeting.place;
     if (absent) {
-        Index who = meeting.waiting.head ? someone->index : threadIdx;
-        watch_absent(someone->what, someone->file, someone->line, who, absent);
+        const Fiber *someone = meeting.waiting.head ? meeting.waiting.head : labkit_turn.current;
+        watch_absent(what, file, line, someone->thread.index, absent);
     }
-    bool of_matrices = strstr(someone->what, "matrix") || strstr(someone->what, "mma");
+    bool of_matrices = strstr(what, "matrix") || strstr(what, "mma");
     watch_meeting(&w - b.warps, meeting.arrived, from, !of_matrices);
 }
 
@@ -31,14 +31,14 @@ void end_meeting(Block &b, Warp &w, Meeting *meeting) { end(b, w, meeting, nullp
 
 void resolve_converged(Block &b) {
     for (Warp &w : b.warps) {
-        for (Fiber *f = w.converged.head; f; f = f->next) f->mask = 0;
+        for (Fiber *f = w.converged.head; f; f = f->next) f->wait->mask = 0;
         for (Fiber *f = w.converged.head; f; f = f->next) {
-            if (f->mask) continue;
+            if (f->wait->mask) continue;
             unsigned mask = 0;
             for (Fiber *g = f; g; g = g->next)
-                if (g->line == f->line && g->file == f->file) mask |= 1u << g->thread % warp_size;
+                if (g->wait->place.is(f->wait->place.file, f->wait->place.line)) mask |= 1u << g->thread.number % warp_size;
             for (Fiber *g = f; g; g = g->next)
-                if (g->line == f->line && g->file == f->file) g->mask = mask;
+                if (g->wait->place.is(f->wait->place.file, f->wait->place.line)) g->wait->mask = mask;
         }
         b.ready.take_all(w.converged);
     }
@@ -47,14 +47,15 @@ void resolve_converged(Block &b) {
 
 namespace labkit {
 
-EXPORT unsigned lane_id() { return block->current->thread % warp_size; }
+EXPORT unsigned lane_id() { return labkit_turn.thread.number % warp_size; }
 
 EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, unsigned), const char *what,
                    const char *file, int line) noexcept {
     Block &b = *block;
-    Fiber *me = b.current;
-    Warp &w = b.warps[me->thread / warp_size];
-    unsigned lane = me->thread % warp_size;
+    Turn &turn = labkit_turn;
+    Fiber *me = turn.current;
+    unsigned lane = me->thread.number % warp_size, warp = me->thread.number / warp_size;
+    Warp &w = b.warps[warp];
     if (UNLIKELY(!(mask >> lane & 1))) {
         fail_thread(b, "synccheck", "caller outside its mask",
                     "%s at %s:%d with mask 0x%08x, which does not name the calling lane %u", what, file, line, mask, lane);
@@ -62,10 +63,13 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     Meeting *meeting = w.meetings;
     while (meeting && (meeting->mask != mask || meeting->combine != combine)) meeting = meeting->next;
     if (!meeting) {
-        meeting = &me->meeting;
+        meeting = &me->wait->meeting;
+        meeting->warp = warp;
         meeting->mask = mask;
         meeting->arrived = 0;
         meeting->combine = combine;
+        meeting->place = {what, file, line};
+        meeting->mixed = false;
         meeting->waiting.clear();
         memset(meeting->lanes, 0, sizeof meeting->lanes);
         meeting->next = w.meetings;
@@ -73,30 +77,45 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     }
     meeting->lanes[lane] = mine;
     meeting->arrived |= 1u << lane;
-    if (checking) me->waits_at(what, file, line);
-    if (meeting->arrived == (mask & w.live)) {
-        bool in_order = !combine && meeting != &me->meeting;
+    meeting->awaited = mask & w.live;
+    complete_lists(b);
+    if (meeting->arrived == meeting->awaited) {
+        bool in_order = !combine && meeting != &me->wait->meeting;
         end(b, w, meeting, __builtin_return_address(0));
         if (!in_order) return {&me->context, &me->context};
         // After __syncwarp the lanes go on in the order in which they came. Then s[i] += s[i + 16] reads the old value, as in
         // step; it is a race, but a common one.
+        Fiber *next = me->next;                            // they are ready
         b.ready.push(me);
-        return suspend(b, me);
+        return change(me, next);
     }
-    me->waits_at(what, file, line);
+    if (UNLIKELY(!meeting->mixed && !meeting->place.is(file, line))) {
+        note_places(meeting->waiting, meeting->place);
+        meeting->mixed = true;
+    }
+    Fiber *next = detach(b, me);
     meeting->waiting.push(me);
-    return suspend(b, me);
+    if (!next) next = next_fiber(b);
+    if (UNLIKELY(meeting->mixed)) {
+        me->wait->place = {what, file, line};
+    } else {
+        turn.meeting = meeting;
+        turn.last = me;
+        me->next = next;
+    }
+    return change(me, next);
 }
 
 EXPORT Switch gather(const char *file, int line) noexcept {
     Block &b = *block;
-    Fiber *me = b.current;
-    me->waits_at("a warp function without mask", file, line);
-    b.warps[me->thread / warp_size].converged.push(me);
+    complete_lists(b);
+    Fiber *me = labkit_turn.current, *next = detach(b, me);
+    me->wait->place = {"a warp function without mask", file, line};
+    b.warps[me->thread.number / warp_size].converged.push(me);
     b.converged++;
-    return suspend(b, me);
+    return change(me, next ? next : next_fiber(b));
 }
 
-EXPORT unsigned gathered() { return block->current->mask; }
+EXPORT unsigned gathered() { return labkit_turn.current->wait->mask; }
 
 }  // namespace labkit

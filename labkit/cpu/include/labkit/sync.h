@@ -2,9 +2,10 @@
 //
 // When a thread must wait, the runtime (runtime/scheduler.cpp) records that and chooses the next thread; the switch is made
 // here, in the kernel (context.h says why). Each call passes its place in the source, so that the runtime can report which
-// threads wait where.
+// threads wait where. Mostly the thread before has come to the same place, and the next one is ready: then the kernel needs
+// no call of the runtime (fiber.h).
 #pragma once
-#include "context.h"
+#include "fiber.h"
 #include "phase.h"
 #include "words.h"
 
@@ -19,6 +20,7 @@
 
 LABKIT_WORD unsigned labkit_spins;            // number of calls of maybe_yield by this thread
 LABKIT_WORD int labkit_votes, labkit_voters;  // at the last barrier: number of true predicates, number of threads
+LABKIT_WORD labkit::Turn labkit_turn;
 
 namespace labkit {
 
@@ -47,12 +49,54 @@ LABKIT_API Switch meet_at(unsigned number, unsigned first, unsigned count, void 
                           void (*combine)(void *const *slots, unsigned count), const char *what, const char *file,
                           int line) noexcept;
 
+#ifndef LABKIT_CHECK   // there the runtime is told of each thread that waits
+// The current fiber is suspended where the one before it waits, too.
+static inline __attribute__((always_inline)) Switch follow_last(Turn &turn, Fiber *me, Fiber *next) {
+    if (next->next) prefetch(next->next->context);
+    turn.last = me;
+    turn.current = next;
+    turn.thread = next->thread;
+    return {&me->context, &next->context};
+}
+#endif
+
+// Wait for all threads of the block.
+static inline __attribute__((always_inline)) void barrier(int predicate, const char *what, const char *file, int line) {
+    Switch s;
+#ifndef LABKIT_CHECK
+    Turn &turn = labkit_turn;
+    Fiber *me = turn.current, *next = me->next;
+    if (__builtin_expect(next && turn.line == line && turn.file == file, 1)) {
+        turn.arrived++;
+        turn.votes += predicate != 0;
+        s = follow_last(turn, me, next);
+    } else
+#endif
+        s = arrive(predicate, what, file, line);
+    follow(s);
+}
+
 // The lanes in `mask` wait for each other. `mine` points to this lane's slot, which all can read. The last live lane of
 // `mask` to arrive calls combine(lanes, arrived) once (lanes[i] is null unless bit i of arrived is set), then all
 // continue.
 inline void warp_collective(unsigned mask, void *mine, void (*combine)(void *const *lanes, unsigned arrived),
                             const char *what, LABKIT_HERE) {
-    follow(meet(mask, mine, combine, what, file, line));
+    Switch s;
+#ifndef LABKIT_CHECK
+    Turn &turn = labkit_turn;
+    Fiber *me = turn.current, *next = me->next;
+    Meeting *meeting = turn.meeting;
+    unsigned lane = turn.thread.number % 32, bit = 1u << lane;
+    if (__builtin_expect(next && meeting && meeting->place.is(file, line) && meeting->mask == mask && meeting->combine == combine
+                         && meeting->warp == turn.thread.number / 32 && meeting->awaited & bit
+                         && (meeting->arrived | bit) != meeting->awaited, 1)) {
+        meeting->arrived |= bit;
+        meeting->lanes[lane] = mine;
+        s = follow_last(turn, me, next);
+    } else
+#endif
+        s = meet(mask, mine, combine, what, file, line);
+    follow(s);
 }
 
 // The lanes that reach this call together, determined when no lane of the warp can run further.
@@ -61,7 +105,11 @@ inline unsigned warp_converged(LABKIT_HERE) {
     return gathered();
 }
 
+#ifdef LABKIT_CHECK
 LABKIT_API unsigned lane_id();
+#else
+inline unsigned lane_id() { return labkit_turn.thread.number % 32; }
+#endif
 
 // Let another thread of the block run.
 inline void yield() { follow(let_others_run()); }
@@ -76,20 +124,20 @@ inline void maybe_yield() {
 
 }  // namespace labkit
 
-inline void __syncthreads(LABKIT_HERE) { labkit::follow(labkit::arrive(0, "__syncthreads", file, line)); }
+inline void __syncthreads(LABKIT_HERE) { labkit::barrier(0, "__syncthreads", file, line); }
 
 inline int __syncthreads_count(int predicate, LABKIT_HERE) {
-    labkit::follow(labkit::arrive(predicate, "__syncthreads_count", file, line));
+    labkit::barrier(predicate, "__syncthreads_count", file, line);
     return labkit_votes;
 }
 
 inline int __syncthreads_and(int predicate, LABKIT_HERE) {
-    labkit::follow(labkit::arrive(predicate, "__syncthreads_and", file, line));
+    labkit::barrier(predicate, "__syncthreads_and", file, line);
     return labkit_votes == labkit_voters;
 }
 
 inline int __syncthreads_or(int predicate, LABKIT_HERE) {
-    labkit::follow(labkit::arrive(predicate, "__syncthreads_or", file, line));
+    labkit::barrier(predicate, "__syncthreads_or", file, line);
     return labkit_votes != 0;
 }
 

@@ -1,5 +1,7 @@
-// A list of what has a member `next`: first in, first out.
+// A list of what has a member `next`: first in, first out. Of the runtime.
 #pragma once
+
+namespace labkit {
 
 template <class T> struct Queue {
     T *head = nullptr, **tail = &head;
@@ -23,3 +25,5 @@ template <class T> struct Queue {
         other.clear();
     }
 };
+
+}  // namespace labkit
