@@ -125,7 +125,7 @@ __global__ void lock(int *lock, int *count, int times)
     }
 }
 
-// Between two barriers each warp has its errand. Counts the threads at the next barrier whose neighbours have not arrived.
+// Between two barriers each warp has its errand. Counts threads that find another one late after the next barrier.
 __global__ void errands(const int *errand, int *answer, int *late, int rounds)
 {
     __shared__ int at[1024];
