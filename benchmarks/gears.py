@@ -18,7 +18,7 @@ from labkit.spec.layers import LENET86
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "gears.md"
-_KERNEL = re.compile(r'LABKIT_KERNEL_LOOPS\(.*?, \((.*)\), "(.*)", (.*)\)$', re.MULTILINE)
+_KERNEL = re.compile(r'LABKIT_KERNEL_(?:LOOPS|WARPS)\(.*?, \((.*)\), "(.*)", (.*)\)$', re.MULTILINE)
 _PLACE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end -->)", re.DOTALL)
 
 

@@ -285,7 +285,7 @@ def test_guarded_loads_of_a_row_are_written_for_the_vectorizer():
 def why(body, before=""):
     """The reason for which a kernel with this body runs on fibers; empty: it does not."""
     source = f'{before}\nextern "C" __global__ void f(float *out, const float *in, int n) {{ {body} }}\n'
-    return re.search(r'LABKIT_KERNEL_LOOPS\(\d+, \(\w*\), "(.*)", f\)', add_loops(rewrite(source).text))[1]
+    return re.search(r'LABKIT_KERNEL_(?:LOOPS|WARPS)\(\d+, \(\w*\), "(.*)", f\)', add_loops(rewrite(source).text))[1]
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def why(body, before=""):
         ("switch (n) { case 1: __syncthreads(); }", "in a switch"),
         ("again: __syncthreads(); if (n) goto again;", "goto"),
         ("auto f = [&] { out[0] = n; }; __syncthreads(); f();", "lambda"),
-        ("__syncthreads(); out[0] = __shfl_down_sync(-1, in[0], 1);", "it uses __shfl_down_sync"),
+        ("__syncthreads(); out[0] = __match_any_sync(-1, n);", "it uses __match_any_sync"),
         ('__syncthreads(); printf("%d", n);', "it uses printf"),
         ("__syncthreads(); while (atomicAdd((int *)out, 1) < n) ;", "result of atomicAdd"),
         ("__syncthreads(); for (;;) if (!atomicCAS((int *)out, 0, 1)) break;", "it uses atomicCAS"),

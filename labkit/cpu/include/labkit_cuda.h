@@ -16,6 +16,7 @@
 #include "labkit/bfloat16.h"
 #include "labkit/atomic.h"
 #include "labkit/warp.h"
+#include "labkit/lanes.h"
 #include "labkit/wmma.h"
 #include "labkit/ptx.h"
 #include "labkit/groups.h"

@@ -15,18 +15,23 @@ That is correct if all threads of a block reach each barrier together. So a barr
 only if the condition is *uniform*: made of the kernel's arguments, constants, ``blockIdx``, ``blockDim``, ``gridDim``,
 and variables that get only uniform values at places that all threads reach. Memory is never uniform. Variables are:
 
-uniform     one per block, computed once, outside of the loops over the threads
+uniform     one per block, or per warp where a warp runs alone: computed once, outside of the loops over the threads
 recomputed  constants such as ``row = blockIdx.y * 16 + threadIdx.y``: their declaration is repeated in each region
 kept        those that live across a barrier: an array with an element per thread
 local       all others: in one region
 
-The reader of C++ here knows statements, declarations and the operators that change a variable. It need not know more,
-because whatever it does not understand is a reason to run the kernel on fibers, as is all that needs more than
-barriers: warp functions, cooperative groups, device functions that wait or ask for their thread, spin locks, printf.
+The lanes of a warp can meet between two barriers, for a warp function such as a shuffle. What is between the barriers
+is then a loop over the warps, split where the lanes meet into loops over the lanes. A place at which lanes meet may be
+inside of a loop or an ``if`` if the condition is the same for all lanes of a warp.
 
-The modules, in the order in which a kernel goes through them: `words` and `reader` (statements), `effects` (what uses
-and changes a variable), `file` and `refusals` (what keeps a kernel on fibers), `steps` (a kernel as steps), `uniform`,
-`regions` and `writer`; `rewrite` calls them.
+The reader of C++ here knows statements, declarations and the operators that change a variable. It need not know more,
+because whatever it does not understand is a reason to run the kernel on fibers, as is all that needs more than barriers
+and warp functions: cooperative groups, device functions that wait or ask for their thread, spin locks, printf.
+
+The modules, in the order in which a kernel goes through them: `words` and `reader` (statements), `order` (of
+evaluation), `inline` (device functions that wait), `exchange` (warp functions), `effects` (what uses and changes a
+variable), `file` and `refusals` (what keeps a kernel on fibers), `steps` (a kernel as steps), `uniform`, `regions` and
+`writer`; `rewrite` calls them.
 """
 
 from labkit.cpu.loops.rewrite import add_loops

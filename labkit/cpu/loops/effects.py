@@ -15,8 +15,14 @@ class Variable:
         uniform, recomputed, kept or local (see the package's text).
     specifiers : str
         Its type as declared, without pointers and array bounds.
-    uses : set of int
-        The regions that name it.
+    uses : set
+        The regions that name it, and the steps that a warp does once.
+    warp : Node or None
+        The control statement that a warp runs alone in which it is declared.
+    steady : bool
+        Whether it has the same value in all lanes of a warp, for good.
+    counts : bool
+        Whether it is the number of its thread in the row or block, for good.
     """
 
     name: str
@@ -27,6 +33,9 @@ class Variable:
     role: str = "uniform"
     shared: bool = False
     addressed: bool = False  # or referenced, or changed in a way that is not understood
+    warp: object = None
+    steady: bool = False
+    counts: bool = False
     region: int = -1  # that of its declaration
     uses: set = field(default_factory=set)
     changes: set = field(default_factory=set)  # regions that may change it
@@ -89,7 +98,7 @@ class Names:
                 effects.changes.add(variable)
                 if not self._is_element(end, variable):
                     effects.addressed.add(variable)
-            elif before in ("(", ",", "?", ":", "{") and after in (")", ",", ":", "}") and self._may_take_reference(at):
+            elif before in ("(", ",", "?", ":", "{") and self._may_take_reference(at, end, scope):
                 effects.addressed.add(variable)
         for at in range(first, last):  # (a ? b : c) = d, &(a), ++(a)
             if text(at) != ")":
@@ -126,8 +135,10 @@ class Names:
             for token in self.reader.tokens[first:last]
         )
 
-    def _may_take_reference(self, at):
-        """Whether the variable at token `at`, alone between commas, is an argument that may be a reference."""
+    def _may_take_reference(self, at, end, scope):
+        """Whether the variable tokens[at:end] is alone between commas, and an argument that may be a reference."""
+        if self.reader.text(end) not in (")", ",", ":", "}"):
+            return False
         while at > 0:
             at -= 1
             text = self.reader.text(at)
@@ -141,7 +152,7 @@ class Names:
         kind = self.reader.tokens[at - 1].kind if at else "sign"
         if before in ("if", "while", "switch", "for", "return") or before in TYPES or PURE.fullmatch(before):
             return False
-        if before in self.macros.functions or before in self.by_value or before.startswith("atomic"):
+        if before in self.macros.functions or before in self.by_value or before.startswith(("atomic", "labkit_")):
             return False
         if before == ">":  # static_cast<int>(v)
             depth, begin = 0, at
@@ -153,6 +164,8 @@ class Names:
             return not PURE.fullmatch(self.reader.text(begin - 1)) or "&" in [
                 self.reader.text(i) for i in range(begin, at)
             ]
+        if before == ")" and self._is_cast(first := self.reader.match[at - 1] + 1, at - 1, scope):
+            return "&" in [self.reader.text(i) for i in range(first, at)]
         return kind == "word" or before in OPERAND_ENDS
 
     def statement(self, node, scope, hidden=frozenset()):

@@ -1,20 +1,23 @@
-"""Device functions that wait at a barrier: their calls in kernels are replaced by their bodies.
+"""Device functions that wait, at a barrier or for their warp: their calls in kernels are replaced by their bodies.
 
 Only then the barriers are the kernel's own. Replaced are calls that are statements, such as ``load(tile, x);``,
-``sum = total(sum);`` or ``float sum = total(mine);``, of functions that return nothing, or once, at their end. The
-names of the function get a prefix, so that they cannot meet those of the kernel.
+``sum = total(sum);`` or ``float sum = total(mine);``, of functions that return nothing, or once, at their end. A call
+inside of an expression gets a statement of its own before it, if that leaves what is computed as it is; so does one
+in ``sum = c ? total(sum) : 0.0f;``, as an if. The names of the function get a prefix, so that they cannot meet those
+of the kernel.
 """
 
 import contextlib
 import re
 from dataclasses import dataclass, field
 
+from labkit.cpu.loops.order import is_plain, may_come_first, with_parents
 from labkit.cpu.loops.reader import Reader
-from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, Fibers
+from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, Fibers
 from labkit.cpu.source import kernel_bodies, presumed_line
 
 PREFIX = re.compile(r"\blabkit_\d+_")  # of the names of a function that stands in a kernel
-_MOST_DEEP = 4  # calls in calls
+_MOST_DEEP = 8  # calls in calls
 _HEAD = re.compile(r"(?:template ?<(?P<template>[^{;]*)> ?)?(?P<result>[\w ]*?)(?P<name>\w+) ?\((?P<given>.*)\)")
 _MARKERS = {"__device__", "__host__", "inline", "__inline__", "__forceinline__", "__noinline__", "static"}
 _NOT_LATER = {"*", "&", "[", "auto", "constexpr", "static"}  # what a variable has that cannot get its value later
@@ -23,7 +26,7 @@ _FAILURES = (Fibers, KeyError, IndexError, ValueError)
 
 @dataclass
 class _Function:
-    """A function with a barrier.
+    """A function that waits.
 
     Attributes
     ----------
@@ -73,7 +76,7 @@ def _functions(scan):
         if "__device__" in words and scan.scope(open_) == "" and (head := _HEAD.fullmatch(" ".join(words))):
             names.append(head["name"])
             found[head["name"]] = head, open_, close
-    waiting, grew = {BARRIER}, True
+    waiting, grew = {BARRIER, *WARP_FUNCTIONS}, True
     while grew:
         grew = False
         for name, (_, open_, close) in found.items():
@@ -102,7 +105,7 @@ def _read(scan, head, open_, close):
             raise Fibers("it returns before its end")
     elif returns:
         raise Fibers("it returns before its end")
-    nodes = list(_all(Reader(scan.code, open_ + 1, last).statements()))
+    nodes = [node for node, _ in with_parents(Reader(scan.code, open_ + 1, last).statements())]
     if any(node.kind == "type" for node in nodes):
         raise Fibers("it declares a type")
     function = _Function(
@@ -116,12 +119,6 @@ def _read(scan, head, open_, close):
     }
     function.others, function.shared = words - function.names, "__shared__" in words
     return function
-
-
-def _all(nodes):
-    for node in nodes:
-        yield node
-        yield from _all(node.children)
 
 
 def _declared(reader, nodes):
@@ -154,66 +151,161 @@ def _calls(scan, body, functions, number):
     if not functions.keys() & set(re.findall(r"\w+", scan.code[body.open : body.close])):
         return []
     reader, edits = Reader(scan.code, body.open + 1, body.close), []
-    nodes = list(_all(reader.statements()))
-    names = _declared(reader, nodes)
+    nodes = list(with_parents(reader.statements()))
+    names = _declared(reader, [node for node, _ in nodes])
     names |= set(re.findall(r"\w+", scan.code[body.name_end : body.open] + body.head)) - TYPES - SPECIFIERS - RESTRICT
     words = [token.text for token in reader.tokens]
-    for node in (each for each in nodes if each.kind in ("expression", "declaration")):
-        at = next((i for i in range(node.first, node.last) if words[i] in functions), None)
+    for node, parent in nodes:
+        at = None
+        if node.kind in ("expression", "declaration"):
+            at = next((i for i in range(node.first, node.last) if words[i] in functions), None)
         if at is None:
             continue
         function = functions[words[at]]
         if function.others & names - functions.keys() or (function.shared and words.count(words[at]) > 1):
             continue
-        new = _replaced(scan, reader, node, at, function, f"labkit_{number + len(edits)}_")
+        call = _Call(scan, reader, node, at, function, f"labkit_{number + len(edits)}_")
+        new = call.statement() or call.choice(functions) or call.inside(parent is None or parent.kind == "block")
         if new:
             edits.append((reader.tokens[node.first].start, reader.tokens[node.last - 1].end, new))
     return edits
 
 
-def _replaced(scan, reader, node, at, function, prefix):
-    """What replaces a statement with a call of `function` at token `at`; empty: it is not such a statement."""
-    tokens, open_, given = reader.tokens, at + 1, []
-    if reader.text(open_) == "<":
-        close = next(i for i in range(open_, node.last) if reader.text(i) == ">")
-        given, open_ = reader.split(open_ + 1, close), close + 1
-    if reader.text(open_) != "(" or reader.match[open_] != node.last - 2 or len(given) != len(function.templates):
-        return ""
-    arguments = reader.split(open_ + 1, node.last - 2) if open_ + 1 < node.last - 2 else []
-    if len(arguments) != len(function.parameters):
-        return ""
+class _Call:
+    """A call of `function` at token `at` of a statement."""
 
-    def text(first, last):
-        return scan.text[tokens[first].start : tokens[last - 1].end]
+    def __init__(self, scan, reader, node, at, function, prefix):
+        self.scan, self.reader, self.node, self.at = scan, reader, node, at
+        self.function, self.prefix, self.given, open_ = function, prefix, [], at + 1
+        if reader.text(open_) == "<":
+            close = next(i for i in range(open_, node.last) if reader.text(i) == ">")
+            self.given, open_ = reader.split(open_ + 1, close), close + 1
+        self.end = reader.match[open_] + 1 if reader.text(open_) == "(" else 0
+        self.arguments = reader.split(open_ + 1, self.end - 1) if open_ + 2 < self.end else []
 
-    renamed, lines = {name: prefix + name for name in function.names}, []
-    for (type_, name), span in zip(function.templates, given, strict=True):
-        kind = "using" if type_ in ("class", "typename") else f"constexpr {type_}"
-        lines.append(f"{kind} {prefix}{name} = {text(*span)};")
-    for (type_, name), (first, last) in zip(function.parameters, arguments, strict=True):
-        if type_:
-            lines.append(f"{_with(renamed, type_)} {prefix}{name} = {text(first, last)};")
-        elif last == first + 1 and tokens[first].kind == "word":
-            renamed[name] = tokens[first].text
-        else:
+    def _text(self, first, last):
+        tokens = self.reader.tokens
+        return self.scan.text[tokens[first].start : tokens[last - 1].end] if first < last else ""
+
+    def _content(self, result):
+        """The function's body; `result`, such as ``v =``, gets what it returns."""
+        function, reader, tokens = self.function, self.reader, self.reader.tokens
+        if not self.end or len(self.given) != len(function.templates):
             return ""
-    content = _with(renamed, scan.text[function.start : function.end])
-    lines.append(f"\n#line {presumed_line(scan, function.start)}\n{content}")
-    before, result = text(node.first, at) if node.first < at else "", scan.text[slice(*function.result)]
-    declared = ""
-    if before:
-        if not result or reader.text(at - 1) not in ASSIGNMENTS or tokens[at - 2].kind != "word":
+        if len(self.arguments) != len(function.parameters):
             return ""
+        renamed, lines = {name: self.prefix + name for name in function.names}, []
+        for (type_, name), span in zip(function.templates, self.given, strict=True):
+            kind = "using" if type_ in ("class", "typename") else f"constexpr {type_}"
+            lines.append(f"{kind} {self.prefix}{name} = {self._text(*span)};")
+        for (type_, name), (first, last) in zip(function.parameters, self.arguments, strict=True):
+            if type_:
+                lines.append(f"{_with(renamed, type_)} {self.prefix}{name} = {self._text(first, last)};")
+            elif last == first + 1 and tokens[first].kind == "word":
+                renamed[name] = reader.text(first)
+            else:
+                return ""
+        content = _with(renamed, self.scan.text[function.start : function.end])
+        lines.append(f"\n#line {presumed_line(self.scan, function.start)}\n{content}")
+        returned = self.scan.text[slice(*function.result)]
+        if result:
+            lines.append(f"{result} ({_with(renamed, function.type)})({_with(renamed, returned)});" if returned else "")
+        return f"{{ {' '.join(lines)} }}" if lines[-1] else ""
+
+    def _line(self):
+        return f"\n#line {presumed_line(self.scan, self.reader.tokens[self.node.last - 1].end)}\n"
+
+    def statement(self):
+        """What replaces a statement like ``f(x);``, ``v = f(x);`` or ``float v = f(x);``; empty: it is none."""
+        reader, node, at = self.reader, self.node, self.at
+        if self.end != node.last - 1:
+            return ""
+        if node.first == at:
+            content = self._content("")
+            return content + self._line() if content else ""
+        operator = reader.text(at - 1)
+        if operator not in ASSIGNMENTS or reader.tokens[at - 2].kind != "word":
+            return ""
+        name, declared = reader.text(at - 2), ""
         if node.kind == "declaration":
             words = {reader.text(each) for each in range(node.first, at)}
             if len(reader.declarators(node.first, node.last - 1)) > 1 or words & _NOT_LATER:
                 return ""
-            declared = re.sub(r"\bconst\b", "", text(node.first, at - 1)) + ";"
-            before = f"{tokens[at - 2].text} ="
+            declared = re.sub(r"\bconst\b", "", self._text(node.first, at - 1)) + ";"
         elif at - 2 != node.first:
             return ""
-        lines.append(f"{before} ({_with(renamed, function.type)})({_with(renamed, result)});")
-    return f"{declared}{{ {' '.join(lines)} }}\n#line {presumed_line(scan, tokens[node.last - 1].end)}\n"
+        content = self._content(f"{name} {operator}")
+        return declared + content + self._line() if content else ""
+
+    def choice(self, functions):
+        """What replaces a statement like ``v = c ? f(x) : y;``, if both have the same type; empty: it is none."""
+        reader, node = self.reader, self.node
+        start = node.first
+        if node.kind == "declaration":
+            words = {reader.text(each) for each in range(node.first, self.at)}
+            if len(reader.declarators(node.first, node.last - 1)) > 1 or words & _NOT_LATER:
+                return ""
+            start = next(each for each in range(node.first, node.last) if reader.text(each) == "=") - 1
+        if reader.tokens[start].kind != "word" or reader.text(start + 1) != "=":
+            return ""
+        name, first, last, cast = reader.text(start), start + 2, node.last - 1, ""
+        if reader.text(first) == "(" and reader.match[first] + 1 < last and reader.text(reader.match[first] + 1) == "(":
+            first, cast = reader.match[first] + 1, self._text(first, reader.match[first] + 1)
+        if reader.text(first) == "(" and reader.match[first] == last - 1:
+            first, last = first + 1, last - 1
+        signs = [at for at in reader.outer(first, last) if reader.text(at) in ("?", ":", ",", *ASSIGNMENTS)]
+        if [reader.text(at) for at in signs] != ["?", ":"] or signs[0] > self.at:
+            return ""
+        spans = (signs[0] + 1, signs[1]), (signs[1] + 1, last)
+        types = {self._type(*span, functions) for span in spans}
+        if len(types) != 1 or not types <= TYPES or not is_plain(reader, first, signs[0]):
+            return ""
+        declared = re.sub(r"\bconst\b", "", self._text(node.first, start + 1)) + "; " if start > node.first else ""
+        then, otherwise = (f"{name} = {cast}({self._text(*span)});" for span in spans)
+        return f"{declared}if ({self._text(first, signs[0])}) {{ {then} }} else {{ {otherwise} }}{self._line()}"
+
+    def _type(self, first, last, functions):
+        """The type of a call, a variable or a literal; empty: it is not known."""
+        reader, name = self.reader, self.reader.text(first)
+        if name in functions and reader.text(first + 1) == "(" and reader.match[first + 1] == last - 1:
+            return functions[name].type
+        if last - first > 1:
+            return ""
+        if reader.tokens[first].kind == "number":
+            return "float" if re.fullmatch(r"[\d.]+f", name) else "int" if name.isdecimal() else ""
+        code = self.scan.code[reader.tokens[0].start : reader.tokens[first].start]
+        found = re.findall(rf"\b([A-Za-z_]\w*)\s+{name}\s*[=;,]", code)
+        return found[0] if len(found) == 1 else ""
+
+    def inside(self, in_block):
+        """What replaces a statement that has the call in an expression; empty: it may depend on the order."""
+        reader, node, function = self.reader, self.node, self.function
+        type_, parts, start = function.type, "", node.first
+        if type_ not in TYPES - {"void", "auto"} or not self.end:
+            return ""
+        span = node.first, node.last - 1
+        if node.kind == "declaration":
+            words = {reader.text(each) for each in range(node.first, node.last)}
+            if not in_block or words & {"auto", "static", "constexpr", "__shared__"}:
+                return ""
+            after = reader.type_end(*span)
+            spans = reader.split(after, node.last - 1)
+            which = next(i for i, (first, last) in enumerate(spans) if first <= self.at < last)
+            start, kind = spans[which][0], self._text(node.first, after)
+            parts = f"{kind} {self._text(spans[0][0], spans[which - 1][1])}; " if which else ""
+            span = reader.declarators(node.first, node.last - 1)[which][3]
+            span = span[0] + (reader.text(span[0]) == "="), span[1]
+        if not may_come_first(reader, *span, [(self.at, self.end)]):
+            return ""
+        result = f"{self.prefix}result"
+        content = self._content(f"{result} =")
+        if not content:
+            return ""
+        rest = f"{self._text(start, self.at)} {result} {self._text(self.end, node.last)}"
+        if node.kind == "declaration":
+            rest = f"{kind} {rest}"
+        new = f"{parts}{type_} {result}; {content}{self._line()}{rest}"
+        return new if in_block else f"{{ {new} }}"
 
 
 def _with(renamed, text):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from labkit.cpu.loops.words import BARRIER, BUILT_IN, PAIRS, RESTRICT, SPECIFIERS, Fibers, tokens
+from labkit.cpu.loops.words import BARRIER, BUILT_IN, MEETING, PAIRS, RESTRICT, SPECIFIERS, Fibers, tokens
 
 
 @dataclass(eq=False)
@@ -12,13 +12,15 @@ class Node:
     Attributes
     ----------
     kind : str
-        block, if, for, while, do, switch, barrier, declaration, return, break, continue, type, or expression.
+        block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, type, or expression.
     start : int
         Where its text starts, with the directives and comments before it.
     parts : dict
         Name -> span of tokens (condition, first, step) or node (then, otherwise, body).
     children : list of Node
         All nodes in it, in order.
+    barrier, meeting : bool
+        Whether it has a barrier; a place at which the lanes of a warp wait for each other.
     """
 
     kind: str
@@ -28,6 +30,7 @@ class Node:
     parts: dict = field(default_factory=dict)
     children: list = field(default_factory=list)
     barrier: bool = False
+    meeting: bool = False
 
 
 class Reader:
@@ -76,6 +79,7 @@ class Reader:
         nodes = [part for part in node.parts.values() if isinstance(part, Node)] if node.kind != "block" else []
         node.children = node.children or nodes
         node.barrier = node.kind == "barrier" or any(child.barrier for child in node.children)
+        node.meeting = node.kind == "meeting" or any(child.meeting for child in node.children)
         return node
 
     def _statement(self, at):
@@ -136,6 +140,8 @@ class Reader:
             if words != [BARRIER, "(", ")"]:
                 raise Fibers(f"{BARRIER} is not a statement of its own")
             kind = "barrier"
+        elif words[0] == MEETING:
+            kind = "meeting"
         elif words[0] in ("return", "break", "continue"):
             if len(words) > 1:
                 raise Fibers("it returns a value")

@@ -55,6 +55,9 @@ def refuse(kernel):
     for word in re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]):
         if word in harmful:
             raise Fibers(f"{word} uses {harmful[word]}")
+    inline = (at for at, token in enumerate(reader.tokens) if token.text == "labkit")
+    if any(reader.text(at + 2) != "dynamic_shared" for at in inline):
+        raise Fibers("it has inline PTX")
     for at, token in enumerate(reader.tokens):
         before, after = reader.text(at - 1), reader.text(at + 1)
         if token.text == "[" and (at == 0 or not (before in OPERAND_ENDS or reader.tokens[at - 1].kind == "word")):
@@ -72,8 +75,6 @@ def refuse(kernel):
                 raise Fibers(macros.harmful[word])
             if FIBERS_ONLY.fullmatch(word) or word in ("this", "operator", "extern"):
                 raise Fibers(f"it uses {word}")
-        if token.text == "labkit" and reader.text(at + 2) != "dynamic_shared":
-            raise Fibers("it has inline PTX")
         if token.text == "static" and after not in ("constexpr", "__shared__", "const"):
             raise Fibers("it has a static variable")
         if token.text in INDICES | {"threadIdx"} and before == "::":

@@ -1,8 +1,13 @@
-"""Regions: the statements between two barriers, and the role of each variable in them."""
+"""Regions: the statements between two barriers, and the role of each variable in them.
+
+Where a warp's lanes meet between two barriers, all statements between these are a section: a loop over the warps, in
+which a warp runs one region after the other.
+"""
 
 import re
 from dataclasses import dataclass, field
 
+from labkit.cpu.loops.effects import Effects
 from labkit.cpu.loops.reader import Node, escapes
 from labkit.cpu.loops.steps import Step
 from labkit.cpu.loops.uniform import is_uniform
@@ -11,11 +16,12 @@ from labkit.cpu.loops.words import BUILT_IN, OPERAND_ENDS, Fibers
 
 @dataclass(eq=False)
 class Region:
-    """Statements between two barriers, which a loop over the threads runs."""
+    """Statements between two barriers or meetings, which a loop over the threads or over a warp's lanes runs."""
 
     number: int
     steps: list = field(default_factory=list)
     returns: bool = False
+    section: "Section | None" = None
 
     def uses(self):
         """The variables that its statements name."""
@@ -26,61 +32,156 @@ class Region:
         return {variable for variable in self.uses() if variable.role == "kept"}
 
 
-def form(kernel, steps, regions):
-    """The items of a block: `regions`, to which they are added, and steps that are done once per block.
+@dataclass(eq=False)
+class Section:
+    """Regions and meetings between two barriers, which a loop over the warps runs.
 
-    The order is that of the statements, but what is uniform moves before the region that it stands in.
+    Attributes
+    ----------
+    items : list
+        Regions, and steps that a warp does once.
+    regions : list of Region
+        All of them, those inside of loops and ifs, too.
+    once : list of Step
+        The steps that a warp does once, at any depth.
     """
-    items, region = [], None
 
-    def once(step, close):
-        nonlocal region
-        tokens = kernel.reader.tokens[step.node.first : step.node.last]
-        if region:
-            # If all threads have returned, it may divide by 0.
-            close |= region.returns and any(token.text in ("/", "%") for token in tokens)
-            close |= step.variable is not None and _names_it(kernel, region, step.variable.name)
-        if close:
-            region = None
-        items.insert(len(items) - (region is not None), step)
+    items: list = field(default_factory=list)
+    regions: list = field(default_factory=list)
+    once: list = field(default_factory=list)
 
-    for step in steps:
-        if step.kind == "barrier":
-            region = None
-        elif step.kind in ("loop", "if", "block"):
-            region = None
-            for first, last in step.late:
-                node = Node("late", first, last, kernel.reader.tokens[first].start)
-                effects = kernel.names.expression(first, last, step.scope)
-                step.bodies[0].append(Step("statement", node, step.scope, effects))
-            step.items = [form(kernel, body, regions) for body in step.bodies]
-            items.append(step)
-        elif step.kind in ("jump", "type"):
-            once(step, close=True)
-        elif step.kind == "declaration" and (step.variable.role == "uniform" or step.variable.shared):
-            once(step, close=False)
-        elif step.update and step.update[0].role == "uniform":
-            once(step, close=region is not None and step.update[0] in region.uses())
-        else:
-            if region is None:
-                region = Region(len(regions))
-                regions.append(region)
-                items.append(region)
-            region.steps.append(step)
-            region.returns |= "return" in escapes(step.node)
-            if step.variable:
-                step.variable.region = region.number
-            for variable in step.effects.uses:
-                variable.uses.add(region.number)
-            for variable in step.effects.changes | step.effects.addressed:
-                variable.changes.add(region.number)
-    return items
+    @property
+    def returns(self):
+        return any(region.returns for region in self.regions)
+
+    @property
+    def places(self):
+        """What `Variable.uses` can have of this section."""
+        return {region.number for region in self.regions} | set(self.once)
+
+    def uses(self):
+        """The variables that its statements name."""
+        steps = self.once + [step for region in self.regions for step in region.steps]
+        return set().union(*(step.effects.uses for step in steps))
+
+    def given(self):
+        """The variables that differ between warps and that a warp's own steps name, but do not declare."""
+        own = {step.variable for step in self.once}
+        return {v for step in self.once for v in step.effects.uses if v.role != "uniform" and not v.shared} - own
 
 
-def _names_it(kernel, region, name):
-    """Whether a region has that name, which must not be that of a later declaration."""
-    nodes = [step.node for step in region.steps]
-    return any(token.text == name for node in nodes for token in kernel.reader.tokens[node.first : node.last])
+class _Former:
+    """Makes the items of the blocks of a kernel: regions, sections, and steps that are done once per block or warp."""
+
+    def __init__(self, kernel, regions):
+        self.kernel, self.regions = kernel, regions
+
+    def items(self, steps, section=None):
+        """The items of a block; `section`: a warp runs the block.
+
+        The order is that of the statements, but what is uniform moves before the region or section that it stands in.
+        """
+        whole = section  # what the regions here are in
+        items, region, last = [], None, None  # last: the region or section that is open here
+
+        def once(step, close):
+            nonlocal region, last, section
+            if last:
+                # If all threads have returned, it may divide by 0.
+                tokens = self.kernel.reader.tokens[step.node.first : step.node.last]
+                close |= last.returns and any(token.text in ("/", "%") for token in tokens)
+                close |= step.variable is not None and self._names_it(last, step.variable.name)
+            if close:
+                region, last, section = None, None, whole
+            items.insert(len(items) - (last is not None), step)
+            if whole:
+                self._warp_does(whole, step)
+
+        for step in steps:
+            if step.kind == "barrier":
+                region, last, section = None, None, whole
+            elif step.kind == "meeting" or (step.warp is not None and step.kind in ("loop", "if", "block")):
+                if section is None:
+                    section = Section()
+                    if region:
+                        items.pop()
+                        self._into(section, region)
+                        section.items.append(region)
+                    items.append(section)
+                    last = section
+                region = None
+                if step.kind != "meeting":
+                    self._late(step)
+                    step.items = [self.items(body, section) for body in step.bodies]
+                self._warp_does(section, step)
+                for each in step.first:
+                    self._warp_does(section, each)
+                (items if whole else section.items).append(step)
+                last = None if whole else section
+            elif step.kind in ("loop", "if", "block"):
+                region, last, section = None, None, None
+                self._late(step)
+                step.items = [self.items(body) for body in step.bodies]
+                items.append(step)
+            elif step.kind in ("jump", "type"):
+                once(step, close=True)
+            elif step.kind == "declaration" and (step.variable.role == "uniform" or step.variable.shared):
+                once(step, close=False)
+            elif step.update and step.update[0].role == "uniform":
+                once(step, close=last is not None and step.update[0] in last.uses())
+            else:
+                if region is None:
+                    region = Region(len(self.regions))
+                    self.regions.append(region)
+                    if section:
+                        self._into(section, region)
+                    (section.items if section and not whole else items).append(region)
+                    last = section if section and not whole else region
+                self._add(region, step)
+        return items
+
+    def _into(self, section, region):
+        region.section = section
+        section.regions.append(region)
+
+    def _add(self, region, step):
+        region.steps.append(step)
+        region.returns |= "return" in escapes(step.node)
+        if step.variable:
+            step.variable.region = region.number
+        for variable in step.effects.uses:
+            variable.uses.add(region.number)
+        for variable in step.effects.changes | step.effects.addressed:
+            variable.changes.add(region.number)
+
+    def _late(self, step):
+        """Add what each thread does after each round of a for loop to its body."""
+        for first, last in step.late:
+            node = Node("late", first, last, self.kernel.reader.tokens[first].start)
+            effects = self.kernel.names.expression(first, last, step.scope)
+            step.bodies[0].append(Step("statement", node, step.scope, effects))
+
+    def _warp_does(self, section, step):
+        if step.late:  # the lanes do them
+            spans = [step.node.parts["condition"], *(s for s in self.kernel.loop_steps(step) if s not in step.late)]
+            step.effects = Effects()
+            for span in spans:
+                step.effects.add(self.kernel.names.expression(*span, step.scope))
+        section.once.append(step)
+        for variable in step.effects.uses:
+            variable.uses.add(step)
+
+    def _names_it(self, item, name):
+        """Whether a region or section has that name, which must not be that of a later declaration."""
+        regions = item.regions if isinstance(item, Section) else [item]
+        nodes = [step.node for region in regions for step in region.steps]
+        nodes += [step.node for step in item.once] if isinstance(item, Section) else []
+        return any(token.text == name for node in nodes for token in self.kernel.reader.tokens[node.first : node.last])
+
+
+def form(kernel, steps, regions):
+    """The items of a kernel. Its regions are added to `regions`."""
+    return _Former(kernel, regions).items(steps)
 
 
 def assign_roles(kernel):
@@ -133,7 +234,7 @@ def _is_costly(kernel, at, first, scope):
     if reader.text(at) not in ("/", "%"):
         return False
     divisor = reader.tokens[at + 1]
-    if divisor.kind == "number" or divisor.text in kernel.constants:
+    if divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}:
         return False
     start = at
     while start > first:

@@ -2,27 +2,50 @@
 
 import re
 
+from labkit.cpu.loops.exchange import exchange
 from labkit.cpu.loops.file import File, closing
 from labkit.cpu.loops.inline import PREFIX as INLINED
 from labkit.cpu.loops.inline import inline
+from labkit.cpu.loops.reader import Reader
 from labkit.cpu.loops.regions import assign_roles, form
 from labkit.cpu.loops.steps import Kernel
 from labkit.cpu.loops.uniform import find_uniform, require_uniform
-from labkit.cpu.loops.words import Fibers
+from labkit.cpu.loops.words import WARP_FUNCTIONS, Fibers
 from labkit.cpu.loops.writer import PREFIX, Writer
 from labkit.cpu.source import kernel_bodies, presumed_line
 
 _REGISTRATION = re.compile(r"\bLABKIT_KERNEL(?P<bounds>_BOUNDS)?\(")
 
 
+_FAILURES = (KeyError, IndexError, ValueError, RecursionError)
+
+
+def _exchanged(scan, bodies, file):
+    """The text and the bodies with what stands for warp functions, and a kernel's name -> why it cannot be written."""
+    edits, reasons = [], {}
+    for body in bodies:
+        if set(re.findall(r"\w+", scan.code[body.open : body.close])) & WARP_FUNCTIONS.keys():
+            try:
+                edits += exchange(scan, body, Reader(scan.code, body.open + 1, body.close), file)
+            except Fibers as reason:
+                reasons[body.name] = str(reason)
+            except _FAILURES:
+                reasons[body.name] = "a statement is not understood"
+    text, at = "", 0
+    for start, end, new in sorted(edits):
+        text += scan.text[at:start] + new
+        at = end
+    return *(kernel_bodies(text + scan.text[at:]) if edits else (scan, bodies)), reasons
+
+
 def _second_version(kernel):
-    """The text of a kernel's second version."""
+    """The text of a kernel's second version, and whether its warps run one after the other."""
     find_uniform(kernel)
     require_uniform(kernel)
     regions = []
     items = form(kernel, kernel.root, regions)
     assign_roles(kernel)
-    return Writer(kernel, items, regions).text()
+    return Writer(kernel, items, regions).text(), any(region.section for region in regions)
 
 
 def add_loops(text, others=()):
@@ -43,20 +66,26 @@ def add_loops(text, others=()):
     scan, bodies = kernel_bodies(text)
     source, sources = inline(scan, bodies)
     file = File([source, *(kernel_bodies(other)[0] for other in others)], sources)
-    edits, reasons = [], {}
+    source, sources, failed = _exchanged(source, sources, file)
+    edits, reasons, warps = [], {}, set()
     for body, own in zip(bodies, sources, strict=True):
         try:
+            if own.name in failed:
+                raise Fibers(failed[own.name])
             if sum(other.name == body.name for other in bodies) > 1:
                 raise Fibers("it is overloaded")
-            second = _second_version(Kernel(source, own, file))
+            second, by_warp = _second_version(Kernel(source, own, file))
         except Fibers as reason:
             reasons[body.name] = INLINED.sub("", str(reason))
             continue
-        except (KeyError, IndexError, ValueError, RecursionError):
+        except _FAILURES:
             reasons[body.name] = "a statement is not understood"
             continue
         reasons[body.name] = ""
-        edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
+        if by_warp:
+            warps.add(body.name)
+        else:
+            edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
         after = f"\n#line {presumed_line(scan, body.close)}\n"
         edits.append((body.close + 1, body.close + 1, second + after))
     for match in _REGISTRATION.finditer(scan.code):
@@ -71,7 +100,8 @@ def add_loops(text, others=()):
             if not reason and word in file.harmful:
                 reason = f"{word} uses {file.harmful[word]}"
         loops = "" if reason else PREFIX + expression
-        new = f'LABKIT_KERNEL_LOOPS({bounds}, ({loops}), "{reason}", {expression})'
+        kind = "WARPS" if name and name.group() in warps else "LOOPS"
+        new = f'LABKIT_KERNEL_{kind}({bounds}, ({loops}), "{reason}", {expression})'
         edits.append((match.start(), end + 1, new))
     pieces, at = [], 0
     for start, end, new in sorted(edits):

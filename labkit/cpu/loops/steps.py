@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from labkit.cpu.loops.effects import Effects, Names, Variable
 from labkit.cpu.loops.reader import Node, Reader, escapes
 from labkit.cpu.loops.refusals import refuse, use
-from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, STEPS, Fibers
+from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, MEETING, RESTRICT, STEPS, WARP_FUNCTIONS, Fibers
 from labkit.cpu.source import presumed_line
 
 
@@ -17,13 +17,15 @@ class Step:
     Attributes
     ----------
     kind : str
-        declaration, statement, barrier, loop, if, jump or type.
+        declaration, statement, barrier, meeting, loop, if, block, jump or type.
     scope : dict
         Name -> variable, at this place.
     update : tuple or None
         (variable, span of the operand) if it is a statement like ``v += operand``.
     bodies : list of list of Step
-        Of a loop or an if that has a barrier.
+        Of a loop or an if that has a barrier, or a meeting of a warp's lanes.
+    warp : Node or None
+        The outermost control statement around it, or itself, that has a meeting and no barrier: a warp runs it alone.
     """
 
     kind: str
@@ -34,6 +36,7 @@ class Step:
     update: tuple | None = None
     first: list = field(default_factory=list)  # of a for loop
     bodies: list = field(default_factory=list)
+    warp: Node | None = None
     late: list = field(default_factory=list)  # what each thread does after each round of a for loop: spans of its step
 
 
@@ -58,7 +61,8 @@ class Kernel:
         self.scan, self.body, self.file = scan, body, file
         self.constants = file.constants | set(re.findall(r"\w+", body.head))
         words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
-        if not any(BARRIER in {word, *file.macros.words(word)} for word in words):
+        waiting = {BARRIER, MEETING, *WARP_FUNCTIONS}
+        if not any(waiting & {word, *file.macros.words(word)} for word in words):
             harmful = file.harmful
             waits = [use(word, harmful) for word in words & harmful.keys() if harmful[word] != "threadIdx"]
             raise Fibers(min(waits, default="it has no barrier"))
@@ -71,7 +75,7 @@ class Kernel:
         statements = self.reader.statements()
         scope = self._parameters()
         self.parameters = list(self.variables)
-        self.root = self._plan(statements, dict(scope), in_loop=False)
+        self.root = self._plan(statements, dict(scope), in_loop=False, warp=None)
 
     def line(self, at):
         """The line of token `at` in the user's file."""
@@ -149,20 +153,31 @@ class Kernel:
             self.variables.append(variable)
         return scope
 
-    def _plan(self, nodes, scope, in_loop):
+    def _plan(self, nodes, scope, in_loop, warp):
         """The steps of a block whose names are added to `scope`."""
         steps = []
-        for node in nodes:
-            for step in self._steps_of(node, scope, in_loop):
+        for node in self._flat(nodes):
+            for step in self._steps_of(node, scope, in_loop, warp):
+                step.warp = step.warp or warp
                 self.steps.append(step)
                 steps.append(step)
         return steps
 
-    def _steps_of(self, node, scope, in_loop):
+    def _flat(self, nodes):
+        """The statements, with those of an inlined function in place of its block: its names are like no others."""
+        for node in nodes:
+            names = set().union(*(self.names.declared(child) for child in node.children))
+            inlined = node.kind == "block" and all(name.startswith("labkit_") for name in names)
+            if inlined and (node.barrier or node.meeting):
+                yield from self._flat(node.children)
+            else:
+                yield node
+
+    def _steps_of(self, node, scope, in_loop, warp):
         if node.kind == "declaration":
-            yield from self._declare(node.first, node.last - 1, node, scope)
-        elif node.barrier:
-            yield self._control(node, scope, in_loop)
+            yield from self._declare(node.first, node.last - 1, node, scope, warp)
+        elif node.barrier or node.meeting:
+            yield self._control(node, scope, in_loop, warp)
         else:
             effects = self.names.statement(node, scope)
             kind = "type" if node.kind == "type" else "statement"
@@ -176,24 +191,29 @@ class Kernel:
                 step.kind = "jump?"
             yield step
 
-    def _control(self, node, scope, in_loop):
+    def _control(self, node, scope, in_loop, warp):
         inner, parts = dict(scope), node.parts
-        if node.kind == "barrier":
-            return Step("barrier", node, inner, Effects())
+        if node.kind in ("barrier", "meeting"):
+            return Step(node.kind, node, inner, Effects())
         if node.kind == "switch":
-            raise Fibers("it has a barrier in a switch")
+            raise Fibers(f"it has a {'barrier' if node.barrier else 'warp function'} in a switch")
+        if not node.barrier:
+            warp = warp or node
         if node.kind == "block":
-            step = Step("block", node, inner, Effects())
-            step.bodies.append(self._plan(node.children, inner, in_loop))
+            step = Step("block", node, inner, Effects(), warp=warp)
+            step.bodies.append(self._plan(node.children, inner, in_loop, warp))
             return step
-        step = Step("loop" if node.kind != "if" else "if", node, inner, Effects())
+        step = Step("loop" if node.kind != "if" else "if", node, inner, Effects(), warp=warp)
         if node.kind == "for":
             first = parts["first"]
             if self.reader.declares(*first):
-                step.first = list(self._declare(*first, node, inner))
+                step.first = list(self._declare(*first, node, inner, warp))
+                for each in step.first:
+                    each.warp = warp
                 self.steps += step.first
             elif first[0] != first[1]:
-                raise Fibers(f"the loop around its barrier in line {self.line(node.first)} declares no counter")
+                what = "barrier" if node.barrier else "warp function"
+                raise Fibers(f"the loop around its {what} in line {self.line(node.first)} declares no counter")
             step.scope = dict(inner)
         step.effects = self.names.expression(*parts["condition"], inner)
         if node.kind == "for":
@@ -202,10 +222,10 @@ class Kernel:
             if name in parts:
                 child = parts[name]
                 nodes = child.children if child.kind == "block" else [child]
-                step.bodies.append(self._plan(nodes, dict(inner), in_loop or step.kind == "loop"))
+                step.bodies.append(self._plan(nodes, dict(inner), in_loop or step.kind == "loop", warp))
         return step
 
-    def _declare(self, first, last, node, scope):
+    def _declare(self, first, last, node, scope, warp):
         reader = self.reader
         end = reader.type_end(first, last)
         words = [token.text for token in reader.tokens[first:end]]
@@ -213,7 +233,7 @@ class Kernel:
             scope_before = dict(scope)
             variable = Variable(reader.text(name), self.text(first, end), signs, bounds, initializer)
             variable.shared = "__shared__" in words
-            variable.place = name
+            variable.place, variable.warp = name, warp
             at = bounds[0]
             while at < bounds[1]:
                 variable.dimensions += ((at, reader.match[at]),)

@@ -2,20 +2,32 @@
 
 Uniform are the kernel's arguments, constants, ``blockIdx``, ``blockDim``, ``gridDim``, and the variables that get only
 uniform values at places that all threads reach. Memory is never uniform.
+
+In a statement that a warp runs alone, the same is asked for the lanes of a warp. There ``threadIdx.y``,
+``threadIdx.z``, ``threadIdx.x / 32`` and ``threadIdx.x < 64`` are uniform, too, because a warp is in one row of the
+block: other blocks run on fibers (runtime/module.cpp). So are *steady* variables, which get such a value once.
 """
 
 from labkit.cpu.loops.reader import escapes
 from labkit.cpu.loops.steps import is_jump
 from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, PURE, SPECIFIERS, STEPS, TYPES, Fibers
 
+_INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}
 
-def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",)):
-    """Whether an expression has the same value in all threads of a block.
+
+def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",), warp=False):
+    """Whether an expression has the same value in all threads of a block; or, of a `warp`.
 
     Variables of other `roles` and the words `more` can be allowed, too.
     """
     reader = kernel.reader
+    after_warp = first
     for at in range(first, last):
+        if at < after_warp:
+            continue
+        if warp and (end := _same_in_warp(kernel, at, first, last, scope)):
+            after_warp = end
+            continue
         kind, word = reader.tokens[at][:2]
         before, after = reader.text(at - 1), reader.text(at + 1)
         if kind == "sign":
@@ -31,7 +43,8 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",))
             if before == "::" and not (PURE.fullmatch(word) or word == "dynamic_shared"):
                 return False
             if variable is not None:
-                if after == "(" or (not variable.shared and variable.role not in roles):
+                steady = warp and variable.steady
+                if after == "(" or not (variable.shared or variable.role in roles or steady):
                     return False
                 continue
             if word in more or word in INDICES or word in TYPES or word in SPECIFIERS:
@@ -45,6 +58,87 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",))
     return True
 
 
+_BEFORE_DIVISION = {"(", "[", "=", ",", "?", ":", "&&", "||", "+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}
+_BEFORE_COMPARISON = {"(", "=", ",", "?", ":", "&&", "||"}
+_AFTER_COMPARISON = {")", ",", "?", ":", "&&", "||", ";"}
+_THREAD = ["threadIdx", ".", "x"]
+# The number of a thread in a block: if a warp is in one row, the first terms are multiples of 32, or 0.
+_NUMBER = [
+    [*_THREAD, "+", "threadIdx", ".", "y", "*", "blockDim", ".", "x"],
+    [*_THREAD, "+", "blockDim", ".", "x", "*", "threadIdx", ".", "y"],
+    ["threadIdx", ".", "y", "*", "blockDim", ".", "x", "+", *_THREAD],
+    ["blockDim", ".", "x", "*", "threadIdx", ".", "y", "+", *_THREAD],
+]
+
+
+def _same_in_warp(kernel, at, first, last, scope):
+    """The token after what starts at token `at`, made of threadIdx but the same for all lanes; 0: there is none."""
+    reader, text = kernel.reader, kernel.reader.text
+    if text(at) == "labkit_vote":
+        return reader.match[at + 1] + 1
+    if text(at) == "threadIdx" and text(at + 1) == "." and text(at + 2) in ("y", "z"):
+        return at + 3
+    begin, end = at, _number_end(kernel, at, scope)
+    if text(at) == "(" and not end:
+        end = _number_end(kernel, at + 1, scope)
+        end = end + 1 if end and text(end) == ")" else 0
+    if not end or end + 1 >= last:
+        return 0
+    while begin > first and text(begin - 1) == ")" and _is_cast_to_integer(reader, begin - 1):
+        begin = reader.match[begin - 1]
+    before, sign, number = text(begin - 1) if begin > first else "(", text(end), text(end + 1).rstrip("uU")
+    after = text(end + 2) if end + 2 < last else ")"
+    if sign == "/" and number in ("32", "warpSize"):
+        return end + 2 if before in _BEFORE_DIVISION else 0
+    if sign == ">>" and number == "5":
+        good = before in _BEFORE_DIVISION - {"+", "-"} and after not in ("+", "-", "*", "/", "%")
+        return end + 2 if good else 0
+    if sign in ("<", ">=") and number.isdecimal() and int(number) % 32 == 0:
+        return end + 2 if before in _BEFORE_COMPARISON and after in _AFTER_COMPARISON else 0
+    return 0
+
+
+def _number_end(kernel, at, scope):
+    """The token after the number of a thread in its row, or in its block, at token `at`; 0: there is none."""
+    text = kernel.reader.text
+    if text(at) == "threadIdx":
+        words = [text(each) for each in range(at, at + len(_THREAD))]
+        return at + len(_THREAD) if words == _THREAD else 0
+    variable = scope.get(text(at))
+    if variable is None or text(at + 1) in (".", "[", "(", "->", "::") or text(at - 1) in (".", "->", "::"):
+        return 0
+    return at + 1 if variable.counts else 0
+
+
+def _is_cast_to_integer(reader, close):
+    words = {reader.text(at) for at in range(reader.match[close] + 1, close)}
+    return bool(words) and words <= {"int", "unsigned", "long", "size_t", "uint"}
+
+
+def _counts(kernel, variable):
+    """Whether a variable is the number of its thread in its row or block, for good."""
+    first, last = kernel.initializer(variable)
+    if variable.signs or variable.array or not set(variable.specifiers.split()) <= _INTEGERS or first >= last:
+        return False
+    words = [kernel.reader.text(at) for at in range(first, last)]
+    return words == _THREAD or words in _NUMBER
+
+
+def _begin_steady(kernel):
+    """Find the variables that get a value once: they are steady as far as that goes."""
+    for variable in kernel.variables:
+        variable.steady = False
+    for step in kernel.steps:
+        if step.kind == "declaration" and not (step.variable.array or "&" in step.variable.signs):
+            first, last = step.variable.initializer
+            step.variable.steady = first < last
+    for step in kernel.steps:
+        for variable in step.effects.changes | step.effects.addressed:
+            variable.steady &= step.variable is variable
+    for variable in kernel.variables:
+        variable.counts = variable.steady and _counts(kernel, variable)
+
+
 def find_uniform(kernel):
     """Take the role `uniform` from all variables that may differ between threads, until none is left."""
     changed = True
@@ -55,6 +149,13 @@ def find_uniform(kernel):
             if variable.role == "uniform" and not variable.shared:
                 variable.role, changed = "local", True
 
+    def may_update(step, update):
+        """Whether all threads that share a variable update it together, and equally."""
+        alone = step.warp is not None
+        ours = not alone or update[0].warp is step.warp  # else each warp would update the block's variable
+        return ours and is_uniform(kernel, *update[1], step.scope, warp=alone)
+
+    _begin_steady(kernel)
     while changed:
         changed = False
         for step in kernel.steps:
@@ -63,51 +164,55 @@ def find_uniform(kernel):
             if step.kind == "declaration":
                 demote(effects.changes - {variable})
                 if variable.array or "&" in variable.signs or (
-                    not is_uniform(kernel, *kernel.initializer(variable), step.scope)
+                    not is_uniform(kernel, *kernel.initializer(variable), step.scope, warp=step.warp is not None)
                 ):  # fmt: skip
                     demote([variable])
             elif step.kind == "loop" and step.node.kind == "for":
                 for span in kernel.loop_steps(step):
                     update = kernel.update(*span, step.scope)
-                    if update is None or not is_uniform(kernel, *update[1], step.scope):
+                    if update is None or not may_update(step, update):
                         demote(kernel.names.expression(*span, step.scope).changes)
-            elif step.update and is_uniform(kernel, *step.update[1], step.scope):
+            elif step.update and may_update(step, step.update):
                 demote(effects.changes - {step.update[0]})
             else:
                 demote(effects.changes)
+            if variable is not None and variable.steady and not is_uniform(
+                kernel, *kernel.initializer(variable), step.scope, warp=True
+            ):  # fmt: skip
+                variable.steady, changed = False, True
     for step in kernel.steps:
         for variable in step.effects.addressed:
             variable.addressed = True
 
 
 def require_uniform(kernel):
-    """Raise `Fibers` unless all threads of a block reach each barrier together."""
+    """Raise `Fibers` unless the threads of a block reach barriers together, and the lanes of a warp meetings."""
     for step in kernel.steps:
         line = kernel.line(step.node.first)
+        waits = "barrier" if step.warp is None else "warp function"
+        those = "threads" if step.warp is None else "the lanes of a warp"
+        differ = f"depends on values that may differ between {those}"
         if step.kind in ("loop", "if"):
             span = step.node.parts["condition"]
             counters = [s.variable for s in step.first]
             steps = [kernel.update(*span, step.scope) for span in kernel.loop_steps(step)] if counters or (
                 step.node.kind == "for") else []  # fmt: skip
-            if not is_uniform(kernel, *span, step.scope) or any(v.role != "uniform" for v in counters):
+            if not _same(kernel, step, *span) or any(v.role != "uniform" for v in counters):
                 what = "loop" if step.kind == "loop" else "if"
-                raise Fibers(
-                    f"the barrier in the {what} of line {line} depends on values that may differ between threads"
-                )
+                raise Fibers(f"the {waits} in the {what} of line {line} {differ}")
             for span, update in zip(kernel.loop_steps(step) if steps else (), steps, strict=True):
                 if update and update[0].role == "uniform":
                     update[0].changed_uniformly.append(step.node.first)
                 elif any(each.kind == "jump" and "continue" in escapes(each.node) for each in _within(step)):
-                    raise Fibers(f"the loop around its barrier in line {line} is not understood")
+                    raise Fibers(f"the loop around its {waits} in line {line} is not understood")
                 else:
                     step.late.append(span)
         if step.kind == "jump":
-            if not is_jump(step.node) or not _condition_is_uniform(kernel, step):
-                raise Fibers(
-                    f"the jump of line {line}, past a barrier, depends on values that may differ between threads"
-                )
+            returns = step.warp is not None and "return" in escapes(step.node)  # other warps go on
+            if returns or not is_jump(step.node) or not _condition_is_uniform(kernel, step):
+                raise Fibers(f"the jump of line {line}, past a {waits}, {differ}")
         elif step.kind == "jump?":
-            step.kind = "jump" if _condition_is_uniform(kernel, step) else "statement"
+            step.kind = "jump" if step.warp is None and _condition_is_uniform(kernel, step) else "statement"
         if step.update and step.update[0].role == "uniform":
             step.update[0].changed_uniformly.append(step.node.first)
         if step.kind == "type" and any(v.role != "uniform" for v in step.effects.uses):
@@ -121,5 +226,10 @@ def _within(step):
         yield from _within(each)
 
 
+def _same(kernel, step, first, last):
+    """Whether an expression is the same for all threads that reach a step together."""
+    return is_uniform(kernel, first, last, step.scope, warp=step.warp is not None)
+
+
 def _condition_is_uniform(kernel, step):
-    return "condition" not in step.node.parts or is_uniform(kernel, *step.node.parts["condition"], step.scope)
+    return "condition" not in step.node.parts or _same(kernel, step, *step.node.parts["condition"])

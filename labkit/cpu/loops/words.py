@@ -41,7 +41,8 @@ INDICES = {"blockIdx", "blockDim", "gridDim", "warpSize"}
 # Functions with the same result for the same arguments, which they do not change.
 PURE = re.compile(
     r"min|max|abs|sizeof|alignof|(static|reinterpret|const)_cast|make_\w+|__\w+2\w+|__u?mul24|u?(min|max)|"
-    r"f(abs|min|max|loor|ma)f?|(ceil|sqrt|rsqrt|pow|exp|exp2|log|log2|sin|cos|round|trunc|rint|tanh)f?|__popcz?|__clz|__ffs|"
+    r"f(abs|min|max|loor|ma|mod)f?|(ceil|r?sqrt|pow|exp(2|10|m1)?|log(2|10|1p)?|a?(sin|cos|tan)h?|round|trunc|rint|erfc?)f?|"
+    r"__\w+_as_\w+|__(exp|log|log2|sin|cos|tan|pow|fdivide|saturate)f|__(popc|clz|ffs|brev)(ll)?|"
     r"__h(add|sub|mul|div|fma|neg|abs|min|max)2?(_\w+)?"
 )
 # What only fibers do: other waiting than at barriers, and questions for the running thread.
@@ -53,6 +54,17 @@ FIBERS_ONLY = re.compile(
     r"cuda|cg|cub|barrier|pipeline|thread_block|grid_group|thread_group|coalesced_group"
 )
 BARRIER = "__syncthreads"
+# Warp functions that thread loops can do, as kinds of `exchange`.
+SHUFFLES = {
+    "__shfl_sync": "shuffle_index",
+    "__shfl_up_sync": "shuffle_up",
+    "__shfl_down_sync": "shuffle_down",
+    "__shfl_xor_sync": "shuffle_xor",
+}
+VOTES = {f"__{kind}_sync": kind for kind in ("ballot", "any", "all")}
+REDUCTIONS = {f"__reduce_{kind}_sync": f"reduce_{kind}" for kind in ("add", "min", "max", "and", "or", "xor")}
+WARP_FUNCTIONS = {"__syncwarp": "sync", **SHUFFLES, **VOTES, **REDUCTIONS}
+MEETING = "labkit_meet"  # what `exchange` writes for a place at which the lanes of a warp wait for each other
 
 
 def tokens(code, start, end):

@@ -2,8 +2,9 @@
 
 import re
 
-from labkit.cpu.loops.regions import Region
+from labkit.cpu.loops.regions import Region, Section
 from labkit.cpu.loops.rows import Rows
+from labkit.cpu.loops.words import Fibers
 from labkit.cpu.source import presumed_line
 
 PREFIX = "labkit_loops_"  # of the names of second versions
@@ -17,6 +18,7 @@ class Writer:
         self.kernel, self.items, self.rows = kernel, items, Rows(kernel)
         self.reader, self.scan = kernel.reader, kernel.scan
         self.out = []
+        self.section = None
         self.masked = any(region.returns for region in regions[:-1]) or (
             any(region.returns for region in regions) and regions[-1] not in items
         )
@@ -51,6 +53,10 @@ class Writer:
         for item in items:
             if isinstance(item, Region):
                 self._region(item)
+            elif isinstance(item, Section):
+                self._section(item)
+            elif item.kind == "meeting":
+                self._meeting(item.node)
             elif item.kind == "declaration":
                 self._line_of(self.reader.tokens[item.variable.place].start)
                 self.out.append(self._declaration(item.variable) + "\n")
@@ -103,18 +109,67 @@ class Writer:
             at = after
         return "".join([*pieces, self.kernel.source[at:end]])
 
+    # -- warps
+
+    def _section(self, section):
+        """A loop over the warps."""
+        self.section, places = section, section.places
+        for variable in self.kernel.variables:
+            if variable.role == "kept" and not self._in_section(variable) and variable.region in places:
+                self._keep(variable)
+        self.out.append("LABKIT_WARPS { LABKIT_WARP {\n")
+        if self.masked:
+            self.out.append("LABKIT_FIRST_LEFT\n")
+        numbers = [self._meeting_words(step.node)[0] for step in section.once if step.kind == "meeting"]
+        self.out.append("".join(f"LABKIT_SLOTS({number}) " for number in numbers) + "\n")
+        given = section.given()
+        for variable in self._recomputed(given):
+            self._declare(variable)
+        for variable in (v for v in self.kernel.variables if v in given and v.role != "recomputed"):
+            if variable.role != "kept" or variable.region in places or places & variable.changes:
+                raise Fibers(f"its warps look at {variable.name}, which each thread has")
+            lane = "labkit_first" if self.masked else "labkit_base"
+            self.out.append(f"{self._kept_type(variable)} {variable.name} = labkit_kept_{variable.name}[{lane}];\n")
+        self._items(section.items)
+        end = f"labkit_next_{section.regions[0].number}:;" if section.regions and section.returns else ""
+        self.out.append(f"}} {end} }}\n")
+        self.section = None
+        if section.returns and self.masked:
+            self.out.append("LABKIT_RETURN_IF_NONE_LEFT\n")
+
+    def _meeting_words(self, node):
+        """The number and the kind of a meeting."""
+        return self.reader.text(node.first + 2), self.reader.text(node.first + 4)
+
+    def _meeting(self, node):
+        number, kind = self._meeting_words(node)
+        self._line_of(self.reader.tokens[node.first].start)
+        if kind != "sync":
+            present = "labkit_live + labkit_base, " if self.masked else ""
+            self.out.append(f"const unsigned labkit_present_{number} = labkit::present({present}labkit_lanes);\n")
+            self.out.append(f"LABKIT_MEET({number}, {kind})\n")
+
+    def _in_section(self, variable):
+        """Whether a variable is kept in the running section only."""
+        places = self.section.places if self.section else set()
+        return variable.region in places and variable.uses <= places
+
+    def _kept(self, variable):
+        """The thread's element of a kept variable."""
+        return f"labkit_kept_{variable.name}[{'labkit_lane' if self._in_section(variable) else 'labkit_t'}]"
+
     # -- regions
 
     def _region(self, region):
         variables = self.kernel.variables
         kept = [v for v in variables if v.role == "kept" and region.number in v.uses]
         for variable in kept:
-            if variable.region == region.number:
+            if variable.region == region.number and (self.section is None or self._in_section(variable)):
                 self._keep(variable)
-        self.out.append("LABKIT_THREADS { LABKIT_THREAD\n")
+        self.out.append("LABKIT_LANES { LABKIT_LANE\n" if self.section else "LABKIT_THREADS { LABKIT_THREAD\n")
         if self.masked:
             self.out.append("if (!labkit_live[labkit_t]) continue;\n")
-        for variable in self._recomputed(region):
+        for variable in self._recomputed(region.uses()):
             self._declare(variable)
         for variable in kept:
             if variable.region != region.number:
@@ -127,24 +182,26 @@ class Writer:
                 self._declare(step.variable)
         for variable in kept:
             if not variable.addressed and (variable.region == region.number or region.number in variable.changes):
-                self.out.append(f"labkit::copy(labkit_kept_{variable.name}[labkit_t], {variable.name});\n")
+                self.out.append(f"labkit::copy({self._kept(variable)}, {variable.name});\n")
         self.out.append("}\n")
         if region.returns:
             self.out.append(f"labkit_end_{region.number}:;\n")
         self.out.append("}\n")
         if region.returns and self.masked:
-            self.out.append("LABKIT_RETURN_IF_NONE_LEFT\n")
+            next_warp = f"LABKIT_LEAVE_IF_NONE_LEFT({self.section.regions[0].number})\n" if self.section else ""
+            self.out.append(next_warp or "LABKIT_RETURN_IF_NONE_LEFT\n")
 
     def _keep(self, variable):
         """Declare the array of a kept variable. All threads of a block have them on one stack (runtime/fibers.cpp)."""
         most = _KEPT_BYTES // sum(each.role == "kept" for each in self.kernel.variables)
         kept = f"labkit_kept_{variable.name}"
-        self.out.append(f"\n{self._kept_type(variable)} {kept}[labkit_threads]{self._span(variable.bounds)};\n")
+        count = "labkit_warp" if self._in_section(variable) else "labkit_threads"
+        self.out.append(f"\n{self._kept_type(variable)} {kept}[{count}]{self._span(variable.bounds)};\n")
         self.out.append(f'static_assert(sizeof *{kept} <= {most}, "this variable needs fibers");\n')
 
-    def _recomputed(self, region):
-        """The recomputed variables that a region needs, in the order of their declarations."""
-        needed = {v for v in region.uses() if v.role == "recomputed"}
+    def _recomputed(self, variables):
+        """The recomputed ones of some variables and those that they need, in the order of their declarations."""
+        needed = {v for v in variables if v.role == "recomputed"}
         grew = True
         while grew:
             more = {v for each in needed for v in each.needs if v.role == "recomputed"} - needed
@@ -154,14 +211,14 @@ class Writer:
 
     def _fetch(self, variable):
         """The declaration of a kept variable in a region after its first one: a copy, unless something refers to it."""
-        name, type_ = variable.name, self._kept_type(variable)
+        name, type_, kept = variable.name, self._kept_type(variable), self._kept(variable)
         if variable.addressed:
-            return f"auto &{name} = labkit_kept_{name}[labkit_t];"
+            return f"auto &{name} = {kept};"
         if variable.array:
-            return f"{type_} {name}{self._span(variable.bounds)}; labkit::copy({name}, labkit_kept_{name}[labkit_t]);"
+            return f"{type_} {name}{self._span(variable.bounds)}; labkit::copy({name}, {kept});"
         if "restrict" in variable.signs:
             type_ += " __restrict__"
-        return f"{type_} {name} = labkit::fetch(labkit_kept_{name}[labkit_t]);"
+        return f"{type_} {name} = labkit::fetch({kept});"
 
     def _declare(self, variable):
         self._line_of(self.reader.tokens[variable.place].start)
@@ -169,7 +226,7 @@ class Writer:
         if variable.role != "kept" or not variable.addressed:
             self.out.append(f"{variable.specifiers} {self._declarator(variable, edits=edits)};\n")
             return
-        kept = f"labkit_kept_{variable.name}[labkit_t]"
+        kept = self._kept(variable)
         if variable.initializer[0] != variable.initializer[1]:
             first = f"labkit_first_{variable.name}"
             self.out.append(f"{variable.specifiers} {self._declarator(variable, first, edits)};\n")

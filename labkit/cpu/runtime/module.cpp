@@ -24,6 +24,7 @@ struct Kernel {   // as in include/labkit/launch.h
     void (*loops)(const char *arguments);
     const void *loops_function;
     const char *why_fibers;
+    bool by_warp;
 };
 
 }  // namespace labkit
@@ -138,13 +139,16 @@ EXPORT void lk_kernel_place(lk_kernel *kernel, const lk_static *on_fibers, const
 
 EXPORT void lk_module_variable(lk_module *module, const void *address, size_t bytes) { add_symbol_range(address, bytes, module); }
 
-int describe_launch(lk_kernel *kernel, Launch &launch) {
+// Whether each warp of a block is in one row of threads, as thread loops by warp (include/labkit/lanes.h) ask for.
+static bool has_whole_rows(const unsigned block[3]) { return block[0] % 32 == 0 || (block[1] == 1 && block[2] == 1); }
+
+int describe_launch(lk_kernel *kernel, const unsigned block[3], Launch &launch) {
     const lk_module &module = *kernel->module;
     launch.kernel = kernel->kernel->name;
     launch.call = kernel->kernel->call;
     launch.text_begin = module.text_begin;
     launch.text_end = module.text_end;
-    launch.loops = kernel->kernel->loops;
+    launch.loops = kernel->kernel->by_warp && !has_whole_rows(block) ? nullptr : kernel->kernel->loops;
     launch.shared = launch.loops ? kernel->loops_shared : kernel->shared;
     launch.fibers_shared = kernel->shared;
     launch.block_seconds = &kernel->block_seconds;

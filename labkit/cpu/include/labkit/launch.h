@@ -28,6 +28,7 @@ struct Kernel {
     void (*loops)(const char *arguments);  // run a block as thread loops (loops.h), or null
     const void *loops_function;
     const char *why_fibers;                // the reason for which there are no loops
+    bool by_warp;                          // the loops are for blocks of which each warp is in one row
 };
 
 // Called while the module is loaded.
@@ -77,9 +78,10 @@ template <class... P, void (*function)(P...)> struct Launchable<function> {
     static void call(const char *arguments) { call_with(arguments, std::index_sequence_for<P...>()); }
 
     template <class Second>
-    static void add(Kernel &kernel, const char *name, int max_threads, Second, const char *why_fibers) {
+    static void add(Kernel &kernel, const char *name, int max_threads, Second, const char *why_fibers,
+                    bool by_warp = false) {
         kernel = {name,        (const void *)function, call,         parameters.of,    sizeof...(P), parameters.packed_bytes,
-                  max_threads, Second::call,           Second::function(), why_fibers};
+                  max_threads, Second::call,           Second::function(), why_fibers, by_warp};
         add_kernel(&kernel);
     }
 };
@@ -105,13 +107,16 @@ template <auto second> struct Loops<second> : Launchable<second> {
 #define LABKIT_KERNEL_BOUNDS(max_threads, ...) LABKIT_KERNEL_LOOPS(max_threads, (), LABKIT_WHY_FIBERS, __VA_ARGS__)
 // Also its second version, in parentheses, or else the reason for which it has none.
 #define LABKIT_INSIDE(...) __VA_ARGS__
-#define LABKIT_KERNEL_LOOPS(max_threads, second, why_fibers, ...)                                     \
+#define LABKIT_KERNEL_LOOPS(...) LABKIT_KERNEL_GEARS(false, __VA_ARGS__)
+#define LABKIT_KERNEL_WARPS(...) LABKIT_KERNEL_GEARS(true, __VA_ARGS__)
+#define LABKIT_KERNEL_GEARS(by_warp, max_threads, second, why_fibers, ...)                            \
     extern "C++" {                                                                                    \
     namespace {                                                                                       \
     __attribute__((constructor)) void LABKIT_JOIN(labkit_register_, __COUNTER__)() {                  \
         static ::labkit::Kernel labkit_kernel;   /* no name that a kernel may have */                 \
         ::labkit::Launchable<&__VA_ARGS__>::add(labkit_kernel, #__VA_ARGS__, max_threads,             \
-                                                ::labkit::Loops<LABKIT_INSIDE second>(), why_fibers); \
+                                                ::labkit::Loops<LABKIT_INSIDE second>(), why_fibers,  \
+                                                by_warp);                                             \
     }                                                                                                 \
     }                                                                                                 \
     }

@@ -2,7 +2,7 @@
 //
 // Such a version is called once per block. LABKIT_BLOCK begins it; LABKIT_THREADS { LABKIT_THREAD ... } runs what follows
 // for each thread, with threadIdx and labkit_t, the thread's number. threadIdx and the other indices are local variables
-// here, which the compiler can keep in registers.
+// here, which the compiler can keep in registers. lanes.h has the words for warps.
 #pragma once
 #include <stddef.h>
 #include <string.h>

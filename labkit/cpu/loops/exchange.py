@@ -1,0 +1,206 @@
+"""Warp functions: each becomes what a lane offers, a place at which the lanes meet, and what a lane takes.
+
+``v += __shfl_down_sync(0xffffffff, v, k);`` is written as::
+
+    const int labkit_from_7 = k;
+    labkit_offer(7, (v));
+    labkit_meet(7, shuffle_down);
+    v += labkit_take(7, shuffle_down, (v), labkit_from_7, 32);
+
+Then only ``labkit_meet`` splits the kernel, and it is a statement of its own (the words are those of lanes.h). A warp
+function inside of an expression is moved before its statement if C++ leaves the order open, or if nothing else in the
+statement depends on it. The mask must be that of all lanes.
+"""
+
+import re
+from dataclasses import dataclass
+
+from labkit.cpu.loops.order import is_plain, may_come_first, with_parents
+from labkit.cpu.loops.words import MEETING, REDUCTIONS, SHUFFLES, VOTES, WARP_FUNCTIONS, Fibers
+
+_ALL_LANES = re.compile(r"\(*(0xffffffff[uU]?[lL]{0,2}|~0[uU]?|-1|\(unsigned(int)?\)-1|~0x0[uU]?)\)*", re.IGNORECASE)
+
+
+@dataclass
+class _Exchange:
+    """A warp function in a statement: tokens[at:end], its number, and the spans of its arguments."""
+
+    name: str
+    at: int
+    end: int
+    number: int
+    arguments: list
+
+
+def exchange(scan, body, reader, file):
+    """The edits that replace the warp functions of a kernel: [(start, end, text)].
+
+    Raises
+    ------
+    Fibers
+        If one of them cannot be replaced.
+    """
+    return _Writer(scan, body, reader, file).edits()
+
+
+class _Writer:
+    def __init__(self, scan, body, reader, file):
+        self.scan, self.body, self.reader, self.file = scan, body, reader, file
+        self.count = 0
+
+    def edits(self):
+        reader, found, done = self.reader, [], set()
+        for node, parent in with_parents(reader.statements()):
+            span = (node.first, node.last - 1)
+            if node.kind == "if":
+                span = node.parts["condition"]
+            elif node.kind not in ("expression", "declaration"):
+                continue
+            names = [at for at in range(*span) if reader.text(at) in WARP_FUNCTIONS and at not in done]
+            if names:
+                done.update(names)
+                found += self._statement(node, parent, names)
+        for at, token in enumerate(reader.tokens):
+            if token.text in WARP_FUNCTIONS and at not in done:
+                raise Fibers(f"it uses {token.text} in a condition or a loop's head")
+        return found
+
+    def _text(self, first, last, replaced=()):
+        """The text of tokens[first:last], in which other text stands for some spans of tokens."""
+        tokens, pieces = self.reader.tokens, []
+        at, end = tokens[first].start, tokens[last - 1].end
+        for begin, after, new in sorted(replaced):
+            if first <= begin and after <= last:
+                pieces += [self.scan.text[at : tokens[begin].start], new]
+                at = tokens[after - 1].end
+        return "".join([*pieces, self.scan.text[at:end]])
+
+    def _statement(self, node, parent, names):
+        """The edits for a statement, or an if with warp functions in its condition."""
+        reader, tokens = self.reader, self.reader.tokens
+        if any("#" in self.scan.code[tokens[a].end : tokens[a + 1].start] for a in range(node.first, names[-1])):
+            raise Fibers(f"it uses {reader.text(names[0])} beside a directive")
+        if node.kind == "expression" and names[0] == node.first and reader.text(node.first) == "__syncwarp":
+            arguments = reader.split(node.first + 2, node.last - 2) if node.last - 2 > node.first + 2 else []
+            if reader.match.get(node.first + 1) != node.last - 2 or len(arguments) > 1:
+                raise Fibers("it uses __syncwarp inside of an expression")
+            for span in arguments:
+                self._require_all_lanes("__syncwarp", span)
+            return [(tokens[node.first].start, tokens[node.last - 1].end, f"{MEETING}({self._number()}, sync);")]
+        if any(at < other < reader.match.get(at + 1, at) for at in names for other in names):
+            raise Fibers(f"it uses {reader.text(names[0])} on the result of another warp function")
+        exchanges = [self._exchange(at) for at in names]
+        if node.kind == "declaration":
+            if parent is not None and parent.kind != "block":
+                raise Fibers(f"it uses {exchanges[0].name} in a statement that is not understood")
+            new = self._declaration(node, exchanges)
+            return [(tokens[node.first].start, tokens[node.last - 1].end, new)]
+        span = node.parts["condition"] if node.kind == "if" else (node.first, node.last - 1)
+        self._require_order(*span, exchanges)
+        before = " ".join(self._before(exchanges))
+        replaced = [(each.at, each.end, self._taken(each)) for each in exchanges]
+        alone = parent is None or parent.kind == "block"
+        if node.kind == "if":
+            open_, close = ("", "") if alone else ("{ ", " }")
+            edits = [(tokens[each.at].start, tokens[each.end - 1].end, self._taken(each)) for each in exchanges]
+            start, end = tokens[node.first].start, tokens[node.last - 1].end
+            return [(start, start, f"{open_}{before} "), *edits, *([(end, end, close)] if close else [])]
+        new = f"{before} {self._text(node.first, node.last, replaced)}"
+        return [(tokens[node.first].start, tokens[node.last - 1].end, new if alone else f"{{ {new} }}")]
+
+    def _declaration(self, node, exchanges):
+        """A declaration; in parts, if a lane offers what the same declaration declares."""
+        reader, parts, names = self.reader, [], set()
+        words = {"auto", "static", "constexpr", "__shared__"} & {t.text for t in reader.tokens[node.first : node.last]}
+        if words:
+            raise Fibers(f"it uses {exchanges[0].name} in a statement that is not understood")
+        type_end = reader.type_end(node.first, node.last - 1)
+        spans = reader.split(type_end, node.last - 1)
+        for span, (name, *_, initializer) in zip(
+            spans, reader.declarators(node.first, node.last - 1), strict=True
+        ):
+            own = [each for each in exchanges if span[0] <= each.at < span[1]]
+            used = {reader.text(at) for each in own for at in range(each.at, each.end)}
+            if not parts or used & names:
+                parts.append(([], []))
+                names = set()
+            parts[-1][0].append(span)
+            parts[-1][1].extend(own)
+            names.add(reader.text(name))
+            if own:
+                self._require_order(*initializer, own, declared=True)
+        kind, lines = self._text(node.first, type_end), []
+        for declarators, own in parts:
+            replaced = [(each.at, each.end, self._taken(each)) for each in own]
+            lines += self._before(own)
+            lines.append(f"{kind} {', '.join(self._text(*span, replaced) for span in declarators)};")
+        return " ".join(lines)
+
+    def _require_order(self, first, last, exchanges, declared=False):
+        first += declared and self.reader.text(first) == "="
+        if not may_come_first(self.reader, first, last, [(e.at, e.end) for e in exchanges], self.file.macros.functions):
+            raise Fibers(f"it uses {exchanges[0].name} in an expression whose order matters")
+
+    def _exchange(self, at):
+        reader, name = self.reader, self.reader.text(at)
+        if name == "__syncwarp" or reader.text(at + 1) != "(":
+            raise Fibers(f"it uses {name} in a statement that is not understood")
+        close = reader.match[at + 1]
+        arguments = reader.split(at + 2, close)
+        if not (3 <= len(arguments) <= 4 if name in SHUFFLES else len(arguments) == 2):
+            raise Fibers(f"it uses {name} in a statement that is not understood")
+        self._require_all_lanes(name, arguments[0])
+        for first, last in arguments[1:]:
+            if not is_plain(reader, first, last, (), self.file.macros.functions | self.file.by_value):
+                raise Fibers(f"it uses {name} in an expression whose order matters")
+        return _Exchange(name, at, close + 1, self._number(), arguments)
+
+    def _number(self):
+        self.count += 1
+        return self.count
+
+    def _require_all_lanes(self, name, span):
+        mask = "".join(token.text for token in self.reader.tokens[span[0] : span[1]])
+        for _ in range(3):
+            if _ALL_LANES.fullmatch(mask):
+                return
+            mask = self._value(mask)
+        raise Fibers(f"the mask of {name} is not known to be that of all lanes")
+
+    def _value(self, name):
+        """What a macro or a constant stands for."""
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            return ""
+        defined = [d.rest for d in self.scan.directives if d.word == "define" and re.match(rf"\s+{name}\b", d.rest)]
+        if name in self.file.macros.bodies:
+            values = [re.sub(rf"^\s+{name}\b|//.*|/\*.*?\*/", "", each) for each in defined]
+        else:
+            values = re.findall(rf"\b(?:const|constexpr)\b[\w\s]*\b{name}\s*(?:=|\{{)([^;,}}]*)", self.scan.code)
+            if len(re.findall(rf"\b{name}\s*(?:=(?!=)|\{{)", self.scan.code)) != 1:
+                return ""
+        return "".join(values[0].split()) if len(values) == 1 else ""
+
+    def _before(self, exchanges):
+        """The statements before that with the warp functions."""
+        for each in exchanges:
+            value = self._text(*each.arguments[1])
+            if each.name in SHUFFLES:
+                for span, what in zip(each.arguments[2:], ("from", "width"), strict=False):
+                    yield f"const int labkit_{what}_{each.number} = {self._text(*span)};"
+                yield f"labkit_offer({each.number}, ({value}));"
+            elif each.name in VOTES:
+                yield f"labkit_offer_vote({each.number}, ({value}));"
+            else:
+                yield f"labkit_offer_word({each.number}, ({value}));"
+        for each in exchanges:
+            yield f"{MEETING}({each.number}, {WARP_FUNCTIONS[each.name]});"
+
+    def _taken(self, each):
+        """What stands for the warp function."""
+        value, number = self._text(*each.arguments[1]), each.number
+        if each.name in SHUFFLES:
+            width = f"labkit_width_{number}" if len(each.arguments) > 3 else "32"
+            return f"labkit_take({number}, {SHUFFLES[each.name]}, ({value}), labkit_from_{number}, {width})"
+        if each.name in REDUCTIONS:
+            return f"labkit_reduced({number}, ({value}))"
+        return f"labkit_vote({number})"
