@@ -141,8 +141,9 @@ def loops_flags(command):
 
 
 # Of a module's link. Kernels call the runtime's versions of these functions: malloc, free, new and delete, so that a
-# wrong free ends the launch and not the process, like exit and std::terminate; and __tls_get_addr, because the runtime places __shared__
-# variables, through data that must stay writable (runtime/shared.cpp). -Bsymbolic: a kernel `conj` is not libm's.
+# wrong free ends the launch and not the process, like exit and std::terminate; and __tls_get_addr, because the runtime
+# places __shared__ variables, through data that must stay writable (runtime/shared.cpp). -Bsymbolic: a kernel `conj` is
+# not libm's.
 _WRAPPED = (
     "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "abort", "exit", "_exit", "_Exit",
     "quick_exit", "_ZSt9terminatev", "__tls_get_addr",

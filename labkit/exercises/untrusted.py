@@ -234,7 +234,8 @@ _IMPORTED = frozenset(
 )  # fmt: skip
 _IMPORTED_FAMILIES = re.compile(
     r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|mem(?:cpy|move|set)|atomic\w+)"
-    r"|_Unwind_(?:Resume(?:_or_Rethrow)?|(?:Raise|Delete)Exception|[GS]et\w+)"  # of the compiler's own cleaning up, which the linker may list
+    # Of the compiler's own cleaning up, which the linker may list.
+    r"|_Unwind_(?:Resume(?:_or_Rethrow)?|(?:Raise|Delete)Exception|[GS]et\w+)"
 )
 _EXPLAINED = {"__cxa_throw": "throws an exception", "__cxa_atexit": "has a static variable with a destructor"}
 
