@@ -165,6 +165,7 @@ void conv(const half *__restrict__ x, const uint4 *__restrict__ a, half *__restr
                 if (OUTS == 1 && unit < COMPUTE / 4)
                     barrier(STORED, COMPUTE + STORE);       // `out` may be overwritten
                 store((half *)(outs + turn % OUTS * OUT_PIECES), sum, window, count);
+                __syncwarp();                                   // products are for whole warps
             }
             publish();
             barrier(OUTPUT, COMPUTE + STORE);               // complete; the maps before them are stored

@@ -253,6 +253,7 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
                     if (unit < COMPUTE / 4)
                         barrier(STORED, COMPUTE + STORE);   // `out` may be overwritten
                     store(out, sum, window, exponents, exponent(bits) - 14, count);
+                    __syncwarp();                           // products are for whole warps
                 }
             barrier(OUTPUT, COMPUTE + STORE);               // these maps are complete
         }
