@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import functools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -83,7 +84,8 @@ class Recorded:
         self.date = str(self.table["date"].max())
 
     def __repr__(self) -> str:
-        return f"{self.device}, recorded {self.date}"
+        month = datetime.date.fromisoformat(self.date).strftime("%B %Y")
+        return f"{self.device}, recorded {month}"
 
     @property
     def ceilings(self) -> Mapping[str, float]:
