@@ -22,6 +22,7 @@ SPLIT = r"""
 __constant__ int scale = 3;
 __device__ int calls;
 struct Pair { float first, second; };
+#define ADD(to, value) atomicAdd(&(to), value)
 __device__ void add_one(float *v) { *v += 1; }
 __device__ void twice(int &n) { n *= 2; }
 __device__ int above(int a, int b) { return a > b ? a : b; }
@@ -170,7 +171,7 @@ __global__ void counts_in_shared(float *out, const float *in, int n) {
     __shared__ int bins[4];
     if (threadIdx.x < 4) bins[threadIdx.x] = 0;
     __syncthreads();
-    for (int i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(&bins[(int)in[i] % 4], 1);
+    for (int i = threadIdx.x; i < n; i += blockDim.x) ADD(bins[(int)in[i] % 4], 1);
     __syncthreads();
     OUT = bins[threadIdx.x % 4];
 }
@@ -343,6 +344,8 @@ def test_other_kernels_stay_on_fibers(body, reason):
             "b uses",
         ),
         ("#define WAIT __syncthreads()", "out[0] = 1; WAIT; out[1] = 1;", "the macro WAIT"),
+        ("#define COUNT(n) atomicAdd(&(n), 1)", "__syncthreads(); while (COUNT(*out) < n) ;", "the result of COUNT"),
+        ("#define OF(n) *&(n)", "int k = n; *out = OF((k)); if (k > 3) { __syncthreads(); }", "in the if of line 2"),
         ("#define SET(v) v = 1", "int k; SET(k); __syncthreads();", "the macro SET"),
         ("#define DEFINE(name) int name;\nDEFINE(before)", "__syncthreads();", "a macro stands before it"),
         (

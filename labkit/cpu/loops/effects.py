@@ -78,6 +78,9 @@ class Names:
             token = self.reader.tokens[at]
             if token.kind != "word" or text(at - 1) in (".", "->", "::"):
                 continue
+            if token.text in self.macros.addressing and text(at + 1) == "(":
+                close = self.reader.match[at + 1]
+                effects.addressed |= {scope[n] for n in self._words(at + 2, close) if n in scope and n not in hidden}
             for name in (token.text, *self.macros.words(token.text)):
                 if name in scope and name not in hidden:
                     effects.uses.add(scope[name])
@@ -108,6 +111,13 @@ class Names:
             if (changed and text(before) != "*") or (text(before) == "&" and not self.is_operand(before - 1, scope)):
                 effects.addressed |= self.expression(before + 2, at, scope, hidden).uses
         return effects
+
+    def _words(self, first, last):
+        """The words of tokens[first:last] and of the macros in them."""
+        for token in self.reader.tokens[first:last]:
+            if token.kind == "word":
+                yield token.text
+                yield from self.macros.words(token.text)
 
     def _is_element(self, at, variable):
         """Whether an index for each dimension of an array stands at token `at`."""

@@ -47,6 +47,7 @@ class Macros:
         self.harmful = {}  # name -> why a kernel that uses it needs fibers
         self.constant = set()
         self.functions = set()  # with parameters: expressions of values
+        self.addressing = set()  # with parameters, whose addresses they may take
         for scan in scans:
             for directive in scan.directives:
                 match = re.match(r"\s+(\w+)(\([^)]*\))?(.*)", directive.rest, re.DOTALL)
@@ -74,7 +75,11 @@ class Macros:
         words = {token.text for token in found if token.kind == "word"}
         words -= set(re.findall(r"\w+", parameters or ""))
         statements = {"return", "break", "continue", "if", "for", "while", "do", "switch", "else", "case", BARRIER}
-        if words & statements or texts & (ASSIGNMENTS | STEPS | {";", "{", "}", "&", "[]", "#", "##", '"'}):
+        if "&" in texts and parameters:
+            self.addressing.add(name)
+        elif "&" in texts:
+            self.harmful[name] = f"it uses the macro {name}"
+        if words & statements or texts & (ASSIGNMENTS | STEPS | {";", "{", "}", "[]", "#", "##", '"'}):
             self.harmful[name] = f"it uses the macro {name}"
         if any(FIBERS_ONLY.fullmatch(word) for word in words):
             self.harmful[name] = f"it uses the macro {name}"

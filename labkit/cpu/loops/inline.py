@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from labkit.cpu.loops.order import is_plain, may_come_first, with_parents
 from labkit.cpu.loops.reader import Reader
 from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, Fibers
-from labkit.cpu.source import kernel_bodies, presumed_line
+from labkit.cpu.source import Scan, kernel_bodies, presumed_line
 
 PREFIX = re.compile(r"\blabkit_\d+_")  # of the names of a function that stands in a kernel
 _MOST_DEEP = 8  # calls in calls
@@ -30,6 +30,8 @@ class _Function:
 
     Attributes
     ----------
+    scan : Scan
+        Of the file in which it is.
     templates, parameters : list of (str, str)
         Type and name; the type is empty if the name is to be replaced by the argument: a reference, or an array.
     start, end : int
@@ -41,6 +43,7 @@ class _Function:
         The names that it declares, and all other words.
     """
 
+    scan: Scan
     templates: list
     parameters: list
     start: int
@@ -52,10 +55,13 @@ class _Function:
     shared: bool = False
 
 
-def inline(scan, bodies):
-    """What `kernel_bodies` gives for a text with the bodies of functions that wait in place of the kernels' calls."""
+def inline(scan, bodies, headers):
+    """What `kernel_bodies` gives for a text with the bodies of functions that wait in place of the kernels' calls.
+
+    The functions are those of the text and of its `headers`, which are scans, too.
+    """
     for depth in range(_MOST_DEEP):
-        functions, edits = _functions(scan), []
+        functions, edits = _functions([scan, *headers]), []
         for body in bodies if functions else ():
             with contextlib.suppress(*_FAILURES):
                 edits += _calls(scan, body, functions, 1000 * depth + len(edits))
@@ -68,18 +74,19 @@ def inline(scan, bodies):
     return scan, bodies
 
 
-def _functions(scan):
+def _functions(scans):
     """Name -> function, of all that wait or call others that do, and that a call can be replaced by."""
     found, names = {}, []
-    for open_, close in scan.closing.items():
-        words = scan.code[scan.declaration_start(open_) : open_].split()
-        if "__device__" in words and scan.scope(open_) == "" and (head := _HEAD.fullmatch(" ".join(words))):
-            names.append(head["name"])
-            found[head["name"]] = head, open_, close
+    for scan in scans:
+        for open_, close in scan.closing.items():
+            words = scan.code[scan.declaration_start(open_) : open_].split()
+            if "__device__" in words and scan.scope(open_) == "" and (head := _HEAD.fullmatch(" ".join(words))):
+                names.append(head["name"])
+                found[head["name"]] = scan, head, open_, close
     waiting, grew = {BARRIER, *WARP_FUNCTIONS}, True
     while grew:
         grew = False
-        for name, (_, open_, close) in found.items():
+        for name, (scan, _, open_, close) in found.items():
             if name not in waiting and waiting & set(re.findall(r"\w+", scan.code[open_:close])):
                 waiting.add(name)
                 grew = True
@@ -87,7 +94,7 @@ def _functions(scan):
     for name in waiting & found.keys():
         try:
             if names.count(name) == 1:
-                functions[name] = _read(scan, *found[name])
+                functions[name] = _read(*found[name])
         except _FAILURES:
             continue
     return functions
@@ -109,6 +116,7 @@ def _read(scan, head, open_, close):
     if any(node.kind == "type" for node in nodes):
         raise Fibers("it declares a type")
     function = _Function(
+        scan,
         [_parameter(each) for each in _split(head["template"] or "")],
         [_parameter(each) for each in _split(head["given"]) if each != "void"],
         open_ + 1, last, type_, result, _declared(reader, nodes),
@@ -205,9 +213,10 @@ class _Call:
                 renamed[name] = reader.text(first)
             else:
                 return ""
-        content = _with(renamed, self.scan.text[function.start : function.end])
-        lines.append(f"\n#line {presumed_line(self.scan, function.start)}\n{content}")
-        returned = self.scan.text[slice(*function.result)]
+        content = _with(renamed, function.scan.text[function.start : function.end])
+        place = (self.scan, function.start) if function.scan is self.scan else (self.scan, tokens[self.at].start)
+        lines.append(f"\n#line {presumed_line(*place)}\n{content}")
+        returned = function.scan.text[slice(*function.result)]
         if result:
             lines.append(f"{result} ({_with(renamed, function.type)})({_with(renamed, returned)});" if returned else "")
         return f"{{ {' '.join(lines)} }}" if lines[-1] else ""

@@ -79,18 +79,20 @@ def refuse(kernel):
             raise Fibers("it has a static variable")
         if token.text in INDICES | {"threadIdx"} and before == "::":
             raise Fibers(f"it uses ::{token.text}")
-    _refuse_waiting_atomics(reader)
+    _refuse_waiting_atomics(reader, macros)
     if indexes_by_truth(reader.tokens):
         raise Fibers("it uses a comparison as an index")
 
 
-def _refuse_waiting_atomics(reader):
+def _refuse_waiting_atomics(reader, macros):
     """A loop that looks at the result of an atomic operation may wait for another thread of the block."""
     text, match = reader.text, reader.match
     if not {"while", "for", "do"} & {token.text for token in reader.tokens}:
         return
     for at, token in enumerate(reader.tokens):
-        if not token.text.startswith("atomic") or text(at + 1) != "(":
+        if text(at + 1) != "(" or not any(
+            word.startswith("atomic") for word in (token.text, *macros.words(token.text))
+        ):  # fmt: skip
             continue
         before = text(at - 1) if at else ";"
         after_condition = before == ")" and text(match[at - 1] - 1) in ("if", "for", "while", "constexpr")

@@ -64,8 +64,9 @@ def add_loops(text, others=()):
         The source. Each kernel is registered with its second version, or with the reason for which it has none.
     """
     scan, bodies = kernel_bodies(text)
-    source, sources = inline(scan, bodies)
-    file = File([source, *(kernel_bodies(other)[0] for other in others)], sources)
+    headers = [kernel_bodies(other)[0] for other in others]
+    source, sources = inline(scan, bodies, headers)
+    file = File([source, *headers], sources)
     source, sources, failed = _exchanged(source, sources, file)
     edits, reasons, warps = [], {}, set()
     for body, own in zip(bodies, sources, strict=True):
