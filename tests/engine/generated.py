@@ -1,7 +1,8 @@
 """Random kernels whose barriers all threads of a block reach together, and whose threads never race.
 
 Shared memory changes hands at barriers only: up to the next one, an element is either its thread's own, or read by all
-and written by nobody. At a place that all threads reach, loops and branches depend on uniform variables alone.
+and written by nobody. At a place that all threads reach, loops and branches depend on uniform variables alone. With
+warp functions there are also places that all lanes of a warp reach, where they depend on what is the same for a warp.
 """
 
 from dataclasses import dataclass, field
@@ -17,6 +18,17 @@ __device__ unsigned larger(unsigned a, unsigned b) { return a > b ? a : b; }
 __device__ void bump(unsigned *p, unsigned by) { *p += by; }
 __device__ void flip(unsigned &r) { r ^= 0x55u; }
 template <class T> __device__ T twice(T v) { return v + v; }
+"""
+OF_WARPS = """
+#define FULL 0xffffffffu
+__device__ unsigned mixed(unsigned v) {
+    for (int k = 16; k > 0; k /= 2) {
+        unsigned other = __shfl_xor_sync(FULL, v, k);
+        v = MIX(v, other);
+    }
+    return v;
+}
+__device__ unsigned first_of(unsigned v, unsigned w) { return w == 1u ? mixed(v) : v; }
 """
 
 
@@ -47,9 +59,10 @@ class _Scope:
 class Generator:
     """Writes kernels ``name(unsigned *out, const unsigned *in, unsigned n)``; `in` has 64 elements."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, warps=False):
         self.random = Random(seed)
         self.count = 0
+        self.warps = warps
 
     # -- expressions
 
@@ -193,6 +206,8 @@ class Generator:
 
     def together(self, scope, depth, loop=None):
         """A statement; `loop` says who owns the shared arrays where the innermost loop with a barrier starts."""
+        if self.warps and self.often(35):
+            return self.of_warp(scope, depth)
         chance = self.random.random()
         if chance < 0.2:
             return self.barrier()
@@ -240,6 +255,69 @@ class Generator:
             return f"if (({test}) % 3u != 0u) {{ {then} }} else {{ {otherwise} }}"
         return f"{{ {self.all_of(scope, depth - 1, loop)} }}"
 
+    # -- statements at places that all lanes of a warp reach
+
+    def same(self, scope, depth=1):
+        """An expression with the same value in all lanes of a warp."""
+        warp = self.pick("w", "w", "(ME / 32u)", "(threadIdx.x >> 5)", "(threadIdx.x / warpSize)")
+        if depth == 0 or self.often(30):
+            return self.pick(warp, self.uniform(scope, 0))
+        return f"({self.same(scope, depth - 1)} {self.pick('+', '*', '^')} {self.same(scope, depth - 1)})"
+
+    def exchange(self, scope):
+        """A warp function as an expression."""
+        lane = self.pick(str(self.random.randrange(40)), f"({self.varying(scope, 1)}) % 32u", self.uniform(scope, 1))
+        width = f", {self.pick(4, 8, 16, 32)}" if self.often(30) else ""
+        value, mask = self.varying(scope), self.pick("FULL", "~0u", "0xffffffff", "-1")
+        shuffle = f"__shfl{self.pick('', '_up', '_down', '_xor')}_sync({mask}, {value}, {lane}{width})"
+        vote = f"__{self.pick('ballot', 'any', 'all')}_sync({mask}, ({value}) % 3u == 1u)"
+        total = f"__reduce_{self.pick('add', 'min', 'max', 'and', 'or', 'xor')}_sync({mask}, {value})"
+        return self.pick(shuffle, shuffle, shuffle, vote, total)
+
+    def of_warp(self, scope, depth):
+        """A statement with warp functions and without barriers."""
+        chance = self.random.random()
+        if chance < 0.1:
+            return "__syncwarp();"
+        if chance < 0.35:
+            first, second = self.new("v"), self.new("v")
+            last = self.pick(self.exchange, self.varying)(scope)
+            text = f"unsigned {first} = {self.exchange(scope)}, {second} = {last};"
+            scope.varying += [first, second]
+            return text
+        if chance < 0.65 or depth == 0:
+            value = self.exchange(scope)
+            choices = [f"out[OUT] = MIX(out[OUT], {value});", f"out[OUT] = 7u * {value} + {self.exchange(scope)};"]
+            choices += [f"if ({value} % 2u == 1u) {{ {self.body(scope, 1, False)} }}"] if "shfl" not in value else []
+            for name in scope.varying:
+                choices += [f"{name} {self.pick('', '+', '^')}= {value};", f"{name} = mixed({self.varying(scope, 1)});"]
+                choices += [f"{name} ^= 3u * mixed({name}) + 1u;", f"{name} = first_of({name}, w);"]
+            for name in scope.floats:
+                choices += [f"{name} = 0.5f * __shfl_down_sync(FULL, {self.number(scope)}, {self.uniform(scope, 0)});"]
+            return self.random.choice(choices)
+        inner, here = scope.inner(), []
+        if chance < 0.8:
+            counter = self.new("c")
+            inner.counters.append(counter)
+            start, step = self.pick(("0", "1"), (self.same(scope), "2u"), ("w", "(WIDTH + 31u) / 32u"))
+            head, here = f"for (unsigned {counter} = {start}; {counter} < 4u; {counter} += {step})", [counter]
+        else:
+            head = f"if ({self.pick(f'{self.same(scope)} % 3u != 1u', 'ME < 32u', 'threadIdx.x >= 64')})"
+        before, self.here = self.here, set(here)
+        body = []
+        for _ in range(self.random.randrange(1, 4)):
+            if self.often(15):
+                name = self.new("u")
+                body.append(f"unsigned {name} = {self.same(scope)}; {name} += {self.same(scope)};")
+                inner.counters.append(name)
+            chance = self.random.random()
+            if chance < 0.5:
+                body.append(self.of_warp(inner, depth - 1))
+            else:
+                body.append(self.declaration(inner) if chance < 0.75 else self.alone(inner, 1))
+        self.here = before
+        return f"{head} {{ {' '.join(body)} }}"
+
     def all_of(self, scope, depth, loop, here=()):
         scope, before = scope.inner(), self.here
         self.here = set(here)
@@ -252,6 +330,7 @@ class Generator:
         self.shared, self.here, self.count = {"s": True, "t": True}, set(), 0
         scope = _Scope()
         lines = ["__shared__ unsigned s[WIDTH], t[WIDTH];", "OWN(s) = in[ME]; t[ME] = ME;"]
+        lines += ["const unsigned w = threadIdx.x / 32;"] if self.warps else []
         lines += [self.declaration(scope) for _ in range(2)]
         lines += [self.together(scope, 3) for _ in range(self.random.randrange(5, 12))]
         lines += [self.barrier()]
@@ -263,8 +342,9 @@ class Generator:
         return f"__global__ void {name}(unsigned *out, const unsigned *in, unsigned n)\n{{\n    {body}\n}}\n"
 
 
-def source(seed, count, width):
-    """The text of a file of `count` kernels ``k0``, ``k1``, ... for blocks of `width` threads."""
-    generator = Generator(seed)
-    head = f"#define WIDTH {width}u\n#define OUT (blockIdx.x * WIDTH + threadIdx.x)\n{BEFORE}"
+def source(seed, count, width, warps=False):
+    """The text of a file of `count` kernels ``k0``, ``k1``, ... for blocks of `width` threads; with warp functions."""
+    generator = Generator(seed, warps)
+    before = BEFORE + OF_WARPS * warps
+    head = f"#define WIDTH {width}u\n#define OUT (blockIdx.x * WIDTH + threadIdx.x)\n{before}"
     return head + 'extern "C" {\n' + "\n".join(generator.kernel(f"k{i}") for i in range(count)) + "}\n"

@@ -10,7 +10,7 @@ from generated import source
 
 from labkit.cpu import compiler, driver
 
-BLOCKS, WIDTH = 3, 48  # not a multiple of a vector's length
+BLOCKS, WIDTHS = 3, {False: 48, True: 80}  # not a multiple of a vector's length; with warp functions, of a warp's
 GEARS = ("fibers", "loops")
 
 
@@ -24,18 +24,19 @@ def modules(text, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(1, 13))])
-def test_generated_kernels_give_the_same_bits(monkeypatch, seed):
-    count = 4
-    both = modules(source(seed, count, WIDTH), monkeypatch)
+@pytest.mark.parametrize("warps", [False, True], ids=["barriers", "warps"])
+def test_generated_kernels_give_the_same_bits(monkeypatch, seed, warps):
+    count, width = 2 if warps else 4, WIDTHS[warps]
+    both = modules(source(seed, count, width, warps), monkeypatch)
     split = 0
     for name in (f"k{i}" for i in range(count)):
         split += both["loops"].get_function(name).gear == "loops"
         for n in (3, 10):
             data = np.random.default_rng(n).integers(0, 1 << 32, 64, np.uint32)
-            out = {gear: np.zeros((BLOCKS, WIDTH), np.uint32) for gear in GEARS}
+            out = {gear: np.zeros((BLOCKS, width), np.uint32) for gear in GEARS}
             for gear in GEARS:
                 arguments = driver.InOut(out[gear]), driver.In(data), np.uint32(n)
-                both[gear].get_function(name)(*arguments, grid=(BLOCKS, 1), block=(WIDTH, 1, 1))
+                both[gear].get_function(name)(*arguments, grid=(BLOCKS, 1), block=(width, 1, 1))
             np.testing.assert_array_equal(out["loops"], out["fibers"], err_msg=f"{name}, n={n}")
     assert split > 0
 

@@ -138,7 +138,7 @@ class _Writer:
 
     def _require_order(self, first, last, exchanges, declared=False):
         first += declared and self.reader.text(first) == "="
-        if not may_come_first(self.reader, first, last, [(e.at, e.end) for e in exchanges], self.file.macros.functions):
+        if not may_come_first(self.reader, first, last, [(e.at, e.end) for e in exchanges], self.file.macros.plain):
             raise Fibers(f"it uses {exchanges[0].name} in an expression whose order matters")
 
     def _exchange(self, at):
@@ -151,7 +151,7 @@ class _Writer:
             raise Fibers(f"it uses {name} in a statement that is not understood")
         self._require_all_lanes(name, arguments[0])
         for first, last in arguments[1:]:
-            if not is_plain(reader, first, last, (), self.file.macros.functions | self.file.by_value):
+            if not is_plain(reader, first, last, (), self.file.macros.plain | self.file.by_value):
                 raise Fibers(f"it uses {name} in an expression whose order matters")
         return _Exchange(name, at, close + 1, self._number(), arguments)
 

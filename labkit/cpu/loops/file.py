@@ -1,6 +1,7 @@
 """What the kernels of a source may use: its macros, constants and functions."""
 
 import re
+from itertools import pairwise
 
 from labkit.cpu.loops.reader import Reader
 from labkit.cpu.loops.refusals import indexes_by_truth
@@ -47,6 +48,8 @@ class Macros:
         self.harmful = {}  # name -> why a kernel that uses it needs fibers
         self.constant = set()
         self.functions = set()  # with parameters: expressions of values
+        self.plain = set()  # with parameters: expressions without calls
+        self.threads = set()  # that stand for threadIdx.x
         self.addressing = set()  # with parameters, whose addresses they may take
         for scan in scans:
             for directive in scan.directives:
@@ -85,6 +88,16 @@ class Macros:
             self.harmful[name] = f"it uses the macro {name}"
         if parameters and not texts & {"[", "->", "&", "{", ";", "#", "##"}:
             self.functions.add(name)
+        given = {"", *re.findall(r"\w+", parameters or ""), *TYPES}
+        calls = [a.text for a, b in pairwise(found) if b.text == "(" and a.kind == "word" and a.text not in given]
+        for names, fits in (
+            (self.plain, parameters and all(PURE.fullmatch(name) for name in calls)),
+            (self.threads, [token.text for token in found] == ["threadIdx", ".", "x"]),
+        ):
+            if not fits:
+                names.discard(name)
+            elif name in names or name not in self.bodies:  # of all its definitions
+                names.add(name)
         pure = not parameters and not texts & {"[", "->", "&", "{", ";"}
         before = self.bodies.get(name, (set(), set(), True))
         self.bodies[name] = before[0] | words, before[1] | texts, before[2] and pure

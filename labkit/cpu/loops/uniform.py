@@ -104,6 +104,8 @@ def _number_end(kernel, at, scope):
     if text(at) == "threadIdx":
         words = [text(each) for each in range(at, at + len(_THREAD))]
         return at + len(_THREAD) if words == _THREAD else 0
+    if text(at) in kernel.file.macros.threads and text(at) not in scope:
+        return at + 1
     variable = scope.get(text(at))
     if variable is None or text(at + 1) in (".", "[", "(", "->", "::") or text(at - 1) in (".", "->", "::"):
         return 0
