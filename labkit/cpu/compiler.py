@@ -335,7 +335,10 @@ def _refuse(source, command, out, err):
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
     if missing := [line for line in err.splitlines() if "the CPU engine has no " in line]:
-        err = "\n".join(dict.fromkeys(missing))  # what else the compiler says follows from that
+        first = {line.partition("error: ")[2]: line for line in reversed(missing)}  # the first line of each sentence
+        bound = any("texture references" in sentence for sentence in first)  # then cudaBindTexture follows from that
+        kept = [line for sentence, line in first.items() if not (bound and "indTexture" in sentence)]
+        err = "\n".join(reversed(kept))  # what else the compiler says follows from that
     message = f"compilation of {named[1] if named else _NAME} failed:\n{err.strip()}"
     if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
         message += (

@@ -155,6 +155,9 @@ class _Runtime:
     def cudaPeekAtLastError(self):
         return self.sticky or self.last
 
+    def refuse(self, number, sentence):
+        raise _Refused(number, ctypes.string_at(sentence).decode())
+
     def exit(self, status):
         _leave(status & 0xFF)
 

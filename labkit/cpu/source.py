@@ -9,7 +9,7 @@ moves:
 - inline PTX becomes calls of functions with the same effect (``include/labkit/ptx.h``), or a ``static_assert`` whose
   message says what the engine does not support;
 - ``__device__`` variables are kept though no kernel writes them, and ``alignas`` moves before ``__shared__``;
-- functions that launch kernels, and textures, become such a ``static_assert``, too;
+- functions that launch kernels, and texture references, become such a ``static_assert``, too;
 - includes that the caller resolves (the user's own headers) point to their rewritten copies.
 
 ``#pragma unroll`` is kept, and host compilers ignore it: g++ vectorizes the loops over a register tile by itself, which
@@ -599,7 +599,8 @@ _HAS_NO = {
     "host": "host code: keep the kernels, and launch them from Python; code between #ifndef __CUDA_ARCH__ and #endif "
     "is passed over",
     "device": "launches by kernels (dynamic parallelism): launch the kernel from Python, or run it on a GPU",
-    "texture": "textures and surfaces: give the kernel a pointer and compute the index, or run it on a GPU",
+    "texture": "texture references, which CUDA 12 has removed: use a texture object (cudaCreateTextureObject), or give "
+    "the kernel a pointer and compute the index",
 }
 
 
@@ -615,7 +616,7 @@ def _on_device(scan, at):
 
 
 def _refused_edits(scan, host):
-    """Replace the functions that launch kernels, unless they may be `host` code, and textures, by a sentence."""
+    """Replace functions that launch kernels, unless they may be `host` code, and texture references, by a sentence."""
     done = 0
     for match in _LAUNCH.finditer(scan.code):
         start = scan.function(match.start())

@@ -24,10 +24,13 @@ template <class T> __global__ void g(T *x)
 }
 template __global__ void g<float>(float *);
 """
-REFERENCE = "texture<float, 2> picture;\n__global__ void f(float *x) { x[0] = tex2D(picture, 1.0f, 2.0f); }\n"
+REFERENCE = """texture<float, 2> picture;
+texture<float> line;
+__global__ void f(float *x) { x[0] = tex2D(picture, 1.0f, 2.0f); }
+"""
 LIBRARY = "#include <cuda_runtime.h>\n#include <cub/cub.cuh>\n__global__ void f(float *x) { x[0] = 1; }\n"
 GENERATOR = "#include <curand_kernel.h>\n__global__ void f(int *x)\n{\n    curandStateSobol32_t s;\n    x[0] = 1;\n}\n"
-OBJECT = "__global__ void f(float *x, cudaTextureObject_t t)\n{\n    x[0] = tex2D<float>(t, 1.0f, 2.0f);\n}\n"
+LAYERED = "__global__ void f(float *x, cudaTextureObject_t t)\n{\n    x[0] = tex2DLayered<float>(t, 1, 2, 3);\n}\n"
 
 
 @pytest.mark.usefixtures("cpu_engine")
@@ -36,12 +39,12 @@ OBJECT = "__global__ void f(float *x, cudaTextureObject_t t)\n{\n    x[0] = tex2
     [
         (PROGRAM, 7, "no host code: keep the kernels, and launch them from Python"),
         (NESTED, 4, "no launches by kernels (dynamic parallelism): launch the kernel from Python"),
-        (REFERENCE, 1, "no textures and surfaces: give the kernel a pointer and compute the index"),
+        (REFERENCE, 1, "no texture references, which CUDA 12 has removed: use a texture object"),
         (LIBRARY, 2, "no header cub/cub.cuh: write the loop yourself, or run it on a GPU"),
         (GENERATOR, 4, "no generators of cuRAND but XORWOW (curandState) and Philox (curandStatePhilox4_32_10_t)"),
-        (OBJECT, 3, "no textures and surfaces: give the kernel a pointer and compute the index"),
+        (LAYERED, 3, "no layered textures, cubemaps and levels of detail: use a texture per layer"),
     ],
-    ids=["host", "nested", "reference", "library", "generator", "object"],
+    ids=["host", "nested", "reference", "library", "generator", "layered"],
 )
 def test_one_sentence(source, line, words):
     with pytest.raises(cuda.CompileError) as caught:

@@ -1,2 +1,2 @@
-// Empty: the engine has no textures and surfaces (labkit/texture.h).
+// Empty: labkit/texture.h has what the engine knows.
 #pragma once

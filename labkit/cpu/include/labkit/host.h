@@ -250,29 +250,6 @@ LABKIT_CALL(cudaMemset2D, (void *p, size_t pitch, int value, size_t width, size_
 LABKIT_CALL(cudaMemset2DAsync, (void *p, size_t pitch, int value, size_t width, size_t height, cudaStream_t s = 0),
             p, pitch, value, width, height, s)
 
-// Boxes: rows of ysize one below the other are a slice.
-inline cudaError_t cudaMalloc3D(cudaPitchedPtr *p, cudaExtent e) {
-    p->xsize = e.width, p->ysize = e.height;
-    return cudaMallocPitch(&p->ptr, &p->pitch, e.width, e.height * e.depth);
-}
-inline cudaError_t cudaMemset3D(cudaPitchedPtr p, int value, cudaExtent e) {
-    for (size_t z = 0; z < e.depth; z++)
-        if (cudaError_t error = cudaMemset2D((char *)p.ptr + z * p.ysize * p.pitch, p.pitch, value, e.width, e.height))
-            return error;
-    return cudaSuccess;
-}
-inline cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *p, cudaStream_t s = 0) {
-    auto at = [](cudaPitchedPtr whole, cudaPos pos, size_t z) {
-        return (char *)whole.ptr + ((pos.z + z) * whole.ysize + pos.y) * whole.pitch + pos.x;
-    };
-    for (size_t z = 0; z < p->extent.depth; z++)
-        if (cudaError_t error = cudaMemcpy2DAsync(at(p->dstPtr, p->dstPos, z), p->dstPtr.pitch, at(p->srcPtr, p->srcPos, z),
-                                                  p->srcPtr.pitch, p->extent.width, p->extent.height, p->kind, s))
-            return error;
-    return cudaSuccess;
-}
-inline cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *p) { return cudaMemcpy3DAsync(p); }
-
 // Variables of the device: their address and size are known here.
 template <class T> cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
                                                   cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
@@ -358,6 +335,8 @@ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *threa
 }
 #undef LABKIT_CALL
 
+#include "host_arrays.h"
+
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     if (cudaError_t error = cudaSetDevice(device)) return error;
     auto get = [](int attribute) {
@@ -382,6 +361,9 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     p->regsPerMultiprocessor = get(cudaDevAttrMaxRegistersPerMultiprocessor);
     p->clockRate = get(cudaDevAttrClockRate);
     p->textureAlignment = p->surfaceAlignment = get(cudaDevAttrTextureAlignment);
+    p->texturePitchAlignment = 32;
+    p->maxTexture1D = p->maxTexture2D[0] = 131072, p->maxTexture2D[1] = 65536;
+    for (int &most : p->maxTexture3D) most = 16384;
     p->deviceOverlap = get(cudaDevAttrGpuOverlap);
     p->asyncEngineCount = get(cudaDevAttrAsyncEngineCount);
     p->multiProcessorCount = get(cudaDevAttrMultiProcessorCount);

@@ -21,7 +21,9 @@
     E(cudaErrorInvalidPitchValue, 12, "invalid pitch argument")                              \
     E(cudaErrorInvalidSymbol, 13, "invalid device symbol")                                   \
     E(cudaErrorInvalidDevicePointer, 17, "invalid device pointer")                           \
+    E(cudaErrorInvalidChannelDescriptor, 20, "invalid channel descriptor")                   \
     E(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")              \
+    E(cudaErrorInvalidFilterSetting, 26, "linear filtering not supported for non-float type") \
     E(cudaErrorInsufficientDriver, 35, "CUDA driver version is insufficient for CUDA runtime version") \
     E(cudaErrorInvalidDeviceFunction, 98, "invalid device function")                         \
     E(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                          \
@@ -136,7 +138,7 @@ struct cudaDeviceProp {
     int accessPolicyMaxWindowSize;
     size_t sharedMemPerBlockOptin, surfaceAlignment, texturePitchAlignment, reservedSharedMemPerBlock;
     int maxBlocksPerMultiProcessor;
-    int maxTexture1D, maxTexture2D[2], maxTexture3D[3], maxTexture1DLayered[2], maxTexture2DLayered[3];   // 0: no textures
+    int maxTexture1D, maxTexture2D[2], maxTexture3D[3], maxTexture1DLayered[2], maxTexture2DLayered[3];
 };
 
 struct cudaExtent { size_t width, height, depth; };
