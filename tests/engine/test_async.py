@@ -13,7 +13,9 @@ SOURCE = r"""
 #include <cuda/atomic>
 #include <cuda/barrier>
 #include <cuda/pipeline>
+#if __has_include(<cuda/std/algorithm>)   // CUDA 13.0 has std::max elsewhere
 #include <cuda/std/algorithm>
+#endif
 #include <cuda/std/array>
 #include <cuda/std/limits>
 #include <cuda/std/tuple>

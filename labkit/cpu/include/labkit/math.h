@@ -77,7 +77,7 @@ inline void sincos_pi(double x, double *sine, double *cosine) {
     double n = rint(2.0 * reduced);
     double t = reduced - 0.5 * n;
     double s = sin(pi * t), c = cos(pi * t);
-    switch ((int)n & 3) {
+    switch (n == n ? (int)n & 3 : 0) {
         case 0: *sine = n == 0.0 && t == 0.0 ? x * 0.0 : s; *cosine = c; break;
         case 1: *sine = c; *cosine = -s + 0.0; break;
         case 2: *sine = t == 0.0 ? copysign(0.0, x) : -s; *cosine = -c; break;
