@@ -223,6 +223,15 @@ def test_labels_name_what_differs_from_the_default():
     assert variant(1, source=rung(1).source).label == "01 baseline, own source"
 
 
+@pytest.mark.parametrize(("number", "step", "options"), [(10, "square", {"pairs": 4}), (10, "warpgroups", {"warps": 8}),
+                                                         (11, "warpgroups", {"tall": 3})])  # fmt: skip
+def test_an_option_that_a_step_ignores_is_refused(number, step, options):
+    ((name, value),) = options.items()
+    with pytest.raises(LabError, match=f"this step chooses {name} itself; leave {name}={value} out"):
+        variant(number, step=step, **options).launches(LENET86[1])
+    variant(number, **options).launches(LENET86[1])
+
+
 def test_identity_is_source_and_options():
     assert variant(4) == variant(4, tile=16)
     assert variant(4).identity != variant(4, tile=8).identity

@@ -227,7 +227,8 @@ class Variant:
         ------
         LabError
             With the limit and the number, if the mask exceeds constant memory, a block shared memory, or the grid or
-            the layer the limits of the rung; if one image is too large for 32-bit offsets.
+            the layer the limits of the rung; if one image is too large for 32-bit offsets; if an option was chosen that
+            the step chooses itself.
         """
         layer = as_layer(layer)
         if self.constant:
@@ -238,6 +239,9 @@ class Variant:
                     f"{layer} has {size:,}: take a rung that does not, such as 1 or 6"
                 )
         s = self.scope(layer)
+        for name, value in self.options.items():
+            if value is not None and getattr(s, name) != value:
+                raise LabError(f"{self.label}: this step chooses {name} itself; leave {name}={short(value)} out")
         if why := self.rung.limit(s):
             raise LabError(f"{self.label} cannot compute {layer}: {why}; take a rung that can, such as 7")
         for what, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
