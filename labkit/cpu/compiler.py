@@ -83,7 +83,7 @@ _MEANINGLESS = re.compile(
     r"--resource-usage|-src-in-ptx|-dc|-dw|--?shared|--?Wno-.*|-W.*|-dlto|-extra-device-vectorization|"
     r"--extra-device-vectorization|-lto|--?cubin|--?ptx|--?fatbin|-l.+|-L.+|--?time(=.*)?|-std|-diag.*|--?arch-list.*"
 )
-_SOURCE = re.compile(r"\.(?:cu|cpp|cc|cxx|c)$")
+SOURCE = re.compile(r"\.(?:cu|cpp|cc|cxx|c)$")
 _passed_over = set()
 
 
@@ -126,7 +126,7 @@ def _settings(options, include_dirs, arch):
             settings.fuse = argument() != "false"
         elif name in ("-arch", "--gpu-architecture"):
             arch = argument()
-        elif _SOURCE.search(word):
+        elif SOURCE.search(word):
             settings.sources.append(Path(word).absolute())
         elif name in _VALUE_ELSEWHERE:
             argument()
@@ -334,7 +334,7 @@ def _refuse(source, command, out, err):
     err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
-    if missing := [line for line in err.splitlines() if "the CPU engine has no " in line]:
+    if missing := [line for line in err.splitlines() if re.search("the CPU engine (?:has no|reads) ", line)]:
         first = {line.partition("error: ")[2]: line for line in reversed(missing)}  # the first line of each sentence
         bound = any("texture references" in sentence for sentence in first)  # then cudaBindTexture follows from that
         kept = [line for sentence, line in first.items() if not (bound and "indTexture" in sentence)]

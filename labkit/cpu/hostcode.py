@@ -3,9 +3,9 @@
 ``kernel<<<grid, block>>>(x)`` becomes
 ``labkit::launch<decltype(labkit_pick_kernel(x))>(labkit::Config(grid, block))(x)``. Each kernel is followed by a
 function ``labkit_pick_kernel`` with the same parameters, whose result's type names the kernel: so C++ itself chooses
-among overloads and deduces template arguments. If parameters have default arguments, the launch becomes a call of
-``labkit_call_kernel``, which has them, too. A launch through a pointer becomes ``labkit::launch_pointer``. See
-``include/labkit/host.h``.
+among overloads and deduces template arguments. If parameters have default arguments, or an argument is a lambda, the
+launch becomes a call of ``labkit_call_kernel``, which has the same parameters. A launch through a pointer becomes
+``labkit::launch_pointer``. See ``include/labkit/host.h``.
 """
 
 import re
@@ -14,7 +14,8 @@ __all__ = ["MAIN", "launches", "picks"]
 
 MAIN = re.compile(r"\bmain\s*\(")
 _NAME = re.compile(r"[A-Za-z_]\w*$")
-_VARIABLE = re.compile(r"(\w+)\s*(?:\[\w*\]\s*)*(?:=|$)")  # of a parameter
+_VARIABLE = re.compile(r"[^=]*[\s*&>.](\w+)\s*(?:\[[^\]]*\]\s*)*(?:=|$)")  # of a parameter
+_TYPES = {"int", "unsigned", "char", "short", "long", "float", "double", "bool", "const", "__restrict__"}
 _LAUNCH = re.compile(r"<<<(?!<)")
 _IN_MACRO = (
     'static_assert(false, "the CPU engine reads kernel launches in functions, not in macros: write a function, or the '
@@ -22,8 +23,11 @@ _IN_MACRO = (
 )
 
 
-def picks(kernel, names):
-    """The text after a kernel's first declaration that lets launches choose it; `names` collects the kernels' names."""
+def picks(kernel, names, defined):
+    """The text after a kernel's first declaration that lets launches choose it; `names` collects the kernels' names.
+
+    `defined` says whether that is its definition, whose parameters have names.
+    """
     key = (kernel.scope, kernel.name, len(kernel.parameters))
     if "<" in kernel.name or key in names.declared:  # a specialization; the definition of what was declared
         return ""
@@ -37,13 +41,21 @@ def picks(kernel, names):
     head = " ".join(kernel.head.split())
     given = ", ".join(kernel.parameters)
     text = f"{head} static inline {pick} labkit_pick_{kernel.name}({given}) {{ return {{}}; }}"
-    variables = [_VARIABLE.search(parameter) for parameter in kernel.parameters]
-    if "=" in given and all(variables):
-        names.defaulted.add(kernel.name)
-        handed_on = ", ".join(variable[1] for variable in variables)
+    variables = [_variable(parameter) for parameter in kernel.parameters]
+    if all(variables) and (defined or "=" in given):
+        names.called.add(kernel.name)
+        if "=" in given:
+            names.defaulted.add(kernel.name)
+        handed_on = ", ".join(variables)
         text += (f" {head} static inline void labkit_call_{kernel.name}(const labkit::Config &labkit_config, {given}) "
                  f"{{ labkit::launch<{pick}>(labkit_config)({handed_on}); }}")  # fmt: skip
     return f' extern "C++" {{ {text} }}'
+
+
+def _variable(parameter):
+    """The name of a parameter, to hand it on; None if it has none."""
+    found = _VARIABLE.match(parameter)
+    return found and found[1] not in _TYPES and found[1] + "..." * ("..." in parameter)
 
 
 def _template_arguments(head):
@@ -64,7 +76,7 @@ def _template_arguments(head):
     return f"<{', '.join(arguments)}>"
 
 
-def launches(scan, names, in_kernel):
+def launches(scan, names, in_kernel, line_of):
     """Edits (start, end, text) for the launches of host code.
 
     Parameters
@@ -73,6 +85,8 @@ def launches(scan, names, in_kernel):
     names : Names
     in_kernel : function
         Whether a position is in a function that runs on the device; its launches stay as they are.
+    line_of : function
+        The line of a position in the user's file.
     """
     for match in _LAUNCH.finditer(scan.code):
         if not in_kernel(match.start()) and (found := _launch(scan.code, match.start(), match.end(), names)):
@@ -80,7 +94,8 @@ def launches(scan, names, in_kernel):
             yield start, end, new + "\n" * scan.text.count("\n", start, end)
     for directive in scan.directives:
         if directive.word == "define" and _LAUNCH.search(directive.rest):
-            yield directive.end, directive.end, f"\n{_IN_MACRO}\n#line {scan.line(directive.end) + 1}"
+            at, line = directive.end, line_of(directive.end)
+            yield at, at, f"\n#line {line}\n{_IN_MACRO}\n#line {line + 1}"
 
 
 def _launch(code, at, inside, names):
@@ -98,10 +113,11 @@ def _launch(code, at, inside, names):
     kernel, config = " ".join(code[start:at].split()), " ".join(code[inside:close].split())
     arguments = " ".join(code[open_ + 1 : end].split())
     name = re.match(r"((?:\w+\s*::\s*)*)(\w+)", kernel)
-    if name and name[2] in names.defaulted:
+    with_lambda = name and "{" in arguments and name[2] in names.called  # it has no place within decltype
+    if with_lambda or (name and name[2] in names.defaulted):
         comma = ", " if arguments else ""
         return start, open_ + 1, f"{name[1]}labkit_call_{kernel[name.start(2):]}(labkit::Config({config}){comma}"
-    if name and name[2] in names.launched and "{" not in arguments:  # no lambda: it has no place within decltype
+    if name and name[2] in names.launched and "{" not in arguments:
         pick = f"decltype({name[1]}labkit_pick_{name[2]}{kernel[name.end() :]}({arguments}))"
         return start, open_, f"labkit::launch<{pick}>(labkit::Config({config}))"
     return start, open_, f"labkit::launch_pointer({kernel}, labkit::Config({config}))"
@@ -166,11 +182,11 @@ class Names:
     ----------
     launched : set of str
         Names for which there is a ``labkit_pick_``.
-    defaulted : set of str
-        Those of kernels with default arguments, for which there is a ``labkit_call_``.
+    called, defaulted : set of str
+        Those for which there is a ``labkit_call_``; of these, the kernels with default arguments.
     declared : set
         (scope, name, number of parameters) of kernels that were declared before they were defined.
     """
 
     def __init__(self):
-        self.launched, self.defaulted, self.declared = set(), set(), set()
+        self.launched, self.called, self.defaulted, self.declared = set(), set(), set(), set()

@@ -524,8 +524,12 @@ def _load(path, options):
         source = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}") from None
-    if not hostcode.MAIN.search(Scan(source).code):
-        raise LabError(f"{path} has no main: run a Python program that launches its kernels, or add a main")
+    others = [Path(option).read_text(errors="replace") for option in options if compiler.SOURCE.search(option)]
+    if not any(hostcode.MAIN.search(Scan(text).code) for text in (source, *others)):
+        raise LabError(
+            f'{path} has no main: name the file that has it (--options "FILE.cpp"), add one, or run a Python program '
+            "that launches the kernels"
+        )
     name = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return compiler.compile_program(f'#line 1 "{name}"\n{source}', options, [path.parent])
 
@@ -540,6 +544,8 @@ def _with_lines(message, path):
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def with_line(place):
+        if int(place[1]) > len(lines):  # of what the engine adds at the end
+            return place[0]
         text = lines[int(place[1]) - 1]
         before = re.sub(r"[^\t]", " ", text[: int(place[2]) - 1])
         return f"{place[0]}\n{place[1]:>5} | {text}\n      | {before}^"

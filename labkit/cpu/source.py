@@ -733,10 +733,11 @@ def rewrite(text, resolve=None, extern_c=False, names=None):
             edits.append((position, position, _kept_bounds(kernel)))
     if names is not None:
         for kernel, position in sorted([*declared, *placed], key=lambda each: each[1]):
-            edits.append((position, position, hostcode.picks(kernel, names)))
-            if scan.code[position - 1] == ";":
+            declaration = scan.code[position - 1] == ";"
+            edits.append((position, position, hostcode.picks(kernel, names, not declaration)))
+            if declaration:
                 names.declared.add((kernel.scope, kernel.name, len(kernel.parameters)))
-        edits += hostcode.launches(scan, names, lambda at: _on_device(scan, at))
+        edits += hostcode.launches(scan, names, lambda at: _on_device(scan, at), lambda at: presumed_line(scan, at))
     pieces, at = [], 0
     for start, end, new in sorted(edits):
         pieces += [scan.text[at:start], new]

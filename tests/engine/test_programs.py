@@ -92,8 +92,9 @@ template <class T> __global__ void fill(T *x, int n = 2, T *also = NULL)
 }
 void CUDART_CB told(cudaStream_t s, cudaError_t status, void *data) { printf("told %d %d\\n", status, *(int *)data); }
 void CUDART_CB called(void *data) { printf("called %d\\n", *(int *)data); }
+template <class F> __global__ void for_each(F f) { f(threadIdx.x); }
 int elsewhere(int x);
-int main()
+int textbook()
 {
     int *x, *y, seen[4] = {};
     cudaMalloc(&x, sizeof seen);
@@ -125,6 +126,10 @@ int main()
     printf("managed: %d, elsewhere: %d\\n", properties.managedMemory, elsewhere(5));
     void *arguments[] = {&x};
     printf("%s\\n", cudaGetErrorName(cudaLaunchCooperativeKernel((void *)fill<int>, 1, 32, arguments)));
+    for_each<<<1, 4>>>([=] __device__ (int i) { y[i] = i; });
+    cudaMemLocation host = {cudaMemLocationTypeHost, 0};
+    printf("lambda: %d %d\\n", cudaMemPrefetchAsync(y, sizeof seen, host, 0), cudaDeviceSynchronize());
+    return y[3];
 }
 """
 
@@ -133,10 +138,11 @@ def test_what_textbooks_use_besides(program):
     path = program(TEXTBOOK)
     alone = run(path)
     assert alone.returncode == 1
-    assert "elsewhere(int) is declared and used, but not defined in the source. If another" in alone.stderr
+    assert 'has no main: name the file that has it (--options "FILE.cpp")' in alone.stderr
     other = path.with_name("other.cpp")
-    other.write_text("int elsewhere(int x) { return 2 * x; }\n")
+    other.write_text("int elsewhere(int x) { return 2 * x; }\nint textbook();\nint main() { return textbook(); }\n")
     ended = run(path, options=[str(other)])
+    assert ended.returncode == 3
     assert ended.stdout.splitlines() == [
         "told 0 1",
         "called 1",
@@ -144,6 +150,7 @@ def test_what_textbooks_use_besides(program):
         "a box: 4 23 0",
         "managed: 1, elsewhere: 10",
         "cudaErrorNotSupported",
+        "lambda: 0 0",
     ]
     assert "cannot wait for each other: end the kernel where it calls grid.sync()" in ended.stderr
 
@@ -169,9 +176,12 @@ def test_sanitize_and_profile_take_a_program(program):
     ("__global__ void f() {}", "has no main"),
     ("int main() { cudaGraph_t g; cudaGraphCreate(&g, 0); }", "the CPU engine has no cudaGraph"),
     ("#include <thrust/sort.h>\nint main() {}", "the CPU engine has no header thrust/sort.h"),
-    ("__global__ void f() {}\n#define RUN f<<<1, 1>>>()\nint main() { RUN; }", "not in macros"),
+    ("__global__ void f() {}\n#define RUN f<<<1, 1>>>()\nint main() { RUN; }", "program.cu:2:15: error: static "
+     "assertion failed: the CPU engine reads kernel launches in functions, not in macros"),
     ("__global__ void g() {}\n__global__ void f() { g<<<1, 1>>>(); }\nint main() {}", "dynamic parallelism"),
     ("__global__ void f(int *x) {}\nint main() { f<<<1, 1>>>(2.5); }", "program.cu:2:"),
+    ("int elsewhere(int x);\nint main() { return elsewhere(2); }", "elsewhere(int) is declared and used, but not "
+     "defined in the source. If another file of the program defines it, name that: --options"),
 ])  # fmt: skip
 def test_what_is_not_supported_is_named(program, text, said):
     ended = run(program(text))
@@ -200,10 +210,12 @@ def test_run_hands_on_arguments_and_status(tmp_path):
     ("table[i].f<<<1, 2>>>(x)", "labkit::launch_pointer(table[i].f, labkit::Config(1, 2))(x)"),
     ("d<<<1, 2, 0, 0>>>()", "labkit_call_d(labkit::Config(1, 2, 0, 0))"),
     ("d<<<1, 2>>>(x)", "labkit_call_d(labkit::Config(1, 2), x)"),
+    ("l<<<1, 2>>>(3, [=] { f(x); })", "labkit_call_l(labkit::Config(1, 2), 3, [=] { f(x); })"),
     ("cout <<< 3", "cout <<< 3"),
 ])  # fmt: skip
 def test_launches_are_rewritten(launch, new):
-    text = f"__global__ void k(int); __global__ void d(int n = 3);\nint main() {{ {launch}; }}\n"
+    kernels = "__global__ void k(int); __global__ void d(int n=3); template <class F> __global__ void l(int n, F f) {}"
+    text = f"{kernels}\nint main() {{ {launch}; }}\n"
     assert rewrite(text, names=Names()).text.splitlines()[1] == f"int main() {{ {new}; }}"
 
 

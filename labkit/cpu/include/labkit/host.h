@@ -214,6 +214,8 @@ LABKIT_CALL(cudaMallocAsync, (void **p, size_t bytes, cudaStream_t), p, bytes)
 LABKIT_CALL(cudaFreeAsync, (void *p, cudaStream_t), p)
 LABKIT_CALL(cudaMemAdvise, (const void *, size_t, cudaMemoryAdvise, int))
 LABKIT_CALL(cudaMemPrefetchAsync, (const void *, size_t, int, cudaStream_t = 0))
+LABKIT_CALL(cudaMemAdvise, (const void *, size_t, cudaMemoryAdvise, cudaMemLocation))
+LABKIT_CALL(cudaMemPrefetchAsync, (const void *, size_t, cudaMemLocation, unsigned, cudaStream_t = 0))
 LABKIT_CALL(cudaStreamAttachMemAsync, (cudaStream_t, void *, size_t = 0, unsigned = cudaMemAttachSingle))
 LABKIT_CALL(cudaPointerGetAttributes, (cudaPointerAttributes *a, const void *p), a, p)
 template <class T> cudaError_t cudaMalloc(T **p, size_t bytes) { return cudaMalloc((void **)p, bytes); }
