@@ -6,8 +6,13 @@
 Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
 that other load on the machine affects all of them alike. One worker and the loop nest are compared by processor time,
 two workers and one by wall time. Kernels with barriers run in both of the engine's gears, as thread loops and on fibers
-(docs/gears.md). Where pyopencl and PoCL are installed, rungs 01, 03, 04 and 06, ported to OpenCL C by hand
-(benchmarks/pocl.cl), run on one thread of PoCL in the same rounds (`pip install pyopencl pocl-binary-distribution`).
+(docs/gears.md). In the same rounds run, on one processor, where they are installed:
+
+- PoCL: rungs 01, 03, 04 and 06, ported to OpenCL C by hand (benchmarks/pocl.cl). It needs pyopencl and PoCL
+  (`pip install pyopencl`, `apt install pocl-opencl-icd`).
+- HIP-CPU: rungs 01 to 06, as they are. `HIP_CPU` in the environment names a folder with its sources
+  (https://github.com/ROCm/HIP-CPU), which need Intel's TBB (`apt install libtbb-dev`).
+
 These are times of this machine's CPU; they do not say anything about a GPU.
 """
 
@@ -43,6 +48,7 @@ FLAGS = (  # those of a kernel: labkit/cpu/compiler.py
 WALL, PROCESSOR = 0, 1  # the two clocks
 LAUNCHES = (1, 1), (200, 1), (1, 1000)  # rounds, launches in each
 PORTED = {1: "baseline", 3: "registers", 4: "tiling", 6: "fusion"}  # rung -> kernel of pocl.cl
+HIP = range(1, 7)  # HIP-CPU has no min(int, int) in kernels, no __align__, no WMMA, no PTX
 EMPTY = 'extern "C" __global__ void empty() {}'
 
 
@@ -97,16 +103,16 @@ class LoopNest:
 
 
 class Worker:
-    """The engine in a process of its own, with a fixed number of workers and in one gear; or PoCL, on one thread."""
+    """The engine in a process of its own, with a fixed number of workers and in one gear; or another one's, `kind`."""
 
-    def __init__(self, workers: int, cache: Path, gear: str = "loops", pocl: bool = False):
+    def __init__(self, workers: int, cache: Path, gear: str = "loops", kind: str = "_Engine"):
         changed = {"LABKIT_ENGINE": "cpu", "LABKIT_WORKERS": str(workers), "LABKIT_CACHE_DIR": str(cache)}
         changed |= {"LABKIT_GEAR": gear, "POCL_DEVICES": "basic", "POCL_CACHE_DIR": str(cache)}
         before = {name: os.environ.get(name) for name in changed}
         os.environ.update(changed)
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other, pocl), daemon=True)
+        self.process = context.Process(target=_serve, args=(other, kind), daemon=True)
         self.process.start()
         other.close()
         for name, value in before.items():
@@ -127,8 +133,8 @@ class Worker:
         self.process.join(10)
 
 
-def _serve(pipe, pocl):
-    engine = _PoCL() if pocl else _Engine()
+def _serve(pipe, kind):
+    engine = globals()[kind]()
     while True:
         try:
             what, *arguments = pipe.recv()
@@ -201,6 +207,8 @@ class _Engine:
 class _PoCL:
     """The same requests, answered by PoCL."""
 
+    rungs = PORTED
+
     def __init__(self):
         self.calls, self.buffers = {}, []  # a kernel does not own its arguments
 
@@ -250,6 +258,66 @@ class _PoCL:
         return since(start)
 
 
+class _HipCpu:
+    """The same requests, answered by HIP-CPU."""
+
+    rungs = HIP
+
+    def __init__(self):
+        self.calls, self.arrays = {}, []  # the kernels do not own their arguments
+
+    def start(self):
+        """Its name; empty if there is none. It runs on one processor, and so on one thread at a time."""
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+        return "HIP-CPU" if os.environ.get("HIP_CPU") else ""
+
+    def prepare(self, number):
+        """Compile a rung for both layers, and check what it computes."""
+        chosen = variant(number)
+        for index, layer in enumerate(LENET86):
+            library = self._compile(chosen, layer)
+            x, k = inputs(layer)
+            y = np.empty(layer.y_shape(BATCH), np.float32)
+            scratch = np.empty(chosen.rung.scratch(chosen.scope(layer)) * BATCH, np.uint8)
+            if chosen.rung.constant:
+                mask = ctypes.c_char.in_dll(library, chosen.rung.constant)
+                ctypes.memmove(ctypes.addressof(mask), k.ctypes, k.nbytes)
+            at = {"x": x.ctypes, "k": k.ctypes, "y": y.ctypes, "u": scratch.ctypes}
+            sizes = BATCH, layer.C, layer.H, layer.W, layer.M, layer.K
+            self.arrays += [x, k, y, scratch]
+            self.calls[number, index] = [
+                (
+                    getattr(library, f"launch_{call.kernel}"),
+                    (*((ctypes.c_uint * 3)(*numbers) for numbers in (launch.grid, launch.block)),
+                     *(at[name].data_as(ctypes.c_void_p) for name in call.buffers), *sizes),
+                )
+                for launch, call in zip(chosen.geometry(layer, BATCH), chosen.calls, strict=True)
+            ]  # fmt: skip
+            self.time(number, index)
+            verify(f"HIP-CPU's {chosen.label}", layer, y, chosen)
+
+    def _compile(self, chosen, layer):
+        from labkit.cpu import toolchain
+
+        library = Path(os.environ["LABKIT_CACHE_DIR"]) / f"{chosen.rung.name}-{layer.name.replace(' ', '-')}.so"
+        library.parent.mkdir(exist_ok=True)
+        defines = {f"-D{name}={value}" for name, value in chosen.defines(layer).items()}
+        launchers = " ".join(f"LAUNCHER({call.kernel})" for call in chosen.calls)
+        command = [*toolchain.find(), *FLAGS, "-w", f"-I{os.environ['HIP_CPU']}/include", *defines]
+        command += [f'-DKERNELS="{chosen.path}"', f"-DLAUNCHERS={launchers}", "-shared", "-o", str(library)]
+        subprocess.run([*command, str(HERE / "hip_cpu.cpp"), "-ltbb", "-pthread"], check=True)
+        return ctypes.CDLL(str(library))
+
+    def time(self, number, index):
+        """Wall and processor seconds for BATCH images of a layer."""
+        for _ in range(2):  # the first is as cold as the engine's first
+            start = clocks()
+            for launch, arguments in self.calls[number, index]:
+                launch(*arguments)
+        return since(start)
+
+
 # ------------------------------------------------------------------------------------------------------------- tables
 def measure(rounds: int) -> str:
     """Run everything; return the Markdown."""
@@ -266,11 +334,13 @@ def measure(rounds: int) -> str:
         engines[2]("start")
         gears = {rung.number: engines[1]("gears", rung.number) for rung in LADDER}
         nest = LoopNest(folder)
-        pocl = Worker(1, folder / "pocl", pocl=True) if importlib.util.find_spec("pyopencl") else None
-        version = pocl("start") if pocl else ""
-        ported = PORTED if version else ()
+        others, kinds = {}, [_HipCpu, *([_PoCL] if importlib.util.find_spec("pyopencl") else [])]
+        for kind in kinds:
+            worker = Worker(1, folder / kind.__name__, kind=kind.__name__)
+            if version := worker("start"):
+                others[version] = worker, kind.rungs
         for rung in LADDER:
-            for engine in [*engines.values(), *([pocl] if rung.number in ported else [])]:
+            for engine in [*engines.values(), *(other for other, rungs in others.values() if rung.number in rungs)]:
                 engine("prepare", rung.number)
 
         times: dict[tuple, list[tuple[float, float]]] = {}
@@ -282,27 +352,29 @@ def measure(rounds: int) -> str:
                     for workers, engine in engines.items():
                         seconds = engine("time", rung.number, index)
                         times.setdefault((rung.number, index, workers), []).append(seconds)
-                    if rung.number in ported:
-                        times.setdefault((rung.number, index, "pocl"), []).append(pocl("time", rung.number, index))
+                    for version, (other, rungs) in others.items():
+                        if rung.number in rungs:
+                            seconds = other("time", rung.number, index)
+                            times.setdefault((rung.number, index, version), []).append(seconds)
             for how in LAUNCHES:  # the first wakes a worker that slept since the last round
                 latencies.setdefault((how, 2), []).append(engines[2]("latency", *how))
-        for engine in [*engines.values(), *([pocl] if pocl else [])]:
+        for engine in [*engines.values(), *(other for other, _ in others.values())]:
             engine.stop()
 
-    other = f"× {version} | " if version else ""
+    columns = "".join(f"× {version} | " for version in others)
     text = [
         f"{processor.name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}; medians of {rounds} "
         f"interleaved rounds of {BATCH} images, processor time on one worker, wall time of two against one. "
         "These are not GPU times.",
         "",
         "| kernel | gear | "
-        + " | ".join(f"{layer.name}: MMAC/s, × loop nest | × fibers | {other}two workers" for layer in LENET86)
+        + " | ".join(f"{layer.name}: MMAC/s, × loop nest | × fibers | {columns}two workers" for layer in LENET86)
         + " | compile, s | on fibers |",
-        "|---|---|" + ("---:|" * (4 if version else 3)) * len(LENET86) + "---:|---:|",
+        "|---|---|" + ("---:|" * (3 + len(others))) * len(LENET86) + "---:|---:|",
     ]  # fmt: skip
     row = ["C++ loop nest, one thread", ""]
     for index, layer in enumerate(LENET86):
-        row += [f"{rate(layer, times['nest', index]):.0f}, 1.00", *[""] * (3 if version else 2)]
+        row += [f"{rate(layer, times['nest', index]):.0f}, 1.00", *[""] * (2 + len(others))]
     text.append("| " + " | ".join([*row, "", ""]) + " |")
     for rung in LADDER:
         row = [rung.label, gears[rung.number]]
@@ -310,9 +382,9 @@ def measure(rounds: int) -> str:
             one, two = times[rung.number, index, 1], times[rung.number, index, 2]
             row.append(f"{rate(layer, one):.0f}, {ratio(times['nest', index], one, PROCESSOR)}")
             row.append(f"× {ratio(times[rung.number, index, 'fibers'], one, PROCESSOR)}")
-            if version:
-                pocls = times.get((rung.number, index, "pocl"))
-                row.append(f"× {ratio(pocls, one, PROCESSOR)}" if pocls else "")
+            for version in others:
+                seconds = times.get((rung.number, index, version))
+                row.append(f"× {ratio(seconds, one, PROCESSOR)}" if seconds else "")
             row.append(f"× {ratio(one, two, WALL)}")
         row += [f"{compiled[rung.number, how]:.2f}" for how in (1, "fibers")]
         text.append("| " + " | ".join(row) + " |")
