@@ -37,6 +37,20 @@ __device__ float block_sum(float v) {
     return warp == 0 ? warp_sum(v) : v;
 }
 template <class T, int width> __device__ T from_left(T v) { return __shfl_up_sync(ALL, v, 1, width); }
+template <typename T> __inline__ __device__ T across(T v) {
+    #pragma unroll
+    for (int offset = 16; offset > 0; offset >>= 1) v += __shfl_xor_sync(ALL, v, offset, 32);
+    return v;
+}
+template <typename T> __inline__ __device__ T across_block(T v) {
+    static __shared__ T shared[32];
+    const int lane = threadIdx.x & 0x1f, warp = threadIdx.x >> 5;
+    v = across<T>(v);
+    if (lane == 0) shared[warp] = v;
+    __syncthreads();
+    v = (threadIdx.x < (blockDim.x / 32.f)) ? shared[lane] : (T)0;
+    return across<T>(v);
+}
 #define BLOCK ((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x)
 #define AT (((BLOCK * blockDim.z + threadIdx.z) * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x)
 #define OUT out[AT]
@@ -79,6 +93,13 @@ __global__ void calls_a_template(float *out, const float *in, int n) {
     d = from_left<double, 16>(d);
     i = from_left<int, 32>(i);
     OUT = d + i;
+}
+__global__ void calls_what_is_deduced(float *out, const float *in, int n) {
+    double wide = IN / 3;
+    wide = across_block(wide);
+    float single = threadIdx.x;
+    const int four = 4, count = 2 * across(n) + four;
+    OUT = (float)wide * count + 1 / (1 + across(single));
 }
 __global__ void changes_an_argument(float *out, const float *in, int n) {
     if (threadIdx.x % 32 == 1) n += 5;

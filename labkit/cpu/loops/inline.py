@@ -172,7 +172,7 @@ def _calls(scan, body, functions, number):
         function = functions[words[at]]
         if function.others & names - functions.keys() or (function.shared and words.count(words[at]) > 1):
             continue
-        call = _Call(scan, reader, node, at, function, f"labkit_{number + len(edits)}_")
+        call = _Call(scan, body, reader, node, at, function, f"labkit_{number + len(edits)}_")
         new = call.statement() or call.choice(functions) or call.inside(parent is None or parent.kind == "block")
         if new:
             edits.append((reader.tokens[node.first].start, reader.tokens[node.last - 1].end, new))
@@ -182,8 +182,8 @@ def _calls(scan, body, functions, number):
 class _Call:
     """A call of `function` at token `at` of a statement."""
 
-    def __init__(self, scan, reader, node, at, function, prefix):
-        self.scan, self.reader, self.node, self.at = scan, reader, node, at
+    def __init__(self, scan, body, reader, node, at, function, prefix):
+        self.scan, self.body, self.reader, self.node, self.at = scan, body, reader, node, at
         self.function, self.prefix, self.given, open_ = function, prefix, [], at + 1
         if reader.text(open_) == "<":
             close = next(i for i in range(open_, node.last) if reader.text(i) == ">")
@@ -198,14 +198,17 @@ class _Call:
     def _content(self, result):
         """The function's body; `result`, such as ``v =``, gets what it returns."""
         function, reader, tokens = self.function, self.reader, self.reader.tokens
-        if not self.end or len(self.given) != len(function.templates):
-            return ""
-        if len(self.arguments) != len(function.parameters):
+        if not self.end or len(self.arguments) != len(function.parameters):
             return ""
         renamed, lines = {name: self.prefix + name for name in function.names}, []
-        for (type_, name), span in zip(function.templates, self.given, strict=True):
-            kind = "using" if type_ in ("class", "typename") else f"constexpr {type_}"
-            lines.append(f"{kind} {self.prefix}{name} = {self._text(*span)};")
+        for (type_, name), given in zip(function.templates, self._templates(), strict=True):
+            if not given:
+                return ""
+            if type_ in ("class", "typename") and given in TYPES:
+                renamed[name] = given
+            else:
+                kind = "using" if type_ in ("class", "typename") else f"constexpr {type_}"
+                lines.append(f"{kind} {self.prefix}{name} = {given};")
         for (type_, name), (first, last) in zip(function.parameters, self.arguments, strict=True):
             if type_:
                 lines.append(f"{_with(renamed, type_)} {self.prefix}{name} = {self._text(first, last)};")
@@ -220,6 +223,25 @@ class _Call:
         if result:
             lines.append(f"{result} ({_with(renamed, function.type)})({_with(renamed, returned)});" if returned else "")
         return f"{{ {' '.join(lines)} }}" if lines[-1] else ""
+
+    def _templates(self):
+        """The template's arguments: those given, and types of the call's arguments; empty: one is not known."""
+        function = self.function
+        found = [self._text(*span) for span in self.given]
+        for kind, name in function.templates[len(found) :]:
+            spans = [
+                span for (type_, _), span in zip(function.parameters, self.arguments, strict=True) if type_ == name
+            ]
+            types = {self._type(*span) for span in spans} if kind in ("class", "typename") else set()
+            found.append(types.pop() if len(types) == 1 else "")
+        return found
+
+    def _result_type(self):
+        names = [name for _, name in self.function.templates]
+        known = {}
+        if len(self.arguments) == len(self.function.parameters):
+            known = dict(zip(names, self._templates(), strict=True))
+        return known.get(self.function.type, self.function.type)
 
     def _line(self):
         return f"\n#line {presumed_line(self.scan, self.reader.tokens[self.node.last - 1].end)}\n"
@@ -267,14 +289,14 @@ class _Call:
             return ""
         spans = (signs[0] + 1, signs[1]), (signs[1] + 1, last)
         types = {self._type(*span, functions) for span in spans}
-        if len(types) != 1 or not types <= TYPES or not is_plain(reader, first, signs[0]):
+        if len(types) != 1 or not types <= TYPES - {"auto"} or not is_plain(reader, first, signs[0]):
             return ""
         declared = re.sub(r"\bconst\b", "", self._text(node.first, start + 1)) + "; " if start > node.first else ""
         then, otherwise = (f"{name} = {cast}({self._text(*span)});" for span in spans)
         return f"{declared}if ({self._text(first, signs[0])}) {{ {then} }} else {{ {otherwise} }}{self._line()}"
 
-    def _type(self, first, last, functions):
-        """The type of a call, a variable or a literal; empty: it is not known."""
+    def _type(self, first, last, functions=()):
+        """The type of a call, a variable or a literal, if it is one word; empty: it is not known."""
         reader, name = self.reader, self.reader.text(first)
         if name in functions and reader.text(first + 1) == "(" and reader.match[first + 1] == last - 1:
             return functions[name].type
@@ -282,14 +304,14 @@ class _Call:
             return ""
         if reader.tokens[first].kind == "number":
             return "float" if re.fullmatch(r"[\d.]+f", name) else "int" if name.isdecimal() else ""
-        code = self.scan.code[reader.tokens[0].start : reader.tokens[first].start]
-        found = re.findall(rf"\b([A-Za-z_]\w*)\s+{name}\s*[=;,]", code)
-        return found[0] if len(found) == 1 else ""
+        code = self.scan.code[self.body.name_end : reader.tokens[first].start]
+        found = set(re.findall(rf"[;{{}}(,]\s*(?:const\s+)?([A-Za-z_][\w\s]*?)\s+{name}\s*[=;,)]", code))
+        return found.pop() if len(found) == 1 and found <= TYPES - {"auto"} else ""
 
     def inside(self, in_block):
         """What replaces a statement that has the call in an expression; empty: it may depend on the order."""
-        reader, node, function = self.reader, self.node, self.function
-        type_, parts, start = function.type, "", node.first
+        reader, node = self.reader, self.node
+        type_, parts, start = self._result_type(), "", node.first
         if type_ not in TYPES - {"void", "auto"} or not self.end:
             return ""
         span = node.first, node.last - 1
