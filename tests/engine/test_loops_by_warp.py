@@ -51,6 +51,11 @@ template <typename T> __inline__ __device__ T across_block(T v) {
     v = (threadIdx.x < (blockDim.x / 32.f)) ? shared[lane] : (T)0;
     return across<T>(v);
 }
+__device__ void last_warp(volatile float *s, unsigned t) {
+    float v = s[t];
+    v += s[t + 32]; __syncwarp(); s[t] = v; __syncwarp();
+    for (int k = 16; k > 0; k /= 2) { v += s[t + k]; __syncwarp(); s[t] = v; __syncwarp(); }
+}
 #define BLOCK ((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x)
 #define AT (((BLOCK * blockDim.z + threadIdx.z) * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x)
 #define OUT out[AT]
@@ -199,6 +204,17 @@ __global__ void keeps_arrays(float *out, const float *in, int n) {
     }
     __syncthreads();
     OUT = row[0] + row[1] * row[2] + most[n % 3];
+}
+__global__ void ends_in_its_last_warp(float *out, const float *in, int n) {
+    __shared__ volatile float s[96], all[96];
+    unsigned t = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    if (t < 96) all[t] = s[t] = IN * n;
+    if (blockDim.x >= 64) {
+        __syncthreads();
+        if (threadIdx.x < 32) last_warp(s, threadIdx.x);
+        __syncthreads();
+    }
+    OUT = blockDim.x >= 64 ? s[0] + all[n] : n;
 }
 __global__ void counts_in_loops(float *out, const float *in, int n) {
     __shared__ int base, of_warp[32];

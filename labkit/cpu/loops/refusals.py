@@ -66,6 +66,8 @@ def refuse(kernel):
             if token.text in ('"', "'", "\\", "#", "@"):
                 raise Fibers("a literal is not understood")
             continue
+        if token.text == "volatile" and _is_of_memory(reader, at):
+            continue
         if FIBERS_ONLY.fullmatch(token.text):
             raise Fibers(f"it uses {token.text}")
         if token.text in harmful and before not in (".", "->"):
@@ -82,6 +84,18 @@ def refuse(kernel):
     _refuse_waiting_atomics(reader, macros)
     if indexes_by_truth(reader.tokens):
         raise Fibers("it uses a comparison as an index")
+
+
+def _is_of_memory(reader, at):
+    """Whether ``volatile`` at token `at` says how memory is accessed that threads share: no variable is volatile."""
+    ends = {";", "{", "}", "(", ")", "=", "[", ","}
+    first, last = at, at
+    while first > 0 and reader.text(first - 1) not in ends:
+        first -= 1
+    while last + 1 < len(reader.tokens) and reader.text(last + 1) not in ends:
+        last += 1
+    after = [reader.text(i) for i in range(at, last + 1)]
+    return "*" in after or "__shared__" in [*after, *(reader.text(i) for i in range(first, at))]
 
 
 def _refuse_waiting_atomics(reader, macros):
