@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
 from labkit.base import tables
@@ -143,7 +145,8 @@ def html(results: Recorded) -> str:
     """The table for the report's first page."""
     last = layer_times(results).rename(index=lambda label: f"layer time {label}")
     shown = pd.concat([cells(results), last]).rename_axis("").reset_index()
-    return tables.table(shown, caption(results), {name: name for name in shown})._repr_html_()
+    told = tables.table(shown, caption(results), {name: name for name in shown})._repr_html_()
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", told)
 
 
 def network(results: Recorded, batch: int = 10_000) -> pd.DataFrame:

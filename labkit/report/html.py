@@ -49,6 +49,7 @@ LEAD = (
 )
 RECORDED = "H200"  # the device of the first page's ladder
 PHONE = 390  # CSS pixels
+_BEFORE_A_SIGN = re.compile(r"<math\b(?:(?!</math>).)*</math>[.,;:?!)]+", re.DOTALL)  # the sign stays in its line
 _SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg", "text/plain")
 
 
@@ -198,6 +199,7 @@ class Exporter(HTMLExporter):
         self.cleaner, self.asks = Cleaner(), []
         templates = PACKAGE / "report" / "template"
         super().__init__(template_name="notebook", extra_template_basedirs=[str(templates)])
+        self.environment.tests["listing"] = _is_listing
         style = (templates / "notebook" / "style.css").read_text(encoding="utf-8")
         style += f"\n{listing.STYLE}\n"  # listings bring it along, but no output keeps a style of its own
         self.common = {"series_title": TITLE, "style": style, "documents": self.documents}
@@ -257,6 +259,7 @@ class Exporter(HTMLExporter):
         renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
         listed = len(self.page.contents)
         text = self.clean(MarkdownWithMath(renderer=renderer).render(source))
+        text = _BEFORE_A_SIGN.sub(r'<span class="formula">\g<0></span>', text)
         self.page.contents[listed:] = [
             (level, anchor, self.cleaner.clean(heading)) for level, anchor, heading in self.page.contents[listed:]
         ]
@@ -420,6 +423,11 @@ def _progress() -> str:
         return progress.progress()._repr_html_() if progress.read() else ""
     except LabError as error:
         return f"<p>{html.escape(str(error))}</p>"
+
+
+def _is_listing(text: str) -> bool:
+    """Whether an output is CUDA C++: a line of it is only the bracket that opens a body."""
+    return any(line.strip() == "{" for line in text.splitlines())
 
 
 _PHONE = 40  # characters of code in a line on a narrow phone
