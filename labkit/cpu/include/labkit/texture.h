@@ -2,6 +2,10 @@
 // dimensions (host_arrays.h makes them). Texels are read by the formulas of the CUDA C++ Programming Guide, "Texture
 // Fetching". Check mode does not see these accesses: each is in its texture, or refused here.
 //
+// Weights are rounded as an H200 does it: samples of lines and planes of floats are equal to its own, to the bit; those of
+// boxes within 1/256 of the range of the texels. One thing is not copied: there, a linear line whose further address modes
+// are cudaAddressModeBorder is blended with the border everywhere.
+//
 // Layered textures, cubemaps and levels of detail do not compile. (source.py refuses texture references.)
 #pragma once
 #include "half.h"
@@ -72,6 +76,11 @@ inline LABKIT_UNSEEN long long place(const Texture &t, int d, float floored) {
     }
 }
 
+template <class C> C border(const Texture &t, int c) {
+    const float value = t.border[c], least = t.kind == 'i' ? -1 : 0;
+    return C(!t.fractions ? value : value < least ? least : value > 1 ? 1 : value);
+}
+
 template <class T, int dimensions>
 LABKIT_UNSEEN T sample(unsigned long long object, const float (&at)[dimensions], const char *what) {
     using C = typename Texel<T>::Channel;
@@ -80,29 +89,32 @@ LABKIT_UNSEEN T sample(unsigned long long object, const float (&at)[dimensions],
         fail("%s: the type of its result is not that of the texels, %d bytes per channel: ask for that type, or for float "
              "with cudaReadModeNormalizedFloat", what, t.bytes);
     long long near[dimensions][2] = {};
-    float weight[dimensions][2] = {};
+    int weight[1 << dimensions] = {256};                       // of the corners, in units of 1/256
     for (int d = 0; d < dimensions; d++) {
         const float x = at[d] * (t.normalized ? t.size[d] : 1);
         const float base = floorf(t.linear ? x - 0.5f : x);
         near[d][0] = place(t, d, base);
-        weight[d][0] = 1;
         if (!t.linear) continue;
         near[d][1] = place(t, d, base + 1);
-        weight[d][1] = rintf((x - 0.5f - base) * 256) / 256;   // 8 bits of fraction
-        weight[d][0] -= weight[d][1];
+        int rest = (int)floorf((x - 0.5f - base) * 256 + 0.5f);   // 8 bits of fraction
+        const int part = rest;
+        for (int corner = (1 << d) - 1; corner >= 0; corner--) {  // products of weights have 8 bits, too, as on an H200
+            const int moved = corner ? (weight[corner] * part + 128) >> 8 : rest;
+            weight[corner | 1 << d] = moved;
+            weight[corner] -= moved;
+            rest -= moved;
+        }
     }
     C sum[4] = {};
     for (int corner = 0; corner < (t.linear ? 1 << dimensions : 1); corner++) {
         const char *texel = t.data;
-        float share = 1;
         for (int d = 0; d < dimensions; d++) {
             const long long i = near[d][corner >> d & 1];
-            share *= weight[d][corner >> d & 1];
             texel = i < 0 || !texel ? nullptr : texel + i * (d == 0 ? t.channels * t.bytes : d == 1 ? t.row : t.slice);
         }
         for (int c = 0; c < Texel<T>::channels; c++) {
-            const C value = texel ? channel<C>(t, texel, c) : C(t.border[c]);
-            sum[c] = t.linear ? C(sum[c] + share * value) : value;
+            const C value = texel ? channel<C>(t, texel, c) : border<C>(t, c);
+            sum[c] = t.linear ? C(sum[c] + weight[corner] / 256.0f * value) : value;
         }
     }
     T result;
