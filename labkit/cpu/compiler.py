@@ -324,7 +324,9 @@ class _Build:
         return sorted(read)
 
 
-_UNKNOWN = re.compile(r"(?m)(error: ).*?'((?:cuda|cu|cublas|cufft|curand|nvrtc)[A-Z]\w*)'.*(?:declared|not name).*")
+_UNKNOWN = re.compile(
+    r"(?m)(error: )(?=.*(?:declared|not name|unknown type)).*?'((?:cuda|cu|cublas|cufft|curand|nvrtc)[A-Z]\w*)'.*"
+)
 _LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*|"
                              r"(?:curand|cufft\w*|cusparse|cusolver\w*|cudnn|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h)")
 
@@ -334,7 +336,7 @@ def _refuse(source, command, out, err):
     err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
-    if missing := [line for line in err.splitlines() if re.search("the CPU engine (?:has no|reads) ", line)]:
+    if missing := [line for line in err.splitlines() if re.search("error: .*the CPU engine (?:has no|reads) ", line)]:
         first = {line.partition("error: ")[2]: line for line in reversed(missing)}  # the first line of each sentence
         bound = any("texture references" in sentence for sentence in first)  # then cudaBindTexture follows from that
         kept = [line for sentence, line in first.items() if not (bound and "indTexture" in sentence)]
@@ -619,7 +621,7 @@ def _load(build, path):
             name = toolchain.demangled(missing[1])
             message = f"{name} is declared and used, but not defined in the source"
             if build.program:
-                message += '. If another file of the program defines it, name that: --options "FILE.cpp"'
+                message += '. If another file or a library defines it, name that: --options "FILE.cpp -lLIBRARY"'
             raise CompileError(message, []) from None
         raise
     _check_sizes(module)

@@ -42,7 +42,7 @@ def picks(kernel, names, defined):
     given = ", ".join(kernel.parameters)
     text = f"{head} static inline {pick} labkit_pick_{kernel.name}({given}) {{ return {{}}; }}"
     variables = [_variable(parameter) for parameter in kernel.parameters]
-    if all(variables) and (defined or "=" in given):
+    if given and all(variables) and (defined or "=" in given):
         names.called.add(kernel.name)
         if "=" in given:
             names.defaulted.add(kernel.name)

@@ -537,20 +537,22 @@ def _load(path, options):
 def _with_lines(message, path):
     """A compiler's message with the lines of the program, each with a caret below.
 
-    The compiler runs in a folder of its own, where it does not find a relative path.
+    The compiler runs in a folder of its own, where g++ does not find a relative path; clang++ shows the lines itself.
     """
     if path.is_absolute():
         return message
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
 
     def with_line(place):
+        message = place[0].partition("\n")[0]
         if int(place[1]) > len(lines):  # of what the engine adds at the end
-            return place[0]
+            return message
         text = lines[int(place[1]) - 1]
         before = re.sub(r"[^\t]", " ", text[: int(place[2]) - 1])
-        return f"{place[0]}\n{place[1]:>5} | {text}\n      | {before}^"
+        return f"{message}\n{place[1]:>5} | {text}\n      | {before}^"
 
-    return re.sub(rf"^{re.escape(str(path))}:(\d+):(\d+): .*", with_line, message, flags=re.MULTILINE)
+    place = rf"^{re.escape(str(path))}:(\d+):(\d+): .*(?:\n.*\n *\^[~ ]*$)?"
+    return re.sub(place, with_line, message, flags=re.MULTILINE)
 
 
 def main(arguments):

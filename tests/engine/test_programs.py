@@ -93,6 +93,7 @@ template <class T> __global__ void fill(T *x, int n = 2, T *also = NULL)
 void CUDART_CB told(cudaStream_t s, cudaError_t status, void *data) { printf("told %d %d\\n", status, *(int *)data); }
 void CUDART_CB called(void *data) { printf("called %d\\n", *(int *)data); }
 template <class F> __global__ void for_each(F f) { f(threadIdx.x); }
+__global__ void hello() { printf("hello from %d\\n", threadIdx.x); }
 int elsewhere(int x);
 int textbook()
 {
@@ -126,6 +127,7 @@ int textbook()
     printf("managed: %d, elsewhere: %d\\n", properties.managedMemory, elsewhere(5));
     void *arguments[] = {&x};
     printf("%s\\n", cudaGetErrorName(cudaLaunchCooperativeKernel((void *)fill<int>, 1, 32, arguments)));
+    hello<<<1, 1>>>();
     for_each<<<1, 4>>>([=] __device__ (int i) { y[i] = i; });
     cudaMemLocation host = {cudaMemLocationTypeHost, 0};
     printf("lambda: %d %d\\n", cudaMemPrefetchAsync(y, sizeof seen, host, 0), cudaDeviceSynchronize());
@@ -150,6 +152,7 @@ def test_what_textbooks_use_besides(program):
         "a box: 4 23 0",
         "managed: 1, elsewhere: 10",
         "cudaErrorNotSupported",
+        "hello from 0",
         "lambda: 0 0",
     ]
     assert "cannot wait for each other: end the kernel where it calls grid.sync()" in ended.stderr
@@ -176,12 +179,12 @@ def test_sanitize_and_profile_take_a_program(program):
     ("__global__ void f() {}", "has no main"),
     ("int main() { cudaGraph_t g; cudaGraphCreate(&g, 0); }", "the CPU engine has no cudaGraph"),
     ("#include <thrust/sort.h>\nint main() {}", "the CPU engine has no header thrust/sort.h"),
-    ("__global__ void f() {}\n#define RUN f<<<1, 1>>>()\nint main() { RUN; }", "program.cu:2:15: error: static "
-     "assertion failed: the CPU engine reads kernel launches in functions, not in macros"),
+    ("__global__ void f() {}\n#define RUN f<<<1, 1>>>()\nint main() { RUN; }", "program.cu:2:"),
+    ("__global__ void f() {}\n#define RUN f<<<1, 1>>>()\nint main() { RUN; }", "launches in functions, not in macros"),
     ("__global__ void g() {}\n__global__ void f() { g<<<1, 1>>>(); }\nint main() {}", "dynamic parallelism"),
     ("__global__ void f(int *x) {}\nint main() { f<<<1, 1>>>(2.5); }", "program.cu:2:"),
     ("int elsewhere(int x);\nint main() { return elsewhere(2); }", "elsewhere(int) is declared and used, but not "
-     "defined in the source. If another file of the program defines it, name that: --options"),
+     "defined in the source. If another file or a library defines it, name that: --options"),
 ])  # fmt: skip
 def test_what_is_not_supported_is_named(program, text, said):
     ended = run(program(text))
