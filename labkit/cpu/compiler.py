@@ -270,7 +270,8 @@ class _Build:
             copies = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in headers.copies.values()]
             text = add_loops(text, [prologue, *copies])
         reason = why_fibers or "it is not in this file"  # of the kernels that add_loops does not see
-        lines = [f'#define LABKIT_WHY_FIBERS "{reason}"', *prologue.splitlines()]
+        lines = [f'#define LABKIT_WHY_FIBERS "{reason}"', f"LABKIT_IN_LANES({PREFIX in text:d})"]
+        lines += prologue.splitlines()
         if self.program:
             lines.insert(0, '#include "labkit/host.h"')
         if self.extern_c:
@@ -301,7 +302,7 @@ class _Build:
             if status:
                 text = self.text(folder, why_fibers)
                 (folder / "kernel.cpp").write_text(text, encoding="utf-8", errors="surrogateescape")
-                fewer = toolchain.loops_flags(self.command) if PREFIX in text else []
+                fewer = toolchain.loops_flags(self.command, "half" in text) if PREFIX in text else []
                 status, out, err = toolchain.run([*command, *fewer], cwd=folder)
         if not status and checkmode.TOOLS:
             status, out, err = checkmode.link(self.command, folder)

@@ -129,13 +129,14 @@ def module_flags(command):
     return flags
 
 
-def loops_flags(command):
+def loops_flags(command, halves):
     """Flags for kernels that run as thread loops, for which the precompiled header need not be another one."""
     # The rest of a row of threads is not vectorized again: a block's width is mostly a multiple of the vectors', and
-    # this takes 30 to 40 % of the time to compile. Nor is a loop copied for each outcome of a condition that stays the
-    # same in it: with four such conditions that takes ten times as long, and masks are as fast. Nor is it split into
-    # several loops, or copied for strides of 1: rung 06 compiles in 60 % of the time without, and is faster.
-    flags = ["--param", "vect-epilogues-nomask=0", "-fno-unswitch-loops"]
+    # this takes 30 to 40 % of the time to compile. With halves it is, because a row of 16 is less than a vector of 32.
+    # Nor is a loop copied for each outcome of a condition that stays the same in it: with four such conditions that
+    # takes ten times as long, and masks are as fast. Nor is it split into several loops, or copied for strides of 1:
+    # rung 06 compiles in 60 % of the time without, and is faster.
+    flags = ["--param", f"vect-epilogues-nomask={int(halves)}", "-fno-unswitch-loops"]
     flags += ["-fno-tree-loop-distribution", "-fno-version-loops-for-strides"]
     return [] if is_clang(command) else flags
 

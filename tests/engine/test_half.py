@@ -597,3 +597,149 @@ extern "C" __global__ void compare(const float *x, int n, int *wrong)
     compare = SourceModule(source, no_extern_c=True).get_function("compare")
     compare(cuda.In(x), np.int32(x.size), cuda.InOut(wrong), block=(1, 1, 1), grid=(1, 1))
     assert not wrong.any()
+
+
+THREAD_LOOPS = """
+#include <cuda_fp16.h>
+extern "C" __global__ void pairs(const half2 *__restrict__ a, const half2 *__restrict__ b, const half2 *__restrict__ c,
+                                 half2 *__restrict__ y, float *__restrict__ z)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const half2 first = __hfma2(a[i], b[i], c[i]);
+    __syncthreads();
+    const half2 sum = a[i] + first, product = sum * b[i];
+    y[i] = product - __half2half2(__low2half(c[i]));
+    z[i] = __low2float(first) + __high2float(product);
+}
+extern "C" __global__ void single(const half *__restrict__ a, const half *__restrict__ b, const half *__restrict__ c,
+                                  half *__restrict__ y, float *__restrict__ z)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const half first = __hfma(a[i], b[i], c[i]);
+    __syncthreads();
+    y[i] = (a[i] + first) * b[i] - c[i];
+    __syncthreads();
+    z[i] = (float)first;
+}
+"""
+
+
+def near_halfway(rng, size):
+    """Three arrays of pairs of halves: any bits, and sums that cancel or lie near halfway between two halves."""
+    a, b, c = rng.integers(0, 2**32, (3, size), np.uint32)
+    with np.errstate(all="ignore"):
+        product = (a.view(np.float16) * b.view(np.float16)).view(np.uint32)
+    near = product ^ (rng.integers(0, 4, size, np.uint32) * 0x00010001 << rng.integers(0, 12, size, np.uint32))
+    c = np.where(rng.integers(0, 2, size), c, near ^ rng.choice(np.array([0, 0x80008000], np.uint32), size))
+    few = np.where(rng.integers(0, 4, size), 0xFFFFFFFF, 0xFE00FE00).astype(np.uint32)  # few significant bits
+    return a & few, b & few, c
+
+
+@pytest.mark.usefixtures("cpu_engine")
+@pytest.mark.parametrize("kernel", ["pairs", "single"])
+def test_thread_loops_round_as_fibers(monkeypatch, kernel):
+    modules = {}
+    for gear in ("fibers", "loops"):
+        monkeypatch.setenv("LABKIT_GEAR", gear)
+        modules[gear] = SourceModule(THREAD_LOOPS, no_extern_c=True).get_function(kernel)
+        assert modules[gear].gear == gear
+    for width in (61, 16, 8, 5):  # whole vectors, rests of them, and fewer
+        bits = np.uint32 if kernel == "pairs" else np.uint16
+        data = [each.view(bits) for each in near_halfway(np.random.default_rng(width), 200 * width)]
+        out = {}
+        for gear, function in modules.items():
+            out[gear] = np.zeros(data[0].size, bits), np.zeros(data[0].size, np.float32)
+            arguments = *map(cuda.In, data), *map(cuda.Out, out[gear])
+            function(*arguments, grid=(data[0].size // width, 1), block=(width, 1, 1))
+        (y, z), (want_y, want_z) = out["loops"], out["fibers"]
+        np.testing.assert_array_equal(y.view(np.float16), want_y.view(np.float16))
+        np.testing.assert_array_equal(z, want_z)
+
+
+# What g++ calls for vectors of each length, against the operations on one value.
+VERSIONS = """
+#include <cuda_fp16.h>
+#ifdef LABKIT_HALF_VECTORS
+#define ROUND_TRIP(function, x) function##_narrow(function##_widen(x))
+#define VECTORS(n, isa) \\
+    typedef float x##n __attribute__((vector_size(4 * n), aligned(4))); \\
+    extern "C" x##n _ZGV##isa##N##n##vvv_labkit_half2_fma(x##n, x##n, x##n); \\
+    extern "C" x##n _ZGV##isa##N##n##vv_labkit_half2_add(x##n, x##n); \\
+    extern "C" x##n _ZGV##isa##N##n##vv_labkit_half2_sub(x##n, x##n); \\
+    extern "C" x##n _ZGV##isa##N##n##vv_labkit_half2_mul(x##n, x##n); \\
+    extern "C" x##n _ZGV##isa##N##n##v_labkit_half_widen(x##n); \\
+    extern "C" x##n _ZGV##isa##N##n##v_labkit_half_narrow(x##n); \\
+    __device__ void vectors##n(int which, const float *a, const float *b, const float *c, float *y) { \\
+        for (int i = 0; i < 16; i += n) { \\
+            x##n p = *(x##n *)(a + i), q = *(x##n *)(b + i), r = *(x##n *)(c + i); \\
+            *(x##n *)(y + i) = which == 0 ? _ZGV##isa##N##n##vvv_labkit_half2_fma(p, q, r) \\
+                             : which == 1 ? _ZGV##isa##N##n##vv_labkit_half2_add(p, q) \\
+                             : which == 2 ? _ZGV##isa##N##n##vv_labkit_half2_sub(p, q) \\
+                             : which == 3 ? _ZGV##isa##N##n##vv_labkit_half2_mul(p, q) \\
+                             : which == 4 ? _ZGV##isa##N##n##v_labkit_half_widen(p) \\
+                                          : ROUND_TRIP(_ZGV##isa##N##n##v_labkit_half, p); \\
+        } \\
+    }
+VECTORS(4, b)
+VECTORS(8, d)
+#ifdef __AVX512F__
+VECTORS(16, e)
+#endif
+__device__ float one(int which, half2 a, half2 b, half2 c)
+{
+    if (which == 4) return __low2float(a);
+    half2 y = which == 0 ? __hfma2(a, b, c) : which == 1 ? a + b : which == 2 ? a - b : which == 3 ? a * b
+              : __halves2half2(__float2half(__low2float(a)), __ushort_as_half(0));
+    return __int_as_float(*(int *)&y);
+}
+__device__ bool differ(int which, float x, float y)   // two NaN are the same
+{
+    int p = __float_as_int(x), q = __float_as_int(y);
+    if (which == 4) return p != q && !(x != x && y != y);
+    for (int half : {0, 16}) {
+        bool both_nan = (p >> half & 0x7fff) > 0x7c00 && (q >> half & 0x7fff) > 0x7c00;
+        if ((p ^ q) >> half & 0xffff && !both_nan) return true;
+    }
+    return false;
+}
+#endif
+extern "C" __global__ void compare(const float *a, const float *b, const float *c, int n, int *wrong)
+{
+#ifndef LABKIT_HALF_VECTORS
+    wrong[0] = -1;
+#else
+    for (int i = 0; i < n; i += 16)
+        for (int which = 0; which < 6; which++) {
+            float y[4][16];
+            vectors4(which, a + i, b + i, c + i, y[0]);
+            vectors8(which, a + i, b + i, c + i, y[1]);
+#ifdef __AVX512F__
+            vectors16(which, a + i, b + i, c + i, y[2]);
+#else
+            memcpy(y[2], y[1], sizeof y[2]);
+#endif
+            for (int j = 0; j < 16; j++) {
+                float p = a[i + j], q = b[i + j], r = c[i + j];
+                y[3][j] = which == 0 ? labkit_half2_fma(p, q, r) : which == 1 ? labkit_half2_add(p, q)
+                        : which == 2 ? labkit_half2_sub(p, q) : which == 3 ? labkit_half2_mul(p, q)
+                        : which == 4 ? labkit_half_widen(p) : labkit_half_narrow(labkit_half_widen(p));
+                float want = one(which, *(half2 *)&p, *(half2 *)&q, *(half2 *)&r);
+                for (int version = 0; version < 4; version++) wrong[which] += differ(which, y[version][j], want);
+            }
+        }
+#endif
+}
+"""
+
+
+@pytest.mark.usefixtures("cpu_engine")
+@pytest.mark.parametrize("size", [40_000, pytest.param(20_000_000, marks=pytest.mark.thorough)])
+def test_the_versions_for_vectors_agree_with_those_for_one_value(size):
+    compare = SourceModule(VERSIONS, no_extern_c=True).get_function("compare")
+    data = near_halfway(np.random.default_rng(size), size // 16 * 16)
+    data[0][:65536] = np.arange(size)[:65536]  # every half
+    wrong = np.zeros(6, np.int32)
+    compare(*map(cuda.In, data), np.int32(data[0].size), cuda.InOut(wrong), block=(1, 1, 1), grid=(1, 1))
+    if wrong[0] < 0:
+        pytest.skip("half arithmetic has versions for vectors with g++ and AVX2, F16C and FMA")
+    assert not wrong.any()

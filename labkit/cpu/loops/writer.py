@@ -265,4 +265,4 @@ class Writer:
 def _unrolled(rest):
     """What replaces a pragma: the compiler is to unroll the loops that the source wants unrolled."""
     match = re.fullmatch(r"\s+unroll\s*\(?\s*(\d*)\s*\)?\s*", rest)
-    return f"LABKIT_UNROLL({min(int(match[1] or 16), 64)})" if match else ""
+    return f"LABKIT_UNROLL({min(int(match[1] or 32), 64)})" if match else ""

@@ -8,9 +8,12 @@
 // with GCC it is written in assembler with _Float16, which is kept in vector registers. A chain of half products and sums
 // ran at 600 million pairs per second that way; at 210 with GCC 12's builtins, which move each value through the integer
 // registers; at 360 with its _Float16 arithmetic, which may also omit roundings under -ffast-math.
+//
+// In thread loops, g++ calls functions of the runtime instead, because they have versions for vectors: see "Thread loops".
 #pragma once
 #include <stdint.h>
 #include <string.h>
+#include <type_traits>
 #include "math.h"
 #include "vector_types.h"
 
@@ -174,6 +177,47 @@ LABKIT_INLINE float_x4 fma_pair(float_x4 a, float_x4 b, float_x4 c) {
 
 }  // namespace labkit
 
+// ---- Thread loops ------------------------------------------------------------------------------------------
+
+// g++ cannot vectorize a loop with an assembler statement, but one with calls of functions that have versions for vectors:
+// those of runtime/half.cpp. In sources with thread loops they compute what LABKIT_LANES(...) returns. Each argument and
+// result is a half2 as the bits of a float, or one half with zeros above it: a vector register has it.
+#if defined(__F16C__) && defined(__AVX2__) && defined(__FMA__) && !defined(__clang__)
+#define LABKIT_HALF_VECTORS extern "C" __attribute__((simd("notinbranch"), const, leaf, nothrow))
+LABKIT_HALF_VECTORS float labkit_half2_fma(float a, float b, float c);
+LABKIT_HALF_VECTORS float labkit_half2_add(float a, float b);
+LABKIT_HALF_VECTORS float labkit_half2_sub(float a, float b);
+LABKIT_HALF_VECTORS float labkit_half2_mul(float a, float b);
+LABKIT_HALF_VECTORS float labkit_half_widen(float half);
+LABKIT_HALF_VECTORS float labkit_half_narrow(float x);
+namespace labkit { LABKIT_INLINE bool in_lanes(); }   // defined by the source, because this header is precompiled for all
+#define LABKIT_IN_LANES(yes) LABKIT_INLINE bool labkit::in_lanes() { return yes; }
+#define LABKIT_LANES(...) if (labkit::in_lanes()) return __VA_ARGS__;
+#else
+#define LABKIT_IN_LANES(yes)
+#define LABKIT_LANES(...)
+#endif
+
+namespace labkit {
+
+// The bits of a half or half2, and back. By reference and with memcpy: g++ then loads and keeps them as integers.
+template <class T> LABKIT_INLINE uint32_t bits(const T &x) {
+    std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t> result;
+    memcpy(&result, (const void *)&x, sizeof result);
+    return result;
+}
+template <class T> LABKIT_INLINE T number(uint32_t bits) {
+    std::conditional_t<sizeof(T) == 2, uint16_t, uint32_t> given = bits;
+    T result;
+    memcpy((void *)&result, &given, sizeof result);
+    return result;
+}
+// The same as the bits of a float.
+template <class T> LABKIT_INLINE float packed(const T &x) { return number<float>(bits(x)); }
+template <class T> LABKIT_INLINE T unpacked(float x) { return number<T>(bits(x)); }
+
+}  // namespace labkit
+
 // ---- The types --------------------------------------------------------------------------------------------
 
 struct __half_raw { unsigned short x; };
@@ -213,6 +257,7 @@ struct __half {
 
 namespace labkit {
 LABKIT_INLINE __half fetch(const __half &kept) {   // of loops.h
+    LABKIT_LANES(number<__half>(bits(kept)))
     __half result;
     result.storage = load(kept.storage);
     return result;
@@ -291,40 +336,69 @@ LABKIT_HALF_TO(unsigned long long, ull, 0ull, ULLONG_MAX, ull)
 inline signed char __half2char_rz(__half a) { return (signed char)a; }
 inline unsigned char __half2uchar_rz(__half a) { return (unsigned char)a; }
 
-LABKIT_INLINE __half2 __halves2half2(__half low, __half high) { return __half2(low, high); }
-LABKIT_INLINE __half2 make_half2(__half low, __half high) { return __half2(low, high); }
-LABKIT_INLINE __half2 __half2half2(__half a) { return __half2(a, a); }
+LABKIT_INLINE __half2 __halves2half2(__half low, __half high) {
+    LABKIT_LANES(labkit::number<__half2>(labkit::bits(low) | labkit::bits(high) << 16))
+    return __half2(low, high);
+}
+LABKIT_INLINE __half2 make_half2(__half low, __half high) { return __halves2half2(low, high); }
+LABKIT_INLINE __half2 __half2half2(const __half &a) {
+    LABKIT_LANES(labkit::number<__half2>(labkit::bits(a) * 0x10001u))
+    return __half2(a, a);
+}
 LABKIT_INLINE __half2 __floats2half2_rn(float low, float high) {
+    LABKIT_LANES(labkit::number<__half2>(
+        labkit::bits(labkit_half_narrow(low)) | labkit::bits(labkit_half_narrow(high)) << 16))
     return labkit::narrow2(labkit::float_x4{low, high, 0.0f, 0.0f});
 }
 LABKIT_INLINE __half2 __float2half2_rn(float x) { return __floats2half2_rn(x, x); }
 LABKIT_INLINE __half2 __float22half2_rn(float2 x) { return __floats2half2_rn(x.x, x.y); }
-LABKIT_INLINE float2 __half22float2(__half2 a) {
+LABKIT_INLINE __half __low2half(const __half2 &a) {
+    LABKIT_LANES(labkit::number<__half>(labkit::bits(a)))
+    return a.x;
+}
+LABKIT_INLINE __half __high2half(const __half2 &a) {
+    LABKIT_LANES(labkit::number<__half>(labkit::bits(a) >> 16))
+    return a.y;
+}
+LABKIT_INLINE float __low2float(const __half2 &a) {
+    LABKIT_LANES(labkit_half_widen(labkit::packed(a)))
+    return labkit::widen2(a)[0];
+}
+LABKIT_INLINE float __high2float(const __half2 &a) {
+    LABKIT_LANES(labkit_half_widen(labkit::number<float>(labkit::bits(a) >> 16)))
+    return labkit::widen2(a)[1];
+}
+LABKIT_INLINE float2 __half22float2(const __half2 &a) {
+    LABKIT_LANES(float2{__low2float(a), __high2float(a)})
     labkit::float_x4 x = labkit::widen2(a);
     return float2{x[0], x[1]};
 }
-LABKIT_INLINE float __low2float(__half2 a) { return labkit::widen2(a)[0]; }
-LABKIT_INLINE float __high2float(__half2 a) { return labkit::widen2(a)[1]; }
-LABKIT_INLINE __half __low2half(__half2 a) { return a.x; }
-LABKIT_INLINE __half __high2half(__half2 a) { return a.y; }
-LABKIT_INLINE __half2 __low2half2(__half2 a) { return __half2(a.x, a.x); }
-LABKIT_INLINE __half2 __high2half2(__half2 a) { return __half2(a.y, a.y); }
-LABKIT_INLINE __half2 __lows2half2(__half2 a, __half2 b) { return __half2(a.x, b.x); }
-LABKIT_INLINE __half2 __highs2half2(__half2 a, __half2 b) { return __half2(a.y, b.y); }
-LABKIT_INLINE __half2 __lowhigh2highlow(__half2 a) { return __half2(a.y, a.x); }
+LABKIT_INLINE __half2 __low2half2(const __half2 &a) { return __half2half2(__low2half(a)); }
+LABKIT_INLINE __half2 __high2half2(const __half2 &a) { return __half2half2(__high2half(a)); }
+LABKIT_INLINE __half2 __lows2half2(const __half2 &a, const __half2 &b) {
+    return __halves2half2(__low2half(a), __low2half(b));
+}
+LABKIT_INLINE __half2 __highs2half2(const __half2 &a, const __half2 &b) {
+    return __halves2half2(__high2half(a), __high2half(b));
+}
+LABKIT_INLINE __half2 __lowhigh2highlow(const __half2 &a) { return __halves2half2(__high2half(a), __low2half(a)); }
 
 // ---- Arithmetic -------------------------------------------------------------------------------------------
 
 #define LABKIT_HALF_ARITHMETIC(name, operation)                                                       \
-    LABKIT_INLINE __half __h##name(__half a, __half b) { return __half((float)a operation (float)b); } \
-    LABKIT_INLINE __half __h##name##_rn(__half a, __half b) { return __h##name(a, b); }               \
+    LABKIT_INLINE __half __h##name(const __half &a, const __half &b) {                                \
+        LABKIT_LANES(labkit::unpacked<__half>(labkit_half2_##name(labkit::packed(a), labkit::packed(b)))) \
+        return __half((float)a operation (float)b);                                                   \
+    }                                                                                                 \
+    LABKIT_INLINE __half __h##name##_rn(const __half &a, const __half &b) { return __h##name(a, b); } \
     LABKIT_INLINE __half __h##name##_sat(__half a, __half b) {                                        \
         return __half(__saturatef((float)a operation (float)b));                                      \
     }                                                                                                 \
-    LABKIT_INLINE __half2 __h##name##2(__half2 a, __half2 b) {                                        \
+    LABKIT_INLINE __half2 __h##name##2(const __half2 &a, const __half2 &b) {                          \
+        LABKIT_LANES(labkit::unpacked<__half2>(labkit_half2_##name(labkit::packed(a), labkit::packed(b)))) \
         return labkit::narrow2(labkit::widen2(a) operation labkit::widen2(b));                        \
     }                                                                                                 \
-    LABKIT_INLINE __half2 __h##name##2_rn(__half2 a, __half2 b) { return __h##name##2(a, b); }        \
+    LABKIT_INLINE __half2 __h##name##2_rn(const __half2 &a, const __half2 &b) { return __h##name##2(a, b); } \
     LABKIT_INLINE __half2 __h##name##2_sat(__half2 a, __half2 b) {                                    \
         return __half2(__h##name##_sat(a.x, b.x), __h##name##_sat(a.y, b.y));                         \
     }                                                                                                 \
@@ -348,13 +422,15 @@ LABKIT_INLINE __half2 operator/(const __half2 &a, const __half2 &b) { return __h
 LABKIT_INLINE __half &operator/=(__half &a, const __half &b) { return a = __hdiv(a, b); }
 LABKIT_INLINE __half2 &operator/=(__half2 &a, const __half2 &b) { return a = __h2div(a, b); }
 
-LABKIT_INLINE __half __hfma(__half a, __half b, __half c) {
+LABKIT_INLINE __half __hfma(const __half &a, const __half &b, const __half &c) {
+    LABKIT_LANES(labkit::unpacked<__half>(labkit_half2_fma(labkit::packed(a), labkit::packed(b), labkit::packed(c))))
     return __half(labkit::fma_float((float)a, (float)b, (float)c));
 }
 LABKIT_INLINE __half __hfma_sat(__half a, __half b, __half c) {
     return __half(__saturatef(labkit::fma_float((float)a, (float)b, (float)c)));
 }
-LABKIT_INLINE __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+LABKIT_INLINE __half2 __hfma2(const __half2 &a, const __half2 &b, const __half2 &c) {
+    LABKIT_LANES(labkit::unpacked<__half2>(labkit_half2_fma(labkit::packed(a), labkit::packed(b), labkit::packed(c))))
     return labkit::narrow2(labkit::fma_pair(labkit::widen2(a), labkit::widen2(b), labkit::widen2(c)));
 }
 LABKIT_INLINE __half2 __hfma2_sat(__half2 a, __half2 b, __half2 c) {
