@@ -56,6 +56,11 @@ __device__ void last_warp(volatile float *s, unsigned t) {
     v += s[t + 32]; __syncwarp(); s[t] = v; __syncwarp();
     for (int k = 16; k > 0; k /= 2) { v += s[t + k]; __syncwarp(); s[t] = v; __syncwarp(); }
 }
+__device__ float next_of(const float row[], const float &v) {
+    row += 3;
+    const float next = __shfl_down_sync(ALL, v, 1);
+    return next + *row;
+}
 #define BLOCK ((blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x)
 #define AT (((BLOCK * blockDim.z + threadIdx.z) * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x)
 #define OUT out[AT]
@@ -252,6 +257,19 @@ __global__ void chooses(float *out, const float *in, int n) {
     float b = -__shfl_down_sync(ALL, v < 30 ? a : v, 1) / (1 + a);
     OUT = __any_sync(ALL, b > 0) ? a + b : a - b;
 }
+__global__ void changes_while_it_declares(float *out, const float *in, int n) {
+    int i = (int)IN, a = i++, b = __shfl_xor_sync(ALL, i, 1), c = i--, d = __shfl_down_sync(ALL, i + b, 1);
+    OUT = a + 3 * b + 5 * c + 7 * d;
+}
+__global__ void reduces_bits_of_int(float *out, const float *in, int n) {
+    const int v = (int)IN - 50;                    // an unsigned int comes back
+    OUT = __reduce_or_sync(ALL, v) + 3.0f * (__reduce_xor_sync(ALL, v) / 2) + __reduce_and_sync(ALL, -v | 1 << 31) % 77;
+}
+__global__ void moves_a_pointer_of_a_function(float *out, const float *in, int n) {
+    float v = IN;
+    v = next_of(in, v);
+    OUT = v + *in;
+}
 __global__ void synchronizes_its_block(float *out, const float *in, int n) {
     __shared__ float s[1024];
     const unsigned t = threadIdx.x;
@@ -307,6 +325,10 @@ def test_both_gears_give_the_same_bits(gears, name):
         ("if (threadIdx.x < 16) *out = __shfl_xor_sync(~0u, *in, 1);", "in the if of line 2 depends on values"),
         ("if (threadIdx.x % 32 == 0) __syncwarp();", "may differ between the lanes of a warp"),
         ("for (int i = threadIdx.x; i < n; i += 32) __syncwarp();", "in the loop of line 2 depends"),
+        ("int k = 0; for (int i = 9; i > 0; i--, k += i + threadIdx.x) __syncwarp();", "is not understood"),
+        ("if (-threadIdx.x / 32 > n) __syncwarp();", "in the if of line 2 depends"),
+        ("if (threadIdx.x < 0160) __syncwarp();", "in the if of line 2 depends"),  # octal: 112
+        ("int v = *in; __syncwarp(); { *out = v; int v = threadIdx.x; __syncwarp(); *out = v; }", "two variables v"),
         ("int k = *in; while (k--) __syncwarp();", "in the loop of line 2 depends"),
         ("int t = threadIdx.x; t++; if (t / 32 == 0) __syncwarp();", "in the if of line 2 depends"),
         ("if (n + threadIdx.x >> 5) __syncwarp();", "in the if of line 2 depends"),

@@ -109,24 +109,21 @@ class _Writer:
         return [(tokens[node.first].start, tokens[node.last - 1].end, new if alone else f"{{ {new} }}")]
 
     def _declaration(self, node, exchanges):
-        """A declaration; in parts, if a lane offers what the same declaration declares."""
-        reader, parts, names = self.reader, [], set()
+        """A declaration, in parts: a lane can offer what the same declaration declares or changes before."""
+        reader, parts = self.reader, []
         words = {"auto", "static", "constexpr", "__shared__"} & {t.text for t in reader.tokens[node.first : node.last]}
         if words:
             raise Fibers(f"it uses {exchanges[0].name} in a statement that is not understood")
         type_end = reader.type_end(node.first, node.last - 1)
         spans = reader.split(type_end, node.last - 1)
-        for span, (name, *_, initializer) in zip(
+        for span, (*_, initializer) in zip(
             spans, reader.declarators(node.first, node.last - 1), strict=True
         ):
             own = [each for each in exchanges if span[0] <= each.at < span[1]]
-            used = {reader.text(at) for each in own for at in range(each.at, each.end)}
-            if not parts or used & names:
+            if not parts or own:
                 parts.append(([], []))
-                names = set()
             parts[-1][0].append(span)
             parts[-1][1].extend(own)
-            names.add(reader.text(name))
             if own:
                 self._require_order(*initializer, own, declared=True)
         kind, lines = self._text(node.first, type_end), []
@@ -191,7 +188,7 @@ class _Writer:
             elif each.name in VOTES:
                 yield f"labkit_offer_vote({each.number}, ({value}));"
             else:
-                yield f"labkit_offer_word({each.number}, ({value}));"
+                yield f"labkit_offer_word({each.number}, {REDUCTIONS[each.name]}, ({value}));"
         for each in exchanges:
             yield f"{MEETING}({each.number}, {WARP_FUNCTIONS[each.name]});"
 
@@ -202,5 +199,5 @@ class _Writer:
             width = f"labkit_width_{number}" if len(each.arguments) > 3 else "32"
             return f"labkit_take({number}, {SHUFFLES[each.name]}, ({value}), labkit_from_{number}, {width})"
         if each.name in REDUCTIONS:
-            return f"labkit_reduced({number}, ({value}))"
+            return f"labkit_reduced({number}, {REDUCTIONS[each.name]}, ({value}))"
         return f"labkit_vote({number})"

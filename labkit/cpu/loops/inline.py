@@ -11,6 +11,7 @@ import contextlib
 import re
 from dataclasses import dataclass, field
 
+from labkit.cpu.loops.file import Macros
 from labkit.cpu.loops.order import is_plain, may_come_first, with_parents
 from labkit.cpu.loops.reader import Reader
 from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, Fibers
@@ -33,14 +34,15 @@ class _Function:
     scan : Scan
         Of the file in which it is.
     templates, parameters : list of (str, str)
-        Type and name; the type is empty if the name is to be replaced by the argument: a reference, or an array.
+        Type and name; the type is empty if the name is to be replaced by the argument: a reference, or an array of
+        several dimensions. That of a constant reference ends with ``&``: there, the argument must have this type.
     start, end : int
         The positions of its body, without what it returns.
     type : str
     result : (int, int)
         The positions of the expression that it returns.
     names, others : set of str
-        The names that it declares, and all other words.
+        The names that it declares, and all other words, with those of the macros among them.
     """
 
     scan: Scan
@@ -76,7 +78,7 @@ def inline(scan, bodies, headers):
 
 def _functions(scans):
     """Name -> function, of all that wait or call others that do, and that a call can be replaced by."""
-    found, names = {}, []
+    found, names, macros = {}, [], Macros(scans)
     for scan in scans:
         for open_, close in scan.closing.items():
             words = scan.code[scan.declaration_start(open_) : open_].split()
@@ -94,13 +96,13 @@ def _functions(scans):
     for name in waiting & found.keys():
         try:
             if names.count(name) == 1:
-                functions[name] = _read(*found[name])
+                functions[name] = _read(*found[name], macros)
         except _FAILURES:
             continue
     return functions
 
 
-def _read(scan, head, open_, close):
+def _read(scan, head, open_, close, macros):
     reader = Reader(scan.code, open_ + 1, close)
     tokens, last, result = reader.tokens, close, (close, close)
     returns = [at for at, token in enumerate(tokens) if token.text == "return"]
@@ -125,7 +127,10 @@ def _read(scan, head, open_, close):
     words = {
         token.text for at, token in enumerate(tokens) if token.kind == "word" and reader.text(at - 1) not in (".", "->")
     }
-    function.others, function.shared = words - function.names, "__shared__" in words
+    of_macros = set().union(*(macros.words(word) for word in words))
+    if of_macros & function.names:
+        raise Fibers("a macro names its variable")
+    function.others, function.shared = words - function.names | of_macros, "__shared__" in words
     return function
 
 
@@ -133,7 +138,12 @@ def _declared(reader, nodes):
     """The names that statements declare."""
     spans = [(node.first, node.last - 1) for node in nodes if node.kind == "declaration"]
     spans += [node.parts["first"] for node in nodes if node.kind == "for" and reader.declares(*node.parts["first"])]
-    return {reader.text(name) for span in spans for name, *_ in reader.declarators(*span)}
+    names = {reader.text(name) for span in spans for name, *_ in reader.declarators(*span)}
+    for node in nodes:
+        if node.kind == "type" and reader.text(node.first) != "static_assert":
+            last = node.first + 2 if reader.text(node.first) == "using" else node.last
+            names |= {reader.text(at) for at in range(node.first, last)} - TYPES
+    return names
 
 
 def _split(text):
@@ -144,10 +154,13 @@ def _split(text):
 
 
 def _parameter(text):
-    """(type, name) of a parameter; no type: it is a reference or an array."""
-    match = re.fullmatch(r"(?P<type>[\w\s:<>*]*[\s*])(?P<name>\w+)", text)
+    """(type, name) of a parameter, as in `_Function`."""
+    match = re.fullmatch(r"(?P<type>[\w\s:<>*]*[\s*])(?P<name>\w+)(?P<array>\s*\[[^]]*\])?", text)
     if match:
-        return match["type"].strip(), match["name"]
+        return match["type"].strip() + (" *" if match["array"] else ""), match["name"]
+    match = re.fullmatch(r"(?P<type>[\w\s:<>*]*\bconst\b[\w\s:<>]*&)\s*(?P<name>\w+)", text)
+    if match:
+        return match["type"], match["name"]
     match = re.fullmatch(r"[\w\s:<>*]*(?:&\s*(\w+)|\s(\w+)\s*\[.*|\(\s*[*&]\s*(\w+)\s*\)\s*\[.*)", text, re.DOTALL)
     if not match:
         raise Fibers("a parameter is not understood")
@@ -210,10 +223,12 @@ class _Call:
                 kind = "using" if type_ in ("class", "typename") else f"constexpr {type_}"
                 lines.append(f"{kind} {self.prefix}{name} = {given};")
         for (type_, name), (first, last) in zip(function.parameters, self.arguments, strict=True):
-            if type_:
+            if type_ and not type_.endswith("&"):
                 lines.append(f"{_with(renamed, type_)} {self.prefix}{name} = {self._text(first, last)};")
             elif last == first + 1 and tokens[first].kind == "word":
                 renamed[name] = reader.text(first)
+                if type_:
+                    lines.append(f"labkit_require_type({renamed[name]}, {_with(renamed, type_)});")
             else:
                 return ""
         content = _with(renamed, function.scan.text[function.start : function.end])

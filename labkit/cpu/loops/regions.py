@@ -184,8 +184,12 @@ def form(kernel, steps, regions):
     return _Former(kernel, regions).items(steps)
 
 
-def assign_roles(kernel):
+def assign_roles(kernel, regions):
     """Give the variables that are not uniform their roles."""
+    for region in regions:
+        names = [variable.name for variable in region.uses() if variable.role != "uniform" and not variable.shared]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise Fibers(f"it has two variables {min(twice)} between the same barriers")
     for parameter in kernel.parameters:
         if parameter.role != "uniform":
             parameter.role = "kept"

@@ -44,7 +44,7 @@ def _second_version(kernel):
     require_uniform(kernel)
     regions = []
     items = form(kernel, kernel.root, regions)
-    assign_roles(kernel)
+    assign_roles(kernel, regions)
     return Writer(kernel, items, regions).text(), any(region.section for region in regions)
 
 

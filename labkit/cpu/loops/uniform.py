@@ -8,6 +8,8 @@ In a statement that a warp runs alone, the same is asked for the lanes of a warp
 block: other blocks run on fibers (runtime/module.cpp). So are *steady* variables, which get such a value once.
 """
 
+import re
+
 from labkit.cpu.loops.reader import escapes
 from labkit.cpu.loops.steps import is_jump
 from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, PURE, SPECIFIERS, STEPS, TYPES, Fibers
@@ -88,12 +90,14 @@ def _same_in_warp(kernel, at, first, last, scope):
         begin = reader.match[begin - 1]
     before, sign, number = text(begin - 1) if begin > first else "(", text(end), text(end + 1).rstrip("uU")
     after = text(end + 2) if end + 2 < last else ")"
+    if before in ("+", "-") and not kernel.names.is_operand(begin - 2, scope):
+        return 0  # -threadIdx.x / 32
     if sign == "/" and number in ("32", "warpSize"):
         return end + 2 if before in _BEFORE_DIVISION else 0
     if sign == ">>" and number == "5":
         good = before in _BEFORE_DIVISION - {"+", "-"} and after not in ("+", "-", "*", "/", "%")
         return end + 2 if good else 0
-    if sign in ("<", ">=") and number.isdecimal() and int(number) % 32 == 0:
+    if sign in ("<", ">=") and re.fullmatch(r"0|[1-9]\d*", number) and int(number) % 32 == 0:
         return end + 2 if before in _BEFORE_COMPARISON and after in _AFTER_COMPARISON else 0
     return 0
 
@@ -202,10 +206,14 @@ def require_uniform(kernel):
             if not _same(kernel, step, *span) or any(v.role != "uniform" for v in counters):
                 what = "loop" if step.kind == "loop" else "if"
                 raise Fibers(f"the {waits} in the {what} of line {line} {differ}")
+            before = set()  # what changes before the step of each thread, which stands at the end of the body
             for span, update in zip(kernel.loop_steps(step) if steps else (), steps, strict=True):
                 if update and update[0].role == "uniform":
                     update[0].changed_uniformly.append(step.node.first)
-                elif any(each.kind == "jump" and "continue" in escapes(each.node) for each in _within(step)):
+                    before.add(update[0])
+                elif before & kernel.names.expression(*span, step.scope).uses or any(
+                    each.kind == "jump" and "continue" in escapes(each.node) for each in _within(step)
+                ):  # fmt: skip
                     raise Fibers(f"the loop around its {waits} in line {line} is not understood")
                 else:
                     step.late.append(span)

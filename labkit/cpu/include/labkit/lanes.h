@@ -34,12 +34,12 @@
 #define LABKIT_MEET(n, kind) [[maybe_unused]] const auto labkit_word_##n = labkit::meeting_##kind(labkit_slots_##n, labkit_present_##n);
 #define labkit_offer(n, value) labkit::offer<decltype(__shfl_sync(0u, value, 0))>(labkit_slots_##n, labkit_lane, value)
 #define labkit_offer_vote(n, value) labkit::offer<int>(labkit_slots_##n, labkit_lane, value)
-#define labkit_offer_word(n, value) labkit::offer<decltype(__reduce_add_sync(0u, value))>(labkit_slots_##n, labkit_lane, value)
+#define labkit_offer_word(n, kind, value) labkit::offer<decltype(__##kind##_sync(0u, value))>(labkit_slots_##n, labkit_lane, value)
 #define labkit_take(n, kind, value, from, width)                                                      \
     labkit::take<labkit::kind, decltype(__shfl_sync(0u, value, 0))>(                        \
         labkit_slots_##n, (int)labkit_lane, labkit_present_##n, from, width)
 #define labkit_vote(n) labkit_word_##n
-#define labkit_reduced(n, value) labkit_word_##n.as((decltype(__reduce_add_sync(0u, value)))0)
+#define labkit_reduced(n, kind, value) labkit_word_##n.as((decltype(__##kind##_sync(0u, value)))0)
 
 constexpr size_t labkit_warp = 32;
 

@@ -41,6 +41,10 @@
 #define LABKIT_UNROLL(n) _Pragma(LABKIT_TEXT(GCC unroll n))
 #endif
 
+// A constant reference to a variable of another type would be one to a copy: inline.py puts the variable itself in its place.
+#define labkit_require_type(variable, ...)                                                            \
+    static_assert(std::is_same_v<const std::remove_reference_t<decltype(variable)> &, __VA_ARGS__>, "this argument needs fibers")
+
 namespace labkit {
 
 // The limits of a launch, for the compiler: an index does not overflow.
