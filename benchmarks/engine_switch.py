@@ -1,4 +1,4 @@
-"""Measure what the CPU engine adds to a kernel: thread starts, barriers, warp meetings, launches.
+"""Measure what the CPU engine adds to a kernel on fibers: thread starts, barriers, warp meetings, launches.
 
     python benchmarks/engine_switch.py
 
@@ -10,6 +10,7 @@ import os
 import time
 
 os.environ["LABKIT_WORKERS"] = "1"
+os.environ["LABKIT_GEAR"] = "fibers"
 
 import numpy as np
 

@@ -49,8 +49,9 @@ namespace labkit {
 
 EXPORT unsigned lane_id() { return labkit_turn.thread.number % warp_size; }
 
-EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, unsigned), const char *what,
-                   const char *file, int line) noexcept {
+// The thread before does not wait in the same meeting, or this one is the last.
+static __attribute__((noinline)) Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, unsigned),
+                                             const Place &place, void *from) {
     Block &b = *block;
     Turn &turn = labkit_turn;
     Fiber *me = turn.current;
@@ -58,7 +59,7 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     Warp &w = b.warps[warp];
     if (UNLIKELY(!(mask >> lane & 1))) {
         fail_thread(b, "synccheck", "caller outside its mask",
-                    "%s at %s:%d with mask 0x%08x, which does not name the calling lane %u", what, file, line, mask, lane);
+                    "%s at %s:%d with mask 0x%08x, which does not name the calling lane %u", place.what, place.file, place.line, mask, lane);
     }
     Meeting *meeting = w.meetings;
     while (meeting && (meeting->mask != mask || meeting->combine != combine)) meeting = meeting->next;
@@ -68,7 +69,7 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
         meeting->mask = mask;
         meeting->arrived = 0;
         meeting->combine = combine;
-        meeting->place = {what, file, line};
+        meeting->place = place;
         meeting->mixed = false;
         meeting->waiting.clear();
         memset(meeting->lanes, 0, sizeof meeting->lanes);
@@ -81,7 +82,7 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     complete_lists(b);
     if (meeting->arrived == meeting->awaited) {
         bool in_order = !combine && meeting != &me->wait->meeting;
-        end(b, w, meeting, __builtin_return_address(0));
+        end(b, w, meeting, from);
         if (!in_order) return {&me->context, &me->context};
         // After __syncwarp the lanes go on in the order in which they came. Then s[i] += s[i + 16] reads the old value, as in
         // step; it is a race, but a common one.
@@ -89,7 +90,7 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
         b.ready.push(me);
         return change(me, next);
     }
-    if (UNLIKELY(!meeting->mixed && !meeting->place.is(file, line))) {
+    if (UNLIKELY(!meeting->mixed && !meeting->place.is(place.file, place.line))) {
         note_places(meeting->waiting, meeting->place);
         meeting->mixed = true;
     }
@@ -97,13 +98,29 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
     meeting->waiting.push(me);
     if (!next) next = next_fiber(b);
     if (UNLIKELY(meeting->mixed)) {
-        me->wait->place = {what, file, line};
+        me->wait->place = place;
     } else {
         turn.meeting = meeting;
         turn.last = me;
         me->next = next;
     }
     return change(me, next);
+}
+
+EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, unsigned), const char *what,
+                   const char *file, int line) noexcept {
+    Turn &turn = labkit_turn;
+    Fiber *me = turn.current, *next = me->next;
+    Meeting *meeting = turn.meeting;
+    unsigned lane = turn.thread.number % warp_size, bit = 1u << lane;
+    if (LIKELY(!checking && next && meeting && meeting->place.is(file, line) && meeting->mask == mask && meeting->combine == combine
+               && meeting->warp == turn.thread.number / warp_size && meeting->awaited & bit
+               && (meeting->arrived | bit) != meeting->awaited)) {
+        meeting->arrived |= bit;
+        meeting->lanes[lane] = mine;
+        return follow_last(turn, me, next);
+    }
+    return meet(mask, mine, combine, {what, file, line}, __builtin_return_address(0));
 }
 
 EXPORT Switch gather(const char *file, int line) noexcept {

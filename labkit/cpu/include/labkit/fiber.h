@@ -1,9 +1,8 @@
 // The threads of a block on one worker, as kernels and the runtime see them.
 //
-// A thread that must wait is put into a list, and the first ready one continues. Where nothing else is to be done, a kernel
-// does that itself (sync.h), without a call of the runtime. The ready fibers are a list that follows the current one: the
-// next to continue is current->next. If they come to a barrier in this order, their list is already that of those who wait
-// there. So only its last one is noted.
+// A thread that must wait is put into a list, and the first ready one continues. The ready fibers are a list that follows
+// the current one: the next to continue is current->next. If they come to a barrier in this order, their list is already that
+// of those who wait there, and only its last one is noted. A kernel does that itself, without a call of the runtime (sync.h).
 #pragma once
 #include "context.h"
 #include "queue.h"
@@ -62,5 +61,14 @@ struct Turn {
     Meeting *meeting;
     Fiber *last;               // the one before
 };
+
+// The current fiber is suspended where the one before it waits, too.
+static inline __attribute__((always_inline)) Switch follow_last(Turn &turn, Fiber *me, Fiber *next) {
+    if (next->next) prefetch(next->next->context);
+    turn.last = me;
+    turn.current = next;
+    turn.thread = next->thread;
+    return {&me->context, &next->context};
+}
 
 }  // namespace labkit

@@ -49,21 +49,10 @@ LABKIT_API Switch meet_at(unsigned number, unsigned first, unsigned count, void 
                           void (*combine)(void *const *slots, unsigned count), const char *what, const char *file,
                           int line) noexcept;
 
-#ifndef LABKIT_CHECK   // there the runtime is told of each thread that waits
-// The current fiber is suspended where the one before it waits, too.
-static inline __attribute__((always_inline)) Switch follow_last(Turn &turn, Fiber *me, Fiber *next) {
-    if (next->next) prefetch(next->next->context);
-    turn.last = me;
-    turn.current = next;
-    turn.thread = next->thread;
-    return {&me->context, &next->context};
-}
-#endif
-
 // Wait for all threads of the block.
 static inline __attribute__((always_inline)) void barrier(int predicate, const char *what, const char *file, int line) {
     Switch s;
-#ifndef LABKIT_CHECK
+#ifndef LABKIT_CHECK   // there the runtime is told of each thread that waits
     Turn &turn = labkit_turn;
     Fiber *me = turn.current, *next = me->next;
     if (__builtin_expect(next && turn.line == line && turn.file == file, 1)) {
@@ -81,22 +70,7 @@ static inline __attribute__((always_inline)) void barrier(int predicate, const c
 // continue.
 inline void warp_collective(unsigned mask, void *mine, void (*combine)(void *const *lanes, unsigned arrived),
                             const char *what, LABKIT_HERE) {
-    Switch s;
-#ifndef LABKIT_CHECK
-    Turn &turn = labkit_turn;
-    Fiber *me = turn.current, *next = me->next;
-    Meeting *meeting = turn.meeting;
-    unsigned lane = turn.thread.number % 32, bit = 1u << lane;
-    if (__builtin_expect(next && meeting && meeting->place.is(file, line) && meeting->mask == mask && meeting->combine == combine
-                         && meeting->warp == turn.thread.number / 32 && meeting->awaited & bit
-                         && (meeting->arrived | bit) != meeting->awaited, 1)) {
-        meeting->arrived |= bit;
-        meeting->lanes[lane] = mine;
-        s = follow_last(turn, me, next);
-    } else
-#endif
-        s = meet(mask, mine, combine, what, file, line);
-    follow(s);
+    follow(meet(mask, mine, combine, what, file, line));
 }
 
 // The lanes that reach this call together, determined when no lane of the warp can run further.
