@@ -93,6 +93,20 @@ template <class T> __global__ void fill(T *x, int n = 2, T *also = NULL)
 void CUDART_CB told(cudaStream_t s, cudaError_t status, void *data) { printf("told %d %d\\n", status, *(int *)data); }
 void CUDART_CB called(void *data) { printf("called %d\\n", *(int *)data); }
 template <class F> __global__ void for_each(F f) { f(threadIdx.x); }
+struct Lock {
+    int *mutex;
+    Lock() { cudaMalloc(&mutex, sizeof *mutex), cudaMemset(mutex, 0, sizeof *mutex); }
+    ~Lock() { cudaFree(mutex); }   // of the host's copies only, as on a GPU
+    __device__ void lock() { while (atomicCAS(mutex, 0, 1)); }
+    __device__ void unlock() { atomicExch(mutex, 0); }
+};
+__global__ void count(Lock lock, int *x)
+{
+    if (threadIdx.x > 0) return;
+    lock.lock();
+    *x += 1;
+    lock.unlock();
+}
 __global__ void hello() { printf("hello from %d\\n", threadIdx.x); }
 int elsewhere(int x);
 int textbook()
@@ -131,6 +145,11 @@ int textbook()
     for_each<<<1, 4>>>([=] __device__ (int i) { y[i] = i; });
     cudaMemLocation host = {cudaMemLocationTypeHost, 0};
     printf("lambda: %d %d\\n", cudaMemPrefetchAsync(y, sizeof seen, host, 0), cudaDeviceSynchronize());
+    cudaMemset(y, 0, sizeof *y);
+    Lock lock;
+    count<<<5, 32>>>(lock, y);
+    cudaDeviceSynchronize();
+    printf("a lock: %d\\n", y[0]);
     return y[3];
 }
 """
@@ -154,6 +173,7 @@ def test_what_textbooks_use_besides(program):
         "cudaErrorNotSupported",
         "hello from 0",
         "lambda: 0 0",
+        "a lock: 5",
     ]
     assert "cannot wait for each other: end the kernel where it calls grid.sync()" in ended.stderr
 

@@ -69,11 +69,28 @@ template <auto function> struct Launchable {
     static_assert(sizeof(function) < 0, "a __global__ function returns void");
 };
 
+// An argument of a kernel. It is copied byte by byte and never destroyed, as on a GPU. C++ passes a class with constructors
+// or a destructor of its own by its address, so that such a copy can be handed over as a reference.
+template <class P, bool plain = std::is_trivially_copy_constructible_v<P> && std::is_trivially_move_constructible_v<P> &&
+                                std::is_trivially_destructible_v<P>>
+struct Argument {
+    using Passed = P;
+    const P &value;
+    Argument(const char *from) : value(*(const P *)from) {}
+};
+template <class P> struct Argument<P, false> {
+    using Passed = P &&;
+    union { P value; };
+    Argument(const char *from) { __builtin_memcpy((void *)&value, from, sizeof value); }
+    ~Argument() {}
+};
+
 template <class... P, void (*function)(P...)> struct Launchable<function> {
     static constexpr Parameters<P...> parameters{};
 
     template <size_t... i> static void call_with(const char *arguments, std::index_sequence<i...>) {
-        function(*(const P *)(arguments + parameters.of[i].offset)...);
+        ((void (*)(typename Argument<P>::Passed...))function)(
+            static_cast<typename Argument<P>::Passed>(Argument<P>(arguments + parameters.of[i].offset).value)...);
     }
     static void call(const char *arguments) { call_with(arguments, std::index_sequence_for<P...>()); }
 
