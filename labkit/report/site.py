@@ -14,8 +14,8 @@ from labkit.report.colab import require_repository
 
 # In the order of the first page. Files of docs/ that are missing here are an error of the tests.
 DOCUMENTS = (
-    "docs/glossary.md", "docs/api.md", "docs/testing.md", "docs/engine.md", "docs/gears.md", "docs/counters.md",
-    "docs/findings.md", "docs/neighbours.md", "docs/instructors.md", "CHANGELOG.md",
+    "docs/glossary.md", "docs/api.md", "docs/testing.md", "docs/programs.md", "docs/engine.md", "docs/gears.md",
+    "docs/counters.md", "docs/findings.md", "docs/neighbours.md", "docs/instructors.md", "CHANGELOG.md",
 )  # fmt: skip
 GENERATED = "docs/api.md"  # from the docstrings; there is no such file
 
