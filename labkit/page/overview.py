@@ -143,7 +143,7 @@ def markdown(results: Recorded) -> str:
 
 def html(results: Recorded) -> str:
     """The table for the report's first page."""
-    last = layer_times(results).rename(index=lambda label: f"layer time {label}")
+    last = layer_times(results).rename(index=lambda label: f"layer time: {label}")
     shown = pd.concat([cells(results), last]).rename_axis("").reset_index()
     told = tables.table(shown, caption(results), {name: name for name in shown})._repr_html_()
     return re.sub(r"`(.+?)`", r"<code>\1</code>", told)
