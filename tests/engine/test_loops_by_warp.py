@@ -362,3 +362,9 @@ def test_a_function_of_a_header_can_have_warp_functions():
     source = 'extern "C" __global__ void f(float *out) { out[threadIdx.x] = swap(out[threadIdx.x]); }'
     text = add_loops(rewrite(source).text, [rewrite(header).text])
     assert 'LABKIT_KERNEL_WARPS(1024, (labkit_loops_f), "", f)' in text
+
+
+def test_a_type_that_follows_from_an_argument_is_that_of_the_variable_in_scope():
+    total = "template <class T> __device__ T total(T v) { v += __shfl_xor_sync(~0u, v, 1) / 2; return v; }"
+    assert not why("float v = *in; v = total(v); *out = v;", total)
+    assert "total uses __shfl_xor_sync" in why("float v = *in; { int i = 2, v = i; v = total(v); *out = v; }", total)

@@ -116,9 +116,7 @@ class _Writer:
             raise Fibers(f"it uses {exchanges[0].name} in a statement that is not understood")
         type_end = reader.type_end(node.first, node.last - 1)
         spans = reader.split(type_end, node.last - 1)
-        for span, (*_, initializer) in zip(
-            spans, reader.declarators(node.first, node.last - 1), strict=True
-        ):
+        for span, (*_, initializer) in zip(spans, reader.declarators(node.first, node.last - 1), strict=True):
             own = [each for each in exchanges if span[0] <= each.at < span[1]]
             if not parts or own:
                 parts.append(([], []))

@@ -134,11 +134,16 @@ def _read(scan, head, open_, close, macros):
     return function
 
 
-def _declared(reader, nodes):
-    """The names that statements declare."""
+def _declarators(reader, nodes):
+    """The tokens with the names of the variables that statements declare."""
     spans = [(node.first, node.last - 1) for node in nodes if node.kind == "declaration"]
     spans += [node.parts["first"] for node in nodes if node.kind == "for" and reader.declares(*node.parts["first"])]
-    names = {reader.text(name) for span in spans for name, *_ in reader.declarators(*span)}
+    return [name for span in spans for name, *_ in reader.declarators(*span)]
+
+
+def _declared(reader, nodes):
+    """The names that statements declare."""
+    names = {reader.text(at) for at in _declarators(reader, nodes)}
     for node in nodes:
         if node.kind == "type" and reader.text(node.first) != "static_assert":
             last = node.first + 2 if reader.text(node.first) == "using" else node.last
@@ -320,8 +325,12 @@ class _Call:
         if reader.tokens[first].kind == "number":
             return "float" if re.fullmatch(r"[\d.]+f", name) else "int" if name.isdecimal() else ""
         code = self.scan.code[self.body.name_end : reader.tokens[first].start]
-        found = set(re.findall(rf"[;{{}}(,]\s*(?:const\s+)?([A-Za-z_][\w\s]*?)\s+{name}\s*[=;,)]", code))
-        return found.pop() if len(found) == 1 and found <= TYPES - {"auto"} else ""
+        found = re.findall(rf"[;{{}}(,]\s*(?:const\s+)?([A-Za-z_][\w\s]*?)\s+{name}\s*[=;,)]", code)
+        nodes = [node for node, _ in with_parents(reader.statements())]
+        declared = [reader.text(at) for at in _declarators(reader, nodes) if at < first]
+        declared += re.findall(r"\w+", self.scan.code[self.body.name_end : self.body.open])
+        types = set(found) if len(found) == declared.count(name) else set()  # else there is one as in int a, v;
+        return types.pop() if len(types) == 1 and types <= TYPES - {"auto"} else ""
 
     def inside(self, in_block):
         """What replaces a statement that has the call in an expression; empty: it may depend on the order."""
