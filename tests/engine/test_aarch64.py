@@ -33,9 +33,9 @@ pytestmark = [
 class Aarch64:
     """Runs the kernels of kernels.cu under emulation."""
 
-    def __init__(self, folder, check=""):
+    def __init__(self, folder, check="", cxx=CXX):
         self.folder = folder
-        self.environment = environment = {**os.environ, "CXX": CXX, "LABKIT_CHECK": check, "PYTHONPATH": str(ROOT)}
+        self.environment = environment = {**os.environ, "CXX": cxx, "LABKIT_CHECK": check, "PYTHONPATH": str(ROOT)}
         self.drive = [QEMU, "-L", "/usr/aarch64-linux-gnu", str(folder / "drive")]
         line = [CXX, "-std=gnu++17", f"-I{toolchain.RUNTIME}", "-o", self.drive[-1], str(HERE / "drive.cpp"), "-ldl"]
         subprocess.run(line, check=True)
@@ -95,6 +95,18 @@ def test_results_are_those_of_this_machine(aarch64, here, kernel):
     assert aarch64.launch(kernel, *theirs, **geometry) == ("", "")
     assert all(map(np.array_equal, ours, theirs))
     assert any(not np.array_equal(one, before) for one, before in zip(ours, arguments, strict=True))
+
+
+def test_half_arithmetic_of_the_processor_rounds_each_operation(tmp_path, here):
+    """Without care the compiler joins a product and a sum of halves there."""
+    native = Aarch64(tmp_path, cxx=f"{CXX} -march=armv8.2-a+fp16")
+    (x, *outputs), _ = CASES["halves"]
+    for seed in range(4):
+        x = np.random.default_rng(seed).random(x.size, np.float32)
+        ours, theirs = ([each.copy() for each in outputs] for _ in range(2))
+        launched_here(here, "halves", x, *ours)
+        assert native.launch("halves", x, *theirs) == ("", "")
+        assert all(map(np.array_equal, ours, theirs))
 
 
 def test_printf(aarch64):

@@ -4,6 +4,9 @@ Values travel as their 16 bits. Exact references: NumPy's float64 holds every su
 and (as integers of 2^-48) every fused multiply-add; `round_half` rounds such integers once.
 """
 
+import os
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 
 import labkit.cuda.autoinit  # noqa: F401
 import labkit.cuda.driver as cuda
+from labkit.cpu import toolchain
 from labkit.cuda.compiler import SourceModule
 
 RNG = np.random.default_rng(16)
@@ -743,3 +747,24 @@ def test_the_versions_for_vectors_agree_with_those_for_one_value(size):
     if wrong[0] < 0:
         pytest.skip("half arithmetic has versions for vectors with g++ and AVX2, F16C and FMA")
     assert not wrong.any()
+
+
+def test_the_processors_own_half_arithmetic_compiles(tmp_path):
+    """AVX512-FP16, which few machines have: the runtime's functions assemble, and a product and a sum stay apart."""
+    command = toolchain.find()
+    flags = ["-std=gnu++17", "-O2", "-march=sapphirerapids", "-ffp-contract=fast", "-w", f"-I{toolchain.INCLUDE}"]
+    if toolchain.is_clang(command) or toolchain.run([*command, *flags, "-fsyntax-only", "-xc++", os.devnull])[0]:
+        pytest.skip("g++ 12 or newer for x86-64 compiles AVX512-FP16")
+    source, assembly = tmp_path / "source.cpp", tmp_path / "source.s"
+    source.write_text("""#include "labkit_cuda.h"
+LABKIT_IN_LANES(0)
+half fused(half a, half b, half c) { return __hfma(a, b, c); }
+half2 fused_pair(half2 a, half2 b, half2 c) { return __hfma2(a, b, c); }
+half apart(half a, half b, half c) { return a * b + c; }
+""")
+    runtime = toolchain.RUNTIME / "half.cpp"
+    for arguments in (["-S", source, "-o", assembly], ["-c", runtime, "-o", tmp_path / "half.o"]):
+        status, _, error = toolchain.run([*command, *flags, *map(str, arguments)])
+        assert status == 0, error
+    fused = re.findall(r"vfn?madd\w+", assembly.read_text())
+    assert sorted(fused) == ["vfmadd231ph", "vfmadd231sh"]

@@ -84,6 +84,21 @@ asm(R"(
     .endif
     .endm
 
+    # With half arithmetic in the processor, on halves in registers 0, 1 and perhaps 2.
+    .macro labkit_halves_fma v
+    vfmadd231ph %\v\()0, %\v\()1, %\v\()2
+    vmovaps %\v\()2, %\v\()0
+    .endm
+    .macro labkit_halves_add v
+    vaddph %\v\()1, %\v\()0, %\v\()0
+    .endm
+    .macro labkit_halves_sub v
+    vsubph %\v\()1, %\v\()0, %\v\()0
+    .endm
+    .macro labkit_halves_mul v
+    vmulph %\v\()1, %\v\()0, %\v\()0
+    .endm
+
     # An operation on half2 whose arguments are one register of floats each, or two.
     .macro labkit_short name, halves, floats, three
     labkit_floats \halves, \floats, \three
@@ -102,6 +117,25 @@ asm(R"(
 
     .macro labkit_half2 name, vectors, three
     labkit_begin labkit_half2_\name
+)"
+#if defined(__AVX512FP16__)
+R"(
+    labkit_halves_\name xmm
+    ret
+    labkit_begin _ZGVbN4\vectors\()_labkit_half2_\name
+    labkit_halves_\name xmm
+    ret
+    labkit_begin _ZGVcN8\vectors\()_labkit_half2_\name
+    labkit_begin _ZGVdN8\vectors\()_labkit_half2_\name
+    labkit_halves_\name ymm
+    ret
+    labkit_begin _ZGVeN16\vectors\()_labkit_half2_\name
+    labkit_halves_\name zmm
+    ret
+    .endm
+)"
+#else
+R"(
     labkit_short \name, xmm, xmm, \three
     ret
     labkit_begin _ZGVbN4\vectors\()_labkit_half2_\name
@@ -126,6 +160,7 @@ R"(
     ret
     .endm
 )"
+#endif
 #endif
 R"(
     labkit_half2 fma, vvv, 1

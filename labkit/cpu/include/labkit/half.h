@@ -2,7 +2,7 @@
 //
 // Every operation computes in float and rounds once to half (to nearest even). A float has more than twice the bits of a
 // half, so that for + - * / and sqrt the two roundings give the correctly rounded result (Figueroa, 1995). For the fused
-// multiply-add see fma_float below.
+// multiply-add see fma_float below; it is one instruction where the processor has it (AVX512-FP16, ARMv8.2).
 //
 // Conversions are one instruction if the processor has it (F16C on x86, AArch64), otherwise integer arithmetic. On x86
 // with GCC it is written in assembler with _Float16, which is kept in vector registers. A chain of half products and sums
@@ -89,6 +89,17 @@ template <rounding mode> LABKIT_INLINE half_storage narrow(float x) {
     asm("vcvtps2ph %2, %1, %0" : "=x"(result) : "x"(x), "i"(mode));
     return result;
 }
+#if defined(__AVX512FP16__)
+#define LABKIT_NATIVE_HALF
+LABKIT_INLINE half_storage fused(half_storage a, half_storage b, half_storage c) {
+    asm("vfmadd231sh %1, %2, %0" : "+x"(c) : "x"(a), "x"(b));
+    return c;
+}
+LABKIT_INLINE float fused(float a, float b, float c) {   // of pairs
+    asm("vfmadd231ph %1, %2, %0" : "+x"(c) : "x"(a), "x"(b));
+    return c;
+}
+#endif
 // A half2 as the bits of a float, which keeps it in a vector register.
 LABKIT_INLINE float_x4 widen_pair(float pair) {
     float_x4 result;
@@ -115,9 +126,28 @@ template <rounding mode> LABKIT_INLINE half_storage narrow(float x) {
     return (half_storage)((short_x8)__builtin_ia32_vcvtps2ph((float_x4){x, 0, 0, 0}, mode))[0];
 }
 #elif defined(__aarch64__)
+#if defined(__ARM_FEATURE_FP16_SCALAR_ARITHMETIC) && (!defined(__clang__) || __clang_major__ >= 19)
+#define LABKIT_NATIVE_HALF   // clang 14 calls a function for __builtin_fmaf16
+LABKIT_INLINE half_storage fused(half_storage a, half_storage b, half_storage c) {
+    auto value = [](half_storage x) { return __builtin_bit_cast(__fp16, x); };
+    return __builtin_bit_cast(half_storage, (__fp16)__builtin_fmaf16(value(a), value(b), value(c)));
+}
+LABKIT_INLINE float fused(float a, float b, float c) {   // of pairs
+    auto bits = [](float x) { return __builtin_bit_cast(uint32_t, x); };
+    uint32_t low = fused((half_storage)bits(a), (half_storage)bits(b), (half_storage)bits(c));
+    uint32_t high = fused((half_storage)(bits(a) >> 16), (half_storage)(bits(b) >> 16), (half_storage)(bits(c) >> 16));
+    return __builtin_bit_cast(float, low | high << 16);
+}
+#endif
 LABKIT_INLINE float widen(half_storage x) { return (float)__builtin_bit_cast(__fp16, x); }
+// With half arithmetic in the processor, the compiler would join a product and a sum of halves, and round once.
+#if __has_builtin(__builtin_assoc_barrier)
+LABKIT_INLINE float apart(float x) { return __builtin_assoc_barrier(x); }
+#else
+LABKIT_INLINE float apart(float x) { asm("" : "+w"(x)); return x; }
+#endif
 template <rounding mode> LABKIT_INLINE half_storage narrow(float x) {
-    if constexpr (mode == to_nearest) return __builtin_bit_cast(half_storage, (__fp16)x);
+    if constexpr (mode == to_nearest) return __builtin_bit_cast(half_storage, (__fp16)apart(x));
     else return round_to_half<mode>(x);
 }
 #else
@@ -424,14 +454,24 @@ LABKIT_INLINE __half2 &operator/=(__half2 &a, const __half2 &b) { return a = __h
 
 LABKIT_INLINE __half __hfma(const __half &a, const __half &b, const __half &c) {
     LABKIT_LANES(labkit::unpacked<__half>(labkit_half2_fma(labkit::packed(a), labkit::packed(b), labkit::packed(c))))
+#ifdef LABKIT_NATIVE_HALF
+    __half result;
+    result.storage = labkit::fused(a.storage, b.storage, c.storage);
+    return result;
+#else
     return __half(labkit::fma_float((float)a, (float)b, (float)c));
+#endif
 }
 LABKIT_INLINE __half __hfma_sat(__half a, __half b, __half c) {
     return __half(__saturatef(labkit::fma_float((float)a, (float)b, (float)c)));
 }
 LABKIT_INLINE __half2 __hfma2(const __half2 &a, const __half2 &b, const __half2 &c) {
     LABKIT_LANES(labkit::unpacked<__half2>(labkit_half2_fma(labkit::packed(a), labkit::packed(b), labkit::packed(c))))
+#ifdef LABKIT_NATIVE_HALF
+    return labkit::unpacked<__half2>(labkit::fused(labkit::packed(a), labkit::packed(b), labkit::packed(c)));
+#else
     return labkit::narrow2(labkit::fma_pair(labkit::widen2(a), labkit::widen2(b), labkit::widen2(c)));
+#endif
 }
 LABKIT_INLINE __half2 __hfma2_sat(__half2 a, __half2 b, __half2 c) {
     return __half2(__hfma_sat(a.x, b.x, c.x), __hfma_sat(a.y, b.y, c.y));
