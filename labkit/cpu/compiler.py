@@ -302,7 +302,7 @@ class _Build:
             if status:
                 text = self.text(folder, why_fibers)
                 (folder / "kernel.cpp").write_text(text, encoding="utf-8", errors="surrogateescape")
-                fewer = toolchain.loops_flags(self.command, "half" in text) if PREFIX in text else []
+                fewer = toolchain.loops_flags(self.command, "cuda_fp16.h" in text) if PREFIX in text else []
                 status, out, err = toolchain.run([*command, *fewer], cwd=folder)
         if not status and checkmode.TOOLS:
             status, out, err = checkmode.link(self.command, folder)
