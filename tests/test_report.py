@@ -185,6 +185,19 @@ def test_mathematics_is_mathml(made):
     assert '<mo stretchy="false" lspace="0" rspace="0">|</mo><mi>y</mi>' in report.formula("|y|", "inline")
 
 
+def test_a_formula_stays_in_a_line_with_the_sign_behind_it(stored):
+    _, text = stored([new_markdown_cell("# 04 · Title\n\nIs it $a$ or $b$, and how far from $c$?")])
+    kept = re.findall(r'<span class="formula"><math\b.*?<mi>(\w)</mi>.*?</math>(\W)</span>', text)
+    assert kept == [("b", ","), ("c", "?")]
+
+
+def test_printed_cuda_keeps_its_lines_and_messages_wrap(stored):
+    outputs = [[new_output("stream", text=text)] for text in ("void f()\n{\n    g();\n}\n", "a message {1}\n")]
+    _, text = stored([new_code_cell("1", outputs=each, execution_count=1) for each in outputs])
+    printed = [pre["class"] for pre in tags(text, "pre") if "stream" in pre.get("class", "")]
+    assert printed == ["stream listing", "stream"]
+
+
 def test_pictures_carry_their_description(made):
     png, svg = tags(text_of(made, "01_tiling"), "img")
     assert png["alt"] == "A <tile>"
