@@ -251,6 +251,26 @@ __global__ void reads_memory_in_order(float *out, const float *in, int n) {
     v += __shfl_sync(ALL, v, next[t / 32 * 32]);
     OUT = v;
 }
+__global__ void reads_beside(float *out, const float *in, int n) {
+    __shared__ float s[1024];
+    const int t = threadIdx.x;
+    const int right = (t ^ 1) < blockDim.x ? t ^ 1 : t;
+    s[t] = IN;
+    __syncwarp();
+    float v = s[t] + __shfl_xor_sync(ALL, n * t, 1), u = 1;
+    s[right] = -1;                                 // the neighbor has read it
+    __syncwarp();
+    const float before = s[t], three = 3, w = __shfl_xor_sync(ALL, v + three, 2);
+    s[right] = w - before;
+    __syncwarp();
+    u += s[t] * __shfl_sync(ALL, t, 3);
+    s[right] = v;
+    OUT = u + v;
+    __shared__ int sum;
+    if (t == 0) sum = n;
+    __syncthreads();
+    OUT = OUT + sum * __shfl_down_sync(ALL, v, 1);
+}
 __global__ void chooses(float *out, const float *in, int n) {
     const float v = IN;
     const float a = fmaxf(v, __shfl_xor_sync(ALL, n > 8 ? v : -v, 4)) * 2;
@@ -345,6 +365,8 @@ def test_both_gears_give_the_same_bits(gears, name):
         ("int v = threadIdx.x; if (n && __any_sync(~0u, v)) *out = 1;", "expression whose order matters"),
         ("int v = threadIdx.x; v = v++ + __shfl_sync(~0u, v, 0);", "expression whose order matters"),
         ("int v = threadIdx.x; *out = atomicAdd(out, 1) + __shfl_sync(~0u, v, 0);", "expression whose order matters"),
+        ("*out = *in + __shfl_sync(~0u, n, 0);", ""),
+        ("if (in[0] > __shfl_sync(~0u, n, 0)) *out = 1;", "beside an access to memory"),
         ("int v = 1; *out = __shfl_sync(~0u, __shfl_sync(~0u, v, 1), 0);", "on the result of another warp function"),
         ("int v = 3; while (__any_sync(~0u, v > 0)) v--;", "in a condition or a loop's head"),
         ("int k = 16; while (k > 0) { __syncwarp(); k /= 2; }", "in the loop of line 2 depends"),  # each warp would

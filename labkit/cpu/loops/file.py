@@ -11,6 +11,7 @@ from labkit.cpu.loops.words import (
     FIBERS_ONLY,
     INDICES,
     KEYWORDS,
+    OPERAND_ENDS,
     PURE,
     SPECIFIERS,
     STEPS,
@@ -86,7 +87,9 @@ class Macros:
             self.harmful[name] = f"it uses the macro {name}"
         if any(FIBERS_ONLY.fullmatch(word) for word in words):
             self.harmful[name] = f"it uses the macro {name}"
-        if parameters and not texts & {"[", "->", "&", "{", ";", "#", "##"}:
+        reads = any(b.text == "*" and a.kind == "sign" and a.text not in OPERAND_ENDS for a, b in pairwise(found))
+        reads |= bool(found) and found[0].text == "*"
+        if parameters and not reads and not texts & {"[", "->", "&", "{", ";", "#", "##"}:
             self.functions.add(name)
         given = {"", *re.findall(r"\w+", parameters or ""), *TYPES}
         calls = [a.text for a, b in pairwise(found) if b.text == "(" and a.kind == "word" and a.text not in given]

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 
 from labkit.cpu.loops.file import Macros
-from labkit.cpu.loops.order import is_plain, may_come_first, with_parents
+from labkit.cpu.loops.order import is_plain, may_come_first, own_variables, reads_memory, with_parents
 from labkit.cpu.loops.reader import Reader
 from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, Fibers
 from labkit.cpu.source import Scan, kernel_bodies, presumed_line
@@ -57,7 +57,7 @@ class _Function:
     shared: bool = False
 
 
-def inline(scan, bodies, headers):
+def inline(scan, bodies, headers, file):
     """What `kernel_bodies` gives for a text with the bodies of functions that wait in place of the kernels' calls.
 
     The functions are those of the text and of its `headers`, which are scans, too.
@@ -66,7 +66,7 @@ def inline(scan, bodies, headers):
         functions, edits = _functions([scan, *headers]), []
         for body in bodies if functions else ():
             with contextlib.suppress(*_FAILURES):
-                edits += _calls(scan, body, functions, 1000 * depth + len(edits))
+                edits += _calls(scan, body, functions, file, 1000 * depth + len(edits))
         if not edits:
             break
         text = scan.text
@@ -172,7 +172,7 @@ def _parameter(text):
     return "", match[match.lastindex]
 
 
-def _calls(scan, body, functions, number):
+def _calls(scan, body, functions, file, number):
     """The edits that replace the calls in a kernel: [(start, end, text)]."""
     if not functions.keys() & set(re.findall(r"\w+", scan.code[body.open : body.close])):
         return []
@@ -191,7 +191,7 @@ def _calls(scan, body, functions, number):
         if function.others & names - functions.keys() or (function.shared and words.count(words[at]) > 1):
             continue
         call = _Call(scan, body, reader, node, at, function, f"labkit_{number + len(edits)}_")
-        new = call.statement() or call.choice(functions) or call.inside(parent is None or parent.kind == "block")
+        new = call.statement() or call.choice(functions) or call.inside(parent is None or parent.kind == "block", file)
         if new:
             edits.append((reader.tokens[node.first].start, reader.tokens[node.last - 1].end, new))
     return edits
@@ -332,7 +332,7 @@ class _Call:
         types = set(found) if len(found) == declared.count(name) else set()  # else there is one as in int a, v;
         return types.pop() if len(types) == 1 and types <= TYPES - {"auto"} else ""
 
-    def inside(self, in_block):
+    def inside(self, in_block, file):
         """What replaces a statement that has the call in an expression; empty: it may depend on the order."""
         reader, node = self.reader, self.node
         type_, parts, start = self._result_type(), "", node.first
@@ -350,7 +350,10 @@ class _Call:
             parts = f"{kind} {self._text(spans[0][0], spans[which - 1][1])}; " if which else ""
             span = reader.declarators(node.first, node.last - 1)[which][3]
             span = span[0] + (reader.text(span[0]) == "="), span[1]
-        if not may_come_first(reader, *span, [(self.at, self.end)]):
+        calls = [(self.at, self.end)]
+        own = own_variables(reader, self.scan.code[self.body.name_end : self.body.open]) | file.constants
+        begin = next((at for at in reader.outer(*span) if reader.text(at) in ASSIGNMENTS), span[0])
+        if reads_memory(reader, begin, span[1], calls, own, file.macros) or not may_come_first(reader, *span, calls):
             return ""
         result = f"{self.prefix}result"
         content = self._content(f"{result} =")

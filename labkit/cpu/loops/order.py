@@ -1,8 +1,13 @@
 """Which calls in a statement may come before it: the order in which C++ evaluates an expression."""
 
-from labkit.cpu.loops.words import ASSIGNMENTS, PURE, STEPS, TYPES
+import re
+
+from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, OPERAND_ENDS, PURE, SPECIFIERS, STEPS, TYPES
 
 _LEFT_FIRST = {"?", "&&", "||", "<<", ">>", ","}  # with these, the operand on the left comes first
+
+
+_CONSTANTS = {"threadIdx", "true", "false", "std", "INFINITY", "NAN"}
 
 
 def with_parents(nodes, parent=None):
@@ -36,6 +41,55 @@ def is_plain(reader, first, last, calls=(), functions=frozenset(), assignments=0
                 return False
         at += 1
     return assignments >= 0
+
+
+def own_variables(reader, head):
+    """The names of a kernel that are variables of a thread wherever they occur; `head` is where parameters are."""
+    spans = []
+    for node, _ in with_parents(reader.statements()):
+        if node.kind == "declaration":
+            spans.append((node.first, node.last - 1))
+        elif node.kind == "for" and reader.declares(*node.parts["first"]):
+            spans.append(node.parts["first"])
+    own, others = set(re.findall(r"\w+", head)), set()
+    for first, last in spans:
+        shared = "__shared__" in [reader.text(at) for at in range(first, last)]
+        for name, signs, bounds, _ in reader.declarators(first, last):
+            (others if shared or "&" in signs or bounds[0] < bounds[1] else own).add(reader.text(name))
+    return own - others
+
+
+def reads_memory(reader, first, last, calls, own, macros):
+    """Whether tokens[first:last], apart from `calls`, may read what other threads can write.
+
+    Parameters
+    ----------
+    own : set of str
+        As `own_variables`, and constants.
+    macros : Macros
+    """
+    text, spans, at = reader.text, dict(calls), first
+    while at < last:
+        if at in spans:
+            at = spans[at]
+            continue
+        kind, word = reader.tokens[at][:2]
+        before = text(at - 1) if at > first else "("
+        if word in ("[", "->"):
+            return True
+        if word == "*" and not (before in OPERAND_ENDS or reader.tokens[at - 1].kind in ("word", "number")):
+            return True
+        cast = range(reader.match[at - 1] + 1, at - 1) if word == "*" and before == ")" else ()
+        if cast and {text(i) for i in cast} <= TYPES | {"*"}:
+            return True
+        if kind == "word" and before != "." and not (
+            word in own | TYPES | INDICES | SPECIFIERS | _CONSTANTS | macros.constant | macros.functions
+            or PURE.fullmatch(word)
+            or word.startswith("labkit_")
+        ):
+            return True
+        at += 1
+    return False
 
 
 def may_come_first(reader, first, last, calls, functions=frozenset()):

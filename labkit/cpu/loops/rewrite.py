@@ -65,8 +65,8 @@ def add_loops(text, others=()):
     """
     scan, bodies = kernel_bodies(text)
     headers = [kernel_bodies(other)[0] for other in others]
-    source, sources = inline(scan, bodies, headers)
-    file = File([source, *headers], sources)
+    file = File([scan, *headers], bodies)
+    source, sources = inline(scan, bodies, headers, file)
     source, sources, failed = _exchanged(source, sources, file)
     edits, reasons, warps = [], {}, set()
     for body, own in zip(bodies, sources, strict=True):

@@ -30,11 +30,14 @@
     if (!labkit::present(labkit_live + labkit_base, labkit_lanes)) goto labkit_next_##section;
 
 // The words for one warp function, by its number.
-#define LABKIT_SLOTS(n) [[maybe_unused]] alignas(64) char labkit_slots_##n[8 * labkit_warp];
+#define LABKIT_SLOTS(n) [[maybe_unused]] alignas(64) char labkit_slots_##n[16 * labkit_warp];
 #define LABKIT_MEET(n, kind) [[maybe_unused]] const auto labkit_word_##n = labkit::meeting_##kind(labkit_slots_##n, labkit_present_##n);
 #define labkit_offer(n, value) labkit::offer<decltype(__shfl_sync(0u, value, 0))>(labkit_slots_##n, labkit_lane, value)
 #define labkit_offer_vote(n, value) labkit::offer<int>(labkit_slots_##n, labkit_lane, value)
 #define labkit_offer_word(n, kind, value) labkit::offer<decltype(__##kind##_sync(0u, value))>(labkit_slots_##n, labkit_lane, value)
+// A value that is computed before a meeting, and used after it.
+#define labkit_keep(n, value) labkit::offer<std::decay_t<decltype(value)>>(labkit_slots_##n, labkit_lane, value)
+#define labkit_again(n, value) labkit::again<std::decay_t<decltype(value)>>(labkit_slots_##n, labkit_lane)
 #define labkit_take(n, kind, value, from, width)                                                      \
     labkit::take<labkit::kind, decltype(__shfl_sync(0u, value, 0))>(                        \
         labkit_slots_##n, (int)labkit_lane, labkit_present_##n, from, width)
@@ -54,7 +57,13 @@ inline unsigned present(const bool *live, size_t lanes) {
 }
 
 template <class T> LABKIT_INLINE void offer(char *slots, size_t lane, T value) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 16, "this value needs fibers");
     memcpy(slots + lane * sizeof value, (const void *)&value, sizeof value);
+}
+template <class T> LABKIT_INLINE T again(const char *slots, size_t lane) {
+    T value;
+    memcpy((void *)&value, slots + lane * sizeof value, sizeof value);
+    return value;
 }
 
 // As shuffle_source and shuffle_combine (warp.h): a lane that reads from one that does not take part keeps its own value.
