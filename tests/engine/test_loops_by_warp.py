@@ -281,6 +281,12 @@ __global__ void changes_while_it_declares(float *out, const float *in, int n) {
     int i = (int)IN, a = i++, b = __shfl_xor_sync(ALL, i, 1), c = i--, d = __shfl_down_sync(ALL, i + b, 1);
     OUT = a + 3 * b + 5 * c + 7 * d;
 }
+__global__ void advances_in_the_loop_s_head(float *out, const float *in, int n) {
+    int at = threadIdx.x;
+    float v = IN;
+    for (int i = 0; i < 5; at += n, ++i) v += __shfl_xor_sync(ALL, v, i) + in[at];
+    OUT = v + at;
+}
 __global__ void reduces_bits_of_int(float *out, const float *in, int n) {
     const int v = (int)IN - 50;                    // an unsigned int comes back
     OUT = __reduce_or_sync(ALL, v) + 3.0f * (__reduce_xor_sync(ALL, v) / 2) + __reduce_and_sync(ALL, -v | 1 << 31) % 77;

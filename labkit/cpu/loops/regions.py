@@ -160,6 +160,7 @@ class _Former:
             node = Node("late", first, last, self.kernel.reader.tokens[first].start)
             effects = self.kernel.names.expression(first, last, step.scope)
             step.bodies[0].append(Step("statement", node, step.scope, effects))
+            self.kernel.steps.append(step.bodies[0][-1])
 
     def _warp_does(self, section, step):
         if step.late:  # the lanes do them
