@@ -271,6 +271,17 @@ __global__ void reads_beside(float *out, const float *in, int n) {
     __syncthreads();
     OUT = OUT + sum * __shfl_down_sync(ALL, v, 1);
 }
+__global__ void hides_a_variable(float *out, const float *in, int n) {
+    float v = IN, sum = 0;
+    for (int i = 0; i < 2; i++) {
+        sum += v * 3;                              // the float
+        float other = __shfl_xor_sync(ALL, sum, 1);
+        int v = (int)other + i;
+        __syncthreads();
+        sum += v;
+    }
+    OUT = sum + v;
+}
 __global__ void chooses(float *out, const float *in, int n) {
     const float v = IN;
     const float a = fmaxf(v, __shfl_xor_sync(ALL, n > 8 ? v : -v, 4)) * 2;

@@ -38,7 +38,7 @@ class Writer:
             self.out.append("LABKIT_MASK\n")
         for parameter in self.kernel.parameters:
             if parameter.role == "kept":
-                kept = f"labkit_kept_{parameter.name}"
+                kept = self._array(parameter)
                 self._keep(parameter)
                 each = "for (size_t labkit_t = 0; labkit_t < labkit_threads; ++labkit_t)"
                 self.out.append(f"{each} {kept}[labkit_t] = {parameter.name};\n")
@@ -129,7 +129,7 @@ class Writer:
             if variable.role != "kept" or variable.region in places or places & variable.changes:
                 raise Fibers(f"its warps look at {variable.name}, which each thread has")
             lane = "labkit_first" if self.masked else "labkit_base"
-            self.out.append(f"{self._kept_type(variable)} {variable.name} = labkit_kept_{variable.name}[{lane}];\n")
+            self.out.append(f"{self._kept_type(variable)} {variable.name} = {self._array(variable)}[{lane}];\n")
         self._items(section.items)
         end = f"labkit_next_{section.regions[0].number}:;" if section.regions and section.returns else ""
         self.out.append(f"}} {end} }}\n")
@@ -156,7 +156,11 @@ class Writer:
 
     def _kept(self, variable):
         """The thread's element of a kept variable."""
-        return f"labkit_kept_{variable.name}[{'labkit_lane' if self._in_section(variable) else 'labkit_t'}]"
+        return f"{self._array(variable)}[{'labkit_lane' if self._in_section(variable) else 'labkit_t'}]"
+
+    def _array(self, variable):
+        """The name of the array of a kept variable, which is no other variable's."""
+        return f"labkit_kept_{variable.name}_{self.kernel.variables.index(variable)}"
 
     # -- regions
 
@@ -194,7 +198,7 @@ class Writer:
     def _keep(self, variable):
         """Declare the array of a kept variable. All threads of a block have them on one stack (runtime/fibers.cpp)."""
         most = _KEPT_BYTES // sum(each.role == "kept" for each in self.kernel.variables)
-        kept = f"labkit_kept_{variable.name}"
+        kept = self._array(variable)
         count = "labkit_warp" if self._in_section(variable) else "labkit_threads"
         self.out.append(f"\n{self._kept_type(variable)} {kept}[{count}]{self._span(variable.bounds)};\n")
         self.out.append(f'static_assert(sizeof *{kept} <= {most}, "this variable needs fibers");\n')
