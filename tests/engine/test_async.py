@@ -13,8 +13,11 @@ SOURCE = r"""
 #include <cuda/atomic>
 #include <cuda/barrier>
 #include <cuda/pipeline>
-#if __has_include(<cuda/std/algorithm>)   // CUDA 13.0 has std::max elsewhere
+#if __has_include(<cuda/std/algorithm>)   // not in CUDA 13.0
 #include <cuda/std/algorithm>
+#define LARGER cuda::std::max
+#else
+#define LARGER max
 #endif
 #include <cuda/std/array>
 #include <cuda/std/limits>
@@ -165,7 +168,7 @@ __global__ void standard(double *out)
     static_assert(cuda::std::is_same_v<cuda::std::uint8_t, uint8_t>);
     float sum = 0;
     for (float each : a) sum += each;
-    out[0] = sum + cuda::std::get<1>(t) + cuda::std::max(1, cuda::std::get<0>(t));
+    out[0] = sum + cuda::std::get<1>(t) + LARGER(1, cuda::std::get<0>(t));
     out[1] = cuda::std::numeric_limits<float>::max();
 }
 
