@@ -110,6 +110,9 @@ def grade_all(
     require_writable(folder)
     results: dict[int, Result] = {}
     waiting = []
+    ungraded = {each.student for each in handed_in if not each.exercise}
+    for student in {each.student for each in handed_in} - ungraded:  # they have handed in something better
+        _file(folder, Submission(student, "")).unlink(missing_ok=True)
     for index, each in enumerate(handed_in):
         known = _read(_file(folder, each))
         if known and known.digest == _digest(each):

@@ -16,6 +16,9 @@ from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import read
 
 _CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\w+)[^\n]*")
+_KINDS = (".ipynb", ".cu")
+# 04a, 04a_alice, alice_04a
+_NAMED = re.compile(r"(?:(?P<before>.+)[_. -])?(?P<number>\d\d?[a-z])(?:[_. -](?P<after>.+))?")
 _BYTES = 20 * 2**20  # of a notebook: with figures it has one or two million
 
 
@@ -28,7 +31,7 @@ class Submission:
     student : str
         The name of the file, or of the folder that it lies in.
     exercise : str
-        Its number; what was written, if there is no such exercise.
+        Its number; what was written, if there is no such exercise; empty if nothing that can be graded was handed in.
     answer : str or tuple
         The text of the kernel, with lines numbered as in its cell; or the numbers.
     problem : str
@@ -53,7 +56,8 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
     A file belongs to the student whose name it has, or to the one whose name its folder has if the file is named after
     an exercise or a page, or in such a folder begins with a page's number. Of nested folders it is the outermost below
     the given one: ``alice/week 4/04_tiling.ipynb``, as nbgrader has them. Of several attempts of a student at an
-    exercise the last one counts: in a notebook the lowest cell, whatever the order in which its cells were run.
+    exercise the last one counts: in a notebook the lowest cell, whatever the order in which its cells were run. A
+    student of whom a given folder has only other files, or an empty folder, gets a submission that says so.
 
     Raises
     ------
@@ -61,7 +65,8 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
         There is no such file or folder, or nothing in them is a notebook or a .cu file.
     """
     found: dict[tuple[str, str], tuple[Submission, Path]] = {}
-    files = [(file, *_folder(file, Path(path))) for path in paths for file in _files(Path(path))]
+    paths = [Path(path) for path in paths]
+    files = [(file, *_folder(file, path)) for path in paths for file in _files(path)]
     if not files:
         raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
     for file, folder, nested in files:
@@ -74,7 +79,29 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
             damaged = each.problem and before and not before.problem and other == file
             if not damaged:  # it replaces nothing
                 found[key] = each, file
-    return [each for each, _ in found.values()]
+    handed_in = [each for each, _ in found.values()]
+    students = {each.student for each in handed_in}
+    return handed_in + [each for path in paths if path.is_dir() for each in _without(path, students)]
+
+
+def _without(path: Path, known: set[str]) -> Iterator[Submission]:
+    """The students of whom a folder has something, but no notebook and no .cu file."""
+    if path.resolve().name in known:  # one student's own folder: the rest of it belongs to the same
+        return
+    graded = {file.relative_to(path).parts[0] for file in _files(path)}
+    if not graded:  # named beside others that have some: a student's, too
+        yield Submission(path.resolve().name, "", problem="there is no .ipynb or .cu file in the folder")
+        return
+    others: dict[str, list[str]] = {}
+    for each in sorted(path.iterdir()):
+        if each.name in graded or each.name.startswith((".", "__")):  # __MACOSX, __pycache__
+            continue
+        named = None if each.is_dir() else _NAMED.fullmatch(each.stem)
+        student = each.name if each.is_dir() else (named and (named["before"] or named["after"])) or each.stem
+        others.setdefault(student, []).append(f"the folder {each.name}" if each.is_dir() else each.name)
+    for student, names in others.items():
+        if student not in known:
+            yield Submission(student, "", problem=f"there is no .ipynb or .cu file, only {' and '.join(names)}")
 
 
 def _all_of(file: Path, folder: str, nested: bool) -> list[Submission]:
@@ -92,7 +119,7 @@ def _all_of(file: Path, folder: str, nested: bool) -> list[Submission]:
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
         inside = sorted(path.rglob("*"))
-        return [each for each in inside if each.suffix in (".ipynb", ".cu") and (each.is_symlink() or each.is_file())
+        return [each for each in inside if each.suffix in _KINDS and (each.is_symlink() or each.is_file())
                 and not any(part.startswith(".") for part in each.relative_to(path).parts)]  # fmt: skip
     if not path.is_file():
         raise LabError(f"there is no file or folder {path}")
@@ -106,8 +133,7 @@ def _folder(file: Path, given: Path) -> tuple[str, bool]:
 
 
 def _of(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
-    # 04a, 04a_alice, alice_04a; or 04_tiling, as the page is called
-    named = re.fullmatch(r"(?:(?P<before>.+)[_. -])?(?P<number>\d\d?[a-z])(?:[_. -](?P<after>.+))?", file.stem)
+    named = _NAMED.fullmatch(file.stem)
     page = file.stem in {f"{each.number[:2]}_{each.page}" for each in exercises().values()}
     page = page or (nested and re.match(r"\d\d(?!\d)", file.stem))
     student = folder if page else file.stem

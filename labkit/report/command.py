@@ -181,10 +181,14 @@ def grade(
     if json:
         print(dumps([vars(each) for each in results], indent=1))
     else:
-        verdicts = Counter(each.verdict if each.lines else "could not be graded" for each in results)
-        for verdict, count in verdicts.most_common():
+        for verdict, count in Counter(each.verdict for each in results if each.lines).most_common():
             print(f"{count:5}  {verdict}")
-        print(f"{written[0]}, and a page for each of {len({each.student for each in results})} students")
+        if ungraded := [each for each in results if not each.lines]:
+            print(f"{len(ungraded):5}  not graded:")
+        for each in ungraded:
+            print(f"{'':7}{' '.join(filter(None, [each.student, each.exercise]))}: {each.verdict}")
+        students = len({each.student for each in results})
+        print(f"{written[0]}, and a page for {f'each of {students} students' if students > 1 else 'one student'}")
 
 
 @app.command()

@@ -31,7 +31,7 @@ def write_all(results: Sequence[Result], out: Path, ranking: bool = False) -> li
     results : sequence of Result
     out : Path
     ranking : bool
-        The page shows the students' names, as their files have them.
+        The page shows the students' names, as their files have them, and why something could not be graded.
 
     Returns
     -------
@@ -46,9 +46,11 @@ def write_all(results: Sequence[Result], out: Path, ranking: bool = False) -> li
     students = {each.student: [other for other in results if other.student == each.student] for each in results}
     for student, own in students.items():
         written.append(_page(out / f"{_safe(student)}.html", "student.html.j2", student=student, results=own,
-                             passed=sum(each.passed for each in own), titles=_titles(own)))  # fmt: skip
+                             tried=sum(bool(each.exercise) for each in own), passed=sum(each.passed for each in own),
+                             titles=_titles(own)))  # fmt: skip
     if ranking:
-        written.append(_page(out / "ranking.html", "ranking.html.j2", rankings=rankings(results)))
+        written.append(_page(out / "ranking.html", "ranking.html.j2", rankings=rankings(results),
+                             ungraded=[each for each in results if not each.lines]))  # fmt: skip
     return written
 
 

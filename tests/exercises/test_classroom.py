@@ -2,8 +2,12 @@
 
 import csv
 import json
+from pathlib import Path
 
+import nbformat
+import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from labkit.base.errors import Interrupted, LabError
 from labkit.base.numerals import three
@@ -12,6 +16,7 @@ from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import Grade
 from labkit.exercises.submissions import Submission, submissions
 from labkit.report import grades
+from labkit.report.command import app
 
 needs_a_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 TILING = exercise("04a")
@@ -49,6 +54,32 @@ def test_a_class_is_graded_into_a_table_and_pages(handed_in, tmp_path):
     ranking = (out / "ranking.html").read_text()
     assert "alice" in ranking and "bob" not in ranking
     assert {each["student"] for each in json.loads((out / "grades.json").read_text())} == set(rows)
+
+
+def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    carol, frank = tmp_path / "in" / "carol.docx", tmp_path / "in" / "frank"
+    frank.mkdir(parents=True)
+    carol.write_text("")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("lab.grade('12a', 2, 2)")])
+    nbformat.write(notebook, tmp_path / "in" / "alice.ipynb")
+    said = CliRunner().invoke(app, ["grade", "in", "--ranking"]).stdout.splitlines()
+    assert said[1:] == [
+        "    2  not graded:",
+        "       carol: there is no .ipynb or .cu file, only carol.docx",
+        "       frank: there is no .ipynb or .cu file, only the folder frank",
+        "grades/grades.csv, and a page for each of 3 students",
+    ]
+    assert {*pd.read_csv("grades/grades.csv")["student"]} == {"alice", "carol", "frank"}
+    page = Path("grades/carol.html").read_text()
+    assert "<h2>Not graded: there is no" in page and "met their goal" not in page
+    assert "<td>frank</td><td></td><td>there is no" in Path("grades/ranking.html").read_text()
+
+    nbformat.write(notebook, carol.with_suffix(".ipynb"))  # the row of the other file goes
+    CliRunner().invoke(app, ["grade", "in"])
+    assert [*pd.read_csv("grades/grades.csv")["student"]] == ["alice", "carol", "frank"]
+    said = CliRunner().invoke(app, ["grade", "in/alice.ipynb", "--out", "one"]).stdout
+    assert said.endswith("one/grades.csv, and a page for one student\n")
 
 
 def test_times_are_taken_once_per_device_and_only_of_kernels_that_met_the_goal():

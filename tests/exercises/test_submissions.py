@@ -90,6 +90,21 @@ def test_nothing_to_grade(tmp_path):
         submissions([tmp_path / "missing"])
 
 
+def test_a_student_who_has_handed_in_other_files_or_none_is_listed(tmp_path):
+    notebook(tmp_path / "alice.ipynb", f"%%kernel 04 --exercise 04a\n{KERNEL}")
+    for name in ("alice.pdf", "bob.docx", "bob_04a.zip", ".hidden", "carol/04a.cu", "carol/notes.txt", "eve/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(KERNEL)
+    (tmp_path / "frank").mkdir()
+    nothing = "there is no .ipynb or .cu file"
+    assert {each.student: each.problem for each in submissions([tmp_path])} == {
+        "alice": "", "carol": "", "bob": f"{nothing}, only bob.docx and bob_04a.zip",
+        "eve": f"{nothing}, only the folder eve", "frank": f"{nothing}, only the folder frank"}  # fmt: skip
+    found = submissions(sorted(tmp_path.glob("[!.]*/")))  # each folder named by itself
+    assert {each.student: each.problem for each in found if not each.exercise} == {
+        "eve": f"{nothing} in the folder", "frank": f"{nothing} in the folder"}  # fmt: skip
+
+
 def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):
     (tmp_path / "alice").mkdir()
     (tmp_path / "alice" / "04a.cu").write_text(KERNEL)
