@@ -51,6 +51,8 @@ _LOOK = {
     "misaligned": "A vector access needs an address that is a multiple of its size: for which rows is it one?",
     "divergent barrier": "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
 }  # fmt: skip
+_LOOK_SHARED = ("Does the array in shared memory have an element for each index? Compare its size with the "
+                "largest index of any thread.")  # fmt: skip
 _RECORDED = "H200"  # the device whose times stand in where there is no GPU
 _GRADER = "labkit.exercises.grader"
 _BUDGET = "changed lines"
@@ -174,26 +176,33 @@ def _advice(done: Grade, source: str, record: bool) -> str:
     asked = done.exercise
     if done.untouched:
         return ""
-    if done.verdict == "not right yet":
-        return next((_LOOK[line.kind] for line in done.lines if line.kind in _LOOK), "")
-    if not done.passed and all(line.ok for line in done.lines[len(done.lines) - len(asked.goals) :]):
-        return "The goal is met, with more lines than it takes: which of them can stay as they were?"
-    failed = 1
-    if record and not done.mistake:  # the sentence for a typical mistake uses up no hint
+    wrong = done.verdict == "not right yet"
+    long = not done.passed and all(line.ok for line in done.lines[len(done.lines) - len(asked.goals) :])
+    hints = 1
+    if record:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-        try:
-            failed = progress.note(asked.number, digest, done.passed)
+        try:  # an attempt that is told otherwise what to do, as by the sentence for a typical mistake, uses up no hint
+            hints = progress.note(asked.number, digest, done.passed, hint=not (wrong or long or done.mistake))
         except LabError as error:
             return f"Not noted in your progress: {error}"
+    if wrong:
+        return next((_look(line) for line in done.lines if line.kind in _LOOK), "")
+    if long:
+        return "The goal is met, with more lines than it takes: which of them can stay as they were?"
     solved = asked.solution or (isinstance(asked.subject, Numbers) and asked.subject.solution())
     own = f'lab.solution("{asked.number}")' if solved else ""  # the students' edition has none
     if done.passed:
         return " ".join(filter(None, [f"The lab's own: {own}." if own else "", _times(asked.subject)]))
     if not asked.hints:
         return ""
-    due = min(failed, len(asked.hints))
+    due = min(hints, len(asked.hints))
     more = f" There is no other; {own} is the lab's own." if own and due == len(asked.hints) else ""
     return f"Hint {due} of {len(asked.hints)}: {asked.hints[due - 1]}{more}"
+
+
+def _look(line: Line) -> str:
+    shared = line.kind == "out of bounds" and re.search("__shared__ array|dynamic shared memory", line.text)
+    return _LOOK_SHARED if shared else _LOOK[line.kind]
 
 
 def _times(subject: Subject) -> str:

@@ -21,7 +21,10 @@ def path() -> Path:
 
 
 def read() -> dict[str, dict]:
-    """What is known of each exercise that was tried: ``failed`` (digests of attempts), ``met`` (a date, or None).
+    """What is known of each exercise that was tried.
+
+    ``failed`` are the digests of its failed attempts, ``hinted`` of those that unlocked a hint; ``met`` is a date, or
+    None.
 
     Raises
     ------
@@ -30,7 +33,14 @@ def read() -> dict[str, dict]:
     """
     try:
         known = json.loads(path().read_text(encoding="utf-8"))
-        return {number: {"failed": [*map(str, each["failed"])], "met": each["met"]} for number, each in known.items()}
+        return {
+            number: {
+                "failed": [*map(str, each["failed"])],
+                "hinted": [*map(str, each.get("hinted", each["failed"]))],  # older files have those alone
+                "met": each["met"],
+            }
+            for number, each in known.items()
+        }
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -39,23 +49,35 @@ def read() -> dict[str, dict]:
         raise LabError(f"{path()} is damaged: repair it, or remove it to begin anew") from None
 
 
-def note(number: str, digest: str, met: bool) -> int:
+def note(number: str, digest: str, met: bool, hint: bool = True) -> int:
     """Add an attempt; the same attempt counts once.
+
+    Parameters
+    ----------
+    number : str
+        The exercise.
+    digest : str
+        Of the attempt.
+    met : bool
+        Whether it met the goal.
+    hint : bool
+        Whether it unlocks a hint if it failed.
 
     Returns
     -------
     int
-        The number of different attempts that have failed up to now.
+        The number of different attempts that have unlocked a hint up to now.
     """
     with locked(path()):
         known = read()
-        mine = known.setdefault(number, {"failed": [], "met": None})
+        mine = known.setdefault(number, {"failed": [], "hinted": [], "met": None})
         if met:
             mine["met"] = mine["met"] or datetime.date.today().isoformat()
-        elif digest not in mine["failed"]:
-            mine["failed"].append(digest)
+        for kind in () if met else ("failed", "hinted") if hint else ("failed",):
+            if digest not in mine[kind]:
+                mine[kind].append(digest)
         write(path(), json.dumps(known, indent=1) + "\n")
-    return len(mine["failed"])
+    return len(mine["hinted"])
 
 
 def progress() -> HTML:

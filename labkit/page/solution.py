@@ -7,7 +7,20 @@ from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder import variants
 from labkit.ladder.variants import Variant
-from labkit.page.listing import Listing
+from labkit.page.listing import Listing, show
+
+
+class _Solution(Variant):
+    """A variant that shows its source: it is asked for in order to be read."""
+
+    def __init__(self, found: Variant):
+        super().__init__(found.rung, dict(found.options), found.source, found.path, found.own)
+
+    def __repr__(self) -> str:
+        return repr(show(self))
+
+    def _repr_html_(self) -> str:
+        return show(self)._repr_html_()
 
 
 def solution(which: int | str, letter: str | None = None, **options) -> Variant | Listing | tuple:
@@ -26,8 +39,9 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
     Returns
     -------
     Variant, Listing or tuple
-        For a kernel in place of a rung, the variant: `labkit.show`, `labkit.profile` and the others take it. For other
-        CUDA C++ its text, which a notebook shows in colour. For numbers a tuple: ``grade("12a", *solution("12a"))``.
+        For a kernel in place of a rung, the variant: `labkit.check`, `labkit.profile` and the others take it. For other
+        CUDA C++ its text. A notebook shows the source of both in colour. For numbers a tuple:
+        ``grade("12a", *solution("12a"))``.
 
     Raises
     ------
@@ -36,10 +50,11 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
         the lab has no solutions.
     """
     if letter is not None:
-        return variants.solution(which, letter, **options)
+        return _Solution(variants.solution(which, letter, **options))
     asked = exercise(which)
     if isinstance(asked.subject, InPlaceOf):
-        return variants.solution(asked.subject.name, asked.subject.letter, **{**asked.subject.options, **options})
+        options = {**asked.subject.options, **options}
+        return _Solution(variants.solution(asked.subject.name, asked.subject.letter, **options))
     if options:
         raise LabError(f"exercise {asked.number} is in place of no rung, so it has no option {', '.join(options)}")
     found = asked.subject.solution() if isinstance(asked.subject, Numbers) else asked.solution

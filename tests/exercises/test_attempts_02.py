@@ -37,6 +37,8 @@ WRONG = {
               "an element that no thread fills", "solution"),
         Wrong("every thread copies everything", ((COPY, "for (int i = 0; i < K * K; ++i)"),),
               "The mask is copied more than once", "solution"),
+        Wrong("an array that is too small", (("mask[32 * 32]", "mask[4]"),), "Compare its size with the largest",
+              "solution", quick=True),
         Wrong("an array whose size is not known", (("mask[32 * 32]", "mask[K * K]"),), "compiles", "solution"),
         Wrong("the first map's mask", (("k[(m * C + c) * K * K + i]", "k[c * K * K + i]"),), "right\n", "solution"),
         Wrong("read from global memory", (("* mask[p * K + q]", "* k[((m * C + c) * K + p) * K + q]"),),

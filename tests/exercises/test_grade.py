@@ -51,6 +51,21 @@ def test_each_new_miss_unlocks_a_hint():
     assert "lab.solution" in hints[-1] and "lab.solution" not in hints[0]
 
 
+def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
+    from labkit.exercises.grade import _BUDGET, _advice
+
+    goal = Line(True, "wavefronts")
+    wrong = Grade(TILING, (Line(False, "right"), Line(None, "wavefronts")))
+    attempts = [
+        wrong, wrong, Grade(TILING, (Line(False, "changed lines", _BUDGET), goal)),
+        Grade(TILING, (Line(False, "wavefronts"),), mistake="a typical one"), Grade(TILING, (goal,)),
+    ]  # fmt: skip
+    for each in attempts:
+        _advice(each, repr(each), record=True)
+    assert '<td class="figure">3</td>' in progress.progress()._repr_html_()  # the first two are one and the same
+    assert _advice(Grade(TILING, (Line(False, "wavefronts"),)), "missed", record=True).startswith("Hint 1 of 3")
+
+
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
@@ -109,7 +124,13 @@ def test_a_damaged_file_of_progress_says_what_to_do(tmp_path):
 def test_progress_is_a_plain_file(tmp_path):
     progress.note("04a", "abc", met=False)
     progress.note("04a", "abc", met=False)
-    assert json.loads((tmp_path / "progress.json").read_text()) == {"04a": {"failed": ["abc"], "met": None}}
+    assert json.loads((tmp_path / "progress.json").read_text()) == {
+        "04a": {"failed": ["abc"], "hinted": ["abc"], "met": None}}  # fmt: skip
+
+
+def test_a_file_of_progress_without_hints_is_read(tmp_path):
+    (tmp_path / "progress.json").write_text('{"04a": {"failed": ["abc"], "met": null}}')
+    assert progress.note("04a", "def", met=False) == 2
 
 
 def test_goals_in_words_and_numbers():

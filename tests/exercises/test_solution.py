@@ -1,11 +1,14 @@
 """lab.solution answers for every exercise, in the form that its grader takes."""
 
+import pickle
+
 import pytest
 
 import labkit as lab
 from labkit.exercises.exercise import exercises
 from labkit.exercises.grade import grade
 from labkit.exercises.subjects import InPlaceOf, Numbers
+from labkit.ladder import variants
 from labkit.page.listing import Listing
 
 TRAINS = "14b"  # several networks, to know what its goals reach
@@ -21,10 +24,18 @@ def test_every_exercise_has_one(number):
         assert asked.subject.source(found).rstrip() == asked.solution.rstrip()
         assert asked.solution.splitlines()[-3] in str(lab.show(found))
         assert isinstance(found, Listing) != isinstance(asked.subject, InPlaceOf)
+        assert repr(found).strip() == asked.solution.strip()  # and so shows the last line of a cell
+        assert found._repr_html_() == lab.show(found)._repr_html_()
 
 
 def test_a_solution_can_be_graded():
     assert grade("12a", *lab.solution("12a"), quiet=True, record=False).passed
+
+
+def test_a_solution_is_a_variant_like_any_other():
+    found = lab.solution("04a")
+    assert found == pickle.loads(pickle.dumps(found)) == variants.solution("tiling", "a")
+    assert repr(variants.solution("tiling", "a")) == f"<Variant {found.label}>"
 
 
 def test_options_are_those_of_the_exercise_or_the_readers():
