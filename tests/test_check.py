@@ -292,6 +292,20 @@ def test_a_kernel_that_faults_is_refused():
         check(FakeVariant(faults), [ODD])
 
 
+def test_a_fault_of_an_earlier_launch_is_not_blamed_on_the_checked_kernel():
+    from labkit.cuda import driver
+    from labkit.cuda.compiler import SourceModule
+
+    variant = FakeVariant()
+    module = SourceModule("__global__ void add(float *y, int n) { y[blockIdx.x * blockDim.x + threadIdx.x] = n; }")
+    y = driver.mem_alloc(4000)
+    module.get_function("add")(y, np.int32(1000), grid=(4, 1), block=(256, 1, 1))
+    with pytest.raises(LabError, match=r"99 fake was not checked: .* an earlier launch: .* kernel add wrote up to 96 "):
+        check(variant, [ODD])
+    assert not is_verified(variant)
+    check(variant, [ODD])
+
+
 def test_a_fault_that_shows_when_the_buffers_are_freed_does_not_hide_the_mismatches(monkeypatch):
     from fakes import FakePlan
 

@@ -199,9 +199,12 @@ def _finish():
                 while _library.lk_synchronize(_POLL_S) == NOT_READY:
                     pass
         _library.lk_abort()
+        _settle()
         _show_printf()
         checkmode.take()
         _finished = True
+        for sentence in [] if checkmode.TOOLS else _deferred:
+            print(f"labkit: no call has waited for the device since this fault: {sentence}", file=sys.stderr)
         _library.lk_stop()
 
 
@@ -372,7 +375,7 @@ def mem_alloc(size):
 
 
 def mem_free(address):
-    """Wait for the device and free an allocation; this reports a kernel's writes beyond its end."""
+    """Wait for the device and free an allocation; this reports writes beyond its end that no launch has reported."""
     try:
         _wait("cuMemFree", _library.lk_synchronize)
     finally:

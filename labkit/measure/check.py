@@ -224,15 +224,17 @@ def check(
         At the first shape with a fault or a wrong result; the message shows the first mismatches and the mistake that
         they look like. Or the findings of the sanitizer.
     LabError
-        If the variant refuses every shape, or a model compares nothing.
+        If the variant refuses every shape, a model compares nothing, or a launch before the check has failed.
     """
     if isinstance(variant, Model):
         if layers is not TEST_SHAPES:
             raise LabError(f"{_label(variant)} is a model, which has its own shapes: check it without `layers`")
         if sanitize:
             raise LabError(f"{_label(variant)} is a model: labkit.sanitize_script checks the accesses of its program")
+        _settle(_label(variant))
         return _check_model(variant, seed, quiet)
     (variant,) = as_variants(variant)
+    _settle(variant.label)
     shapes, refused = {}, []
     for index, shape in enumerate([layers] if isinstance(layers, (Layer, str)) else layers):
         layer, batch = shape if isinstance(shape, tuple) else (as_layer(shape), 3)
@@ -255,6 +257,15 @@ def check(
     if not quiet:
         print(report)
     return report
+
+
+def _settle(label: str) -> None:
+    """Tell a fault of the reader's launches before the check: the next call that waits would raise it."""
+    cuda.ensure_context()
+    try:
+        cuda.driver.Context.synchronize()
+    except cuda.driver.Error as fault:
+        raise LabError(f"{label} was not checked: there is a fault from an earlier launch: {fault}") from fault
 
 
 def _sanitized(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tuple[str, ...]:

@@ -405,23 +405,12 @@ def test_a_fault_is_told_though_the_buffer_went_first(module):
         cuda.Context.synchronize()
 
 
-def test_an_overrun_is_found_when_the_buffer_is_freed(module):
+def test_an_overrun_is_told_though_the_buffer_went_first(module):
     y = cuda.mem_alloc(64)
     module.get_function("write")(y, np.int64(16), block=(1, 1, 1))
-    cuda.Context.synchronize()
-    with pytest.raises(
-        cuda.LaunchError, match="cuMemFree failed: there was a write past the end of an allocation of 64 bytes"
-    ):
-        y.free()
-
-
-def test_an_overrun_is_found_when_the_buffer_goes(module):
-    y = cuda.mem_alloc(64)
-    module.get_function("write")(y, np.int64(16), block=(1, 1, 1))
-    cuda.Context.synchronize()
     del y
     gc.collect()
-    with pytest.raises(cuda.LaunchError, match="there was a write past the end"):
+    with pytest.raises(cuda.LaunchError, match="write wrote up to 4 bytes past the end of an allocation of 64 bytes"):
         cuda.Context.synchronize()
 
 

@@ -608,20 +608,80 @@ def test_memory_is_aligned_poisoned_and_fenced(size):
     assert native.mem_range(address) is None
 
 
+@pytest.fixture(scope="module")
+def overrun():
+    module = SourceModule("""
+        __global__ void write(int *p, int i) { p[i] = 7; }
+        __global__ void write_there(int **p, int i) { (*p)[i] = 7; }
+    """)
+    return module.get_function("write"), module.get_function("write_there")
+
+
 @pytest.mark.parametrize(
     ("offset", "words"),
     [
-        (-1, "before an allocation of 400 bytes, to bytes -4 to -1"),
-        (101, "past the end of an allocation of 400 bytes, to bytes 404 to 407"),
+        (-1, "up to 4 bytes before an allocation of 400 bytes: is an index negative"),
+        (-64, "up to 256 bytes before an allocation of 400 bytes"),
+        (100, r"up to 4 bytes past the end of an allocation of 400 bytes: is a guard such as `if \(i < n\)` missing"),
+        (163, "up to 256 bytes past the end of an allocation of 400 bytes"),
     ],
 )
-def test_a_red_zone_tells(faults, offset, words):
+def test_a_red_zone_tells(faults, overrun, offset, words):
+    write, write_there = overrun
     address = native.mem_alloc(400)
-    write = SourceModule("__global__ void write(int *p, int i) { p[i] = 7; }").get_function("write")
-    write(np.uintp(address), np.int32(offset), block=(1, 1, 1))
-    driver.Context.synchronize()
-    with pytest.raises(driver.LaunchError, match=words):
+    inside = np.uintp(address + 8)  # a pointer into the allocation
+    write(inside, np.int32(offset - 2), block=(1, 1, 1))
+    with pytest.raises(driver.LaunchError, match=f"cuCtxSynchronize failed: kernel write wrote {words}"):
+        driver.Context.synchronize()
+    driver.Context.synchronize()  # it is told once
+    pointer = driver.to_device(np.array([address], np.uint64))
+    write_there(pointer, np.int32(offset), block=(1, 1, 1))
+    driver.Context.synchronize()  # the address is not among the arguments
+    with pytest.raises(driver.LaunchError, match=f"cuMemFree failed: a kernel wrote {words}"):
         native.mem_free(address)
+
+
+def test_a_red_zone_names_its_kernel_at_the_first_call_that_waits(overrun):
+    write, _ = overrun
+    count, words = np.int32(100), "kernel write wrote up to 4 bytes past the end of an allocation of 400 bytes"
+    array = np.zeros(100, np.int32)
+    for handler in (driver.Out(array), driver.InOut(array)):
+        with pytest.raises(driver.LaunchError, match=words):
+            write(handler, count, block=(1, 1, 1))
+    device = driver.to_device(array)
+    for wait in (lambda: driver.memcpy_dtoh(array, device), lambda: values(device, array), device.free):
+        write(device, count, block=(1, 1, 1))
+        with pytest.raises(driver.LaunchError, match=words):
+            wait()
+
+
+def test_a_red_zone_is_not_damaged_by_writes_up_to_the_end(overrun):
+    write, _ = overrun
+    for size in (4, 12, 256, 4000, 4096, 8192 - 256):
+        device = driver.mem_alloc(size)
+        for at in (0, size // 4 - 1):
+            write(device, np.int32(at), block=(1, 1, 1))
+        driver.memset_d8(device, 0, size)
+        driver.Context.synchronize()
+        device.free()
+
+
+def test_an_overrun_that_no_call_has_reported_is_told_at_exit():
+    code = """
+        import numpy as np
+        import labkit.cuda.autoinit
+        import labkit.cuda.driver as driver
+        from labkit.cuda.compiler import SourceModule
+        write = SourceModule("__global__ void write(int *p, int i) { p[i] = 7; }").get_function("write")
+        y = driver.mem_alloc(400)
+        write(y, np.int32(100), block=(1, 1, 1))
+        del y  # waits for the kernel
+    """
+    environment = {**os.environ, "LABKIT_ENGINE": "cpu"}
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and len(done.stderr.splitlines()) == 1
+    assert "kernel write wrote up to 4 bytes past the end of an allocation of 400 bytes" in done.stderr
 
 
 @pytest.mark.parametrize(("stride", "words"), [(-13, "before"), (13, "past the end of"), (-100_000, "before")])

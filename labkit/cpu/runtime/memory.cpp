@@ -1,7 +1,7 @@
 // Device memory: ordinary memory with red zones and a fill pattern, so that errors are found.
 //
 // An allocation is between two red zones and is filled with 0xFF bytes: NaN as float, -1 as int. The red zones are checked
-// when it is freed. Around them are guards, memory that cannot be accessed: a loop that writes on and on beyond an array
+// after each kernel that has its address as an argument, and when it is freed. Around them are guards, memory that cannot be accessed: a loop that writes on and on beyond an array
 // faults there, before it reaches what belongs to others. Up to 16 MB the pattern is written. Larger allocations are mapped, page by page, to one 16 MB file of
 // 0xFF bytes, copy on write: they also read as 0xFF, but use memory only where they are written.
 #include "check.h"
@@ -191,17 +191,44 @@ EXPORT int lk_mem_alloc(size_t bytes, void **address) {
     return LK_OK;
 }
 
-// A message about overwritten bytes around an allocation, counted from its start; "" if there are none.
-static std::string check_red_zones(const char *begin, ptrdiff_t bytes) {
-    auto damage = [&](ptrdiff_t from, ptrdiff_t to, const char *where) -> std::string {
-        while (from < to && (unsigned char)begin[from] == red) from++;
-        while (from < to && (unsigned char)begin[to - 1] == red) to--;
-        if (from == to) return "";
-        return format("there was a write %s an allocation of %td bytes, to bytes %td to %td", where, bytes, from,
-                      to - 1);
-    };
-    std::string behind = damage(bytes, bytes + (ptrdiff_t)marked, "past the end of");
-    return behind.empty() ? damage(-(ptrdiff_t)marked, 0, "before") : behind;
+// What was written into the red zones of an allocation, which are restored; "" if nothing was.
+static std::string take_damage(char *begin, size_t bytes) {
+    static const std::string intact(marked, (char)red);
+    char *end = begin + bytes, *before = begin - marked;
+    auto is_damaged = [](const char *zone) { return memcmp(zone, intact.data(), marked) != 0; };
+    auto is_red = [](char byte) { return (unsigned char)byte == red; };
+    std::string text;
+    if (UNLIKELY(is_damaged(end))) {
+        size_t reach = marked;
+        while (is_red(end[reach - 1])) reach--;
+        text = format("wrote up to %zu bytes past the end of an allocation of %zu bytes: is a guard such as `if (i < n)` "
+                      "missing? labkit sanitize names the line", reach, bytes);
+    } else if (UNLIKELY(is_damaged(before))) {
+        size_t at = 0;
+        while (is_red(before[at])) at++;
+        text = format("wrote up to %zu bytes before an allocation of %zu bytes: is an index negative? labkit sanitize names "
+                      "the line", marked - at, bytes);
+    }
+    if (UNLIKELY(!text.empty())) {
+        memset(end, red, marked);
+        memset(before, red, marked);
+    }
+    return text;
+}
+
+std::string take_damage_by(const char *kernel, const std::vector<char> &arguments) {
+    std::string found;
+    for (size_t at = 0; at + sizeof(char *) <= arguments.size(); at += sizeof(char *)) {
+        const char *address;
+        memcpy(&address, &arguments[at], sizeof address);
+        if ((uintptr_t)address < page) continue;
+        Lock lock(mutex);
+        auto it = holder(address);
+        if (it == allocations.end() || !it->second.mapping) continue;
+        std::string damage = take_damage((char *)it->first, it->second.bytes);
+        if (UNLIKELY(!damage.empty() && found.empty())) found = format("kernel %s %s", kernel, damage.c_str());
+    }
+    return found;
 }
 
 EXPORT int lk_mem_free(void *address) {
@@ -221,13 +248,13 @@ EXPORT int lk_mem_free(void *address) {
     freed.push_back({(const char *)address, allocation.bytes});
     if (freed.size() > 512) freed.erase(freed.begin(), freed.end() - 256);
     lock.unlock();
-    std::string damage = check_red_zones((const char *)address, allocation.bytes);
+    std::string damage = take_damage((char *)address, allocation.bytes);
     free(allocation.written);
     // In check mode the addresses stay reserved, so that a later use of them is found.
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
     if (checking) mmap(allocation.mapping, allocation.mapping_bytes, PROT_NONE, flags, -1, 0);
     else munmap(allocation.mapping, allocation.mapping_bytes);
-    return damage.empty() ? (int)LK_OK : set_error(LK_INVALID, "%s", damage.c_str());
+    return damage.empty() ? (int)LK_OK : set_error(LK_INVALID, "a kernel %s", damage.c_str());
 }
 
 EXPORT void lk_mem_mapped(const void *address, size_t bytes) {

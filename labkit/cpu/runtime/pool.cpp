@@ -343,7 +343,13 @@ void work(Worker &me, Block &block) {
         if (estimate) *estimate = seconds / count;
         if (seconds < chunk_s) op->chunk = 2 * count;
         else if (seconds > 4 * chunk_s) op->chunk = count / 2 + 1;
-        if (op->taken == op->pieces && op->workers == 0) complete(op);
+        if (op->taken == op->pieces && op->workers == 0) {
+            if (op->kind == kernel) {
+                std::string damage = take_damage_by(op->launch.kernel, op->arguments);
+                if (op->error.empty()) op->error = damage;
+            }
+            complete(op);
+        }
     }
 }
 

@@ -125,6 +125,8 @@ std::string describe_shared(const SharedMemory &, const char *address);   // "" 
 void add_symbol_range(const void *address, size_t bytes, const void *owner);
 void remove_symbol_ranges(const void *owner);
 bool in_device_memory(const void *address, size_t bytes, std::string &why_not);
+// After a kernel: what it wrote around the allocations in its arguments, "" if nothing. Each write is told once.
+std::string take_damage_by(const char *kernel, const std::vector<char> &arguments);
 std::string describe_address(const void *address);         // "12 bytes past the end of the allocation of ..."
 
 // ---- pool.cpp ---------------------------------------------------------------------------------------------
