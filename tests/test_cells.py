@@ -61,11 +61,28 @@ def test_a_cell_that_does_not_compile_leaves_no_older_kernel_behind(shell):
     run(shell, "kernel", "3 --name mine", REGISTERS)
     with pytest.raises(CompileFailed):
         run(shell, "kernel", "3 --name mine", REGISTERS.replace("float sum = 0;", "float sum = 0"))
-    assert "mine" not in shell.user_ns
+    assert "did not compile" in repr(shell.user_ns["mine"])
     shell.user_ns["other"] = 3
     with pytest.raises(UsageError, match="this name has another value already"):
         run(shell, "kernel", "3 --name other", REGISTERS)
     assert shell.user_ns["other"] == 3
+
+
+@pytest.mark.parametrize("use", [
+    labkit.check, labkit.show, lambda mine: labkit.bench(mine, LENET86[0]), lambda mine: labkit.grade("04a", mine),
+    lambda mine: labkit.diff(3, mine), lambda mine: labkit.grade("00a", mine),
+    lambda mine: labkit.profile(mine, LENET86[0], 1), lambda mine: labkit.sanitize(mine, LENET86[0], 1),
+    lambda mine: mine.get_function("conv"),
+])  # fmt: skip
+def test_a_use_of_a_cell_that_did_not_compile_says_so_until_it_does(shell, use):
+    shell.user_ns.pop("fresh", None)
+    for magic, line in (("kernel", "3 --name fresh"), ("cuda", "fresh")):
+        with pytest.raises(CompileFailed):
+            run(shell, magic, line, "__global__ void conv(float *x) { x[0] = }\n")
+        with pytest.raises(LabError, match="the cell of `fresh` did not compile: see its messages above"):
+            use(shell.user_ns["fresh"])
+    run(shell, "cuda", "fresh", "__global__ void conv(float *x) {}\n")
+    assert shell.user_ns["fresh"].get_function
 
 
 def test_the_shared_memory_of_ones_own_kernel_is_that_of_its_arrays(shell, capsys):

@@ -34,6 +34,21 @@ class CompileFailed(LabError):
     """A cell does not compile. The message shows each error with its line of the cell."""
 
 
+class _NotCompiled:
+    """What the name of a cell stands for until the cell has compiled: any use says so."""
+
+    def __init__(self, name: str):
+        self._text = f"the cell of `{name}` did not compile: see its messages above"
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def __getattr__(self, attribute: str) -> None:
+        if attribute.startswith("_"):  # Python and IPython ask any object for such
+            raise AttributeError(attribute)
+        raise LabError(self._text)
+
+
 def _asked(number: str | None, which: int | str) -> tuple[dict, Sequence[Layer]]:
     """The options of the rung that an exercise is posed for, and the layers to compile for."""
     if number is None:
@@ -86,9 +101,9 @@ class KernelCells(Magics):
         """Forget the kernel of an earlier cell: after an error, no later cell may take it for the present one."""
         if not _is_name(name):
             raise UsageError(f"--name {name} is not a name of Python")
-        if not isinstance(self.shell.user_ns.get(name), (Variant, type(None))):
+        if not isinstance(self.shell.user_ns.get(name), (Variant, _NotCompiled, type(None))):
             raise UsageError(f"--name {name}: this name has another value already; take a new one, such as mine")
-        self.shell.user_ns.pop(name, None)
+        self.shell.user_ns[name] = _NotCompiled(name)
 
     @cell_magic
     def cuda(self, line: str, cell: str) -> None:
@@ -110,8 +125,9 @@ class KernelCells(Magics):
             raise UsageError(f"%%cuda {line}: {error}") from None
         if not _is_name(name):
             raise UsageError("%%cuda needs a name for the module: %%cuda vectors")
-        if hasattr(self.shell.user_ns.get(name), "get_function"):  # after an error, no later cell may take the old one
-            del self.shell.user_ns[name]
+        old = self.shell.user_ns.get(name)
+        if isinstance(old, (_NotCompiled, type(None))) or hasattr(old, "get_function"):
+            self.shell.user_ns[name] = _NotCompiled(name)  # after an error, no later cell may take the old one
         text = f"// %%cuda {line}\n{cell}"
         kernels = source.kernel_names(source.code_only(text))
         arguments = source.cell_arguments(text, name, *options, *more)
