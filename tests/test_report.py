@@ -315,6 +315,19 @@ def test_a_page_keeps_its_badge_when_another_is_made(tmp_path, monkeypatch):
     assert "Changed" in (tmp_path / "out" / "index.html").read_text()
 
 
+def test_the_pages_of_other_notebooks_are_not_made(tmp_path, monkeypatch):
+    folder = tmp_path / "notebooks"
+    (folder / "closer_look").mkdir(parents=True)
+    monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
+    for name in ("01_one", "02_two", "03_three", "closer_look/02_two"):
+        save(folder, name, [new_markdown_cell(f"# {name[-5:]} · Title")])
+    pages = [report.make([number], tmp_path / "out", stored=True)[0].path for number in ("3", "1")]
+    assert {*(tmp_path / "out").rglob("*.html")} == {*pages, tmp_path / "out" / "index.html"}
+    index, one = ((tmp_path / "out" / f"{name}.html").read_text() for name in ("index", "01_one"))
+    assert "01_one.html" in index and "03_three.html" in index and "02_two" not in index
+    assert [a["href"] for a in tags(one, "a") if "rel" in a] == ["03_three.html"] * 2
+
+
 def test_a_companion_has_a_page_beside_its_notebook(tmp_path, monkeypatch):
     folder = tmp_path / "notebooks"
     (folder / "closer_look").mkdir(parents=True)

@@ -101,8 +101,8 @@ def make(
     """Execute notebooks and write `index.html` and a page for each.
 
     The notebooks run one after another, so that none disturbs the times that another measures. With `names`, the pages
-    of the other notebooks stay as they are; a page that does not exist yet is made from stored outputs. A notebook that
-    fails does not stop the others, and its page shows the cells before the failure.
+    of the other notebooks stay as they are, and the index has those that exist. A notebook that fails does not stop the
+    others, and its page shows the cells before the failure.
 
     Parameters
     ----------
@@ -129,7 +129,9 @@ def make(
     asked = execute.find(names)
     ours = [*execute.series(), *execute.closer_looks()] if execute.has_series() else []
     files = ours if set(asked) <= set(ours) else asked  # notebooks outside the series are a report of their own
-    pages, documents = pages_of(map(execute.read, files), out), []
+    notebooks = [each for each in map(execute.read, files)
+                 if each.path in asked or (out / f"{each.name}.html").is_file()]  # fmt: skip
+    pages, documents = pages_of(notebooks, out), []
     if files is ours and (glossary := execute.folder().parent / "docs" / "glossary.md").is_file():
         documents.append(document(glossary, out))
     if len({page.path for page in pages}) < len(pages):
@@ -147,10 +149,8 @@ def make(
                 execute.run(page.notebook, progress)
             exporter.write(page)
             progress.finish(page.notebook)
-        elif page.path.is_file():
-            page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
         else:
-            exporter.write(page)
+            page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
     for page in documents:
         exporter.write(page)
     write(out / "index.html", exporter.series())
