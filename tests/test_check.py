@@ -501,7 +501,7 @@ def test_a_right_result_with_a_race_is_refused_with_the_sanitizer(monkeypatch, c
     monkeypatch.setattr(check_module.sanitizer, "sanitize", sanitize)
     variant = FakeVariant()
     assert "15 shapes, exact" in repr(check(variant)) and not shapes
-    assert "on reals, clean under memcheck, racecheck" in repr(check(variant, sanitize=True))
+    assert "on reals, clean on one past a tile under memcheck, racecheck" in repr(check(variant, sanitize=True))
     check(FakeVariant(), [ODD], sanitize=True)
     assert shapes == [("one past a tile", 1), ("odd", 3)]
     found.clean = False
@@ -511,6 +511,17 @@ def test_a_right_result_with_a_race_is_refused_with_the_sanitizer(monkeypatch, c
     assert not is_verified(racing)
     with pytest.raises(LabError, match="is a model"):
         check(_Squares(), sanitize=True)
+
+
+def test_the_sanitizer_gets_a_shape_with_several_channels_where_a_tile_is_used_again():
+    from labkit.base.paths import cuda_src
+    from labkit.ladder.variants import variant
+
+    text = (cuda_src() / "04_tiling.cu").read_text()
+    before, _, after = text.rpartition("__syncthreads();")  # the one before the next channel
+    shapes = [Layer("one channel", 1, 20, 20, 1, 3), Layer("two channels", 2, 20, 20, 2, 3)]
+    with pytest.raises(CheckFailed, match=r"(?s)computes what it should, but on two channels.*race in conv"):
+        check(variant(4, before + after), shapes, sanitize=True)
 
 
 def test_a_kernel_that_takes_long_is_named(monkeypatch, capsys):

@@ -161,6 +161,7 @@ class CheckReport:
     table: pd.DataFrame
     refused: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()  # of the sanitizer that found nothing
+    sanitized: str = ""  # the shape that it looked at
 
     @property
     def worst(self) -> float:
@@ -170,7 +171,7 @@ class CheckReport:
     def __repr__(self) -> str:
         shapes = f"{len(self.table)} shape{'s' * (len(self.table) != 1)}"
         line = f"PASS {self.label}: {shapes}, exact on integers, within rounding on reals"
-        line += f", clean under {', '.join(self.tools)}" if self.tools else ""
+        line += f", clean on {self.sanitized} under {', '.join(self.tools)}" if self.tools else ""
         refused = len(self.refused)
         return line + (f"; {refused} shape{'s' * (refused != 1)} refused" if refused else "")
 
@@ -211,8 +212,9 @@ def check(
     quiet : bool
         Print nothing.
     sanitize : bool
-        Search for invalid addresses, races, uninitialized memory and divergent barriers, too, on the smallest of the
-        shapes that has several tiles each way: mistakes that need not make the result wrong. It takes some seconds.
+        Search for invalid addresses, races, uninitialized memory and divergent barriers, too: mistakes that need not
+        make the result wrong. It takes some seconds, and is done on one of the shapes, which the PASS line names: the
+        smallest that has several tiles each way and several channels, so that a kernel uses its tile again.
 
     Returns
     -------
@@ -251,8 +253,8 @@ def check(
     if not rows:
         first = refused[0] if refused else "none was given"
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first}")
-    tools = _sanitized(variant, shapes.values()) if sanitize else ()
-    report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), tools)
+    clean = _sanitized(variant, shapes.values()) if sanitize else ((), "")
+    report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), *clean)
     _verified.add(_key(variant))
     if not quiet:
         print(report)
@@ -268,13 +270,18 @@ def _settle(label: str) -> None:
         raise LabError(f"{label} was not checked: there is a fault from an earlier launch: {fault}") from fault
 
 
-def _sanitized(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tuple[str, ...]:
-    """The tools that found nothing."""
-    layer, batch = min(shapes, key=lambda shape: (min(shape[0].Ho, shape[0].Wo) <= 16, shape[0].macs(shape[1])))
+def _sanitized(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tuple[tuple[str, ...], str]:
+    """The tools that found nothing, and the name of the shape."""
+
+    def order(shape):
+        layer, batch = shape
+        return min(layer.Ho, layer.Wo) <= 16, layer.C == 1, layer.macs(batch)
+
+    layer, batch = min(shapes, key=order)
     found = sanitizer.sanitize(variant, layer, batch)
     if not found.clean:
         raise CheckFailed(f"{variant.label} computes what it should, but on {layer}, B = {batch}:\n{found}")
-    return found.tools
+    return found.tools, layer.name
 
 
 def _label(model: Model) -> str:
