@@ -4,6 +4,12 @@ import linecache
 import traceback
 
 
+def type_of(value: object) -> str:
+    """The name of a value's type with its article, for messages: "an int"."""
+    name = type(value).__name__
+    return f"{'an' if name[0].lower() in 'aeio' else 'a'} {name}"  # "a uint8"
+
+
 class ShortTraceback:
     """An exception whose traceback in a notebook has only the lines of cells; `%debug` still has all frames."""
 

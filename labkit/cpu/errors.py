@@ -1,5 +1,7 @@
 """PyCUDA's exceptions, raised by the CPU engine for the same reasons."""
 
+import builtins
+
 from labkit.base.errors import ShortTraceback
 
 __all__ = ["CompileError", "Error", "LaunchError", "LogicError", "MemoryError", "RuntimeError"]
@@ -23,6 +25,17 @@ class LaunchError(Error):
 
 class RuntimeError(Error):
     """The device does not respond."""
+
+
+# PyCUDA has none of its own for these; here they are short in a notebook, too.
+
+
+class TypeError(ShortTraceback, builtins.TypeError):
+    """An argument has the wrong type."""
+
+
+class ValueError(ShortTraceback, builtins.ValueError):
+    """An argument is missing or unknown."""
 
 
 class CompileError(Error):

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from labkit.base.errors import type_of
 from labkit.base.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS, SHARED_BYTES, SHARED_OPT_IN_BYTES
-from labkit.cpu import cache, checkmode, native
+from labkit.cpu import cache, checkmode, errors, native
 from labkit.cpu.device import Context, func_cache
 from labkit.cpu.errors import LogicError
 from labkit.cpu.memory import ArgumentHandler, DeviceAllocation, forget_symbols, is_managed, know_symbol
@@ -172,7 +173,7 @@ class _Parameter:
     def refuse(self, argument):
         """The error for an argument of another type."""
         words = _WORDS[self.kind] + ("" if self.kind == "P" else f" of {self.size} bytes")
-        return TypeError(f"{self}: the kernel takes {words}, not {_describe(argument)}; {self.remedy(argument)}")
+        return errors.TypeError(f"{self}: the kernel takes {words}, not {_describe(argument)}; {self.remedy(argument)}")
 
     def remedy(self, argument):
         """The argument to write instead."""
@@ -229,7 +230,7 @@ class _Parameter:
         size = _ELEMENTS.get(" ".join(_QUALIFIER.sub(" ", pointee).split())) if star else None
         if size and isinstance(dtype, np.dtype) and dtype.kind in "iuf" and 1 < dtype.itemsize != size:
             words = _QUALIFIER.sub(" ", pointee).split()
-            raise TypeError(
+            raise errors.TypeError(
                 f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the kernel "
                 f"reads {' '.join(words)} of {size}; convert it with .astype"
             )
@@ -242,7 +243,7 @@ def _describe(argument):
         return f"np.{type(argument).__name__} ({argument.nbytes} bytes)"
     if isinstance(argument, (bool, int, float)):
         return f"the Python {type(argument).__name__} {argument!r}, which has no size of its own"
-    return f"a {type(argument).__name__}"
+    return type_of(argument)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -319,13 +320,15 @@ class Function:
             The kernel faulted (if the call waits; otherwise the next call that waits raises it).
         """
         if extra:
-            raise ValueError(f"extra keyword arguments: {','.join(extra)}")
+            raise errors.ValueError(f"extra keyword arguments: {','.join(extra)}")
         if block is None:
-            raise ValueError("must specify block size")
+            raise errors.ValueError("must specify block size")
         del texrefs
         try:
             packed = self._packers[tuple(map(type, args))](*args)
         except KeyError:
+            packed = None
+        if packed is None:  # here, so that no KeyError is the context of an error
             handlers, packed = self._pack(args)
             if handlers:
                 return self._call_with_handlers(handlers, packed, grid, block, shared, stream, time_kernel)
@@ -338,8 +341,10 @@ class Function:
             geometry = self._geometries[grid, block]
             for size in (*grid, *block):  # 2.0 == 2, but PyCUDA refuses it
                 if size.__class__ is not int:
-                    geometry = self._geometry(grid, block)
+                    geometry = None
         except (KeyError, TypeError):
+            geometry = None
+        if geometry is None:
             geometry = self._geometry(grid, block)
         if not 0 <= shared <= self._max_dynamic:
             self._refuse_shared(shared)
@@ -382,12 +387,12 @@ class Function:
         for what, given, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
             if type(given) is not tuple or not (1 if what == "grid" else 3) <= len(given) <= 3:
                 count = "one to three ints" if what == "grid" else "three ints, e.g. (16, 16, 1)"
-                raise TypeError(f"{self._name}: {what} must be a tuple of {count}, not {given!r}")
+                raise errors.TypeError(f"{self._name}: {what} must be a tuple of {count}, not {given!r}")
             for axis, size, limit in zip("xyz", given, limits, strict=False):
                 if not isinstance(size, int):
-                    raise TypeError(
-                        f"{self._name}: {what}={given} must hold Python ints, and {what}.{axis} is a "
-                        f"{type(size).__name__}; write int(...), or // instead of /"
+                    raise errors.TypeError(
+                        f"{self._name}: {what}={given} must hold Python ints, and {what}.{axis} is "
+                        f"{type_of(size)}; write int(...), or // instead of /"
                     )
                 if not 1 <= size <= limit:
                     raise self._invalid(what, given, f"{what}.{axis} is {size}, and must be 1 to {limit}")
@@ -429,11 +434,12 @@ class Function:
         parameters = self._parameters
         if len(args) != len(parameters):
             shown = ", ".join(p.declaration or p.kind for p in parameters)
-            raise TypeError(f"{self._name}({shown}) takes {len(parameters)} arguments, and {len(args)} were given")
+            count = f"takes {len(parameters)} arguments, and {len(args)} were given"
+            raise errors.TypeError(f"{self._name}({shown}) {count}")
         try:
             codes = [parameter.code(argument) for parameter, argument in zip(parameters, args, strict=True)]
         except TypeError as error:
-            raise TypeError(f"{self._name}: {error}") from None
+            raise errors.TypeError(f"{self._name}: {error}") from None
         layout = self._layout(
             [
                 "Q" if code is None and p.kind == "P" else code or f"{p.size}s"
@@ -476,7 +482,7 @@ class Function:
         types = [*_prepared_types(arg_types)]
         codes = [_prepared_code(each) for each in types]
         if len(codes) != len(self._parameters):
-            raise TypeError(
+            raise errors.TypeError(
                 f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} parameters"
             )
         for parameter, code in zip(self._parameters, codes, strict=True):
@@ -484,7 +490,7 @@ class Function:
                 if parameter.kind == "s" and struct.calcsize("<" + code) == parameter.size:
                     continue
                 words = _WORDS[parameter.kind]
-                raise TypeError(
+                raise errors.TypeError(
                     f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} bytes, and "
                     f"prepare said {code!r}, of {struct.calcsize('<' + code)}"
                 )
@@ -507,12 +513,13 @@ class Function:
 
     def _explain_prepared(self, args, error):
         if len(args) != len(self._parameters):
-            raise TypeError(f"{self._name}: prepared for {len(self._parameters)} arguments, and {len(args)} were given")
+            count = f"prepared for {len(self._parameters)} arguments, and {len(args)} were given"
+            raise errors.TypeError(f"{self._name}: {count}") from None
         for parameter, code, argument in zip(self._parameters, self._prepared_codes, args, strict=True):
             try:
                 struct.pack("<" + code, argument)
             except (struct.error, TypeError) as reason:
-                raise TypeError(
+                raise errors.TypeError(
                     f"{self._name}: {parameter}: {_describe(argument)} cannot be passed as {code!r} ({reason})"
                 ) from None
         raise error

@@ -10,7 +10,8 @@ from operator import index
 
 import numpy as np
 
-from labkit.cpu import native
+from labkit.base.errors import type_of
+from labkit.cpu import errors, native
 from labkit.cpu.errors import LogicError
 from labkit.cpu.streams import handle_of
 
@@ -64,7 +65,7 @@ __all__ = [
 def whole(number, call, what):
     """A size, count or value argument: like PyCUDA, only a non-negative Python int."""
     if not isinstance(number, int):
-        raise TypeError(f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)")
+        raise errors.TypeError(f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)")
     if number < 0:
         raise OverflowError(f"{call}: {what} is negative: {number}")
     return number
@@ -166,7 +167,7 @@ def forget_symbols(spans):
 def device_span(pointer, size, call, other=None):
     """The address of a device pointer argument; at least `size` bytes must be allocated there."""
     if not isinstance(pointer, (DeviceAllocation, PointerHolderBase, int)):
-        raise TypeError(
+        raise errors.TypeError(
             f"{call}: a device pointer is a DeviceAllocation or a Python int, not {type(pointer).__name__}; it comes "
             "first in memcpy_htod, second in memcpy_dtoh"
         )
@@ -209,8 +210,8 @@ def host_span(obj, call, writable=False):
             array = np.frombuffer(obj, np.uint8)
         except (TypeError, ValueError, BufferError, AttributeError):
             hint = ": the arguments may be in the wrong order" if hasattr(obj, "__index__") else ""
-            raise TypeError(
-                f"{call}: the host side is a {type(obj).__name__}; a NumPy array or another buffer is needed{hint}"
+            raise errors.TypeError(
+                f"{call}: the host side is {type_of(obj)}; a NumPy array or another buffer is needed{hint}"
             ) from None
     flags = array.flags
     if not flags.forc:
@@ -221,7 +222,7 @@ def host_span(obj, call, writable=False):
     if writable and not flags.writeable:
         raise BufferError(f"{call}: the host array is read-only; give a writable one, e.g. np.empty_like(...)")
     if array.dtype.hasobject:
-        raise TypeError(
+        raise errors.TypeError(
             f"{call}: an array of Python objects has no bytes to copy; convert it, e.g. .astype(np.float32)"
         )
     return array.ctypes.data, array.nbytes, array
@@ -588,7 +589,7 @@ class ArgumentHandler:
         """The device memory for the array during the call."""
         if self.dev_alloc is None:
             if not hasattr(self.array, "nbytes"):
-                raise TypeError(f"In, Out and InOut need a NumPy array, not {type(self.array).__name__}")
+                raise errors.TypeError(f"In, Out and InOut need a NumPy array, not {type(self.array).__name__}")
             self.dev_alloc = mem_alloc_like(self.array)
         return self.dev_alloc
 

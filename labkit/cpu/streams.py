@@ -2,7 +2,8 @@
 
 import enum
 
-from labkit.cpu import native
+from labkit.base.errors import type_of
+from labkit.cpu import errors, native
 from labkit.cpu.errors import LogicError
 
 __all__ = ["Event", "Stream", "event_flags"]
@@ -23,8 +24,8 @@ def handle_of(stream):
         return None
     if isinstance(stream, Stream):
         return stream.handle
-    raise TypeError(
-        f"stream is a {type(stream).__name__}: pass a labkit.cuda.driver.Stream, or None for the default stream"
+    raise errors.TypeError(
+        f"stream is {type_of(stream)}: pass a labkit.cuda.driver.Stream, or None for the default stream"
     )
 
 

@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 
 from labkit import cuda
-from labkit.base.errors import Interrupted, LabError
+from labkit.base.errors import Interrupted, LabError, type_of
 from labkit.base.paths import PACKAGE
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
@@ -253,7 +253,7 @@ def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer
         `layer` is not a layer, a variant does not support it, or the batch is not a positive integer.
     """
     if not isinstance(layer, Layer):
-        raise LabError(f"layer is a {type(layer).__name__}: give one layer, such as lab.LENET86[0]")
+        raise LabError(f"layer is {type_of(layer)}: give one layer, such as lab.LENET86[0]")
     chosen = as_variants(variants)
     for each in chosen:
         each.launches(layer, batch)

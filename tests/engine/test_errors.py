@@ -220,7 +220,7 @@ def test_prepared_calls(add, d):
         (3, (1, 1, 1), TypeError, "grid must be a tuple of one to three ints, not 3"),
         ([1, 1], (1, 1, 1), TypeError, "grid must be a tuple"),
         ((1, 1), (1, 1), TypeError, r"block must be a tuple of three ints, e.g. \(16, 16, 1\), not \(1, 1\)"),
-        ((1, np.int64(1)), (1, 1, 1), TypeError, "grid.y is a int64; write int"),
+        ((1, np.int64(1)), (1, 1, 1), TypeError, "grid.y is an int64; write int"),
         ((1, 1), (1, 1, 1, 1), TypeError, "block must be a tuple of three ints"),
         ((1, 1), None, ValueError, "must specify block size"),
     ],
@@ -234,6 +234,19 @@ def test_geometry(add, d, grid, block, error, words):
 def test_unknown_keyword(add, d):
     with pytest.raises(ValueError, match="extra keyword arguments: blocks"):
         add(d, d, np.float32(1), np.int32(1), blocks=(1, 1, 1))
+
+
+@pytest.mark.parametrize("launch", [
+    {"grid": 4, "block": 256}, {"grid": (4, 1), "block": [256, 1, 1]}, {"block": (2048, 1, 1)}, {"block": None},
+    {"block": (1, 1, 1), "stream": 1}, {"block": (1, 1, 1), "a": 1.0}, {"block": (1, 1, 1), "x": np.ones(4)},
+    {"block": (1, 1, 1), "x": cuda.In(np.ones(4))}, {"block": (1, 1, 1), "blocks": 2},
+])  # fmt: skip
+def test_a_notebook_shows_a_wrong_launch_in_a_sentence(add, d, launch):
+    with pytest.raises((TypeError, ValueError, cuda.LogicError)) as wrong:
+        add(launch.pop("x", d), d, launch.pop("a", np.float32(1)), np.int32(1), **launch)
+    assert wrong.value.__context__ is None or wrong.value.__suppress_context__
+    (sentence,) = wrong.value._render_traceback_()
+    assert sentence.startswith(("TypeError: ", "ValueError: ", "LogicError: "))
 
 
 def test_more_threads_than_launch_bounds(module, d):
@@ -257,7 +270,7 @@ def test_too_much_shared_memory(module, d):
 
 
 def test_stream_of_another_type(add, d):
-    with pytest.raises(TypeError, match="stream is a int"):
+    with pytest.raises(TypeError, match="stream is an int"):
         add(d, d, np.float32(1), np.int32(1), block=(1, 1, 1), stream=0)
 
 
