@@ -190,7 +190,7 @@ def test_page_01_runs_and_an_error_in_its_kernel_is_shown_at_its_line(show):
     said = rf"line {line}: error: .*zero.*\n    {re.escape(wrong)}\n{re.escape(caret)}"
     expect(kernel.error).to_have_text(re.compile(said))
     check.run()
-    expect(check.error).to_contain_text("name 'mine' is not defined")  # and not an older kernel
+    expect(check.error).to_contain_text("the cell of `mine` did not compile")  # and not an older kernel
 
     kernel.change(wrong, right)
     kernel.run()
