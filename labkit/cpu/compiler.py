@@ -57,6 +57,9 @@ class _Settings:
             "-fvisibility=hidden",
             "-fno-strict-aliasing",
             "-fstack-clash-protection",
+            "-fno-stack-protector",  # Ubuntu's compilers turn these two on: kernels would call the C library
+            "-U_FORTIFY_SOURCE",
+            "-fno-delete-null-pointer-checks",  # g++ 12 else removes calls of functions that wait in a loop
             "-fno-math-errno",
             "-fno-trapping-math",
             f"-ffp-contract={'fast' if self.fuse or self.fast_math else 'off'}",

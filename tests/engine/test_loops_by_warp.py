@@ -407,3 +407,24 @@ def test_a_type_that_follows_from_an_argument_is_that_of_the_variable_in_scope()
     total = "template <class T> __device__ T total(T v) { v += __shfl_xor_sync(~0u, v, 1) / 2; return v; }"
     assert not why("float v = *in; v = total(v); *out = v;", total)
     assert "total uses __shfl_xor_sync" in why("float v = *in; { int i = 2, v = i; v = total(v); *out = v; }", total)
+
+
+def test_a_function_that_changes_its_callers_array_is_called(monkeypatch):
+    """On fibers: g++ 12 removed the call unless a null pointer may be an address."""
+    monkeypatch.setenv("LABKIT_GEAR", "fibers")
+    module = compiler.SourceModule("""
+        __device__ void cross(int (&a)[4], int o) {
+            for (int i = 0; i < 4; i++) a[i] += __shfl_xor_sync(0xffffffff, a[3 - i], o);
+        }
+        __global__ void kernel(int *out) {
+            int a[4];
+            for (int i = 0; i < 4; i++) a[i] = (threadIdx.x + 1) * (i + 1);
+            cross(a, 1);
+            out[threadIdx.x] = a[0] + a[1] * 3 + a[2] * 5 + a[3] * 7;
+        }""")
+    kernel, out = module.get_function("kernel"), np.zeros(32, np.int32)
+    kernel(driver.Out(out), block=(32, 1, 1))
+    a = np.arange(1, 33) * np.arange(1, 5)[:, None]
+    for i in range(4):
+        a[i] += a[3 - i, np.arange(32) ^ 1]
+    assert kernel.gear == "fibers" and (out == a[0] + a[1] * 3 + a[2] * 5 + a[3] * 7).all()
