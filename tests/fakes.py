@@ -37,7 +37,7 @@ class FakeVariant:
         self.kernels = kernels or {"fake": takes_s}  # how long each takes [s]
         self.identity = f"fake {next(_numbers)}"
         self.code = self.identity
-        self.source, self.headers, self.library = source, [], False
+        self.source, self.headers, self.library, self.own = source, [], False, False
         self.plans = 0
 
     def supports(self, layer):

@@ -1,5 +1,6 @@
 """The checker takes what is right, in each precision, and refuses every well-known way to be wrong."""
 
+import re
 import sys
 import time
 from types import SimpleNamespace
@@ -272,6 +273,19 @@ def test_one_output_beyond_its_own_bound_looks_like_nothing_else():
     with pytest.raises(CheckFailed, match="1 of 36 outputs") as failure:
         compare(y, expected, allowed, inputs=(x, k))
     assert "looks as if" not in str(failure.value)
+
+
+def test_a_result_that_may_be_right_by_luck_has_the_compilers_warning_beside_it(monkeypatch):
+    from labkit.base.paths import cuda_src
+    from labkit.ladder.variants import variant
+
+    text, shapes = (cuda_src() / "03_registers.cu").read_text(), [(Layer("odd", 2, 9, 12, 3, 3), 1)]
+    assert repr(check(variant(3, text), shapes)).endswith("within rounding on reals")
+    # As if the register of the sum held 0 by luck.
+    monkeypatch.setattr(check_module, "_check_shape", lambda *_: {"worst_of_allowed": 0.0})
+    said = repr(check(variant(3, text.replace("float sum = 0;", "float sum;")), shapes))
+    assert said.startswith("PASS 03 registers, own source: 1 shape, exact on integers")
+    assert re.search(r", but the compiler warns: line \d+: .*\bsum\b.* uninitialized", said)
 
 
 def test_many_mismatches_are_cut():

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -24,7 +26,9 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from labkit import cuda
 from labkit.base.errors import Interrupted, LabError
+from labkit.cpu import compiler as host
 from labkit.evidence import sanitize as sanitizer
+from labkit.ladder.messages import messages
 from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding
 from labkit.ladder.variants import Variant, as_variants
@@ -40,6 +44,7 @@ _HALF_UNDERFLOW = 2.0**-25
 _TENSOR_ROUNDOFF = 2.0**-22
 _EXACT_INTEGERS = {"float32": 2**24, "float16": 2**11}  # up to these, every integer is exact
 _SHOWN = 8  # mismatches in a message
+_BY_LUCK = r"uninitialized|array bounds"  # warnings of a kernel whose result need not be the same the next time
 PATIENCE_S = 10  # for one shape, until a message says what is running
 
 
@@ -162,6 +167,7 @@ class CheckReport:
     refused: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()  # of the sanitizer that found nothing
     sanitized: str = ""  # the shape that it looked at
+    warning: str = ""  # of the compiler, about a reader's own kernel whose result may be right by luck
 
     @property
     def worst(self) -> float:
@@ -173,7 +179,8 @@ class CheckReport:
         line = f"PASS {self.label}: {shapes}, exact on integers, within rounding on reals"
         line += f", clean on {self.sanitized} under {', '.join(self.tools)}" if self.tools else ""
         refused = len(self.refused)
-        return line + (f"; {refused} shape{'s' * (refused != 1)} refused" if refused else "")
+        line += f"; {refused} shape{'s' * (refused != 1)} refused" if refused else ""
+        return line + (f", but the compiler warns: {self.warning}" if self.warning else "")
 
     def _ipython_display_(self) -> None:
         """Show nothing: `check` has printed the line already."""
@@ -219,6 +226,8 @@ def check(
     Returns
     -------
     CheckReport
+        If the compiler warns that a reader's own kernel reads a variable without a value or beyond an array, the PASS
+        line ends with that warning: the result may be right by luck.
 
     Raises
     ------
@@ -248,13 +257,15 @@ def check(
     if len(shapes) > 1:  # for a single shape, the plan compiles the kernel
         with suppress(cuda.driver.CompileError):  # the plan raises it again
             variant.precompile(*(layer for layer, _ in shapes.values()))
-    rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
-            for index, (layer, batch) in shapes.items()]  # fmt: skip
-    if not rows:
+    if not shapes:
         first = refused[0] if refused else "none was given"
         raise LabError(f"{variant.label} takes none of the shapes; the first: {first}")
+    with ThreadPoolExecutor(1) as beside:
+        warning = beside.submit(_warning, variant, next(iter(shapes.values()))[0])
+        rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
+                for index, (layer, batch) in shapes.items()]  # fmt: skip
     clean = _sanitized(variant, shapes.values()) if sanitize else ((), "")
-    report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), *clean)
+    report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), *clean, warning.result())
     _verified.add(_key(variant))
     if not quiet:
         print(report)
@@ -268,6 +279,15 @@ def _settle(label: str) -> None:
         cuda.driver.Context.synchronize()
     except cuda.driver.Error as fault:
         raise LabError(f"{label} was not checked: there is a fault from an earlier launch: {fault}") from fault
+
+
+def _warning(variant: Variant, layer: Layer) -> str:
+    """What the host's compiler says of a variable without a value, or an index outside of an array; else empty."""
+    if not variant.own:
+        return ""
+    said = host.warnings_about(**variant.compiler_arguments(variant.defines(layer)))
+    found = [each for each in messages(said, variant.source.splitlines()) if re.search(_BY_LUCK, each.text)]
+    return f"line {found[0].line}: {found[0].text}" if found else ""
 
 
 def _sanitized(variant: Variant, shapes: Iterable[tuple[Layer, int]]) -> tuple[tuple[str, ...], str]:
