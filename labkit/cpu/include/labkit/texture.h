@@ -76,7 +76,7 @@ inline LABKIT_UNSEEN long long place(const Texture &t, int d, float floored) {
     }
 }
 
-template <class C> C border(const Texture &t, int c) {
+template <class C> LABKIT_UNSEEN C border(const Texture &t, int c) {
     const float value = t.border[c], least = t.kind == 'i' ? -1 : 0;
     return C(!t.fractions ? value : value < least ? least : value > 1 ? 1 : value);
 }
