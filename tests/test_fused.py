@@ -39,7 +39,7 @@ def integer_weights(random):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_integers_are_exact_in_every_slot_of_a_block(dtype):
+def test_integers_are_exact_in_every_slot(dtype):
     random = np.random.default_rng(13)
     weights = integer_weights(random)
     images = (random.integers(-2, 3, (3, 1, 86, 86)) * (random.random((3, 1, 86, 86)) < 0.1)).astype(np.float32)

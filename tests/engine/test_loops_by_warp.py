@@ -67,8 +67,8 @@ __device__ float next_of(const float row[], const float &v) {
 #define IN in[AT % 4096]
 
 extern "C" {
-__global__ void sums_a_warp(float *out, const float *in, int n) { OUT = warp_sum(IN) + n; }
-__global__ void sums_a_block(float *out, const float *in, int n) {
+__global__ void sum_per_warp(float *out, const float *in, int n) { OUT = warp_sum(IN) + n; }
+__global__ void sum_per_block(float *out, const float *in, int n) {
     float sum = 0;
     for (int i = threadIdx.x; i < 40 * n; i += blockDim.x) sum += in[i];
     sum = block_sum(sum);

@@ -11,7 +11,6 @@ import contextlib
 import re
 from dataclasses import dataclass, field
 
-from labkit.cpu.loops.file import Macros
 from labkit.cpu.loops.order import is_plain, may_come_first, own_variables, reads_memory, with_parents
 from labkit.cpu.loops.reader import Reader
 from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, Fibers
@@ -63,7 +62,7 @@ def inline(scan, bodies, headers, file):
     The functions are those of the text and of its `headers`, which are scans, too.
     """
     for depth in range(_MOST_DEEP):
-        functions, edits = _functions([scan, *headers]), []
+        functions, edits = _functions([scan, *headers], file.macros), []
         for body in bodies if functions else ():
             with contextlib.suppress(*_FAILURES):
                 edits += _calls(scan, body, functions, file, 1000 * depth + len(edits))
@@ -76,9 +75,9 @@ def inline(scan, bodies, headers, file):
     return scan, bodies
 
 
-def _functions(scans):
+def _functions(scans, macros):
     """Name -> function, of all that wait or call others that do, and that a call can be replaced by."""
-    found, names, macros = {}, [], Macros(scans)
+    found, names = {}, []
     for scan in scans:
         for open_, close in scan.closing.items():
             words = scan.code[scan.declaration_start(open_) : open_].split()

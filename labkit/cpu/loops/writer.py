@@ -4,7 +4,7 @@ import re
 
 from labkit.cpu.loops.regions import Region, Section
 from labkit.cpu.loops.rows import Rows
-from labkit.cpu.loops.words import Fibers
+from labkit.cpu.loops.words import SHUFFLES, Fibers
 from labkit.cpu.source import presumed_line
 
 PREFIX = "labkit_loops_"  # of the names of second versions
@@ -147,7 +147,8 @@ class Writer:
         if kind != "sync":
             present = "labkit_live + labkit_base, " if self.masked else ""
             self.out.append(f"const unsigned labkit_present_{number} = labkit::present({present}labkit_lanes);\n")
-            self.out.append(f"LABKIT_MEET({number}, {kind})\n")
+            if kind not in SHUFFLES.values():  # what all lanes get
+                self.out.append(f"LABKIT_MEET({number}, {kind})\n")
 
     def _in_section(self, variable):
         """Whether a variable is kept in the running section only."""

@@ -170,9 +170,9 @@ static void tell_where_left(Block &b) {
 
 void note_damage(Block &b) { b.error = place(b, false) + ": " + describe_damage(b.shared); }
 
-void note_failure(Block &b, bool of_a_thread) {
+void note_failure(Block &b, bool with_thread) {
     pthread_sigmask(SIG_SETMASK, &b.signals, nullptr);
-    if (b.signal) b.error = place(b, of_a_thread) + ": " + describe_fault(b);
+    if (b.signal) b.error = place(b, with_thread) + ": " + describe_fault(b);
     if (!checking) return;
     if (b.signal) b.tool = "memcheck", b.kind = kind_of_fault(b);
     tell_where_left(b);

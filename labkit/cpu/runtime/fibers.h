@@ -162,4 +162,4 @@ void resolve_converged(Block &);               // resume all lanes at warp funct
 [[noreturn]] void fail_diverged(Block &, Fiber *at, const char *how);
 void report_absent(Block &);                   // check mode: threads that have ended never reach the barrier of the others
 void note_damage(Block &);                     // the block has changed the margins of shared memory
-void note_failure(Block &, bool of_a_thread);  // the launch was left
+void note_failure(Block &, bool with_thread);  // the launch was left

@@ -1,9 +1,10 @@
 // Device memory: ordinary memory with red zones and a fill pattern, so that errors are found.
 //
 // An allocation is between two red zones and is filled with 0xFF bytes: NaN as float, -1 as int. The red zones are checked
-// after each kernel that has its address as an argument, and when it is freed. Around them are guards, memory that cannot be accessed: a loop that writes on and on beyond an array
-// faults there, before it reaches what belongs to others. Up to 16 MB the pattern is written. Larger allocations are mapped, page by page, to one 16 MB file of
-// 0xFF bytes, copy on write: they also read as 0xFF, but use memory only where they are written.
+// after each kernel that has its address as an argument, and when it is freed. Around them are guards, memory that cannot be
+// accessed: a loop that writes on and on beyond an array faults there, before it reaches what belongs to others. Up to 16 MB
+// the pattern is written. Larger allocations are mapped, page by page, to one 16 MB file of 0xFF bytes, copy on write: they
+// also read as 0xFF, but use memory only where they are written.
 #include "check.h"
 #include "lock.h"
 #include "runtime.h"

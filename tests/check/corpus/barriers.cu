@@ -59,7 +59,7 @@ extern "C" __global__ void shuffle_from_a_lane_outside_the_mask(const float *in,
 }
 
 //: kind="absent lane" grid=1 block=40 args=f40,f2
-extern "C" __global__ void sum_of_half_a_warp(const float *in, float *out) {
+extern "C" __global__ void partial_warp_sum(const float *in, float *out) {
   int lane = threadIdx.x % 32, live = threadIdx.x < 32 ? 32 : 8;
   float v = in[threadIdx.x];
   for (int half = PLANTED(16, live / 2); half > 0; half /= 2)

@@ -155,7 +155,7 @@ extern "C" __global__ void warp_takes_itself_to_be_in_step(const float *in, floa
 }
 
 //: kind="missing syncwarp" grid=1 block=64 args=f64,f2
-extern "C" __global__ void tree_of_a_warp(const float *in, float *out) {
+extern "C" __global__ void warp_tree(const float *in, float *out) {
   __shared__ float sums[64];
   int lane = threadIdx.x % 32;
   float *sum = sums + threadIdx.x - lane;

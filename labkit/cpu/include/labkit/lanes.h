@@ -81,14 +81,6 @@ LABKIT_INLINE T take(const char *slots, int lane, unsigned present, int operand,
     return value;
 }
 
-#define LABKIT_MEETING(kind)                                                                          \
-    inline int meeting_##kind(const char *, unsigned) { return 0; }
-LABKIT_MEETING(shuffle_index)
-LABKIT_MEETING(shuffle_up)
-LABKIT_MEETING(shuffle_down)
-LABKIT_MEETING(shuffle_xor)
-#undef LABKIT_MEETING
-
 // Votes: what each lane gets.
 inline unsigned meeting_ballot(const char *slots, unsigned present) {
     unsigned votes = 0;

@@ -52,6 +52,16 @@ inline LABKIT_UNSEEN const Texture &texture(unsigned long long object, Role role
     return *t;
 }
 
+// A texture whose texels are read as C.
+template <class C>
+LABKIT_UNSEEN const Texture &texture_of(unsigned long long object, Role role, int dimensions, const char *what) {
+    const Texture &t = texture(object, role, dimensions, what);
+    if (std::is_floating_point_v<C> != (t.kind == 'f' || t.fractions) || (std::is_integral_v<C> && sizeof(C) != t.bytes))
+        fail("%s: the type of its result is not that of the texels, %d bytes per channel: ask for that type, or for float "
+             "with cudaReadModeNormalizedFloat", what, t.bytes);
+    return t;
+}
+
 template <class C> LABKIT_UNSEEN C channel(const Texture &t, const char *texel, int c) {
     if (c >= t.channels) return C();
     texel += c * t.bytes;
@@ -84,10 +94,7 @@ template <class C> LABKIT_UNSEEN C border(const Texture &t, int c) {
 template <class T, int dimensions>
 LABKIT_UNSEEN T sample(unsigned long long object, const float (&at)[dimensions], const char *what) {
     using C = typename Texel<T>::Channel;
-    const Texture &t = texture(object, Role::sampled, dimensions, what);
-    if (std::is_floating_point_v<C> != (t.kind == 'f' || t.fractions) || (std::is_integral_v<C> && sizeof(C) != t.bytes))
-        fail("%s: the type of its result is not that of the texels, %d bytes per channel: ask for that type, or for float "
-             "with cudaReadModeNormalizedFloat", what, t.bytes);
+    const Texture &t = texture_of<C>(object, Role::sampled, dimensions, what);
     long long near[dimensions][2] = {};
     int weight[1 << dimensions] = {256};                       // of the corners, in units of 1/256
     for (int d = 0; d < dimensions; d++) {
@@ -124,10 +131,7 @@ LABKIT_UNSEEN T sample(unsigned long long object, const float (&at)[dimensions],
 
 template <class T> LABKIT_UNSEEN T fetch(unsigned long long object, long long i) {
     using C = typename Texel<T>::Channel;
-    const Texture &t = texture(object, Role::fetched, 1, "tex1Dfetch");
-    if (std::is_floating_point_v<C> != (t.kind == 'f' || t.fractions) || (std::is_integral_v<C> && sizeof(C) != t.bytes))
-        fail("tex1Dfetch: the type of its result is not that of the texels, %d bytes per channel: ask for that type, or for "
-             "float with cudaReadModeNormalizedFloat", t.bytes);
+    const Texture &t = texture_of<C>(object, Role::fetched, 1, "tex1Dfetch");
     C read[4] = {};
     for (int c = 0; c < Texel<T>::channels && i >= 0 && i < (long long)t.size[0]; c++)   // outside: 0
         read[c] = channel<C>(t, t.data + i * t.channels * t.bytes, c);
