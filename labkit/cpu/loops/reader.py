@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from labkit.cpu.loops.words import BARRIER, BUILT_IN, MEETING, PAIRS, RESTRICT, SPECIFIERS, Fibers, tokens
+from labkit.cpu.loops.words import BARRIER, BUILT_IN, CLASSES, MEETING, PAIRS, RESTRICT, SPECIFIERS, Fibers, tokens
 
 
 @dataclass(eq=False)
@@ -91,7 +91,7 @@ class Reader:
         if word == "for":
             return self._for(at)
         if word in ("while", "switch"):
-            close = self._parentheses(at + 1)
+            close = self._condition(at + 1)
             body = self.statement(close + 1)
             return Node(word, at, body.last, 0, {"condition": (at + 2, close), "body": body})
         if word == "do":
@@ -112,7 +112,7 @@ class Reader:
 
     def _if(self, at):
         open_ = at + 2 if self.text(at + 1) == "constexpr" else at + 1
-        close = self._parentheses(open_)
+        close = self._condition(open_)
         parts = {"condition": (open_ + 1, close), "then": self.statement(close + 1)}
         last = parts["then"].last
         if self.text(last) == "else":
@@ -146,16 +146,37 @@ class Reader:
             if len(words) > 1:
                 raise Fibers("it returns a value")
             kind = words[0]
-        elif words[0] in ("using", "typedef", "static_assert", "struct", "class", "union", "enum"):
+        elif words[0] in ("using", "typedef", "static_assert") or self._is_class(at, end):
             kind = "type"
         elif self.declares(at, end):
             kind = "declaration"
         return Node(kind, at, end + 1, 0)
 
+    def _is_class(self, at, end):
+        """Whether the statement declares a class or an enumeration, and no variable."""
+        if self.text(at) not in CLASSES:
+            return False
+        open_ = next((i for i in self.outer(at, end) if self.text(i) in ("{", "=")), end)
+        colon = next((i for i in self.outer(at, open_) if self.text(i) == ":"), open_)
+        names = [i for i in self.outer(at, colon) if self.tokens[i].kind == "word"]
+        names = [i for i in names if self.text(i) not in CLASSES | SPECIFIERS | {"final"}]
+        if len(names) > 1 or self.text(open_) == "=":
+            return False
+        if open_ < end and self.match[open_] + 1 < end:
+            raise Fibers("it declares a class and a variable at once")
+        return True
+
     def _parentheses(self, at):
         if self.text(at) != "(":
             raise Fibers("a statement is not understood")
         return self.match[at]
+
+    def _condition(self, at):
+        close = self._parentheses(at)
+        signs = {self.text(i) for i in self.outer(at + 1, close)}
+        if ";" in signs or ("=" in signs and self.declares(at + 1, close)):
+            raise Fibers("it declares a variable in a condition")
+        return close
 
     def outer(self, first, last):
         """The tokens that are not in brackets (of which only the opening ones are given)."""
@@ -197,6 +218,8 @@ class Reader:
                 at += 1
             elif word in BUILT_IN:
                 at, named = at + 1, True
+            elif word in CLASSES and not named:
+                at += 1
             elif self.tokens[at].kind == "word" and not named and word not in RESTRICT:
                 at, named = self._qualified(at, last), True
             else:

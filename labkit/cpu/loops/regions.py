@@ -11,7 +11,7 @@ from labkit.cpu.loops.effects import Effects
 from labkit.cpu.loops.reader import Node, escapes
 from labkit.cpu.loops.steps import Step
 from labkit.cpu.loops.uniform import is_uniform
-from labkit.cpu.loops.words import BUILT_IN, OPERAND_ENDS, Fibers
+from labkit.cpu.loops.words import OPERAND_ENDS, Fibers
 
 
 @dataclass(eq=False)
@@ -198,7 +198,7 @@ def assign_roles(kernel, regions):
         variable = step.variable
         if variable is None or variable.role == "uniform" or variable.shared:
             continue
-        if variable.uses <= {variable.region}:
+        if variable.uses <= {variable.region} and not variable.addressed:
             continue
         if _can_recompute(kernel, step):
             variable.role = "recomputed"
@@ -207,10 +207,13 @@ def assign_roles(kernel, regions):
         if len(variable.dimensions) > 1:  # measured: on fibers such tiles stay in registers
             raise Fibers(f"the array {variable.name} of each thread is faster on fibers")
         words = set(re.findall(r"\w+", variable.specifiers))
-        if "auto" in words or "&" in variable.signs:
+        if "auto" in words or variable.type.kind == "reference":
             raise Fibers(f"{variable.name}, which lives across a barrier, is a reference or auto")
         if "constexpr" in words or "static" in words:
             raise Fibers(f"{variable.name}, which lives across a barrier, is not understood")
+
+
+_REPEATED = {"scalar", "pointer", "assumed"}
 
 
 def _can_recompute(kernel, step):
@@ -218,10 +221,7 @@ def _can_recompute(kernel, step):
     variable = step.variable
     changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
     first, last = kernel.initializer(variable)
-    if (changed and not variable.constant) or variable.array or "&" in variable.signs or first == last:
-        return False
-    words = set(re.findall(r"\w+", variable.specifiers))
-    if not (words & (BUILT_IN | {"size_t", "uint"}) or "*" in variable.signs):
+    if changed or variable.addressed or variable.array or variable.type.kind not in _REPEATED or first == last:
         return False
     if not is_uniform(kernel, first, last, step.scope, {"threadIdx"}, ("uniform", "recomputed")):
         return False

@@ -2,17 +2,21 @@
 
 For g++, three things that kernels do stand in the way, because they are written for one thread:
 
-- ``int n = blockIdx.x * 16 + threadIdx.x`` is a sum of unsigned numbers, which may overflow: n of the next thread need
-  not be n + 1. It is written as a sum of ``int``.
+- ``int n = blockIdx.x * 16 + threadIdx.x`` is a sum of unsigned numbers, which may wrap: n of the next thread need
+  not be n + 1. It is written as a sum of ``int`` if the limits of a launch show that it is small.
 - ``k[m * depth + n]`` under a condition is computed for all threads, so that g++ takes its ``int`` for numbers that may
   overflow, too. It is written with numbers of 64 bits.
 - A condition that is the same for a row, such as ``m < M``, becomes a mask for AVX-512 bit by bit. It is written as one
   that seems to depend on ``threadIdx.x``.
 """
 
+import math
+import re
+
 from labkit.cpu.loops.uniform import is_uniform
 from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, OPERAND_ENDS
 
+_MOST = {"threadIdx": 1023, "blockDim": 1024, ("blockIdx", "x"): (1 << 20) - 1, "blockIdx": 65535}
 _SIGNED = {"const", "int"}
 _INTEGERS = _SIGNED | {"unsigned", "bool", "constexpr"}
 _LOWER_THAN_SUMS = {"<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&", "||", "?", ":", "=", ","}
@@ -36,7 +40,7 @@ class Rows:
                 continue
             if words <= _INTEGERS and span[0] < span[1] and self.is_same(*span, step.scope):
                 self.same.add(variable)
-            elif words <= _SIGNED and self._terms(*span, step.scope):
+            elif words <= _SIGNED and self._terms(*span, step.scope) and self._most(*span, step.scope) < 1 << 31:
                 self.next.add(variable)
 
     def is_same(self, first, last, scope):
@@ -68,7 +72,43 @@ class Rows:
     def declaration(self, variable):
         """The edits of a variable's first value."""
         span, scope = self.kernel.initializer(variable), self.scopes[variable]
-        return self._sum("labkit::sum", *span, scope) if variable in self.next else self.edits(*span, scope)
+        if variable not in self.next:
+            return self.edits(*span, scope)
+        small = [
+            (token.start, token.end, f"labkit_small({token.text})")
+            for at, token in enumerate(self.reader.tokens[slice(*span)], span[0])
+            if token.text in self.kernel.constants - scope.keys() and self.reader.text(at - 1) != "."
+        ]
+        return self._sum("labkit::sum", *span, scope) + small
+
+    def _most(self, first, last, scope):
+        """A number that an expression's absolute value does not exceed, by the limits of a launch; 2**64: not known."""
+        text, match, outer = self.reader.text, self.reader.match, list(self.reader.outer(first, last))
+        if first >= last or any(text(at) in _LOWER_THAN_SUMS for at in outer):
+            return 1 << 64
+        for signs, join in ((("+", "-"), sum), (("*",), math.prod)):
+            at = [each for each in outer if text(each) in signs]
+            if at:
+                spans = zip([first, *(each + 1 for each in at)], [*at, last], strict=True)
+                return join(self._most(*span, scope) for span in spans)
+        for at in outer:
+            if text(at) in ("/", "%"):
+                return self._most(first, at, scope)
+        if text(first) == "(" and match[first] == last - 1:
+            return self._most(first + 1, last - 1, scope)
+        words = [text(at) for at in range(first, last)]
+        if len(words) == 3 and words[1] == ".":
+            return _MOST.get((words[0], words[2]), _MOST.get(words[0], 1 << 64)) if words[0] not in scope else 1 << 64
+        if len(words) != 1:
+            return 1 << 64
+        if number := re.fullmatch(r"(\d+)[uU]?", words[0]):
+            return int(number[1]) if words[0] == "0" or words[0][0] != "0" else 1 << 64
+        variable = scope.get(words[0])
+        if variable is None:
+            return 1024 if words[0] in self.kernel.constants else 1 << 64
+        if variable in self.same | self.next and set(variable.specifiers.split()) <= _INTEGERS - {"bool"}:
+            return self._most(*self.kernel.initializer(variable), self.scopes[variable])
+        return 1 << 64
 
     def edits(self, first, last, scope):
         """[(start, end, text)]: what to replace in the text of tokens[first:last]."""

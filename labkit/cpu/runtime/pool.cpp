@@ -597,7 +597,7 @@ EXPORT void lk_stop(void) {
 EXPORT int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned block[3],
                      size_t dynamic_shared, const void *packed, size_t packed_bytes, lk_stream *stream) {
     Launch launch{};
-    int expected = describe_launch(kernel, block, launch);
+    int expected = describe_launch(kernel, grid, block, launch);
     if ((size_t)expected != packed_bytes)
         return set_error(LK_INVALID, "kernel %s takes %d bytes of arguments, not %zu", launch.kernel, expected, packed_bytes);
     uint64_t threads = 1, blocks = 1;

@@ -44,21 +44,43 @@
 // A constant reference to a variable of another type would be one to a copy: inline.py puts the variable itself in its place.
 #define labkit_require_type(variable, ...)                                                            \
     static_assert(std::is_same_v<const std::remove_reference_t<decltype(variable)> &, __VA_ARGS__>, "this argument needs fibers")
+#define labkit_require_same(type, value)                                                              \
+    static_assert(std::is_same_v<type, std::decay_t<decltype(value)>>, "this argument needs fibers")
+
+// What the rewriter takes for granted, proved by the compiler where it is used: a constant; a constant of at most 1024; a
+// type whose variables are numbers, pointers or the like, so that built-in operators apply to them.
+#define labkit_constant(...) labkit::constant<((__VA_ARGS__) == (__VA_ARGS__))>(__VA_ARGS__)
+#define labkit_small(...) labkit::constant<((__VA_ARGS__) >= 0 && (__VA_ARGS__) <= 1024)>(__VA_ARGS__)
+#define labkit_require_plain(...) static_assert(labkit::is_plain<__VA_ARGS__>, "this type needs fibers");
 
 namespace labkit {
+
+template <bool holds, class T> constexpr T constant(T value) {
+    static_assert(holds, "this constant needs fibers");
+    return value;
+}
+
+template <class T> constexpr bool is_plain_value = std::is_scalar_v<T>;
+#define LABKIT_PLAIN(name) template <> constexpr bool is_plain_value<name> = true;
+#define LABKIT_PLAINS(name) LABKIT_PLAIN(name##2) LABKIT_PLAIN(name##3) LABKIT_PLAIN(name##4)
+LABKIT_PLAINS(int) LABKIT_PLAINS(uint) LABKIT_PLAINS(float) LABKIT_PLAINS(double)
+#undef LABKIT_PLAINS
+#undef LABKIT_PLAIN
+template <class T>
+constexpr bool is_plain = !std::is_reference_v<T> && is_plain_value<std::remove_cv_t<std::remove_all_extents_t<T>>>;
 
 // The limits of a launch, for the compiler: an index does not overflow.
 inline bool impossible(dim3 block) {
     return block.x - 1 >= 1024 || block.y - 1 >= 1024 || block.z - 1 >= 64;
 }
 
-// A sum of which no part overflows, as an int or, if all terms are int, as an index.
+// A sum of which no part overflows (rows.py has shown it), as an int or, if all terms are int, as an index.
 template <class... T> inline __attribute__((always_inline)) auto sum(T... terms) {
     if constexpr (((std::is_integral_v<T> && sizeof(T) <= sizeof(int)) && ...)) return (... + (int)terms);
     else return (... + terms);
 }
 template <class... T> inline __attribute__((always_inline)) auto index(T... terms) {
-    if constexpr ((std::is_same_v<T, int> && ...)) return (... + (ptrdiff_t)terms);
+    if constexpr ((std::is_same_v<T, int> && ...)) return (... + (ptrdiff_t)terms);  // of int, an overflow is undefined
     else return (... + terms);
 }
 
