@@ -29,6 +29,7 @@ class Case:
 
     name: str
     text: str
+    before: str = ""  # what stands before all kernels
     block: tuple = (64, 1, 1)
     grid: tuple = (1, 1, 1)
     shared: int = 0
@@ -44,7 +45,7 @@ class Batch:
 
     @property
     def text(self):
-        return self.prelude + "".join(case.text for case in self.cases)
+        return self.prelude + "".join(case.before for case in self.cases) + "".join(case.text for case in self.cases)
 
     def halves(self):
         middle = len(self.cases) // 2
