@@ -77,7 +77,7 @@ def words():
     return np.random.default_rng(8).integers(0, 1 << 16, WORDS).astype(np.uint32)
 
 
-def compare(batch, cache_dir=None, sanitize=False):
+def compare(batch, cache_dir=None, sanitize=False, gears=GEARS):
     """Run a batch in both gears and in the reference.
 
     Parameters
@@ -87,6 +87,8 @@ def compare(batch, cache_dir=None, sanitize=False):
         As in `labkit.cpu.compiler.SourceModule`.
     sanitize : bool
         Whether the reference refuses undefined behaviour of C++, too.
+    gears : sequence of str
+        The gears to run.
 
     Returns
     -------
@@ -100,7 +102,7 @@ def compare(batch, cache_dir=None, sanitize=False):
         if isinstance(outs, reference.Illegal):
             results[name].verdict, results[name].detail = "illegal", str(outs)
     legal = Batch(batch.prelude, [case for case in batch.cases if results[case.name].verdict == "same"])
-    for gear in GEARS:
+    for gear in gears:
         for part, module in _modules(legal, gear, cache_dir):
             for case in part.cases:
                 _hold(results[case.name], case, gear, module, given, expected[case.name])

@@ -84,10 +84,15 @@ BATCH = 20
 
 def batch(number, size=BATCH):
     """The batch of the seeds from `number` * `size` on."""
+    kernels = [Kernel(number * size + i, tools_of(number)) for i in range(size)]
+    prelude = WAITS + "".join(TOOLS[name] for name in tools_of(number))
+    return Batch(prelude, [kernel.case() for kernel in kernels])
+
+
+def tools_of(number):
+    """The names of the tools that a batch has."""
     random = Random(f"tools {number}")
-    tools = ["plain", *(name for name in TOOLS if name != "plain" and random.random() < 0.5)]
-    prelude = WAITS + "".join(TOOLS[name] for name in tools)
-    return Batch(prelude, [Kernel(number * size + i, tools).case() for i in range(size)])
+    return ["plain", *(name for name in TOOLS if name != "plain" and random.random() < 0.5)]
 
 
 @dataclass
@@ -253,9 +258,9 @@ class Kernel:
                 lambda: f"out[{self.slot} + {self.below(2)}]",
             ]
         words = [word for word, state in self.words.items() if state == READ]
-        if words and self.chance(0.2):
+        if words and self.chance(0.02 if uniform else 0.15):
             return self.pick(words)
-        return self.pick(forms)()
+        return self.pick(forms[:12] if uniform and self.chance(0.97) else forms)()
 
     def from_array(self, scope, depth):
         return scope.arrays and f"{self.pick(scope.arrays)}[{self.value(scope, depth - 1)} & 3u]"
@@ -271,6 +276,10 @@ class Kernel:
         return self.pick([wrapped, wrapped, f"{name}[{size - 1}u - {me}]", f"{name}[({me} + {1 + self.below(5)}u) % {size}u]"])
 
     def condition(self, scope, depth=1, uniform=False):
+        if uniform and self.chance(0.6):
+            word = self.pick(["n", "n", "gridDim.x", "blockIdx.x"])
+            return self.pick([f"{word} > {1 + self.below(4)}", f"({word} & 1)", f"{word} % 3 == {self.below(3)}"])
+
         def e():
             return self.value(scope, depth - 1, uniform)
 
@@ -311,6 +320,8 @@ class Kernel:
         target, value = self.target(scope, uniform), self.value(scope, 2, uniform)
         if target is None:
             return []
+        if uniform and self.chance(0.7):
+            return [Node(f"{target} {self.pick(['=', '+=', '^='])} {value};")]
         options = [
             lambda: f"{target} {self.pick(['=', '+=', '-=', '*=', '^=', '|=', '&=', '+='])} {value};",
             lambda: f"{target} {self.pick(['=', '+=', '-=', '*=', '^=', '|=', '&=', '+='])} {value};",
@@ -371,7 +382,7 @@ class Kernel:
         value = self.value(scope, 2, uniform)
         plain = self.targets(scope, uniform, plain=True)
         kind = self.below(30)
-        if kind < 9 or self.chance(0.2):
+        if kind < 9 or self.chance(0.8 if uniform else 0.2):
             type_ = self.pick(["unsigned", "unsigned", "unsigned", "const unsigned", "unsigned int", "unsigned const", "uint"])
             name = self.name(scope, value)
             form = self.pick(["{} = {}", "{} = {}", "{}({})", "{}{{(unsigned)({})}}"])
@@ -619,12 +630,12 @@ class Kernel:
     def uniform_loop(self, scope, depth):
         before = [self.barrier()]
         state = self.state()
-        bound = self.value(scope, 1, True)
+        bound = self.value(scope, 1, True) if self.chance(0.4) else self.pick(["n", "n + 1", "blockIdx.x + 2"])
         name = self.name(scope, bound)
         inner = scope.inner()
         inner.declare(name)
         inner.add(name, uniform=True, writable=False, plain=False)
-        form = self.below(8)
+        form = self.below(5) if self.chance(0.7) else 5 + self.below(3)
         varying = self.targets(scope, False, plain=True)
         varying = [p for p in varying if name not in p.words]
         late = f", {self.pick(varying).text} += 3u" if varying and self.chance(0.15) else ""
