@@ -9,9 +9,12 @@ import collections
 import multiprocessing
 import re
 import sys
+import tempfile
 import time
 from multiprocessing import connection
 from pathlib import Path
+
+from labkit.cpu import cache
 
 from .compare import CASES, Result, compare, read
 from .generator import BATCH, Kernel, batch, tools_of
@@ -43,6 +46,7 @@ def main():
     if options.source:
         print(*(each.text for each in batches), sep="\n")
         return 0
+    cache.scratch()  # made here, so that it is removed here: the processes below do not live to do so
     start, tally, reasons = time.monotonic(), collections.Counter(), collections.Counter()
     for result in _results(batches, options):
         tally[result.verdict] += 1
@@ -56,7 +60,8 @@ def main():
             seed = int(result.case.name[1:])
             kernel = Kernel(seed, tools_of(seed // BATCH))
             print(_isolated(lambda gears, kernel=kernel: minimize(kernel, gears), result.wrong), flush=True)
-    print(*(f"{count} {what}" for what, count in sorted(tally.items())), sep=", ", end=f", {time.monotonic() - start:.0f} s\n")
+    tally_text = ", ".join(f"{count} {what}" for what, count in sorted(tally.items()))
+    print(f"{tally_text}, {time.monotonic() - start:.0f} s")
     for reason, count in reasons.most_common(25):
         print(f"{count:6} {reason}")
     return int(any(tally[verdict] for verdict in tally if verdict not in ("same", "illegal", "on loops", "on fibers")))
@@ -98,13 +103,18 @@ def _isolated(function, *arguments):
         process.join()
 
 
+def _compared(each, sanitize):
+    with tempfile.TemporaryDirectory(prefix="differential-") as folder:
+        return compare(each, folder, sanitize)
+
+
 def _results(batches, options):
     """The results of batches, as they come; a batch that ends its process is halved."""
     waiting, running = iter(batches), {}
     more = []
     while True:
         while len(running) < options.jobs and (each := more.pop() if more else next(waiting, None)):
-            process, here, end = _start(compare, each, False, options.sanitize)
+            process, here, end = _start(_compared, each, options.sanitize)
             running[here] = process, end, each
         if not running:
             return

@@ -1,8 +1,8 @@
 """Random kernels that are legal on a GPU, have no race, and use what a rewriter of text may misread.
 
 Up to the next barrier, an array in shared memory is either read by all or each element is its thread's own; a word in
-shared or device memory is read by all, written by one thread, or added to atomically. At a place that all threads reach,
-loops and branches depend on uniform values alone. Signed integers do not overflow, and every index is in range.
+shared or device memory is read by all, written by one thread, or added to atomically. At a place that all threads
+reach, loops and branches depend on uniform values alone. Signed integers do not overflow, and every index is in range.
 """
 
 import re
@@ -25,7 +25,11 @@ __device__ unsigned scrambled(unsigned x, unsigned k) {
     return x;
 }
 template <class T> __device__ T twice(T v) { return v + v; }
-template <class T, int N> __device__ T repeated(T v) { T sum = 0; for (int i = 0; i < N; ++i) sum = sum * 3 + v; return sum; }
+template <class T, int N> __device__ T repeated(T v) {
+    T sum = 0;
+    for (int i = 0; i < N; ++i) sum = sum * 3 + v;
+    return sum;
+}
 struct Point { unsigned x, y; };
 """,
     "changers": """
@@ -78,7 +82,26 @@ enum Names { first = 3, count = 5, row = 7, kept = 11 };
 }
 WAITS = "#define WAIT __syncthreads();\n#define wait_for_all() __syncthreads()\n"
 FULL = "0xffffffffu"
-NAMES = "v w k t a b x y sum at row first last count mine kept lane total base next".split()
+NAMES = [
+    "v",
+    "w",
+    "k",
+    "t",
+    "a",
+    "b",
+    "x",
+    "y",
+    "sum",
+    "at",
+    "row",
+    "first",
+    "last",
+    "count",
+    "mine",
+    "kept",
+    "lane",
+    "next",
+]
 BATCH = 20
 
 
@@ -199,7 +222,9 @@ class Kernel:
     def name(self, scope, *texts):
         """A name that can be declared now, and is in none of the texts. It may hide an outer one."""
         used = set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
-        free = [n for n in NAMES if n not in scope.own and n not in used and (n not in scope.visible or self.chance(0.25))]
+        free = [
+            n for n in NAMES if n not in scope.own and n not in used and (n not in scope.visible or self.chance(0.25))
+        ]
         if free:
             return self.pick(free)
         self.serial += 1
@@ -208,7 +233,14 @@ class Kernel:
     # -- values
 
     def constant(self):
-        options = [f"{self.below(40)}u", f"{1 + self.below(9)}u", hex(self.below(1 << 16)) + "u", "0xffffffffu", "7", "2"]
+        options = [
+            f"{self.below(40)}u",
+            f"{1 + self.below(9)}u",
+            hex(self.below(1 << 16)) + "u",
+            "0xffffffffu",
+            "7",
+            "2",
+        ]
         if self.has("enumerators") and self.chance(0.3):
             return "(unsigned)" + self.pick(["::first", "::count", "::row"])
         return self.pick([*options, "sizeof(int)", "2654435761u"])
@@ -239,13 +271,17 @@ class Kernel:
             lambda: f"({e()} << ({e()} & 7u))",
             lambda: f"({e()} {self.pick('/%')} ({e()} | 1u))",
             lambda: f"({self.condition(scope, depth - 1, uniform)} ? {e()} : {e()})",
-            lambda: f"{self.pick(['(unsigned char)', '(unsigned short)', '(unsigned)', 'static_cast<unsigned>'])}({e()})",
+            lambda: (
+                f"{self.pick(['(unsigned char)', '(unsigned short)', '(unsigned)', 'static_cast<unsigned>'])}({e()})"
+            ),
             lambda: f"{self.pick(['min', 'max'])}((unsigned)({e()}), (unsigned)({e()}))",
             lambda: f"(unsigned){self.pick('-~!')}({e()})",
             lambda: f"MIX({e()}, {e()})",
             lambda: self.pick(["__popc({})", "(unsigned)__clz({})", "__brev({})"]).format(e()),
             lambda: f"{self.pick(['larger', 'scrambled'])}({e()}, {e()})",
-            lambda: self.pick(["twice<unsigned>({})", "repeated<unsigned, 2>({})", "twice((unsigned)({}))"]).format(e()),
+            lambda: self.pick(["twice<unsigned>({})", "repeated<unsigned, 2>({})", "twice((unsigned)({}))"]).format(
+                e()
+            ),
             lambda: f"table[({e()}) & 7u]",
         ]
         if not uniform:
@@ -273,7 +309,9 @@ class Kernel:
             return f"{name}[{self.me}]"
         me, size = self.me, self.threads
         wrapped = f"{name}[({self.value(scope, depth - 1)}) % {size}u]"
-        return self.pick([wrapped, wrapped, f"{name}[{size - 1}u - {me}]", f"{name}[({me} + {1 + self.below(5)}u) % {size}u]"])
+        return self.pick(
+            [wrapped, wrapped, f"{name}[{size - 1}u - {me}]", f"{name}[({me} + {1 + self.below(5)}u) % {size}u]"]
+        )
 
     def condition(self, scope, depth=1, uniform=False):
         if uniform and self.chance(0.6):
@@ -295,7 +333,9 @@ class Kernel:
     def real(self, scope):
         """A small float."""
         whole = f"(float)({self.value(scope, 1)} & 255u)"
-        return f"{self.pick(scope.floats)} * 0.5f + {whole}" if scope.floats and self.chance(0.5) else f"{whole} * 0.25f"
+        return (
+            f"{self.pick(scope.floats)} * 0.5f + {whole}" if scope.floats and self.chance(0.5) else f"{whole} * 0.25f"
+        )
 
     # -- statements
 
@@ -334,7 +374,10 @@ class Kernel:
             q = self.pick(plain).text
             c = self.value(scope, 1, uniform)
             options += [
-                lambda: f"{self.pick(['(unsigned &)', 'reinterpret_cast<unsigned &>', 'static_cast<unsigned &>'])}({p}) += {c};",
+                lambda: (
+                    f"{self.pick(['(unsigned &)', 'reinterpret_cast<unsigned &>', 'static_cast<unsigned &>'])}"
+                    f"({p}) += {c};"
+                ),
                 lambda: f"*(&{p}) ^= {c};",
                 lambda: f"{p} {self.pick(['xor_eq', 'and_eq', 'or_eq'])} {c};",
                 lambda: f"{{ unsigned &z = {p}; z += {self.value(Scope(), 1, True)}; }}",
@@ -383,17 +426,25 @@ class Kernel:
         plain = self.targets(scope, uniform, plain=True)
         kind = self.below(30)
         if kind < 9 or self.chance(0.8 if uniform else 0.2):
-            type_ = self.pick(["unsigned", "unsigned", "unsigned", "const unsigned", "unsigned int", "unsigned const", "uint"])
+            type_ = self.pick(
+                ["unsigned", "unsigned", "unsigned", "const unsigned", "unsigned int", "unsigned const", "uint"]
+            )
             name = self.name(scope, value)
             form = self.pick(["{} = {}", "{} = {}", "{}({})", "{}{{(unsigned)({})}}"])
             scope.declare(name)
             scope.add(name, uniform=uniform, writable="const" not in type_, plain="const" not in type_)
             if kind == 0:
-                return [Node(f"{type_.replace('const', '')} {name};"), Node(f"{name} = {value};")] if "const" not in type_ else []
+                return (
+                    [Node(f"{type_.replace('const', '')} {name};"), Node(f"{name} = {value};")]
+                    if "const" not in type_
+                    else []
+                )
             return [Node(f"{type_} {form.format(name, value)};")]
         if kind < 11:
             name = self.name(scope, value)
-            type_, width = self.pick([("unsigned char", ""), ("unsigned short", ""), ("int", " & 0xffffu"), ("auto", " | 0u")])
+            type_, width = self.pick(
+                [("unsigned char", ""), ("unsigned short", ""), ("int", " & 0xffffu"), ("auto", " | 0u")]
+            )
             scope.declare(name)
             scope.add(name, uniform=uniform, writable=type_ not in ("int", "auto"), plain=False)
             return [Node(f"{type_} {name} = ({value}){width};")]
@@ -407,7 +458,7 @@ class Kernel:
         if kind < 16 and plain:  # another name of a place
             place = self.pick(plain)
             name = self.name(scope, place.text, *place.words)
-            types = ["unsigned &", "unsigned &", "auto &", "decltype((%s)) " % place.text]
+            types = ["unsigned &", "unsigned &", "auto &", f"decltype(({place.text})) "]
             types += ["Ref ", "OldRef ", "To<unsigned> "] * self.has("aliases")
             scope.declare(name)
             scope.add(name, words=place.words, uniform=uniform)
@@ -434,7 +485,13 @@ class Kernel:
             name = self.name(scope, value)
             scope.declare(name)
             scope.arrays.append(name)
-            return [Node(self.pick([f"unsigned {name}[4] = {{{value}, 2u, {self.me}}};", f"unsigned {name}[4] {{1u, {value}}};"]))]
+            return [
+                Node(
+                    self.pick(
+                        [f"unsigned {name}[4] = {{{value}, 2u, {self.me}}};", f"unsigned {name}[4] {{1u, {value}}};"]
+                    )
+                )
+            ]
         if kind < 24 and not uniform:
             name, real = self.name(scope), self.real(scope)
             if not re.search(rf"\b{name}\b", real):
@@ -448,7 +505,9 @@ class Kernel:
             if form == 0:
                 scope.add(name, f"{name}.at", uniform=uniform)
                 scope.add(name, f"{name}.peek()", uniform=uniform, writable=False, plain=False)
-                more = self.pick([f"{name}.step();", f"{name} += 3u;", f"{name}({self.constant()});", f"{name}.by = 4u;"])
+                more = self.pick(
+                    [f"{name}.step();", f"{name} += 3u;", f"{name}({self.constant()});", f"{name}.by = 4u;"]
+                )
                 return [Node(f"{self.pick(['class Counter', 'Counter'])} {name} = {{{value}, 2u}};"), Node(more)]
             if form == 1:
                 scope.add(name, f"{name}.u", uniform=uniform)
@@ -493,8 +552,9 @@ class Kernel:
         scope.add(name, text, writable=False, plain=False)
         return [Node(head)]
 
-    def inside(self, scope, depth, count=2, jumps=False):
+    def inside(self, scope, depth, count=2, jumps=False, counter=None):
         inner = scope.inner()
+        inner.own |= {counter}  # the body of a loop cannot declare its name again
         nodes = [node for _ in range(1 + self.below(count)) for node in self.of_a_thread(inner, depth, jumps)]
         return nodes
 
@@ -534,7 +594,12 @@ class Kernel:
             words = [word for word, state in self.words.items() if state == LEADER]
             if words:
                 word = self.pick(words)
-                return [Node(f"if ({self.me} == {self.leaders[word]}u) {word} {self.pick(['=', '+=', '='])} {self.value(scope, 1)};")]
+                return [
+                    Node(
+                        f"if ({self.me} == {self.leaders[word]}u) "
+                        f"{word} {self.pick(['=', '+=', '='])} {self.value(scope, 1)};"
+                    )
+                ]
         if kind == 28 and self.rare:
             name = self.name(scope)
             value = self.value(scope, 1)
@@ -552,7 +617,7 @@ class Kernel:
         inner = scope.inner()
         inner.declare(name)
         inner.add(name, writable=False, plain=False)
-        body = self.inside(inner, depth - 1, 2, jumps=True)
+        body = self.inside(inner, depth - 1, 2, jumps=True, counter=name)
         if self.chance(0.2):
             quiet = self.inside(inner, depth - 1, 2)
             loop = self.pick([
@@ -583,7 +648,9 @@ class Kernel:
             for word in self.words:
                 self.words[word] = self.pick([READ, READ, LEADER, ATOMIC])
                 self.leaders[word] = self.below(self.threads)
-        return Node(self.pick(["__syncthreads();"] * 8 + ["WAIT", "wait_for_all();"] if self.rare else ["__syncthreads();"]))
+        return Node(
+            self.pick(["__syncthreads();"] * 8 + ["WAIT", "wait_for_all();"] if self.rare else ["__syncthreads();"])
+        )
 
     def settled(self, state):
         """Nothing if memory is used as `state` says, else a barrier after which it is."""
@@ -682,7 +749,8 @@ class Kernel:
         shift = self.pick([f"({at} + {1 + self.below(3)}u) % {size}u", f"{size - 1}u - {at}"])
         if form == 0:
             self.before += (
-                f"__device__ unsigned {name}(unsigned *{s}, unsigned {v}, const unsigned {at}) {{\n    __syncthreads();\n"
+                f"__device__ unsigned {name}(unsigned *{s}, unsigned {v}, const unsigned {at}) {{\n"
+                f"    __syncthreads();\n"
                 f"    {s}[{at}] = {v};\n    __syncthreads();\n    const unsigned {local} = {s}[{shift}] + {v};\n"
                 f"    __syncthreads();\n    {s}[{at}] = {local};\n    __syncthreads();\n    return {local} ^ 9u;\n}}\n"
             )
@@ -691,7 +759,8 @@ class Kernel:
         elif form == 1:
             self.before += (
                 f"__device__ void {name}(unsigned *{s}, unsigned &{v}, const unsigned {at}) {{\n"
-                f"    const unsigned {local} = {v} * 3u;\n    __syncthreads();\n    {s}[{at}] = {local};\n    __syncthreads();\n"
+                f"    const unsigned {local} = {v} * 3u;\n    __syncthreads();\n"
+                f"    {s}[{at}] = {local};\n    __syncthreads();\n"
                 f"    for (int {i} = 0; {i} < 2; ++{i}) {v} += {s}[({at} + {i}) % {size}u];\n    __syncthreads();\n}}\n"
             )
             call, given = f"{name}({{}});", place.text
@@ -701,7 +770,8 @@ class Kernel:
                 f"template <class T> __device__ void {inner}(T *{s}, T &{v}, const unsigned {at}) {{\n"
                 f"    {s}[{at}] = {v};\n    __syncthreads();\n    {v} ^= {s}[{shift}];\n    __syncthreads();\n}}\n"
                 f"__device__ void {name}(unsigned *{s}, unsigned &{v}, const unsigned {at}) {{\n    __syncthreads();\n"
-                f"    unsigned {local} = {v} + 1u;\n    {inner}<unsigned>({s}, {local}, {at});\n    {v} += {local};\n}}\n"
+                f"    unsigned {local} = {v} + 1u;\n    {inner}<unsigned>({s}, {local}, {at});\n"
+                f"    {v} += {local};\n}}\n"
             )
             call, given = f"{name}({{}});", place.text
         nodes = []
@@ -724,7 +794,9 @@ class Kernel:
 
         def shuffled(v):
             lane = f"({self.value(scope, 1)}) & {width - 1}u"
-            given = "" if width == 32 and self.chance(0.8) else f", {self.pick([w for w in (4, 8, 16, 32) if w <= width])}"
+            given = (
+                "" if width == 32 and self.chance(0.8) else f", {self.pick([w for w in (4, 8, 16, 32) if w <= width])}"
+            )
             return self.pick([
                 f"__shfl_xor_sync({FULL}, {v}, {1 + self.below(7 if not given else 3)}{given})",
                 f"__shfl_down_sync({FULL}, {v}, {1 + self.below(7)}u{given})",
@@ -766,15 +838,21 @@ class Kernel:
                 inner.declare(name)
                 body = [Node(f"{target} ^= {shuffled(target)} + {name};"), *self.of_a_thread(inner, 1)]
                 return [Node(f"for (int {name} = threadIdx.x / 32; {name} < 4; ++{name}) {{", body)]
-        return [Node("__syncwarp();"), Node(f"{target} += {self.pick(['__any_sync', '__all_sync'])}({FULL}, {value()} & 3u);")]
+        return [
+            Node("__syncwarp();"),
+            Node(f"{target} += {self.pick(['__any_sync', '__all_sync'])}({FULL}, {value()} & 3u);"),
+        ]
 
     # -- the whole
 
     def _write(self):
         scope, nodes = Scope(), self.nodes
         scope.visible = {"out", "in", "n"}
-        x, y, z = self.block
-        flat = "threadIdx.x" if y == z == 1 else "(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z))"
+        flat = (
+            "threadIdx.x"
+            if self.block[1] == self.block[2] == 1
+            else "(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z))"
+        )
         self.me = flat
         if self.chance(0.5):
             self.me = "me"
@@ -795,7 +873,7 @@ class Kernel:
         if self.words:
             nodes.append(self.barrier())
         nodes += self.of_all(scope, 3, 5 + self.below(9))
-        nodes.append(self.barrier(({name: READ for name in self.arrays}, {name: READ for name in self.words})))
+        nodes.append(self.barrier((dict.fromkeys(self.arrays, READ), dict.fromkeys(self.words, READ))))
         sums = [f"{place.text} * {2 * i + 1}u" for i, place in enumerate(scope.places)]
         sums += [f"__float_as_uint({name})" for name in scope.floats]
         sums += [f"{name}[{i}]" for name in scope.arrays for i in (1, 2)]

@@ -23,13 +23,13 @@ def minimize(kernel, gears, seconds=300):
         (result,) = compare(batch(), cache_dir=False, gears=gears)
         return result.verdict not in ("same", "illegal")
 
-    while _without_some(kernel.nodes, wrong):
+    while without_some(kernel.nodes, wrong):
         pass
     _without_pieces(tools, wrong)
     return batch().text
 
 
-def _without_some(nodes, wrong):
+def without_some(nodes, wrong):
     """Remove what can be removed of a list of statements and inside of them; whether anything could."""
     removed = _without_pieces(nodes, wrong)
     for at, node in enumerate(nodes):
@@ -38,7 +38,7 @@ def _without_some(nodes, wrong):
             if wrong():
                 return True
             nodes[at : at + len(node.body)] = [node]
-            removed |= _without_some(node.body, wrong)
+            removed |= without_some(node.body, wrong)
     return removed
 
 
