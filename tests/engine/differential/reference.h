@@ -207,7 +207,10 @@ inline void run_block() {
     }
     do {
         if (order == 2)
-            for (unsigned i = count; i > 1; --i) std::swap(turn[i - 1], turn[(seed = seed * 1664525u + 1013904223u) / 65536 % i]);
+            for (unsigned i = count; i > 1; --i) {
+                seed = seed * 1664525u + 1013904223u;
+                std::swap(turn[i - 1], turn[seed / 65536 % i]);
+            }
         for (unsigned i : turn)
             if (threads[i].state == READY) run(threads[i]);
     } while (hold_meetings() || open_barrier());
@@ -233,7 +236,8 @@ template <class Kernel> void compare_orders(dim3 grid, dim3 block, Kernel kernel
             body = [=] { kernel(buffer + GUARD, in, n); };
             run_grid();
             if (!order) memcpy(first, buffer, sizeof buffer);
-            else if (memcmp(first, buffer, sizeof buffer)) fail("its results depend on the order of threads or on garbage");
+            else if (memcmp(first, buffer, sizeof buffer))
+                fail("its results depend on the order of threads or on garbage");
         }
         for (int i = 0; i < GUARD; ++i)
             if (buffer[i] || buffer[GUARD + WORDS + i]) fail("it writes outside of its output");
@@ -341,8 +345,10 @@ template <class T> unsigned __match_any_sync(unsigned mask, T value) {
 }
 inline unsigned __activemask() { reference::fail("__activemask() is whatever the hardware likes"); }
 
-#define REFERENCE_REDUCE(name, T, f) \
-    inline T __reduce_##name##_sync(unsigned mask, T value) { return reference::reduced(mask, value, [](T a, T b) -> T { return f; }); }
+#define REFERENCE_REDUCE(name, T, f)                                            \
+    inline T __reduce_##name##_sync(unsigned mask, T value) {                   \
+        return reference::reduced(mask, value, [](T a, T b) -> T { return f; }); \
+    }
 REFERENCE_REDUCE(add, unsigned, a + b)
 REFERENCE_REDUCE(add, int, int(unsigned(a) + unsigned(b)))
 REFERENCE_REDUCE(min, unsigned, a < b ? a : b)
@@ -403,7 +409,9 @@ inline unsigned __brev(unsigned v) {
 inline unsigned __umulhi(unsigned a, unsigned b) { return uint64_t(a) * b >> 32; }
 inline int __mulhi(int a, int b) { return int64_t(a) * b >> 32; }
 inline unsigned __umul24(unsigned a, unsigned b) { return (a & 0xffffff) * (b & 0xffffff); }
-inline int __mul24(int a, int b) { return int((unsigned(a) << 8 >> 8 | (a & 0x800000 ? 0xff000000u : 0)) * (unsigned(b) << 8 >> 8 | (b & 0x800000 ? 0xff000000u : 0))); }
+inline int __mul24(int a, int b) {
+    return int(unsigned(int(unsigned(a) << 8) >> 8) * unsigned(int(unsigned(b) << 8) >> 8));
+}
 inline unsigned __usad(unsigned a, unsigned b, unsigned c) { return (a > b ? a - b : b - a) + c; }
 inline unsigned __sad(int a, int b, unsigned c) { return (a > b ? unsigned(a) - b : unsigned(b) - a) + c; }
 inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
@@ -412,8 +420,12 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
     for (int i = 0; i < 4; ++i) result |= unsigned(both >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
     return result;
 }
-inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) { return (uint64_t(high) << 32 | low) << (by & 31) >> 32; }
-inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) { return (uint64_t(high) << 32 | low) >> (by & 31); }
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
+    return (uint64_t(high) << 32 | low) << (by & 31) >> 32;
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
+    return (uint64_t(high) << 32 | low) >> (by & 31);
+}
 inline unsigned __float_as_uint(float v) { return reference::bits<unsigned>(v); }
 inline int __float_as_int(float v) { return reference::bits<int>(v); }
 inline float __uint_as_float(unsigned v) { return reference::bits<float>(v); }

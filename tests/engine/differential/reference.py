@@ -1,4 +1,4 @@
-"""The reference: a batch of kernels as one plain C++ program (``reference.h``), which shares nothing with the engine."""
+"""The reference: a batch of kernels as a plain C++ program (``reference.h``), which shares nothing with the engine."""
 
 import os
 import re
@@ -34,7 +34,7 @@ def run(batch, words, sanitize=False):
     Returns
     -------
     dict
-        By the case's name: the outputs for each of its n (uint32, n × WORDS), or an `Illegal` that says why there are none.
+        By the case's name: the outputs for each of its n (uint32, n × WORDS), or an `Illegal` that says why not.
     """
     if not batch.cases:
         return {}
@@ -52,6 +52,11 @@ def run(batch, words, sanitize=False):
     return found
 
 
+def compiler():
+    """The command of the compiler."""
+    return os.environ.get("CXX", "g++").split()
+
+
 def _output(batch, words, sanitize):
     text = _DYNAMIC.sub(r"\1 *const \2 = reinterpret_cast<\1 *>(reference::dynamic_memory);", batch.text)
     launches = [
@@ -60,11 +65,11 @@ def _output(batch, words, sanitize):
         for case in batch.cases
         for n in case.ns
     ]
-    main = "int main() {\n    const unsigned *const words = reference::input();\n    " + "\n    ".join(launches) + "\n}\n"
+    main = "\n".join(["int main() {", "const unsigned *const words = reference::input();", *launches, "}", ""])
     with tempfile.TemporaryDirectory(prefix="reference-") as folder:
         Path(folder, "reference.cpp").write_text(f'#include "{HEADER}"\n#line 1 "kernels.cu"\n{text}\n{main}')
         flags = FLAGS + SANITIZE * sanitize
-        _checked([*os.environ.get("CXX", "g++").split(), *flags, "-o", "reference", "reference.cpp"], folder, b"", 300)
+        _checked([*compiler(), *flags, "-o", "reference", "reference.cpp"], folder, b"", 300)
         return _checked(["./reference"], folder, words.tobytes(), 300)
 
 
