@@ -246,11 +246,11 @@ class _Build:
         """What `rewrite` makes of the preprocessed source."""
         return rewrite(text, self.extern_c, Names() if self.program else None)
 
-    def text(self, rewritten, why_fibers):
-        """The text for the compiler."""
+    def text(self, rewritten, why_fibers, without=()):
+        """The text for the compiler; the kernels `without` have no thread loops."""
         text = checkmode.unrolled(rewritten) if "profile" in checkmode.TOOLS else rewritten
         if not why_fibers:
-            text = add_loops(text)
+            text = add_loops(text, without)
         lines = ['#include "labkit/host.h"'] if self.program else []
         lines += [f'#include "{_prelude(self.command, self.flags, _WITHOUT_MACROS)}"']
         lines += [f'#define LABKIT_WHY_FIBERS "{why_fibers}"', f"LABKIT_IN_LANES({PREFIX in text:d})", text]
@@ -267,14 +267,7 @@ class _Build:
         if self.program:
             command += [option for option in self.options if re.fullmatch("-[lL].+", option)]
         command += ["-o", "kernel.s" if checkmode.TOOLS else "kernel.so", SKELETON]
-        status = 1
-        for why_fibers in [self.why_fibers] if self.why_fibers else ["", "its thread loops do not compile"]:
-            if status:
-                text = self.text(rewritten.text, why_fibers)
-                (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
-                halves = re.search(r"\b(?:__)?half2?\b", text)
-                fewer = toolchain.loops_flags(self.command, bool(halves)) if PREFIX in text else []
-                status, out, err = toolchain.run([*command, *fewer], cwd=folder)
+        status, out, err = self.compile_text(rewritten.text, command, folder)
         if not status and checkmode.TOOLS:
             status, out, err = checkmode.link(self.command, folder)
         if status:
@@ -285,6 +278,25 @@ class _Build:
             "kernels": {kernel.name: kernel.parameters for kernel in rewritten.kernels},
             "unsynchronized": unsynchronized(preprocessed.text),
         }
+
+    def compile_text(self, rewritten, command, folder):
+        """Compile what `rewrite` has made; return the exit status and what the compiler has said.
+
+        A kernel whose thread loops do not compile runs on fibers. The compiler names it in its messages.
+        """
+        why_fibers, failed = self.why_fibers, set()
+        while True:
+            text = self.text(rewritten, why_fibers, failed)
+            (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
+            halves = re.search(r"\b(?:__)?half2?\b", text)
+            fewer = toolchain.loops_flags(self.command, bool(halves)) if PREFIX in text else []
+            status, out, err = toolchain.run([*command, *fewer], cwd=folder)
+            if not status or PREFIX not in text:
+                return status, out, err
+            named = set(re.findall(rf"\b{PREFIX}(\w+)", err))
+            if failed or not named:
+                why_fibers = "its thread loops do not compile"
+            failed |= named
 
     def refuse(self, folder, command, out, err):
         """Raise the error for what the compiler has said."""

@@ -322,7 +322,7 @@ class _Use:
         return variable is not None and variable.type.kind in ("scalar", "pointer") and start + 1 == at
 
     def _bracket(self, at, end):
-        """Whether tokens[at:end], which stand in a bracket by themselves or between commas, are copied; None: they are grouped."""
+        """Whether tokens[at:end], all of a bracket or between its commas, are copied; None: it only groups."""
         open_ = self._opening(at)
         if open_ < 0:
             return True  # one of several expressions

@@ -186,7 +186,7 @@ class _Writer:
         return self.count
 
     def _mask(self, name, span):
-        """The name of the mask of a warp function, of which the compiler proves that it is that of all lanes, or empty."""
+        """The name of a warp function's mask, for the compiler to prove that it is that of all lanes; empty: it is."""
         mask = "".join(token.text for token in self.reader.tokens[span[0] : span[1]])
         if _ALL_LANES.fullmatch(mask):
             return ""

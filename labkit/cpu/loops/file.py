@@ -27,6 +27,7 @@ from labkit.cpu.toolchain import INCLUDE
 _CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)")
 _REGISTRATION = re.compile(r"\bLABKIT_KERNEL\w*\(")
 _KNOWN_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
+_NOT_OF_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
 _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", "friend", "virtual", "explicit"}
 
 
@@ -93,7 +94,7 @@ class File:
         """The `Type` that the words of a declaration name; `parameters` are those of the kernel's template."""
         if "(" in words and {"alignas", "__align__"} & set(words):
             words = words[: words.index("(")] + words[words.index(")") + 1 :]
-        words = [word for word in words if word not in SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}]
+        words = [word for word in words if word not in _NOT_OF_TYPES]
         if words[:2] == ["std", "::"] and words[2:3] and words[2] in TYPES:
             words = words[2:]
         if not words or "decltype" in words or "&" in words or "&&" in words:
@@ -145,7 +146,7 @@ class File:
     def _record(self, piece):
         """The type of a struct: a record if it has nothing but data."""
         head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", piece.head)
-        if piece.keyword == "union" or ":" in head or "template" in head or re.search(r"[(&~:]|\boperator\b", piece.body):
+        if piece.keyword == "union" or re.search(r":|\btemplate\b", head) or re.search(r"[(&~:]", piece.body):
             return _CLASS_TYPE
         members = {}
         try:

@@ -15,7 +15,7 @@ from labkit.cpu.loops.file import after_registrations
 from labkit.cpu.loops.order import is_plain, may_come_first, own_variables, reads_memory, with_parents
 from labkit.cpu.loops.reader import Reader
 from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, Fibers
-from labkit.cpu.source import kernel_bodies, presumed_line
+from labkit.cpu.source import kernel_bodies
 
 PREFIX = re.compile(r"\blabkit_\d+_")  # of the names of a function that stands in a kernel
 _MOST_DEEP = 8  # calls in calls
@@ -182,7 +182,8 @@ def _calls(scan, body, functions, file, number):
         if function.others & names - functions.keys() or (function.shared and words.count(words[at]) > 1):
             continue
         call = _Call(scan, body, reader, node, at, function, f"labkit_{number + len(edits)}_")
-        new = call.statement() or call.choice(functions, file) or call.inside(parent is None or parent.kind == "block", file)
+        alone = parent is None or parent.kind == "block"
+        new = call.statement() or call.choice(functions, file) or call.inside(alone, file)
         if new:
             edits.append((reader.tokens[node.first].start, reader.tokens[node.last - 1].end, new))
     return edits
@@ -229,7 +230,7 @@ class _Call:
             else:
                 return ""
         content = _with(renamed, self.scan.text[function.start : function.end])
-        lines.append(f"\n#line {presumed_line(self.scan, function.start)}\n{content}")
+        lines.append(f"{self.scan.marker(function.start)}{content}")
         returned = self.scan.text[slice(*function.result)]
         if result:
             lines.append(f"{result} ({_with(renamed, function.type)})({_with(renamed, returned)});" if returned else "")
@@ -256,7 +257,7 @@ class _Call:
         return known.get(self.function.type, self.function.type)
 
     def _line(self):
-        return f"\n#line {presumed_line(self.scan, self.reader.tokens[self.node.last - 1].end)}\n"
+        return self.scan.marker(self.reader.tokens[self.node.last - 1].end)
 
     def statement(self):
         """What replaces a statement like ``f(x);``, ``v = f(x);`` or ``float v = f(x);``; empty: it is none."""
@@ -303,7 +304,8 @@ class _Call:
         types = {self._type(*span, functions) for span in spans}
         if len(types) != 1 or not types <= TYPES - {"auto"} or not is_plain(reader, first, signs[0], file):
             return ""
-        proof = _proofs((next(iter(types)), self._text(*span)) for span in spans if reader.text(span[0]) not in functions)
+        others = [span for span in spans if reader.text(span[0]) not in functions]
+        proof = _proofs((next(iter(types)), self._text(*span)) for span in others)
         declared = re.sub(r"\bconst\b", "", self._text(node.first, start + 1)) + "; " if start > node.first else ""
         then, otherwise = (f"{name} = {cast}({self._text(*span)});" for span in spans)
         return f"{declared}{proof}if ({self._text(first, signs[0])}) {{ {then} }} else {{ {otherwise} }}{self._line()}"

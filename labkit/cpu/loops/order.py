@@ -38,7 +38,8 @@ def is_plain(reader, first, last, file, calls=(), functions=frozenset(), assignm
         assignments -= text(at) in ASSIGNMENTS
         if text(at) == "(" and at > first and tokens[at - 1].kind == "word":
             before = text(at - 1)
-            if not (file.is_pure(before) or file.is_type(before) or before in functions or before.startswith("labkit_")):
+            plain = file.is_pure(before) or file.is_type(before) or before in functions
+            if not (plain or before.startswith("labkit_")):
                 return False
         at += 1
     return assignments >= 0

@@ -154,7 +154,7 @@ def _refuse_waiting(reader):
             words = {token.text for token in reader.tokens[node.first : node.last]}
             heads = {token.text for token in reader.tokens[slice(*node.parts["condition"])]}
             if names & heads or (names & words and "break" in words):
-                raise Fibers(f"it has a loop that looks at {min(names & words)}, which is volatile, and may wait for it")
+                raise Fibers(f"it has a loop that looks at volatile {min(names & words)}, and may wait for it")
 
 
 def _volatile_names(reader):

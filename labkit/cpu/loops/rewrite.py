@@ -12,7 +12,7 @@ from labkit.cpu.loops.steps import Kernel
 from labkit.cpu.loops.uniform import find_uniform, require_uniform
 from labkit.cpu.loops.words import WARP_FUNCTIONS, Fibers
 from labkit.cpu.loops.writer import PREFIX, Writer
-from labkit.cpu.source import kernel_bodies, presumed_line
+from labkit.cpu.source import kernel_bodies
 
 _REGISTRATION = re.compile(r"\bLABKIT_KERNEL(?P<bounds>_BOUNDS)?\(")
 
@@ -88,7 +88,7 @@ def add_loops(text, without=frozenset()):
             warps.add(body.name)
         else:
             edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
-        after = f"\n#line {presumed_line(scan, body.close)}\n"
+        after = scan.marker(body.close)
         edits.append((body.close + 1, body.close + 1, second + after))
     for match in _REGISTRATION.finditer(scan.code):
         end = closing(scan.code, match.end() - 1)

@@ -9,7 +9,6 @@ from labkit.cpu.loops.order import with_parents
 from labkit.cpu.loops.reader import Node, Reader, escapes
 from labkit.cpu.loops.refusals import refuse, use
 from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, MEETING, RESTRICT, STEPS, WARP_FUNCTIONS, Fibers
-from labkit.cpu.source import presumed_line
 
 _ARRAY = Type("pointer")  # that a parameter is
 
@@ -88,7 +87,7 @@ class Kernel:
 
     def line(self, at):
         """The line of token `at` in the user's file."""
-        return presumed_line(self.scan, self.reader.tokens[at].start)
+        return self.scan.place(self.reader.tokens[at].start)[1]
 
     def text(self, first, last):
         """The text of tokens[first:last]."""

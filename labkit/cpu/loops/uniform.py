@@ -126,7 +126,8 @@ def _is_cast_to_integer(reader, close):
 def _counts(kernel, variable):
     """Whether a variable is the number of its thread in its row or block, for good."""
     first, last = kernel.initializer(variable)
-    if variable.type.kind != "scalar" or variable.array or not set(variable.specifiers.split()) <= _INTEGERS or first >= last:
+    is_integer = variable.type.kind == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
+    if not is_integer or variable.array or first >= last:
         return False
     words = [kernel.reader.text(at) for at in range(first, last)]
     return words == _THREAD or words in _NUMBER

@@ -5,7 +5,6 @@ import re
 from labkit.cpu.loops.regions import Region, Section
 from labkit.cpu.loops.rows import Rows
 from labkit.cpu.loops.words import SHUFFLES, Fibers
-from labkit.cpu.source import presumed_line
 
 PREFIX = "labkit_loops_"  # of the names of second versions
 _KEPT_BYTES = 48 << 10  # of a thread at most, for what lives across a barrier
@@ -32,7 +31,8 @@ class Writer:
         name = scan.text[body.name_start : body.name_end]
         marked = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(marked + scan.text[body.marker_end : body.name_start] + PREFIX + name)
-        fixed = [(v.position, v.position, "const ") for v in self.kernel.parameters if v.position >= 0 and self._is_fixed(v)]
+        fixed = [v.position for v in self.kernel.parameters if v.position >= 0 and self._is_fixed(v)]
+        fixed = [(at, at, "const ") for at in fixed]
         self.out.append(self._edited(body.name_end, body.open, fixed))
         self.out.append("{ LABKIT_BLOCK\n")
         for type_ in sorted(self.kernel.names.assumed):
@@ -52,7 +52,7 @@ class Writer:
         return "".join(self.out)
 
     def _line_of(self, at):
-        self.out.append(f"\n#line {presumed_line(self.scan, at)}\n")
+        self.out.append(self.scan.marker(at))
 
     def _items(self, items):
         for item in items:
@@ -109,7 +109,9 @@ class Writer:
     def _expression(self, span, scope):
         """An expression that is computed once for many threads."""
         tokens, (first, last) = self.reader.tokens, span
-        return self._edited(tokens[first].start, tokens[last - 1].end, self._constants(*span, scope)) if first < last else ""
+        if first == last:
+            return ""
+        return self._edited(tokens[first].start, tokens[last - 1].end, self._constants(*span, scope))
 
     def _declarator(self, variable, name=None, edits=(), fixed=False):
         signs = f"{variable.signs} " if variable.signs else ""
@@ -148,10 +150,9 @@ class Writer:
         """Declare what all threads share and what changes elsewhere as const, so that a region cannot change it."""
         shared = [v for v in region.uses() if v.role == "uniform" and not (v.shared or v.array or v.constant)]
         shared = [v for v in self.kernel.variables if v in shared and v in self.changed | self.counters]
-        for variable in shared:
-            self.out.append(f"const auto &labkit_same_{self.kernel.variables.index(variable)}_{region.number} = "
-                            f"{variable.name};\n")  # fmt: skip
-        return [f"const auto &{v.name} = labkit_same_{self.kernel.variables.index(v)}_{region.number};\n" for v in shared]
+        names = {v: f"labkit_same_{self.kernel.variables.index(v)}_{region.number}" for v in shared}
+        self.out += [f"const auto &{name} = {variable.name};\n" for variable, name in names.items()]
+        return [f"const auto &{variable.name} = {name};\n" for variable, name in names.items()]
 
     def _edited(self, at, end, edits):
         """The text between two places, with edits: (start, end, new text)."""
@@ -314,7 +315,7 @@ class Writer:
         edits = [*edits] + [
             (d.start, d.end, _unrolled(d.rest) if unroll else "")
             for d in self.scan.directives
-            if d.word == "pragma" and begin <= d.start < tokens[node.last - 1].end and self.kernel.source[d.start : d.end].strip()
+            if d.word == "pragma" and begin <= d.start < tokens[node.last - 1].end
         ]
         if region is not None:
             for at in range(node.first, node.last):
