@@ -347,12 +347,11 @@ class _Use:
             return None if self._text(end) == ")" else "," not in self.file.operators
         if self._text(open_ - 2) in (".", "->") or before in self.scope:
             return False
-        qualified = self._text(open_ - 2) == "::"
-        if qualified and self._text(open_ - 3) not in ("std", ""):
-            return False
+        if self._text(open_ - 2) == "::":
+            return self._text(open_ - 3) == "std" and self.file.is_pure(before)
         if before.startswith("labkit_") or before in self.file.by_value or self.file.is_known(before):
             return True
-        return before not in self.file.own and not qualified and self.names.is_copied_type([before])
+        return before not in self.file.own and self.names.is_copied_type([before])
 
     def _is_grouped(self, open_):
         """Whether the parentheses are a part of an expression, not those of ``int x(y);``."""

@@ -84,6 +84,8 @@ class Reader:
 
     def _statement(self, at):
         word = self.text(at)
+        if word == ";":
+            return Node("block", at, at + 1, 0)
         if word == "{":
             return self._block(at)
         if word == "if":
@@ -162,7 +164,7 @@ class Reader:
         names = [i for i in names if self.text(i) not in CLASSES | SPECIFIERS | {"final"}]
         if len(names) > 1 or self.text(open_) == "=":
             return False
-        if open_ < end and self.match[open_] + 1 < end:
+        if open_ < end and (self.match[open_] + 1 < end or not (names or self.text(at) == "enum")):
             raise Fibers("it declares a class and a variable at once")
         return True
 

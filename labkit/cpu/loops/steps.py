@@ -82,6 +82,8 @@ class Kernel:
     def _add_types(self, nodes):
         for node in nodes:
             if node.kind == "type":
+                if "threadIdx" in (token.text for token in self.reader.tokens[node.first : node.last]):
+                    raise Fibers("it has a type that uses threadIdx")
                 self.file.add_types(" ".join(token.text for token in self.reader.tokens[node.first : node.last]))
             self._add_types(node.children)
 

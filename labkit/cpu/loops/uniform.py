@@ -57,9 +57,11 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",),
                 continue
             if word in ("true", "false", "nullptr", "dynamic_shared") or kernel.file.is_pure(word):
                 continue
-            if after == "(" or word not in kernel.constants:
+            if word in kernel.names.parameters:
+                kernel.names.assumed.add(word)
+            elif after == "(" or word not in kernel.constants:
                 return False
-        elif kind == "text":
+        elif kind == "text" or (kind == "number" and "_" in word):
             return False
     return True
 

@@ -46,7 +46,10 @@ class Writer:
                 kept = self._array(parameter)
                 self._keep(parameter)
                 each = "for (size_t labkit_t = 0; labkit_t < labkit_threads; ++labkit_t)"
-                self.out.append(f"{each} {kept}[labkit_t] = {parameter.name};\n")
+                copied = f"{kept}[labkit_t] = {parameter.name}"
+                if parameter.type.kind == "class":
+                    copied = f"labkit::keep({kept}[labkit_t].object(), {parameter.name})"
+                self.out.append(f"{each} {copied};\n")
         self._items(self.items)
         self.out.append("}\n")
         return "".join(self.out)
@@ -210,7 +213,8 @@ class Writer:
 
     def _kept(self, variable):
         """The thread's element of a kept variable."""
-        return f"{self._array(variable)}[{'labkit_lane' if self._in_section(variable) else 'labkit_t'}]"
+        element = f"{self._array(variable)}[{'labkit_lane' if self._in_section(variable) else 'labkit_t'}]"
+        return f"{element}.object()" if variable.type.kind == "class" else element
 
     def _array(self, variable):
         """The name of the array of a kept variable, which is no other variable's."""
@@ -256,7 +260,11 @@ class Writer:
         most = _KEPT_BYTES // sum(each.role == "kept" for each in self.kernel.variables)
         kept = self._array(variable)
         count = "labkit_warp" if self._in_section(variable) else "labkit_threads"
-        self.out.append(f"\n{self._kept_type(variable)} {kept}[{count}]{self._span(variable.bounds)};\n")
+        if variable.type.kind == "class":  # its constructor runs where the thread declares it
+            type_ = f"{self._kept_type(variable)}{self._span(variable.bounds)}"
+            self.out.append(f"\nlabkit::Storage<{type_}> {kept}[{count}];\n")
+        else:
+            self.out.append(f"\n{self._kept_type(variable)} {kept}[{count}]{self._span(variable.bounds)};\n")
         self.out.append(f'static_assert(sizeof *{kept} <= {most}, "this variable needs fibers");\n')
 
     def _recomputed(self, variables):
@@ -292,7 +300,7 @@ class Writer:
             self._prove(variable)
             return
         kept = self._kept(variable)
-        if variable.initializer[0] != variable.initializer[1]:
+        if variable.initializer[0] != variable.initializer[1] or variable.type.kind == "class":
             first = f"labkit_first_{variable.name}"
             self.out.append(f"{variable.specifiers} {self._declarator(variable, first, edits)};\n")
             kept = f"labkit::keep({kept}, {first})"

@@ -91,6 +91,12 @@ template <class T> inline __attribute__((always_inline)) T &keep(T &kept, const 
     return kept;
 }
 
+// What an object that lives across a barrier is in.
+template <class T> struct Storage {
+    alignas(T) char bytes[sizeof(T)];
+    T &object() { return *reinterpret_cast<T *>(bytes); }
+};
+
 // The value of a variable that lives across a barrier. half.h has another one.
 template <class T> inline __attribute__((always_inline)) const T &fetch(const T &kept) { return kept; }
 
