@@ -283,6 +283,35 @@ def test_guarded_loads_of_a_row_are_written_for_the_vectorizer():
     assert "LABKIT_ROW(m < n) && i < n ? in[labkit::index(m * n, i)] : 0" in second
 
 
+@pytest.mark.parametrize("n", [5, 1 << 30, (1 << 30) + 1, (1 << 31) - 10])
+def test_a_block_whose_indexes_may_wrap_runs_on_fibers(monkeypatch, n):
+    """For the vectorizer, sums are taken to be small: a block checks that before its threads begin."""
+    source = """
+    extern "C" __global__ void f(unsigned *out, int n) {
+        __shared__ int tile[32];
+        const int column = n + threadIdx.x;
+        tile[threadIdx.x] = column;
+        __syncthreads();
+        for (int k = n - 3; k < n; ++k) {
+            const int next = k + threadIdx.x;
+            tile[threadIdx.x] += next > 0;
+            __syncthreads();
+        }
+        out[threadIdx.x] = (unsigned)column + tile[31 - threadIdx.x] + (column < 0) + 2 * (column < n);
+    }"""
+    monkeypatch.setenv("LABKIT_GEAR", "loops")
+    assert "LABKIT_LIMIT(n, 1073741824)" in compiler.rewritten(source, no_extern_c=True)
+    function = compiler.SourceModule(source, no_extern_c=True).get_function("f")
+    assert function.gear == "loops"
+    out = np.zeros((3, 32), np.uint32)
+    function(driver.Out(out), np.int32(n), grid=(3, 1), block=(32, 1, 1))
+    thread = np.arange(32)
+    column = (n + thread).astype(np.uint32).view(np.int32)
+    tile = column + sum((n - k + thread).astype(np.uint32).view(np.int32) > 0 for k in (1, 2, 3))
+    expected = column.view(np.uint32) + tile[::-1].astype(np.uint32) + (column < 0) + 2 * (column < n)
+    np.testing.assert_array_equal(out[2], expected.astype(np.uint32))
+
+
 def why(body, before=""):
     """The reason for which a kernel with this body runs on fibers; empty: it does not."""
     source = f'{before}\nextern "C" __global__ void f(float *out, const float *in, int n) {{ {body} }}\n'

@@ -3,7 +3,8 @@
 For g++, three things that kernels do stand in the way, because they are written for one thread:
 
 - ``int n = blockIdx.x * 16 + threadIdx.x`` is a sum of unsigned numbers, which may wrap: n of the next thread need
-  not be n + 1. It is written as a sum of ``int`` if the limits of a launch show that it is small.
+  not be n + 1. It is written as a sum of ``int`` if it is small, by the limits of a launch and those that a block
+  checks before its threads begin: a block that exceeds them runs on fibers.
 - ``k[m * depth + n]`` under a condition is computed for all threads, so that g++ takes its ``int`` for numbers that may
   overflow, too. It is written with numbers of 64 bits.
 - A condition that is the same for a row, such as ``m < M``, becomes a mask for AVX-512 bit by bit. It is written as one
@@ -17,6 +18,8 @@ from labkit.cpu.loops.uniform import is_uniform
 from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, OPERAND_ENDS
 
 _MOST = {"threadIdx": 1023, "blockDim": 1024, ("blockIdx", "x"): (1 << 20) - 1, "blockIdx": 65535}
+LIMIT = 1 << 30
+_COUNTS = {"const", "int", "unsigned", "constexpr"}
 _SIGNED = {"const", "int"}
 _INTEGERS = _SIGNED | {"unsigned", "bool", "constexpr"}
 _LOWER_THAN_SUMS = {"<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "^", "|", "&&", "||", "?", ":", "=", ","}
@@ -24,12 +27,19 @@ _ENDS_CONDITION = {"?", "&&", "||", ":", ",", ";", "return", "{", "}", *ASSIGNME
 
 
 class Rows:
-    """Which variables are the same, or one more than those of the neighbor, along a row of threads."""
+    """Which variables are the same, or one more than those of the neighbor, along a row of threads.
 
-    def __init__(self, kernel):
-        self.kernel, self.reader = kernel, kernel.reader
-        self.same, self.next, self.scopes = set(), set(), {}
-        changed = set().union(*(step.effects.changes | step.effects.addressed for step in kernel.steps))
+    Attributes
+    ----------
+    limits : set of Variable
+        Those of `early` that are taken not to exceed `LIMIT`. A block checks them before its threads begin.
+    """
+
+    def __init__(self, kernel, early):
+        self.kernel, self.reader, self.early = kernel, kernel.reader, early
+        self.same, self.next, self.scopes, self.limits = set(), set(), {}, set()
+        self.loops = {each.variable: step for step in kernel.steps for each in step.first}
+        self.changed = changed = set().union(*(step.effects.changes | step.effects.addressed for step in kernel.steps))
         for step in kernel.steps:
             variable = step.variable
             if variable is None:
@@ -106,9 +116,38 @@ class Rows:
         variable = scope.get(words[0])
         if variable is None:
             return 1024 if words[0] in self.kernel.constants else 1 << 64
-        if variable in self.same | self.next and set(variable.specifiers.split()) <= _INTEGERS - {"bool"}:
-            return self._most(*self.kernel.initializer(variable), self.scopes[variable])
-        return 1 << 64
+        return self._most_of(variable)
+
+    def _most_of(self, variable):
+        if variable.type.kind != "scalar" or variable.array or not set(variable.specifiers.split()) <= _COUNTS:
+            return 1 << 64
+        if variable in self.loops:
+            return self._most_of_counter(variable, self.loops[variable])
+        most, first = 1 << 64, variable.initializer
+        if variable in self.same | self.next and first[0] < first[1]:
+            most = self._most(*self.kernel.initializer(variable), self.scopes[variable])
+        if most > LIMIT and variable in self.early - self.changed and "unsigned" not in variable.specifiers:
+            self.limits.add(variable)
+            most = LIMIT
+        return most
+
+    def _most_of_counter(self, variable, loop):
+        """The same for the counter of a loop such as ``for (int i = 0; i < n; i += 16)``, in its body."""
+        first, last = loop.node.parts["condition"]
+        steps, text = self.kernel.loop_steps(loop), self.reader.text
+        others = (step for step in self.kernel.steps if step is not loop and variable not in {step.variable})
+        if len(steps) != 1 or text(first) != variable.name or any(variable in each.effects.changes for each in others):
+            return 1 << 64
+        words = [text(at) for at in range(*steps[0])]
+        given = self.kernel.initializer(variable)
+        start = self._most(*given, self.scopes[variable]) if given[0] < given[1] else 1 << 64
+        adds = words in ([variable.name, "++"], ["++", variable.name]) or (
+            words[:2] == [variable.name, "+="] and self._most(steps[0][0] + 2, steps[0][1], {}) <= 1024
+        )
+        shrinks = words[1:2] in (["/="], [">>="]) or words in ([variable.name, "--"], ["--", variable.name])
+        if adds and text(first + 1) in ("<", "<="):
+            return max(start, self._most(first + 2, last, loop.scope))
+        return start if shrinks and text(first + 1) in (">", ">=") and text(first + 2) == "0" else 1 << 64
 
     def edits(self, first, last, scope):
         """[(start, end, text)]: what to replace in the text of tokens[first:last]."""

@@ -3,7 +3,8 @@
 import re
 
 from labkit.cpu.loops.regions import Region, Section
-from labkit.cpu.loops.rows import Rows
+from labkit.cpu.loops.rows import LIMIT, Rows
+from labkit.cpu.loops.steps import Step
 from labkit.cpu.loops.words import SHUFFLES, Fibers
 
 PREFIX = "labkit_loops_"  # of the names of second versions
@@ -14,7 +15,7 @@ class Writer:
     """Writes a split kernel."""
 
     def __init__(self, kernel, items, regions):
-        self.kernel, self.items, self.rows = kernel, items, Rows(kernel)
+        self.kernel, self.items, self.rows = kernel, items, Rows(kernel, _early(kernel, items))
         self.reader, self.scan = kernel.reader, kernel.scan
         self.out = []
         self.section = None
@@ -139,6 +140,8 @@ class Writer:
         """Let the compiler prove that operators on a variable whose type is not known are built-in ones."""
         if variable.type.kind == "assumed" and variable.role != "local":
             self.out.append(f"labkit_require_plain(decltype({variable.name}))\n")
+        if variable in self.rows.limits:
+            self.out.append(f"LABKIT_LIMIT({variable.name}, {LIMIT})\n")
 
     def _constants(self, first, last, scope):
         """Edits that let the compiler prove that names in tokens[first:last] are those of constants."""
@@ -154,8 +157,14 @@ class Writer:
         shared = [v for v in region.uses() if v.role == "uniform" and not (v.shared or v.array or v.constant)]
         shared = [v for v in self.kernel.variables if v in shared and v in self.changed | self.counters]
         names = {v: f"labkit_same_{self.kernel.variables.index(v)}_{region.number}" for v in shared}
-        self.out += [f"const auto &{name} = {variable.name};\n" for variable, name in names.items()]
-        return [f"const auto &{variable.name} = {name};\n" for variable, name in names.items()]
+        self.out += [f"const auto {name} = {variable.name};\n" for variable, name in names.items()]
+        return [f"{self._const_type(variable)} {variable.name} = {name};\n" for variable, name in names.items()]
+
+    def _const_type(self, variable):
+        """The type of a thread's copy of a variable that it does not change."""
+        if "restrict" in variable.signs:
+            return f"{self._kept_type(variable)} __restrict__ const"
+        return "const auto"
 
     def _edited(self, at, end, edits):
         """The text between two places, with edits: (start, end, new text)."""
@@ -333,6 +342,17 @@ class Writer:
                     edits.append((tokens[at].start, tokens[at + 1].end, jump))
         self.out.append(self._edited(begin, tokens[node.last - 1].end, edits))
         self.out.append(";\n" if node.kind == "late" else "\n")
+
+
+def _early(kernel, items):
+    """The variables that a block has before its threads begin."""
+    early = {parameter for parameter in kernel.parameters if parameter.role == "uniform"}
+    for item in items:
+        if not isinstance(item, Step) or item.kind in ("loop", "if", "block", "meeting"):
+            break
+        if item.kind == "declaration" and not item.variable.shared:
+            early.add(item.variable)
+    return early
 
 
 def _unrolled(rest):

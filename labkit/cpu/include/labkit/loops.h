@@ -25,6 +25,14 @@
     [[maybe_unused]] const uint3 threadIdx = {(unsigned)labkit_x, (unsigned)labkit_y, (unsigned)labkit_z}; \
     [[maybe_unused]] const size_t labkit_t = labkit_row + labkit_x;
 
+// A block whose numbers are larger than the loops take them to be begins again, on fibers.
+LABKIT_WORD bool labkit_unfit;
+#define LABKIT_LIMIT(number, most)                                                                    \
+    if ((number) > (most) || (number) < -(most)) {                                                    \
+        labkit_unfit = true;                                                                          \
+        return;                                                                                       \
+    }
+
 // Of kernels whose threads can return before a barrier: the threads that are left.
 #define LABKIT_MASK                                                                                   \
     bool labkit_live[labkit_threads];                                                                 \
