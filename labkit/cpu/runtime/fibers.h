@@ -3,6 +3,7 @@
 //   fibers.cpp     the stacks of a block's threads
 //   scheduler.cpp  which thread runs next; barriers; running a block
 //   warps.cpp      lanes of a warp that wait for each other
+//   spins.cpp      threads that repeat a loop until another thread acts
 //   faults.cpp     leaving a launch: why, where, and for which thread
 //
 // The threads of a block run on fibers (stacks). One fiber runs threads 0, 1, 2, ... to their ends in a loop. When a thread
@@ -39,6 +40,15 @@ struct alignas(64) labkit::Wait {
 };
 
 enum class Access { unknown, read, write, impossible };   // the access that faulted
+
+// A thread that has not been suspended for some time: whether it repeats a loop (spins.cpp).
+struct Spinning {
+    static constexpr unsigned most = 16;
+    Fiber *fiber;
+    unsigned thread, count;
+    uint64_t states[most];     // the last ones in which a signal has found it
+    volatile bool found;       // some thread of the block
+};
 
 // Fibers are made in groups, with their stacks in one mapping.
 struct Slab {
@@ -91,6 +101,7 @@ struct Block {
     const char *fault_address;
     Access access;
     std::string error;                         // empty: it was cancelled
+    Spinning spinning;
     uintptr_t left_at, left_stack;             // check mode: instruction and stack pointer of the thread that left the launch
     const char *tool, *kind;                   // check mode: of the finding, if none was made yet
 };
@@ -106,6 +117,7 @@ void prepare_loops(Block &);                   // begin the fiber for thread loo
 
 // ---- scheduler.cpp ----------------------------------------------------------------------------------------
 
+namespace labkit { Switch let_others_run() noexcept; }
 void fiber_main();
 void loops_main();
 Fiber *find_work(Block &);                     // the next fiber if none is ready
@@ -124,6 +136,15 @@ static inline __attribute__((always_inline)) void complete_lists(Block &b) {
     (turn.file ? b.barrier : turn.meeting->waiting).tail = &turn.last->next;
     turn.file = nullptr;
     turn.meeting = nullptr;
+    turn.last = nullptr;
+}
+
+// The last thread to arrive combines the values of all: no signal suspends it.
+static inline void combine_all(void (*combine)(void *const *, unsigned), void *const *slots, unsigned which) {
+    Fiber *before = labkit_turn.last;
+    labkit_turn.last = labkit_turn.current;
+    combine(slots, which);
+    labkit_turn.last = before;
 }
 
 // The current fiber is about to be put into a list: return the first ready one, which follows it, or null.

@@ -90,6 +90,8 @@ bool in_kernel();                                          // the calling thread
 // In a signal handler of a worker: leave the launch of the running kernel. True: it can go on. False: none is running.
 bool leave_after_signal(int signal, siginfo_t *, void *context);
 void leave_if_cancelled(void *context);                    // only from the kernel's own code
+void let_others_run_after_signal(void *context);           // if its thread repeats a loop until another thread acts (spins.cpp)
+bool has_spun(const Block &);                              // a thread of this worker's block has done so
 bool finish_division(void *context);                       // of the least integer by -1 (divide.cpp)
 
 // Make accesses to this memory fault, if the system can.

@@ -54,14 +54,21 @@ static inline __attribute__((always_inline)) void barrier(int predicate, const c
     Switch s;
 #ifndef LABKIT_CHECK   // there the runtime is told of each thread that waits
     Turn &turn = labkit_turn;
-    Fiber *me = turn.current, *next = me->next;
+    Fiber *me = turn.current, *before = turn.last;
+    turn.last = me;
+    asm volatile("" ::: "memory");
+    Fiber *next = me->next;
     if (__builtin_expect(next && turn.line == line && turn.file == file, 1)) {
         turn.arrived++;
         turn.votes += predicate != 0;
         s = follow_last(turn, me, next);
-    } else
-#endif
+    } else {
+        turn.last = before;
         s = arrive(predicate, what, file, line);
+    }
+#else
+    s = arrive(predicate, what, file, line);
+#endif
     follow(s);
 }
 
