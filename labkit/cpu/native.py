@@ -250,9 +250,8 @@ def _wait(call, function, *arguments):
             if time.monotonic() > long_from:
                 long_from = math.inf
                 warnings.warn(
-                    f"{call} has waited for {_LONG_S} s. If a kernel waits for another thread of its block in a loop "
-                    "that only reads memory, it never ends on the CPU engine: wait at a barrier, or read with "
-                    "atomicAdd(pointer, 0). Ctrl-C ends it",
+                    f"{call} has waited for {_LONG_S} s. If a kernel waits for another block in a loop, it may never "
+                    "end on the CPU engine, which runs one block per worker at a time. Ctrl-C ends it",
                     stacklevel=4,
                 )
     except KeyboardInterrupt:

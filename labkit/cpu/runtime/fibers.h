@@ -37,17 +37,29 @@ struct alignas(64) labkit::Wait {
     unsigned mask;             // the result of warp_converged
     unsigned number;           // if it sleeps: of the phase that has to end
     const Phase *phase;
+    uintptr_t stack;           // if a signal has suspended it: where, else 0; and a digest of its registers
+    uint64_t registers;
 };
 
 enum class Access { unknown, read, write, impossible };   // the access that faulted
 
-// A thread that has not been suspended for some time: whether it repeats a loop (spins.cpp).
+// Whether threads repeat a loop until another thread acts (spins.cpp).
 struct Spinning {
+    // A thread that has not been suspended for some time.
     static constexpr unsigned most = 16;
     Fiber *fiber;
-    unsigned thread, count;
+    unsigned thread, count, patience;
     uint64_t states[most];     // the last ones in which a signal has found it
     volatile bool found;       // some thread of the block
+    volatile unsigned pending; // ticks until a signal that has not arrived is sent again
+
+    // The whole block.
+    volatile unsigned looks;   // the next threads to look at
+    volatile bool stuck;
+    Index block, thread_of;
+    double quiet_since, next_memory;
+    uint64_t memory;
+    std::vector<uint64_t> known;   // states of threads, sorted
 };
 
 // Fibers are made in groups, with their stacks in one mapping.
@@ -118,6 +130,8 @@ void prepare_loops(Block &);                   // begin the fiber for thread loo
 // ---- scheduler.cpp ----------------------------------------------------------------------------------------
 
 namespace labkit { Switch let_others_run() noexcept; }
+void begin_spinning(Spinning &);               // a block begins
+void look_at(Block &, Fiber &);                // it is suspended, and could continue
 void fiber_main();
 void loops_main();
 Fiber *find_work(Block &);                     // the next fiber if none is ready

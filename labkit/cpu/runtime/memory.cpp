@@ -126,6 +126,18 @@ std::string format(const char *pattern, ...) {
 
 static thread_local std::string last_error;   // the runtime's thread-local block must be small: see words.h
 
+uint64_t digest_of(const void *memory, size_t bytes, uint64_t before) {
+    constexpr uint64_t odd = 0x9e3779b97f4a7c15;
+    uint64_t lanes[4] = {before, ~before, odd, bytes};   // at a time: a product takes a few cycles
+    auto at = (const char *)memory;
+    for (; bytes; bytes -= bytes < 32 ? bytes : 32, at += 32) {
+        uint64_t words[4] = {};
+        memcpy(words, at, bytes < 32 ? bytes : 32);
+        for (int i = 0; i < 4; i++) lanes[i] = (lanes[i] ^ words[i]) * odd, lanes[i] ^= lanes[i] >> 32;
+    }
+    return ((lanes[0] * odd ^ lanes[1]) * odd ^ lanes[2]) * odd ^ lanes[3];
+}
+
 EXPORT const char *lk_error(void) { return last_error.c_str(); }
 
 int set_error(int status, const char *pattern, ...) {
@@ -301,6 +313,15 @@ bool in_device_memory(const void *address, size_t bytes, std::string &why_not) {
     }
     why_not = format("%p is not device memory: %s", address, describe_address(address).c_str());
     return false;
+}
+
+bool add_device_memory(uint64_t &digest, size_t most_bytes) {
+    Lock lock(mutex);
+    size_t bytes = 0;
+    for (auto &[base, allocation] : allocations) bytes += allocation.bytes;
+    if (bytes > most_bytes) return false;
+    for (auto &[base, allocation] : allocations) digest = digest_of(base, allocation.bytes, digest);
+    return true;
 }
 
 std::string describe_address(const void *address) {

@@ -277,6 +277,7 @@ EXPORT Switch let_others_run() noexcept {
     Block &b = *block;
     if (UNLIKELY(*b.cancelled)) leave(b);
     Fiber *me = labkit_turn.current;
+    if (UNLIKELY(b.spinning.looks)) look_at(b, me->next ? *me->next : *me);
     if (b.converged && !me->next && b.started == b.threads) resolve_converged(b);
     if (b.started == b.threads && !me->next) {
         sched_yield();                                     // the thread may wait for another block
@@ -329,8 +330,7 @@ static void run(Block &b, Fiber &fiber) {
     labkit_turn.meeting = nullptr;
     labkit_turn.last = nullptr;
     labkit_turn.arrived = labkit_turn.votes = 0;
-    b.spinning.fiber = nullptr;
-    b.spinning.found = false;
+    begin_spinning(b.spinning);
     fiber.next = nullptr;
     b.ready.tail = &fiber.next;
     b.running = true;
