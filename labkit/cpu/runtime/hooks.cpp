@@ -72,7 +72,7 @@ template <Operation operation> void copied(const void *start, size_t bytes, void
 
 // A thread may read until another one writes there (spins.cpp).
 void maybe_yield(void *from) {
-    constexpr unsigned many = 4096;
+    constexpr unsigned many = 512;                   // the lane's log is not full before
     if (++running.volatile_reads < many || !in_kernel(from) || running.together) return;
     running.volatile_reads = 0;
     labkit::follow(labkit::let_others_run());
