@@ -285,6 +285,32 @@ EXPORT int lk_mem_range(const void *address, void **base, size_t *bytes) {
     return LK_OK;
 }
 
+// The pages are made ready for the access, which a copy would do anyway.
+bool is_host_memory(const void *address, size_t bytes, bool writes) {
+    constexpr int populate_read = 22, populate_write = 23;   // of madvise, since Linux 5.14
+    uintptr_t begin = (uintptr_t)address, end = begin + bytes;
+    if (begin < page || end < begin) return false;
+    begin = begin / page * page;
+    end = round_up(end, page);
+    static const bool populates = [] {
+        void *one = map_memory(page);
+        bool can = one && madvise(one, page, populate_write) == 0 && mprotect(one, page, PROT_NONE) == 0 && madvise(one, page, populate_read) != 0;
+        if (one) munmap(one, page);
+        return can;                        // qemu-user accepts all advice
+    }();
+    if (populates) return madvise((void *)begin, end - begin, writes ? populate_write : populate_read) == 0;
+    unsigned char present[256];            // else: whether something is mapped there
+    for (; begin < end; begin += sizeof present * page) {
+        size_t rest = end - begin, most = sizeof present * page;
+        if (mincore((void *)begin, rest < most ? rest : most, present) != 0) return false;
+    }
+    return true;
+}
+
+EXPORT int lk_host_memory(const void *address, size_t bytes, int writes) {
+    return is_host_memory(address, bytes, writes) ? LK_OK : set_error(LK_INVALID, "%p is no memory of the host", address);
+}
+
 void add_symbol_range(const void *address, size_t bytes, const void *owner) {
     Lock lock(mutex);
     Allocation symbol{};

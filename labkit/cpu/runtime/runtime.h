@@ -134,6 +134,7 @@ std::string describe_shared(const SharedMemory &, const char *address);   // "" 
 // __device__ and __constant__ variables of a module are device memory, too.
 void add_symbol_range(const void *address, size_t bytes, const void *owner);
 void remove_symbol_ranges(const void *owner);
+bool is_host_memory(const void *address, size_t bytes, bool writes);   // they can be accessed
 bool in_device_memory(const void *address, size_t bytes, std::string &why_not);
 // After a kernel: what it wrote around the allocations in its arguments, "" if nothing. Each write is told once.
 std::string take_damage_by(const char *kernel, const std::vector<char> &arguments);
