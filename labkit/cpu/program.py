@@ -30,8 +30,13 @@ SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONFIGURATION = 0, 1, 2, 9
 INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY = 21, 98, 101, 400, 600
 NOT_SUPPORTED = 801
 ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
-_OF_FAULT = {"assertion": ASSERT, "exist": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "address": ILLEGAL_ADDRESS,
-             "allocation": ILLEGAL_ADDRESS}  # by a word of the message
+_OF_FAULT = {
+    "assertion": ASSERT,
+    "exist": ILLEGAL_ADDRESS,
+    "misaligned": MISALIGNED,
+    "address": ILLEGAL_ADDRESS,
+    "allocation": ILLEGAL_ADDRESS,
+}  # by a word of the message
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
 _LIMITS = {0: 64 << 10, 1: 1 << 20, 2: 8 << 20}  # of cudaLimit: bytes of a stack, of printf's buffer and of the heap
 _libc = ctypes.CDLL(None)
@@ -155,8 +160,8 @@ class _Runtime:
             self.seen.add((function, i, value))
             if (function, i) not in self.told and self._is_the_hosts(value):
                 self.told.add((function, i))
-                _say(f"kernel {kernel._name}: {parameter} was given {value:#x}, a pointer to memory of the host. Where the "
-                     "kernel uses it, a GPU reports an illegal address: copy the data to memory of cudaMalloc")  # fmt: skip
+                _say(f"kernel {kernel._name}: {parameter} was given {value:#x}, a pointer to memory of the host. Where "
+                     "it is used, a GPU reports an illegal address: copy the data to memory of cudaMalloc")  # fmt: skip
 
     def _is_the_hosts(self, address):
         """Whether it is certain that this is a pointer to the host's heap or to this thread's stack."""
@@ -440,8 +445,9 @@ class _Runtime:
         if not found:
             if self._is_pinned(address):
                 return
-            raise _Refused(INVALID_VALUE, f"{call} failed: its {which} {address & _WORD:#x} is no device memory (a host "
-                           "pointer, never allocated, or freed), or the direction of the copy is wrong")  # fmt: skip
+            what = f"{call} failed: its {which} {address & _WORD:#x} is no device memory"
+            why = "a host pointer, never allocated, or freed"
+            raise _Refused(INVALID_VALUE, f"{what} ({why}), or the direction of the copy is wrong")
         left = found[0] + found[1] - address
         if size > left:
             raise _Refused(INVALID_VALUE, f"{call} failed: {size} bytes were asked for, and its {which} has {left}")
@@ -532,7 +538,8 @@ class _Runtime:
 
     def cudaStreamAddCallback(self, stream, function, data):
         self.cudaStreamSynchronize(stream)
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(_callable(function))(stream, SUCCESS, data)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+        kind(_callable(function))(stream, SUCCESS, data)
 
     def cudaStreamDestroy(self, stream):
         handle = self._handle(stream)

@@ -1,4 +1,4 @@
-"""Whole programs whose arguments are wrong: CUDA's error numbers and a sentence, no end of the process, no traceback."""
+"""Whole programs whose arguments are wrong: CUDA's error numbers and a sentence, not the end of the process."""
 
 import os
 import subprocess
@@ -49,13 +49,15 @@ def test_a_kernel_is_given_a_pointer_of_the_host(main, array):
 
 
 def test_other_pointers_and_numbers_are_not_told_of(main):
-    done = main("""
+    done = main(
+        """
     std::vector<float> host(64);
     float *device, *pinned, *managed, *mapped;
     cudaMalloc(&device, 256); cudaMallocHost(&pinned, 256); cudaMallocManaged(&managed, 256);
     cudaHostRegister(host.data(), 256, 0); cudaHostGetDevicePointer(&mapped, host.data(), 0);
     for (float *x : {device, pinned, managed, mapped}) fill<<<1, 64>>>(device + 64, x, (size_t)&done);
-    """.replace("&done", "&host"))
+    """.replace("&done", "&host")
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -43,8 +43,9 @@ bool is_stuck(const Block &b) { return b.spinning.stuck; }
 
 std::string describe_stuck(const Block &b) {
     const Index &at = b.spinning.block, &thread = b.spinning.thread_of;
-    return format("kernel %s, block (%u,%u,%u), thread (%u,%u,%u): it waits in a loop for memory that nobody writes any more",
-                  b.launch->kernel, at.x, at.y, at.z, thread.x, thread.y, thread.z);
+    return format("kernel %s, block (%u,%u,%u), thread (%u,%u,%u): it waits in a loop for memory that nobody writes any more%s",
+                  b.launch->kernel, at.x, at.y, at.z, thread.x, thread.y, thread.z,
+                  checking ? "" : " (labkit sanitize names the line)");
 }
 
 // Called by another thread.
