@@ -281,6 +281,7 @@ EXPORT Switch let_others_run() noexcept {
     Block &b = *block;
     if (UNLIKELY(*b.cancelled)) leave(b);
     Fiber *me = labkit_turn.current;
+    b.spinning.turns++;
     if (UNLIKELY(b.spinning.looks)) look_at(b, me->next ? *me->next : *me);
     if (b.converged && !me->next && b.started == b.threads) resolve_converged(b);
     if (b.started == b.threads && !me->next) {
