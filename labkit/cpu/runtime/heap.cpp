@@ -60,6 +60,11 @@ extern "C" {
 EXPORT void *__wrap_malloc(size_t bytes) { return allocate(bytes); }
 EXPORT void *__wrap__Znwm(size_t bytes) { return allocate(bytes); }
 EXPORT void *__wrap__Znam(size_t bytes) { return allocate(bytes); }
+EXPORT size_t lk_host_block(const void *block) {
+    const Header *header = (const Header *)block - 1;
+    bool known = (uintptr_t)block % 16 == 0 && is_host_memory(header, sizeof *header, false) && header->state == (allocated ^ (uint64_t)block);
+    return known ? header->bytes : 0;
+}
 EXPORT void __wrap_free(void *p) { release(p, !in_kernel()); }
 EXPORT void __wrap__ZdlPv(void *p) { release(p, true); }
 EXPORT void __wrap__ZdaPv(void *p) { release(p, true); }
