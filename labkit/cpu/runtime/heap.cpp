@@ -1,9 +1,11 @@
 // Memory that kernels allocate, in run mode; check mode has its own.
 //
 // A header before the block says whether it is one and its size, and marked bytes follow it. So a wrong free and a small
-// overrun end the launch; the C library would end the process.
+// overrun end the launch; the C library would end the process. A program's host code gets the C library's memory as it is,
+// because the C++ library frees some of it.
 #ifndef LABKIT_CHECK
 #include "runtime.h"
+#include <new>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,9 +59,9 @@ void release(void *block, bool may_be_anothers) {
 
 // The C++ library, too, allocates memory that a kernel's code deletes.
 extern "C" {
-EXPORT void *__wrap_malloc(size_t bytes) { return allocate(bytes); }
-EXPORT void *__wrap__Znwm(size_t bytes) { return allocate(bytes); }
-EXPORT void *__wrap__Znam(size_t bytes) { return allocate(bytes); }
+EXPORT void *__wrap_malloc(size_t bytes) { return in_kernel() ? allocate(bytes) : malloc(bytes); }
+EXPORT void *__wrap__Znwm(size_t bytes) { return in_kernel() ? allocate(bytes) : ::operator new(bytes); }
+EXPORT void *__wrap__Znam(size_t bytes) { return __wrap__Znwm(bytes); }
 EXPORT void __wrap_free(void *p) { release(p, !in_kernel()); }
 EXPORT void __wrap__ZdlPv(void *p) { release(p, true); }
 EXPORT void __wrap__ZdaPv(void *p) { release(p, true); }
