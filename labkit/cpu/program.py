@@ -34,6 +34,9 @@ _OF_FAULT = {"assertion": ASSERT, "exist": ILLEGAL_ADDRESS, "misaligned": MISALI
              "allocation": ILLEGAL_ADDRESS}  # by a word of the message
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
 _LIMITS = {0: 64 << 10, 1: 1 << 20, 2: 8 << 20}  # of cudaLimit: bytes of a stack, of printf's buffer and of the heap
+# Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions, the alignments of
+# surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
+_ATTRIBUTES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384, 30: 512, 51: 32, 86: 1, 99: 1, 115: 1}
 _libc = ctypes.CDLL(None)
 
 
@@ -181,7 +184,7 @@ class _Runtime:
 
     def cudaDeviceGetAttribute(self, out, attribute, number):
         self.cudaSetDevice(number)
-        known = device.Device(0).get_attributes()
+        known = device.Device(0).get_attributes() | _ATTRIBUTES
         _at(out, ctypes.c_int).value = known.get(attribute, 0)
 
     def cudaDeviceCanAccessPeer(self, can):
@@ -524,7 +527,10 @@ def _load(path, options):
         source = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}") from None
-    others = [Path(option).read_text(errors="replace") for option in options if compiler.SOURCE.search(option)]
+    try:
+        others = [Path(option).read_text(errors="replace") for option in options if compiler.SOURCE.search(option)]
+    except OSError as error:
+        raise LabError(f"{error.filename}, one of the options: {error.strerror}") from None
     if not any(hostcode.MAIN.search(Scan(text).code) for text in (source, *others)):
         raise LabError(
             f'{path} has no main: name the file that has it (--options "FILE.cpp"), add one, or run a Python program '

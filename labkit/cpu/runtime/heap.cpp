@@ -1,8 +1,7 @@
 // Memory that kernels allocate, in run mode; check mode has its own.
 //
 // A header before the block says whether it is one and its size, and marked bytes follow it. So a wrong free and a small
-// overrun end the launch; the C library would end the process. A program's host code gets the C library's memory as it is,
-// because the C++ library frees some of it.
+// overrun end the launch; the C library would end the process.
 #ifndef LABKIT_CHECK
 #include "runtime.h"
 #include <new>
@@ -55,12 +54,19 @@ void release(void *block, bool may_be_anothers) {
     }
 }
 
+// A program's host code gets the C library's blocks, because the C++ library frees some of them. They are zeroed: in a
+// process of the program's own the large ones would be, and here they would hold what Python has left.
+void *for_host(size_t bytes) { return calloc(1, bytes); }
+
 }  // namespace
 
 // The C++ library, too, allocates memory that a kernel's code deletes.
 extern "C" {
-EXPORT void *__wrap_malloc(size_t bytes) { return in_kernel() ? allocate(bytes) : malloc(bytes); }
-EXPORT void *__wrap__Znwm(size_t bytes) { return in_kernel() ? allocate(bytes) : ::operator new(bytes); }
+EXPORT void *__wrap_malloc(size_t bytes) { return in_kernel() ? allocate(bytes) : for_host(bytes); }
+EXPORT void *__wrap__Znwm(size_t bytes) {
+    void *block = __wrap_malloc(bytes);
+    return block || in_kernel() ? block : ::operator new(bytes);   // which throws
+}
 EXPORT void *__wrap__Znam(size_t bytes) { return __wrap__Znwm(bytes); }
 EXPORT void __wrap_free(void *p) { release(p, !in_kernel()); }
 EXPORT void __wrap__ZdlPv(void *p) { release(p, true); }

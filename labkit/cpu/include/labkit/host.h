@@ -338,6 +338,7 @@ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *threa
 #undef LABKIT_CALL
 
 #include "host_arrays.h"
+#include "pools.h"
 
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     if (cudaError_t error = cudaSetDevice(device)) return error;
@@ -362,10 +363,12 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     p->regsPerBlock = get(cudaDevAttrMaxRegistersPerBlock);
     p->regsPerMultiprocessor = get(cudaDevAttrMaxRegistersPerMultiprocessor);
     p->clockRate = get(cudaDevAttrClockRate);
-    p->textureAlignment = p->surfaceAlignment = get(cudaDevAttrTextureAlignment);
-    p->texturePitchAlignment = 32;
-    p->maxTexture1D = p->maxTexture2D[0] = 131072, p->maxTexture2D[1] = 65536;
-    for (int &most : p->maxTexture3D) most = 16384;
+    p->textureAlignment = get(cudaDevAttrTextureAlignment);
+    p->surfaceAlignment = get(cudaDevAttrSurfaceAlignment);
+    p->texturePitchAlignment = get(cudaDevAttrTexturePitchAlignment);
+    p->maxTexture1D = get(cudaDevAttrMaxTexture1DWidth);
+    for (int i = 0; i < 2; i++) p->maxTexture2D[i] = get(cudaDevAttrMaxTexture2DWidth + i);
+    for (int i = 0; i < 3; i++) p->maxTexture3D[i] = get(cudaDevAttrMaxTexture3DWidth + i);
     p->deviceOverlap = get(cudaDevAttrGpuOverlap);
     p->asyncEngineCount = get(cudaDevAttrAsyncEngineCount);
     p->multiProcessorCount = get(cudaDevAttrMultiProcessorCount);
@@ -376,10 +379,13 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     p->concurrentKernels = get(cudaDevAttrConcurrentKernels);
     p->unifiedAddressing = get(cudaDevAttrUnifiedAddressing);
     p->managedMemory = get(cudaDevAttrManagedMemory);
-    p->concurrentManagedAccess = p->hostNativeAtomicSupported = p->managedMemory;
+    p->concurrentManagedAccess = get(cudaDevAttrConcurrentManagedAccess);
+    p->hostNativeAtomicSupported = get(cudaDevAttrHostNativeAtomicSupported);
+    p->computeMode = get(cudaDevAttrComputeMode);
+    p->memoryPoolsSupported = get(cudaDevAttrMemoryPoolsSupported);
     p->l2CacheSize = get(cudaDevAttrL2CacheSize);
     p->major = get(cudaDevAttrComputeCapabilityMajor);
     p->minor = get(cudaDevAttrComputeCapabilityMinor);
-    p->singleToDoublePrecisionPerfRatio = 2;
+    p->singleToDoublePrecisionPerfRatio = get(cudaDevAttrSingleToDoublePrecisionPerfRatio);
     return cudaSuccess;
 }
