@@ -198,7 +198,7 @@ class LaunchRecord:
 # ---------------------------------------------------------------------------------------------------------------------
 # Building
 
-_SKIPPED = r"(?:\s|//[^\n]*|/\*.*?\*/)*"
+_SKIPPED = r'(?:\s|//[^\n]*|/\*.*?\*/|\# \d+ "[^\n]*)*'
 _UNROLL = re.compile(rf"^([ \t]*#[ \t]*pragma[ \t]+)unroll[ \t]*$(?={_SKIPPED}(?:for|while)\b)", re.M | re.S)
 _STATEMENT = re.compile(rf"(?:{_SKIPPED}\#[^\n]*\n)*{_SKIPPED}(?:(for|while)\b[^(]*|\{{)", re.S)
 _MOST_LEVELS = 3  # of nested loops that are unrolled: with more, the code would not fit into the cache

@@ -24,6 +24,7 @@ from labkit.cpu.hostcode import Names
 from labkit.cpu.kernels import Module
 from labkit.cpu.lockstep import unsynchronized
 from labkit.cpu.loops import PREFIX, add_loops
+from labkit.cpu.preprocess import SKELETON, preprocess
 from labkit.cpu.source import rewrite
 
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
@@ -164,53 +165,6 @@ def _why_fibers(settings):
     return "LABKIT_GEAR=fibers asks for them" if chosen == "fibers" else ""
 
 
-class _Headers:
-    """The user's own headers, rewritten into the build folder as they are included."""
-
-    def __init__(self, folder, include_dirs, names=None):
-        self.folder, self.include_dirs, self.names = folder, include_dirs, names
-        self.copies = {}
-
-    def resolver(self, beside=None):
-        """The `resolve` of `rewrite` for a file in the folder `beside`."""
-
-        def resolve(name, quoted):
-            for place in [beside] * (quoted and beside is not None) + self.include_dirs:
-                path = place / name
-                if path.is_file():
-                    return self.copy(path.resolve())
-            return None
-
-        return resolve
-
-    def copy(self, path):
-        """The path of the rewritten copy of a header."""
-        if path not in self.copies:
-            target = self.folder / f"header-{len(self.copies)}{path.suffix}"
-            self.copies[path] = target
-            text = path.read_text(encoding="utf-8", errors="surrogateescape")
-            new = _seen(rewrite(text, self.resolver(path.parent), names=self.names).text)
-            target.write_text(f'#line 1 "{path}"\n{new}', encoding="utf-8", errors="surrogateescape")
-        return self.copies[path]
-
-
-def _seen(text):
-    """The text as check mode compiles it."""
-    return checkmode.unrolled(text) if "profile" in checkmode.TOOLS else text
-
-
-def _hidden_kernels(command, text, prologue, known):
-    """Names of the kernels whose names are made by macros, from the preprocessed source."""
-    lines = [line if not re.match(r"\s*#\s*include\b", line) else "" for line in text.splitlines()]
-    with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
-        path = Path(folder) / "macros.cpp"
-        path.write_text("\n".join([*prologue, *lines, ""]), encoding="utf-8", errors="surrogateescape")
-        status, out, _ = toolchain.run([*command, "-E", "-P", "-D__CUDACC__", "-D__CUDA_ARCH__=900", str(path)])
-    found = rewrite(out).kernels if status == 0 else ()
-    names = [f"{k.scope}::{k.name}" if k.scope else k.name for k in found if k.scope is not None and not k.template]
-    return [name for name in names if name not in known]
-
-
 @dataclass
 class _Build:
     """One source with its options, to be compiled."""
@@ -262,70 +216,74 @@ class _Build:
             flags = [flag for flag in flags if flag not in unneeded]
         return flags
 
-    def text(self, folder, why_fibers):
-        """The text for the host compiler; the user's headers are rewritten into `folder`."""
-        names = Names() if self.program else None
-        headers = _Headers(folder, self.settings.include_dirs, names)
-        new = rewrite(self.source, headers.resolver(), self.extern_c, names)
-        prologue = rewrite("\n".join(self.settings.prologue), headers.resolver()).text
-        text = _seen(new.text)
-        if not why_fibers:
-            copies = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in headers.copies.values()]
-            text = add_loops(text, [prologue, *copies])
-        reason = why_fibers or "it is not in this file"  # of the kernels that add_loops does not see
-        lines = [f'#define LABKIT_WHY_FIBERS "{reason}"', f"LABKIT_IN_LANES({PREFIX in text:d})"]
-        lines += prologue.splitlines()
-        if self.program:
-            lines.insert(0, '#include "labkit/host.h"')
+    @property
+    def includes(self):
+        """The options that precede the file to compile."""
+        places = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
+        return ["-include", _prelude(self.command, self.flags), *places]
+
+    def preprocessed(self, folder):
+        """The `Preprocessed` source, with what belongs around it."""
+        lines = ['#include "labkit/host.h"'] if self.program else []
+        lines += ['#include "labkit/keep.h"', f'#line 1 "{SKELETON}"', *self.settings.prologue]
         if self.extern_c:
             lines.append('extern "C" {')
-        lines += [f'#line 1 "{_NAME}"', text]
-        if new.hidden_kernels:
-            known = {f"{k.scope}::{k.name}" if k.scope else k.name for k in new.kernels}
-            hidden = _hidden_kernels(self.command, self.source, self.settings.prologue, known)
-            lines += [f"LABKIT_KERNEL({name})" for name in hidden]
+        lines += [f'#line 1 "{_NAME}"', self.source.removeprefix("\ufeff"), f'#line 1 "{SKELETON}"']
         if self.extern_c:
             lines.append("}")
         if self.program:
-            lines += [f'#include "{headers.copy(path)}"' for path in self.settings.sources]
+            lines += [f'#include "{path}"' for path in self.settings.sources]
             lines.append('extern "C" { __attribute__((used)) extern void *const labkit_main = (void *)&main; }')
-        return "\n".join([*lines, ""])
+        (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
+        found = preprocess("\n".join([*lines, ""]), [*self.command, *self.flags, *self.includes], folder)
+        if found.error:
+            self.refuse(folder, *found.error)
+        return found
+
+    def rewritten(self, text):
+        """What `rewrite` makes of the preprocessed source."""
+        return rewrite(text, self.extern_c, Names() if self.program else None)
+
+    def text(self, rewritten, why_fibers):
+        """The text for the compiler."""
+        text = checkmode.unrolled(rewritten) if "profile" in checkmode.TOOLS else rewritten
+        if not why_fibers:
+            text = add_loops(text)
+        lines = ['#include "labkit/host.h"'] if self.program else []
+        lines += [f'#include "{_prelude(self.command, self.flags, _WITHOUT_MACROS)}"']
+        lines += [f'#define LABKIT_WHY_FIBERS "{why_fibers}"', f"LABKIT_IN_LANES({PREFIX in text:d})", text]
+        return "\n".join(lines)
 
     def compile(self, folder):
-        """Compile in `folder`; return the paths of the shared library and of the headers that were read."""
-        (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
-        includes = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
+        """Compile in `folder`; return the shared library's path and what the cache's manifest says of the source."""
+        preprocessed = self.preprocessed(folder)
+        rewritten = self.rewritten(preprocessed.text)
         command = [*self.command, *self.flags, *(["-S"] if checkmode.TOOLS else toolchain.link_flags(self.command))]
-        command += ["-include", _prelude(self.command, self.flags), *includes]
+        command += self.includes
         if self.program:
             command += [option for option in self.options if re.fullmatch("-[lL].+", option)]
-        command += ["-MMD", "-MF", "kernel.d", "-o", "kernel.s" if checkmode.TOOLS else "kernel.so", "kernel.cpp"]
+        command += ["-o", "kernel.s" if checkmode.TOOLS else "kernel.so", SKELETON]
         status = 1
         for why_fibers in [self.why_fibers] if self.why_fibers else ["", "its thread loops do not compile"]:
             if status:
-                text = self.text(folder, why_fibers)
-                (folder / "kernel.cpp").write_text(text, encoding="utf-8", errors="surrogateescape")
-                fewer = toolchain.loops_flags(self.command, "cuda_fp16.h" in text) if PREFIX in text else []
+                text = self.text(rewritten.text, why_fibers)
+                (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
+                halves = re.search(r"\b(?:__)?half2?\b", text)
+                fewer = toolchain.loops_flags(self.command, bool(halves)) if PREFIX in text else []
                 status, out, err = toolchain.run([*command, *fewer], cwd=folder)
         if not status and checkmode.TOOLS:
             status, out, err = checkmode.link(self.command, folder)
         if status:
-            _refuse(self.source, command, out, toolchain.tidy(err, folder, "kernel.cpp") or err)
-        return folder / "kernel.so", self._headers_read(folder)
+            self.refuse(folder, command, out, err)
+        return folder / "kernel.so", {
+            "headers": [(str(path), cache.digest(path.read_bytes())) for path in preprocessed.headers],
+            "kernels": {kernel.name: kernel.parameters for kernel in rewritten.kernels},
+            "unsynchronized": unsynchronized(preprocessed.text),
+        }
 
-    def _headers_read(self, folder):
-        """The user's headers among the files that the compiler read: the originals, not the copies."""
-        text = (folder / "kernel.d").read_text(encoding="utf-8", errors="surrogateescape").replace("\\\n", " ")
-        paths = [Path(word.replace("\\ ", " ")) for word in re.split(r"(?<!\\)\s+", text.partition(":")[2].strip())]
-        read = set()
-        for path in paths:
-            path = folder / path
-            if path.name.startswith("header-") and path.parent == folder:
-                first = path.read_text(encoding="utf-8", errors="surrogateescape").partition("\n")[0]
-                read.add(Path(first.removeprefix('#line 1 "').removesuffix('"')))
-            elif path.parent != folder and toolchain.INCLUDE not in path.parents and "labkit_cuda.h" not in path.name:
-                read.add(path)
-        return sorted(read)
+    def refuse(self, folder, command, out, err):
+        """Raise the error for what the compiler has said."""
+        _refuse(self.source, command, out, toolchain.tidy(err, folder, SKELETON) or err)
 
 
 _UNKNOWN = re.compile(
@@ -354,22 +312,40 @@ def _refuse(source, command, out, err):
     raise CompileError(message, command, out, err)
 
 
-def _prelude(command, flags):
-    """The file to ``-include``: the engine's header, precompiled for these flags if that works."""
-    header = toolchain.INCLUDE / "labkit_cuda.h"
+_PLAIN = "labkit_cuda.h"
+_WITHOUT_MACROS = "labkit_cuda_undef.h"
+
+
+def _prelude(command, flags, name=_PLAIN):
+    """The file to ``-include``: the engine's header, precompiled for these flags if that works.
+
+    Or the one that removes the macros of the C library, which the source has been through already.
+    """
+    header = toolchain.INCLUDE / _PLAIN
     folder = f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
+    line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header"]
 
     def precompile(path):
-        stub = cache.directory() / folder / "labkit_cuda.h"
+        stub = cache.directory() / folder / _PLAIN
         cache.trim("prelude-*")
         cache.publish(f'#include "{header}"\n'.encode(), stub)
-        line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header", "-o", str(path), str(stub)]
-        status, out, err = toolchain.run(line)
+        status, out, err = toolchain.run([*line, "-o", str(path), str(stub)])
         if status:
             raise CompileError("the engine's header does not compile", line, out, err)
 
+    def list_macros(path):
+        host = toolchain.INCLUDE / "labkit" / "host.h"
+        status, out, err = toolchain.run([*line, "-E", "-dM", "-include", str(header), str(host)])
+        if status:
+            raise CompileError("the engine's header cannot be preprocessed", line, out, err)
+        names = re.findall(r"(?m)^#define ((?!LABKIT|labkit|printf\b)[A-Za-z]\w*)", out)
+        Path(path).write_text("".join(f"#undef {name}\n" for name in sorted(names)))
+
     try:
-        made = cache.obtain(f"{folder}/labkit_cuda.h.{'pch' if toolchain.is_clang(command) else 'gch'}", precompile)
+        precompiled = f"{_PLAIN}.{'pch' if toolchain.is_clang(command) else 'gch'}"
+        made = cache.obtain(f"{folder}/{precompiled}", precompile)
+        if name == _WITHOUT_MACROS:
+            return str(cache.obtain(f"{folder}/{name}", list_macros))
     except CompileError:  # compiling the kernel reports the error
         return str(header)
     cache.touch(made.parent)
@@ -381,19 +357,19 @@ def _prelude(command, flags):
 
 
 def _cached(entry):
-    """The compiled file of a cache entry if it is complete and its headers are unchanged, else None."""
+    """The manifest of a cache entry if it is complete and its headers are unchanged, else None."""
     try:
         manifest = json.loads((entry / "manifest.json").read_text())
         if any(cache.digest(Path(path).read_bytes()) != digest for path, digest in manifest["headers"]):
             return None
-        path = entry / manifest["file"]
-        return path if cache.digest(path.read_bytes()) == manifest["digest"] else None
+        path = manifest["path"] = entry / manifest["file"]
+        return manifest if cache.digest(path.read_bytes()) == manifest["digest"] else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _build(build, keep, cache_dir):
-    """The path of the compiled file: from the cache, or compiled into it."""
+    """The manifest of the compiled file, with its path: from the cache, or compiled into it."""
     if cache_dir is False:
         return _obtain(Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), build, keep)
     name = Path("modules", build.key[:2], build.key[2:40])
@@ -401,15 +377,15 @@ def _build(build, keep, cache_dir):
 
 
 def _obtain(entry, build, keep):
-    """The path of the compiled file in the folder `entry`, which keeps it."""
+    """The manifest of the compiled file in the folder `entry`, which keeps it."""
     cache.touch(entry)
-    path = None if keep else _cached(entry)
-    if path is None:
+    manifest = None if keep else _cached(entry)
+    if manifest is None:
         with cache.locked(entry):
-            path = None if keep else _cached(entry)
-            if path is None:
-                path = _compile_into(entry, build, keep)
-    return path
+            manifest = None if keep else _cached(entry)
+            if manifest is None:
+                manifest = _compile_into(entry, build, keep)
+    return manifest
 
 
 def _compile_into(entry, build, keep):
@@ -419,17 +395,13 @@ def _compile_into(entry, build, keep):
     start = time.monotonic()
     cache.trim_daily("modules/*/*")
     try:
-        compiled, headers = build.compile(folder)
+        compiled, about = build.compile(folder)
         data = compiled.read_bytes()
         digest = cache.digest(data)
-        manifest = {
-            "file": f"{digest[:24]}.so",
-            "digest": digest,
-            "headers": [(str(path), cache.digest(path.read_bytes())) for path in headers],
-        }
+        manifest = {"file": f"{digest[:24]}.so", "digest": digest, **about}
         cache.publish(data, entry / manifest["file"])
         cache.publish(json.dumps(manifest).encode(), entry / "manifest.json")
-        return entry / manifest["file"]
+        return manifest | {"path": entry / manifest["file"]}
     finally:
         native.record_call("compile", start, time.monotonic() - start)
         if keep:
@@ -477,7 +449,7 @@ def compile(
 ):
     """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
     del nvcc, code, target
-    return _build(_prepare(source, options, no_extern_c, arch, include_dirs), keep, cache_dir).read_bytes()
+    return _build(_prepare(source, options, no_extern_c, arch, include_dirs), keep, cache_dir)["path"].read_bytes()
 
 
 def compile_program(source, options=(), include_dirs=()):
@@ -539,21 +511,21 @@ def warnings_about(source, options=None, no_extern_c=False, arch=None, include_d
     flags = [flag for flag in build.flags if flag != "-w"]
     with tempfile.TemporaryDirectory(dir=cache.scratch()) as place:
         folder = Path(place)
-        text = build.text(folder, "it is not to run")
-        (folder / "kernel.cpp").write_text(text, encoding="utf-8", errors="surrogateescape")
-        includes = [f"-I{path}" for path in (toolchain.INCLUDE, *build.settings.include_dirs)]
-        command = [*build.command, *flags, *_WARNINGS, "-include", _prelude(build.command, build.flags), *includes]
-        status, _, err = toolchain.run([*command, "-S", "-o", os.devnull, "kernel.cpp"], cwd=folder)
-        return "" if status else toolchain.tidy(err, folder, "kernel.cpp")
+        try:
+            text = build.text(build.rewritten(build.preprocessed(folder).text).text, "it is not to run")
+        except CompileError:
+            return ""
+        (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
+        command = [*build.command, *flags, *_WARNINGS, *build.includes]
+        status, _, err = toolchain.run([*command, "-S", "-o", os.devnull, SKELETON], cwd=folder)
+        return "" if status else toolchain.tidy(err, folder, SKELETON)
 
 
-def _warn(source):
+def _warn(found):
     """Of what compiles and gives a wrong result here, though it mostly works on a GPU."""
-    named = re.match(r'\s*#\s*line\s+(\d+)\s+"([^"]+)"\n', source)
-    file, first = (named[2], int(named[1]) - 1 - named[0].count("\n")) if named else (_NAME, 0)
-    for line, read, written in unsynchronized(source):
+    for file, line, read, written in found:
         warnings.warn(
-            f"{file}:{line + first}: {read} is read after {written} was written, without a __syncwarp() between. The "
+            f"{file}:{line}: {read} is read after {written} was written, without a __syncwarp() between. The "
             "lanes of a warp do not run in step here, nor by CUDA's rules since compute capability 7.0: expect a wrong "
             "result. Put __syncwarp() between the read and the write, and between the write and the next read",
             stacklevel=3,
@@ -611,14 +583,13 @@ class SourceModule:
         return self.module.get_function(name)
 
 
-def _load(build, path):
+def _load(build, manifest):
     """The module in a compiled file."""
-    _warn(build.source)
+    _warn(manifest["unsynchronized"])
     native.library()
-    declarations = {kernel.name: kernel.parameters for kernel in rewrite(build.source).kernels}
-    path = _own_copy(path)
+    path = _own_copy(manifest["path"])
     try:
-        module = Module(path, declarations)
+        module = Module(path, manifest["kernels"])
     except LogicError as error:
         missing = re.search(r"undefined symbol: (\S+)", str(error))
         if missing:

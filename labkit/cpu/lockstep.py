@@ -39,8 +39,8 @@ def unsynchronized(text):
 
     Returns
     -------
-    list of (int, str, str)
-        The first one of each array in each function: line, what is read, what was written.
+    list of (str, int, str, str)
+        The first one of each array in each function: file, line, what is read, what was written.
     """
     if "volatile" not in text:
         return []
@@ -54,7 +54,7 @@ def unsynchronized(text):
         kernel = "__global__" in scan.code[head:start]
         for name in _names(scan.code[start if kernel else head : end], shared, kernel):
             if hit := _first(scan.code, name, start, end):
-                found.append((scan.line(hit[0]), *hit[1:]))
+                found.append((*scan.place(hit[0]), *hit[1:]))
     return sorted(found)
 
 

@@ -1,7 +1,7 @@
 """Prepare CUDA C++ text for a host compiler.
 
-With the engine's headers, a C++ compiler understands almost all of CUDA. The rest is rewritten in the text, and no line
-moves:
+With the engine's headers, a C++ compiler understands almost all of CUDA. The rest is rewritten in the text, which
+`labkit.cpu.preprocess` has made: it has no macros but CUDA's own words. No line moves:
 
 - ``extern __shared__ T name[];`` becomes a pointer to the block's dynamic shared memory;
 - after the body of a ``__global__`` function ``LABKIT_KERNEL(name)`` registers it with the runtime, so that it can be
@@ -10,25 +10,24 @@ moves:
   message says what the engine does not support;
 - ``__device__`` variables are kept though no kernel writes them, and ``alignas`` moves before ``__shared__``;
 - functions that launch kernels, and texture references, become such a ``static_assert``, too;
-- includes that the caller resolves (the user's own headers) point to their rewritten copies.
+- the user's headers leave the ``extern "C"`` around the source.
 
 ``#pragma unroll`` is kept, and host compilers ignore it: g++ vectorizes the loops over a register tile by itself, which
 is twice as fast (GEMM, 8 by 8 per thread: 4.6 against 2.1 GMAC/s) as if it had to unroll them first.
 
-The scan handles comments, strings, raw strings, preprocessor directives with continuation lines, and conditionals whose
-branches each open a brace. It is not a parser: it does not find a kernel whose name is made by a macro.
-`Rewritten.hidden_kernels` says whether there may be any; if so, the preprocessed text is scanned as well.
+The scan handles comments, strings, raw strings and directives. It is not a parser.
 """
 
 import re
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import NamedTuple
 
 from labkit.cpu import hostcode, ptx
+from labkit.cpu.brackets import angle_end, closing_parenthesis, level_start, split
 
-__all__ = ["Body", "Kernel", "Rewritten", "kernel_bodies", "presumed_line", "rewrite"]
+__all__ = ["Body", "Kernel", "Rewritten", "Scan", "kernel_bodies", "presumed_line", "rewrite", "without_comments"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,8 @@ class Kernel:
         The first argument of its ``__launch_bounds__``, or empty.
     scope : str
         The namespaces around it, for example ``"a::b"``, or empty.
-    head : str
-        ``template <...>`` of a template.
+    head, tail : str
+        ``template <...>`` of a template with its requires clause, and a requires clause after the parameters.
     """
 
     name: str
@@ -60,6 +59,7 @@ class Kernel:
     bounds: str = ""
     scope: str = ""
     head: str = ""
+    tail: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,11 @@ class Rewritten:
     Attributes
     ----------
     text : str
-        It has as many lines as the original (``#line`` corrects the count where an include needs more).
     kernels : tuple of Kernel
-    hidden_kernels : bool
-        A macro contains ``__global__``, so there may be kernels that the scan has not found.
     """
 
     text: str
     kernels: tuple
-    hidden_kernels: bool
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -103,6 +99,11 @@ def _blank(text):
     return _NOT_NEWLINE.sub(" ", text)
 
 
+def without_comments(text):
+    """The text with spaces instead of comments."""
+    return _LEXEME.sub(lambda match: _blank(match[0]) if match["comment"] else match[0], text)
+
+
 def _mask(text):
     """The text with spaces instead of comments and of the contents of literals."""
 
@@ -117,12 +118,11 @@ def _mask(text):
     return _LEXEME.sub(hide, text)
 
 
-@dataclass
-class _Directive:
+class _Directive(NamedTuple):
     start: int
     end: int
     word: str
-    rest: str  # masked like the code, with continuation lines
+    rest: str  # masked like the code
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,29 +164,24 @@ class Scan:
         self.closing = {}
         self._starts = [0]  # where a declaration may start
         self._open = [(0, _NONE_OPEN)]  # at each change: (position, the open braces from there on)
+        self._markers = [(0, 1, "")]  # of lines: (position after it, line, file)
+        for directive in self.directives:
+            if marker := _MARKER.match(text, directive.start):
+                self._markers.append((marker.end(), int(marker[1]), marker[2] or self._markers[-1][2]))
         self._match_braces()
 
     def _match_braces(self):
-        """Pair the braces. The first branch of a conditional determines the depth after it."""
         marks = [(m.start(), m.end(), m.group()) for m in re.finditer(r"[{};]", self.code)]
-        marks += [(d.start, d.end, "#" + d.word) for d in self.directives]
-        open_, branches = _NONE_OPEN, []  # branches: [open_ before, open_ after the first]
+        marks += [(directive.start, directive.end, "#") for directive in self.directives]
+        open_ = _NONE_OPEN
         for start, end, mark in sorted(marks):
             if mark == "{":
                 open_ = open_.and_one(start, _scope_of(self.code[self._starts[-1] : start]))
             elif mark == "}" and open_.outer:
                 self.closing[open_.start] = start
                 open_ = open_.outer
-            elif mark.startswith("#if"):
-                branches.append([open_, None])
-            elif mark.startswith("#el") and branches:
-                if branches[-1][1] is None:
-                    branches[-1][1] = open_
-                open_ = branches[-1][0]
-            elif mark == "#endif" and branches:
-                _, first = branches.pop()
-                open_ = open_ if first is None else first
-            self._starts.append(end)
+            if mark != "#" or not self.code[self._starts[-1] : start].strip():  # else a marker within a declaration
+                self._starts.append(end)
             self._open.append((end, open_))
 
     def _open_at(self, at):
@@ -204,9 +199,24 @@ class Scan:
         """The position of the ``{`` of the function or class around `at`, the outermost one, or None."""
         return self._open_at(at).function
 
-    def line(self, at):
-        """1-based line of a position."""
-        return self.text.count("\n", 0, at) + 1
+    def place(self, at):
+        """The file, empty if no line marker names it, and the 1-based line of a position."""
+        after, line, file = self._markers[bisect_right(self._markers, at, key=lambda marker: marker[0]) - 1]
+        return file, line + self.text.count("\n", after, at)
+
+    def marker(self, at):
+        """A line marker for the text that follows `at`, on a line of its own."""
+        file, line = self.place(at)
+        return f'\n# {line} "{file}"\n' if file else f"\n#line {line}\n"
+
+    def newlines(self, start, end):
+        """What to write in place of ``text[start:end]`` so that the lines after it stay where they are."""
+        if self._markers[bisect_right(self._markers, end, key=lambda marker: marker[0]) - 1][0] > start:
+            return self.marker(end)
+        return "\n" * self.text.count("\n", start, end)
+
+
+_MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?[^\n]*\n?')
 
 
 _NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")
@@ -225,35 +235,33 @@ _SPELT_LIKE_CALLS = re.compile(r"(__\w+__|alignas|noexcept|decltype|__attribute_
 _TEMPLATE_HEAD = re.compile(r"\s*(?:extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?")
 
 
-def _find_kernels(scan, markers, declared=None):
+def _find_kernels(scan, declared):
     """Yield (Kernel, position to register it at or None) for every definition and explicit instantiation.
 
-    The kernel is None if a macro makes its name. The list `declared` gets (Kernel, position) of mere declarations.
+    The list `declared` gets (Kernel, position) of mere declarations.
     """
-    for match in re.finditer(rf"\b(?:{'|'.join(map(re.escape, markers))})\b", scan.code):
+    for match in re.finditer(r"\b__global__\b", scan.code):
         start = scan.declaration_start(match.start())
         head = _read_head(scan.code, match.end())
         if head is None:
             continue
         name_start, name_end, open_, close, end = head
         name = " ".join(scan.code[name_start:name_end].split())
-        if scan.code[name_end:open_].strip():  # a macro's call makes the name
-            yield None, None
-            continue
         template = _TEMPLATE_HEAD.match(scan.code, start)
         kernel = Kernel(
             name,
-            _split_parameters(scan.code[open_ + 1 : close]),
-            scan.line(match.start()),
+            _parameters(scan.code[open_ + 1 : close]),
+            scan.place(match.start())[1],
             template=bool(template and template["any"]),
             bounds=_launch_bounds(scan.code, start, end),
             scope=scan.scope(match.start()),
-            head=scan.code[start : scan.code.rfind(">", start, match.start()) + 1] if template else "",
+            head=_template_head(scan.code, start),
+            tail=" ".join(re.search(r"(?:\brequires\b.*)?$", scan.code[close:end], re.DOTALL)[0].split()),
         )
         position = None
         if scan.code[end] == ";":
             if not template or template["parameters"] or template.group().split()[0] == "extern":
-                if declared is not None and not (template and template.group().split()[0] == "extern"):
+                if not (template and template.group().split()[0] == "extern"):
                     declared.append((kernel, end + 1))
                 continue  # a declaration only
             position = end + 1
@@ -264,15 +272,15 @@ def _find_kernels(scan, markers, declared=None):
 
 def _launch_bounds(code, start, end):
     match = re.compile(r"\b__launch_bounds__\s*\(").search(code, start, end)
-    close = _closing_parenthesis(code, match.end() - 1) if match else None
-    return _split_parameters(code[match.end() : close])[0] if close else ""
+    close = closing_parenthesis(code, match.end() - 1) if match else None
+    return _parameters(code[match.end() : close])[0] if close else ""
 
 
 def _registration(kernel, overloaded, bounded):
     """The text that registers a kernel after its definition; `bounded` are the names of templates with bounds."""
     name = kernel.name
     if overloaded:  # the type of its pointer selects the overload
-        types = ", ".join(re.sub(r"=.*", "", parameter) for parameter in kernel.parameters)
+        types = ", ".join(map(hostcode.without_default, kernel.parameters))
         name = f"*static_cast<void (*)({types})>({name})"
     bounds, (template, arguments, _) = kernel.bounds, kernel.name.partition("<")
     if not bounds and arguments and template.strip() in bounded:
@@ -301,13 +309,11 @@ def _read_head(code, at):
             return (*found, at) if found else None
         if match.group() != "(":
             return None
-        close = _closing_parenthesis(code, at)
+        close = closing_parenthesis(code, at)
         if close is None:
             return None
         name = _name_before(code, at)
-        if not name and found and not code[found[3] + 1 : at].strip():  # NAME(a, b)(parameters)
-            found = (*found[:2], at, close)
-        elif name and not _SPELT_LIKE_CALLS.search(code[name[0] : name[1]]):
+        if name and not _SPELT_LIKE_CALLS.search(code[name[0] : name[1]]):
             found = (*name, at, close)
         at = close + 1
     return None
@@ -315,56 +321,39 @@ def _read_head(code, at):
 
 def _name_before(code, at):
     """The span of the (possibly qualified, possibly templated) name that ends at `at`."""
-    end = at
-    while end and code[end - 1].isspace():
-        end -= 1
-    start = end
-    if start and code[start - 1] == ">":
-        depth = 0
-        while start:
-            start -= 1
-            if code[start] == ")":
-                start = code.rfind("(", 0, start)
-            depth += {">": 1, "<": -1}.get(code[start], 0)
-            if depth == 0:
-                break
-        while start and code[start - 1].isspace():
-            start -= 1
+    end = start = len(code[:at].rstrip())
+    if code[end - 1 : end] == ">":
+        start = len(code[: level_start(code, end - 1) or 0].rstrip())
     match = re.search(r"[A-Za-z_][\w:]*$", code[max(0, start - 256) : start])
     return (start - len(match.group()), end) if match else None
 
 
-def _closing_parenthesis(code, at):
-    """The ``)`` of the first ``(`` from `at` on, or None."""
-    return _parentheses(code).get(code.find("(", at))
+def _template_head(code, start):
+    """``template <...>`` of the declaration that starts there, with its requires clause, or nothing."""
+    template = _TEMPLATE_HEAD.match(code, start)
+    end = angle_end(code, template.start("parameters")) if template and template["parameters"] else None
+    if end is None:
+        return ""
+    if clause := re.compile(r"\s*requires\b").match(code, end + 1):
+        end = clause.end()
+        while primary := _PRIMARY.match(code, end):
+            last = code[primary.end() - 1]
+            close = {"(": closing_parenthesis, "<": angle_end}.get(last, lambda code, at: at)(code, primary.end() - 1)
+            if close is None:
+                break
+            end = close + 1
+            if not (joined := re.compile(r"\s*(?:&&|\|\||::)").match(code, end)):
+                break
+            end = joined.end()
+    return " ".join(code[start : end if clause else end + 1].split())
 
 
-@lru_cache(8)
-def _parentheses(code):
-    """Position of a ``(`` -> position of its ``)``."""
-    closing, open_ = {}, []
-    for match in re.finditer(r"[()]", code):
-        if match.group() == "(":
-            open_.append(match.start())
-        elif open_:
-            closing[open_.pop()] = match.start()
-    return closing
+_PRIMARY = re.compile(r"\s*(?:\(|[\w:]+(?:\s*<)?)")  # of a requires clause
 
 
-def _split(text, separator, start, end, opening="([{<", closing=")]}>"):
-    """The spans of text[start:end] between its top-level separators."""
-    spans, depth = [], 0
-    for at in range(start, end):
-        depth += (text[at] in opening) - (text[at] in closing)
-        if text[at] == separator and depth == 0:
-            spans.append((start, at))
-            start = at + 1
-    return [*spans, (start, end)]
-
-
-def _split_parameters(text):
-    """Split a parameter list at its top-level commas."""
-    parts = [" ".join(text[start:end].split()) for start, end in _split(text, ",", 0, len(text))]
+def _parameters(text):
+    """Split a parameter list."""
+    parts = [" ".join(text[start:end].split()) for start, end in split(text, ",")]
     return () if parts in ([""], ["void"]) else tuple(parts)
 
 
@@ -401,13 +390,12 @@ _REGISTERED = re.compile(r"\bLABKIT_KERNEL\w*\(")
 def kernel_bodies(text):
     """The `Scan` of a text that `rewrite` has made, and a list of the `Body` of each kernel that it defines."""
     scan, bodies = Scan(text), []
-    for match in re.finditer(rf"\b(?:{'|'.join(map(re.escape, _markers(scan)[0]))})\b", scan.code):
+    for match in re.finditer(r"\b__global__\b", scan.code):
         found = _read_head(scan.code, match.end())
         if found and found[-1] in scan.closing and scan.scope(match.start()) is not None:
             start = scan.declaration_start(match.start())
             while registered := _REGISTERED.search(scan.code, start, match.start()):  # another kernel, before this one
-                start = _closing_parenthesis(scan.code, registered.end() - 1) + 1
-            template = _TEMPLATE_HEAD.match(scan.code, start)
+                start = closing_parenthesis(scan.code, registered.end() - 1) + 1
             bodies.append(
                 Body(
                     " ".join(scan.code[found[0] : found[1]].split()),
@@ -416,7 +404,7 @@ def kernel_bodies(text):
                     *found[:2],
                     found[-1],
                     scan.closing[found[-1]],
-                    scan.code[start : scan.code.rfind(">", start, match.start()) + 1] if template else "",
+                    _template_head(scan.code, start),
                 )
             )
     return scan, bodies
@@ -441,7 +429,7 @@ def _dynamic_shared(declaration, in_function, code):
             end = text.find("]]", match.end())
             end = end + 1 if end >= 0 else len(text) - 1
         else:
-            end = _closing_parenthesis(text, match.end() - 1)
+            end = closing_parenthesis(text, match.end() - 1)
             if end is None:
                 return None
         text = text[: match.start()] + " " + text[end + 1 :]
@@ -476,18 +464,9 @@ def _dynamic_shared_edits(scan):
         declaration = scan.code[start:end]
         new = _dynamic_shared(declaration, scan.scope(match.start()) is None, scan.code) if end >= 0 else None
         if new:
-            yield start, end, new + "\n" * declaration.count("\n")
-    for directive in scan.directives:
-        if directive.word != "define":
-            continue
-        base = directive.end - len(directive.rest)
-        for match in _SHARED_IN_MACRO.finditer(directive.rest):
-            new = _dynamic_shared(match.group().replace("\\\n", " "), True, scan.code)
-            if new:
-                yield base + match.start(), base + match.end(), new + "\\\n" * match.group().count("\n")
+            yield start, end, new + scan.newlines(start, end)
 
 
-_SHARED_IN_MACRO = re.compile(r"\b(?:extern\b[^;{}]*?\b__shared__|__shared__\s+extern)\b[^;{}]*")
 _STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(?=\()|(?:else|do)\b|\w+\s*:(?!:))?\s*")
 
 
@@ -496,7 +475,7 @@ def _skip_statement_head(code, at):
     while (match := _STATEMENT_HEAD.match(code, at)) and match.end() > at:
         at = match.end()
         if match["condition"]:
-            at = (_closing_parenthesis(code, at) or at) + 1
+            at = (closing_parenthesis(code, at) or at) + 1
     return at
 
 
@@ -513,11 +492,11 @@ def _variable_edits(scan):
         if scan.scope(match.start()) is not None:
             yield match.end(), match.end(), " __attribute__((used))"
     for match in _ALIGNED.finditer(scan.code):
-        end = _closing_parenthesis(scan.code, match.end())
+        end = closing_parenthesis(scan.code, match.end())
         start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
         if end is not None and "extern" not in scan.code[start : match.end()].split():  # that is dynamic shared memory
             yield start, start, scan.text[match.start(3) : end + 1] + " "
-            yield match.start(3), end + 1, "\n" * scan.text.count("\n", match.start(3), end + 1)
+            yield match.start(3), end + 1, scan.newlines(match.start(3), end + 1)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -548,31 +527,26 @@ def _literal(text):
     return "".join(parts)
 
 
-def _operands(scan, code, sections):
+def _operands(scan, sections):
     """The operands of an asm statement, %0 first, from the spans of its outputs and its inputs."""
     for section, output in zip(sections, (True, False), strict=False):
-        for start, end in _split(code, ",", *section, "([{", ")]}"):
-            if found := _OPERAND.match(code, start, end):
+        for start, end in split(scan.code, ",", *section, angles=False):
+            if found := _OPERAND.match(scan.code, start, end):
                 yield ptx.Operand(scan.text[slice(*found.span(1))].strip("=+ "), output, found.end(), end)
-            elif code[start:end].strip():
+            elif scan.code[start:end].strip():
                 raise ValueError(f'an operand of inline PTX is "constraint"(expression), not {scan.text[start:end]}')
 
 
 def _asm_edits(scan):
     """Replace each asm statement by the call of a lambda; its operands become the arguments, at the same positions."""
-    places = [(scan.code, match, "\n") for match in _ASM.finditer(scan.code) if scan.scope(match.start()) is None]
-    for directive in scan.directives:
-        if directive.word == "define":
-            code = scan.masked[: directive.end].replace("\\\n", "  ")
-            places += [(code, match, "\\\n") for match in _ASM.finditer(code, directive.start)]
-    for code, match, newline in places:
-        at, end = match.start(), _closing_parenthesis(code, match.end() - 1)
-        if end is None:
+    for match in _ASM.finditer(scan.code):
+        at, end = match.start(), closing_parenthesis(scan.code, match.end() - 1)
+        if end is None or scan.scope(at) is not None:
             continue
-        template, *sections = _split(code, ":", match.end(), end, "([{", ")]}")
+        template, *sections = split(scan.code, ":", match.end(), end, angles=False)
         try:
-            text = _literal(scan.text[slice(*template)].replace("\\\n", "  "))
-            operands = list(_operands(scan, code, sections))
+            text = _literal(scan.text[slice(*template)])
+            operands = list(_operands(scan, sections))
             if not operands and not text.strip():
                 continue  # a compiler barrier, also for the host's compiler
             calls = ptx.calls(text, operands)
@@ -580,20 +554,19 @@ def _asm_edits(scan):
             message = " ".join(str(error).split()).replace("\\", "\\\\").replace('"', '\\"')
             # In a generic lambda, because a template that nobody instantiates may have any PTX.
             refusal = f'[](auto never) {{ static_assert(sizeof never == 0, "{message}"); }}(0)'
-            yield at, end + 1, refusal + newline * scan.text.count("\n", at, end)
+            yield at, end + 1, refusal + scan.newlines(at, end)
             continue
         parameters = ", ".join(f"auto {'&' * each.output}p{n}" for n, each in enumerate(operands))
         new = f"[]({parameters}) {{ {calls}}}("
         for each in operands:
-            yield at, each.start, new + newline * scan.text.count("\n", at, each.start)
+            yield at, each.start, new + scan.newlines(at, each.start)
             new, at = ", ", each.end
-        yield at, end + 1, (")" if operands else f"{new})") + newline * scan.text.count("\n", at, end)
+        yield at, end + 1, (")" if operands else f"{new})") + scan.newlines(at, end)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What the engine does not have
 
-_LAUNCH = re.compile(r"<<<(?!<)")
 _TEXTURE = re.compile(r"\b(?:texture|surface)\s*<[^;{}()]*>\s*\w+\s*;")
 _HAS_NO = {
     "host": "host code: keep the kernels, and launch them from Python; code between #ifndef __CUDA_ARCH__ and #endif "
@@ -618,107 +591,73 @@ def _on_device(scan, at):
 def _refused_edits(scan, host):
     """Replace functions that launch kernels, unless they may be `host` code, and texture references, by a sentence."""
     done = 0
-    for match in _LAUNCH.finditer(scan.code):
+    for match in hostcode.LAUNCH.finditer(scan.code):
         start = scan.function(match.start())
         if match.start() < done or start not in scan.closing or (host and not _on_device(scan, match.start())):
             continue
         done = scan.closing[start]
         head = scan.code[scan.declaration_start(start) : start]
-        words = [d.word for d in scan.directives if start < d.start < done]
-        if sum(word.startswith("if") for word in words) == words.count("endif"):
-            text = _refusal("device" if re.search(r"\b__(?:global|device)__\b", head) else "host")
-            new = "\n" * scan.text.count("\n", start, match.start()) + text
-            yield start + 1, done, new + "\n" * scan.text.count("\n", match.start(), done)
+        text = _refusal("device" if re.search(r"\b__(?:global|device)__\b", head) else "host")
+        new = scan.newlines(start, match.start()) + text
+        yield start + 1, done, new + scan.newlines(match.start(), done)
     for match in _TEXTURE.finditer(scan.code):
         if scan.scope(match.start()) is not None:
-            yield match.start(), match.end(), _refusal("texture") + "\n" * match.group().count("\n")
+            yield match.start(), match.end(), _refusal("texture") + scan.newlines(*match.span())
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# Directives
+# Headers
 
-_INCLUDE = re.compile(r'\s*(?:"(?P<quoted>[^"\n]+)"|<(?P<angled>[^>\n]+)>)')
+_INCLUDED = re.compile(r'(?P<held>#include "[^"]*"\n)|# \d+ "[^"\n]*"(?:(?P<enter> 1)|(?P<leave> 2))?\n')
 
 
-def _include_edits(scan, resolve, extern_c):
-    """Replace the user's headers by their rewritten copies, and move all includes out of ``extern "C"``."""
+def _header_edits(scan):
+    """Move the headers that are included outside of functions out of ``extern "C"``."""
+    depth = 0
     for directive in scan.directives:
-        if directive.word not in ("include", "include_next"):
-            continue
-        rest_at = directive.end - len(directive.rest)
-        match = _INCLUDE.match(scan.text, rest_at)
-        new = scan.text[directive.start : directive.end]
-        if match and resolve and directive.word == "include":
-            path = resolve(match["quoted"] or match["angled"], bool(match["quoted"]))
-            if path:
-                new = f'#include "{path}"'
-        if extern_c and scan.scope(directive.start) is not None:
-            line = presumed_line(scan, directive.start)
-            new = f'extern "C++" {{\n#line {line}\n{new}\n}}\n#line {line + 1}'
-        if new != scan.text[directive.start : directive.end]:
-            yield directive.start, directive.end, new
+        match = _INCLUDED.match(scan.text, directive.start)
+        if match and depth == 0 and (match["held"] or match["enter"]) and scan.scope(directive.start) is not None:
+            yield directive.start, directive.start, 'extern "C++" {\n'
+            if match["held"]:
+                yield match.end(), match.end(), "}\n"
+            depth += bool(match["enter"])
+        elif match and depth:
+            depth += bool(match["enter"]) - bool(match["leave"])
+            if depth == 0:
+                yield directive.start, directive.start, "}\n"
 
 
 def presumed_line(scan, at):
-    """The line number that the compiler gives the position `at`, which depends on ``#line`` directives before it."""
-    line = scan.line(at)
-    for other in scan.directives:
-        if other.start >= at:
-            break
-        number = re.match(r"\s*(\d+)", other.rest) if other.word == "line" else None
-        if number:
-            line = int(number[1]) + scan.line(at) - scan.line(other.end) - 1
-    return line
+    """The line number that the compiler gives the position `at`."""
+    return scan.place(at)[1]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _markers(scan):
-    """``__global__`` and the object-like macros for it; and whether a function-like macro contains it."""
-    markers, hidden, grew = ["__global__"], False, True
-    while grew:
-        grew = False
-        for directive in scan.directives:
-            match = re.match(r"\s+(\w+)(\()?(.*)", directive.rest, re.DOTALL) if directive.word == "define" else None
-            if match and match[1] not in markers and set(markers) & set(re.findall(r"\w+", match[3])):
-                if match[2] or "{" in match[3]:
-                    hidden = True
-                else:
-                    markers.append(match[1])
-                    grew = True
-    return markers, hidden
-
-
-def rewrite(text, resolve=None, extern_c=False, names=None):
-    """Rewrite one file of CUDA C++ for the host compiler.
+def rewrite(text, extern_c=False, names=None):
+    """Rewrite CUDA C++ for the host compiler.
 
     Parameters
     ----------
     text : str
-        The source.
-    resolve : callable, optional
-        ``resolve(name, quoted)`` returns the path for ``#include "name"`` (or ``<name>``), or None to leave the
-        directive unchanged.
+        Without macros, see `labkit.cpu.preprocess`.
     extern_c : bool
-        The text will be inside ``extern "C" { }``; includes are put outside it.
+        The source is inside ``extern "C" { }``; headers are put outside it.
     names : labkit.cpu.hostcode.Names, optional
-        The text is a part of a whole program with these kernels: launches in host code are rewritten, too.
+        The text is a whole program: launches in host code are rewritten, too, and `names` gets its kernels.
 
     Returns
     -------
     Rewritten
     """
     scan = Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
-    markers, hidden = _markers(scan)
     edits = [*_dynamic_shared_edits(scan), *_variable_edits(scan), *_asm_edits(scan)]
-    edits += _include_edits(scan, resolve, extern_c)
+    edits += _header_edits(scan) if extern_c else []
     refused = list(_refused_edits(scan, names is not None))
     edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)] + refused
     declared = []
-    found = list(_find_kernels(scan, markers, declared))
-    hidden |= any(kernel is None for kernel, _ in found)
-    found = [(kernel, position) for kernel, position in found if kernel]
+    found = list(_find_kernels(scan, declared))
     placed = [(kernel, position) for kernel, position in found if position is not None]
     variants = {(k.name, k.scope, k.parameters) for k, _ in placed if not k.template}
     variants = Counter((name, scope) for name, scope, _ in variants)
@@ -737,9 +676,9 @@ def rewrite(text, resolve=None, extern_c=False, names=None):
             edits.append((position, position, hostcode.picks(kernel, names, not declaration)))
             if declaration:
                 names.declared.add((kernel.scope, kernel.name, len(kernel.parameters)))
-        edits += hostcode.launches(scan, names, lambda at: _on_device(scan, at), lambda at: presumed_line(scan, at))
+        edits += hostcode.launches(scan, names, lambda at: _on_device(scan, at))
     pieces, at = [], 0
     for start, end, new in sorted(edits):
         pieces += [scan.text[at:start], new]
         at = end
-    return Rewritten("".join(pieces) + scan.text[at:], tuple(kernel for kernel, _ in found), hidden)
+    return Rewritten("".join(pieces) + scan.text[at:], tuple(kernel for kernel, _ in found))

@@ -267,8 +267,6 @@ def test_a_file_of_the_options_that_is_not_there(program):
     ("__global__ void f() {}", "has no main"),
     ("int main() { cudaGraph_t g; cudaGraphCreate(&g, 0); }", "the CPU engine has no cudaGraph"),
     ("#include <thrust/sort.h>\nint main() {}", "the CPU engine has no header thrust/sort.h"),
-    ("__global__ void f() {}\n#define RUN f<<<1, 1>>>()\nint main() { RUN; }", "program.cu:2:"),
-    ("__global__ void f() {}\n#define RUN f<<<1, 1>>>()\nint main() { RUN; }", "launches in functions, not in macros"),
     ("__global__ void g() {}\n__global__ void f() { g<<<1, 1>>>(); }\nint main() {}", "dynamic parallelism"),
     ("__global__ void f(int *x) {}\nint main() { f<<<1, 1>>>(2.5); }", "program.cu:2:"),
     ("int elsewhere(int x);\nint main() { return elsewhere(2); }", "elsewhere(int) is declared and used, but not "

@@ -86,7 +86,7 @@ template __global__ void f<float, (8 >> 1)>(float *);"""
 def test_overloads_are_told_by_their_types():
     text = "__global__ void f(int *x, int n = 3) {}\n__global__ void f(float *x) {}"
     assert registered(text) == [
-        "LABKIT_KERNEL(*static_cast<void (*)(int *x, int n )>(f))",
+        "LABKIT_KERNEL(*static_cast<void (*)(int *x, int n)>(f))",
         "LABKIT_KERNEL(*static_cast<void (*)(float *x)>(f))",
     ]
 
@@ -98,29 +98,6 @@ def test_namespaces_and_extern_c_blocks():
         'LABKIT_KERNEL(f) } } extern "C" { __global__ void g() {}',
         "LABKIT_KERNEL(g) }",
     ]
-
-
-def test_conditionals_with_a_brace_in_each_branch():
-    text = """#if A
-__global__ void f(int a) {
-#else
-__global__ void f(float a) {
-#endif
-  a = 1;
-}
-__global__ void g() { }"""
-    assert registered(text) == ["LABKIT_KERNEL(f)", "LABKIT_KERNEL(g)"]
-
-
-def test_macros_that_stand_for_global():
-    text = '#define KERNEL extern "C" __global__ void\n#define K2 KERNEL\nKERNEL f(int a) {}\nK2 g() {}'
-    assert names(text) == ["f", "g"]
-    assert not rewrite(text).hidden_kernels
-
-
-def test_macros_that_spell_kernels_are_reported():
-    assert rewrite("#define MAKE(name) \\\n  __global__ void name() { }\nMAKE(f)").hidden_kernels
-    assert not rewrite("#define N 3\n__global__ void f() { }").hidden_kernels
 
 
 @pytest.mark.parametrize(
@@ -161,30 +138,14 @@ def test_dynamic_shared_at_namespace_scope():
     )
 
 
-def test_dynamic_shared_in_a_macro():
-    text = "#define SHARED(T) extern __shared__ \\\n    T s[]\n__global__ void f() { SHARED(int); }"
-    assert rewrite(text).text.startswith("#define SHARED(T) T *s = (T *)labkit::dynamic_shared()\\\n\n__global__")
-
-
-def test_includes_are_resolved():
-    seen = []
-
-    def resolve(name, quoted):
-        seen.append((name, quoted))
-        return "/copy/of/tile.cuh" if name == "tile.cuh" else None
-
-    text = '#include "tile.cuh" // ours\n#include <math.h>\n// #include "no.h"\n'
-    new = rewrite(text, resolve).text
-    assert new.startswith('#include "/copy/of/tile.cuh"') and "<math.h>" in new
-    assert seen == [("tile.cuh", True), ("math.h", False)]
-
-
 def test_headers_leave_an_extern_c_block():
-    text = 'int a;\n#include <math.h>\nint b;\n#line 70 "x.cu"\n\n#include <stdio.h>\n'
-    text += 'void f() {\n#include "body.inc"\n}\n'
+    header = '# 1 "a.h" 1\nint a;\n#include "held-0.h"\n# 2 "a.h"\nint b;\n# 1 "b.h" 1\nint c;\n# 3 "a.h" 2\nint d;\n'
+    text = f'extern "C" {{\n# 1 "x.cu"\nint e;\n{header}# 3 "x.cu" 2\nint f;\n#include "held-1.h"\n# 5 "x.cu"\n'
+    text += 'void f() {\n#include "held-2.h"\n# 6 "x.cu"\n}\n}\n'
     new = rewrite(text, extern_c=True).text
-    assert 'extern "C++" {\n#line 2\n#include <math.h>\n}\n#line 3\nint b;' in new
-    assert 'extern "C++" {\n#line 71\n#include <stdio.h>\n}\n#line 72\nvoid f() {\n#include "body.inc"\n}' in new
+    assert new == text.replace(header, f'extern "C++" {{\n{header}}}\n').replace(
+        '#include "held-1.h"\n', 'extern "C++" {\n#include "held-1.h"\n}\n'
+    )
 
 
 def test_no_line_moves():
