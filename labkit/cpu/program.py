@@ -34,9 +34,10 @@ _OF_FAULT = {"assertion": ASSERT, "exist": ILLEGAL_ADDRESS, "misaligned": MISALI
              "allocation": ILLEGAL_ADDRESS}  # by a word of the message
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
 _LIMITS = {0: 64 << 10, 1: 1 << 20, 2: 8 << 20}  # of cudaLimit: bytes of a stack, of printf's buffer and of the heap
-# Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions, the alignments of
+# Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
 # surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
-_ATTRIBUTES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384, 30: 512, 51: 32, 86: 1, 99: 1, 115: 1}
+_TEXTURES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384}
+_ATTRIBUTES = {**_TEXTURES, 30: 512, 51: 32, 86: 1, 99: 1, 115: 1}
 _libc = ctypes.CDLL(None)
 
 
