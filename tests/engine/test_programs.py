@@ -258,6 +258,31 @@ def test_memory_of_host_code_and_wide_parameters(program):
     assert (ended.returncode, "does not count the memory of a pool" in ended.stderr) == (0, True)
 
 
+OPENMP = r"""
+#include <cstdio>
+#include <omp.h>
+__global__ void fill(int *x, int value) { x[threadIdx.x] = value; }
+int main()
+{
+    int *x, sum = 0;
+    cudaMallocManaged(&x, 4 * 32 * sizeof *x);
+    #pragma omp parallel num_threads(4) reduction(+ : sum)
+    {
+        const int i = omp_get_thread_num();
+        fill<<<1, 32>>>(x + 32 * i, i + 1);
+        sum += cudaDeviceSynchronize() == cudaSuccess && omp_get_num_threads() == 4 ? x[32 * i + 31] : 100;
+    }
+    printf("%d\\n", sum);
+}
+"""
+
+
+@pytest.mark.parametrize("options", [["-fopenmp"], ["-Xcompiler", "-Wall,-fopenmp"], ["-Xcompiler=-fopenmp"]])
+def test_threads_of_openmp_launch_kernels(program, options):
+    ended = run(program(OPENMP), options=options)
+    assert (ended.returncode, ended.stdout) == (0, "10\n")
+
+
 def test_a_file_of_the_options_that_is_not_there(program):
     ended = run(program("int main() {}"), options=["none.cpp"])
     assert (ended.returncode, ended.stderr) == (1, "labkit: none.cpp, one of the options: No such file or directory\n")
