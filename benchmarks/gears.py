@@ -10,8 +10,7 @@ import argparse
 import re
 from pathlib import Path
 
-from labkit.cpu.loops import add_loops
-from labkit.cpu.source import rewrite
+from labkit.cpu import compiler
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import variant
 from labkit.spec.layers import LENET86
@@ -25,8 +24,8 @@ _PLACE = re.compile(r"(?<=<!-- table -->\n).*(?=<!-- end -->)", re.DOTALL)
 def gears(source: str, defines: dict) -> dict[str, list[str]]:
     """Gear or ``"none"`` -> kernels of a source, those on fibers with the reason; none: they need no barrier."""
     found = {"loops": [], "fibers": [], "none": []}
-    prologue = "\n".join(f"#define {name} {value}" for name, value in defines.items())
-    for second, reason, name in _KERNEL.findall(add_loops(rewrite(source).text, [prologue])):
+    options = [f"-D{name}={value}" for name, value in defines.items()]
+    for second, reason, name in _KERNEL.findall(compiler.rewritten(source, options, no_extern_c=True)):
         gear = "loops" if second else "none" if reason == "it has no barrier" else "fibers"
         found[gear].append(f"`{name}`: {reason}" if gear == "fibers" else f"`{name}`")
     return found

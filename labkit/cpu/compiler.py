@@ -30,6 +30,7 @@ from labkit.cpu.source import rewrite
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
 DEFAULT_NVCC_FLAGS = []
+before_compile = None  # called with the text of each source; it can raise to refuse it
 _NAME = "kernel.cu"  # the file name in messages, unless the source has another one in #line
 
 
@@ -240,7 +241,8 @@ class _Build:
             lines += [f'#include "{path}"' for path in self.settings.sources]
             lines.append('extern "C" { __attribute__((used)) extern void *const labkit_main = (void *)&main; }')
         (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
-        found = preprocess("\n".join([*lines, ""]), [*self.command, *self.flags, *self.includes], folder)
+        command = [*self.command, *self.flags, *self.includes]
+        found = preprocess("\n".join([*lines, ""]), command, folder, self.settings.include_dirs)
         if found.error:
             self.refuse(folder, *found.error)
         return found
@@ -263,6 +265,8 @@ class _Build:
         """Compile in `folder`; return the shared library's path and what the cache's manifest says of the source."""
         preprocessed = self.preprocessed(folder)
         rewritten = self.rewritten(preprocessed.text)
+        if before_compile:
+            before_compile(rewritten.text)
         command = [*self.command, *self.flags, *(["-S"] if checkmode.TOOLS else toolchain.link_flags(self.command))]
         command += self.includes
         if self.program:
@@ -282,6 +286,7 @@ class _Build:
             self.refuse(folder, command, out, err)
         return folder / "kernel.so", {
             "headers": [(str(path), cache.digest(path.read_bytes())) for path in preprocessed.headers],
+            "asked": [(str(path), path.exists()) for path in preprocessed.asked],
             "kernels": {kernel.name: kernel.parameters for kernel in rewritten.kernels},
             "unsynchronized": unsynchronized(preprocessed.text),
         }
@@ -366,6 +371,8 @@ def _cached(entry):
     try:
         manifest = json.loads((entry / "manifest.json").read_text())
         if any(cache.digest(Path(path).read_bytes()) != digest for path, digest in manifest["headers"]):
+            return None
+        if any(Path(path).exists() != there for path, there in manifest["asked"]):
             return None
         path = manifest["path"] = entry / manifest["file"]
         return manifest if cache.digest(path.read_bytes()) == manifest["digest"] else None
@@ -495,6 +502,13 @@ def engine_files(options=()):
     build = _prepare("", options, True, None, None)
     runtime = native.build()
     return [runtime, cache.digest_of(runtime), Path(_prelude(build.command, build.flags)).parent]
+
+
+def rewritten(source, options=None, no_extern_c=False, arch=None, include_dirs=None):
+    """The text that the compiler gets for a source; for the parameters see `SourceModule`."""
+    build = _prepare(source, options, no_extern_c, arch, include_dirs)
+    with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
+        return build.text(build.rewritten(build.preprocessed(Path(folder)).text).text, build.why_fibers)
 
 
 _WARNINGS = (

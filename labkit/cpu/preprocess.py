@@ -27,6 +27,7 @@ _MACRO = re.compile(r"^#(?:define (?P<name>\w+)(?P<parameters>\()?(?P<body>.*)|u
 _UNROLL = re.compile(r"\s*#\s*pragma\s+unroll\b")
 _RAW = re.compile(r'"(?:[^"\\\n]|\\.)*"|R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"', re.DOTALL)
 _TOKEN = re.compile(r'\w+|"(?:[^"\\]|\\.)*"|\S')
+_HAS_INCLUDE = re.compile(r'\b__has_include\s*\(\s*["<]([^">\n]+)')
 _BREAK = "\x1e"  # in place of the line breaks in raw strings
 
 
@@ -39,16 +40,19 @@ class Preprocessed:
     text : str
     headers : list of Path
         The user's headers that were read.
+    asked : list of Path
+        Where those might be that ``__has_include`` asks for.
     error : (list, str, str)
         The command that failed, and what it printed; None if it did not.
     """
 
     text: str
     headers: list
+    asked: list
     error: tuple | None = None
 
 
-def preprocess(text, command, folder):
+def preprocess(text, command, folder, include_dirs):
     """Preprocess a text.
 
     Parameters
@@ -59,6 +63,8 @@ def preprocess(text, command, folder):
         The compiler's command, with its flags and include options.
     folder : Path
         Of the build. Headers that are held back are written into it.
+    include_dirs : list of Path
+        Of the user's headers; they are among the options, too.
 
     Returns
     -------
@@ -71,12 +77,15 @@ def preprocess(text, command, folder):
     command = [*command, *toolchain.preprocessing_flags(command[:1]), *files]
     status, out, err = toolchain.run(command, cwd=folder)
     if status:
-        return Preprocessed("", [], (command, out, err))
+        return Preprocessed("", [], [], (command, out, err))
     output = _read(place / "unit.i")
     if 'R"' in output:
         output = _RAW.sub(lambda match: match[0].replace("\n", _BREAK), output)
-    text = _Assembly(folder, text).text(output).replace(_BREAK, "\n")
-    return Preprocessed(text, _user_headers(folder, _read(place / "unit.d")))
+    headers = _user_headers(folder, _read(place / "unit.d"))
+    names = {name for each in (text, *map(_read, headers)) for name in _HAS_INCLUDE.findall(each)}
+    places = {*include_dirs, *(path.parent for path in headers)} if names else ()
+    asked = [place / name for place in places for name in names]
+    return Preprocessed(_Assembly(folder, text).text(output).replace(_BREAK, "\n"), headers, asked)
 
 
 def _read(path):
@@ -121,7 +130,8 @@ class _Assembly:
     def text(self, output):
         """The text for the compiler's `output`."""
         markers = [*_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))]
-        of_user, around = True, []  # whose the file is; the same of those around it, and where it is included there
+        includer, of_user = None, True  # the last line of the user's, and whether the current file is
+        around = []  # of the files around it: whether they are, and what is written next there
         for marker, following in zip(markers, [*markers[1:], None], strict=True):
             chunk = output[marker.end() : following.start() if following else len(output)]
             file, line, flags = marker["file"], int(marker["line"]), marker["flags"].split()
@@ -129,12 +139,15 @@ class _Assembly:
                 around.append((of_user, self.place))
                 of_user = not ("3" in flags or _is_engines(file))
                 if of_user:
+                    if self.place is None or self.place[0] != includer[0]:
+                        self._mark(*includer)
                     self._enter(file)
             elif "2" in flags and around:
                 was_users, (of_user, place) = of_user, around.pop()
                 if was_users:
                     self._mark(*((file, line) if of_user else place), " 2")
             if of_user:
+                includer = file, line
                 self._write(file, line, chunk)
             elif chunk.strip():
                 self._end_line()

@@ -121,7 +121,8 @@ def program(script: str, arguments: Sequence[str], on: str, options: Sequence[st
     Parameters
     ----------
     script : str
-        Its path. A ``.cu`` file is compiled, for a GPU by nvcc. What imports PyCUDA gets the CPU engine under its name.
+        Its path. A ``.cu`` file or one in C++ is compiled, for a GPU by nvcc. What imports PyCUDA gets the CPU engine
+        under its name.
     arguments : sequence of str
     on : {"cpu", "gpu"}
         The engine.
@@ -131,7 +132,7 @@ def program(script: str, arguments: Sequence[str], on: str, options: Sequence[st
     Raises
     ------
     LabError
-        There is no such file, it is a notebook, or nvcc does not compile it.
+        There is no such file, it is neither in Python nor in CUDA C++, or nvcc does not compile it.
     """
     path = Path(script).expanduser()
     if not path.is_file():
@@ -139,7 +140,9 @@ def program(script: str, arguments: Sequence[str], on: str, options: Sequence[st
                        ".cu file with a main")  # fmt: skip
     if path.suffix == ".ipynb":
         raise LabError(f"{script} is a notebook, not a program: give a Python script that launches the kernels")
-    if path.suffix != ".cu":
+    if path.suffix not in (".py", "", *_COMPILED):
+        raise LabError(f"{script} is no program: give a Python script (.py), or CUDA C++ (.cu, .cpp) with a main")
+    if path.suffix not in _COMPILED:
         of_pycuda = on == "cpu" and _PYCUDA.search(path.read_text(errors="replace"))
         return [sys.executable, *(["-m", "labkit.cpu.pycuda"] if of_pycuda else []), str(path), *arguments]
     if on == "cpu":
@@ -156,6 +159,7 @@ def is_compiled(command: Sequence[str]) -> bool:
     return command[0] in _made
 
 
+_COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
 _PYCUDA = re.compile(r"^\s*(?:import|from)\s+pycuda\b", re.MULTILINE)
 
 

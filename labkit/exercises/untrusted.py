@@ -18,9 +18,9 @@ from itertools import accumulate
 from pathlib import Path
 
 from labkit.base.errors import LabError
-from labkit.cpu import checkmode, native, toolchain
+from labkit.cpu import checkmode, compiler, native, toolchain
 from labkit.cpu.linkage import linkage
-from labkit.cpu.source import rewrite
+from labkit.cpu.source import Scan, rewrite
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The source
@@ -76,6 +76,12 @@ _STANDARD_ATTRIBUTE = re.compile(r"\[\s*\[\s*(\w+)\s*\]\s*\]")
 _ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
 _BARRIER = re.compile(r'\w+\s*(?:(?:__)?volatile(?:__)?\s*)?\(\s*""\s*(?:::\s*"memory"\s*|:\s*:\s*:\s*"memory"\s*)?\)')
 _DYNAMIC_SHARED = re.compile(r'\w+\("labkit_dynamic_shared"\)')  # how `rewrite` declares it
+
+
+_NO_ASM = (
+    "has {0} outside of functions, in a macro, or in another form than {0} volatile(…): only inline PTX in a function "
+    "is allowed"
+)
 
 
 def _blank(text: str) -> str:
@@ -191,8 +197,16 @@ def _refuse_asm(source: str) -> None:
     text = _Text(rewrite(source).text)
     for at, word in text.words:
         if _ASM.fullmatch(word) and not any(p.match(text.text, at) for p in (_BARRIER, _DYNAMIC_SHARED)):
-            raise text.error(at, f"has {word} outside of functions or in another form than {word} volatile(…): only "
-                                 "inline PTX in a function is allowed")  # fmt: skip
+            raise text.error(at, _NO_ASM.format(word))
+
+
+def _without_assembler(text: str) -> None:
+    """Refuse assembler that is left in the text which the compiler gets: a macro may have hidden where it stands."""
+    scan = Scan(text)
+    for match in _ASM.finditer(scan.code):
+        if not any(p.match(text, match.start()) for p in (_BARRIER, _DYNAMIC_SHARED)):
+            line = scan.place(match.start())[1]
+            raise LabError(f"line {line}: a submitted kernel {_NO_ASM.format(match[0])}")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -326,5 +340,6 @@ def guard(source: str = "") -> None:
     source : str
         The submission, so that messages have its lines.
     """
+    compiler.before_compile = _without_assembler
     checkmode.before_link = calls
     native.before_load = lambda path: symbols(path, source)
