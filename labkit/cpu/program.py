@@ -222,7 +222,7 @@ class _Runtime:
 
     cudaDeviceSetCacheConfig = cudaDeviceSetSharedMemConfig = cudaDeviceSetLimit = cudaSetDeviceFlags
     cudaProfilerStart = cudaProfilerStop = cudaMemAdvise = cudaMemPrefetchAsync = cudaSetDeviceFlags
-    cudaStreamAttachMemAsync = cudaSetDeviceFlags
+    cudaStreamAttachMemAsync = cudaStreamSetAttribute = cudaCtxResetPersistingL2Cache = cudaSetDeviceFlags
 
     def cudaMemGetInfo(self, free, total):
         _at(free, ctypes.c_size_t).value, _at(total, ctypes.c_size_t).value = native.mem_info()

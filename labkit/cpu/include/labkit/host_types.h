@@ -105,6 +105,19 @@ struct cudaMemLocation {
     cudaMemLocationType type;
     int id;
 };
+// Hints to a cache, which have no effect here.
+enum cudaAccessProperty { cudaAccessPropertyNormal, cudaAccessPropertyStreaming, cudaAccessPropertyPersisting };
+struct cudaAccessPolicyWindow {
+    void *base_ptr;
+    size_t num_bytes;
+    float hitRatio;
+    cudaAccessProperty hitProp, missProp;
+};
+enum cudaStreamAttrID { cudaStreamAttributeAccessPolicyWindow = 1, cudaStreamAttributeSynchronizationPolicy = 3 };
+union cudaStreamAttrValue {
+    cudaAccessPolicyWindow accessPolicyWindow;
+    int syncPolicy;
+};
 // The numbers are those of the driver's attributes.
 enum cudaDeviceAttr {
     cudaDevAttrMaxThreadsPerBlock = 1, cudaDevAttrMaxBlockDimX, cudaDevAttrMaxBlockDimY, cudaDevAttrMaxBlockDimZ,
