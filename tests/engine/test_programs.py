@@ -272,7 +272,7 @@ int main()
         fill<<<1, 32>>>(x + 32 * i, i + 1);
         sum += cudaDeviceSynchronize() == cudaSuccess && omp_get_num_threads() == 4 ? x[32 * i + 31] : 100;
     }
-    printf("%d\\n", sum);
+    printf("%d\n", sum);
 }
 """
 
