@@ -73,12 +73,11 @@ def only_local(assembly, folder):
     assembly : str
         g++'s.
     folder : path
-        The build folder with the texts that were compiled: ``kernel.cpp`` and the user's headers.
+        The build folder with the text that was compiled, ``kernel.cpp``.
     """
-    texts = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in _texts(Path(folder))]
-    places = {place: line for text in texts for place, line in _placed(text)}
-    declared = [found for text in texts for found in _ELSEWHERE.findall(_ATTRIBUTE.sub("", text))]
-    elsewhere = {name for found in declared for name in _ARRAY.findall(found)}
+    text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
+    places = dict(_placed(text))
+    elsewhere = {name for found in _ELSEWHERE.findall(_ATTRIBUTE.sub("", text)) for name in _ARRAY.findall(found)}
     files = dict(_STRING.findall(assembly))
 
     def visit(check):
@@ -88,10 +87,6 @@ def only_local(assembly, folder):
         return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"
 
     return _CHECK.sub(visit, assembly)
-
-
-def _texts(folder):
-    return [folder / "kernel.cpp", *sorted(folder.glob("header-*"))]
 
 
 def _placed(text):

@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-__all__ = ["angle_end", "closing_parenthesis", "level_start", "split"]
+__all__ = ["angle_end", "closing_parenthesis", "level_start", "split", "text_end"]
 
 _BRACKET = re.compile(r"->|[][(){}<>]")
 _OPENING = {">": "<", "]": "[", ")": "(", "}": "{"}
@@ -68,3 +68,10 @@ def level_start(code, at):
             if not wanted:
                 return at + 1
     return None
+
+
+def text_end(code, at):
+    """The end of the last word or sign before `at`."""
+    while at and code[at - 1].isspace():
+        at -= 1
+    return at

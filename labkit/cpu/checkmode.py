@@ -261,17 +261,18 @@ _MEMORY = re.compile(r"(?m)^(\tcallq?\t(?:\*)?)(mem(?:cpy|move|set)(?:@PLT|@GOTP
 before_link = None  # called with the assembler text of each module; it can raise to refuse it
 
 
-def link(command, folder):
-    """Make ``kernel.so`` of ``kernel.s``, with the runtime instead of the sanitizer's own library."""
-    path = folder / "kernel.s"
+def prepare(path, alone):
+    """Prepare a module's assembler text for being linked with the runtime instead of the sanitizer's own library.
+
+    Of several files, which are not `alone`, accesses are not counted in the faster way: it has one table per module.
+    """
     text = path.read_text(encoding="utf-8", errors="surrogateescape")  # clang writes strings byte by byte
     if before_link:
         before_link(text)
-    text = _MEMORY.sub(r"\1__tsan_\2", with_red_zones(bounds.only_local(text, folder)))
-    if "profile" in TOOLS and instrument.able():
+    text = _MEMORY.sub(r"\1__tsan_\2", with_red_zones(bounds.only_local(text, path.parent)))
+    if "profile" in TOOLS and alone and instrument.able():
         text = instrument.instrument(text, checks=TOOLS != ("profile",))
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
-    return toolchain.run([*command, *toolchain.link_flags(command), "-fPIC", "-o", "kernel.so", "kernel.s"], cwd=folder)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

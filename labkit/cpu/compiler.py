@@ -20,12 +20,12 @@ from pathlib import Path
 from labkit.base.limits import CONSTANT_BYTES, SHARED_BYTES
 from labkit.cpu import cache, checkmode, native, toolchain
 from labkit.cpu.errors import CompileError, LogicError
-from labkit.cpu.hostcode import Names
+from labkit.cpu.hostcode import MAIN, Names
 from labkit.cpu.kernels import Module
 from labkit.cpu.lockstep import unsynchronized
 from labkit.cpu.loops import PREFIX, add_loops
 from labkit.cpu.preprocess import SKELETON, preprocess
-from labkit.cpu.source import rewrite
+from labkit.cpu.source import Scan, rewrite
 
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
@@ -45,6 +45,7 @@ class _Settings:
     prologue: list = field(default_factory=list)  # preprocessor lines before the source
     include_dirs: list = field(default_factory=list)
     sources: list = field(default_factory=list)  # further files of a program
+    joined: bool = False  # their device code is linked: a name stands for one thing in all of them
     standard: int = 17
     fast_math: bool = False
     fuse: bool = True  # multiplications and additions
@@ -79,14 +80,14 @@ _VALUE_ELSEWHERE = {  # ignored options whose value is the next word, unless it 
     "-Xptxas", "--ptxas-options", "-Xlinker", "--linker-options", "-Xnvlink",
     "--nvlink-options", "-Xfatbin", "-Xarchive", "-maxrregcount", "--maxrregcount", "-code", "--gpu-code", "-gencode",
     "--generate-code", "-ccbin", "--compiler-bindir", "-m", "--machine", "-diag-suppress", "--diag-suppress", "-l",
-    "--library", "-L", "--library-path", "-cudart", "--cudart", "-rdc", "--relocatable-device-code", "-x", "-t",
+    "--library", "-L", "--library-path", "-cudart", "--cudart", "-x", "-t",
     "--threads", "-ftz", "--ftz", "-prec-div", "--prec-div", "-prec-sqrt", "--prec-sqrt",
     "-default-stream", "--default-stream", "-Werror", "--Werror", "-split-compile", "--split-compile",
 }  # fmt: skip
 _MEANINGLESS = re.compile(
     r"-O\d?|--?optimize|-O=\d|--?optimize=.*|-lineinfo|--generate-line-info|-w|--disable-warnings|-g|--debug|-m64|-m32|"
     r"--?keep(-dir)?|--?v(erbose)?|--expt-.*|-expt-.*|--extended-lambda|-extended-lambda|--?restrict|-res-usage|"
-    r"--resource-usage|-src-in-ptx|-dc|-dw|--?shared|--?Wno-.*|-W.*|-dlto|-extra-device-vectorization|"
+    r"--resource-usage|-src-in-ptx|-dw|--?shared|--?Wno-.*|-W.*|-extra-device-vectorization|"
     r"--extra-device-vectorization|-lto|--?cubin|--?ptx|--?fatbin|-l.+|-L.+|--?time(=.*)?|-std|-diag.*|--?arch-list.*"
 )
 SOURCE = re.compile(r"\.(?:cu|cpp|cc|cxx|c)$")
@@ -130,6 +131,8 @@ def _settings(options, include_dirs, arch):
             settings.debug = True
         elif name in ("-fmad", "--fmad"):
             settings.fuse = argument() != "false"
+        elif word in ("-dc", "-dlto") or name in ("-rdc", "--relocatable-device-code"):
+            settings.joined = word.startswith("-d") or argument() == "true"
         elif name in ("-arch", "--gpu-architecture"):
             arch = argument()
         elif SOURCE.search(word):
@@ -200,6 +203,7 @@ class _Build:
             "dirs",
             *self.settings.include_dirs,
             *self.settings.sources,
+            self.settings.joined,
             "flags",
             *self.flags,
             toolchain.fingerprint(self.command),
@@ -228,27 +232,26 @@ class _Build:
         places = [f"-I{place}" for place in (toolchain.INCLUDE, *self.settings.include_dirs)]
         return ["-include", _prelude(self.command, self.flags), *places]
 
-    def preprocessed(self, folder):
-        """The `Preprocessed` source, with what belongs around it."""
+    @property
+    def files(self):
+        """The text of each file to compile."""
+        main = f'#line 1 "{_NAME}"\n' + self.source.removeprefix("\ufeff") + f'\n#line 1 "{SKELETON}"\n'
+        others = [f'#include "{path}"\n' for path in self.settings.sources if self.program]
+        return [f'extern "C" {{\n{main}}}\n' if self.extern_c else main, *others]
+
+    def preprocessed(self, folder, text=None):
+        """The `Preprocessed` text of one of its files, the first one if none is given."""
         lines = ['#include "labkit/host.h"'] if self.program else []
-        lines += ['#include "labkit/keep.h"', f'#line 1 "{SKELETON}"', *self.settings.prologue]
-        if self.extern_c:
-            lines.append('extern "C" {')
-        lines += [f'#line 1 "{_NAME}"', self.source.removeprefix("\ufeff"), f'#line 1 "{SKELETON}"']
-        if self.extern_c:
-            lines.append("}")
-        if self.program:
-            lines += [f'#include "{path}"' for path in self.settings.sources]
-            lines.append('extern "C" { __attribute__((used)) extern void *const labkit_main = (void *)&main; }')
+        lines += ['#include "labkit/keep.h"', f'#line 1 "{SKELETON}"', *self.settings.prologue, text or self.files[0]]
         (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
         command = [*self.command, *self.flags, *self.includes]
-        found = preprocess("\n".join([*lines, ""]), command, folder, self.settings.include_dirs)
+        found = preprocess("\n".join(lines), command, folder, self.settings.include_dirs)
         if found.error:
             self.refuse(folder, *found.error)
         return found
 
     def rewritten(self, text):
-        """What `rewrite` makes of the preprocessed source."""
+        """What `rewrite` makes of a preprocessed file."""
         return rewrite(text, self.extern_c, Names() if self.program else None)
 
     def text(self, rewritten, why_fibers):
@@ -263,33 +266,62 @@ class _Build:
 
     def compile(self, folder):
         """Compile in `folder`; return the shared library's path and what the cache's manifest says of the source."""
-        preprocessed = self.preprocessed(folder)
-        rewritten = self.rewritten(preprocessed.text)
-        if before_compile:
-            before_compile(rewritten.text)
-        command = [*self.command, *self.flags, *(["-S"] if checkmode.TOOLS else toolchain.link_flags(self.command))]
-        command += self.includes
+        folders = [folder, *(folder / f"file-{i}" for i in range(1, len(self.files)))]
+        for each in folders[1:]:
+            each.mkdir()
+        preprocessed = [self.preprocessed(*each) for each in zip(folders, self.files, strict=True)]
+        rewritten = [self.rewritten(each.text) for each in preprocessed]
+        texts = [each.text for each in rewritten]
         if self.program:
-            command += [option for option in self.options if re.fullmatch("-[lL].+", option)]
-        command += ["-o", "kernel.s" if checkmode.TOOLS else "kernel.so", SKELETON]
-        status = 1
+            texts = self._with_entry(texts)
+        for text in texts if before_compile else ():
+            before_compile(text)
+        libraries = [option for option in self.options if self.program and re.fullmatch("-[lL].+", option)]
+        link = [*toolchain.link_flags(self.command), *libraries]
+        assemble = bool(checkmode.TOOLS) or len(folders) > 1
+        target = ["-S", "-o", "kernel.s"] if assemble else [*link, "-o", "kernel.so"]
         for why_fibers in [self.why_fibers] if self.why_fibers else ["", "its thread loops do not compile"]:
-            if status:
-                text = self.text(rewritten.text, why_fibers)
-                (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
+            commands = []
+            for place, rewritten_text in zip(folders, texts, strict=True):
+                text = self.text(rewritten_text, why_fibers)
+                (place / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
                 halves = re.search(r"\b(?:__)?half2?\b", text)
                 fewer = toolchain.loops_flags(self.command, bool(halves)) if PREFIX in text else []
-                status, out, err = toolchain.run([*command, *fewer], cwd=folder)
-        if not status and checkmode.TOOLS:
-            status, out, err = checkmode.link(self.command, folder)
-        if status:
-            self.refuse(folder, command, out, err)
+                commands.append([*self.command, *self.flags, *self.includes, *fewer, SKELETON, *target])
+            results = toolchain.run_all(commands, folders)
+            if not any(status for status, _, _ in results):
+                break
+        for place, command, (status, out, err) in zip(folders, commands, results, strict=True):
+            if status:
+                self.refuse(place, command, out, err)
+        if assemble:
+            paths = [each / "kernel.s" for each in folders]
+            if not self.settings.joined:
+                toolchain.keep_apart(paths)
+            for path in paths if checkmode.TOOLS else ():
+                checkmode.prepare(path, alone=len(paths) == 1)
+            command = [*self.command, "-fPIC", *map(str, paths), *link, "-o", "kernel.so"]
+            status, out, err = toolchain.run(command, cwd=folder)
+            if status:
+                self.refuse(folder, command, out, err)
+        headers = {path for each in preprocessed for path in each.headers}
         return folder / "kernel.so", {
-            "headers": [(str(path), cache.digest(path.read_bytes())) for path in preprocessed.headers],
-            "asked": [(str(path), path.exists()) for path in preprocessed.asked],
-            "kernels": {kernel.name: kernel.parameters for kernel in rewritten.kernels},
-            "unsynchronized": unsynchronized(preprocessed.text),
+            "headers": [(str(path), cache.digest(path.read_bytes())) for path in sorted(headers)],
+            "asked": [(str(path), path.exists()) for each in preprocessed for path in each.asked],
+            "kernels": {kernel.name: kernel.parameters for each in rewritten for kernel in each.kernels},
+            "unsynchronized": [found for each in preprocessed for found in unsynchronized(each.text)],
         }
+
+    def _with_entry(self, texts):
+        """The files of a program; the one that has main tells where it is."""
+        for i, text in enumerate(texts):
+            if MAIN.search(Scan(text).code):
+                entry = 'extern "C" { __attribute__((used)) extern void *const labkit_main = (void *)&main; }'
+                return [*texts[:i], f'{text}# 1 "{SKELETON}"\n{entry}\n', *texts[i + 1 :]]
+        raise CompileError(
+            f'{_named(self.source)} has no main: name the file that has it (--options "FILE.cpp"), add one, or run a '
+            "Python program that launches the kernels", []
+        )  # fmt: skip
 
     def refuse(self, folder, command, out, err):
         """Raise the error for what the compiler has said."""
@@ -303,8 +335,13 @@ _LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cu
                              r"(?:curand|cufft\w*|cusparse|cusolver\w*|cudnn|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h)")
 
 
-def _refuse(source, command, out, err):
+def _named(source):
+    """The file's name in messages."""
     named = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
+    return named[1] if named else _NAME
+
+
+def _refuse(source, command, out, err):
     err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
     if library := _LIBRARY_HEADER.search(err):
         err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
@@ -313,7 +350,7 @@ def _refuse(source, command, out, err):
         bound = any("texture references" in sentence for sentence in first)  # then cudaBindTexture follows from that
         kept = [line for sentence, line in first.items() if not (bound and "indTexture" in sentence)]
         err = "\n".join(reversed(kept))  # what else the compiler says follows from that
-    message = f"compilation of {named[1] if named else _NAME} failed:\n{err.strip()}"
+    message = f"compilation of {_named(source)} failed:\n{err.strip()}"
     if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
         message += (
             '\nTemplates need SourceModule(..., no_extern_c=True), and then extern "C" before each kernel that is to '

@@ -10,7 +10,7 @@ launch becomes a call of ``labkit_call_kernel``, which has the same parameters. 
 
 import re
 
-from labkit.cpu.brackets import angle_end, closing_parenthesis, level_start, split
+from labkit.cpu.brackets import angle_end, closing_parenthesis, level_start, split, text_end
 
 __all__ = ["LAUNCH", "MAIN", "launches", "picks"]
 
@@ -122,7 +122,7 @@ def _kernel_start(code, at):
     """Where the expression before `at` begins: ``name``, ``a::name<3, T>``, ``(*pointer)``, ``t[i].f``, ``f(3)``."""
     start = before = None
     while True:
-        at = len(code[:at].rstrip())
+        at = text_end(code, at)
         if code[at - 1 : at] in (">", "]", ")"):
             before, opening = start, level_start(code, at - 1)
             if opening is None:

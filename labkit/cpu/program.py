@@ -18,10 +18,9 @@ from pathlib import Path
 
 from labkit.base import limits
 from labkit.base.errors import Interrupted, LabError
-from labkit.cpu import checkmode, compiler, device, errors, hostcode, native
+from labkit.cpu import checkmode, compiler, device, errors, native
 from labkit.cpu.kernels import Function
 from labkit.cpu.pitched import PITCH
-from labkit.cpu.source import Scan
 from labkit.cpu.streams import Stream
 
 __all__ = ["main"]
@@ -528,15 +527,6 @@ def _load(path, options):
         source = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}") from None
-    try:
-        others = [Path(option).read_text(errors="replace") for option in options if compiler.SOURCE.search(option)]
-    except OSError as error:
-        raise LabError(f"{error.filename}, one of the options: {error.strerror}") from None
-    if not any(hostcode.MAIN.search(Scan(text).code) for text in (source, *others)):
-        raise LabError(
-            f'{path} has no main: name the file that has it (--options "FILE.cpp"), add one, or run a Python program '
-            "that launches the kernels"
-        )
     name = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return compiler.compile_program(f'#line 1 "{name}"\n{source}', options, [path.parent])
 

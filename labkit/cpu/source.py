@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from labkit.cpu import hostcode, ptx
-from labkit.cpu.brackets import angle_end, closing_parenthesis, level_start, split
+from labkit.cpu.brackets import angle_end, closing_parenthesis, level_start, split, text_end
 
 __all__ = ["Body", "Kernel", "Rewritten", "Scan", "kernel_bodies", "presumed_line", "rewrite", "without_comments"]
 
@@ -40,8 +40,6 @@ class Kernel:
         As written, with template arguments if it is an explicit instantiation or specialization.
     parameters : tuple of str
         The declarations, e.g. ``("const float *x", "int n")``.
-    line : int
-        1-based line of the ``__global__`` word in the text given to `rewrite`.
     template : bool
         True for a template's own definition, which has no symbol until it is instantiated.
     bounds : str
@@ -54,7 +52,6 @@ class Kernel:
 
     name: str
     parameters: tuple
-    line: int
     template: bool = False
     bounds: str = ""
     scope: str = ""
@@ -251,7 +248,6 @@ def _find_kernels(scan, declared):
         kernel = Kernel(
             name,
             _parameters(scan.code[open_ + 1 : close]),
-            scan.place(match.start())[1],
             template=bool(template and template["any"]),
             bounds=_launch_bounds(scan.code, start, end),
             scope=scan.scope(match.start()),
@@ -321,9 +317,9 @@ def _read_head(code, at):
 
 def _name_before(code, at):
     """The span of the (possibly qualified, possibly templated) name that ends at `at`."""
-    end = start = len(code[:at].rstrip())
+    end = start = text_end(code, at)
     if code[end - 1 : end] == ">":
-        start = len(code[: level_start(code, end - 1) or 0].rstrip())
+        start = text_end(code, level_start(code, end - 1) or 0)
     match = re.search(r"[A-Za-z_][\w:]*$", code[max(0, start - 256) : start])
     return (start - len(match.group()), end) if match else None
 

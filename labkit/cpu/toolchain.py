@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
@@ -175,13 +176,25 @@ def run(command, cwd=None):
     return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
 
 
-def run_all(commands):
-    """Run commands at the same time; return a list of what `run` returns."""
-    with ThreadPoolExecutor(len(commands)) as pool:
+def run_all(commands, folders=None):
+    """Run commands at the same time, each in its folder; return a list of what `run` returns."""
+    with ThreadPoolExecutor(min(len(commands), os.cpu_count() or 1)) as pool:
         try:
-            return list(pool.map(run, commands))
+            return list(pool.map(run, commands, folders or [None] * len(commands)))
         except KeyboardInterrupt:
             raise Interrupted(f"{Path(commands[0][0]).name} was stopped") from None
+
+
+_GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")
+
+
+def keep_apart(paths):
+    """Make what several assembler files define each file's own, as nvcc does with the device code of each file."""
+    texts = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in paths]
+    counts = Counter(name for text in texts for name in set(_GLOBAL.findall(text)))
+    for path, text in zip(paths, texts, strict=True):
+        new = _GLOBAL.sub(lambda match: "" if counts[match[1]] > 1 else match[0], text)
+        path.write_text(new, encoding="utf-8", errors="surrogateescape")
 
 
 def demangled(symbol):

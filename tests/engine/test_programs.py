@@ -336,3 +336,86 @@ def test_launches_are_rewritten(launch, new):
 def test_lines_stay_where_they_are():
     text = EVERYTHING.read_text()
     assert rewrite(text, names=Names()).text.count("\n") == text.count("\n")
+
+
+SHARED = """#pragma once
+#include <cstdio>
+void other(int *x);
+__global__ void everywhere(int *x);
+extern __device__ int total;
+extern __constant__ int factor[2];
+__device__ int far(int v);
+"""
+FIRST = """#include "shared.h"
+#define N 3
+static __global__ void step(int *x) { __shared__ int s[8]; s[0] = N; *x += s[0]; }
+static int count() { return 100; }
+OWN
+template <class T> __global__ void typed(T *x) { *x += sizeof(T); }
+__device__ int total;
+__constant__ int factor[2];
+__device__ int far(int v) { return v * factor[1]; }
+int main() {
+    int *x, value, host[2] = {5, 6};
+    cudaMallocManaged(&x, 4);
+    *x = 0;
+    step<<<1, 1>>>(x); cudaDeviceSynchronize(); printf("%d\\n", *x);
+    other(x); cudaDeviceSynchronize(); printf("%d %d\\n", *x, count());
+    typed<<<1, 1>>>(x); typed<<<1, 1>>>((char *)x); cudaDeviceSynchronize(); printf("%d\\n", *x);
+    cudaMemcpyToSymbol(factor, host, sizeof host);
+    everywhere<<<1, 1>>>(x);
+    cudaMemcpyFromSymbol(&value, total, 4);
+    printf("%d %d\\n", *x, value);
+}
+"""
+SECOND = """#include "shared.h"
+#define N 40
+static __global__ void step(int *x) { *x += N; }
+static int count() { return 1; }
+OWN
+template <class T> __global__ void typed(T *x, int n) { *x += n; }
+__global__ void everywhere(int *x) { *x = far(10); total = factor[0]; }
+void other(int *x) {
+    step<<<1, 1>>>(x); typed<<<1, 1>>>(x, 200); added<<<1, 1>>>(x); cudaDeviceSynchronize(); *x += count();
+}
+"""
+
+
+@pytest.fixture
+def two_files(tmp_path):
+    """The paths of a program's two files; OWN in each becomes its own text."""
+
+    def write(own, others_own):
+        (tmp_path / "shared.h").write_text(SHARED)
+        (tmp_path / "other.cu").write_text(SECOND.replace("OWN", others_own))
+        (tmp_path / "first.cu").write_text(FIRST.replace("OWN", own))
+        return tmp_path / "first.cu", str(tmp_path / "other.cu")
+
+    return write
+
+
+OWN = "__device__ int own = {0}; __device__ int helper() {{ return {0}; }}\n"
+ADDED = "__global__ void added(int *x) { *x += helper() + own; }"
+
+
+def test_each_file_is_compiled_by_itself(two_files):
+    path, other = two_files(OWN.format(7), OWN.format(1000) + ADDED)
+    ended = run(path, options=[other])
+    assert ended.stdout.splitlines() == ["3", "2244 100", "2249", "60 5"]
+    assert (ended.returncode, ended.stderr) == (0, "")
+    found = sanitize_script(str(path), (), "memcheck", "cpu", capture=True, options=[other])
+    assert found.table.empty
+    counted = profile_script(str(path), (), "cpu", capture=True, nvcc=False, options=[other])
+    assert counted.value("global_store_requests", "added") == 1
+
+
+def test_linked_device_code_has_each_name_once(two_files):
+    path, other = two_files("", OWN.format(1000) + ADDED)
+    assert run(path, options=["-rdc=true", other]).stdout.splitlines()[1] == "2244 100"
+    path, other = two_files(OWN.format(7), OWN.format(1000) + ADDED)
+    assert "multiple definition of `own'" in run(path, options=["-rdc=true", other]).stderr
+
+
+def test_an_error_in_another_file_has_its_line(two_files):
+    path, other = two_files("", OWN.format(1) + ADDED + "\nint wrong = nowhere;")
+    assert f"{other}:7:13: error: " in run(path, options=[other]).stderr

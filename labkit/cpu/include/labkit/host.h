@@ -18,10 +18,9 @@
 #include "launch.h"
 #include "print.h"
 
-// Set before main is called.
+// Set before main is called. One for all files of the program.
 extern "C" {
-LABKIT_API extern long long (*labkit_host)(const char *name, const long long *arguments);
-__attribute__((used)) long long (*labkit_host)(const char *name, const long long *arguments) = nullptr;
+LABKIT_API __attribute__((used)) inline long long (*labkit_host)(const char *name, const long long *arguments) = nullptr;
 }
 
 namespace labkit {
