@@ -527,6 +527,9 @@ def _load(path, options):
         source = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}") from None
+    for option in options:
+        if compiler.SOURCE.search(option) and not Path(option).is_file():
+            raise LabError(f"{option}, one of the options, is no file")
     name = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return compiler.compile_program(f'#line 1 "{name}"\n{source}', options, [path.parent])
 
