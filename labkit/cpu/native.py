@@ -64,6 +64,8 @@ _SIGNATURES = {
     "lk_mem_alloc": (c_int, [c_size_t, POINTER(c_void_p)]),
     "lk_mem_free": (c_int, [c_void_p]),
     "lk_mem_mapped": (None, [c_void_p, c_size_t]),
+    "lk_host_memory": (c_int, [c_void_p, c_size_t, c_int]),
+    "lk_host_block": (c_size_t, [c_void_p]),
     "lk_mem_range": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),
     "lk_memcpy": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_int, c_char_p]),
     "lk_memset": (c_int, [c_void_p, c_uint32, c_int, c_size_t, c_void_p, c_int]),
@@ -106,7 +108,7 @@ _finished = False
 # Runtime files that are compiled as one: half of the time goes into the standard library's headers. With the header of
 # kernels beside them, two cores have about as much to do. No thread of a block waits for what the cold ones do.
 _UNITS = {
-    "scheduler": ("half", "fibers", "warps", "shared", "scheduler"),
+    "scheduler": ("half", "fibers", "warps", "shared", "spins", "scheduler"),
     "pool": ("divide", "faults", "printf", "heap", "memory", "module", "pool"),
 }
 _CHECK_UNITS = {  # only in check mode
@@ -250,9 +252,8 @@ def _wait(call, function, *arguments):
             if time.monotonic() > long_from:
                 long_from = math.inf
                 warnings.warn(
-                    f"{call} has waited for {_LONG_S} s. If a kernel waits for another thread of its block in a loop "
-                    "that only reads memory, it never ends on the CPU engine: wait at a barrier, or read with "
-                    "atomicAdd(pointer, 0). Ctrl-C ends it",
+                    f"{call} has waited for {_LONG_S} s. If a kernel waits for another block in a loop, it may never "
+                    "end on the CPU engine, which runs one block per worker at a time. Ctrl-C ends it",
                     stacklevel=4,
                 )
     except KeyboardInterrupt:
@@ -358,6 +359,16 @@ def map_host_memory(address, size):
     """Tell check mode that kernels may use this page-locked memory of the host; no longer if `size` is 0."""
     if checkmode.TOOLS and not _finished:
         library().lk_mem_mapped(address, size)
+
+
+def is_host_memory(address, size, writes):
+    """Whether these bytes of this process can be read, or also written."""
+    return library().lk_host_memory(address, size, int(writes)) == OK
+
+
+def host_block(address):
+    """The size of the block that malloc or new has returned to a program at this address; 0 if it is not known."""
+    return library().lk_host_block(address)
 
 
 def mem_alloc(size):

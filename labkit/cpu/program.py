@@ -29,8 +29,13 @@ SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONFIGURATION = 0, 1, 2, 9
 INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY = 21, 98, 101, 400, 600
 NOT_SUPPORTED = 801
 ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
-_OF_FAULT = {"assertion": ASSERT, "exist": ILLEGAL_ADDRESS, "misaligned": MISALIGNED, "address": ILLEGAL_ADDRESS,
-             "allocation": ILLEGAL_ADDRESS}  # by a word of the message
+_OF_FAULT = {
+    "assertion": ASSERT,
+    "exist": ILLEGAL_ADDRESS,
+    "misaligned": MISALIGNED,
+    "address": ILLEGAL_ADDRESS,
+    "allocation": ILLEGAL_ADDRESS,
+}  # by a word of the message
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
 _LIMITS = {0: 64 << 10, 1: 1 << 20, 2: 8 << 20}  # of cudaLimit: bytes of a stack, of printf's buffer and of the heap
 # Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
@@ -48,9 +53,41 @@ class _Refused(Exception):
         self.number = number
 
 
+_WORD = (1 << 64) - 1
+
+
+def _host(what, address, size, writes):
+    """Refuse what the host cannot read, or not write."""
+    if not native.is_host_memory(address & _WORD, size, writes):
+        why = "a null pointer" if not address else "never allocated, freed, or shorter"
+        cannot = "written" if writes else "read"
+        raise _Refused(INVALID_VALUE, f"{what}: {size & _WORD} bytes at {address & _WORD:#x} cannot be {cannot}: {why}")
+
+
 def _at(address, kind=ctypes.c_void_p):
     """The variable of the program at an address, to read or write its `value`."""
+    _host("the address of a result or a list", address, ctypes.sizeof(kind), True)
     return kind.from_address(address)
+
+
+def _write(out, data):
+    """Write bytes to a variable of the program."""
+    _host("the address of a result", out, len(data), True)
+    ctypes.memmove(out, data, len(data))
+
+
+def _callable(function):
+    """Refuse a null pointer to a function of the program."""
+    if not function:
+        raise _Refused(INVALID_VALUE, "a null pointer was given for the function that is to be called")
+    return function
+
+
+def _size(number):
+    """A number of bytes, which is a word without a sign; half of them exist in no memory."""
+    if number < 0:
+        raise MemoryError(f"{number & _WORD} bytes were asked for")
+    return number
 
 
 class _Runtime:
@@ -65,12 +102,16 @@ class _Runtime:
         self.managed = set()
         self.symbols = {}  # address -> bytes of variables whose address the program has
         self.streams, self.events = set(), set()
+        self.registered = {}  # address -> bytes of cudaHostRegister
+        self.seen, self.told = set(), set()  # pointers that were looked at; parameters of which was told
 
     def call(self, name, words):
         """Call a function of the API; return its error number. Called from the program."""
         name = name.decode()
         try:
-            method = getattr(self, name)
+            method = getattr(self, name, None)
+            if method is None:
+                raise _Refused(NOT_SUPPORTED, f"the CPU engine has no {name}")
             count = method.__func__.__code__.co_argcount - 1
             if self.sticky and name not in ("exit", "cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceReset"):
                 return self.sticky
@@ -79,13 +120,17 @@ class _Runtime:
             _leave(128 + signal.SIGINT)
         except _Refused as refusal:
             number, reason = refusal.number, str(refusal)
+            if reason.startswith("the address of"):
+                reason = f"{name} failed: {reason}"
         except errors.LaunchError as error:
             number = next((number for word, number in _OF_FAULT.items() if word in str(error)), LAUNCH_FAILURE)
             self.sticky, reason = number, str(error)
         except errors.MemoryError as error:
             number, reason = OUT_OF_MEMORY, str(error)
-        except errors.Error as error:
-            number, reason = INVALID_VALUE, str(error)
+        except (MemoryError, OverflowError) as error:
+            number, reason = OUT_OF_MEMORY, f"{name} failed: out of memory: {error}"
+        except Exception as error:  # what a wrong argument leads to: no program sees a traceback
+            number, reason = INVALID_VALUE, str(error) if isinstance(error, errors.Error) else f"{name} failed: {error}"
         self.last = number
         if number != NOT_READY:
             _say(reason)
@@ -98,18 +143,51 @@ class _Runtime:
         sizes = [each & 0xFFFFFFFF for each in (gx, gy, gz, bx, by, bz)]
         try:
             arguments = ctypes.string_at(packed, size)
+            self._look_at_pointers(function, kernel, arguments)
             kernel._launch(tuple(sizes[:3]), tuple(sizes[3:]), arguments, shared, self._stream(stream))
         except errors.LogicError as error:
             raise _Refused(INVALID_CONFIGURATION if "shared" not in str(error) else INVALID_VALUE, error) from None
         if checkmode.TOOLS:  # the host's accesses must not fall among the kernel's
             native.synchronize()
 
+    def _look_at_pointers(self, function, kernel, arguments):
+        """Tell of pointers to memory of the host: a GPU ends the launch if it uses them."""
+        if checkmode.TOOLS:  # it finds each access
+            return
+        for i, parameter in enumerate(kernel._parameters):
+            if parameter.kind != "P":
+                continue
+            value = int.from_bytes(arguments[parameter.offset : parameter.offset + 8], "little")
+            if not value or (function, i, value) in self.seen:
+                continue
+            self.seen.add((function, i, value))
+            if (function, i) not in self.told and self._is_the_hosts(value):
+                self.told.add((function, i))
+                _say(f"kernel {kernel._name}: {parameter} was given {value:#x}, a pointer to memory of the host. Where "
+                     "it is used, a GPU reports an illegal address: copy the data to memory of cudaMalloc")  # fmt: skip
+
+    def _is_the_hosts(self, address):
+        """Whether it is certain that this is a pointer to the host's heap or to this thread's stack."""
+        if self._is_pinned(address) or any(native.mem_range(near) for near in (address, address - 1)):
+            return False
+        return bool(native.host_block(address)) or self._on_stack(address)
+
+    @staticmethod
+    def _on_stack(address):
+        """Whether the address is on the stack of the program's main thread."""
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            span = next((line.split()[0] for line in maps if line.rstrip().endswith("[stack]")), "0-0")
+        low, high = (int(end, 16) for end in span.split("-"))
+        return low <= address < high
+
     def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
         """cudaLaunchKernel: an array with the address of each argument."""
         kernel = self._kernel(function)
         packed = bytearray(kernel._packed_bytes)
         for i, parameter in enumerate(kernel._parameters):
-            value = ctypes.string_at(_at(pointers + 8 * i).value, parameter.size)
+            address = _at(pointers + 8 * i).value or 0
+            _host(f"argument {i} of {kernel._name}", address, parameter.size, False)
+            value = ctypes.string_at(address, parameter.size)
             packed[parameter.offset : parameter.offset + parameter.size] = value
         data = ctypes.create_string_buffer(bytes(packed), len(packed) + 1)
         self.launch(function, gx, gy, gz, bx, by, bz, shared, stream, ctypes.addressof(data), len(packed))
@@ -133,7 +211,7 @@ class _Runtime:
         kernel = self._kernel(function)
         sizes = struct.pack("3N6i", kernel.shared_size_bytes, kernel.const_size_bytes, 0, kernel.max_threads_per_block,
                             0, 90, 90, 0, kernel._max_dynamic)  # fmt: skip
-        ctypes.memmove(out, sizes, len(sizes))
+        _write(out, sizes)
 
     def occupancy(self, blocks, function, threads, shared):
         """cudaOccupancyMaxActiveBlocksPerMultiprocessor, without registers."""
@@ -179,8 +257,7 @@ class _Runtime:
             raise _Refused(INVALID_DEVICE, f"cudaSetDevice failed: the CPU engine has device 0 only, not {number}")
 
     def device_name(self, out, size):
-        name = device.Device(0).name().encode()[: size - 1]
-        ctypes.memmove(out, name, len(name))
+        _write(out, device.Device(0).name().encode()[: size - 1])
 
     def cudaDeviceGetAttribute(self, out, attribute, number):
         self.cudaSetDevice(number)
@@ -203,8 +280,7 @@ class _Runtime:
 
     def cudaDeviceGetPCIBusId(self, out, size, number):
         self.cudaSetDevice(number)
-        name = device.Device(0).pci_bus_id().encode()[: size - 1] + b"\0"
-        ctypes.memmove(out, name, len(name))
+        _write(out, device.Device(0).pci_bus_id().encode()[: max(size - 1, 0)] + b"\0")
 
     def cudaDeviceGetStreamPriorityRange(self, least, greatest):
         for out in (least, greatest):
@@ -234,26 +310,28 @@ class _Runtime:
     # -- memory
 
     def cudaMalloc(self, out, size):
-        _at(out).value = native.mem_alloc(size) if size else None
+        place = _at(out)
+        place.value = native.mem_alloc(_size(size)) if size else None
 
     cudaMallocAsync = cudaMalloc
 
     def cudaMallocManaged(self, out, size):
         if not size:
             raise _Refused(INVALID_VALUE, "cudaMallocManaged failed: 0 bytes were requested")
-        _at(out).value = address = native.mem_alloc(size)
+        place = _at(out)
+        place.value = address = native.mem_alloc(_size(size))
         ctypes.memset(address, 0, size)  # as on a GPU, and for the host's own reads
         self.managed.add(address)
 
     def cudaMallocPitch(self, out, pitch, width, height):
-        row = -(-width // PITCH) * PITCH
+        row = -(-_size(width) // PITCH) * PITCH
         _at(pitch, ctypes.c_size_t).value = row
-        self.cudaMalloc(out, row * height)
+        self.cudaMalloc(out, row * _size(height))
 
     def cudaFree(self, address):
         if not address:
             return
-        found = native.mem_range(address)
+        found = native.mem_range(address & _WORD)
         if not found or found[0] != address:
             raise _Refused(INVALID_VALUE, f"cudaFree failed: cudaMalloc gave no {address:#x}, or it was freed")
         self.managed.discard(address)
@@ -262,11 +340,15 @@ class _Runtime:
     cudaFreeAsync = cudaFree
 
     def cudaMallocHost(self, out, size):
-        storage = ctypes.create_string_buffer(size + 4096)
+        place = _at(out)
+        try:
+            storage = ctypes.create_string_buffer(_size(size) + 4096)
+        except (MemoryError, OverflowError, ValueError):
+            raise _Refused(OUT_OF_MEMORY, f"cudaMallocHost failed: the host has no {native.amount(size)}") from None
         address = -(-ctypes.addressof(storage) // 4096) * 4096
         self.pinned[address] = storage
         native.map_host_memory(address, size)
-        _at(out).value = address
+        place.value = address
 
     cudaHostAlloc = cudaMallocHost
 
@@ -278,9 +360,15 @@ class _Runtime:
             native.map_host_memory(address, 0)
 
     def cudaHostRegister(self, address, size):
+        if not size:
+            raise _Refused(INVALID_VALUE, "cudaHostRegister failed: 0 bytes were given")
+        _host("cudaHostRegister failed", address, _size(size), True)
+        self.registered[address] = size
         native.map_host_memory(address, size)
 
     def cudaHostUnregister(self, address):
+        if not self.registered.pop(address, None):
+            raise _Refused(713, f"cudaHostUnregister failed: {address & _WORD:#x} is not registered")
         native.map_host_memory(address, 0)
 
     def cudaHostGetDevicePointer(self, out, address):
@@ -290,7 +378,7 @@ class _Runtime:
         found = native.mem_range(address)
         kind = 3 if found and found[0] in self.managed else 2 if found else 1 if address in self.pinned else 0
         data = struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0)
-        ctypes.memmove(out, data, len(data))
+        _write(out, data)
 
     def cudaMemcpy(self, to, source, size, kind):
         self._copy("cudaMemcpy", to, source, size, kind, 0, True)
@@ -312,6 +400,8 @@ class _Runtime:
         self._copy_rows("cudaMemcpy2DAsync", to, to_pitch, source, from_pitch, width, height, kind, stream)
 
     def _copy_rows(self, call, to, to_pitch, source, from_pitch, width, height, kind, stream):
+        if min(width, height, to_pitch, from_pitch) < 0:
+            raise _Refused(INVALID_VALUE, f"{call} failed: no rows have so many bytes")
         if width > to_pitch or width > from_pitch:
             raise _Refused(12, f"{call} failed: a row of {width} bytes is wider than the pitch")
         for row in range(height):
@@ -333,8 +423,24 @@ class _Runtime:
             self._require(call, "destination", to, size)
         if kind in (_TO_HOST, _ON_DEVICE):
             self._require(call, "source", source, size)
+        if kind in (0, _TO_DEVICE):
+            self._host_end(call, "source", source, size, False)
+        if kind in (0, _TO_HOST):
+            self._host_end(call, "destination", to, size, True)
         name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]
         native.memcpy(name, to, source, size, self._handle(stream), wait and kind != _ON_DEVICE)
+
+    @staticmethod
+    def _host_end(call, which, address, size, writes):
+        """Refuse memory of the host that cannot be accessed, or that is known to be too small."""
+        _host(f"{call} failed: its {which}", address, size, writes)
+        has = native.host_block(address)
+        if not has or size <= has:
+            return
+        sentence = f"its {which} has {has} bytes, from malloc or new, and {size} were asked for"
+        if writes:
+            raise _Refused(INVALID_VALUE, f"{call} failed: {sentence}")
+        _say(f"{call}: {sentence}: what follows it is copied, too")
 
     def _require(self, call, which, address, size):
         """Refuse what is no device memory, or too small."""
@@ -342,14 +448,16 @@ class _Runtime:
         if not found:
             if self._is_pinned(address):
                 return
-            raise _Refused(INVALID_VALUE, f"{call} failed: its {which} {address:#x} is no device memory (a host "
-                           "pointer, never allocated, or freed), or the direction of the copy is wrong")  # fmt: skip
+            what = f"{call} failed: its {which} {address & _WORD:#x} is no device memory"
+            why = "a host pointer, never allocated, or freed"
+            raise _Refused(INVALID_VALUE, f"{what} ({why}), or the direction of the copy is wrong")
         left = found[0] + found[1] - address
         if size > left:
             raise _Refused(INVALID_VALUE, f"{call} failed: {size} bytes were asked for, and its {which} has {left}")
 
     def _is_pinned(self, address):
-        return any(start <= address < start + len(storage) for start, storage in self.pinned.items())
+        pinned = any(start <= address < start + len(storage) for start, storage in self.pinned.items())
+        return pinned or any(start <= address < start + size for start, size in self.registered.items())
 
     def cudaMemset(self, address, value, size):
         self._fill("cudaMemset", address, value, size, 0)
@@ -361,6 +469,8 @@ class _Runtime:
         self.cudaMemset2DAsync(address, pitch, value, width, height, 0)
 
     def cudaMemset2DAsync(self, address, pitch, value, width, height, stream):
+        if min(width, height, pitch) < 0:
+            raise _Refused(INVALID_VALUE, "cudaMemset2D failed: no rows have so many bytes")
         for row in range(height):
             self._fill("cudaMemset2D", address + row * pitch, value, width, stream)
 
@@ -385,11 +495,13 @@ class _Runtime:
     def _move(to, source, size):
         """Copy to or from a variable of the device, which is one of this process."""
         native.synchronize()
+        _host("a copy to or from a variable of the device failed: its source", source, size, False)
+        _host("a copy to or from a variable of the device failed: its destination", to, size, True)
         ctypes.memmove(to, source, size)
 
     @staticmethod
     def _within(call, whole, size, offset):
-        if offset + size > whole:
+        if _size(offset) + _size(size) > whole:
             reason = f"{call} failed: {size} bytes at offset {offset} of a variable that has {whole}"
             raise _Refused(INVALID_VALUE, reason)
 
@@ -425,11 +537,12 @@ class _Runtime:
 
     def cudaLaunchHostFunc(self, stream, function, data):
         self.cudaStreamSynchronize(stream)  # the program's thread calls it, at once
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(data)
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_callable(function))(data)
 
     def cudaStreamAddCallback(self, stream, function, data):
         self.cudaStreamSynchronize(stream)
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(function)(stream, SUCCESS, data)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+        kind(_callable(function))(stream, SUCCESS, data)
 
     def cudaStreamDestroy(self, stream):
         handle = self._handle(stream)

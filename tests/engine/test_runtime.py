@@ -419,7 +419,7 @@ WRONGS = [
     (2, r"deadlock, all 8 threads wait: thread \(0,0,0\) and 4 more at __syncthreads \(faults.cu:14\); "
         r"thread \(5,0,0\) and 2 more at __syncwarp \(faults.cu:15\)"),
     (3, r"thread \(7,0,0\): assertion .i != 7' failed at faults.cu:16"),
-    (4, r"integer division by zero"),
+    (4, r"integer division by zero: it ends the launch here, while a GPU goes on with a number that has no meaning"),
     (5, r"stack overflow: its local arrays and calls need more than 512 KB"),
     (6, r"thread \(9,0,0\): __trap\(\) at faults.cu:19"),
     (7, r"a read of 0x"),

@@ -41,6 +41,11 @@ int lk_mem_free(void *address);
 int lk_mem_range(const void *address, void **base, size_t *bytes);   // the allocation that contains address, else LK_NOT_FOUND
 void lk_mem_mapped(const void *address, size_t bytes);                // page-locked memory of the host, or no longer (0); for check mode
 
+// Memory of the host: whether these bytes can be read or written; of how many bytes the block is that malloc or new has returned
+// to a program at that address, 0 if that is not known.
+int lk_host_memory(const void *address, size_t bytes, int writes);
+size_t lk_host_block(const void *address);
+
 // Copies and fills, in stream order. wait != 0: return when it and all earlier work of that stream are done.
 int lk_memcpy(void *to, const void *from, size_t bytes, lk_stream *stream, int wait, const char *what /* "HtoD", "DtoH", "DtoD" */);
 int lk_memset(void *to, uint32_t value, int width /* 1, 2 or 4 bytes */, size_t count, lk_stream *stream, int wait);

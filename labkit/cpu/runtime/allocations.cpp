@@ -271,6 +271,7 @@ using namespace check;
 extern "C" {
 // malloc and free, new and delete: checkmode.py makes kernels call these. Memory that a kernel frees is kept until the end of
 // the launch, because its accesses may not be counted yet, and to find later uses.
+EXPORT size_t lk_host_block(const void *) { return 0; }
 EXPORT void *__wrap_malloc(size_t bytes) { return allocate(bytes, FROM); }
 EXPORT void *__wrap__Znwm(size_t bytes) { return allocate(bytes, FROM); }
 EXPORT void *__wrap__Znam(size_t bytes) { return allocate(bytes, FROM); }

@@ -58,6 +58,7 @@ void watch_block(Index at, unsigned threads) {
 void watch_thread(unsigned thread) {
     settle_again();
     running.thread = thread;
+    running.volatile_reads = 0;
     count_thread(thread);
 }
 

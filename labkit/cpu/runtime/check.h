@@ -70,6 +70,7 @@ WATCH_FALSE(bool watches(const char *tool))                           // whether
 // What check mode calls: of faults.cpp, scheduler.cpp, fibers.cpp and memory.cpp.
 [[noreturn]] void leave_launch(const std::string &sentence);
 [[noreturn]] void leave_cancelled();                            // a launch that was cancelled
+namespace labkit { Switch let_others_run() noexcept; }
 labkit::Switch park_lane();                                     // the lane's log is full: let the others continue
 bool in_stacks(uintptr_t address, Range &stacks);
 void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context), void *context);

@@ -139,7 +139,7 @@ static const char *kind_of_fault(Block &b) {
 }
 
 static std::string describe_fault(Block &b) {
-    if (b.signal == SIGFPE) return "integer division by zero";
+    if (b.signal == SIGFPE) return "integer division by zero: it ends the launch here, while a GPU goes on with a number that has no meaning";
     if (b.signal == SIGABRT) return "the C or C++ library has called abort(), after a message on stderr";
     if (b.signal == SIGILL) return "an illegal instruction (a trap of the compiler?)";
     if (has_overflowed(b)) return format("stack overflow: its local arrays and calls need more than %zu KB", stack_bytes >> 10);

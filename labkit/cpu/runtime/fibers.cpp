@@ -21,6 +21,7 @@ void guard(char *address, size_t bytes) {
 
 void begin_anew(Block &b, Fiber &fiber) {
     labkit::make_context(fiber.context, fiber.top, stack_bytes, fiber_main);
+    fiber.wait->stack = 0;
     fiber.next = b.free;
     b.free = &fiber;
 }

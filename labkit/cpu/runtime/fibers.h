@@ -3,6 +3,7 @@
 //   fibers.cpp     the stacks of a block's threads
 //   scheduler.cpp  which thread runs next; barriers; running a block
 //   warps.cpp      lanes of a warp that wait for each other
+//   spins.cpp      threads that repeat a loop until another thread acts
 //   faults.cpp     leaving a launch: why, where, and for which thread
 //
 // The threads of a block run on fibers (stacks). One fiber runs threads 0, 1, 2, ... to their ends in a loop. When a thread
@@ -36,9 +37,30 @@ struct alignas(64) labkit::Wait {
     unsigned mask;             // the result of warp_converged
     unsigned number;           // if it sleeps: of the phase that has to end
     const Phase *phase;
+    uintptr_t stack;           // if a signal has suspended it: where, else 0; and a digest of its registers
+    uint64_t registers;
 };
 
 enum class Access { unknown, read, write, impossible };   // the access that faulted
+
+// Whether threads repeat a loop until another thread acts (spins.cpp).
+struct Spinning {
+    // A thread that has not been suspended for some time.
+    static constexpr unsigned most = 16;
+    Fiber *fiber;
+    unsigned thread, count, patience;
+    uint64_t states[most];     // the last ones in which a signal has found it
+    volatile bool found;       // some thread of the block
+    volatile unsigned pending; // ticks until a signal that has not arrived is sent again
+
+    // The whole block.
+    volatile unsigned looks;   // the next threads to look at
+    volatile bool stuck;
+    Index block, thread_of;
+    double quiet_since, next_memory;
+    uint64_t memory;
+    std::vector<uint64_t> known;   // states of threads, sorted
+};
 
 // Fibers are made in groups, with their stacks in one mapping.
 struct Slab {
@@ -91,6 +113,7 @@ struct Block {
     const char *fault_address;
     Access access;
     std::string error;                         // empty: it was cancelled
+    Spinning spinning;
     uintptr_t left_at, left_stack;             // check mode: instruction and stack pointer of the thread that left the launch
     const char *tool, *kind;                   // check mode: of the finding, if none was made yet
 };
@@ -106,6 +129,9 @@ void prepare_loops(Block &);                   // begin the fiber for thread loo
 
 // ---- scheduler.cpp ----------------------------------------------------------------------------------------
 
+namespace labkit { Switch let_others_run() noexcept; }
+void begin_spinning(Spinning &);               // a block begins
+void look_at(Block &, Fiber &);                // it is suspended, and could continue
 void fiber_main();
 void loops_main();
 Fiber *find_work(Block &);                     // the next fiber if none is ready
@@ -124,6 +150,15 @@ static inline __attribute__((always_inline)) void complete_lists(Block &b) {
     (turn.file ? b.barrier : turn.meeting->waiting).tail = &turn.last->next;
     turn.file = nullptr;
     turn.meeting = nullptr;
+    turn.last = nullptr;
+}
+
+// The last thread to arrive combines the values of all: no signal suspends it.
+static inline void combine_all(void (*combine)(void *const *, unsigned), void *const *slots, unsigned which) {
+    Fiber *before = labkit_turn.last;
+    labkit_turn.last = labkit_turn.current;
+    combine(slots, which);
+    labkit_turn.last = before;
 }
 
 // The current fiber is about to be put into a list: return the first ready one, which follows it, or null.

@@ -70,6 +70,14 @@ template <Operation operation> void copied(const void *start, size_t bytes, void
     told = {};
 }
 
+// A thread may read until another one writes there (spins.cpp).
+void maybe_yield(void *from) {
+    constexpr unsigned many = 512;                   // the lane's log is not full before
+    if (++running.volatile_reads < many || !in_kernel(from) || running.together) return;
+    running.volatile_reads = 0;
+    labkit::follow(labkit::let_others_run());
+}
+
 void check_only(void *pointer, unsigned size, void *from) {
     uintptr_t at = (uintptr_t)from - running.text_begin;
     if (at < running.text_bytes && running.checks) locate(at, (uintptr_t)pointer, size, load);
@@ -93,7 +101,10 @@ extern "C" {
 #define HOOKS(size)                                                                                              \
     EXPORT void __tsan_read##size(void *p) { access<load>(p, size, FROM, logged()); }                            \
     EXPORT void __tsan_write##size(void *p) { access<store>(p, size, FROM, logged()); }                          \
-    EXPORT void __tsan_volatile_read##size(void *p) { access<load, true, true, true>(p, size, FROM, logged()); }   \
+    EXPORT void __tsan_volatile_read##size(void *p) {                                                            \
+        access<load, true, true, true>(p, size, FROM, logged());                                                 \
+        maybe_yield(FROM);                                                                                       \
+    }                                                                                                            \
     EXPORT void __tsan_volatile_write##size(void *p) { access<store, true, false, true>(p, size, FROM, logged()); } \
     EXPORT void __tsan_unaligned_read##size(void *p) { access_range<load>((char *)p, size, FROM); }              \
     EXPORT void __tsan_unaligned_write##size(void *p) { access_range<store>((char *)p, size, FROM); }            \

@@ -126,6 +126,18 @@ std::string format(const char *pattern, ...) {
 
 static thread_local std::string last_error;   // the runtime's thread-local block must be small: see words.h
 
+uint64_t digest_of(const void *memory, size_t bytes, uint64_t before) {
+    constexpr uint64_t odd = 0x9e3779b97f4a7c15;
+    uint64_t lanes[4] = {before, ~before, odd, bytes};   // at a time: a product takes a few cycles
+    auto at = (const char *)memory;
+    for (; bytes; bytes -= bytes < 32 ? bytes : 32, at += 32) {
+        uint64_t words[4] = {};
+        memcpy(words, at, bytes < 32 ? bytes : 32);
+        for (int i = 0; i < 4; i++) lanes[i] = (lanes[i] ^ words[i]) * odd, lanes[i] ^= lanes[i] >> 32;
+    }
+    return ((lanes[0] * odd ^ lanes[1]) * odd ^ lanes[2]) * odd ^ lanes[3];
+}
+
 EXPORT const char *lk_error(void) { return last_error.c_str(); }
 
 int set_error(int status, const char *pattern, ...) {
@@ -273,6 +285,32 @@ EXPORT int lk_mem_range(const void *address, void **base, size_t *bytes) {
     return LK_OK;
 }
 
+// The pages are made ready for the access, which a copy would do anyway.
+bool is_host_memory(const void *address, size_t bytes, bool writes) {
+    constexpr int populate_read = 22, populate_write = 23;   // of madvise, since Linux 5.14
+    uintptr_t begin = (uintptr_t)address, end = begin + bytes;
+    if (begin < page || end < begin) return false;
+    begin = begin / page * page;
+    end = round_up(end, page);
+    static const bool populates = [] {
+        void *one = map_memory(page);
+        bool can = one && madvise(one, page, populate_write) == 0 && mprotect(one, page, PROT_NONE) == 0 && madvise(one, page, populate_read) != 0;
+        if (one) munmap(one, page);
+        return can;                        // qemu-user accepts all advice
+    }();
+    if (populates) return madvise((void *)begin, end - begin, writes ? populate_write : populate_read) == 0;
+    unsigned char present[256];            // else: whether something is mapped there
+    for (; begin < end; begin += sizeof present * page) {
+        size_t rest = end - begin, most = sizeof present * page;
+        if (mincore((void *)begin, rest < most ? rest : most, present) != 0) return false;
+    }
+    return true;
+}
+
+EXPORT int lk_host_memory(const void *address, size_t bytes, int writes) {
+    return is_host_memory(address, bytes, writes) ? LK_OK : set_error(LK_INVALID, "%p is no memory of the host", address);
+}
+
 void add_symbol_range(const void *address, size_t bytes, const void *owner) {
     Lock lock(mutex);
     Allocation symbol{};
@@ -301,6 +339,15 @@ bool in_device_memory(const void *address, size_t bytes, std::string &why_not) {
     }
     why_not = format("%p is not device memory: %s", address, describe_address(address).c_str());
     return false;
+}
+
+bool add_device_memory(uint64_t &digest, size_t most_bytes) {
+    Lock lock(mutex);
+    size_t bytes = 0;
+    for (auto &[base, allocation] : allocations) bytes += allocation.bytes;
+    if (bytes > most_bytes) return false;
+    for (auto &[base, allocation] : allocations) digest = digest_of(base, allocation.bytes, digest);
+    return true;
 }
 
 std::string describe_address(const void *address) {

@@ -40,7 +40,7 @@ struct lk_module {
     void *library = nullptr;
     int copy = -1;                // the file that was loaded, if it is a copy
     std::vector<lk_kernel *> kernels;
-    uintptr_t text_begin = 0, text_end = 0;
+    uintptr_t text_begin = 0, text_end = 0, data_begin = 0, data_end = 0;
     WatchedModule watched;        // check mode
 };
 
@@ -66,6 +66,19 @@ static int copy_in_memory(const char *path) {
         to = -1;
     }
     return to;
+}
+
+// Find the variables of a module among all that is loaded.
+static int find_data(dl_phdr_info *info, size_t, void *of) {
+    lk_module &module = *(lk_module *)of;
+    if (info->dlpi_addr != module.watched.base) return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const auto &segment = info->dlpi_phdr[i];
+        if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_W)) continue;
+        module.data_begin = info->dlpi_addr + segment.p_vaddr;
+        module.data_end = module.data_begin + segment.p_memsz;
+    }
+    return 1;
 }
 
 static void discard(lk_module *module) {
@@ -101,8 +114,9 @@ EXPORT int lk_module_load(const char *path, lk_module **result, size_t *base) {
         discard(module);
         return set_error(LK_INVALID, "cannot load %s: %s", path, why.c_str());
     }
-    module->watched.path = path;
     module->watched.base = *base = map->l_addr;
+    dl_iterate_phdr(find_data, module);
+    module->watched.path = path;
     *result = module;
     return LK_OK;
 }
@@ -148,6 +162,9 @@ int describe_launch(lk_kernel *kernel, const unsigned block[3], Launch &launch) 
     launch.call = kernel->kernel->call;
     launch.text_begin = module.text_begin;
     launch.text_end = module.text_end;
+    launch.base = module.watched.base;
+    launch.data_begin = module.data_begin;
+    launch.data_end = module.data_end;
     launch.loops = kernel->kernel->by_warp && !has_whole_rows(block) ? nullptr : kernel->kernel->loops;
     launch.shared = launch.loops ? kernel->loops_shared : kernel->shared;
     launch.fibers_shared = kernel->shared;

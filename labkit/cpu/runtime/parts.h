@@ -27,6 +27,7 @@ struct Running {
     volatile uintptr_t checked_bytes = 0;            // the same, or 0 if the launch was cancelled
     Index block{};
     unsigned thread = 0, threads = 0;                // of the block
+    unsigned volatile_reads = 0;                     // of the thread, since it has begun or was let run again
     bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false;
     // Accesses that the last lane to arrive makes for all lanes that have converged: their place, or 1, and these lanes.
     uintptr_t together = 0;

@@ -30,6 +30,12 @@ constexpr double look_s = 50e-6;          // of polling before sleeping
 constexpr double chunk_s = 50e-6;         // about the time of a worker's chunk
 constexpr double worth_waking_s = 20e-6;  // for less work than this no other worker is woken
 constexpr double trim_after_s = 0.2;
+constexpr double tick_s = 10e-3;          // a thread that runs for longer may wait for another one in a loop
+constexpr double next_tick_s = 50e-6;     // if one has done so
+constexpr unsigned ticks_before_looking = 50;
+constexpr double wakes_s = 0.05;          // a waiting host may wake for that long, to look for Ctrl-C
+constexpr double stuck_s = 0.5;           // all workers are stuck, before their launches are ended
+constexpr int idle_ticks = 100;           // then nobody ticks until the next launch
 constexpr size_t copy_piece = 1 << 20;
 constexpr size_t at_once = 64 << 10;      // the caller makes smaller copies itself if no operation precedes them
 constexpr size_t trace_limit = 1 << 20;
@@ -70,7 +76,9 @@ struct Operation {
 
 struct Worker {
     pthread_t thread;
+    Block *block = nullptr;
     Operation *operation = nullptr;       // guarded by the pool's mutex
+    unsigned ticks = 0;                   // since it has begun its pieces
 };
 
 }  // namespace
@@ -93,6 +101,9 @@ namespace {
 struct Pool {
     Mutex mutex;
     Condition work, done;   // for sleeping workers; for threads that synchronize
+    Condition launched;     // for the ticker
+    pthread_t ticker;
+    bool ticks = false, ticker_sleeps = false;
     std::vector<Worker *> workers;
     unsigned sleeping = 0, looking = 0, most_looking = 0, waiting = 0;
     std::atomic<unsigned> activations{0}, completions{0};
@@ -313,6 +324,7 @@ void work(Worker &me, Block &block) {
         op->taken += count;
         op->workers++;
         me.operation = op;
+        me.ticks = 0;
         double *estimate = op->launch.block_seconds;
         bool soon_done = estimate && *estimate > 0 && *estimate * left < worth_waking_s;
         if (Operation *more = choose(); more && (more != op || !soon_done)) wake_a_worker();
@@ -360,6 +372,7 @@ constexpr int fault_count = sizeof fault_signals / sizeof *fault_signals;
 struct sigaction previous[fault_count];
 volatile sig_atomic_t handed_on[fault_count];
 int kick_signal() { return SIGRTMIN + 6; }
+int tick_signal() { return SIGRTMIN + 7; }
 
 void on_fault(int signal, siginfo_t *info, void *context) {
     if (leave_after_signal(signal, info, context)) return;   // it does not return at all after a fault of a kernel
@@ -378,6 +391,11 @@ void on_fault(int signal, siginfo_t *info, void *context) {
 }
 
 void on_kick(int, siginfo_t *, void *context) { leave_if_cancelled(context); }
+void on_tick(int signal, siginfo_t *, void *context) {
+    int error = errno;
+    let_others_run_after_signal(signal, context);
+    errno = error;
+}
 
 // Before every launch, because another handler may have been installed.
 void install_handlers() {
@@ -409,13 +427,65 @@ bool kick_cancelled() {
     return any;
 }
 
+// End the launches of the workers that are stuck: these are all.
+void stop_stuck() {
+    for (Worker *w : pool.workers) {
+        Operation *op = w->operation;
+        if (!op || op->cancelled) continue;
+        op->error = describe_stuck(*w->block);
+        if (op->pieces > 1)
+            op->error += format(". Of the %llu blocks of its grid, %zu run at a time here, one per worker: a block cannot wait for a "
+                                "later one. End the kernel there, and launch the rest as a second one",
+                                (unsigned long long)op->pieces, pool.workers.size());
+        op->cancelled = true;
+    }
+}
+
+// Interrupt workers that run the same blocks for long: their threads may wait for others in a loop.
+void *ticker_main(void *) {
+    Lock lock(pool.mutex);
+    double nap = tick_s, stuck_since = 0, waited = 0;
+    for (int idle = 0; !pool.stopping;) {
+        if (idle == idle_ticks) {
+            pool.ticker_sleeps = true;
+            pool.launched.wait(lock);
+            pool.ticker_sleeps = false;
+            idle = 0;
+        } else {
+            pool.launched.wait_for(lock, nap);
+        }
+        nap = tick_s;
+        idle++;
+        bool stuck = true;
+        for (Worker *w : pool.workers) {
+            Operation *op = w->operation;
+            if (!op) continue;
+            idle = 0;
+            if (w->ticks && op->kind == kernel) {
+                if (expects_signal(*w->block)) pthread_kill(w->thread, tick_signal());
+                if (has_spun(*w->block)) nap = next_tick_s;
+                if (w->ticks > ticks_before_looking) look_for_progress(*w->block);
+            }
+            w->ticks++;
+            stuck = stuck && op->kind == kernel && is_stuck(*w->block);
+        }
+        // Nothing can change if all workers are stuck, and the host waits for them.
+        double time = now();
+        if (pool.waiting) waited = time;
+        if (idle || !stuck || time - waited > wakes_s) stuck_since = 0;
+        else if (!stuck_since) stuck_since = time;
+        else if (time - stuck_since > stuck_s) stop_stuck();
+    }
+    return nullptr;
+}
+
 void *worker_main(void *self) {
     constexpr size_t alternate = 64 << 10;
     stack_t stack = {};
     stack.ss_sp = map_memory(alternate);
     stack.ss_size = alternate;
     sigaltstack(&stack, nullptr);
-    Block *block = new_block();
+    Block *block = ((Worker *)self)->block = new_block();
     work(*(Worker *)self, *block);
     delete_block(block);
     stack.ss_flags = SS_DISABLE;
@@ -516,6 +586,7 @@ int enqueue(Operation *op, lk_stream *stream) {
     } else {
         advance();
     }
+    if (pool.ticker_sleeps) pool.launched.notify_one();
     if (choose()) wake_a_worker();
     return LK_OK;
 }
@@ -555,11 +626,15 @@ EXPORT int lk_start(int count) {
     kick.sa_sigaction = on_kick;
     kick.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART;
     sigaction(kick_signal(), &kick, nullptr);
+    kick.sa_sigaction = on_tick;
+    kick.sa_flags = SA_SIGINFO | SA_RESTART;   // on the stack of its fiber, where it may stay for long
+    sigaction(tick_signal(), &kick, nullptr);
     // Workers block the signals for the program, Ctrl-C for example.
     sigset_t others, before;
     sigfillset(&others);
     for (int signal : fault_signals) sigdelset(&others, signal);
     sigdelset(&others, kick_signal());
+    sigdelset(&others, tick_signal());
     pthread_sigmask(SIG_SETMASK, &others, &before);
     for (int i = 0; i < count; i++) {
         Worker *worker = new Worker;
@@ -569,6 +644,7 @@ EXPORT int lk_start(int count) {
         }
         pool.workers.push_back(worker);
     }
+    pool.ticks = pthread_create(&pool.ticker, nullptr, ticker_main, nullptr) == 0;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return pool.workers.empty() ? set_error(LK_INVALID, "the system allows no more threads") : (int)LK_OK;
 }
@@ -588,6 +664,8 @@ EXPORT void lk_stop(void) {
     workers.swap(pool.workers);
     lock.unlock();
     pool.work.notify_all();
+    pool.launched.notify_all();
+    if (pool.ticks) pthread_join(pool.ticker, nullptr);
     for (Worker *worker : workers) {
         pthread_join(worker->thread, nullptr);
         delete worker;

@@ -31,6 +31,7 @@ std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)
 // Set the result of lk_error; return the status.
 int set_error(int status, const char *pattern, ...) __attribute__((format(printf, 2, 3)));
 char *map_memory(size_t bytes);   // zeros, backed by memory where accessed; null if there is none
+uint64_t digest_of(const void *memory, size_t bytes, uint64_t before);
 double now();                     // seconds on CLOCK_MONOTONIC
 
 constexpr size_t page = 4096;
@@ -71,6 +72,7 @@ struct Launch {
     Index grid, block;
     size_t dynamic_shared;
     uintptr_t text_begin, text_end;        // the module's code
+    uintptr_t base, data_begin, data_end;  // its first address, and its variables
     const lk_static *shared, *fibers_shared;   // the kernel's static shared memory, and that on fibers
     double *block_seconds;                 // last measured time of a block; 0 at first
     struct WatchedModule *module;          // check mode
@@ -90,6 +92,14 @@ bool in_kernel();                                          // the calling thread
 // In a signal handler of a worker: leave the launch of the running kernel. True: it can go on. False: none is running.
 bool leave_after_signal(int signal, siginfo_t *, void *context);
 void leave_if_cancelled(void *context);                    // only from the kernel's own code
+// If its thread repeats a loop until another thread acts (spins.cpp). Before each: whether to send it.
+void let_others_run_after_signal(int signal, void *context);
+bool expects_signal(Block &);
+bool has_spun(const Block &);                              // a thread of this worker's block has done so
+// Of a worker's block, by the pool: look whether it makes progress; whether it makes none, and what to say of it.
+void look_for_progress(Block &);
+bool is_stuck(const Block &);
+std::string describe_stuck(const Block &);
 bool finish_division(void *context);                       // of the least integer by -1 (divide.cpp)
 
 // Make accesses to this memory fault, if the system can.
@@ -124,9 +134,12 @@ std::string describe_shared(const SharedMemory &, const char *address);   // "" 
 // __device__ and __constant__ variables of a module are device memory, too.
 void add_symbol_range(const void *address, size_t bytes, const void *owner);
 void remove_symbol_ranges(const void *owner);
+bool is_host_memory(const void *address, size_t bytes, bool writes);   // they can be accessed
 bool in_device_memory(const void *address, size_t bytes, std::string &why_not);
 // After a kernel: what it wrote around the allocations in its arguments, "" if nothing. Each write is told once.
 std::string take_damage_by(const char *kernel, const std::vector<char> &arguments);
+// A digest of all device memory is added to that one. False: there is too much.
+bool add_device_memory(uint64_t &digest, size_t most_bytes);
 std::string describe_address(const void *address);         // "12 bytes past the end of the allocation of ..."
 
 // ---- pool.cpp ---------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // Which thread of a block runs next, barriers, and running a block from its first thread to its last.
 //
-// A thread runs until it waits, ends, or repeats an atomic operation (labkit::maybe_yield). A loop that only reads memory
-// until another thread of its block writes there ends on a GPU, but not here. The next fiber is chosen from, in this order:
+// A thread runs until it waits, ends, repeats an atomic operation (labkit::maybe_yield), or is found to repeat a loop
+// (spins.cpp). The next fiber is chosen from, in this order:
 //
 //   ready      fibers whose threads can continue, in order of arrival
 //   unstarted  threads that have not started
@@ -60,6 +60,10 @@ Switch park_lane() {
     me->wait->place = {"check mode's log", "", 0};
     b.warps[me->thread.number / warp_size].parked.push(me);
     stopped(b, me->thread.number, true);
+    if (b.ready.head == me && !me->next && b.started < b.threads) {   // it may wait in a loop for a thread that has not started
+        next = take_fiber(b);
+        next->next = me;
+    }
     return change(me, next ? next : next_fiber(b));
 }
 #endif
@@ -160,6 +164,7 @@ static void release_barrier(Block &b) {
     labkit_votes = labkit_turn.votes;
     labkit_voters = labkit_turn.arrived;
     labkit_turn.votes = labkit_turn.arrived = 0;
+    labkit_turn.last = nullptr;
     watch_barrier_released();
     b.ready.take_all(b.barrier);
 }
@@ -267,7 +272,7 @@ EXPORT Switch meet_at(unsigned number, unsigned first, unsigned count, void *min
     b.phases_used = true;
     b.slots[me->thread.number] = mine;
     if (++phase.arrived < count) return sleep(b, me, phase, phase.number, {what, file, line});
-    if (combine) combine(b.slots + first, count);
+    if (combine) combine_all(combine, b.slots + first, count);
     complete(b, phase);
     return {&me->context, &me->context};
 }
@@ -276,6 +281,7 @@ EXPORT Switch let_others_run() noexcept {
     Block &b = *block;
     if (UNLIKELY(*b.cancelled)) leave(b);
     Fiber *me = labkit_turn.current;
+    if (UNLIKELY(b.spinning.looks)) look_at(b, me->next ? *me->next : *me);
     if (b.converged && !me->next && b.started == b.threads) resolve_converged(b);
     if (b.started == b.threads && !me->next) {
         sched_yield();                                     // the thread may wait for another block
@@ -326,7 +332,9 @@ static void run(Block &b, Fiber &fiber) {
     labkit_turn.current = &fiber;
     labkit_turn.file = nullptr;
     labkit_turn.meeting = nullptr;
+    labkit_turn.last = nullptr;
     labkit_turn.arrived = labkit_turn.votes = 0;
+    begin_spinning(b.spinning);
     fiber.next = nullptr;
     b.ready.tail = &fiber.next;
     b.running = true;

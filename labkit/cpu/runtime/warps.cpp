@@ -22,7 +22,7 @@ static inline __attribute__((always_inline)) void end(Block &b, Warp &w, Meeting
     while (*link != meeting) link = &(*link)->next;
     *link = meeting->next;
     if (checking) tell_of_meeting(b, w, *meeting, from);
-    if (meeting->combine && meeting->arrived) meeting->combine(meeting->lanes, meeting->arrived);
+    if (meeting->combine && meeting->arrived) combine_all(meeting->combine, meeting->lanes, meeting->arrived);
     watch_met();
     b.ready.take_all(meeting->waiting);
 }
@@ -118,6 +118,7 @@ EXPORT Switch meet(unsigned mask, void *mine, void (*combine)(void *const *, uns
                && (meeting->arrived | bit) != meeting->awaited)) {
         meeting->arrived |= bit;
         meeting->lanes[lane] = mine;
+        turn.last = me;
         return follow_last(turn, me, next);
     }
     return meet(mask, mine, combine, {what, file, line}, __builtin_return_address(0));

@@ -59,13 +59,12 @@ struct Turn {
     int line;
     unsigned arrived, votes;   // threads at the barrier, those of them with a true predicate
     Meeting *meeting;
-    Fiber *last;               // the one before
+    Fiber *last;               // the one before; the current one while it changes the lists, so that no signal suspends it
 };
 
 // The current fiber is suspended where the one before it waits, too.
 static inline __attribute__((always_inline)) Switch follow_last(Turn &turn, Fiber *me, Fiber *next) {
     if (next->next) prefetch(next->next->context);
-    turn.last = me;
     turn.current = next;
     turn.thread = next->thread;
     return {&me->context, &next->context};

@@ -18,7 +18,7 @@
 
 #define LABKIT_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 
-LABKIT_WORD unsigned labkit_spins;            // number of calls of maybe_yield by this thread
+LABKIT_WORD unsigned labkit_spins;            // calls of maybe_yield since the last thread was let run
 LABKIT_WORD int labkit_votes, labkit_voters;  // at the last barrier: number of true predicates, number of threads
 LABKIT_WORD labkit::Turn labkit_turn;
 
@@ -54,14 +54,21 @@ static inline __attribute__((always_inline)) void barrier(int predicate, const c
     Switch s;
 #ifndef LABKIT_CHECK   // there the runtime is told of each thread that waits
     Turn &turn = labkit_turn;
-    Fiber *me = turn.current, *next = me->next;
+    Fiber *me = turn.current, *before = turn.last;
+    turn.last = me;
+    asm volatile("" ::: "memory");
+    Fiber *next = me->next;
     if (__builtin_expect(next && turn.line == line && turn.file == file, 1)) {
         turn.arrived++;
         turn.votes += predicate != 0;
         s = follow_last(turn, me, next);
-    } else
-#endif
+    } else {
+        turn.last = before;
         s = arrive(predicate, what, file, line);
+    }
+#else
+    s = arrive(predicate, what, file, line);
+#endif
     follow(s);
 }
 
@@ -90,7 +97,9 @@ inline void yield() { follow(let_others_run()); }
 
 // For operations that a thread may repeat until another thread acts (the atomicCAS of a lock).
 inline void maybe_yield() {
-    if (++labkit_spins % 64 == 0) yield();
+    if (++labkit_spins < 64) return;
+    labkit_spins = 0;   // the thread's state is then the same at each turn of its loop (runtime/spins.cpp)
+    yield();
 }
 
 // Abandon the launch with a message (as for printf).
