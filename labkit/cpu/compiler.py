@@ -50,6 +50,7 @@ class _Settings:
     fast_math: bool = False
     fuse: bool = True  # multiplications and additions
     debug: bool = False
+    openmp: bool = False
 
     def flags(self):
         """The flags for any compiler."""
@@ -72,11 +73,11 @@ class _Settings:
             flags += ["-O1", "-g"] if self.debug else ["-O3"]
         if self.fast_math:  # as -ffast-math, but with NaN and infinity
             flags += ["-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-D__USE_FAST_MATH__"]
-        return flags
+        return [*flags, "-fopenmp"] if self.openmp else flags
 
 
 _VALUE_ELSEWHERE = {  # ignored options whose value is the next word, unless it follows "="
-    "-Xptxas", "--ptxas-options", "-Xcompiler", "--compiler-options", "-Xlinker", "--linker-options", "-Xnvlink",
+    "-Xptxas", "--ptxas-options", "-Xlinker", "--linker-options", "-Xnvlink",
     "--nvlink-options", "-Xfatbin", "-Xarchive", "-maxrregcount", "--maxrregcount", "-code", "--gpu-code", "-gencode",
     "--generate-code", "-ccbin", "--compiler-bindir", "-m", "--machine", "-diag-suppress", "--diag-suppress", "-l",
     "--library", "-L", "--library-path", "-cudart", "--cudart", "-x", "-t",
@@ -136,6 +137,10 @@ def _settings(options, include_dirs, arch):
             arch = argument()
         elif SOURCE.search(word):
             settings.sources.append(Path(word).absolute())
+        elif name in ("-Xcompiler", "--compiler-options"):
+            settings.openmp |= "-fopenmp" in argument().split(",")
+        elif word == "-fopenmp":
+            settings.openmp = True
         elif name in _VALUE_ELSEWHERE:
             argument()
         elif not _MEANINGLESS.fullmatch(word) and word not in _passed_over:

@@ -38,6 +38,10 @@ _OF_FAULT = {
 }  # by a word of the message
 _TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
 _LIMITS = {0: 64 << 10, 1: 1 << 20, 2: 8 << 20}  # of cudaLimit: bytes of a stack, of printf's buffer and of the heap
+# Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
+# surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
+_TEXTURES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384}
+_ATTRIBUTES = {**_TEXTURES, 30: 512, 51: 32, 86: 1, 99: 1, 115: 1}
 _libc = ctypes.CDLL(None)
 
 
@@ -257,7 +261,7 @@ class _Runtime:
 
     def cudaDeviceGetAttribute(self, out, attribute, number):
         self.cudaSetDevice(number)
-        known = device.Device(0).get_attributes()
+        known = device.Device(0).get_attributes() | _ATTRIBUTES
         _at(out, ctypes.c_int).value = known.get(attribute, 0)
 
     def cudaDeviceCanAccessPeer(self, can):
@@ -293,7 +297,7 @@ class _Runtime:
 
     cudaDeviceSetCacheConfig = cudaDeviceSetSharedMemConfig = cudaDeviceSetLimit = cudaSetDeviceFlags
     cudaProfilerStart = cudaProfilerStop = cudaMemAdvise = cudaMemPrefetchAsync = cudaSetDeviceFlags
-    cudaStreamAttachMemAsync = cudaSetDeviceFlags
+    cudaStreamAttachMemAsync = cudaStreamSetAttribute = cudaCtxResetPersistingL2Cache = cudaSetDeviceFlags
 
     def cudaMemGetInfo(self, free, total):
         _at(free, ctypes.c_size_t).value, _at(total, ctypes.c_size_t).value = native.mem_info()
@@ -636,6 +640,9 @@ def _load(path, options):
         source = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         raise LabError(f"{path}: {error.strerror}") from None
+    for option in options:
+        if compiler.SOURCE.search(option) and not Path(option).is_file():
+            raise LabError(f"{option}, one of the options, is no file")
     name = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return compiler.compile_program(f'#line 1 "{name}"\n{source}', options, [path.parent])
 

@@ -67,7 +67,8 @@ _OPERATION = re.compile(
     rf"(?P<name>{'|'.join(map(re.escape, sorted(_INPUTS, key=len, reverse=True)))})(?:\.rn)?(?:\.ftz)?"
     rf"\.(?P<type>{'|'.join(_TYPES)})"
 )
-_FENCES = {
+_ALONE = {  # instructions without operands
+    "trap": "__trap()",
     **dict.fromkeys(("membar.cta", "fence.acq_rel.cta", "fence.sc.cta"), "__threadfence_block()"),
     **dict.fromkeys(("membar.gl", "fence.acq_rel.gpu", "fence.sc.gpu"), "__threadfence()"),
     **dict.fromkeys(("membar.sys", "fence.acq_rel.sys", "fence.sc.sys"), "__threadfence_system()"),
@@ -81,7 +82,8 @@ _ACCESS = re.compile(
 _MATRICES = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<turned>\.trans)?\.shared(?:::cta)?\.b16")
 _KNOWN = (
     "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, cp.async, bar.sync, membar and fence, "
-    f"ld and st, {', '.join(_INPUTS)}, selp, cvta.to.shared, cvt.rna.tf32, special registers such as %laneid"
+    f"ld and st, {', '.join(_INPUTS)}, selp, lop3, trap, cvta.to.shared, cvt.rna.tf32, special registers such as "
+    "%laneid"
 )
 
 _LITERAL = re.compile(r"-?(?:0[xX][\da-fA-F]+|\d+)[uU]?")
@@ -205,8 +207,8 @@ class _Statement:
         operands = _split(text)
         if instruction in _PRODUCTS:
             return self.product(instruction, text)
-        if instruction in _FENCES and not operands:
-            return f"{_FENCES[instruction]}; "
+        if instruction in _ALONE and not operands:
+            return f"{_ALONE[instruction]}; "
         if re.fullmatch(r"cp\.async\.(?:commit_group|wait_all|wait_group)", instruction):
             return ""  # a copy is made at once, see labkit/async.h
         if (found := _BARRIER.fullmatch(instruction)) and 1 <= len(operands) <= 2:
@@ -237,6 +239,9 @@ class _Statement:
             return f"labkit::ptx::put<float>({self.result(operands[0])}, {value}); "
         if re.fullmatch(r"cvt\.u(?:64\.u32|32\.u64)", instruction) and len(operands) == 2:
             return f"labkit::ptx::put<unsigned long long>({self.result(operands[0])}, {self.value(operands[1])}); "
+        if instruction == "lop3.b32" and len(operands) == 5:
+            values = ", ".join(f"labkit::ptx::get<unsigned int>({self.value(each)})" for each in operands[1:])
+            return f"labkit::ptx::put<unsigned int>({self.result(operands[0])}, labkit::ptx::lop3({values})); "
         if (found := re.fullmatch(r"selp\.(\w+)", instruction)) and found[1] in _TYPES and len(operands) == 4:
             type_ = _TYPES[found[1]]
             one, other = (f"labkit::ptx::get<{type_}>({self.value(each)})" for each in operands[1:3])

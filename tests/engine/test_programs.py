@@ -195,6 +195,99 @@ def test_sanitize_and_profile_take_a_program(program):
     assert counted.value("global_store_requests", "fill") == 4
 
 
+HOSTS = r"""
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+struct alignas(64) Eight { double at[8]; };
+__global__ void sum(double *out, Eight a, char c, Eight b)
+{
+    out[threadIdx.x] = 0;
+    for (int i = 0; i < 8; i++) out[threadIdx.x] += a.at[i] * b.at[i] + c;
+}
+int main()
+{
+    for (int i = 0; i < 200; i++) {   // the C++ library frees what the program allocates, and the other way
+        std::istream *words = new std::istringstream(std::string(i, 'x') + " some words");
+        std::string *word = new std::string;
+        while (*words >> *word) *word += std::string(2 * i, 'y');
+        delete word;
+        delete words;
+    }
+    double *out, seen[4];
+    cudaMalloc(&out, sizeof seen);
+    Eight a, b;
+    for (int i = 0; i < 8; i++) a.at[i] = i, b.at[i] = 2;
+    double total = 0;
+    for (int i = 0; i < 20; i++) {    // wherever the arguments are kept
+        sum<<<1, 4>>>(out, a, 1, b);
+        total += cudaMemcpy(seen, out, sizeof seen, cudaMemcpyDeviceToHost) ? 1e9 : seen[3];
+    }
+    long zeros = 0, *fresh = (long *)malloc(256 << 10);
+    for (int i = 0; i < (256 << 10) / 8; i++) zeros += fresh[i] == 0;
+    printf("aligned: %g, fresh: %ld\n", total, zeros);
+
+    int width, stack, pools;
+    cudaDeviceProp properties;
+    cudaGetDeviceProperties(&properties, 0);
+    cudaDeviceGetAttribute(&width, cudaDevAttrMaxTexture2DWidth, 0);
+    cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, 0);
+    cudaDeviceGetAttribute(&stack, cudaDevAttrComputeMode, 0);
+    printf("attributes: %d %d %d\n", width == properties.maxTexture2D[0], pools, stack == cudaComputeModeDefault);
+
+    cudaMemPool_t pool, own;
+    unsigned long long kept = 1 << 20, told = 0;
+    cudaDeviceGetDefaultMemPool(&pool, 0);
+    cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept);
+    cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &told);
+    cudaMemPoolProps wanted = {cudaMemAllocationTypePinned, cudaMemHandleTypeNone, {cudaMemLocationTypeDevice, 0}};
+    cudaMemPoolCreate(&own, &wanted);
+    double *p;
+    int failed = cudaMallocFromPoolAsync(&p, 64, own, 0);
+    failed += cudaMemsetAsync(p, 0, 64, 0) + cudaFreeAsync(p, 0) + cudaMemPoolTrimTo(own, 0) + cudaMemPoolDestroy(own);
+    printf("pools: %d %d %d\n", told == kept, failed, cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &told));
+}
+"""
+
+
+def test_memory_of_host_code_and_wide_parameters(program):
+    ended = run(program(HOSTS))
+    assert ended.stdout.splitlines() == [f"aligned: {20 * (2 * 28 + 8)}, fresh: {(256 << 10) // 8}",
+                                         "attributes: 1 1 1", "pools: 1 0 801"]  # fmt: skip
+    assert (ended.returncode, "does not count the memory of a pool" in ended.stderr) == (0, True)
+
+
+OPENMP = r"""
+#include <cstdio>
+#include <omp.h>
+__global__ void fill(int *x, int value) { x[threadIdx.x] = value; }
+int main()
+{
+    int *x, sum = 0;
+    cudaMallocManaged(&x, 4 * 32 * sizeof *x);
+    #pragma omp parallel num_threads(4) reduction(+ : sum)
+    {
+        const int i = omp_get_thread_num();
+        fill<<<1, 32>>>(x + 32 * i, i + 1);
+        sum += cudaDeviceSynchronize() == cudaSuccess && omp_get_num_threads() == 4 ? x[32 * i + 31] : 100;
+    }
+    printf("%d\n", sum);
+}
+"""
+
+
+@pytest.mark.parametrize("options", [["-fopenmp"], ["-Xcompiler", "-Wall,-fopenmp"], ["-Xcompiler=-fopenmp"]])
+def test_threads_of_openmp_launch_kernels(program, options):
+    ended = run(program(OPENMP), options=options)
+    assert (ended.returncode, ended.stdout) == (0, "10\n")
+
+
+def test_a_file_of_the_options_that_is_not_there(program):
+    ended = run(program("int main() {}"), options=["none.cpp"])
+    assert (ended.returncode, ended.stderr) == (1, "labkit: none.cpp, one of the options, is no file\n")
+
+
 @pytest.mark.parametrize(("text", "said"), [
     ("__global__ void f() {}", "has no main"),
     ("int main() { cudaGraph_t g; cudaGraphCreate(&g, 0); }", "the CPU engine has no cudaGraph"),

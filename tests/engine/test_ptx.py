@@ -310,6 +310,26 @@ def others():
     return SourceModule(OTHERS, no_extern_c=True)
 
 
+def test_functions_of_three_bits_and_trap():
+    tables = {
+        0x96: lambda a, b, c: a ^ b ^ c,
+        0xE8: lambda a, b, c: a & b | a & c | b & c,
+        0xCA: lambda a, b, c: a & b | ~a & c,
+    }
+    lines = "".join(f'asm("lop3.b32 %0, %1, %2, %3, {table:#x};" : "=r"(at[{i}]) : "r"(x[0]), "r"(x[1]), "r"(x[2]));'
+                    for i, table in enumerate(tables))  # fmt: skip
+    module = SourceModule(f"__global__ void f(unsigned *at, const unsigned *x) {{ {lines} }}\n"
+                          '__global__ void g(int *x) { if (threadIdx.x > *x) asm("trap;"); }')  # fmt: skip
+    x, out = RNG.integers(0, 2**32, 3, np.uint32), np.zeros(3, np.uint32)
+    module.get_function("f")(cuda.Out(out), cuda.In(x), block=(1, 1, 1), grid=(1, 1))
+    assert out.tolist() == [function(*x) for function in tables.values()]
+    module.get_function("g")(cuda.In(np.int32([32])), block=(32, 1, 1), grid=(1, 1))
+    cuda.Context.synchronize()
+    module.get_function("g")(cuda.to_device(np.int32([30])), block=(32, 1, 1), grid=(1, 1))
+    with pytest.raises(cuda.LaunchError):
+        cuda.Context.synchronize()
+
+
 def test_registers_and_arithmetic(others):
     x, l = RNG.normal(size=64).astype(np.float32), np.array([2**33 + 9], np.uint64)
     out = np.zeros((64, 15), np.uint32)

@@ -94,6 +94,8 @@ inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_i
         __nv_fp8x2_storage_t __x;                                                                     \
         __nv_fp8x2_##name() = default;                                                                \
         explicit __nv_fp8x2_##name(float2 x) : __x(__nv_cvt_float2_to_fp8x2(x, __NV_SATFINITE, kind)) {} \
+        explicit __nv_fp8x2_##name(double2 x)                                                         \
+            : __nv_fp8x2_##name(float2{labkit::round_to_odd(x.x), labkit::round_to_odd(x.y)}) {}      \
         explicit __nv_fp8x2_##name(__half2 x) : __nv_fp8x2_##name(__half22float2(x)) {}               \
         explicit __nv_fp8x2_##name(__nv_bfloat162 x) : __nv_fp8x2_##name(__bfloat1622float2(x)) {}    \
         explicit operator float2() const {                                                            \
@@ -107,6 +109,13 @@ inline __half2_raw __nv_cvt_fp8x2_to_halfraw2(__nv_fp8x2_storage_t x, __nv_fp8_i
         explicit __nv_fp8x4_##name(float4 x)                                                          \
             : __x(__nv_cvt_float2_to_fp8x2({x.x, x.y}, __NV_SATFINITE, kind)                          \
                   | (unsigned)__nv_cvt_float2_to_fp8x2({x.z, x.w}, __NV_SATFINITE, kind) << 16) {}    \
+        explicit __nv_fp8x4_##name(double4 x)                                                         \
+            : __nv_fp8x4_##name(float4{labkit::round_to_odd(x.x), labkit::round_to_odd(x.y),          \
+                                       labkit::round_to_odd(x.z), labkit::round_to_odd(x.w)}) {}      \
+        explicit __nv_fp8x4_##name(__half2 low, __half2 high)                                         \
+            : __x(__nv_fp8x2_##name(low).__x | (unsigned)__nv_fp8x2_##name(high).__x << 16) {}        \
+        explicit __nv_fp8x4_##name(__nv_bfloat162 low, __nv_bfloat162 high)                           \
+            : __x(__nv_fp8x2_##name(low).__x | (unsigned)__nv_fp8x2_##name(high).__x << 16) {}        \
         explicit operator float4() const {                                                            \
             auto at = [&](int i) { return labkit::widen_fp8((__nv_fp8_storage_t)(__x >> 8 * i), kind); }; \
             return {at(0), at(1), at(2), at(3)};                                                      \

@@ -700,8 +700,11 @@ EXPORT int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned b
     Operation *op = new Operation(::kernel);
     op->pieces = blocks;
     op->launch = launch;
-    op->arguments.assign((const char *)packed, (const char *)packed + packed_bytes);
-    op->launch.arguments = op->arguments.data();
+    constexpr size_t widest = 128;         // alignment of a parameter; vectors of eight doubles have 64
+    op->arguments.resize(packed_bytes + widest);
+    char *arguments = op->arguments.data() + -(uintptr_t)op->arguments.data() % widest;
+    memcpy(arguments, packed, packed_bytes);
+    op->launch.arguments = arguments;
     return enqueue(op, stream);
 }
 

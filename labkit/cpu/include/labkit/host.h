@@ -284,6 +284,8 @@ LABKIT_CALL(cudaStreamSynchronize, (cudaStream_t s), s)
 LABKIT_CALL(cudaStreamQuery, (cudaStream_t s), s)
 LABKIT_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned = 0), s, e)
 LABKIT_CALL(cudaStreamGetPriority, (cudaStream_t, int *priority), priority)
+LABKIT_CALL(cudaStreamSetAttribute, (cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue *))
+LABKIT_CALL(cudaCtxResetPersistingL2Cache, ())
 LABKIT_CALL(cudaStreamAddCallback, (cudaStream_t s, cudaStreamCallback_t f, void *data, unsigned), s, f, data)
 LABKIT_CALL(cudaLaunchHostFunc, (cudaStream_t s, cudaHostFn_t f, void *data), s, f, data)
 LABKIT_CALL(cudaEventCreate, (cudaEvent_t *e), e)
@@ -337,6 +339,7 @@ cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *threa
 #undef LABKIT_CALL
 
 #include "host_arrays.h"
+#include "pools.h"
 
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     if (cudaError_t error = cudaSetDevice(device)) return error;
@@ -361,10 +364,12 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     p->regsPerBlock = get(cudaDevAttrMaxRegistersPerBlock);
     p->regsPerMultiprocessor = get(cudaDevAttrMaxRegistersPerMultiprocessor);
     p->clockRate = get(cudaDevAttrClockRate);
-    p->textureAlignment = p->surfaceAlignment = get(cudaDevAttrTextureAlignment);
-    p->texturePitchAlignment = 32;
-    p->maxTexture1D = p->maxTexture2D[0] = 131072, p->maxTexture2D[1] = 65536;
-    for (int &most : p->maxTexture3D) most = 16384;
+    p->textureAlignment = get(cudaDevAttrTextureAlignment);
+    p->surfaceAlignment = get(cudaDevAttrSurfaceAlignment);
+    p->texturePitchAlignment = get(cudaDevAttrTexturePitchAlignment);
+    p->maxTexture1D = get(cudaDevAttrMaxTexture1DWidth);
+    for (int i = 0; i < 2; i++) p->maxTexture2D[i] = get(cudaDevAttrMaxTexture2DWidth + i);
+    for (int i = 0; i < 3; i++) p->maxTexture3D[i] = get(cudaDevAttrMaxTexture3DWidth + i);
     p->deviceOverlap = get(cudaDevAttrGpuOverlap);
     p->asyncEngineCount = get(cudaDevAttrAsyncEngineCount);
     p->multiProcessorCount = get(cudaDevAttrMultiProcessorCount);
@@ -375,10 +380,13 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
     p->concurrentKernels = get(cudaDevAttrConcurrentKernels);
     p->unifiedAddressing = get(cudaDevAttrUnifiedAddressing);
     p->managedMemory = get(cudaDevAttrManagedMemory);
-    p->concurrentManagedAccess = p->hostNativeAtomicSupported = p->managedMemory;
+    p->concurrentManagedAccess = get(cudaDevAttrConcurrentManagedAccess);
+    p->hostNativeAtomicSupported = get(cudaDevAttrHostNativeAtomicSupported);
+    p->computeMode = get(cudaDevAttrComputeMode);
+    p->memoryPoolsSupported = get(cudaDevAttrMemoryPoolsSupported);
     p->l2CacheSize = get(cudaDevAttrL2CacheSize);
     p->major = get(cudaDevAttrComputeCapabilityMajor);
     p->minor = get(cudaDevAttrComputeCapabilityMinor);
-    p->singleToDoublePrecisionPerfRatio = 2;
+    p->singleToDoublePrecisionPerfRatio = get(cudaDevAttrSingleToDoublePrecisionPerfRatio);
     return cudaSuccess;
 }

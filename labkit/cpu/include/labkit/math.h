@@ -536,6 +536,8 @@ LABKIT_VIDEO(__vseteq2, u16x2, (a == b) & 1)
 LABKIT_VIDEO(__vseteq4, u8x4, (a == b) & 1)
 LABKIT_VIDEO(__vsetne2, u16x2, (a != b) & 1)
 LABKIT_VIDEO(__vsetne4, u8x4, (a != b) & 1)
+LABKIT_VIDEO(__vhaddu2, u16x2, (a & b) + ((a ^ b) >> 1))
+LABKIT_VIDEO(__vhaddu4, u8x4, (a & b) + ((a ^ b) >> 1))
 #undef LABKIT_VIDEO
 #undef LABKIT_VIDEO_SIGNS
 
@@ -562,6 +564,8 @@ LABKIT_SATURATED(__vsubss2, s16x2, a - b)
 LABKIT_SATURATED(__vsubss4, s8x4, a - b)
 LABKIT_SATURATED(__vsubus2, u16x2, a - b)
 LABKIT_SATURATED(__vsubus4, u8x4, a - b)
+LABKIT_SATURATED(__vavgs2, s16x2, (a + b + (a + b >= 0)) >> 1)   // a half is rounded away from 0
+LABKIT_SATURATED(__vavgs4, s8x4, (a + b + (a + b >= 0)) >> 1)
 #undef LABKIT_SATURATED
 inline unsigned int __vneg2(unsigned int x) { return __vsub2(0u, x); }
 inline unsigned int __vneg4(unsigned int x) { return __vsub4(0u, x); }
@@ -572,21 +576,66 @@ inline unsigned int __vabs4(unsigned int x) { return __vmaxs4(x, 0u) | (__vneg4(
 inline unsigned int __vabsss2(unsigned int x) { return __vmaxs2(x, __vnegss2(x)); }
 inline unsigned int __vabsss4(unsigned int x) { return __vmaxs4(x, __vnegss4(x)); }
 
-// The larger or smaller one of three, and of a sum and a third one.
-#define LABKIT_OF_THREE(T, suffix)                                                                    \
-    inline T __vimax3_##suffix(T a, T b, T c) { return max(max(a, b), c); }                           \
-    inline T __vimin3_##suffix(T a, T b, T c) { return min(min(a, b), c); }                           \
-    inline T __viaddmax_##suffix(T a, T b, T c) { return max((T)((unsigned int)a + (unsigned int)b), c); } \
-    inline T __viaddmin_##suffix(T a, T b, T c) { return min((T)((unsigned int)a + (unsigned int)b), c); } \
+// The largest or smallest one of three, and of a sum, which wraps around, and a third one: of words, or of both halves.
+// _relu: or 0, if that is larger. The pointers tell whether it is the first one, of each half.
+namespace labkit {
+template <class V> inline V larger(V a, V b) { return a > b ? a : b; }
+template <class V> inline V smaller(V a, V b) { return a < b ? a : b; }
+}  // namespace labkit
+#define LABKIT_OF_THREE(T, V, Sum, suffix)                                                            \
+    inline T __vimax3_##suffix(T a, T b, T c) { return (T)labkit::larger(labkit::larger((V)a, (V)b), (V)c); }   \
+    inline T __vimin3_##suffix(T a, T b, T c) { return (T)labkit::smaller(labkit::smaller((V)a, (V)b), (V)c); } \
+    inline T __viaddmax_##suffix(T a, T b, T c) { return (T)labkit::larger((V)((Sum)a + (Sum)b), (V)c); }       \
+    inline T __viaddmin_##suffix(T a, T b, T c) { return (T)labkit::smaller((V)((Sum)a + (Sum)b), (V)c); }
+#define LABKIT_RELU(T, V, suffix)                                                                     \
+    inline T __vimax_##suffix##_relu(T a, T b) { return __vimax3_##suffix(a, b, (T)0); }              \
+    inline T __vimin_##suffix##_relu(T a, T b) { return (T)labkit::larger(labkit::smaller((V)a, (V)b), V{}); }  \
+    inline T __vimax3_##suffix##_relu(T a, T b, T c) { return __vimax_##suffix##_relu(__vimax3_##suffix(a, b, c), c); } \
+    inline T __vimin3_##suffix##_relu(T a, T b, T c) { return __vimin_##suffix##_relu(__vimin3_##suffix(a, b, c), c); } \
+    inline T __viaddmax_##suffix##_relu(T a, T b, T c) { return __vimax_##suffix##_relu(__viaddmax_##suffix(a, b, c), c); } \
+    inline T __viaddmin_##suffix##_relu(T a, T b, T c) { return __vimin_##suffix##_relu(__viaddmin_##suffix(a, b, c), c); }
+#define LABKIT_WHICH(T, suffix)                                                                       \
     inline T __vibmax_##suffix(T a, T b, bool *first) { *first = a >= b; return max(a, b); }          \
     inline T __vibmin_##suffix(T a, T b, bool *first) { *first = a <= b; return min(a, b); }
-LABKIT_OF_THREE(int, s32)
-LABKIT_OF_THREE(unsigned int, u32)
+#define LABKIT_WHICH_HALVES(sign)                                                                     \
+    inline unsigned int __vibmax_##sign##16x2(unsigned int a, unsigned int b, bool *high, bool *low) { \
+        const unsigned int first = __vcmpge##sign##2(a, b);                                           \
+        *high = first >> 16, *low = first & 1;                                                        \
+        return __vmax##sign##2(a, b);                                                                 \
+    }                                                                                                 \
+    inline unsigned int __vibmin_##sign##16x2(unsigned int a, unsigned int b, bool *high, bool *low) { \
+        const unsigned int first = __vcmple##sign##2(a, b);                                           \
+        *high = first >> 16, *low = first & 1;                                                        \
+        return __vmin##sign##2(a, b);                                                                 \
+    }
+LABKIT_OF_THREE(int, int, unsigned int, s32)
+LABKIT_OF_THREE(unsigned int, unsigned int, unsigned int, u32)
+LABKIT_OF_THREE(unsigned int, labkit::s16x2, labkit::u16x2, s16x2)
+LABKIT_OF_THREE(unsigned int, labkit::u16x2, labkit::u16x2, u16x2)
+LABKIT_RELU(int, int, s32)
+LABKIT_RELU(unsigned int, labkit::s16x2, s16x2)
+LABKIT_WHICH(int, s32)
+LABKIT_WHICH(unsigned int, u32)
+LABKIT_WHICH_HALVES(s)
+LABKIT_WHICH_HALVES(u)
 #undef LABKIT_OF_THREE
-inline unsigned int __vsadu4(unsigned int x, unsigned int y) {
-    auto d = (labkit::u8x4)__vabsdiffu4(x, y);
-    return (unsigned int)d[0] + d[1] + d[2] + d[3];
+#undef LABKIT_RELU
+#undef LABKIT_WHICH
+#undef LABKIT_WHICH_HALVES
+
+// Sums of the absolute differences.
+namespace labkit {
+template <class V> inline unsigned int differences(unsigned int x, unsigned int y) {
+    const auto a = (V)x, b = (V)y;
+    unsigned int sum = 0;
+    for (unsigned i = 0; i < 4 / sizeof a[0]; i++) sum += (unsigned int)(a[i] > b[i] ? a[i] - b[i] : b[i] - a[i]);
+    return sum;
 }
+}  // namespace labkit
+inline unsigned int __vsads2(unsigned int x, unsigned int y) { return labkit::differences<labkit::s16x2>(x, y); }
+inline unsigned int __vsads4(unsigned int x, unsigned int y) { return labkit::differences<labkit::s8x4>(x, y); }
+inline unsigned int __vsadu2(unsigned int x, unsigned int y) { return labkit::differences<labkit::u16x2>(x, y); }
+inline unsigned int __vsadu4(unsigned int x, unsigned int y) { return labkit::differences<labkit::u8x4>(x, y); }
 
 // ---- Loads and stores with a cache hint: plain ones here --------------------------------------------------
 

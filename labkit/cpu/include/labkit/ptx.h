@@ -76,6 +76,13 @@ template <class T> inline bool is_ne_(T a, T b) { return a < b || a > b; }   // 
 #undef LABKIT_PTX_WRAPPING
 #undef LABKIT_PTX_PLAIN
 #undef LABKIT_PTX_RELATION
+// Each bit of the result is the bit of `table` at the three operands' bits.
+inline unsigned lop3(unsigned a, unsigned b, unsigned c, unsigned table) {
+    unsigned result = 0;
+    for (int i = 0; i < 8; i++)
+        if (table >> i & 1) result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
+    return result;
+}
 // Approximations are the accurate functions here.
 template <class T> inline T ex2_(T a) { return exp2f(a); }
 template <class T> inline T lg2_(T a) { return log2f(a); }
