@@ -4,8 +4,22 @@ import re
 from dataclasses import dataclass, field
 
 from labkit.cpu.loops.file import Type
-from labkit.cpu.loops.words import ASSIGNMENTS, BINARY, INDICES, OPERAND_ENDS, PAIRS, STEPS
+from labkit.cpu.loops.words import (
+    ASSIGNMENTS,
+    BINARY,
+    BUILT_IN,
+    CLASSES,
+    INDICES,
+    OPERAND_ENDS,
+    PAIRS,
+    SPECIFIERS,
+    STEPS,
+    Fibers,
+)
 
+_BEFORE_OPERANDS = {
+    "return", "case", "sizeof", "else", "do", "volatile", "new", "delete", *SPECIFIERS, *BUILT_IN, *CLASSES,
+}  # fmt: skip
 _SCALAR, _UNKNOWN = Type("scalar"), Type("class")
 
 
@@ -146,6 +160,8 @@ class Names:
             return effects
         if node.kind == "declaration":
             return self.declaration(node.first, node.last - 1, scope, hidden)
+        if node.kind == "expression":
+            self.require_expression(node.first, node.last - 1, scope)
         if node.kind in ("expression", "type"):
             return self.expression(node.first, node.last, scope, hidden)
         if node.kind == "for":
@@ -162,7 +178,28 @@ class Names:
             effects.add(self.statement(child, scope, hidden))
         return effects
 
+    def require_declaration(self, first, last, scope, hidden=frozenset()):
+        """Raise `Fibers` if what reads like a declaration is an expression, such as ``x * y;``."""
+        name = self.reader.text(self.reader.type_name(first, self.reader.type_end(first, last)))
+        if name in scope or name in hidden:
+            raise Fibers(f"what it does with {name} is not understood")
+
+    def require_expression(self, first, last, scope):
+        """Raise `Fibers` if what reads like an expression is a declaration, such as ``int (*p)[3] = &row;``."""
+        word, reader = self.reader.text(first), self.reader
+        names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES
+        if word not in scope and (word in names or self.file.is_type(word)):
+            raise Fibers("a declaration is not understood")
+        for at in range(first, last - 1):
+            one, other = reader.tokens[at : at + 2]
+            if other.kind not in ("word", "number") or one.text in _BEFORE_OPERANDS:
+                continue
+            ends = one.kind in ("word", "number") or one.text == "]"
+            if ends or (one.text == ")" and not self.is_cast(reader.match[at] + 1, at, scope)):
+                raise Fibers("a declaration is not understood")
+
     def declaration(self, first, last, scope, hidden):
+        self.require_declaration(first, last, scope, hidden)
         effects, seen = Effects(), set(hidden)
         effects.add(self.expression(first, self.reader.type_end(first, last), scope, seen))
         for name, signs, bounds, initializer in self.reader.declarators(first, last):

@@ -216,6 +216,8 @@ class Reader:
             word = self.text(at)
             if word in ("alignas", "__align__") and self.text(at + 1) == "(":
                 at = self.match[at + 1] + 1
+            elif word in ("decltype", "typeof", "__typeof__") and self.text(at + 1) == "(" and not named:
+                at, named = self.match[at + 1] + 1, True
             elif word in SPECIFIERS:
                 at += 1
             elif word in BUILT_IN:
@@ -227,6 +229,12 @@ class Reader:
             else:
                 break
         return at if named and at > first else None
+
+    def type_name(self, first, last):
+        """The token of the type's name in a declaration, which is no variable; `last` if there is none."""
+        others = SPECIFIERS | CLASSES | BUILT_IN | {"decltype", "typeof", "__typeof__"}
+        words = (at for at in self.outer(first, last) if self.tokens[at].kind == "word")
+        return next((at for at in words if self.text(at) not in others), last)
 
     def _qualified(self, at, last):
         """The token after a name like ``a::b<c>::d``."""

@@ -216,6 +216,7 @@ class Kernel:
 
     def _declare(self, first, last, node, scope, warp):
         reader = self.reader
+        self.names.require_declaration(first, last, scope)
         end = reader.type_end(first, last)
         words = [token.text for token in reader.tokens[first:end]]
         for name, signs, bounds, initializer in reader.declarators(first, last):

@@ -468,12 +468,12 @@ class Kernel:
             name = self.name(scope, place.text, *place.words)
             scope.declare(name)
             if self.chance(0.5):
-                scope.add(name, f"*{name}", place.words, uniform=uniform)
+                scope.add(name, f"(*{name})", place.words, uniform=uniform)
                 return [Node(f"unsigned *{name} = &{place.text};")]
             if self.has("classes") and self.chance(0.5):
-                scope.add(name, f"*{name}.at", place.words, uniform=uniform, writable=False, plain=False)
+                scope.add(name, f"(*{name}.at)", place.words, uniform=uniform, writable=False, plain=False)
                 return [Node(f"View {name} = {{&{place.text}}};")]
-            scope.add(name, f"*{name}", place.words, uniform=uniform, writable=False, plain=False)
+            scope.add(name, f"(*{name})", place.words, uniform=uniform, writable=False, plain=False)
             return [Node(f"const unsigned *{name} = &{place.text};")]
         if kind < 20 and plain:  # a macro for a place
             place = self.pick(plain)
