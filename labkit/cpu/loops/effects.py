@@ -137,11 +137,14 @@ class Names:
 
     def is_cast(self, first, last, scope):
         """Whether the parentheses around tokens[first:last] may be those of a cast."""
-        return first < last and all(
-            (token.kind == "word" and token.text not in scope and token.text not in INDICES | {"threadIdx"})
-            or token.text in ("*", "&", "&&", "::", "<", ">", ",")
-            for token in self.reader.tokens[first:last]
-        )
+        token, text = self.reader.tokens[first], self.reader.text
+        is_name = token.kind == "word" and token.text not in scope and token.text not in INDICES | {"threadIdx"}
+        if first == last or not (is_name or token.text == "::"):
+            return False
+        if text(first + 1) == "(" and token.text not in ("decltype", "typeof", "__typeof__"):
+            return False  # a call
+        outer = {text(at) for at in self.reader.outer(first, last)}
+        return "<" in outer or not outer & (BINARY - {"*", "&", "&&"} | ASSIGNMENTS | {"?", ".", "->"})
 
     def is_copied_type(self, words):
         """Whether a conversion to a type takes a copy of a scalar."""
@@ -180,8 +183,12 @@ class Names:
 
     def require_declaration(self, first, last, scope, hidden=frozenset()):
         """Raise `Fibers` if what reads like a declaration is an expression, such as ``x * y;``."""
-        name = self.reader.text(self.reader.type_name(first, self.reader.type_end(first, last)))
-        if name in scope or name in hidden:
+        end = self.reader.type_end(first, last)
+        at = self.reader.type_name(first, end)
+        while self.reader.text(at + 1) == "::" and at + 2 < end:
+            at += 2
+        name = self.reader.text(at)
+        if at < end and (name in scope or name in hidden or name in self.file.declared - self.file.types.keys()):
             raise Fibers(f"what it does with {name} is not understood")
 
     def require_expression(self, first, last, scope):
@@ -263,6 +270,7 @@ class _Use:
             return True, True
         if after in ("[", "->"):
             return self.changes, type_.kind != "pointer"
+        self.pointer = type_.kind == "pointer"
         return self._climb(at, end)
 
     def _climb(self, at, end):
@@ -270,16 +278,21 @@ class _Use:
         while True:
             before, after = self._text(at - 1), self._text(end)
             if after in STEPS:
-                return True, False
+                return True, after in self.file.operators
             unary = before in ("&", "*", "+", "-", "~", "!", *STEPS) and not self._is_operand(at - 2)
-            if unary and before in STEPS:
+            if unary and before in STEPS and before not in self.file.operators:
                 self.changes, at = True, at - 1
             elif unary:
-                return self.changes, before == "&" or (before != "*" and before in self.file.operators)
+                own = before in self.file.operators and not (before == "*" and self.pointer)
+                return self.changes or before in STEPS, before == "&" or own
             elif before == ")" and (cast := self._cast(at - 1)) is not None:
                 return self.changes, not cast
             elif after in ASSIGNMENTS:
+                if after in self.file.operators and after != "=":
+                    return True, True
                 self.changes, end = True, self._end(end + 1, {","})
+            elif before == "=" and self._text(at - 3) == "." and self._text(at - 4) in ("{", ","):
+                return self.changes, not self._bracket(at - 3, end)  # a designated member
             elif after in BINARY or after == "?":
                 return self.changes, after in self.file.operators
             elif before in BINARY:
@@ -376,7 +389,7 @@ class _Use:
         kind = self.reader.tokens[open_ - 1].kind if open_ > self.first else "sign"
         if before in _CONTROLS | _COPYING:
             return True
-        if before == ">" and (less := self._arguments_of(open_ - 1)):
+        if before in (">", ">>") and (less := self._arguments_of(open_ - 1)):
             return self._is_copied_by_template(less, open_ - 1)
         if before in (")", "]", "}") and not (before == ")" and self._cast_or_head(open_ - 1)):
             return False

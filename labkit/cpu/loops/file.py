@@ -26,6 +26,10 @@ from labkit.cpu.toolchain import INCLUDE
 
 _CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)")
 _REGISTRATION = re.compile(r"\bLABKIT_KERNEL\w*\(")
+_ATTRIBUTES = re.compile(
+    r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
+)
+_PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")  # int (*name)(int)
 _KNOWN_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
 _NOT_OF_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
 _FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", "friend", "virtual", "explicit"}
@@ -67,26 +71,37 @@ class File:
         Name of a function or type -> the word for which a kernel that uses it runs on fibers.
     by_value : set of str
         Own functions whose parameters are values of types that are copied.
-    own : set of str
+    declared : set of str
         All names that the source declares.
+    own : set of str
+        These, and all others in the heads of its declarations.
+    values : set of str
+        Own classes whose objects refer to nothing.
     """
 
     def __init__(self, scan, bodies):
-        pieces = list(_pieces(scan, [(body.open, body.close) for body in bodies]))
-        self.own = set().union(*(piece.names for piece in pieces))
+        self.pieces = pieces = list(_pieces(scan, [(body.open, body.close) for body in bodies]))
+        self.declared = set().union(*(piece.names for piece in pieces))
+        self.own = self.declared.union(*(piece.words for piece in pieces))
         self.types, self.constants = {}, _constants(scan)
         for piece in pieces:
             self._add_types(piece)
+        self.values = self._without_references()
         self.operators = set().union(*(self._operators(piece) for piece in pieces))
-        self.constructs = any(piece.is_class and _has_constructor(piece, self.types) for piece in pieces)
+        self.constructs = any(piece.is_class and _has_constructor(piece, self) for piece in pieces)
         self.by_value = self._by_value(pieces)
         self.harmful, self.harm = _harmful(pieces)
 
     def copy(self):
         """A copy to which a kernel's own types can be added."""
         new = copy(self)
-        new.types, new.own = dict(self.types), set(self.own)
+        new.types, new.own, new.declared = dict(self.types), set(self.own), set(self.declared)
         return new
+
+    def is_unique(self, name):
+        """Whether a name means the same wherever it is known: the source declares it once, or not at all."""
+        heads = {" ".join(piece.head.split()) for piece in self.pieces if name in piece.words | piece.names}
+        return len(heads) <= 1 and not (name in self.declared and (name in _known() or PURE.fullmatch(name)))
 
     # -- types
 
@@ -113,14 +128,18 @@ class File:
         return _ASSUMED if words[0] in parameters else _CLASS_TYPE
 
     def add_types(self, text):
-        """Add the types that a statement of a kernel declares."""
+        """Add the types that a statement of a kernel declares; return all names that it declares."""
+        declared = set()
         for piece in _pieces_of(text):
+            declared |= piece.names
             for name in piece.names & self.types.keys():  # two of one name: which of them a word means is not known
                 self.types[name] = _CLASS_TYPE
             known = dict(self.types)
             self._add_types(piece)
             self.types |= {name: _CLASS_TYPE for name in known.keys() & self.types.keys() if known[name] == _CLASS_TYPE}
             self.own |= piece.names
+            self.declared |= piece.names
+        return declared
 
     def _add_types(self, piece):
         found = [token.text for token in tokens(piece.head, 0, len(piece.head))]
@@ -182,12 +201,34 @@ class File:
     def _by_value(self, pieces):
         values = {}
         for piece in pieces:
-            methods = re.findall(r"(\w+)\s*\(", _without_bodies(piece.body)) if piece.is_class else ()
-            values |= dict.fromkeys(methods, False)
-            function = None if piece.is_class else re.search(r"(\w+)\s*\((.*)\)", piece.head, re.DOTALL)
-            if function:
-                values[function[1]] = values.get(function[1], True) and self._copies(function[2], piece.head)
+            if piece.is_class:
+                values |= dict.fromkeys(re.findall(r"(\w+)\s*\(", _without_bodies(piece.body)), False)
+                continue
+            for name in piece.functions:  # if there are several, it is not known which of them is one
+                at = [match.end() for match in re.finditer(rf"\b{name}\s*\(", piece.head)]
+                good = len(piece.functions) == 1 and at and self._copies(
+                    piece.head[at[-1] : closing(piece.head, at[-1] - 1)], piece.head
+                )
+                values[name] = bool(good) and values.get(name, True)
         return {name for name, good in values.items() if good}
+
+    def _without_references(self):
+        """Own classes that have no references and no objects of other libraries' classes, which may have some."""
+        bodies = {}
+        for piece in self.pieces:
+            if piece.is_class and piece.keyword != "enum":
+                members = _without_arguments(_without_bodies(piece.body))
+                words = set(re.findall(r"\w+", members + piece.head))
+                good = "&" not in members and "template" not in words and "std" not in words
+                for tag in piece.tags:
+                    bodies[tag] = words if good and tag not in bodies else {""}
+        others = {name for name, kind in self.types.items() if kind.kind in ("reference", "class")} | {""}
+        grew = True
+        while grew:
+            found = {tag for tag, words in bodies.items() if not words & (others - {tag})}
+            grew = bool(found & others)
+            others -= found
+        return found
 
     def _copies(self, parameters, head):
         """Whether a function's parameters are all copied from what it is given."""
@@ -208,26 +249,33 @@ class File:
         found = set()
         for match in re.finditer(r"\boperator\s*(\(\s*\)|\[\s*\]|[^\s\w(]+|\w+)\s*\(", piece.text):
             parameters = piece.text[match.end() : closing(piece.text, match.end() - 1)]
-            sign = "".join(match[1].split())
-            plain = re.fullmatch(r"(\s*const\s+[\w:]+\s*&\s*\w*\s*,?)*", parameters) and not _keeps(piece.text)
-            if not (plain or self._copies(parameters, piece.head)):
-                found.add(sign)
+            if not (self._copies(parameters, piece.head) or self._only_reads(piece, parameters)):
+                found.add("".join(match[1].split()))
         return found
 
+    def _only_reads(self, piece, parameters):
+        """Whether a function with constant references only computes a value from them."""
+        words = [w for w in re.findall(r"\w+", piece.head.partition("operator")[0]) if w not in _FUNCTION_WORDS]
+        result = self.type_of(words) if not piece.is_class else _CLASS_TYPE
+        numbers = result.kind == "scalar" or (
+            result.kind == "record" and all(kind == _SCALAR for kind in result.members.values())
+        )
+        called = set(re.findall(r"(\w+)\s*\(", piece.body)) - KEYWORDS
+        return (
+            numbers
+            and bool(re.fullmatch(r"(\s*const\s+\w+\s*&\s*\w*\s*,?)*", parameters))
+            and not re.search(r"&|_cast\b|=(?!=)", piece.body)
+            and all(self.is_known(word) or self.is_type(word) for word in called)
+        )
 
-def _keeps(text):
-    """Whether code may keep or change what a constant reference is bound to."""
-    return bool(re.search(r"_cast\b|\(\s*[\w\s:]+[*&]\s*\)|[=(,]\s*&", text))
 
-
-def _has_constructor(piece, types):
+def _has_constructor(piece, file):
     """Whether something can become an object of a class by a reference to it."""
     names = "|".join(map(re.escape, piece.tags)) or "$"
     for match in re.finditer(rf"\b(?:{names}|operator\s*=)\s*\(", piece.body):
         parameters = piece.body[match.end() : closing(piece.body, match.end() - 1)]
         for each in parameters.split(","):
-            words = set(re.findall(r"\w+", each))
-            if ("&" in each and not words & set(piece.tags)) or any(types.get(w) == _REFERENCE for w in words):
+            if not set(re.findall(r"\w+", each)) & set(piece.tags) and not file._copies(each, piece.head):
                 return True
     return False
 
@@ -254,6 +302,8 @@ class _Piece:
     body: str
     text: str
     names: set
+    words: set = frozenset()  # of its head
+    functions: tuple = ()  # what may be the name of a function
     is_class: bool = False
     keyword: str = ""
     tags: tuple = ()
@@ -268,23 +318,27 @@ def after_registrations(scan, start, at):
 
 def _piece(head, body, after=""):
     plain = _without_arguments(head)
-    names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain)) - TYPES - SPECIFIERS - KEYWORDS - _FUNCTION_WORDS
+    names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))
+    names |= set(_PARENTHESIZED.findall(head.partition("=")[0]))
+    names -= TYPES | SPECIFIERS | KEYWORDS | _FUNCTION_WORDS
+    words = set(re.findall(r"[A-Za-z_]\w*", head.partition("=")[0])) - TYPES - SPECIFIERS - KEYWORDS - _FUNCTION_WORDS
     text = head + body
     declared = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*@", " ", plain)
     match = _CLASS.search(declared)
     if not match or "=" in declared or "@" in declared or not body:
         if match and not body:  # a forward declaration, or a variable
             names.add(match[2])
-        operator = re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain)
-        if operator:
-            names.add(operator[1] or operator[2])
-        return _Piece(head, body, text, names - {""})
-    tags = [re.sub(r"\bfinal\b", "", declared[match.end(1) :].partition(":")[0]).split()[-1:] or [""]][0]
+        member = re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain)
+        if member:
+            names.add(member[1] or member[2])
+        functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
+        return _Piece(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
+    tags = re.sub(r"\bfinal\b", "", declared[match.end(1) :].partition(":")[0]).split()[-1:]
     tags += re.findall(r"\w+", after) if "typedef" in declared else []
     names |= {*tags, *re.findall(r"(\w+)\s*\(", _without_bodies(body))} - KEYWORDS
     if match[1] == "enum":
         names |= set(re.findall(r"(?:^|[{,])\s*(\w+)", body))
-    return _Piece(head, body, text, names - {""}, True, match[1], tuple(tag for tag in tags if tag))
+    return _Piece(head, body, text, names - {""}, words, (), True, match[1], tuple(tags))
 
 
 def _without_bodies(body):
@@ -344,10 +398,9 @@ def _constants(scan):
 
 def _without_arguments(head):
     """A declaration without its template's head, and with ``@`` for its parentheses and what is between them."""
-    head = re.sub(r"\btemplate\s*<[^;{(]*?>(?=\s*\w)", " ", head)
     while (shorter := re.sub(r"\([^()]*\)", "@", head)) != head:
         head = shorter
-    return head
+    return re.sub(r"\btemplate\s*<[^;{]*?>(?=\s*\w)", " ", head)
 
 
 def closing(code, at):

@@ -57,7 +57,7 @@ class _Function:
 def inline(scan, bodies, file):
     """What `kernel_bodies` gives for a text with the bodies of functions that wait in place of the kernels' calls."""
     for depth in range(_MOST_DEEP):
-        functions, edits = _functions(scan), []
+        functions, edits = _functions(scan, file), []
         for body in bodies if functions else ():
             with contextlib.suppress(*_FAILURES):
                 edits += _calls(scan, body, functions, file, 1000 * depth + len(edits))
@@ -70,14 +70,12 @@ def inline(scan, bodies, file):
     return scan, bodies
 
 
-def _functions(scan):
+def _functions(scan, file):
     """Name -> function, of all that wait or call others that do, and that a call can be replaced by."""
-    found, names = {}, []
+    found = {}
     for open_, close in scan.closing.items():
         words = scan.code[after_registrations(scan, scan.declaration_start(open_), open_) : open_].split()
         head = _HEAD.fullmatch(" ".join(words)) if scan.scope(open_) is not None else None
-        if head:
-            names.append(head["name"])
         if head and "__device__" in words and scan.scope(open_) == "":
             found[head["name"]] = head, open_, close
     waiting, grew = {BARRIER, *WARP_FUNCTIONS}, True
@@ -90,8 +88,9 @@ def _functions(scan):
     functions = {}
     for name in waiting & found.keys():
         try:
-            if names.count(name) == 1:
-                functions[name] = _read(scan, *found[name])
+            function = _read(scan, *found[name])
+            if all(map(file.is_unique, {name, *function.others})):  # its body means the same in the kernel
+                functions[name] = function
         except _FAILURES:
             continue
     return functions
@@ -270,16 +269,25 @@ class _Call:
         operator = reader.text(at - 1)
         if operator not in ASSIGNMENTS or reader.tokens[at - 2].kind != "word":
             return ""
-        name, declared = reader.text(at - 2), ""
+        name, declared, after = reader.text(at - 2), "", ""
         if node.kind == "declaration":
             words = {reader.text(each) for each in range(node.first, at)}
             if len(reader.declarators(node.first, node.last - 1)) > 1 or words & _NOT_LATER:
                 return ""
-            declared = re.sub(r"\bconst\b", "", self._text(node.first, at - 1)) + ";"
+            declared, name, after = self._declared(name, at - 1)
         elif at - 2 != node.first:
             return ""
         content = self._content(f"{name} {operator}")
-        return declared + content + self._line() if content else ""
+        return declared + content + self._line() + after if content else ""
+
+    def _declared(self, name, end):
+        """A declaration without its value, the name to assign this to, and what follows then."""
+        declaration = self._text(self.node.first, end)
+        if not re.search(r"\bconst\b", declaration):
+            return f"{declaration};", name, ""
+        new = f"{self.prefix}of_{name}"
+        plain = re.sub(rf"\bconst\b|\b{name}$", "", declaration)
+        return f"{plain} {new};", new, f"{declaration} = {new};"
 
     def choice(self, functions, file):
         """What replaces a statement like ``v = c ? f(x) : y;``, if both have the same type; empty: it is none."""
@@ -306,9 +314,12 @@ class _Call:
             return ""
         others = [span for span in spans if reader.text(span[0]) not in functions]
         proof = _proofs((next(iter(types)), self._text(*span)) for span in others)
-        declared = re.sub(r"\bconst\b", "", self._text(node.first, start + 1)) + "; " if start > node.first else ""
+        declared, after = "", ""
+        if start > node.first:
+            declared, name, after = self._declared(name, start + 1)
         then, otherwise = (f"{name} = {cast}({self._text(*span)});" for span in spans)
-        return f"{declared}{proof}if ({self._text(first, signs[0])}) {{ {then} }} else {{ {otherwise} }}{self._line()}"
+        condition = self._text(first, signs[0])
+        return f"{declared}{proof}if ({condition}) {{ {then} }} else {{ {otherwise} }}{self._line()}{after}"
 
     def _type(self, first, last, functions=()):
         """The type of a call, a variable or a literal, if it is one word; empty: it is not known."""
@@ -366,6 +377,13 @@ def _proofs(types):
     return "".join(f"labkit_require_same({type_}, {value}); " for type_, value in types)
 
 
+_NAME = re.compile(
+    r"""\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])* | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | (?:\.|->|::)\s*[A-Za-z_]\w*
+      | (?P<name>[A-Za-z_]\w*)""",
+    re.VERBOSE,
+)
+
+
 def _with(renamed, text):
     """The text with other names, but for those of members."""
-    return re.sub(r"(?<![\w.])(?<!->)[A-Za-z_]\w*", lambda match: renamed.get(match.group(), match.group()), text)
+    return _NAME.sub(lambda match: renamed.get(match["name"], match.group()), text)

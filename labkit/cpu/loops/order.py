@@ -106,7 +106,9 @@ def may_come_first(reader, first, last, file, calls):
             of_call = level[0] > first and text(level[0] - 1) == "(" and tokens[level[0] - 2].kind == "word"
             for at in reader.outer(*level):
                 if at >= begin:
-                    break
+                    if text(at) in ASSIGNMENTS and level == (first, last):
+                        return False  # what is assigned comes before where it goes
+                    continue
                 if text(at) in _LEFT_FIRST and not (of_call and text(at) == ","):
                     return False
             inner = [

@@ -63,6 +63,8 @@ def refuse(kernel):
         raise Fibers("it is a specialization of a template")
     if file.harm:
         raise Fibers(f"an operator uses {file.harm}")
+    if "," in file.operators:
+        raise Fibers("it has an operator for commas")
     for word in re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]):
         if word in harmful:
             raise Fibers(f"{word} uses {harmful[word]}")
@@ -82,7 +84,7 @@ def refuse(kernel):
             continue
         if token.text == "volatile" and _is_of_memory(reader, at):
             continue
-        if FIBERS_ONLY.fullmatch(token.text) or token.text in ("this", "operator", "extern"):
+        if FIBERS_ONLY.fullmatch(token.text) or token.text in _REFUSED:
             raise Fibers(f"it uses {token.text}")
         if token.text in harmful and (after == "(" or before not in (".", "->")):
             raise Fibers(use(token.text, harmful))
@@ -97,6 +99,7 @@ def refuse(kernel):
         raise Fibers("it uses a comparison as an index")
 
 
+_REFUSED = {"this", "operator", "extern", "decltype", "typeof", "__typeof__"}
 _DIGRAPHS = {"<%", "%>", "<:", ":>"}
 _BEFORE_PARENTHESES = {
     *KEYWORDS, *WARP_FUNCTIONS, BARRIER, MEETING, "constexpr", "static_assert", "alignas", "__align__", "decltype",

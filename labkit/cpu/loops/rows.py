@@ -91,21 +91,26 @@ class Rows:
         ]
         return self._sum("labkit::sum", *span, scope) + small
 
-    def _most(self, first, last, scope):
-        """A number that an expression's absolute value does not exceed, by the limits of a launch; 2**64: not known."""
+    def _most(self, first, last, scope, positive=False):
+        """A number that an expression's absolute value does not exceed, by the limits of a launch; 2**64: not known.
+
+        If it must be `positive`, because it is divided: an unsigned number that has wrapped is not small then.
+        """
         text, match, outer = self.reader.text, self.reader.match, list(self.reader.outer(first, last))
         if first >= last or any(text(at) in _LOWER_THAN_SUMS for at in outer):
             return 1 << 64
         for signs, join in ((("+", "-"), sum), (("*",), math.prod)):
             at = [each for each in outer if text(each) in signs]
+            if at and positive and any(text(each) == "-" for each in at):
+                return 1 << 64
             if at:
                 spans = zip([first, *(each + 1 for each in at)], [*at, last], strict=True)
-                return join(self._most(*span, scope) for span in spans)
+                return join(self._most(*span, scope, positive) for span in spans)
         for at in outer:
             if text(at) in ("/", "%"):
-                return self._most(first, at, scope)
+                return self._most(first, at, scope, positive=True)
         if text(first) == "(" and match[first] == last - 1:
-            return self._most(first + 1, last - 1, scope)
+            return self._most(first + 1, last - 1, scope, positive)
         words = [text(at) for at in range(first, last)]
         if len(words) == 3 and words[1] == ".":
             return _MOST.get((words[0], words[2]), _MOST.get(words[0], 1 << 64)) if words[0] not in scope else 1 << 64
@@ -116,22 +121,23 @@ class Rows:
         variable = scope.get(words[0])
         if variable is None:
             return 1024 if words[0] in self.kernel.constants else 1 << 64
-        return self._most_of(variable)
+        return self._most_of(variable, positive)
 
-    def _most_of(self, variable):
+    def _most_of(self, variable, positive):
         if variable.type.kind != "scalar" or variable.array or not set(variable.specifiers.split()) <= _COUNTS:
             return 1 << 64
         if variable in self.loops:
-            return self._most_of_counter(variable, self.loops[variable])
+            return self._most_of_counter(variable, self.loops[variable], positive)
         most, first = 1 << 64, variable.initializer
         if variable in self.same | self.next and first[0] < first[1]:
-            most = self._most(*self.kernel.initializer(variable), self.scopes[variable])
-        if most > LIMIT and variable in self.early - self.changed and "unsigned" not in variable.specifiers:
+            most = self._most(*self.kernel.initializer(variable), self.scopes[variable], positive)
+        signed = "unsigned" not in variable.specifiers.split()
+        if most > LIMIT and signed and not positive and variable in self.early - self.changed:
             self.limits.add(variable)
             most = LIMIT
         return most
 
-    def _most_of_counter(self, variable, loop):
+    def _most_of_counter(self, variable, loop, positive):
         """The same for the counter of a loop such as ``for (int i = 0; i < n; i += 16)``, in its body."""
         first, last = loop.node.parts["condition"]
         steps, text = self.kernel.loop_steps(loop), self.reader.text
@@ -140,7 +146,7 @@ class Rows:
             return 1 << 64
         words = [text(at) for at in range(*steps[0])]
         given = self.kernel.initializer(variable)
-        start = self._most(*given, self.scopes[variable]) if given[0] < given[1] else 1 << 64
+        start = self._most(*given, self.scopes[variable], positive) if given[0] < given[1] else 1 << 64
         adds = words in ([variable.name, "++"], ["++", variable.name]) or (
             words[:2] == [variable.name, "+="] and self._most(steps[0][0] + 2, steps[0][1], {}) <= 1024
         )
@@ -208,7 +214,7 @@ class Rows:
         terms = self._terms(first, last, scope)
         for number, (begin, end) in enumerate(terms):
             minus = number > 0 and tokens[begin - 1].text == "-"
-            new = f"{', ' if number else function + '('}{'-(' if minus else ''}"
+            new = f"{', ' if number else function + '('}{'labkit::minus(' if minus else ''}"
             close = ")" * (minus + (number == len(terms) - 1))
             found.append((tokens[begin - 2].end if number else tokens[begin].start, tokens[begin].start, new))
             found.append((tokens[end - 1].end, tokens[end - 1].end, close))

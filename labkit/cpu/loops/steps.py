@@ -80,12 +80,17 @@ class Kernel:
         self.root = self._plan(statements, dict(scope), in_loop=False, warp=None)
 
     def _add_types(self, nodes):
-        for node in nodes:
+        """Add the types that the kernel declares to those of the file."""
+        variables = {self.reader.text(at) for at in self.declared_names()}
+        variables |= set(re.findall(r"\w+", self.scan.code[self.body.name_end : self.body.open]))
+        for node, _ in with_parents(nodes):
             if node.kind == "type":
-                if "threadIdx" in (token.text for token in self.reader.tokens[node.first : node.last]):
+                words = [token.text for token in self.reader.tokens[node.first : node.last]]
+                if "threadIdx" in words:
                     raise Fibers("it has a type that uses threadIdx")
-                self.file.add_types(" ".join(token.text for token in self.reader.tokens[node.first : node.last]))
-            self._add_types(node.children)
+                declared = self.file.add_types(" ".join(words)) if words[0] != "static_assert" else set()
+                if both := declared & variables:
+                    raise Fibers(f"{min(both)} is more than one thing")
 
     def line(self, at):
         """The line of token `at` in the user's file."""
@@ -156,7 +161,8 @@ class Kernel:
         """The statements, with those of an inlined function in place of its block: its names are like no others."""
         for node in nodes:
             names = set().union(*(self.names.declared(child) for child in node.children))
-            inlined = node.kind == "block" and all(name.startswith("labkit_") for name in names)
+            names |= {self.reader.text(child.first + 1) for child in node.children if child.kind == "type"}
+            inlined = node.kind == "block" and names and all(name.startswith("labkit_") for name in names)
             if inlined and (node.barrier or node.meeting):
                 yield from self._flat(node.children)
             else:
@@ -233,10 +239,10 @@ class Kernel:
                 at = reader.match[at] + 1
             effects = self.names.expression(first, end, scope)
             effects.add(self.names.expression(*bounds, scope))
-            effects.add(self.names.initialization(initializer, scope, frozenset(), variable.type))
-            variable.needs = set(effects.uses)
-            effects.uses.add(variable)
             scope[variable.name] = variable
+            effects.add(self.names.initialization(initializer, scope, frozenset(), variable.type))
+            variable.needs = effects.uses - {variable}
+            effects.uses.add(variable)
             self.variables.append(variable)
             yield Step("declaration", node, scope_before, effects, variable)
 

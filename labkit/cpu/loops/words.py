@@ -63,7 +63,7 @@ FIBERS_ONLY = re.compile(
     r"v?f?printf|puts|assert|__assert_fail|__trap|__brkpt|__builtin_trap|abort|exit|atomicCAS\w*|atomicExch\w*|"
     r"volatile|"
     r"asm|__asm|__asm__|throw|try|catch|goto|co_\w+|alloca|__builtin_alloca|setjmp|longjmp|thread_local|__thread|"
-    r"cuda|cg|cub|barrier|pipeline|thread_block|grid_group|thread_group|coalesced_group"
+    r"__func__|__FUNCTION__|__PRETTY_FUNCTION__|__builtin_FUNCTION|cuda|cg|cub|barrier|pipeline|thread_block|grid_group|thread_group|coalesced_group"
 )
 BARRIER = "__syncthreads"
 # Warp functions that thread loops can do, as kinds of `exchange`.

@@ -218,7 +218,7 @@ class Writer:
     def _in_section(self, variable):
         """Whether a variable is kept in the running section only."""
         places = self.section.places if self.section else set()
-        return variable.region in places and variable.uses <= places
+        return variable.region in places and variable.uses <= places and not variable.addressed
 
     def _kept(self, variable):
         """The thread's element of a kept variable."""
@@ -290,7 +290,7 @@ class Writer:
         """The declaration of a kept variable in a region after its first one: a copy, unless something refers to it."""
         name, type_, kept = variable.name, self._kept_type(variable), self._kept(variable)
         if variable.addressed:
-            return f"auto &{name} = {kept};"
+            return f"{'const ' * variable.constant}auto &{name} = {kept};"
         if variable.array:
             return f"{type_} {name}{self._span(variable.bounds)}; labkit::copy({name}, {kept});"
         if "restrict" in variable.signs:
@@ -302,18 +302,29 @@ class Writer:
     def _declare(self, variable):
         self._line_of(self.reader.tokens[variable.place].start)
         edits = self.rows.declaration(variable)
-        if variable.role == "recomputed" and not edits:
-            edits = self._constants(*variable.initializer, self.rows.scopes[variable])
+        if variable.role == "recomputed" and variable not in self.rows.next:
+            edits = [*edits, *self._constants(*variable.initializer, self.rows.scopes[variable])]
         if variable.role != "kept" or not variable.addressed:
             self.out.append(f"{variable.specifiers} {self._declarator(variable, edits=edits, fixed=True)};\n")
             self._prove(variable)
             return
-        kept = self._kept(variable)
-        if variable.initializer[0] != variable.initializer[1] or variable.type.kind == "class":
+        kept, const = self._kept(variable), "const " * variable.constant
+        if variable.type.kind == "class":
+            first, last = variable.initializer
+            if self.reader.text(first) == "=" and self.reader.text(first + 1) == "{":
+                first += 1
+            tokens = self.reader.tokens
+            value = self._edited(tokens[first].start, tokens[last - 1].end, edits) if first < last else ""
+            value = f"({value.removeprefix('=')})" if value.startswith("=") else value
+            type_ = self._kept_type(variable)
+            self.out.append(f"{const}auto &{variable.name} = *new (&{kept}) {type_}{value};\n")
+            self.out.append(f"labkit::require_value({variable.name});\n")
+            return
+        if variable.initializer[0] != variable.initializer[1]:
             first = f"labkit_first_{variable.name}"
             self.out.append(f"{variable.specifiers} {self._declarator(variable, first, edits)};\n")
             kept = f"labkit::keep({kept}, {first})"
-        self.out.append(f"auto &{variable.name} = {kept};\n")
+        self.out.append(f"{const}auto &{variable.name} = {kept};\n")
 
     @staticmethod
     def _kept_type(variable):

@@ -82,13 +82,19 @@ inline bool impossible(dim3 block) {
     return block.x - 1 >= 1024 || block.y - 1 >= 1024 || block.z - 1 >= 64;
 }
 
+template <class T> inline __attribute__((always_inline)) auto minus(T term) {
+    if constexpr (std::is_same_v<T, int>) return -(ptrdiff_t)term;
+    else return -term;
+}
+
 // A sum of which no part overflows (rows.py has shown it), as an int or, if all terms are int, as an index.
 template <class... T> inline __attribute__((always_inline)) auto sum(T... terms) {
     if constexpr (((std::is_integral_v<T> && sizeof(T) <= sizeof(int)) && ...)) return (... + (int)terms);
     else return (... + terms);
 }
 template <class... T> inline __attribute__((always_inline)) auto index(T... terms) {
-    if constexpr ((std::is_same_v<T, int> && ...)) return (... + (ptrdiff_t)terms);  // of int, an overflow is undefined
+    if constexpr (((std::is_same_v<T, int> || std::is_same_v<T, ptrdiff_t>) && ...))
+        return (... + (ptrdiff_t)terms);                       // of int, an overflow is undefined
     else return (... + terms);
 }
 
@@ -104,6 +110,11 @@ template <class T> struct Storage {
     alignas(T) char bytes[sizeof(T)];
     T &object() { return *reinterpret_cast<T *>(bytes); }
 };
+
+// Bytes of an object can be copied, and nothing has to be done at its end.
+template <class T> constexpr void require_value(const T &) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8192, "this object needs fibers");
+}
 
 // The value of a variable that lives across a barrier. half.h has another one.
 template <class T> inline __attribute__((always_inline)) const T &fetch(const T &kept) { return kept; }
