@@ -374,8 +374,9 @@ class _Use:
     def _bracket(self, at, end):
         """Whether tokens[at:end], all of a bracket or between its commas, are copied; None: it only groups."""
         open_ = self._opening(at)
+        commas = "," in self.file.operators and "," in (self._text(at - 1), self._text(end))
         if open_ < 0:
-            return True  # one of several expressions
+            return not commas  # one of several expressions
         bracket, before = self._text(open_), self._text(open_ - 1)
         initializer = open_ == self.first or (open_ == self.first + 1 and before == "=")
         if bracket == "[":
@@ -394,7 +395,9 @@ class _Use:
         if before in (")", "]", "}") and not (before == ")" and self._cast_or_head(open_ - 1)):
             return False
         if kind != "word" or before in _STARTS:
-            return None if self._text(end) == ")" else "," not in self.file.operators
+            if commas:
+                return False
+            return None if self._text(end) == ")" else True
         if self._text(open_ - 2) in (".", "->") or before in self.scope:
             return False
         if self._text(open_ - 2) == "::":

@@ -139,6 +139,8 @@ class File:
             self.types |= {name: _CLASS_TYPE for name in known.keys() & self.types.keys() if known[name] == _CLASS_TYPE}
             self.own |= piece.names
             self.declared |= piece.names
+            self.pieces = [*self.pieces, piece]
+        self.values = self._without_references()
         return declared
 
     def _add_types(self, piece):
@@ -217,9 +219,11 @@ class File:
         bodies = {}
         for piece in self.pieces:
             if piece.is_class and piece.keyword != "enum":
-                members = _without_arguments(_without_bodies(piece.body))
+                members = _without_arguments(_without_bodies(piece.body)).split(";")
+                functions = [each for each in members if "operator" in each or re.fullmatch(r"[^@]*@[^\[@]*", each)]
+                members = " ".join(each for each in members if each not in functions)
                 words = set(re.findall(r"\w+", members + piece.head))
-                good = "&" not in members and "template" not in words and "std" not in words
+                good = not {"&", "@"} & set(members) and "std" not in words
                 for tag in piece.tags:
                     bodies[tag] = words if good and tag not in bodies else {""}
         others = {name for name, kind in self.types.items() if kind.kind in ("reference", "class")} | {""}

@@ -63,8 +63,6 @@ def refuse(kernel):
         raise Fibers("it is a specialization of a template")
     if file.harm:
         raise Fibers(f"an operator uses {file.harm}")
-    if "," in file.operators:
-        raise Fibers("it has an operator for commas")
     for word in re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]):
         if word in harmful:
             raise Fibers(f"{word} uses {harmful[word]}")

@@ -316,7 +316,7 @@ class Writer:
             tokens = self.reader.tokens
             value = self._edited(tokens[first].start, tokens[last - 1].end, edits) if first < last else ""
             value = f"({value.removeprefix('=')})" if value.startswith("=") else value
-            type_ = self._kept_type(variable)
+            type_ = re.sub(r"\b(struct|class)\s", "", self._kept_type(variable))
             self.out.append(f"{const}auto &{variable.name} = *new (&{kept}) {type_}{value};\n")
             self.out.append(f"labkit::require_value({variable.name});\n")
             return
