@@ -39,7 +39,7 @@ __global__ void all_wait(float *x)
 __global__ void with_a_counter(volatile int *flag, int *x)
 {
     if (threadIdx.x == 0) {
-        int n = 0;
+        unsigned n = 0;
         while (*flag == 0) ++n;
         x[0] = n;
     } else {
@@ -98,7 +98,7 @@ def word(value=0):
 @pytest.mark.parametrize("block", [2, 33, 1024])
 def test_a_thread_waits_for_a_later_one(kernels, name, block):
     x = run(kernels, name, np.zeros(1, np.int32), word(), block=block)[0]
-    assert x == 7 or (name == "with_a_counter" and x > 0)
+    assert x == 7 or (name == "with_a_counter" and x != 0)
 
 
 @pytest.mark.parametrize("block", [2, 33, 97])

@@ -65,6 +65,11 @@ class Variable:
     dimensions: tuple = ()  # of an array: one entry each
 
     @property
+    def is_object(self):
+        """Whether own operators may apply to it."""
+        return self.type.kind not in ("scalar", "pointer")
+
+    @property
     def array(self):
         return self.bounds[0] != self.bounds[1]
 
@@ -151,7 +156,7 @@ class Names:
         kind = self.file.type_of(words, self.parameters).kind
         if kind == "assumed" and words != ["auto"]:
             self.assumed.add(next(word for word in words if word in self.parameters))
-        return kind in ("scalar", "pointer", "record", "assumed")
+        return kind in ("scalar", "enumeration", "pointer", "record", "assumed")
 
     def statement(self, node, scope, hidden=frozenset()):
         """The `Effects` of a statement without barriers. Names that it declares hide the variables of `scope`."""

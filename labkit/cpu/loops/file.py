@@ -24,11 +24,13 @@ from labkit.cpu.loops.words import (
 )
 from labkit.cpu.toolchain import INCLUDE
 
+_OPERATOR = re.compile(r"\boperator\s*([^\s\w(\[]+)")
 _CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)")
 _REGISTRATION = re.compile(r"\bLABKIT_KERNEL\w*\(")
 _ATTRIBUTES = re.compile(
     r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
 )
+_MADE = re.compile(r"^LABKIT_\w+\(([^()]*)\)", re.MULTILINE)  # functions that a macro of the headers defines
 _PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")  # int (*name)(int)
 _KNOWN_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
 _NOT_OF_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
@@ -42,8 +44,8 @@ class Type:
     Attributes
     ----------
     kind : str
-        scalar; pointer; record (whose members are all public data, so that it is used member by member); reference;
-        class (anything else); or assumed, a scalar or a pointer if the compiler agrees.
+        scalar; enumeration; pointer; reference; record, whose members are all public data, so that it is used member by
+        member; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees.
     members : dict
         Name -> `Type` of a record's members, or None for an array.
     """
@@ -52,7 +54,7 @@ class Type:
     members: dict | None = None
 
 
-_SCALAR, _POINTER, _REFERENCE = Type("scalar"), Type("pointer"), Type("reference")
+_SCALAR, _POINTER, _REFERENCE, _ENUMERATION = Type("scalar"), Type("pointer"), Type("reference"), Type("enumeration")
 _CLASS_TYPE, _ASSUMED = Type("class"), Type("assumed")
 
 
@@ -65,6 +67,8 @@ class File:
         Names that are constants somewhere; where one is taken for a constant, the compiler proves it.
     types : dict
         Name -> `Type` of the source's own types.
+    signs : set of str
+        Those of own operators.
     operators : set of str
         The signs of own operators that may change or keep what they are given.
     harmful : dict
@@ -87,6 +91,7 @@ class File:
         for piece in pieces:
             self._add_types(piece)
         self.values = self._without_references()
+        self.signs = set().union(*(_OPERATOR.findall(piece.text) for piece in pieces))
         self.operators = set().union(*(self._operators(piece) for piece in pieces))
         self.constructs = any(piece.is_class and _has_constructor(piece, self) for piece in pieces)
         self.by_value = self._by_value(pieces)
@@ -100,8 +105,11 @@ class File:
 
     def is_unique(self, name):
         """Whether a name means the same wherever it is known: the source declares it once, or not at all."""
-        heads = {" ".join(piece.head.split()) for piece in self.pieces if name in piece.words | piece.names}
-        return len(heads) <= 1 and not (name in self.declared and (name in _known() or PURE.fullmatch(name)))
+        pieces = [piece for piece in self.pieces if name in piece.words | piece.names]
+        heads, bodies = {" ".join(piece.head.split()) for piece in pieces}, [piece for piece in pieces if piece.body]
+        if name in self.declared and (name in _known() or PURE.fullmatch(name)):
+            return False
+        return len(heads) <= 1 and len(bodies) <= 1
 
     # -- types
 
@@ -146,7 +154,7 @@ class File:
     def _add_types(self, piece):
         found = [token.text for token in tokens(piece.head, 0, len(piece.head))]
         if piece.is_class:
-            kind = _SCALAR if piece.keyword == "enum" else self._record(piece)
+            kind = _ENUMERATION if piece.keyword == "enum" else self._record(piece)
             for name in piece.tags:
                 self._add_type(name, kind)
         elif found[:1] == ["using"] and found[2:3] == ["="]:
@@ -259,10 +267,14 @@ class File:
 
     def _only_reads(self, piece, parameters):
         """Whether a function with constant references only computes a value from them."""
+        if piece.is_class or set("&*") & set(piece.head.partition("operator")[0]):
+            return False
         words = [w for w in re.findall(r"\w+", piece.head.partition("operator")[0]) if w not in _FUNCTION_WORDS]
-        result = self.type_of(words) if not piece.is_class else _CLASS_TYPE
-        numbers = result.kind == "scalar" or (
-            result.kind == "record" and all(kind == _SCALAR for kind in result.members.values())
+        types = [words, *(re.findall(r"const\s+(\w+)\s*&", each) for each in parameters.split(","))]
+        kinds = [self.type_of(each) for each in types]
+        numbers = all(
+            kind.kind == "scalar" or (kind.kind == "record" and all(m == _SCALAR for m in kind.members.values()))
+            for kind in kinds
         )
         called = set(re.findall(r"(\w+)\s*\(", piece.body)) - KEYWORDS
         return (
@@ -288,8 +300,8 @@ def _has_constructor(piece, file):
 def _known():
     """The words of the engine's headers whose functions neither wait nor ask for their thread."""
     texts = [(INCLUDE / "labkit" / f"{name}.h").read_text() for name in _KNOWN_HEADERS]
-    texts.append((INCLUDE / "cuComplex.h").read_text())
-    words = set().union(*(re.findall(r"\w+", text) for text in texts))
+    text = re.sub(r"//.*", "", "\n".join([*texts, (INCLUDE / "cuComplex.h").read_text()]))
+    words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(re.findall(r"\w+", " ".join(_MADE.findall(text))))
     words |= {"__threadfence", "__threadfence_block", "__threadfence_system", "memcpy", "memset", "memcmp", "printf"}
     words |= {"clock", "clock64", "malloc", "free", "isnan", "isinf", "isfinite", "signbit", "frexp", "ldexp", "modf"}
     return words - KEYWORDS
@@ -337,9 +349,11 @@ def _piece(head, body, after=""):
             names.add(member[1] or member[2])
         functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
         return _Piece(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
-    tags = re.sub(r"\bfinal\b", "", declared[match.end(1) :].partition(":")[0]).split()[-1:]
-    tags += re.findall(r"\w+", after) if "typedef" in declared else []
-    names |= {*tags, *re.findall(r"(\w+)\s*\(", _without_bodies(body))} - KEYWORDS
+    tag = re.search(r"([A-Za-z_]\w*)\s*(?:<.*)?$", re.sub(r"\bfinal\b", "", declared[match.end(1) :].partition(":")[0]))
+    tags = [tag[1]] if tag and tag[1] not in CLASSES else []
+    others = re.findall(r"[A-Za-z_]\w*", after.partition("=")[0])  # variables, or the names of a typedef
+    tags += others if "typedef" in declared else []
+    names |= {*tags, *others, *re.findall(r"(\w+)\s*\(", _without_bodies(body))} - KEYWORDS
     if match[1] == "enum":
         names |= set(re.findall(r"(?:^|[{,])\s*(\w+)", body))
     return _Piece(head, body, text, names - {""}, words, (), True, match[1], tuple(tags))

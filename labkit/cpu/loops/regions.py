@@ -221,7 +221,7 @@ def _is_value(kernel, variable):
     return words <= kernel.file.values
 
 
-_REPEATED = {"scalar", "pointer", "assumed"}
+_REPEATED = {"scalar", "enumeration", "pointer", "assumed"}
 
 
 def _can_recompute(kernel, step):

@@ -69,7 +69,8 @@ class Kernel:
             raise Fibers(min(waits, default="it has no barrier"))
         self.source, self.reader = scan.text, Reader(scan.code, body.open + 1, body.close)
         types = set(re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", body.head))
-        self.constants = file.constants | (set(re.findall(r"\w+", body.head)) - types)
+        values = set() if re.search(r"[&*]|\bdecltype\b", body.head) else set(re.findall(r"\w+", body.head)) - types
+        self.constants = file.constants | values
         statements = self.reader.statements()
         self._add_types(statements)
         self.names = Names(self.reader, self.file, types)
@@ -250,6 +251,8 @@ class Kernel:
         """(variable, span of the operand) of ``v = ...``, ``v += ...``, ``v++``, ``++v``; else None."""
         reader = self.reader
         words = [token.text for token in reader.tokens[first:last]]
+        if any(w in self.file.signs for w in words[:2]) and any(w in scope and scope[w].is_object for w in words[:2]):
+            return None
         if len(words) == 2 and set(words) & STEPS:
             name = words[1] if words[0] in STEPS else words[0]
             return (scope[name], (first, first)) if name in scope else None

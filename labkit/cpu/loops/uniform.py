@@ -12,7 +12,7 @@ import re
 
 from labkit.cpu.loops.reader import escapes
 from labkit.cpu.loops.steps import is_jump
-from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, Fibers
+from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, VECTORS, Fibers
 
 _INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}
 
@@ -23,6 +23,8 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",),
     Variables of other `roles` and the words `more` can be allowed, too.
     """
     reader = kernel.reader
+    if kernel.file.signs and _has_own_operator(kernel, first, last, scope):
+        return False
     after_warp = first
     for at in range(first, last):
         if at < after_warp:
@@ -64,6 +66,18 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",),
         elif kind == "text" or (kind == "number" and "_" in word):
             return False
     return True
+
+
+def _has_own_operator(kernel, first, last, scope):
+    """Whether an operator of the source may stand in an expression, which may read memory or have effects."""
+    reader, file = kernel.reader, kernel.file
+    words = [reader.text(at) for at in range(first, last)]
+    objects = any(
+        (word in scope and scope[word].is_object) or word in VECTORS or word in file.types or word.startswith("make_")
+        or (word not in scope and (word in file.constants or word in kernel.names.parameters))
+        for word in words
+    )  # fmt: skip
+    return objects and bool(set(words) & file.signs)
 
 
 _BEFORE_DIVISION = {"(", "[", "=", ",", "?", ":", "&&", "||", "+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}

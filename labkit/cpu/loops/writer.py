@@ -46,7 +46,7 @@ class Writer:
             if parameter.role == "kept":
                 kept = self._array(parameter)
                 self._keep(parameter)
-                each = "for (size_t labkit_t = 0; labkit_t < labkit_threads; ++labkit_t)"
+                each = "for (labkit_size labkit_t = 0; labkit_t < labkit_threads; ++labkit_t)"
                 copied = f"{kept}[labkit_t] = {parameter.name}"
                 if parameter.type.kind == "class":
                     copied = f"labkit::keep({kept}[labkit_t].object(), {parameter.name})"
@@ -132,7 +132,7 @@ class Writer:
         """Whether to declare a variable const: it is taken to be the same in all threads, and never to change."""
         first, last = variable.initializer
         given = variable in self.kernel.parameters or first < last
-        plain = variable.type.kind in ("scalar", "pointer", "assumed", "record") and not variable.array
+        plain = variable.type.kind not in ("class", "reference") and not variable.array
         once = variable.role in ("uniform", "recomputed") and not variable.shared
         return given and plain and once and variable not in self.changed and not variable.constant
 

@@ -399,7 +399,7 @@ class Kernel:
                     lambda: f"bump(&{p}, {c});",
                     lambda: f"flip({p});",
                     lambda: f"step({p}, {c});",
-                    lambda: f"{target} = {c} ^ step({p});" if target.strip("()") != p else f"step({p});",
+                    lambda: f"{target} = {self.constant()} ^ step({p});" if target.strip("()") != p else f"step({p});",
                 ]
                 if p != q:
                     options += [

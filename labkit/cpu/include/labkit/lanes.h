@@ -7,45 +7,45 @@
 #include "warp.h"
 
 #define LABKIT_WARPS                                                                                  \
-    for (size_t labkit_z = 0, labkit_row = 0; labkit_z < labkit_depth; ++labkit_z)                    \
-        for (size_t labkit_y = 0; labkit_y < labkit_height; ++labkit_y, labkit_row += labkit_width)   \
-            for (size_t labkit_x = 0; labkit_x < labkit_width; labkit_x += labkit_warp)
+    for (labkit_size labkit_z = 0, labkit_row = 0; labkit_z < labkit_depth; ++labkit_z)               \
+        for (labkit_size labkit_y = 0; labkit_y < labkit_height; ++labkit_y, labkit_row += labkit_width) \
+            for (labkit_size labkit_x = 0; labkit_x < labkit_width; labkit_x += labkit_warp)
 
 // Outside of the loops over the lanes, threadIdx is that of the first one.
 #define LABKIT_WARP                                                                                   \
-    const size_t labkit_base = labkit_row + labkit_x;                                                 \
-    const size_t labkit_lanes = labkit_width - labkit_x < labkit_warp ? labkit_width - labkit_x : labkit_warp; \
-    [[maybe_unused]] const uint3 threadIdx = {(unsigned)labkit_x, (unsigned)labkit_y, (unsigned)labkit_z};
-#define LABKIT_LANES for (size_t labkit_lane = 0; labkit_lane < labkit_lanes; ++labkit_lane)
+    const labkit_size labkit_base = labkit_row + labkit_x;                                            \
+    const labkit_size labkit_lanes = labkit_width - labkit_x < labkit_warp ? labkit_width - labkit_x : labkit_warp; \
+    [[maybe_unused]] const ::uint3 threadIdx = {(unsigned)labkit_x, (unsigned)labkit_y, (unsigned)labkit_z};
+#define LABKIT_LANES for (labkit_size labkit_lane = 0; labkit_lane < labkit_lanes; ++labkit_lane)
 #define LABKIT_LANE                                                                                   \
-    [[maybe_unused]] const uint3 threadIdx = {(unsigned)(labkit_x + labkit_lane), (unsigned)labkit_y, (unsigned)labkit_z}; \
-    [[maybe_unused]] const size_t labkit_t = labkit_base + labkit_lane;
+    [[maybe_unused]] const ::uint3 threadIdx = {(unsigned)(labkit_x + labkit_lane), (unsigned)labkit_y, (unsigned)labkit_z}; \
+    [[maybe_unused]] const labkit_size labkit_t = labkit_base + labkit_lane;
 
 // Of kernels whose threads can return before a warp function.
 #define LABKIT_FIRST_LEFT                                                                             \
-    const unsigned labkit_left = labkit::present(labkit_live + labkit_base, labkit_lanes);            \
+    const unsigned labkit_left = ::labkit::present(labkit_live + labkit_base, labkit_lanes);          \
     if (!labkit_left) continue;                                                                       \
-    [[maybe_unused]] const size_t labkit_first = labkit_base + __builtin_ctz(labkit_left);
+    [[maybe_unused]] const labkit_size labkit_first = labkit_base + __builtin_ctz(labkit_left);
 #define LABKIT_LEAVE_IF_NONE_LEFT(section)                                                            \
-    if (!labkit::present(labkit_live + labkit_base, labkit_lanes)) goto labkit_next_##section;
+    if (!::labkit::present(labkit_live + labkit_base, labkit_lanes)) goto labkit_next_##section;
 
 // The words for one warp function, by its number.
 #define LABKIT_SLOTS(n) [[maybe_unused]] alignas(64) char labkit_slots_##n[16 * labkit_warp];
-#define LABKIT_MEET(n, kind) [[maybe_unused]] const auto labkit_word_##n = labkit::meeting_##kind(labkit_slots_##n, labkit_present_##n);
-#define labkit_offer(n, value) labkit::offer<decltype(__shfl_sync(0u, value, 0))>(labkit_slots_##n, labkit_lane, value)
-#define labkit_offer_vote(n, value) labkit::offer<int>(labkit_slots_##n, labkit_lane, value)
-#define labkit_offer_word(n, kind, value) labkit::offer<decltype(__##kind##_sync(0u, value))>(labkit_slots_##n, labkit_lane, value)
+#define LABKIT_MEET(n, kind) [[maybe_unused]] const auto labkit_word_##n = ::labkit::meeting_##kind(labkit_slots_##n, labkit_present_##n);
+#define labkit_offer(n, value) ::labkit::offer<decltype(__shfl_sync(0u, value, 0))>(labkit_slots_##n, labkit_lane, value)
+#define labkit_offer_vote(n, value) ::labkit::offer<int>(labkit_slots_##n, labkit_lane, value)
+#define labkit_offer_word(n, kind, value) ::labkit::offer<decltype(__##kind##_sync(0u, value))>(labkit_slots_##n, labkit_lane, value)
 // A value that is computed before a meeting, and used after it.
-#define labkit_keep(n, value) labkit::offer<std::decay_t<decltype(value)>>(labkit_slots_##n, labkit_lane, value)
-#define labkit_again(n, value) labkit::again<std::decay_t<decltype(value)>>(labkit_slots_##n, labkit_lane)
+#define labkit_keep(n, value) ::labkit::offer<::std::decay_t<decltype(value)>>(labkit_slots_##n, labkit_lane, value)
+#define labkit_again(n, value) ::labkit::again<::std::decay_t<decltype(value)>>(labkit_slots_##n, labkit_lane)
 #define labkit_take(n, kind, value, from, width)                                                      \
-    labkit::take<labkit::kind, decltype(__shfl_sync(0u, value, 0))>(                        \
+    ::labkit::take<::labkit::kind, decltype(__shfl_sync(0u, value, 0))>(                    \
         labkit_slots_##n, (int)labkit_lane, labkit_present_##n, from, width)
 #define labkit_vote(n) labkit_word_##n
 #define labkit_reduced(n, kind, value) labkit_word_##n.as((decltype(__##kind##_sync(0u, value)))0)
 
 // A value beside a mask that is that of all lanes, or else this does not compile.
-#define labkit_all_lanes(mask, value) labkit::all_lanes<(unsigned)(mask)>(value)
+#define labkit_all_lanes(mask, value) ::labkit::all_lanes<(unsigned)(mask)>(value)
 
 constexpr size_t labkit_warp = 32;
 

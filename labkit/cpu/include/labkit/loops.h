@@ -9,21 +9,23 @@
 #include <type_traits>
 #include "words.h"
 
+using labkit_size = size_t;   // no name that a kernel or its namespace has
+
 #define LABKIT_BLOCK                                                                                  \
-    [[maybe_unused]] const uint3 blockIdx = ::blockIdx;                                               \
-    [[maybe_unused]] const dim3 blockDim = ::blockDim, gridDim = ::gridDim;                           \
-    if (labkit::impossible(blockDim)) __builtin_unreachable();                                        \
-    const size_t labkit_width = blockDim.x, labkit_height = blockDim.y, labkit_depth = blockDim.z;    \
-    [[maybe_unused]] const size_t labkit_threads = labkit_width * labkit_height * labkit_depth;
+    [[maybe_unused]] const ::uint3 blockIdx = ::blockIdx;                                             \
+    [[maybe_unused]] const ::dim3 blockDim = ::blockDim, gridDim = ::gridDim;                         \
+    if (::labkit::impossible(blockDim)) __builtin_unreachable();                                      \
+    const labkit_size labkit_width = blockDim.x, labkit_height = blockDim.y, labkit_depth = blockDim.z; \
+    [[maybe_unused]] const labkit_size labkit_threads = labkit_width * labkit_height * labkit_depth;
 
 #define LABKIT_THREADS                                                                                \
-    for (size_t labkit_z = 0, labkit_row = 0; labkit_z < labkit_depth; ++labkit_z)                    \
-        for (size_t labkit_y = 0; labkit_y < labkit_height; ++labkit_y, labkit_row += labkit_width)   \
-            for (size_t labkit_x = 0; labkit_x < labkit_width; ++labkit_x)
+    for (labkit_size labkit_z = 0, labkit_row = 0; labkit_z < labkit_depth; ++labkit_z)               \
+        for (labkit_size labkit_y = 0; labkit_y < labkit_height; ++labkit_y, labkit_row += labkit_width) \
+            for (labkit_size labkit_x = 0; labkit_x < labkit_width; ++labkit_x)
 
 #define LABKIT_THREAD                                                                                 \
-    [[maybe_unused]] const uint3 threadIdx = {(unsigned)labkit_x, (unsigned)labkit_y, (unsigned)labkit_z}; \
-    [[maybe_unused]] const size_t labkit_t = labkit_row + labkit_x;
+    [[maybe_unused]] const ::uint3 threadIdx = {(unsigned)labkit_x, (unsigned)labkit_y, (unsigned)labkit_z}; \
+    [[maybe_unused]] const labkit_size labkit_t = labkit_row + labkit_x;
 
 // A block whose numbers are larger than the loops take them to be begins again, on fibers.
 LABKIT_WORD bool labkit_unfit;
@@ -36,9 +38,9 @@ LABKIT_WORD bool labkit_unfit;
 // Of kernels whose threads can return before a barrier: the threads that are left.
 #define LABKIT_MASK                                                                                   \
     bool labkit_live[labkit_threads];                                                                 \
-    memset(labkit_live, true, labkit_threads);
+    __builtin_memset(labkit_live, true, labkit_threads);
 #define LABKIT_RETURN_IF_NONE_LEFT                                                                    \
-    if (!memchr(labkit_live, true, labkit_threads)) return;
+    if (!__builtin_memchr(labkit_live, true, labkit_threads)) return;
 
 // Words of cpu/loops/rows.py. LABKIT_ROW is a condition that is the same for all threads of a row.
 #ifdef __clang__
@@ -51,15 +53,15 @@ LABKIT_WORD bool labkit_unfit;
 
 // A constant reference to a variable of another type would be one to a copy: inline.py puts the variable itself in its place.
 #define labkit_require_type(variable, ...)                                                            \
-    static_assert(std::is_same_v<const std::remove_reference_t<decltype(variable)> &, __VA_ARGS__>, "this argument needs fibers")
+    static_assert(::std::is_same_v<const ::std::remove_reference_t<decltype(variable)> &, __VA_ARGS__>, "this argument needs fibers")
 #define labkit_require_same(type, value)                                                              \
-    static_assert(std::is_same_v<type, std::decay_t<decltype(value)>>, "this argument needs fibers")
+    static_assert(::std::is_same_v<type, ::std::decay_t<decltype(value)>>, "this argument needs fibers")
 
 // What the rewriter takes for granted, proved by the compiler where it is used: a constant; a constant of at most 1024; a
 // type whose variables are numbers, pointers or the like, so that built-in operators apply to them.
-#define labkit_constant(...) labkit::constant<((__VA_ARGS__) == (__VA_ARGS__))>(__VA_ARGS__)
-#define labkit_small(...) labkit::constant<((__VA_ARGS__) >= 0 && (__VA_ARGS__) <= 1024)>(__VA_ARGS__)
-#define labkit_require_plain(...) static_assert(labkit::is_plain<__VA_ARGS__>, "this type needs fibers");
+#define labkit_constant(...) ::labkit::constant<((__VA_ARGS__) == (__VA_ARGS__))>(__VA_ARGS__)
+#define labkit_small(...) ::labkit::constant<((__VA_ARGS__) >= 0 && (__VA_ARGS__) <= 1024)>(__VA_ARGS__)
+#define labkit_require_plain(...) static_assert(::labkit::is_plain<__VA_ARGS__>, "this type needs fibers");
 
 namespace labkit {
 
