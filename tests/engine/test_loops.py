@@ -377,7 +377,7 @@ def test_other_kernels_stay_on_fibers(body, reason):
         ("__device__ void f(int *p) { __syncthreads(); *p = i; }\nint i;", "int i; f(&i);", "f uses __syncthreads"),
         ("__device__ int f() { __syncthreads(); return 1; }", "auto v = f();", "f uses __syncthreads"),
         ("__device__ void f() { __shared__ int s; __syncthreads(); }", "f(); f();", "f uses __syncthreads"),
-        ("__device__ void wait(int n) { for (; n; n--) __syncthreads(); }", "wait(threadIdx.x);", "in the loop of line 1"),
+        ("__device__ void go(int n) { for (; n; n--) __syncthreads(); }", "go(threadIdx.x);", "in the loop of line 1"),
         ("struct S { __device__ int me() { return threadIdx.x; } };", "S s; __syncthreads(); s.me();", "S uses"),
         (
             "__device__ int a() { return threadIdx.x; }\n__device__ int b() { return a(); }",

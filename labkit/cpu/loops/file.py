@@ -335,7 +335,9 @@ def after_registrations(scan, start, at):
 def _piece(head, body, after=""):
     plain = _without_arguments(head)
     names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))
-    names |= set(_PARENTHESIZED.findall(head.partition("=")[0]))
+    for match in _PARENTHESIZED.finditer(head.partition("=")[0]):
+        if head.count("(", 0, match.start()) == head.count(")", 0, match.start()):
+            names.add(match[1])
     names -= TYPES | SPECIFIERS | KEYWORDS | _FUNCTION_WORDS
     words = set(re.findall(r"[A-Za-z_]\w*", head.partition("=")[0])) - TYPES - SPECIFIERS - KEYWORDS - _FUNCTION_WORDS
     text = head + body
