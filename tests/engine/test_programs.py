@@ -283,6 +283,14 @@ def test_threads_of_openmp_launch_kernels(program, options):
     assert (ended.returncode, ended.stdout) == (0, "10\n")
 
 
+def test_a_c_plus_plus_file_may_define_what_cuda_has(program):
+    path = program("int least(); int main() { return least() + umin(3u, 4u); }")
+    other = path.with_name("other.cpp")
+    other.write_text("static unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }\n"
+                     "int least() { return umin(7u, 4u); }\n")  # fmt: skip
+    assert run(path, options=[str(other)]).returncode == 7
+
+
 def test_a_file_of_the_options_that_is_not_there(program):
     ended = run(program("int main() {}"), options=["none.cpp"])
     assert (ended.returncode, ended.stderr) == (1, "labkit: none.cpp, one of the options, is no file\n")
