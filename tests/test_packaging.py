@@ -148,6 +148,7 @@ RECORDING = {"scikit-learn", "torch"}  # of two recorders; they say where it com
 
 def test_everything_imported_is_declared():
     ours = {"labkit", "recording", *(path.stem for path in (ROOT / "tests").rglob("*.py"))}
+    ours |= {path.parent.name for path in (ROOT / "tests").rglob("__init__.py")}
     for folder, allowed in {
         "labkit": {*requirements([*NEEDED, *EXTRAS["gpu"]]), *BESIDE},
         **{f"labkit/{name}": {*requirements([*PROJECT["dependencies"], *EXTRAS["gpu"]]), *PLUGIN.get(name, ())}

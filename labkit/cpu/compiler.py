@@ -25,7 +25,7 @@ from labkit.cpu.kernels import Module
 from labkit.cpu.lockstep import unsynchronized
 from labkit.cpu.loops import PREFIX, add_loops
 from labkit.cpu.preprocess import SKELETON, preprocess
-from labkit.cpu.source import Scan, rewrite
+from labkit.cpu.source import Rewritten, Scan, rewrite
 
 __all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
 
@@ -241,11 +241,16 @@ class _Build:
 
     def preprocessed(self, folder, text=None):
         """The `Preprocessed` text of one of its files, the first one if none is given."""
-        lines = ['#include "labkit/host.h"'] if self.program else []
-        lines += ['#include "labkit/keep.h"', f'#line 1 "{SKELETON}"', *self.settings.prologue, text or self.files[0]]
+        prologue = [f'#line 1 "{SKELETON}"', *self.settings.prologue, text or self.files[0]]
+        lines = [*(['#include "labkit/host.h"'] if self.program else []), '#include "labkit/keep.h"', *prologue]
         (folder / _NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
-        command = [*self.command, *self.flags, *self.includes]
-        found = preprocess("\n".join(lines), command, folder, self.settings.include_dirs)
+        command = [*self.command, *self.flags]
+        if text and _HOST_FILE.match(text):  # nvcc leaves it to the host's compiler
+            plain, options = "\n".join([_FOR_HOST, *prologue]), self.includes[2:]
+            found = preprocess(plain, [*command, *options], folder, self.settings.include_dirs)
+            if not found.of_cuda:
+                return found
+        found = preprocess("\n".join(lines), [*command, *self.includes], folder, self.settings.include_dirs)
         if found.error:
             self.refuse(folder, *found.error)
         return found
@@ -254,11 +259,11 @@ class _Build:
         """What `rewrite` makes of a preprocessed file."""
         return rewrite(text, self.extern_c, Names() if self.program else None)
 
-    def text(self, rewritten, why_fibers):
-        """The text for the compiler."""
+    def text(self, rewritten, why_fibers, without=()):
+        """The text for the compiler; the kernels `without` have no thread loops."""
         text = checkmode.unrolled(rewritten) if "profile" in checkmode.TOOLS else rewritten
         if not why_fibers:
-            text = add_loops(text)
+            text = add_loops(text, without)
         lines = ['#include "labkit/host.h"'] if self.program else []
         lines += [f'#include "{_prelude(self.command, self.flags, _WITHOUT_MACROS)}"']
         lines += [f'#define LABKIT_WHY_FIBERS "{why_fibers}"', f"LABKIT_IN_LANES({PREFIX in text:d})", text]
@@ -270,7 +275,10 @@ class _Build:
         for each in folders[1:]:
             each.mkdir()
         preprocessed = [self.preprocessed(*each) for each in zip(folders, self.files, strict=True)]
-        rewritten = [self.rewritten(each.text) for each in preprocessed]
+        rewritten = [
+            self.rewritten(each.text) if each.of_cuda else Rewritten(f"{_FOR_HOST}\n{each.text}", ())
+            for each in preprocessed
+        ]
         texts = [each.text for each in rewritten]
         if self.program:
             texts = self._with_entry(texts)
@@ -280,17 +288,7 @@ class _Build:
         link = [*toolchain.link_flags(self.command), *libraries]
         assemble = bool(checkmode.TOOLS) or len(folders) > 1
         target = ["-S", "-o", "kernel.s"] if assemble else [*link, "-o", "kernel.so"]
-        for why_fibers in [self.why_fibers] if self.why_fibers else ["", "its thread loops do not compile"]:
-            commands = []
-            for place, rewritten_text in zip(folders, texts, strict=True):
-                text = self.text(rewritten_text, why_fibers)
-                (place / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
-                halves = re.search(r"\b(?:__)?half2?\b", text)
-                fewer = toolchain.loops_flags(self.command, bool(halves)) if PREFIX in text else []
-                commands.append([*self.command, *self.flags, *self.includes, *fewer, SKELETON, *target])
-            results = toolchain.run_all(commands, folders)
-            if not any(status for status, _, _ in results):
-                break
+        commands, results = self._compile_texts(texts, [each.of_cuda for each in preprocessed], folders, target)
         for place, command, (status, out, err) in zip(folders, commands, results, strict=True):
             if status:
                 self.refuse(place, command, out, err)
@@ -311,6 +309,31 @@ class _Build:
             "kernels": {kernel.name: kernel.parameters for each in rewritten for kernel in each.kernels},
             "unsynchronized": [found for each in preprocessed for found in unsynchronized(each.text)],
         }
+
+    def _compile_texts(self, texts, of_cuda, folders, target):
+        """Compile what `rewrite` has made of each file; return the commands, and the status and output of each.
+
+        A kernel whose thread loops do not compile runs on fibers. The compiler names it in its messages.
+        """
+        why_fibers, failed = self.why_fibers, set()
+        while True:
+            commands, with_loops = [], False
+            for place, text, cuda in zip(folders, texts, of_cuda, strict=True):
+                if cuda:
+                    text = self.text(text, why_fibers, failed)
+                (place / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
+                halves = re.search(r"\b(?:__)?half2?\b", text)
+                fewer = toolchain.loops_flags(self.command, bool(halves)) if PREFIX in text else []
+                with_loops |= PREFIX in text
+                includes = self.includes if cuda else self.includes[2:]
+                commands.append([*self.command, *self.flags, *includes, *fewer, SKELETON, *target])
+            results = toolchain.run_all(commands, folders)
+            if not with_loops or not any(status for status, _, _ in results):
+                return commands, results
+            named = {name for _, _, err in results for name in re.findall(rf"\b{PREFIX}(\w+)", err)}
+            if failed or not named:
+                why_fibers = "its thread loops do not compile"
+            failed |= named
 
     def _with_entry(self, texts):
         """The files of a program; the one that has main tells where it is."""
@@ -359,6 +382,8 @@ def _refuse(source, command, out, err):
     raise CompileError(message, command, out, err)
 
 
+_FOR_HOST = '#include "labkit/leave.h"'
+_HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')
 _PLAIN = "labkit_cuda.h"
 _WITHOUT_MACROS = "labkit_cuda_undef.h"
 

@@ -41,7 +41,7 @@ def picks(kernel, names, defined):
     given = ", ".join(kernel.parameters)
     text = f"{head} static inline {pick} labkit_pick_{kernel.name}({given}) {kernel.tail} {{ return {{}}; }}"
     variables = [_variable(parameter) for parameter in kernel.parameters]
-    if given and all(variables) and (defined or "=" in given):
+    if given and all(variables) and kernel.name not in variables and (defined or "=" in given):
         names.called.add(kernel.name)
         if "=" in given:
             names.defaulted.add(kernel.name)

@@ -42,6 +42,8 @@ class Preprocessed:
         The user's headers that were read.
     asked : list of Path
         Where those might be that ``__has_include`` asks for.
+    of_cuda : bool
+        Whether a header of CUDA was read.
     error : (list, str, str)
         The command that failed, and what it printed; None if it did not.
     """
@@ -49,6 +51,7 @@ class Preprocessed:
     text: str
     headers: list
     asked: list
+    of_cuda: bool
     error: tuple | None = None
 
 
@@ -77,26 +80,27 @@ def preprocess(text, command, folder, include_dirs):
     command = [*command, *toolchain.preprocessing_flags(command[:1]), *files]
     status, out, err = toolchain.run(command, cwd=folder)
     if status:
-        return Preprocessed("", [], [], (command, out, err))
+        return Preprocessed("", [], [], True, (command, out, err))
     output = _read(place / "unit.i")
     if 'R"' in output:
         output = _RAW.sub(lambda match: match[0].replace("\n", _BREAK), output)
-    headers = _user_headers(folder, _read(place / "unit.d"))
+    files = _files(folder, _read(place / "unit.d"))
+    headers = sorted(path for path in files if folder not in path.parents and not _is_engines(str(path)))
     names = {name for each in (text, *map(_read, headers)) for name in _HAS_INCLUDE.findall(each)}
     places = {*include_dirs, *(path.parent for path in headers)} if names else ()
     asked = [place / name for place in places for name in names]
-    return Preprocessed(_Assembly(folder, text).text(output).replace(_BREAK, "\n"), headers, asked)
+    of_cuda = any(_is_engines(str(path)) and path.name != "leave.h" for path in files)
+    return Preprocessed(_Assembly(folder, text).text(output).replace(_BREAK, "\n"), headers, asked, of_cuda)
 
 
 def _read(path):
     return path.read_text(encoding="utf-8", errors="surrogateescape")
 
 
-def _user_headers(folder, rule):
-    """The user's headers in a rule for ``make``."""
+def _files(folder, rule):
+    """The files in a rule for ``make``."""
     words = re.split(r"(?<!\\)\s+", rule.replace("\\\n", " ").partition(": ")[2].strip())
-    paths = {folder / word.replace("\\ ", " ") for word in words}
-    return sorted(path for path in paths if folder not in path.parents and not _is_engines(str(path)))
+    return {folder / word.replace("\\ ", " ") for word in words}
 
 
 def _is_engines(file):

@@ -228,7 +228,7 @@ def _scope_of(head):
 # ---------------------------------------------------------------------------------------------------------------------
 # Kernels
 
-_SPELT_LIKE_CALLS = re.compile(r"(__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$")
+_SPELT_LIKE_CALLS = re.compile(r"\b(?:__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$")
 _TEMPLATE_HEAD = re.compile(r"\s*(?:extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?")
 
 

@@ -7,8 +7,6 @@ import pytest
 from test_loops import why
 
 from labkit.cpu import compiler, driver
-from labkit.cpu.loops import add_loops
-from labkit.cpu.source import rewrite
 
 # Each kernel fills out[threads of the grid] from in[4096]. All have a warp function and can be split.
 SPLIT = r"""
@@ -396,10 +394,12 @@ def test_a_warp_function_can_need_fibers(body, reason):
     assert reason in found if reason else not found
 
 
-def test_a_function_of_a_header_can_have_warp_functions():
+def test_a_function_of_a_header_can_have_warp_functions(tmp_path):
     header = "#pragma once\n__device__ inline float swap(float v) { v = __shfl_xor_sync(~0u, v, 1); return v; }\n"
-    source = 'extern "C" __global__ void f(float *out) { out[threadIdx.x] = swap(out[threadIdx.x]); }'
-    text = add_loops(rewrite(source).text, [rewrite(header).text])
+    (tmp_path / "swap.h").write_text(header)
+    kernel = '__global__ void f(float *out) { out[threadIdx.x] = swap(out[threadIdx.x]); }'
+    source = f'#include "swap.h"\nextern "C" {kernel}'
+    text = compiler.rewritten(source, no_extern_c=True, include_dirs=[tmp_path])
     assert 'LABKIT_KERNEL_WARPS(1024, (labkit_loops_f), "", f)' in text
 
 

@@ -427,3 +427,15 @@ def test_linked_device_code_has_each_name_once(two_files):
 def test_an_error_in_another_file_has_its_line(two_files):
     path, other = two_files("", OWN.format(1) + ADDED + "\nint wrong = nowhere;")
     assert f"{other}:7:13: error: " in run(path, options=[other]).stderr
+
+
+def test_a_file_in_cpp_without_cudas_headers_is_plain_cpp(tmp_path):
+    """It may define what CUDA files have built in; its exit() ends the program as theirs does."""
+    path, other = tmp_path / "first.cu", tmp_path / "other.cpp"
+    path.write_text('#include <cstdio>\nvoid leave(int);\n__global__ void f() { printf("kernel\\n"); }\n'
+                    "int main() { f<<<1, 1>>>(); leave(7); }\n")  # fmt: skip
+    other.write_text("#include <cstdlib>\nstruct float4 { char a; };\n"
+                     "static unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }\n"
+                     "void leave(int n) { std::exit(umin(n, 5) + sizeof(float4)); }\n")  # fmt: skip
+    ended = run(path, options=[str(other)])
+    assert (ended.returncode, ended.stdout) == (6, "kernel\n")

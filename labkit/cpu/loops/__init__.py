@@ -24,14 +24,19 @@ The lanes of a warp can meet between two barriers, for a warp function such as a
 is then a loop over the warps, split where the lanes meet into loops over the lanes. A place at which lanes meet may be
 inside of a loop or an ``if`` if the condition is the same for all lanes of a warp.
 
-The reader of C++ here knows statements, declarations and the operators that change a variable. It need not know more,
-because whatever it does not understand is a reason to run the kernel on fibers, as is all that needs more than barriers
-and warp functions: cooperative groups, device functions that wait or ask for their thread, spin locks, printf.
+A variable is taken for a value only where C++ is sure to copy it. Where something may refer to it, the object that
+each thread keeps is used itself, which is right whatever happens to it. What is taken to be the same for all threads,
+or never to change, is declared const in the second version, so that the compiler proves it: a kernel whose second
+version does not compile runs on fibers.
 
-The modules, in the order in which a kernel goes through them: `words` and `reader` (statements), `order` (of
-evaluation), `inline` (device functions that wait), `exchange` (warp functions), `effects` (what uses and changes a
-variable), `file` and `refusals` (what keeps a kernel on fibers), `steps` (a kernel as steps), `uniform`, `regions` and
-`writer`; `rewrite` calls them.
+The reader of C++ here knows statements, declarations and expressions of a source without macros. Whatever it does not
+understand is a reason to run the kernel on fibers, as is all that needs more than barriers and warp functions:
+cooperative groups, device functions that wait or ask for their thread, spin locks, printf.
+
+The modules, in the order in which a kernel goes through them: `words` and `reader` (statements), `file` (what the
+source declares), `order` (of evaluation), `inline` (device functions that wait), `exchange` (warp functions), `effects`
+(how variables are used), `refusals` (what keeps a kernel on fibers), `steps` (a kernel as steps), `uniform`, `regions`,
+`rows` and `writer`; `rewrite` calls them.
 """
 
 from labkit.cpu.loops.rewrite import add_loops

@@ -30,6 +30,7 @@ class _Exchange:
     end: int
     number: int
     arguments: list
+    mask: str  # as `_mask`
 
 
 def exchange(scan, body, reader, file):
@@ -79,15 +80,16 @@ class _Writer:
     def _statement(self, node, parent, names):
         """The edits for a statement, or an if with warp functions in its condition."""
         reader, tokens = self.reader, self.reader.tokens
-        if any("#" in self.scan.code[tokens[a].end : tokens[a + 1].start] for a in range(node.first, names[-1])):
-            raise Fibers(f"it uses {reader.text(names[0])} beside a directive")
         if node.kind == "expression" and names[0] == node.first and reader.text(node.first) == "__syncwarp":
             arguments = reader.split(node.first + 2, node.last - 2) if node.last - 2 > node.first + 2 else []
             if reader.match.get(node.first + 1) != node.last - 2 or len(arguments) > 1:
                 raise Fibers("it uses __syncwarp inside of an expression")
-            for span in arguments:
-                self._require_all_lanes("__syncwarp", span)
-            return [(tokens[node.first].start, tokens[node.last - 1].end, f"{MEETING}({self._number()}, sync);")]
+            masks = [mask for span in arguments if (mask := self._mask("__syncwarp", span))]
+            proofs = "".join(f"labkit_all_lanes({mask}, 0); " for mask in masks)
+            new = f"{proofs}{MEETING}({self._number()}, sync);"
+            if proofs and parent is not None and parent.kind != "block":
+                new = f"{{ {new} }}"
+            return [(tokens[node.first].start, tokens[node.last - 1].end, new)]
         if any(at < other < reader.match.get(at + 1, at) for at in names for other in names):
             raise Fibers(f"it uses {reader.text(names[0])} on the result of another warp function")
         exchanges = [self._exchange(at) for at in names]
@@ -149,7 +151,7 @@ class _Writer:
         return f" {MEETING}({self._number()}, sync);" if reads else ""
 
     def _reads(self, first, last, calls=()):
-        return reads_memory(self.reader, first, last, calls, self.own, self.file.macros)
+        return reads_memory(self.reader, first, last, calls, self.own, self.file)
 
     def _target_end(self, first, last):
         """The token after the target of an assignment, which is no other lane's; `first` if there is none."""
@@ -162,7 +164,7 @@ class _Writer:
 
     def _require_order(self, first, last, exchanges, declared=False):
         first += declared and self.reader.text(first) == "="
-        if not may_come_first(self.reader, first, last, [(e.at, e.end) for e in exchanges], self.file.macros.plain):
+        if not may_come_first(self.reader, first, last, self.file, [(e.at, e.end) for e in exchanges]):
             raise Fibers(f"it uses {exchanges[0].name} in an expression whose order matters")
 
     def _exchange(self, at):
@@ -173,41 +175,42 @@ class _Writer:
         arguments = reader.split(at + 2, close)
         if not (3 <= len(arguments) <= 4 if name in SHUFFLES else len(arguments) == 2):
             raise Fibers(f"it uses {name} in a statement that is not understood")
-        self._require_all_lanes(name, arguments[0])
+        mask = self._mask(name, arguments[0])
         for first, last in arguments[1:]:
-            if not is_plain(reader, first, last, (), self.file.macros.plain | self.file.by_value):
+            if not is_plain(reader, first, last, self.file, (), self.file.by_value):
                 raise Fibers(f"it uses {name} in an expression whose order matters")
-        return _Exchange(name, at, close + 1, self._number(), arguments)
+        return _Exchange(name, at, close + 1, self._number(), arguments, mask)
 
     def _number(self):
         self.count += 1
         return self.count
 
-    def _require_all_lanes(self, name, span):
+    def _mask(self, name, span):
+        """The name of a warp function's mask, for the compiler to prove that it is that of all lanes; empty: it is."""
         mask = "".join(token.text for token in self.reader.tokens[span[0] : span[1]])
-        for _ in range(3):
-            if _ALL_LANES.fullmatch(mask):
-                return
-            mask = self._value(mask)
-        raise Fibers(f"the mask of {name} is not known to be that of all lanes")
-
-    def _value(self, name):
-        """What a macro or a constant stands for."""
-        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        if _ALL_LANES.fullmatch(mask):
             return ""
-        defined = [d.rest for d in self.scan.directives if d.word == "define" and re.match(rf"\s+{name}\b", d.rest)]
-        if name in self.file.macros.bodies:
-            values = [re.sub(rf"^\s+{name}\b|//.*|/\*.*?\*/", "", each) for each in defined]
-        else:
-            values = re.findall(rf"\b(?:const|constexpr)\b[\w\s]*\b{name}\s*(?:=|\{{)([^;,}}]*)", self.scan.code)
-            if len(re.findall(rf"\b{name}\s*(?:=(?!=)|\{{)", self.scan.code)) != 1:
+        places = [at for at, token in enumerate(self.reader.tokens) if token.text == mask]
+        declared = [at for at in places if self.reader.text(at + 1) in ("=", "{", "(")]
+        if mask in self.file.constants and not declared:
+            return mask
+        if len(declared) == 1:
+            reader, at = self.reader, declared[0]
+            end = next(i for i in reader.outer(at, len(reader.tokens)) if reader.text(i) in (",", ";"))
+            value = "".join(reader.text(i) for i in range(at + 1, end)).strip("=")
+            others = [i for i in places if i != at]
+            if all(reader.text(i - 1) == "(" and reader.text(i - 2) in WARP_FUNCTIONS for i in others) and (
+                _ALL_LANES.fullmatch(value.strip("{}"))
+            ):  # it never changes
                 return ""
-        return "".join(values[0].split()) if len(values) == 1 else ""
+        raise Fibers(f"the mask of {name} is not known to be that of all lanes")
 
     def _before(self, exchanges):
         """The statements before that with the warp functions."""
         for each in exchanges:
             value = self._text(*each.arguments[1])
+            if each.mask:
+                value = f"labkit_all_lanes({each.mask}, ({value}))"
             if each.name in SHUFFLES:
                 for span, what in zip(each.arguments[2:], ("from", "width"), strict=False):
                     yield f"const int labkit_{what}_{each.number} = {self._text(*span)};"

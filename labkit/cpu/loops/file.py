@@ -1,125 +1,387 @@
-"""What the kernels of a source may use: its macros, constants and functions."""
+"""What a source declares outside of its kernels: types, constants and functions.
+
+The source is what the compiler sees: macros are expanded, and the user's headers are part of it.
+"""
 
 import re
-from itertools import pairwise
+from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache
 
 from labkit.cpu.loops.reader import Reader
 from labkit.cpu.loops.refusals import indexes_by_truth
 from labkit.cpu.loops.words import (
-    ASSIGNMENTS,
     BARRIER,
+    CLASSES,
     FIBERS_ONLY,
-    INDICES,
     KEYWORDS,
-    OPERAND_ENDS,
     PURE,
     SPECIFIERS,
-    STEPS,
     TYPES,
+    VECTORS,
     Fibers,
     tokens,
 )
+from labkit.cpu.toolchain import INCLUDE
+
+_CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)")
+_REGISTRATION = re.compile(r"\bLABKIT_KERNEL\w*\(")
+_ATTRIBUTES = re.compile(
+    r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
+)
+_PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")  # int (*name)(int)
+_KNOWN_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
+_NOT_OF_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
+_FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", "friend", "virtual", "explicit"}
 
 
-class File:
-    """A source and its headers.
+@dataclass(frozen=True)
+class Type:
+    """What is known of a type.
 
     Attributes
     ----------
-    macros : Macros
+    kind : str
+        scalar; pointer; record (whose members are all public data, so that it is used member by member); reference;
+        class (anything else); or assumed, a scalar or a pointer if the compiler agrees.
+    members : dict
+        Name -> `Type` of a record's members, or None for an array.
+    """
+
+    kind: str
+    members: dict | None = None
+
+
+_SCALAR, _POINTER, _REFERENCE = Type("scalar"), Type("pointer"), Type("reference")
+_CLASS_TYPE, _ASSUMED = Type("class"), Type("assumed")
+
+
+class File:
+    """A source.
+
+    Attributes
+    ----------
     constants : set of str
-        Names of constants whose values do not depend on memory.
+        Names that are constants somewhere; where one is taken for a constant, the compiler proves it.
+    types : dict
+        Name -> `Type` of the source's own types.
+    operators : set of str
+        The signs of own operators that may change or keep what they are given.
     harmful : dict
         Name of a function or type -> the word for which a kernel that uses it runs on fibers.
     by_value : set of str
-        Functions whose parameters are no references.
+        Own functions whose parameters are values of types that are copied.
+    declared : set of str
+        All names that the source declares.
+    own : set of str
+        These, and all others in the heads of its declarations.
+    values : set of str
+        Own classes whose objects refer to nothing.
     """
 
-    def __init__(self, scans, bodies):
-        self.macros = Macros(scans)
-        self.constants = set().union(*(_constants(each, self.macros) for each in scans))
-        self.harmful, self.by_value = _functions(scans, [(scans[0], (body.open, body.close)) for body in bodies])
+    def __init__(self, scan, bodies):
+        self.pieces = pieces = list(_pieces(scan, [(body.open, body.close) for body in bodies]))
+        self.declared = set().union(*(piece.names for piece in pieces))
+        self.own = self.declared.union(*(piece.words for piece in pieces))
+        self.types, self.constants = {}, _constants(scan)
+        for piece in pieces:
+            self._add_types(piece)
+        self.values = self._without_references()
+        self.operators = set().union(*(self._operators(piece) for piece in pieces))
+        self.constructs = any(piece.is_class and _has_constructor(piece, self) for piece in pieces)
+        self.by_value = self._by_value(pieces)
+        self.harmful, self.harm = _harmful(pieces)
+
+    def copy(self):
+        """A copy to which a kernel's own types can be added."""
+        new = copy(self)
+        new.types, new.own, new.declared = dict(self.types), set(self.own), set(self.declared)
+        return new
+
+    def is_unique(self, name):
+        """Whether a name means the same wherever it is known: the source declares it once, or not at all."""
+        heads = {" ".join(piece.head.split()) for piece in self.pieces if name in piece.words | piece.names}
+        return len(heads) <= 1 and not (name in self.declared and (name in _known() or PURE.fullmatch(name)))
+
+    # -- types
+
+    def type_of(self, words, parameters=frozenset()):
+        """The `Type` that the words of a declaration name; `parameters` are those of the kernel's template."""
+        if "(" in words and {"alignas", "__align__"} & set(words):
+            words = words[: words.index("(")] + words[words.index(")") + 1 :]
+        words = [word for word in words if word not in _NOT_OF_TYPES]
+        if words[:2] == ["std", "::"] and words[2:3] and words[2] in TYPES:
+            words = words[2:]
+        if not words or "decltype" in words or "&" in words or "&&" in words:
+            return _REFERENCE
+        if "*" in words:
+            return _POINTER if not {"(", "["} & set(words) else _CLASS_TYPE
+        if words == ["auto"]:
+            return _ASSUMED
+        if not set(words) & self.own and set(words) <= TYPES:
+            vector = VECTORS.get(words[0])
+            return Type("record", dict.fromkeys(vector, _SCALAR)) if vector else _SCALAR
+        if len(words) > 1:
+            return _CLASS_TYPE
+        if words[0] in self.types:
+            return self.types[words[0]]
+        return _ASSUMED if words[0] in parameters else _CLASS_TYPE
+
+    def add_types(self, text):
+        """Add the types that a statement of a kernel declares; return all names that it declares."""
+        declared = set()
+        for piece in _pieces_of(text):
+            declared |= piece.names
+            for name in piece.names & self.types.keys():  # two of one name: which of them a word means is not known
+                self.types[name] = _CLASS_TYPE
+            known = dict(self.types)
+            self._add_types(piece)
+            self.types |= {name: _CLASS_TYPE for name in known.keys() & self.types.keys() if known[name] == _CLASS_TYPE}
+            self.own |= piece.names
+            self.declared |= piece.names
+        return declared
+
+    def _add_types(self, piece):
+        found = [token.text for token in tokens(piece.head, 0, len(piece.head))]
+        if piece.is_class:
+            kind = _SCALAR if piece.keyword == "enum" else self._record(piece)
+            for name in piece.tags:
+                self._add_type(name, kind)
+        elif found[:1] == ["using"] and found[2:3] == ["="]:
+            self._add_type(found[1], self.type_of(found[3:]))
+        elif found[:1] == ["template"] and "using" in found:
+            self._add_type(found[found.index("using") + 1], _CLASS_TYPE)
+        elif found[:1] == ["typedef"]:
+            plain = not {"(", "[", ","} & set(found)
+            self._add_type(found[-1], self.type_of(found[1:-1]) if plain else _CLASS_TYPE)
+            for word in () if plain else found[1:]:
+                if word not in TYPES and re.match(r"[A-Za-z_]", word):
+                    self._add_type(word, _CLASS_TYPE)
+
+    def _add_type(self, name, kind):
+        if self.types.setdefault(name, kind) != kind:
+            self.types[name] = _CLASS_TYPE
+
+    def _record(self, piece):
+        """The type of a struct: a record if it has nothing but data."""
+        head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", piece.head)
+        if piece.keyword == "union" or re.search(r":|\btemplate\b", head) or re.search(r"[(&~:]", piece.body):
+            return _CLASS_TYPE
+        members = {}
+        try:
+            reader = Reader(piece.body, 1, len(piece.body) - 1)
+            for node in reader.statements():
+                if node.kind != "declaration":
+                    return _CLASS_TYPE
+                end = reader.type_end(node.first, node.last - 1)
+                words = [token.text for token in reader.tokens[node.first : end]]
+                for name, signs, bounds, _ in reader.declarators(node.first, node.last - 1):
+                    kind = self.type_of([*words, *signs.split()])
+                    if kind.kind in ("class", "reference", "assumed") or "static" in words or "volatile" in words:
+                        return _CLASS_TYPE
+                    members[reader.text(name)] = kind if bounds[0] == bounds[1] else None
+        except (Fibers, KeyError, IndexError):
+            return _CLASS_TYPE
+        return Type("record", members)
+
+    # -- functions
+
+    def is_pure(self, word):
+        """Whether a function has no effects and gives the same for the same arguments."""
+        return word not in self.own and bool(PURE.fullmatch(word))
+
+    def is_known(self, word):
+        """Whether a function is one of CUDA's or of the C library's that neither wait nor ask for their thread."""
+        return word not in self.own and (word in _known() or bool(PURE.fullmatch(word)))
+
+    def is_type(self, word):
+        """Whether a word is one of CUDA's or C++'s types."""
+        return word in TYPES and word not in self.own
+
+    def _by_value(self, pieces):
+        values = {}
+        for piece in pieces:
+            if piece.is_class:
+                values |= dict.fromkeys(re.findall(r"(\w+)\s*\(", _without_bodies(piece.body)), False)
+                continue
+            for name in piece.functions:  # if there are several, it is not known which of them is one
+                at = [match.end() for match in re.finditer(rf"\b{name}\s*\(", piece.head)]
+                good = len(piece.functions) == 1 and at and self._copies(
+                    piece.head[at[-1] : closing(piece.head, at[-1] - 1)], piece.head
+                )
+                values[name] = bool(good) and values.get(name, True)
+        return {name for name, good in values.items() if good}
+
+    def _without_references(self):
+        """Own classes that have no references and no objects of other libraries' classes, which may have some."""
+        bodies = {}
+        for piece in self.pieces:
+            if piece.is_class and piece.keyword != "enum":
+                members = _without_arguments(_without_bodies(piece.body))
+                words = set(re.findall(r"\w+", members + piece.head))
+                good = "&" not in members and "template" not in words and "std" not in words
+                for tag in piece.tags:
+                    bodies[tag] = words if good and tag not in bodies else {""}
+        others = {name for name, kind in self.types.items() if kind.kind in ("reference", "class")} | {""}
+        grew = True
+        while grew:
+            found = {tag for tag, words in bodies.items() if not words & (others - {tag})}
+            grew = bool(found & others)
+            others -= found
+        return found
+
+    def _copies(self, parameters, head):
+        """Whether a function's parameters are all copied from what it is given."""
+        if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
+            return False
+        template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))
+        reader = Reader(parameters, 0, len(parameters))
+        for first, last in reader.split(0, len(reader.tokens)) if reader.tokens else ():
+            end = reader.type_end(first, last)
+            words = [token.text for token in reader.tokens[first:end]] if end else ["?"]
+            kind = self.type_of(words, template).kind
+            if "*" not in [token.text for token in reader.tokens[first:last]] and kind in ("class", "reference"):
+                return False
+        return True
+
+    def _operators(self, piece):
+        """The signs of the operators in a piece that may change or keep their operands."""
+        found = set()
+        for match in re.finditer(r"\boperator\s*(\(\s*\)|\[\s*\]|[^\s\w(]+|\w+)\s*\(", piece.text):
+            parameters = piece.text[match.end() : closing(piece.text, match.end() - 1)]
+            if not (self._copies(parameters, piece.head) or self._only_reads(piece, parameters)):
+                found.add("".join(match[1].split()))
+        return found
+
+    def _only_reads(self, piece, parameters):
+        """Whether a function with constant references only computes a value from them."""
+        words = [w for w in re.findall(r"\w+", piece.head.partition("operator")[0]) if w not in _FUNCTION_WORDS]
+        result = self.type_of(words) if not piece.is_class else _CLASS_TYPE
+        numbers = result.kind == "scalar" or (
+            result.kind == "record" and all(kind == _SCALAR for kind in result.members.values())
+        )
+        called = set(re.findall(r"(\w+)\s*\(", piece.body)) - KEYWORDS
+        return (
+            numbers
+            and bool(re.fullmatch(r"(\s*const\s+\w+\s*&\s*\w*\s*,?)*", parameters))
+            and not re.search(r"&|_cast\b|=(?!=)", piece.body)
+            and all(self.is_known(word) or self.is_type(word) for word in called)
+        )
 
 
-class Macros:
-    """The macros of the source, of its headers and of the options."""
-
-    def __init__(self, scans):
-        self.bodies = {}  # name -> words of all its definitions
-        self.harmful = {}  # name -> why a kernel that uses it needs fibers
-        self.constant = set()
-        self.functions = set()  # with parameters: expressions of values
-        self.plain = set()  # with parameters: expressions without calls
-        self.threads = set()  # that stand for threadIdx.x
-        self.addressing = set()  # with parameters, whose addresses they may take
-        for scan in scans:
-            for directive in scan.directives:
-                match = re.match(r"\s+(\w+)(\([^)]*\))?(.*)", directive.rest, re.DOTALL)
-                if directive.word == "define" and match:
-                    self._add(match[1], match[2], match[3].replace("\\\n", "  "))
-        changed = True
-        while changed:
-            changed = False
-            for name, (words, _, pure) in self.bodies.items():
-                if name not in self.harmful and words & self.harmful.keys():
-                    self.harmful[name], changed = self.harmful[next(iter(words & self.harmful.keys()))], True
-                known = {
-                    w for w in words if w in self.constant or w in TYPES or w in self.functions or PURE.fullmatch(w)
-                }
-                if pure and name not in self.constant and known == words:
-                    self.constant.add(name)
-                    changed = True
-                if name in self.functions and known | (words & INDICES) != words:
-                    self.functions.remove(name)
-                    changed = True
-
-    def _add(self, name, parameters, body):
-        found = tokens(body, 0, len(body))
-        texts = {token.text for token in found}
-        words = {token.text for token in found if token.kind == "word"}
-        words -= set(re.findall(r"\w+", parameters or ""))
-        statements = {"return", "break", "continue", "if", "for", "while", "do", "switch", "else", "case", BARRIER}
-        if "&" in texts and parameters:
-            self.addressing.add(name)
-        elif "&" in texts:
-            self.harmful[name] = f"it uses the macro {name}"
-        if words & statements or texts & (ASSIGNMENTS | STEPS | {";", "{", "}", "[]", "#", "##", '"'}):
-            self.harmful[name] = f"it uses the macro {name}"
-        if any(FIBERS_ONLY.fullmatch(word) for word in words):
-            self.harmful[name] = f"it uses the macro {name}"
-        reads = any(b.text == "*" and a.kind == "sign" and a.text not in OPERAND_ENDS for a, b in pairwise(found))
-        reads |= bool(found) and found[0].text == "*"
-        if parameters and not reads and not texts & {"[", "->", "&", "{", ";", "#", "##"}:
-            self.functions.add(name)
-        given = {"", *re.findall(r"\w+", parameters or ""), *TYPES}
-        calls = [a.text for a, b in pairwise(found) if b.text == "(" and a.kind == "word" and a.text not in given]
-        for names, fits in (
-            (self.plain, parameters and all(PURE.fullmatch(name) for name in calls)),
-            (self.threads, [token.text for token in found] == ["threadIdx", ".", "x"]),
-        ):
-            if not fits:
-                names.discard(name)
-            elif name in names or name not in self.bodies:  # of all its definitions
-                names.add(name)
-        pure = not parameters and not texts & {"[", "->", "&", "{", ";"}
-        before = self.bodies.get(name, (set(), set(), True))
-        self.bodies[name] = before[0] | words, before[1] | texts, before[2] and pure
-
-    def words(self, name, seen=()):
-        """The words in the body of a macro, with those of the macros in it."""
-        if name not in self.bodies or name in seen:
-            return set()
-        words = set(self.bodies[name][0])
-        return words.union(*(self.words(word, (*seen, name)) for word in words))
+def _has_constructor(piece, file):
+    """Whether something can become an object of a class by a reference to it."""
+    names = "|".join(map(re.escape, piece.tags)) or "$"
+    for match in re.finditer(rf"\b(?:{names}|operator\s*=)\s*\(", piece.body):
+        parameters = piece.body[match.end() : closing(piece.body, match.end() - 1)]
+        for each in parameters.split(","):
+            if not set(re.findall(r"\w+", each)) & set(piece.tags) and not file._copies(each, piece.head):
+                return True
+    return False
 
 
-def _constants(scan, macros):
-    """Names of constants at namespace scope whose values do not depend on memory."""
-    names = set(macros.constant)
+@lru_cache(1)
+def _known():
+    """The words of the engine's headers whose functions neither wait nor ask for their thread."""
+    texts = [(INCLUDE / "labkit" / f"{name}.h").read_text() for name in _KNOWN_HEADERS]
+    texts.append((INCLUDE / "cuComplex.h").read_text())
+    words = set().union(*(re.findall(r"\w+", text) for text in texts))
+    words |= {"__threadfence", "__threadfence_block", "__threadfence_system", "memcpy", "memset", "memcmp", "printf"}
+    words |= {"clock", "clock64", "malloc", "free", "isnan", "isinf", "isfinite", "signbit", "frexp", "ldexp", "modf"}
+    return words - KEYWORDS
+
+
+# -- pieces: declarations at namespace scope
+
+
+@dataclass
+class _Piece:
+    """A declaration: what stands before its braces, these, the whole, and the names that it may declare."""
+
+    head: str
+    body: str
+    text: str
+    names: set
+    words: set = frozenset()  # of its head
+    functions: tuple = ()  # what may be the name of a function
+    is_class: bool = False
+    keyword: str = ""
+    tags: tuple = ()
+
+
+def after_registrations(scan, start, at):
+    """Where a declaration before `at` starts, without the words behind the kernel before it."""
+    while found := _REGISTRATION.search(scan.code, start, at):
+        start = closing(scan.code, found.end() - 1) + 1
+    return start
+
+
+def _piece(head, body, after=""):
+    plain = _without_arguments(head)
+    names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))
+    names |= set(_PARENTHESIZED.findall(head.partition("=")[0]))
+    names -= TYPES | SPECIFIERS | KEYWORDS | _FUNCTION_WORDS
+    words = set(re.findall(r"[A-Za-z_]\w*", head.partition("=")[0])) - TYPES - SPECIFIERS - KEYWORDS - _FUNCTION_WORDS
+    text = head + body
+    declared = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*@", " ", plain)
+    match = _CLASS.search(declared)
+    if not match or "=" in declared or "@" in declared or not body:
+        if match and not body:  # a forward declaration, or a variable
+            names.add(match[2])
+        member = re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain)
+        if member:
+            names.add(member[1] or member[2])
+        functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
+        return _Piece(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
+    tags = re.sub(r"\bfinal\b", "", declared[match.end(1) :].partition(":")[0]).split()[-1:]
+    tags += re.findall(r"\w+", after) if "typedef" in declared else []
+    names |= {*tags, *re.findall(r"(\w+)\s*\(", _without_bodies(body))} - KEYWORDS
+    if match[1] == "enum":
+        names |= set(re.findall(r"(?:^|[{,])\s*(\w+)", body))
+    return _Piece(head, body, text, names - {""}, words, (), True, match[1], tuple(tags))
+
+
+def _without_bodies(body):
+    """A class without the bodies of its functions."""
+    while (shorter := re.sub(r"(\)|\b(?:const|noexcept|override|else|do)|=)\s*\{[^{}]*\}", r"\1;", body)) != body:
+        body = shorter
+    return body
+
+
+def _pieces(scan, kernels):
+    """The `_Piece`s of a text, without its kernels, whose bodies are spans."""
+    at = 0
+    while match := re.compile(r"[;{]").search(scan.code, at):
+        at = match.end()
+        start = scan.declaration_start(match.start())
+        if scan.scope(match.start()) is None or any(a <= match.start() < b for a, b in kernels):
+            continue
+        end = match.end()
+        if match.group() == "{":
+            if re.search(r"\bnamespace\b[^()=]*$|\bextern\s*\"[^\"]*\"\s*$", scan.code[start : match.start()]):
+                continue
+            end = at = scan.closing.get(match.start(), len(scan.code) - 1) + 1
+        start = after_registrations(scan, start, match.start())
+        body = scan.code[match.start() : end] if match.group() == "{" else ""
+        yield _piece(scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)])
+
+
+def _pieces_of(statement):
+    """The `_Piece` of a declaration inside of a kernel."""
+    head, brace, body = statement.partition("{")
+    if brace and "=" not in head:
+        end = body.rindex("}")
+        return [_piece(head, brace + body[: end + 1], body[end + 1 :].partition(";")[0])]
+    return [_piece(statement.rstrip().removesuffix(";"), "")]
+
+
+def _constants(scan):
+    """Names of constants at namespace scope, and of enumerators."""
+    names = set()
     for match in re.finditer(r"\b(?:constexpr|const)\b", scan.code):
         start = scan.declaration_start(match.start())
         end = scan.code.find(";", match.end())
-        if end < 0 or scan.scope(match.start()) != "" or "__constant__" in scan.code[start:end]:
+        if end < 0 or scan.scope(match.start()) is None or "__constant__" in scan.code[start:end]:
             continue
         try:
             reader = Reader(scan.code, start, end)
@@ -136,10 +398,9 @@ def _constants(scan, macros):
 
 def _without_arguments(head):
     """A declaration without its template's head, and with ``@`` for its parentheses and what is between them."""
-    head = re.sub(r"\btemplate\s*<[^;{(]*?>(?=\s*\w)", " ", head)
     while (shorter := re.sub(r"\([^()]*\)", "@", head)) != head:
         head = shorter
-    return head
+    return re.sub(r"\btemplate\s*<[^;{]*?>(?=\s*\w)", " ", head)
 
 
 def closing(code, at):
@@ -152,48 +413,27 @@ def closing(code, at):
     return len(code)
 
 
-def _functions(scans, kernels):
-    """What the kernels may call: (name -> the word for which it needs fibers, functions without references)."""
-    pieces, by_value = [], {}  # (names that the piece defines, its words, its text)
-    registered = re.compile(r"\bLABKIT_KERNEL\w*\(")
-    for scan in scans:
-        skipped = [span for s, span in kernels if s is scan]
-        at = 0
-        while match := re.compile(r"[;{]").search(scan.code, at):
-            at = match.end()
-            start = scan.declaration_start(match.start())
-            if scan.scope(match.start()) is None or any(a <= match.start() < b for a, b in skipped):
-                continue
-            end = match.end()
-            if match.group() == "{":
-                if re.search(r"\bnamespace\b[^()=]*$|\bextern\s*\"[^\"]*\"\s*$", scan.code[start : match.start()]):
-                    continue
-                end = at = scan.closing.get(match.start(), len(scan.code) - 1) + 1
-            while found := registered.search(scan.code, start, match.start()):
-                start = closing(scan.code, found.end() - 1) + 1
-            piece = scan.code[start:end]
-            head = scan.code[start : match.start()]
-            plain = _without_arguments(head)
-            names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))
-            if re.search(r"\b(?:struct|class|union)\b", plain):
-                names |= set(re.findall(r"\b(?:struct|class|union)\s+(?:__\w+__\s+)*(\w+)", head))
-                names |= set(re.findall(r"(\w+)\s*\(", piece))
-            pieces.append((names - TYPES - SPECIFIERS - KEYWORDS, set(re.findall(r"\w+", piece)), piece))
-            function = re.search(r"(\w+)\s*\(", head)
-            if match.group() == "{" and function:
-                by_value.setdefault(function[1], []).append("&" not in head[function.end() :])
-    harmful = {}
-    for names, words, piece in pieces:
+def _harmful(pieces):
+    """Name -> the word for which its use needs fibers; and the one for which all kernels do, or empty."""
+    harmful, everywhere = {}, ""
+    for piece in pieces:
+        words = set(re.findall(r"\w+", piece.text))
         found = [w for w in words if w in ("threadIdx", BARRIER, "labkit") or FIBERS_ONLY.fullmatch(w)]
-        for name in names if found else ():
+        for name in piece.names if found else ():
             harmful[name] = "inline PTX" if found == ["labkit"] else min(found)
-        if not found and indexes_by_truth(tokens(piece, 0, len(piece))):
-            harmful.update(dict.fromkeys(names, "a comparison as an index"))
+        if not found and indexes_by_truth(tokens(piece.text, 0, len(piece.text))):
+            harmful.update(dict.fromkeys(piece.names, "a comparison as an index"))
+        if found and not piece.is_class and re.search(r"\boperator\b", piece.head):
+            everywhere = min(found)
     changed = True
     while changed:
         changed = False
-        for names, words, _ in pieces:
-            found = words & harmful.keys()
-            for name in names - harmful.keys() if found else ():
+        for piece in pieces:
+            found = set(re.findall(r"\w+", piece.text)) & harmful.keys()
+            for name in piece.names - harmful.keys() if found else ():
                 harmful[name], changed = harmful[min(found)], True
-    return harmful, {name for name, several in by_value.items() if all(several)}
+            if found and not piece.is_class and not everywhere and re.search(r"\boperator\b", piece.head):
+                everywhere, changed = harmful[min(found)], True
+    return harmful, everywhere
+
+

@@ -11,10 +11,11 @@ import contextlib
 import re
 from dataclasses import dataclass, field
 
+from labkit.cpu.loops.file import after_registrations
 from labkit.cpu.loops.order import is_plain, may_come_first, own_variables, reads_memory, with_parents
 from labkit.cpu.loops.reader import Reader
 from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, Fibers
-from labkit.cpu.source import Scan, kernel_bodies, presumed_line
+from labkit.cpu.source import kernel_bodies
 
 PREFIX = re.compile(r"\blabkit_\d+_")  # of the names of a function that stands in a kernel
 _MOST_DEEP = 8  # calls in calls
@@ -30,8 +31,6 @@ class _Function:
 
     Attributes
     ----------
-    scan : Scan
-        Of the file in which it is.
     templates, parameters : list of (str, str)
         Type and name; the type is empty if the name is to be replaced by the argument: a reference, or an array of
         several dimensions. That of a constant reference ends with ``&``: there, the argument must have this type.
@@ -41,10 +40,9 @@ class _Function:
     result : (int, int)
         The positions of the expression that it returns.
     names, others : set of str
-        The names that it declares, and all other words, with those of the macros among them.
+        The names that it declares, and all other words.
     """
 
-    scan: Scan
     templates: list
     parameters: list
     start: int
@@ -56,13 +54,10 @@ class _Function:
     shared: bool = False
 
 
-def inline(scan, bodies, headers, file):
-    """What `kernel_bodies` gives for a text with the bodies of functions that wait in place of the kernels' calls.
-
-    The functions are those of the text and of its `headers`, which are scans, too.
-    """
+def inline(scan, bodies, file):
+    """What `kernel_bodies` gives for a text with the bodies of functions that wait in place of the kernels' calls."""
     for depth in range(_MOST_DEEP):
-        functions, edits = _functions([scan, *headers], file.macros), []
+        functions, edits = _functions(scan, file), []
         for body in bodies if functions else ():
             with contextlib.suppress(*_FAILURES):
                 edits += _calls(scan, body, functions, file, 1000 * depth + len(edits))
@@ -75,33 +70,33 @@ def inline(scan, bodies, headers, file):
     return scan, bodies
 
 
-def _functions(scans, macros):
+def _functions(scan, file):
     """Name -> function, of all that wait or call others that do, and that a call can be replaced by."""
-    found, names = {}, []
-    for scan in scans:
-        for open_, close in scan.closing.items():
-            words = scan.code[scan.declaration_start(open_) : open_].split()
-            if "__device__" in words and scan.scope(open_) == "" and (head := _HEAD.fullmatch(" ".join(words))):
-                names.append(head["name"])
-                found[head["name"]] = scan, head, open_, close
+    found = {}
+    for open_, close in scan.closing.items():
+        words = scan.code[after_registrations(scan, scan.declaration_start(open_), open_) : open_].split()
+        head = _HEAD.fullmatch(" ".join(words)) if scan.scope(open_) is not None else None
+        if head and "__device__" in words and scan.scope(open_) == "":
+            found[head["name"]] = head, open_, close
     waiting, grew = {BARRIER, *WARP_FUNCTIONS}, True
     while grew:
         grew = False
-        for name, (scan, _, open_, close) in found.items():
+        for name, (_, open_, close) in found.items():
             if name not in waiting and waiting & set(re.findall(r"\w+", scan.code[open_:close])):
                 waiting.add(name)
                 grew = True
     functions = {}
     for name in waiting & found.keys():
         try:
-            if names.count(name) == 1:
-                functions[name] = _read(*found[name], macros)
+            function = _read(scan, *found[name])
+            if all(map(file.is_unique, {name, *function.others})):  # its body means the same in the kernel
+                functions[name] = function
         except _FAILURES:
             continue
     return functions
 
 
-def _read(scan, head, open_, close, macros):
+def _read(scan, head, open_, close):
     reader = Reader(scan.code, open_ + 1, close)
     tokens, last, result = reader.tokens, close, (close, close)
     returns = [at for at, token in enumerate(tokens) if token.text == "return"]
@@ -117,7 +112,6 @@ def _read(scan, head, open_, close, macros):
     if any(node.kind == "type" for node in nodes):
         raise Fibers("it declares a type")
     function = _Function(
-        scan,
         [_parameter(each) for each in _split(head["template"] or "")],
         [_parameter(each) for each in _split(head["given"]) if each != "void"],
         open_ + 1, last, type_, result, _declared(reader, nodes),
@@ -126,10 +120,7 @@ def _read(scan, head, open_, close, macros):
     words = {
         token.text for at, token in enumerate(tokens) if token.kind == "word" and reader.text(at - 1) not in (".", "->")
     }
-    of_macros = set().union(*(macros.words(word) for word in words))
-    if of_macros & function.names:
-        raise Fibers("a macro names its variable")
-    function.others, function.shared = words - function.names | of_macros, "__shared__" in words
+    function.others, function.shared = words - function.names, "__shared__" in words
     return function
 
 
@@ -184,13 +175,14 @@ def _calls(scan, body, functions, file, number):
         at = None
         if node.kind in ("expression", "declaration"):
             at = next((i for i in range(node.first, node.last) if words[i] in functions), None)
-        if at is None:
+        if at is None or words[at] in names or words[at - 1] in (".", "->", "::"):
             continue
         function = functions[words[at]]
         if function.others & names - functions.keys() or (function.shared and words.count(words[at]) > 1):
             continue
         call = _Call(scan, body, reader, node, at, function, f"labkit_{number + len(edits)}_")
-        new = call.statement() or call.choice(functions) or call.inside(parent is None or parent.kind == "block", file)
+        alone = parent is None or parent.kind == "block"
+        new = call.statement() or call.choice(functions, file) or call.inside(alone, file)
         if new:
             edits.append((reader.tokens[node.first].start, reader.tokens[node.last - 1].end, new))
     return edits
@@ -226,6 +218,7 @@ class _Call:
             else:
                 kind = "using" if type_ in ("class", "typename") else f"constexpr {type_}"
                 lines.append(f"{kind} {self.prefix}{name} = {given};")
+        lines.append(_proofs(self.deduced))
         for (type_, name), (first, last) in zip(function.parameters, self.arguments, strict=True):
             if type_ and not type_.endswith("&"):
                 lines.append(f"{_with(renamed, type_)} {self.prefix}{name} = {self._text(first, last)};")
@@ -235,17 +228,16 @@ class _Call:
                     lines.append(f"labkit_require_type({renamed[name]}, {_with(renamed, type_)});")
             else:
                 return ""
-        content = _with(renamed, function.scan.text[function.start : function.end])
-        place = (self.scan, function.start) if function.scan is self.scan else (self.scan, tokens[self.at].start)
-        lines.append(f"\n#line {presumed_line(*place)}\n{content}")
-        returned = function.scan.text[slice(*function.result)]
+        content = _with(renamed, self.scan.text[function.start : function.end])
+        lines.append(f"{self.scan.marker(function.start)}{content}")
+        returned = self.scan.text[slice(*function.result)]
         if result:
             lines.append(f"{result} ({_with(renamed, function.type)})({_with(renamed, returned)});" if returned else "")
         return f"{{ {' '.join(lines)} }}" if lines[-1] else ""
 
     def _templates(self):
         """The template's arguments: those given, and types of the call's arguments; empty: one is not known."""
-        function = self.function
+        function, self.deduced = self.function, []
         found = [self._text(*span) for span in self.given]
         for kind, name in function.templates[len(found) :]:
             spans = [
@@ -253,6 +245,7 @@ class _Call:
             ]
             types = {self._type(*span) for span in spans} if kind in ("class", "typename") else set()
             found.append(types.pop() if len(types) == 1 else "")
+            self.deduced += [(found[-1], self._text(*span)) for span in spans]
         return found
 
     def _result_type(self):
@@ -263,7 +256,7 @@ class _Call:
         return known.get(self.function.type, self.function.type)
 
     def _line(self):
-        return f"\n#line {presumed_line(self.scan, self.reader.tokens[self.node.last - 1].end)}\n"
+        return self.scan.marker(self.reader.tokens[self.node.last - 1].end)
 
     def statement(self):
         """What replaces a statement like ``f(x);``, ``v = f(x);`` or ``float v = f(x);``; empty: it is none."""
@@ -276,18 +269,27 @@ class _Call:
         operator = reader.text(at - 1)
         if operator not in ASSIGNMENTS or reader.tokens[at - 2].kind != "word":
             return ""
-        name, declared = reader.text(at - 2), ""
+        name, declared, after = reader.text(at - 2), "", ""
         if node.kind == "declaration":
             words = {reader.text(each) for each in range(node.first, at)}
             if len(reader.declarators(node.first, node.last - 1)) > 1 or words & _NOT_LATER:
                 return ""
-            declared = re.sub(r"\bconst\b", "", self._text(node.first, at - 1)) + ";"
+            declared, name, after = self._declared(name, at - 1)
         elif at - 2 != node.first:
             return ""
         content = self._content(f"{name} {operator}")
-        return declared + content + self._line() if content else ""
+        return declared + content + self._line() + after if content else ""
 
-    def choice(self, functions):
+    def _declared(self, name, end):
+        """A declaration without its value, the name to assign this to, and what follows then."""
+        declaration = self._text(self.node.first, end)
+        if not re.search(r"\bconst\b", declaration):
+            return f"{declaration};", name, ""
+        new = f"{self.prefix}of_{name}"
+        plain = re.sub(rf"\bconst\b|\b{name}$", "", declaration)
+        return f"{plain} {new};", new, f"{declaration} = {new};"
+
+    def choice(self, functions, file):
         """What replaces a statement like ``v = c ? f(x) : y;``, if both have the same type; empty: it is none."""
         reader, node = self.reader, self.node
         start = node.first
@@ -308,11 +310,16 @@ class _Call:
             return ""
         spans = (signs[0] + 1, signs[1]), (signs[1] + 1, last)
         types = {self._type(*span, functions) for span in spans}
-        if len(types) != 1 or not types <= TYPES - {"auto"} or not is_plain(reader, first, signs[0]):
+        if len(types) != 1 or not types <= TYPES - {"auto"} or not is_plain(reader, first, signs[0], file):
             return ""
-        declared = re.sub(r"\bconst\b", "", self._text(node.first, start + 1)) + "; " if start > node.first else ""
+        others = [span for span in spans if reader.text(span[0]) not in functions]
+        proof = _proofs((next(iter(types)), self._text(*span)) for span in others)
+        declared, after = "", ""
+        if start > node.first:
+            declared, name, after = self._declared(name, start + 1)
         then, otherwise = (f"{name} = {cast}({self._text(*span)});" for span in spans)
-        return f"{declared}if ({self._text(first, signs[0])}) {{ {then} }} else {{ {otherwise} }}{self._line()}"
+        condition = self._text(first, signs[0])
+        return f"{declared}{proof}if ({condition}) {{ {then} }} else {{ {otherwise} }}{self._line()}{after}"
 
     def _type(self, first, last, functions=()):
         """The type of a call, a variable or a literal, if it is one word; empty: it is not known."""
@@ -352,7 +359,7 @@ class _Call:
         calls = [(self.at, self.end)]
         own = own_variables(reader, self.scan.code[self.body.name_end : self.body.open]) | file.constants
         begin = next((at for at in reader.outer(*span) if reader.text(at) in ASSIGNMENTS), span[0])
-        if reads_memory(reader, begin, span[1], calls, own, file.macros) or not may_come_first(reader, *span, calls):
+        if reads_memory(reader, begin, span[1], calls, own, file) or not may_come_first(reader, *span, file, calls):
             return ""
         result = f"{self.prefix}result"
         content = self._content(f"{result} =")
@@ -365,6 +372,18 @@ class _Call:
         return new if in_block else f"{{ {new} }}"
 
 
+def _proofs(types):
+    """What lets the compiler prove that values have the types for which they were taken."""
+    return "".join(f"labkit_require_same({type_}, {value}); " for type_, value in types)
+
+
+_NAME = re.compile(
+    r"""\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])* | "(?:[^"\\\n]|\\.)*" | '(?:[^'\\\n]|\\.)*' | (?:\.|->|::)\s*[A-Za-z_]\w*
+      | (?P<name>[A-Za-z_]\w*)""",
+    re.VERBOSE,
+)
+
+
 def _with(renamed, text):
     """The text with other names, but for those of members."""
-    return re.sub(r"(?<![\w.])(?<!->)[A-Za-z_]\w*", lambda match: renamed.get(match.group(), match.group()), text)
+    return _NAME.sub(lambda match: renamed.get(match["name"], match.group()), text)

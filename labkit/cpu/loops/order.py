@@ -2,7 +2,7 @@
 
 import re
 
-from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, OPERAND_ENDS, PURE, SPECIFIERS, STEPS, TYPES
+from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, OPERAND_ENDS, SPECIFIERS, STEPS, TYPES
 
 _LEFT_FIRST = {"?", "&&", "||", "<<", ">>", ","}  # with these, the operand on the left comes first
 
@@ -17,15 +17,16 @@ def with_parents(nodes, parent=None):
         yield from with_parents(node.children, node)
 
 
-def is_plain(reader, first, last, calls=(), functions=frozenset(), assignments=0):
+def is_plain(reader, first, last, file, calls=(), functions=frozenset(), assignments=0):
     """Whether tokens[first:last], apart from `calls`, has no effects, but for a number of assignments.
 
     Parameters
     ----------
+    file : File
     calls : sequence of (int, int)
         Spans of tokens.
     functions : set of str
-        Functions and macros that may be called.
+        Own functions that may be called.
     """
     text, tokens, at, spans = reader.text, reader.tokens, first, dict(calls)
     while at < last:
@@ -37,7 +38,8 @@ def is_plain(reader, first, last, calls=(), functions=frozenset(), assignments=0
         assignments -= text(at) in ASSIGNMENTS
         if text(at) == "(" and at > first and tokens[at - 1].kind == "word":
             before = text(at - 1)
-            if not (PURE.fullmatch(before) or before in TYPES or before in functions or before.startswith("labkit_")):
+            plain = file.is_pure(before) or file.is_type(before) or before in functions
+            if not (plain or before.startswith("labkit_")):
                 return False
         at += 1
     return assignments >= 0
@@ -59,14 +61,14 @@ def own_variables(reader, head):
     return own - others
 
 
-def reads_memory(reader, first, last, calls, own, macros):
+def reads_memory(reader, first, last, calls, own, file):
     """Whether tokens[first:last], apart from `calls`, may read what other threads can write.
 
     Parameters
     ----------
     own : set of str
         As `own_variables`, and constants.
-    macros : Macros
+    file : File
     """
     text, spans, at = reader.text, dict(calls), first
     while at < last:
@@ -83,8 +85,9 @@ def reads_memory(reader, first, last, calls, own, macros):
         if cast and {text(i) for i in cast} <= TYPES | {"*"}:
             return True
         if kind == "word" and before != "." and not (
-            word in own | TYPES | INDICES | SPECIFIERS | _CONSTANTS | macros.constant | macros.functions
-            or PURE.fullmatch(word)
+            word in own | INDICES | SPECIFIERS | _CONSTANTS
+            or file.is_type(word)
+            or file.is_pure(word)
             or word.startswith("labkit_")
         ):
             return True
@@ -92,9 +95,9 @@ def reads_memory(reader, first, last, calls, own, macros):
     return False
 
 
-def may_come_first(reader, first, last, calls, functions=frozenset()):
+def may_come_first(reader, first, last, file, calls):
     """Whether `calls` in a statement tokens[first:last] may be evaluated before the rest of it, which calls them."""
-    if not is_plain(reader, first, last, calls, functions, assignments=1):
+    if not is_plain(reader, first, last, file, calls, assignments=1):
         return False
     text, tokens = reader.text, reader.tokens
     for begin, end in calls:
@@ -103,7 +106,9 @@ def may_come_first(reader, first, last, calls, functions=frozenset()):
             of_call = level[0] > first and text(level[0] - 1) == "(" and tokens[level[0] - 2].kind == "word"
             for at in reader.outer(*level):
                 if at >= begin:
-                    break
+                    if text(at) in ASSIGNMENTS and level == (first, last):
+                        return False  # what is assigned comes before where it goes
+                    continue
                 if text(at) in _LEFT_FIRST and not (of_call and text(at) == ","):
                     return False
             inner = [

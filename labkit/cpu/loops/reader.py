@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from labkit.cpu.loops.words import BARRIER, BUILT_IN, MEETING, PAIRS, RESTRICT, SPECIFIERS, Fibers, tokens
+from labkit.cpu.loops.words import BARRIER, BUILT_IN, CLASSES, MEETING, PAIRS, RESTRICT, SPECIFIERS, Fibers, tokens
 
 
 @dataclass(eq=False)
@@ -84,6 +84,8 @@ class Reader:
 
     def _statement(self, at):
         word = self.text(at)
+        if word == ";":
+            return Node("block", at, at + 1, 0)
         if word == "{":
             return self._block(at)
         if word == "if":
@@ -91,7 +93,7 @@ class Reader:
         if word == "for":
             return self._for(at)
         if word in ("while", "switch"):
-            close = self._parentheses(at + 1)
+            close = self._condition(at + 1)
             body = self.statement(close + 1)
             return Node(word, at, body.last, 0, {"condition": (at + 2, close), "body": body})
         if word == "do":
@@ -112,7 +114,7 @@ class Reader:
 
     def _if(self, at):
         open_ = at + 2 if self.text(at + 1) == "constexpr" else at + 1
-        close = self._parentheses(open_)
+        close = self._condition(open_)
         parts = {"condition": (open_ + 1, close), "then": self.statement(close + 1)}
         last = parts["then"].last
         if self.text(last) == "else":
@@ -146,16 +148,37 @@ class Reader:
             if len(words) > 1:
                 raise Fibers("it returns a value")
             kind = words[0]
-        elif words[0] in ("using", "typedef", "static_assert", "struct", "class", "union", "enum"):
+        elif words[0] in ("using", "typedef", "static_assert") or self._is_class(at, end):
             kind = "type"
         elif self.declares(at, end):
             kind = "declaration"
         return Node(kind, at, end + 1, 0)
 
+    def _is_class(self, at, end):
+        """Whether the statement declares a class or an enumeration, and no variable."""
+        if self.text(at) not in CLASSES:
+            return False
+        open_ = next((i for i in self.outer(at, end) if self.text(i) in ("{", "=")), end)
+        colon = next((i for i in self.outer(at, open_) if self.text(i) == ":"), open_)
+        names = [i for i in self.outer(at, colon) if self.tokens[i].kind == "word"]
+        names = [i for i in names if self.text(i) not in CLASSES | SPECIFIERS | {"final"}]
+        if len(names) > 1 or self.text(open_) == "=":
+            return False
+        if open_ < end and (self.match[open_] + 1 < end or not (names or self.text(at) == "enum")):
+            raise Fibers("it declares a class and a variable at once")
+        return True
+
     def _parentheses(self, at):
         if self.text(at) != "(":
             raise Fibers("a statement is not understood")
         return self.match[at]
+
+    def _condition(self, at):
+        close = self._parentheses(at)
+        signs = {self.text(i) for i in self.outer(at + 1, close)}
+        if ";" in signs or ("=" in signs and self.declares(at + 1, close)):
+            raise Fibers("it declares a variable in a condition")
+        return close
 
     def outer(self, first, last):
         """The tokens that are not in brackets (of which only the opening ones are given)."""
@@ -193,15 +216,25 @@ class Reader:
             word = self.text(at)
             if word in ("alignas", "__align__") and self.text(at + 1) == "(":
                 at = self.match[at + 1] + 1
+            elif word in ("decltype", "typeof", "__typeof__") and self.text(at + 1) == "(" and not named:
+                at, named = self.match[at + 1] + 1, True
             elif word in SPECIFIERS:
                 at += 1
             elif word in BUILT_IN:
                 at, named = at + 1, True
+            elif word in CLASSES and not named:
+                at += 1
             elif self.tokens[at].kind == "word" and not named and word not in RESTRICT:
                 at, named = self._qualified(at, last), True
             else:
                 break
         return at if named and at > first else None
+
+    def type_name(self, first, last):
+        """The token of the type's name in a declaration, which is no variable; `last` if there is none."""
+        others = SPECIFIERS | CLASSES | BUILT_IN | {"decltype", "typeof", "__typeof__"}
+        words = (at for at in self.outer(first, last) if self.tokens[at].kind == "word")
+        return next((at for at in words if self.text(at) not in others), last)
 
     def _qualified(self, at, last):
         """The token after a name like ``a::b<c>::d``."""

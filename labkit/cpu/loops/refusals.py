@@ -2,7 +2,19 @@
 
 import re
 
-from labkit.cpu.loops.words import FIBERS_ONLY, INDICES, OPERAND_ENDS, PAIRS, Fibers
+from labkit.cpu.loops.order import with_parents
+from labkit.cpu.loops.words import (
+    BARRIER,
+    FIBERS_ONLY,
+    INDICES,
+    KEYWORDS,
+    MEETING,
+    OPERAND_ENDS,
+    PAIRS,
+    RESTRICT,
+    WARP_FUNCTIONS,
+    Fibers,
+)
 
 _TRUTHS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
 
@@ -46,44 +58,72 @@ def use(name, harmful):
 
 def refuse(kernel):
     """Raise `Fibers` if a kernel has words that need fibers."""
-    reader, harmful, macros = kernel.reader, kernel.file.harmful, kernel.file.macros
+    reader, file, harmful = kernel.reader, kernel.file, kernel.file.harmful
     if kernel.body.name.endswith(">"):
         raise Fibers("it is a specialization of a template")
-    before = kernel.scan.code[kernel.body.start : kernel.body.marker_end]
-    if set(re.findall(r"(\w+)\s*\(", before)) - {"__launch_bounds__", "__attribute__"}:
-        raise Fibers("a macro stands before it")
+    if file.harm:
+        raise Fibers(f"an operator uses {file.harm}")
+    if "," in file.operators:
+        raise Fibers("it has an operator for commas")
     for word in re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]):
         if word in harmful:
             raise Fibers(f"{word} uses {harmful[word]}")
     inline = (at for at, token in enumerate(reader.tokens) if token.text == "labkit")
     if any(reader.text(at + 2) != "dynamic_shared" for at in inline):
         raise Fibers("it has inline PTX")
+    declared = {reader.text(at) for at in kernel.declared_names()}
     for at, token in enumerate(reader.tokens):
         before, after = reader.text(at - 1), reader.text(at + 1)
         if token.text == "[" and (at == 0 or not (before in OPERAND_ENDS or reader.tokens[at - 1].kind == "word")):
             raise Fibers("it has a lambda expression")
+        if token.text == "{" and before == "(":
+            raise Fibers("it has a statement in an expression")
         if token.kind != "word":
-            if token.text in ('"', "'", "\\", "#", "@"):
+            if token.text in ('"', "'", "\\", "#", "@") or (before + token.text in _DIGRAPHS and _joined(reader, at)):
                 raise Fibers("a literal is not understood")
             continue
         if token.text == "volatile" and _is_of_memory(reader, at):
             continue
-        if FIBERS_ONLY.fullmatch(token.text):
+        if FIBERS_ONLY.fullmatch(token.text) or token.text in _REFUSED:
             raise Fibers(f"it uses {token.text}")
-        if token.text in harmful and before not in (".", "->"):
+        if token.text in harmful and (after == "(" or before not in (".", "->")):
             raise Fibers(use(token.text, harmful))
-        for word in (token.text, *macros.words(token.text)):
-            if word in macros.harmful:
-                raise Fibers(macros.harmful[word])
-            if FIBERS_ONLY.fullmatch(word) or word in ("this", "operator", "extern"):
-                raise Fibers(f"it uses {word}")
+        if after == "(" and before not in (".", "->") and token.text not in declared and not _is_known(kernel, at):
+            raise Fibers(f"it calls {token.text}, which thread loops do not know")
         if token.text == "static" and after not in ("constexpr", "__shared__", "const"):
             raise Fibers("it has a static variable")
         if token.text in INDICES | {"threadIdx"} and before == "::":
             raise Fibers(f"it uses ::{token.text}")
-    _refuse_waiting_atomics(reader, macros)
+    _refuse_waiting(reader)
     if indexes_by_truth(reader.tokens):
         raise Fibers("it uses a comparison as an index")
+
+
+_REFUSED = {"this", "operator", "extern", "decltype", "typeof", "__typeof__"}
+_DIGRAPHS = {"<%", "%>", "<:", ":>"}
+_BEFORE_PARENTHESES = {
+    *KEYWORDS, *WARP_FUNCTIONS, BARRIER, MEETING, "constexpr", "static_assert", "alignas", "__align__", "decltype",
+    "alignof", "noexcept", "catch", "case", "__attribute__", "const", *RESTRICT,
+}  # fmt: skip
+
+
+def _joined(reader, at):
+    return reader.tokens[at - 1].end == reader.tokens[at].start
+
+
+def _is_known(kernel, at):
+    """Whether the word before parentheses is no function, or one of which it is known that it does not wait."""
+    reader, file = kernel.reader, kernel.file
+    word = reader.text(at)
+    if reader.text(at - 1) == "::" and reader.text(at - 2) in ("std", "labkit"):
+        return True
+    return (
+        word in _BEFORE_PARENTHESES
+        or word.startswith("labkit_")
+        or word in file.own | kernel.names.parameters
+        or file.is_type(word)
+        or file.is_known(word)
+    )
 
 
 def _is_of_memory(reader, at):
@@ -98,18 +138,36 @@ def _is_of_memory(reader, at):
     return "*" in after or "__shared__" in [*after, *(reader.text(i) for i in range(first, at))]
 
 
-def _refuse_waiting_atomics(reader, macros):
-    """A loop that looks at the result of an atomic operation may wait for another thread of the block."""
+def _refuse_waiting(reader):
+    """A loop that looks at the result of an atomic operation, or at volatile memory, may wait for another thread."""
     text, match = reader.text, reader.match
     if not {"while", "for", "do"} & {token.text for token in reader.tokens}:
         return
     for at, token in enumerate(reader.tokens):
-        if text(at + 1) != "(" or not any(
-            word.startswith("atomic") for word in (token.text, *macros.words(token.text))
-        ):  # fmt: skip
+        if text(at + 1) != "(" or not token.text.startswith("atomic"):
             continue
         before = text(at - 1) if at else ";"
         after_condition = before == ")" and text(match[at - 1] - 1) in ("if", "for", "while", "constexpr")
         unused = before in (";", "{", "}", "else", "do") or after_condition
         if not (unused and text(match[at + 1] + 1) == ";"):
             raise Fibers(f"it uses the result of {token.text}, and may wait for it")
+    names = _volatile_names(reader)
+    for node, _ in with_parents(reader.statements()) if names else ():
+        if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
+            words = {token.text for token in reader.tokens[node.first : node.last]}
+            heads = {token.text for token in reader.tokens[slice(*node.parts["condition"])]}
+            if names & heads or (names & words and "break" in words):
+                raise Fibers(f"it has a loop that looks at volatile {min(names & words)}, and may wait for it")
+
+
+def _volatile_names(reader):
+    """What a loop that waits may look at."""
+    names = {"__ldcv", "__ldcg", "volatile"}
+    for at, token in enumerate(reader.tokens):
+        if token.text == "volatile":
+            after = at
+            while reader.text(after) not in (";", "=", "(", ")", "[", ""):
+                after += 1
+            names.add(reader.text(after - 1))
+    words = {token.text for token in reader.tokens}
+    return {name for name in names & words if re.fullmatch(r"[A-Za-z_]\w*", name)}

@@ -11,7 +11,7 @@ from labkit.cpu.loops.effects import Effects
 from labkit.cpu.loops.reader import Node, escapes
 from labkit.cpu.loops.steps import Step
 from labkit.cpu.loops.uniform import is_uniform
-from labkit.cpu.loops.words import BUILT_IN, OPERAND_ENDS, Fibers
+from labkit.cpu.loops.words import CLASSES, OPERAND_ENDS, SPECIFIERS, TYPES, Fibers
 
 
 @dataclass(eq=False)
@@ -89,7 +89,7 @@ class _Former:
             if last:
                 # If all threads have returned, it may divide by 0.
                 tokens = self.kernel.reader.tokens[step.node.first : step.node.last]
-                close |= last.returns and any(token.text in ("/", "%") for token in tokens)
+                close |= last.returns and any(token.text in ("/", "%", "/=", "%=") for token in tokens)
                 close |= step.variable is not None and self._names_it(last, step.variable.name)
             if close:
                 region, last, section = None, None, whole
@@ -198,7 +198,7 @@ def assign_roles(kernel, regions):
         variable = step.variable
         if variable is None or variable.role == "uniform" or variable.shared:
             continue
-        if variable.uses <= {variable.region}:
+        if variable.uses <= {variable.region} and not variable.addressed:
             continue
         if _can_recompute(kernel, step):
             variable.role = "recomputed"
@@ -207,10 +207,21 @@ def assign_roles(kernel, regions):
         if len(variable.dimensions) > 1:  # measured: on fibers such tiles stay in registers
             raise Fibers(f"the array {variable.name} of each thread is faster on fibers")
         words = set(re.findall(r"\w+", variable.specifiers))
-        if "auto" in words or "&" in variable.signs:
+        if "auto" in words or variable.type.kind == "reference":
             raise Fibers(f"{variable.name}, which lives across a barrier, is a reference or auto")
-        if "constexpr" in words or "static" in words:
+        if words & {"constexpr", "static", "alignas", "__align__"}:
             raise Fibers(f"{variable.name}, which lives across a barrier, is not understood")
+        if variable.type.kind == "class" and (variable.array or not _is_value(kernel, variable)):
+            raise Fibers(f"{variable.name}, which lives across a barrier, may refer to something")
+
+
+def _is_value(kernel, variable):
+    """Whether an object refers to nothing that its declaration makes."""
+    words = set(re.findall(r"[A-Za-z_]\w*", variable.specifiers)) - SPECIFIERS - CLASSES - TYPES
+    return words <= kernel.file.values
+
+
+_REPEATED = {"scalar", "pointer", "assumed"}
 
 
 def _can_recompute(kernel, step):
@@ -218,12 +229,13 @@ def _can_recompute(kernel, step):
     variable = step.variable
     changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
     first, last = kernel.initializer(variable)
-    if (changed and not variable.constant) or variable.array or "&" in variable.signs or first == last:
-        return False
-    words = set(re.findall(r"\w+", variable.specifiers))
-    if not (words & (BUILT_IN | {"size_t", "uint"}) or "*" in variable.signs):
+    if changed or variable.addressed or variable.array or variable.type.kind not in _REPEATED or first == last:
         return False
     if not is_uniform(kernel, first, last, step.scope, {"threadIdx"}, ("uniform", "recomputed")):
+        return False
+    if any(  # it moves to the begin of its region, where its name may be another's
+        token.text == variable.name for token in kernel.reader.tokens[: variable.place]
+    ):
         return False
     names = [each.name for each in kernel.variables]
     if any(names.count(each.name) > 1 for each in (variable, *variable.needs)):

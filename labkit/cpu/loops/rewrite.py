@@ -12,7 +12,7 @@ from labkit.cpu.loops.steps import Kernel
 from labkit.cpu.loops.uniform import find_uniform, require_uniform
 from labkit.cpu.loops.words import WARP_FUNCTIONS, Fibers
 from labkit.cpu.loops.writer import PREFIX, Writer
-from labkit.cpu.source import kernel_bodies, presumed_line
+from labkit.cpu.source import kernel_bodies
 
 _REGISTRATION = re.compile(r"\bLABKIT_KERNEL(?P<bounds>_BOUNDS)?\(")
 
@@ -48,15 +48,15 @@ def _second_version(kernel):
     return Writer(kernel, items, regions).text(), any(region.section for region in regions)
 
 
-def add_loops(text, others=()):
+def add_loops(text, without=frozenset()):
     """Add to the kernels of a source versions that run as thread loops.
 
     Parameters
     ----------
     text : str
         A source as `labkit.cpu.source.rewrite` has written it.
-    others : iterable of str
-        What is compiled before it: the options' macros, and the user's headers.
+    without : set of str
+        Names of kernels whose second versions do not compile.
 
     Returns
     -------
@@ -64,13 +64,14 @@ def add_loops(text, others=()):
         The source. Each kernel is registered with its second version, or with the reason for which it has none.
     """
     scan, bodies = kernel_bodies(text)
-    headers = [kernel_bodies(other)[0] for other in others]
-    file = File([scan, *headers], bodies)
-    source, sources = inline(scan, bodies, headers, file)
+    file = File(scan, bodies)
+    source, sources = inline(scan, bodies, file)
     source, sources, failed = _exchanged(source, sources, file)
     edits, reasons, warps = [], {}, set()
     for body, own in zip(bodies, sources, strict=True):
         try:
+            if own.name in without:
+                raise Fibers("its thread loops do not compile")
             if own.name in failed:
                 raise Fibers(failed[own.name])
             if sum(other.name == body.name for other in bodies) > 1:
@@ -87,7 +88,7 @@ def add_loops(text, others=()):
             warps.add(body.name)
         else:
             edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
-        after = f"\n#line {presumed_line(scan, body.close)}\n"
+        after = scan.marker(body.close)
         edits.append((body.close + 1, body.close + 1, second + after))
     for match in _REGISTRATION.finditer(scan.code):
         end = closing(scan.code, match.end() - 1)

@@ -4,10 +4,13 @@ import re
 from dataclasses import dataclass, field
 
 from labkit.cpu.loops.effects import Effects, Names, Variable
+from labkit.cpu.loops.file import Type
+from labkit.cpu.loops.order import with_parents
 from labkit.cpu.loops.reader import Node, Reader, escapes
 from labkit.cpu.loops.refusals import refuse, use
 from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, MEETING, RESTRICT, STEPS, WARP_FUNCTIONS, Fibers
-from labkit.cpu.source import presumed_line
+
+_ARRAY = Type("pointer")  # that a parameter is
 
 
 @dataclass(eq=False)
@@ -47,7 +50,7 @@ class Kernel:
     ----------
     file : File
     source : str
-        The file's text, with spaces instead of what ``#ifdef`` leaves out of this kernel.
+        The file's text.
     reader : Reader
     names : Names
     variables, parameters : list of Variable
@@ -58,28 +61,40 @@ class Kernel:
     """
 
     def __init__(self, scan, body, file):
-        self.scan, self.body, self.file = scan, body, file
-        self.constants = file.constants | set(re.findall(r"\w+", body.head))
+        self.scan, self.body, self.file = scan, body, file.copy()
         words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
-        waiting = {BARRIER, MEETING, *WARP_FUNCTIONS}
-        if not any(waiting & {word, *file.macros.words(word)} for word in words):
+        if not words & {BARRIER, MEETING, *WARP_FUNCTIONS}:
             harmful = file.harmful
             waits = [use(word, harmful) for word in words & harmful.keys() if harmful[word] != "threadIdx"]
             raise Fibers(min(waits, default="it has no barrier"))
-        self.guesses = {}  # name -> whether it is defined, as #ifdef inside of the kernel asks
-        self.source, code = self._chosen_branches()
-        self.reader = Reader(code, body.open + 1, body.close)
-        self.names = Names(self.reader, file.macros, file.by_value)
+        self.source, self.reader = scan.text, Reader(scan.code, body.open + 1, body.close)
+        types = set(re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", body.head))
+        self.constants = file.constants | (set(re.findall(r"\w+", body.head)) - types)
+        statements = self.reader.statements()
+        self._add_types(statements)
+        self.names = Names(self.reader, self.file, types)
         self.variables, self.steps = [], []
         refuse(self)
-        statements = self.reader.statements()
         scope = self._parameters()
         self.parameters = list(self.variables)
         self.root = self._plan(statements, dict(scope), in_loop=False, warp=None)
 
+    def _add_types(self, nodes):
+        """Add the types that the kernel declares to those of the file."""
+        variables = {self.reader.text(at) for at in self.declared_names()}
+        variables |= set(re.findall(r"\w+", self.scan.code[self.body.name_end : self.body.open]))
+        for node, _ in with_parents(nodes):
+            if node.kind == "type":
+                words = [token.text for token in self.reader.tokens[node.first : node.last]]
+                if "threadIdx" in words:
+                    raise Fibers("it has a type that uses threadIdx")
+                declared = self.file.add_types(" ".join(words)) if words[0] != "static_assert" else set()
+                if both := declared & variables:
+                    raise Fibers(f"{min(both)} is more than one thing")
+
     def line(self, at):
         """The line of token `at` in the user's file."""
-        return presumed_line(self.scan, self.reader.tokens[at].start)
+        return self.scan.place(self.reader.tokens[at].start)[1]
 
     def text(self, first, last):
         """The text of tokens[first:last]."""
@@ -95,39 +110,14 @@ class Kernel:
         first, last = step.node.parts["step"]
         return self.reader.split(first, last) if first < last else []
 
-    def _chosen_branches(self):
-        """The text and the code, with spaces instead of the branches that ``#ifdef`` leaves out of the kernel.
-
-        A macro that the source does not define may come from the system. So the second version starts with a directive
-        that refuses to compile if a guess was wrong.
-        """
-        text, code, branches, at = self.scan.text, self.scan.code, [], self.body.open
-
-        def leave_out(start, end):
-            nonlocal text, code
-            blank = re.sub(r"[^\n]", " ", text[start:end])
-            text, code = text[:start] + blank + text[end:], code[:start] + blank + code[end:]
-
-        for directive in self.scan.directives:
-            if not self.body.open < directive.start < self.body.close or directive.word in ("pragma", "line"):
-                continue
-            name = directive.rest.strip()
-            if directive.word not in ("ifdef", "ifndef", "else", "endif"):
-                raise Fibers(f"it has #{directive.word} inside")
-            if branches and not all(branches):
-                leave_out(at, directive.start)
-            if directive.word in ("ifdef", "ifndef"):
-                self.guesses[name] = name in self.file.macros.bodies
-                branches.append(self.guesses[name] == (directive.word == "ifdef"))
-            elif not branches:
-                raise Fibers("it starts within #if")
-            elif directive.word == "else":
-                branches[-1] = not branches[-1]
-            else:
-                branches.pop()
-            leave_out(directive.start, directive.end)
-            at = directive.end
-        return text, code
+    def declared_names(self):
+        """The tokens with the names of all variables that statements of the kernel declare."""
+        for node, _ in with_parents(self.reader.statements()):
+            spans = [(node.first, node.last - 1)] if node.kind == "declaration" else []
+            if node.kind == "for" and self.reader.declares(*node.parts["first"]):
+                spans.append(node.parts["first"])
+            for span in spans:
+                yield from (name for name, *_ in self.reader.declarators(*span))
 
     def _parameters(self):
         code = self.scan.code
@@ -148,7 +138,11 @@ class Kernel:
                 raise Fibers("a parameter is not understood")
             words = [token.text for token in reader.tokens[first:end]]
             star = words.index("*") if "*" in words else len(words)
-            variable = Variable(reader.text(end), " ".join(words[:star]), " ".join(words[star:]))
+            type_ = self.file.type_of(words, self.names.parameters)
+            if end + 1 != last:
+                type_ = _ARRAY
+            variable = Variable(reader.text(end), " ".join(words[:star]), " ".join(words[star:]), type=type_)
+            variable.position = reader.tokens[end].start if end + 1 == last else -1
             scope[variable.name] = variable
             self.variables.append(variable)
         return scope
@@ -167,7 +161,8 @@ class Kernel:
         """The statements, with those of an inlined function in place of its block: its names are like no others."""
         for node in nodes:
             names = set().union(*(self.names.declared(child) for child in node.children))
-            inlined = node.kind == "block" and all(name.startswith("labkit_") for name in names)
+            names |= {self.reader.text(child.first + 1) for child in node.children if child.kind == "type"}
+            inlined = node.kind == "block" and names and all(name.startswith("labkit_") for name in names)
             if inlined and (node.barrier or node.meeting):
                 yield from self._flat(node.children)
             else:
@@ -227,6 +222,7 @@ class Kernel:
 
     def _declare(self, first, last, node, scope, warp):
         reader = self.reader
+        self.names.require_declaration(first, last, scope)
         end = reader.type_end(first, last)
         words = [token.text for token in reader.tokens[first:end]]
         for name, signs, bounds, initializer in reader.declarators(first, last):
@@ -234,18 +230,19 @@ class Kernel:
             variable = Variable(reader.text(name), self.text(first, end), signs, bounds, initializer)
             variable.shared = "__shared__" in words
             variable.place, variable.warp = name, warp
+            variable.type = self.names.declared_type(first, last, signs)
+            if variable.type.kind == "reference" and "&" not in signs:
+                variable.signs = "&"
             at = bounds[0]
             while at < bounds[1]:
                 variable.dimensions += ((at, reader.match[at]),)
                 at = reader.match[at] + 1
             effects = self.names.expression(first, end, scope)
             effects.add(self.names.expression(*bounds, scope))
-            effects.add(self.names.expression(*initializer, scope))
-            variable.needs = set(effects.uses)
-            if "&" in signs:
-                effects.addressed |= self.names.expression(*initializer, scope).uses
-            effects.uses.add(variable)
             scope[variable.name] = variable
+            effects.add(self.names.initialization(initializer, scope, frozenset(), variable.type))
+            variable.needs = effects.uses - {variable}
+            effects.uses.add(variable)
             self.variables.append(variable)
             yield Step("declaration", node, scope_before, effects, variable)
 

@@ -12,7 +12,7 @@ import re
 
 from labkit.cpu.loops.reader import escapes
 from labkit.cpu.loops.steps import is_jump
-from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, PURE, SPECIFIERS, STEPS, TYPES, Fibers
+from labkit.cpu.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, Fibers
 
 _INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}
 
@@ -42,20 +42,26 @@ def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",),
             variable = scope.get(word)
             if after == "::" and word in ("std", "labkit"):
                 continue
-            if before == "::" and not (PURE.fullmatch(word) or word == "dynamic_shared"):
+            if before == "::" and not (
+                reader.text(at - 2) in ("std", "labkit") and (kernel.file.is_pure(word) or word == "dynamic_shared")
+            ):
                 return False
             if variable is not None:
                 steady = warp and variable.steady
+                if variable.shared and not variable.array:  # its value is memory; an array's name is its address
+                    return False
                 if after == "(" or not (variable.shared or variable.role in roles or steady):
                     return False
                 continue
-            if word in more or word in INDICES or word in TYPES or word in SPECIFIERS:
+            if word in more or word in INDICES or word in SPECIFIERS or kernel.file.is_type(word):
                 continue
-            if word in ("true", "false", "nullptr", "dynamic_shared") or PURE.fullmatch(word):
+            if word in ("true", "false", "nullptr", "dynamic_shared") or kernel.file.is_pure(word):
                 continue
-            if word not in (kernel.file.macros.functions if after == "(" else kernel.constants):
+            if word in kernel.names.parameters:
+                kernel.names.assumed.add(word)
+            elif after == "(" or word not in kernel.constants:
                 return False
-        elif kind == "text":
+        elif kind == "text" or (kind == "number" and "_" in word):
             return False
     return True
 
@@ -108,8 +114,6 @@ def _number_end(kernel, at, scope):
     if text(at) == "threadIdx":
         words = [text(each) for each in range(at, at + len(_THREAD))]
         return at + len(_THREAD) if words == _THREAD else 0
-    if text(at) in kernel.file.macros.threads and text(at) not in scope:
-        return at + 1
     variable = scope.get(text(at))
     if variable is None or text(at + 1) in (".", "[", "(", "->", "::") or text(at - 1) in (".", "->", "::"):
         return 0
@@ -124,7 +128,8 @@ def _is_cast_to_integer(reader, close):
 def _counts(kernel, variable):
     """Whether a variable is the number of its thread in its row or block, for good."""
     first, last = kernel.initializer(variable)
-    if variable.signs or variable.array or not set(variable.specifiers.split()) <= _INTEGERS or first >= last:
+    is_integer = variable.type.kind == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
+    if not is_integer or variable.array or first >= last:
         return False
     words = [kernel.reader.text(at) for at in range(first, last)]
     return words == _THREAD or words in _NUMBER
@@ -161,12 +166,13 @@ def find_uniform(kernel):
         ours = not alone or update[0].warp is step.warp  # else each warp would update the block's variable
         return ours and is_uniform(kernel, *update[1], step.scope, warp=alone)
 
+    demote(variable for variable in kernel.variables if variable.type.kind in ("class", "reference"))
     _begin_steady(kernel)
     while changed:
         changed = False
         for step in kernel.steps:
             effects, variable = step.effects, step.variable
-            demote(v for v in effects.addressed if not v.constant)
+            demote(effects.addressed)
             if step.kind == "declaration":
                 demote(effects.changes - {variable})
                 if variable.array or "&" in variable.signs or (
@@ -189,6 +195,8 @@ def find_uniform(kernel):
     for step in kernel.steps:
         for variable in step.effects.addressed:
             variable.addressed = True
+    for variable in kernel.variables:
+        variable.addressed |= variable.type.kind == "class"
 
 
 def require_uniform(kernel):

@@ -3,9 +3,9 @@
 import re
 
 from labkit.cpu.loops.regions import Region, Section
-from labkit.cpu.loops.rows import Rows
+from labkit.cpu.loops.rows import LIMIT, Rows
+from labkit.cpu.loops.steps import Step
 from labkit.cpu.loops.words import SHUFFLES, Fibers
-from labkit.cpu.source import presumed_line
 
 PREFIX = "labkit_loops_"  # of the names of second versions
 _KEPT_BYTES = 48 << 10  # of a thread at most, for what lives across a barrier
@@ -15,10 +15,12 @@ class Writer:
     """Writes a split kernel."""
 
     def __init__(self, kernel, items, regions):
-        self.kernel, self.items, self.rows = kernel, items, Rows(kernel)
+        self.kernel, self.items, self.rows = kernel, items, Rows(kernel, _early(kernel, items))
         self.reader, self.scan = kernel.reader, kernel.scan
         self.out = []
         self.section = None
+        self.changed = set().union(*(step.effects.changes for step in kernel.steps))
+        self.counters = {each.variable for step in kernel.steps for each in step.first}
         self.masked = any(region.returns for region in regions[:-1]) or (
             any(region.returns for region in regions) and regions[-1] not in items
         )
@@ -26,14 +28,18 @@ class Writer:
     def text(self):
         """The definition of the kernel's second version."""
         body, scan = self.kernel.body, self.scan
-        for macro, defined in self.kernel.guesses.items():
-            self.out.append(f"\n#if{'n' if defined else ''}def {macro}\n#error\n#endif")
         self._line_of(body.start)
         name = scan.text[body.name_start : body.name_end]
         marked = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
         self.out.append(marked + scan.text[body.marker_end : body.name_start] + PREFIX + name)
-        self.out.append(scan.text[body.name_end : body.open])
+        fixed = [v.position for v in self.kernel.parameters if v.position >= 0 and self._is_fixed(v)]
+        fixed = [(at, at, "const ") for at in fixed]
+        self.out.append(self._edited(body.name_end, body.open, fixed))
         self.out.append("{ LABKIT_BLOCK\n")
+        for type_ in sorted(self.kernel.names.assumed):
+            self.out.append(f"labkit_require_plain({type_})\n")
+        for parameter in self.kernel.parameters:
+            self._prove(parameter)
         if self.masked:
             self.out.append("LABKIT_MASK\n")
         for parameter in self.kernel.parameters:
@@ -41,13 +47,16 @@ class Writer:
                 kept = self._array(parameter)
                 self._keep(parameter)
                 each = "for (size_t labkit_t = 0; labkit_t < labkit_threads; ++labkit_t)"
-                self.out.append(f"{each} {kept}[labkit_t] = {parameter.name};\n")
+                copied = f"{kept}[labkit_t] = {parameter.name}"
+                if parameter.type.kind == "class":
+                    copied = f"labkit::keep({kept}[labkit_t].object(), {parameter.name})"
+                self.out.append(f"{each} {copied};\n")
         self._items(self.items)
         self.out.append("}\n")
         return "".join(self.out)
 
     def _line_of(self, at):
-        self.out.append(f"\n#line {presumed_line(self.scan, at)}\n")
+        self.out.append(self.scan.marker(at))
 
     def _items(self, items):
         for item in items:
@@ -59,47 +68,103 @@ class Writer:
                 self._meeting(item.node)
             elif item.kind == "declaration":
                 self._line_of(self.reader.tokens[item.variable.place].start)
-                self.out.append(self._declaration(item.variable) + "\n")
+                edits = self._constants(*item.variable.initializer, item.scope)
+                declarator = self._declarator(item.variable, edits=edits, fixed=True)
+                self.out.append(f"{item.variable.specifiers} {declarator};\n")
+                self._prove(item.variable)
             elif item.kind in ("loop", "if", "block"):
                 self._control(item)
             else:
-                self._copy(item.node)
+                self._copy(item.node, edits=self._constants(item.node.first, item.node.last, item.scope))
 
     def _control(self, step):
         node, parts = step.node, step.node.parts
         self._line_of(self.reader.tokens[node.first].start)
         if node.kind == "for":
-            counters = ", ".join(self._declarator(each.variable) for each in step.first)
+            counters = ", ".join(
+                self._declarator(each.variable, edits=self._constants(*each.variable.initializer, each.scope))
+                for each in step.first
+            )
             declared = f"{step.first[0].variable.specifiers} {counters}" if step.first else ""
-            once = ", ".join(self._span(span) for span in self.kernel.loop_steps(step) if span not in step.late)
-            self.out.append(f"for ({declared}; {self._span(parts['condition'])}; {once}) {{")
+            steps = [span for span in self.kernel.loop_steps(step) if span not in step.late]
+            once = ", ".join(self._expression(span, step.scope) for span in steps)
+            self.out.append(f"for ({declared}; {self._expression(parts['condition'], step.scope)}; {once}) {{")
+            for each in step.first:
+                self._prove(each.variable)
         elif node.kind == "do":
             self.out.append("do {")
         elif node.kind == "block":
             self.out.append("{")
         else:
             kind = "if constexpr" if self.reader.text(node.first + 1) == "constexpr" else node.kind
-            self.out.append(f"{kind} ({self._span(parts['condition'])}) {{")
+            self.out.append(f"{kind} ({self._expression(parts['condition'], step.scope)}) {{")
         self._items(step.items[0])
         self.out.append("}")
         if len(step.items) > 1:
             self.out.append(" else {")
             self._items(step.items[1])
             self.out.append("}")
-        self.out.append(f" while ({self._span(parts['condition'])});\n" if node.kind == "do" else "\n")
+        condition = self._expression(parts["condition"], step.scope) if node.kind == "do" else ""
+        self.out.append(f" while ({condition});\n" if condition else "\n")
 
     def _span(self, span):
         return self.kernel.text(*span)
 
-    def _declarator(self, variable, name=None, edits=()):
+    def _expression(self, span, scope):
+        """An expression that is computed once for many threads."""
+        tokens, (first, last) = self.reader.tokens, span
+        if first == last:
+            return ""
+        return self._edited(tokens[first].start, tokens[last - 1].end, self._constants(*span, scope))
+
+    def _declarator(self, variable, name=None, edits=(), fixed=False):
         signs = f"{variable.signs} " if variable.signs else ""
+        if fixed and self._is_fixed(variable):
+            signs += "const "
         first, last = variable.initializer
         tokens = self.reader.tokens
         initializer = self._edited(tokens[first].start, tokens[last - 1].end, edits) if first < last else ""
         return f"{signs}{name or variable.name}{self._span(variable.bounds)} {initializer}".rstrip()
 
-    def _declaration(self, variable):
-        return f"{variable.specifiers} {self._declarator(variable)};"
+    # -- what the rewriter takes for granted, for the compiler to prove
+
+    def _is_fixed(self, variable):
+        """Whether to declare a variable const: it is taken to be the same in all threads, and never to change."""
+        first, last = variable.initializer
+        given = variable in self.kernel.parameters or first < last
+        plain = variable.type.kind in ("scalar", "pointer", "assumed", "record") and not variable.array
+        once = variable.role in ("uniform", "recomputed") and not variable.shared
+        return given and plain and once and variable not in self.changed and not variable.constant
+
+    def _prove(self, variable):
+        """Let the compiler prove that operators on a variable whose type is not known are built-in ones."""
+        if variable.type.kind == "assumed" and variable.role != "local":
+            self.out.append(f"labkit_require_plain(decltype({variable.name}))\n")
+        if variable in self.rows.limits:
+            self.out.append(f"LABKIT_LIMIT({variable.name}, {LIMIT})\n")
+
+    def _constants(self, first, last, scope):
+        """Edits that let the compiler prove that names in tokens[first:last] are those of constants."""
+        tokens, proved = self.reader.tokens, self.kernel.file.constants
+        return [
+            (token.start, token.end, f"labkit_constant({token.text})")
+            for at, token in enumerate(tokens[first:last], first)
+            if token.text in proved and token.text not in scope and self.reader.text(at - 1) not in (".", "->", "::")
+        ]
+
+    def _rebind(self, region):
+        """Declare what all threads share and what changes elsewhere as const, so that a region cannot change it."""
+        shared = [v for v in region.uses() if v.role == "uniform" and not (v.shared or v.array or v.constant)]
+        shared = [v for v in self.kernel.variables if v in shared and v in self.changed | self.counters]
+        names = {v: f"labkit_same_{self.kernel.variables.index(v)}_{region.number}" for v in shared}
+        self.out += [f"const auto {name} = {variable.name};\n" for variable, name in names.items()]
+        return [f"{self._const_type(variable)} {variable.name} = {name};\n" for variable, name in names.items()]
+
+    def _const_type(self, variable):
+        """The type of a thread's copy of a variable that it does not change."""
+        if "restrict" in variable.signs:
+            return f"{self._kept_type(variable)} __restrict__ const"
+        return "const auto"
 
     def _edited(self, at, end, edits):
         """The text between two places, with edits: (start, end, new text)."""
@@ -129,7 +194,7 @@ class Writer:
             if variable.role != "kept" or variable.region in places or places & variable.changes:
                 raise Fibers(f"its warps look at {variable.name}, which each thread has")
             lane = "labkit_first" if self.masked else "labkit_base"
-            self.out.append(f"{self._kept_type(variable)} {variable.name} = {self._array(variable)}[{lane}];\n")
+            self.out.append(f"{self._kept_type(variable)} const {variable.name} = {self._array(variable)}[{lane}];\n")
         self._items(section.items)
         end = f"labkit_next_{section.regions[0].number}:;" if section.regions and section.returns else ""
         self.out.append(f"}} {end} }}\n")
@@ -153,11 +218,12 @@ class Writer:
     def _in_section(self, variable):
         """Whether a variable is kept in the running section only."""
         places = self.section.places if self.section else set()
-        return variable.region in places and variable.uses <= places
+        return variable.region in places and variable.uses <= places and not variable.addressed
 
     def _kept(self, variable):
         """The thread's element of a kept variable."""
-        return f"{self._array(variable)}[{'labkit_lane' if self._in_section(variable) else 'labkit_t'}]"
+        element = f"{self._array(variable)}[{'labkit_lane' if self._in_section(variable) else 'labkit_t'}]"
+        return f"{element}.object()" if variable.type.kind == "class" else element
 
     def _array(self, variable):
         """The name of the array of a kept variable, which is no other variable's."""
@@ -171,14 +237,16 @@ class Writer:
         for variable in kept:
             if variable.region == region.number and (self.section is None or self._in_section(variable)):
                 self._keep(variable)
+        rebound = self._rebind(region)
         self.out.append("LABKIT_LANES { LABKIT_LANE\n" if self.section else "LABKIT_THREADS { LABKIT_THREAD\n")
+        self.out += rebound
         if self.masked:
             self.out.append("if (!labkit_live[labkit_t]) continue;\n")
         for variable in self._recomputed(region.uses()):
             self._declare(variable)
         for variable in kept:
             if variable.region != region.number:
-                self.out.append(self._fetch(variable) + "\n")
+                self.out.append(self._fetch(variable, region.number in variable.changes) + "\n")
         self.out.append("{\n")
         for step in region.steps:
             if step.kind != "declaration":
@@ -201,7 +269,11 @@ class Writer:
         most = _KEPT_BYTES // sum(each.role == "kept" for each in self.kernel.variables)
         kept = self._array(variable)
         count = "labkit_warp" if self._in_section(variable) else "labkit_threads"
-        self.out.append(f"\n{self._kept_type(variable)} {kept}[{count}]{self._span(variable.bounds)};\n")
+        if variable.type.kind == "class":  # its constructor runs where the thread declares it
+            type_ = f"{self._kept_type(variable)}{self._span(variable.bounds)}"
+            self.out.append(f"\nlabkit::Storage<{type_}> {kept}[{count}];\n")
+        else:
+            self.out.append(f"\n{self._kept_type(variable)} {kept}[{count}]{self._span(variable.bounds)};\n")
         self.out.append(f'static_assert(sizeof *{kept} <= {most}, "this variable needs fibers");\n')
 
     def _recomputed(self, variables):
@@ -214,35 +286,51 @@ class Writer:
             grew = bool(more)
         return [v for v in self.kernel.variables if v in needed]
 
-    def _fetch(self, variable):
+    def _fetch(self, variable, changes):
         """The declaration of a kept variable in a region after its first one: a copy, unless something refers to it."""
         name, type_, kept = variable.name, self._kept_type(variable), self._kept(variable)
         if variable.addressed:
-            return f"auto &{name} = {kept};"
+            return f"{'const ' * variable.constant}auto &{name} = {kept};"
         if variable.array:
             return f"{type_} {name}{self._span(variable.bounds)}; labkit::copy({name}, {kept});"
         if "restrict" in variable.signs:
             type_ += " __restrict__"
+        if not changes:
+            type_ += " const"
         return f"{type_} {name} = labkit::fetch({kept});"
 
     def _declare(self, variable):
         self._line_of(self.reader.tokens[variable.place].start)
         edits = self.rows.declaration(variable)
+        if variable.role == "recomputed" and variable not in self.rows.next:
+            edits = [*edits, *self._constants(*variable.initializer, self.rows.scopes[variable])]
         if variable.role != "kept" or not variable.addressed:
-            self.out.append(f"{variable.specifiers} {self._declarator(variable, edits=edits)};\n")
+            self.out.append(f"{variable.specifiers} {self._declarator(variable, edits=edits, fixed=True)};\n")
+            self._prove(variable)
             return
-        kept = self._kept(variable)
+        kept, const = self._kept(variable), "const " * variable.constant
+        if variable.type.kind == "class":
+            first, last = variable.initializer
+            if self.reader.text(first) == "=" and self.reader.text(first + 1) == "{":
+                first += 1
+            tokens = self.reader.tokens
+            value = self._edited(tokens[first].start, tokens[last - 1].end, edits) if first < last else ""
+            value = f"({value.removeprefix('=')})" if value.startswith("=") else value
+            type_ = self._kept_type(variable)
+            self.out.append(f"{const}auto &{variable.name} = *new (&{kept}) {type_}{value};\n")
+            self.out.append(f"labkit::require_value({variable.name});\n")
+            return
         if variable.initializer[0] != variable.initializer[1]:
             first = f"labkit_first_{variable.name}"
             self.out.append(f"{variable.specifiers} {self._declarator(variable, first, edits)};\n")
             kept = f"labkit::keep({kept}, {first})"
-        self.out.append(f"auto &{variable.name} = {kept};\n")
+        self.out.append(f"{const}auto &{variable.name} = {kept};\n")
 
     @staticmethod
     def _kept_type(variable):
         """The type of a kept variable, without the const of the variable itself."""
         if "*" not in variable.signs:
-            return re.sub(r"\b(const|register)\b\s*", "", variable.specifiers) + " "
+            return re.sub(r"\b(const|register|constexpr)\b\s*", "", variable.specifiers) + " "
         before, star, _ = variable.signs.rpartition("*")
         return f"{variable.specifiers} {before}{star}"
 
@@ -255,7 +343,7 @@ class Writer:
         edits = [*edits] + [
             (d.start, d.end, _unrolled(d.rest) if unroll else "")
             for d in self.scan.directives
-            if begin <= d.start < tokens[node.last - 1].end and self.kernel.source[d.start : d.end].strip()
+            if d.word == "pragma" and begin <= d.start < tokens[node.last - 1].end
         ]
         if region is not None:
             for at in range(node.first, node.last):
@@ -265,6 +353,17 @@ class Writer:
                     edits.append((tokens[at].start, tokens[at + 1].end, jump))
         self.out.append(self._edited(begin, tokens[node.last - 1].end, edits))
         self.out.append(";\n" if node.kind == "late" else "\n")
+
+
+def _early(kernel, items):
+    """The variables that a block has before its threads begin."""
+    early = {parameter for parameter in kernel.parameters if parameter.role == "uniform"}
+    for item in items:
+        if not isinstance(item, Step) or item.kind in ("loop", "if", "block", "meeting"):
+            break
+        if item.kind == "declaration" and not item.variable.shared:
+            early.add(item.variable)
+    return early
 
 
 def _unrolled(rest):

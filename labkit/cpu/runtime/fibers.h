@@ -49,6 +49,7 @@ struct Spinning {
     static constexpr unsigned most = 16;
     Fiber *fiber;
     unsigned thread, count, patience;
+    unsigned turns, known_turns;   // in which a thread has let others run; those at the last signal
     uint64_t states[most];     // the last ones in which a signal has found it
     volatile bool found;       // some thread of the block
     volatile unsigned pending; // ticks until a signal that has not arrived is sent again

@@ -156,7 +156,7 @@ EXPORT void lk_module_variable(lk_module *module, const void *address, size_t by
 // Whether each warp of a block is in one row of threads, as thread loops by warp (include/labkit/lanes.h) ask for.
 static bool has_whole_rows(const unsigned block[3]) { return block[0] % 32 == 0 || (block[1] == 1 && block[2] == 1); }
 
-int describe_launch(lk_kernel *kernel, const unsigned block[3], Launch &launch) {
+int describe_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned block[3], Launch &launch) {
     const lk_module &module = *kernel->module;
     launch.kernel = kernel->kernel->name;
     launch.call = kernel->kernel->call;
@@ -165,7 +165,9 @@ int describe_launch(lk_kernel *kernel, const unsigned block[3], Launch &launch) 
     launch.base = module.watched.base;
     launch.data_begin = module.data_begin;
     launch.data_end = module.data_end;
-    launch.loops = kernel->kernel->by_warp && !has_whole_rows(block) ? nullptr : kernel->kernel->loops;
+    // rows.py takes it that indexes made of blockIdx.x do not overflow
+    const bool fits = grid[0] <= 1 << 20 && (has_whole_rows(block) || !kernel->kernel->by_warp);
+    launch.loops = fits ? kernel->kernel->loops : nullptr;
     launch.shared = launch.loops ? kernel->loops_shared : kernel->shared;
     launch.fibers_shared = kernel->shared;
     launch.block_seconds = &kernel->block_seconds;

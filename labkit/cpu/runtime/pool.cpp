@@ -33,7 +33,6 @@ constexpr double trim_after_s = 0.2;
 constexpr double tick_s = 10e-3;          // a thread that runs for longer may wait for another one in a loop
 constexpr double next_tick_s = 50e-6;     // if one has done so
 constexpr unsigned ticks_before_looking = 50;
-constexpr double wakes_s = 0.05;          // a waiting host may wake for that long, to look for Ctrl-C
 constexpr double stuck_s = 0.5;           // all workers are stuck, before their launches are ended
 constexpr int idle_ticks = 100;           // then nobody ticks until the next launch
 constexpr size_t copy_piece = 1 << 20;
@@ -444,7 +443,8 @@ void stop_stuck() {
 // Interrupt workers that run the same blocks for long: their threads may wait for others in a loop.
 void *ticker_main(void *) {
     Lock lock(pool.mutex);
-    double nap = tick_s, stuck_since = 0, waited = 0;
+    double nap = tick_s, stuck_since = 0;
+    unsigned looked = 0, waited = 0;
     for (int idle = 0; !pool.stopping;) {
         if (idle == idle_ticks) {
             pool.ticker_sleeps = true;
@@ -470,11 +470,16 @@ void *ticker_main(void *) {
             stuck = stuck && op->kind == kernel && is_stuck(*w->block);
         }
         // Nothing can change if all workers are stuck, and the host waits for them.
-        double time = now();
-        if (pool.waiting) waited = time;
-        if (idle || !stuck || time - waited > wakes_s) stuck_since = 0;
-        else if (!stuck_since) stuck_since = time;
-        else if (time - stuck_since > stuck_s) stop_stuck();
+        if (idle || !stuck || !stuck_since) {
+            stuck_since = idle || !stuck ? 0 : now();
+            looked = waited = 0;
+            continue;
+        }
+        looked++;
+        waited += pool.waiting > 0;        // a host that waits wakes for moments, to look for Ctrl-C
+        if (now() - stuck_since < stuck_s) continue;
+        if (2 * waited > looked) stop_stuck();
+        stuck_since = 0;
     }
     return nullptr;
 }
@@ -675,7 +680,7 @@ EXPORT void lk_stop(void) {
 EXPORT int lk_launch(lk_kernel *kernel, const unsigned grid[3], const unsigned block[3],
                      size_t dynamic_shared, const void *packed, size_t packed_bytes, lk_stream *stream) {
     Launch launch{};
-    int expected = describe_launch(kernel, block, launch);
+    int expected = describe_launch(kernel, grid, block, launch);
     if ((size_t)expected != packed_bytes)
         return set_error(LK_INVALID, "kernel %s takes %d bytes of arguments, not %zu", launch.kernel, expected, packed_bytes);
     uint64_t threads = 1, blocks = 1;

@@ -149,4 +149,4 @@ int wait_for_device();                                     // until all queued w
 // ---- module.cpp -------------------------------------------------------------------------------------------
 
 // Fill in the module's fields; return the number of bytes of the kernel's arguments.
-int describe_launch(lk_kernel *, const unsigned block[3], Launch &);
+int describe_launch(lk_kernel *, const unsigned grid[3], const unsigned block[3], Launch &);

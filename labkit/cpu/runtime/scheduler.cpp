@@ -20,6 +20,7 @@ EXPORT WORD labkit::Turn labkit_turn;
 extern EXPORT WORD labkit::Thread threadIdx __attribute__((alias("labkit_turn")));
 EXPORT WORD Index blockIdx, blockDim, gridDim;
 EXPORT WORD void *labkit_dynamic_shared;
+EXPORT WORD bool labkit_unfit;         // thread loops have found that the block needs fibers (loops.h)
 EXPORT WORD unsigned labkit_spins;
 EXPORT WORD int labkit_votes, labkit_voters;
 }
@@ -281,6 +282,7 @@ EXPORT Switch let_others_run() noexcept {
     Block &b = *block;
     if (UNLIKELY(*b.cancelled)) leave(b);
     Fiber *me = labkit_turn.current;
+    b.spinning.turns++;
     if (UNLIKELY(b.spinning.looks)) look_at(b, me->next ? *me->next : *me);
     if (b.converged && !me->next && b.started == b.threads) resolve_converged(b);
     if (b.started == b.threads && !me->next) {
@@ -374,23 +376,33 @@ static bool run_on_fibers(Block &b, Index at) {
     return false;
 }
 
-// Thread loops do not note which thread they run. To name the one that failed, the block runs once more, on fibers: the
-// launch has failed already, so that nobody can use what its blocks have written.
-static void name_thread(Block &b, Index at) {
+// Run a block of a launch that runs as thread loops on fibers.
+static bool run_slowly(Block &b, Index at) {
     const Launch *fast = b.launch;
     Launch slow = *fast;
     slow.loops = nullptr;
     slow.shared = slow.fibers_shared;
     begin_launch(b, slow);
+    bool whole = run_on_fibers(b, at);
+    begin_launch(b, *fast);
+    return whole;
+}
+
+// Thread loops do not note which thread they run. To name the one that failed, the block runs once more, on fibers: the
+// launch has failed already, so that nobody can use what its blocks have written.
+static void name_thread(Block &b, Index at) {
     std::string unnamed = std::move(b.error);
-    if (run_on_fibers(b, at) || b.error.empty()) b.error = std::move(unnamed);
-    b.launch = fast;
+    if (run_slowly(b, at) || b.error.empty()) b.error = std::move(unnamed);
 }
 
 static bool run_as_loops(Block &b, Index at) {
     blockIdx = at;
     b.started = b.threads;
     run(b, b.loops);
+    if (UNLIKELY(labkit_unfit)) {
+        labkit_unfit = false;
+        return run_slowly(b, at);
+    }
     if (LIKELY(!b.failed)) return is_whole(b);
     note_failure(b, false);
     prepare_loops(b);

@@ -167,7 +167,10 @@ void let_others_run_after_signal(int signal, void *context) {
     bool in_its_code = now.at - b.launch->text_begin < b.launch->text_end - b.launch->text_begin;
     bool on_its_stack = now.stack < top && now.stack >= top - stack_bytes;
     if (!in_its_code || !on_its_stack || me == &b.loops || me == turn.last) return;
-    if (!b.spinning.found && !repeats(b.spinning, now, turn)) return;
+    bool let_others = b.spinning.turns != b.spinning.known_turns;   // by itself: its states stay few if no signal adds to them
+    b.spinning.known_turns = b.spinning.turns;
+    if (let_others || (!b.spinning.found && !repeats(b.spinning, now, turn))) return;
+    b.spinning.known_turns++;
     labkit::Context kept = me->context;   // it may have been interrupted within a switch
     me->wait->stack = now.stack;
     me->wait->registers = now.registers;

@@ -125,7 +125,7 @@ template <class... A> inline __attribute__((always_inline)) int labkit_printf(co
     return (printf)(format, arguments...);
 #pragma GCC diagnostic pop
 }
-[[noreturn]] inline void labkit_exit(int status) {
+[[noreturn]] __attribute__((used)) inline void labkit_exit(int status) {   // other files call it, too (leave.h)
     if (labkit::in_kernel()) labkit::fail("exit() was called: leave a kernel with return, or end the launch with __trap()");
     labkit::leave(status);
 }

@@ -44,9 +44,17 @@
 #define labkit_vote(n) labkit_word_##n
 #define labkit_reduced(n, kind, value) labkit_word_##n.as((decltype(__##kind##_sync(0u, value)))0)
 
+// A value beside a mask that is that of all lanes, or else this does not compile.
+#define labkit_all_lanes(mask, value) labkit::all_lanes<(unsigned)(mask)>(value)
+
 constexpr size_t labkit_warp = 32;
 
 namespace labkit {
+
+template <unsigned mask, class T> LABKIT_INLINE T all_lanes(T value) {
+    static_assert(mask == 0xffffffff, "this mask needs fibers");
+    return value;
+}
 
 // The lanes of a warp that take part.
 inline unsigned present(size_t lanes) { return 0xffffffffu >> (32 - lanes); }

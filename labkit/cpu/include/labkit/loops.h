@@ -25,6 +25,14 @@
     [[maybe_unused]] const uint3 threadIdx = {(unsigned)labkit_x, (unsigned)labkit_y, (unsigned)labkit_z}; \
     [[maybe_unused]] const size_t labkit_t = labkit_row + labkit_x;
 
+// A block whose numbers are larger than the loops take them to be begins again, on fibers.
+LABKIT_WORD bool labkit_unfit;
+#define LABKIT_LIMIT(number, most)                                                                    \
+    if ((number) > (most) || (number) < -(most)) {                                                    \
+        labkit_unfit = true;                                                                          \
+        return;                                                                                       \
+    }
+
 // Of kernels whose threads can return before a barrier: the threads that are left.
 #define LABKIT_MASK                                                                                   \
     bool labkit_live[labkit_threads];                                                                 \
@@ -44,21 +52,49 @@
 // A constant reference to a variable of another type would be one to a copy: inline.py puts the variable itself in its place.
 #define labkit_require_type(variable, ...)                                                            \
     static_assert(std::is_same_v<const std::remove_reference_t<decltype(variable)> &, __VA_ARGS__>, "this argument needs fibers")
+#define labkit_require_same(type, value)                                                              \
+    static_assert(std::is_same_v<type, std::decay_t<decltype(value)>>, "this argument needs fibers")
+
+// What the rewriter takes for granted, proved by the compiler where it is used: a constant; a constant of at most 1024; a
+// type whose variables are numbers, pointers or the like, so that built-in operators apply to them.
+#define labkit_constant(...) labkit::constant<((__VA_ARGS__) == (__VA_ARGS__))>(__VA_ARGS__)
+#define labkit_small(...) labkit::constant<((__VA_ARGS__) >= 0 && (__VA_ARGS__) <= 1024)>(__VA_ARGS__)
+#define labkit_require_plain(...) static_assert(labkit::is_plain<__VA_ARGS__>, "this type needs fibers");
 
 namespace labkit {
+
+template <bool holds, class T> constexpr T constant(T value) {
+    static_assert(holds, "this constant needs fibers");
+    return value;
+}
+
+template <class T> constexpr bool is_plain_value = std::is_scalar_v<T>;
+#define LABKIT_PLAIN(name) template <> constexpr bool is_plain_value<name> = true;
+#define LABKIT_PLAINS(name) LABKIT_PLAIN(name##2) LABKIT_PLAIN(name##3) LABKIT_PLAIN(name##4)
+LABKIT_PLAINS(int) LABKIT_PLAINS(uint) LABKIT_PLAINS(float) LABKIT_PLAINS(double)
+#undef LABKIT_PLAINS
+#undef LABKIT_PLAIN
+template <class T>
+constexpr bool is_plain = !std::is_reference_v<T> && is_plain_value<std::remove_cv_t<std::remove_all_extents_t<T>>>;
 
 // The limits of a launch, for the compiler: an index does not overflow.
 inline bool impossible(dim3 block) {
     return block.x - 1 >= 1024 || block.y - 1 >= 1024 || block.z - 1 >= 64;
 }
 
-// A sum of which no part overflows, as an int or, if all terms are int, as an index.
+template <class T> inline __attribute__((always_inline)) auto minus(T term) {
+    if constexpr (std::is_same_v<T, int>) return -(ptrdiff_t)term;
+    else return -term;
+}
+
+// A sum of which no part overflows (rows.py has shown it), as an int or, if all terms are int, as an index.
 template <class... T> inline __attribute__((always_inline)) auto sum(T... terms) {
     if constexpr (((std::is_integral_v<T> && sizeof(T) <= sizeof(int)) && ...)) return (... + (int)terms);
     else return (... + terms);
 }
 template <class... T> inline __attribute__((always_inline)) auto index(T... terms) {
-    if constexpr ((std::is_same_v<T, int> && ...)) return (... + (ptrdiff_t)terms);
+    if constexpr (((std::is_same_v<T, int> || std::is_same_v<T, ptrdiff_t>) && ...))
+        return (... + (ptrdiff_t)terms);                       // of int, an overflow is undefined
     else return (... + terms);
 }
 
@@ -67,6 +103,17 @@ template <class T> inline __attribute__((always_inline)) T &keep(T &kept, const 
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8192, "this variable needs fibers");
     memcpy((void *)&kept, (const void *)&first, sizeof kept);
     return kept;
+}
+
+// What an object that lives across a barrier is in.
+template <class T> struct Storage {
+    alignas(T) char bytes[sizeof(T)];
+    T &object() { return *reinterpret_cast<T *>(bytes); }
+};
+
+// Bytes of an object can be copied, and nothing has to be done at its end.
+template <class T> constexpr void require_value(const T &) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8192, "this object needs fibers");
 }
 
 // The value of a variable that lives across a barrier. half.h has another one.

@@ -1,0 +1,75 @@
+"""Removes statements of a kernel while the gears still give other results than the reference."""
+
+import time
+from dataclasses import replace
+
+from .compare import Batch, compare
+from .generator import TOOLS, WAITS
+
+
+def minimize(kernel, gears, seconds=300):
+    """The source of a smaller kernel that is wrong on the same gears; a `Kernel` loses statements meanwhile."""
+    end = time.monotonic() + seconds
+    tools = list(kernel.tools)
+
+    def batch():
+        prelude = WAITS + "".join(TOOLS[name] for name in tools)
+        used = [part for part in _parts(kernel.before) if _is_used(part, kernel)]
+        return Batch(prelude, [replace(kernel.case(), before="".join(used))])
+
+    def wrong():
+        if time.monotonic() > end:
+            return False
+        (result,) = compare(batch(), cache_dir=False, gears=gears)
+        return result.verdict not in ("same", "illegal")
+
+    while without_some(kernel.nodes, wrong):
+        pass
+    _without_pieces(tools, wrong)
+    return batch().text
+
+
+def without_some(nodes, wrong):
+    """Remove what can be removed of a list of statements and inside of them; whether anything could."""
+    removed = _without_pieces(nodes, wrong)
+    for at, node in enumerate(nodes):
+        if node.body is not None:
+            nodes[at : at + 1] = node.body  # its statements without it
+            if wrong():
+                return True
+            nodes[at : at + len(node.body)] = [node]
+            removed |= without_some(node.body, wrong)
+    return removed
+
+
+def _without_pieces(items, wrong):
+    removed, size = False, max(1, len(items) // 2)
+    while size:
+        at = 0
+        while at < len(items):
+            piece = items[at : at + size]
+            del items[at : at + size]
+            if wrong():
+                removed = True
+            else:
+                items[at:at] = piece
+                at += size
+        size //= 2
+    return removed
+
+
+def _parts(before):
+    """The functions and macros before a kernel: a part ends where the next line begins one."""
+    parts = []
+    for line in before.splitlines(keepends=True):
+        if line.startswith(("#define", "__device__", "template")):
+            parts.append(line)
+        else:
+            parts[-1] += line
+    return parts
+
+
+def _is_used(part, kernel):
+    own = f"_{kernel.seed}_"
+    names = [word for word in part.replace("(", " ").replace(";", " ").split() if own in word]
+    return not names or names[0] in kernel.text() or kernel.before.count(names[0]) > 1
