@@ -285,6 +285,7 @@ class _Build:
         for text in texts if before_compile else ():
             before_compile(text)
         libraries = [option for option in self.options if self.program and re.fullmatch("-[lL].+", option)]
+        libraries += ["-fopenmp"] if self.settings.openmp else []
         link = [*toolchain.link_flags(self.command), *libraries]
         assemble = bool(checkmode.TOOLS) or len(folders) > 1
         target = ["-S", "-o", "kernel.s"] if assemble else [*link, "-o", "kernel.so"]

@@ -279,8 +279,20 @@ int main()
 
 @pytest.mark.parametrize("options", [["-fopenmp"], ["-Xcompiler", "-Wall,-fopenmp"], ["-Xcompiler=-fopenmp"]])
 def test_threads_of_openmp_launch_kernels(program, options):
-    ended = run(program(OPENMP), options=options)
-    assert (ended.returncode, ended.stdout) == (0, "10\n")
+    path = program(OPENMP)
+    other = path.with_name("other.cpp")
+    other.write_text("#include <omp.h>\nint other() { return omp_get_thread_num(); }\n")
+    for files in [], [str(other)]:
+        ended = run(path, options=[*options, *files])
+        assert (ended.returncode, ended.stdout) == (0, "10\n")
+
+
+def test_a_c_plus_plus_file_may_define_what_cuda_has(program):
+    path = program("int least(); int main() { return least() + umin(3u, 4u); }")
+    other = path.with_name("other.cpp")
+    other.write_text("static unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }\n"
+                     "int least() { return umin(7u, 4u); }\n")  # fmt: skip
+    assert run(path, options=[str(other)]).returncode == 7
 
 
 def test_a_file_of_the_options_that_is_not_there(program):

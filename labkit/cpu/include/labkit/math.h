@@ -47,12 +47,13 @@ LABKIT_FMIN_FMAX(double, double, float)
 #undef LABKIT_FMIN_FMAX
 #undef LABKIT_MIN_MAX_WIDTH
 
-constexpr unsigned int umin(unsigned int a, unsigned int b) { return a < b ? a : b; }
-constexpr unsigned int umax(unsigned int a, unsigned int b) { return a > b ? a : b; }
-constexpr long long llmin(long long a, long long b) { return a < b ? a : b; }
-constexpr long long llmax(long long a, long long b) { return a > b ? a : b; }
-constexpr unsigned long long ullmin(unsigned long long a, unsigned long long b) { return a < b ? a : b; }
-constexpr unsigned long long ullmax(unsigned long long a, unsigned long long b) { return a > b ? a : b; }
+// Templates: a program's C++ files may define functions of these names and parameters.
+LABKIT_LAZY constexpr unsigned int umin(unsigned int a, unsigned int b) { return a < b ? a : b; }
+LABKIT_LAZY constexpr unsigned int umax(unsigned int a, unsigned int b) { return a > b ? a : b; }
+LABKIT_LAZY constexpr long long llmin(long long a, long long b) { return a < b ? a : b; }
+LABKIT_LAZY constexpr long long llmax(long long a, long long b) { return a > b ? a : b; }
+LABKIT_LAZY constexpr unsigned long long ullmin(unsigned long long a, unsigned long long b) { return a < b ? a : b; }
+LABKIT_LAZY constexpr unsigned long long ullmax(unsigned long long a, unsigned long long b) { return a > b ? a : b; }
 
 // libm's versions are calls, which prevent the vectorization of a loop with a ReLU.
 extern "C" {
