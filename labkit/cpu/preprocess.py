@@ -104,7 +104,7 @@ def _files(folder, rule):
 
 
 def _is_engines(file):
-    return file.startswith(f"{toolchain.INCLUDE}{os.sep}") or file.endswith("labkit_cuda.h")
+    return file.startswith(f"{toolchain.INCLUDE}{os.sep}") or os.path.basename(file) == "labkit_cuda.h"
 
 
 class _Assembly:
@@ -191,6 +191,8 @@ class _Assembly:
                 if macro["name"] and not macro["parameters"]:
                     self.macros[macro["name"]] = macro["body"].strip()
             elif text and not text.isspace():
+                if _UNROLL.match(text):
+                    text = self._expanded(text)
                 if self.line[:2] == (file, line) and "#" not in (self.line[2][0], text[0]):
                     # A macro of a system header stood there, which g++ marks.
                     self.line = file, line, f"{self.line[2]} {text.lstrip()}"
@@ -208,8 +210,6 @@ class _Assembly:
         original = self.originals.get((file, line), "")
         if text.split() != original.split() and _TOKEN.findall(text) != _TOKEN.findall(original):
             original = text
-        if _UNROLL.match(original):
-            original = self._expanded(original)
         self.written.append("\n" * (line - self.place[1]) + original.rstrip() + "\n")
         self.place = file, line + 1 + text.count(_BREAK)
 

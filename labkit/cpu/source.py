@@ -27,7 +27,7 @@ from typing import NamedTuple
 from labkit.cpu import hostcode, ptx
 from labkit.cpu.brackets import angle_end, closing_parenthesis, level_start, split, text_end
 
-__all__ = ["Body", "Kernel", "Rewritten", "Scan", "kernel_bodies", "presumed_line", "rewrite", "without_comments"]
+__all__ = ["Body", "Kernel", "Rewritten", "Scan", "kernel_bodies", "rewrite", "without_comments"]
 
 
 @dataclass(frozen=True)
@@ -621,11 +621,6 @@ def _header_edits(scan):
             depth += bool(match["enter"]) - bool(match["leave"])
             if depth == 0:
                 yield directive.start, directive.start, "}\n"
-
-
-def presumed_line(scan, at):
-    """The line number that the compiler gives the position `at`."""
-    return scan.place(at)[1]
 
 
 # ---------------------------------------------------------------------------------------------------------------------

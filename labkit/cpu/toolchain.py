@@ -90,7 +90,10 @@ def _processor() -> str:
 def _engine():
     """A digest of the engine's own files: a compiled kernel depends on them."""
     paths = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc"))
-    names = ("preprocess", "source", "hostcode", "ptx", "compiler", "checkmode", "bounds", "instrument", "toolchain")
+    names = (
+        "preprocess", "brackets", "source", "hostcode", "lockstep", "ptx", "compiler", "checkmode", "bounds",
+        "instrument", "toolchain",
+    )  # fmt: skip
     paths += [*(_HERE / f"{name}.py" for name in names), *sorted((_HERE / "loops").glob("*.py"))]
     paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)
     # And of their folder: compiled code names the headers' lines by it, and it differs between checkouts.

@@ -99,5 +99,6 @@ def test_a_tool_that_does_not_look_for_the_fault_does_not_call_the_launch_clean(
 def test_a_kernel_that_does_not_end_is_told_where_it_stood(program, limit, kernel, line):
     found = sanitize_script(program, [kernel, "never"], engine="cpu", timeout=300, capture=True)
     assert found.ended.stopped and found.clean
-    assert f"(kernel {kernel}, block (0,0,0), thread (0,0,0) was stopped at faults.cu:{line}. " in repr(found)
+    where = rf"\(kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped at faults\.cu:{line}\. "
+    assert re.search(where, repr(found))  # threads that wait let others run: any of them may be the one
     assert "Check mode runs one block after the other" in repr(found)

@@ -519,6 +519,6 @@ def test_a_fault_before_many_asynchronous_copies(module):
 def test_a_long_wait_says_what_may_keep_it(monkeypatch):
     monkeypatch.setattr(native, "_LONG_S", -1)
     statuses = iter([native.NOT_READY, native.NOT_READY, native.OK])
-    with pytest.warns(UserWarning, match="cuX has waited .* in a loop that only reads memory") as told:
+    with pytest.warns(UserWarning, match="cuX has waited .* waits for another block in a loop") as told:
         native._wait("cuX", lambda timeout: next(statuses))
     assert len(told) == 1

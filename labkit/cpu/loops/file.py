@@ -73,6 +73,10 @@ class File:
         The signs of own operators that may change or keep what they are given.
     harmful : dict
         Name of a function or type -> the word for which a kernel that uses it runs on fibers.
+    methods : set of str
+        Names of functions of classes, which are no types.
+    looking : set of str
+        Functions and classes that look at memory that another thread may change meanwhile.
     by_value : set of str
         Own functions whose parameters are values of types that are copied.
     declared : set of str
@@ -95,7 +99,12 @@ class File:
         self.operators = set().union(*(self._operators(piece) for piece in pieces))
         self.constructs = any(piece.is_class and _has_constructor(piece, self) for piece in pieces)
         self.by_value = self._by_value(pieces)
+        classes = [piece.text for piece in pieces if piece.is_class]
+        self.methods = {name for text in classes for name in re.findall(r"(\w+)\s*\(", text)} - {
+            name for text in classes for name in re.findall(r"\b(?:struct|class|union|enum|using|typename)\s+(\w+)", text)
+        }
         self.harmful, self.harm = _harmful(pieces)
+        self.looking = _looking(pieces)
 
     def copy(self):
         """A copy to which a kernel's own types can be added."""
@@ -355,7 +364,8 @@ def _piece(head, body, after=""):
     tags = [tag[1]] if tag and tag[1] not in CLASSES else []
     others = re.findall(r"[A-Za-z_]\w*", after.partition("=")[0])  # variables, or the names of a typedef
     tags += others if "typedef" in declared else []
-    names |= {*tags, *others, *re.findall(r"(\w+)\s*\(", _without_bodies(body))} - KEYWORDS
+    methods = set(re.findall(r"(\w+)\s*\(", _without_bodies(body))) - TYPES  # or operator unsigned()
+    names |= {*tags, *others, *methods} - KEYWORDS
     if match[1] == "enum":
         names |= set(re.findall(r"(?:^|[{,])\s*(\w+)", body))
     return _Piece(head, body, text, names - {""}, words, (), True, match[1], tuple(tags))
@@ -433,11 +443,34 @@ def closing(code, at):
     return len(code)
 
 
+_FENCE = re.compile(r"__threadfence")
+_LOOKS = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")
+
+
+def _looking(pieces):
+    """The names of functions and classes that look at memory by atomic operations or volatile, or use such."""
+    looking, grew = set(), True
+    while grew:
+        found = {
+            name
+            for piece in pieces
+            for word in re.findall(r"\w+", piece.body)
+            if _LOOKS.match(word) or word in looking
+            for name in piece.names
+        }
+        grew = not found <= looking
+        looking |= found
+    return looking
+
+
 def _harmful(pieces):
     """Name -> the word for which its use needs fibers; and the one for which all kernels do, or empty."""
-    harmful, everywhere = {}, ""
+    harmful, everywhere, looking = {}, "", _looking(pieces)
     for piece in pieces:
         words = set(re.findall(r"\w+", piece.text))
+        if words & {"while", "for", "do"} and (piece.names & looking or any(map(_FENCE.match, words))):
+            harmful.update(dict.fromkeys(piece.names, "a loop that may wait"))
+            continue
         found = [w for w in words if w in ("threadIdx", BARRIER, "labkit") or FIBERS_ONLY.fullmatch(w)]
         for name in piece.names if found else ():
             harmful[name] = "inline PTX" if found == ["labkit"] else min(found)

@@ -61,6 +61,8 @@ def refuse(kernel):
     reader, file, harmful = kernel.reader, kernel.file, kernel.file.harmful
     if kernel.body.name.endswith(">"):
         raise Fibers("it is a specialization of a template")
+    if both := file.declared & {*INDICES, "threadIdx"}:
+        raise Fibers(f"the source has a {min(both)} of its own")
     if file.harm:
         raise Fibers(f"an operator uses {file.harm}")
     for word in re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]):
@@ -92,7 +94,7 @@ def refuse(kernel):
             raise Fibers("it has a static variable")
         if token.text in INDICES | {"threadIdx"} and before == "::":
             raise Fibers(f"it uses ::{token.text}")
-    _refuse_waiting(reader)
+    _refuse_waiting(kernel)
     if indexes_by_truth(reader.tokens):
         raise Fibers("it uses a comparison as an index")
 
@@ -136,8 +138,9 @@ def _is_of_memory(reader, at):
     return "*" in after or "__shared__" in [*after, *(reader.text(i) for i in range(first, at))]
 
 
-def _refuse_waiting(reader):
+def _refuse_waiting(kernel):
     """A loop that looks at the result of an atomic operation, or at volatile memory, may wait for another thread."""
+    reader = kernel.reader
     text, match = reader.text, reader.match
     if not {"while", "for", "do"} & {token.text for token in reader.tokens}:
         return
@@ -149,10 +152,12 @@ def _refuse_waiting(reader):
         unused = before in (";", "{", "}", "else", "do") or after_condition
         if not (unused and text(match[at + 1] + 1) == ";"):
             raise Fibers(f"it uses the result of {token.text}, and may wait for it")
-    names = _volatile_names(reader)
-    for node, _ in with_parents(reader.statements()) if names else ():
+    names = _volatile_names(reader) | kernel.file.looking
+    for node, _ in with_parents(reader.statements()):
         if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
             words = {token.text for token in reader.tokens[node.first : node.last]}
+            if fences := words & {"__threadfence", "__threadfence_block", "__threadfence_system"}:
+                raise Fibers(f"it has a loop with {min(fences)}, and may wait")
             heads = {token.text for token in reader.tokens[slice(*node.parts["condition"])]}
             if names & heads or (names & words and "break" in words):
                 raise Fibers(f"it has a loop that looks at volatile {min(names & words)}, and may wait for it")

@@ -31,6 +31,8 @@ class Rows:
 
     Attributes
     ----------
+    small : set of str
+        Constants that are taken to be from 0 to 1024, for the compiler to prove.
     limits : set of Variable
         Those of `early` that are taken not to exceed `LIMIT`. A block checks them before its threads begin.
     """
@@ -38,6 +40,7 @@ class Rows:
     def __init__(self, kernel, early):
         self.kernel, self.reader, self.early = kernel, kernel.reader, early
         self.same, self.next, self.scopes, self.limits = set(), set(), {}, set()
+        self.small = set()
         self.loops = {each.variable: step for step in kernel.steps for each in step.first}
         self.changed = changed = set().union(*(step.effects.changes | step.effects.addressed for step in kernel.steps))
         for step in kernel.steps:
@@ -84,12 +87,7 @@ class Rows:
         span, scope = self.kernel.initializer(variable), self.scopes[variable]
         if variable not in self.next:
             return self.edits(*span, scope)
-        small = [
-            (token.start, token.end, f"labkit_small({token.text})")
-            for at, token in enumerate(self.reader.tokens[slice(*span)], span[0])
-            if token.text in self.kernel.constants - scope.keys() and self.reader.text(at - 1) != "."
-        ]
-        return self._sum("labkit::sum", *span, scope) + small
+        return self._sum("labkit::sum", *span, scope)
 
     def _most(self, first, last, scope, positive=False):
         """A number that an expression's absolute value does not exceed, by the limits of a launch; 2**64: not known.
@@ -119,9 +117,10 @@ class Rows:
         if number := re.fullmatch(r"(\d+)[uU]?", words[0]):
             return int(number[1]) if words[0] == "0" or words[0][0] != "0" else 1 << 64
         variable = scope.get(words[0])
-        if variable is None:
-            return 1024 if words[0] in self.kernel.constants else 1 << 64
-        return self._most_of(variable, positive)
+        if variable is None and words[0] in self.kernel.constants:
+            self.small.add(words[0])
+            return 1024
+        return self._most_of(variable, positive) if variable else 1 << 64
 
     def _most_of(self, variable, positive):
         if variable.type.kind != "scalar" or variable.array or not set(variable.specifiers.split()) <= _COUNTS:

@@ -38,6 +38,7 @@ class Writer:
         self.out.append("{ LABKIT_BLOCK\n")
         for type_ in sorted(self.kernel.names.assumed):
             self.out.append(f"labkit_require_plain({type_})\n")
+        self.out += [f"labkit_require_small({name})\n" for name in sorted(self.rows.small)]
         for parameter in self.kernel.parameters:
             self._prove(parameter)
         if self.masked:
@@ -302,7 +303,7 @@ class Writer:
     def _declare(self, variable):
         self._line_of(self.reader.tokens[variable.place].start)
         edits = self.rows.declaration(variable)
-        if variable.role == "recomputed" and variable not in self.rows.next:
+        if variable.role == "recomputed":
             edits = [*edits, *self._constants(*variable.initializer, self.rows.scopes[variable])]
         if variable.role != "kept" or not variable.addressed:
             self.out.append(f"{variable.specifiers} {self._declarator(variable, edits=edits, fixed=True)};\n")

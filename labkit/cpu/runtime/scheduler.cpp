@@ -61,7 +61,7 @@ Switch park_lane() {
     me->wait->place = {"check mode's log", "", 0};
     b.warps[me->thread.number / warp_size].parked.push(me);
     stopped(b, me->thread.number, true);
-    if (b.ready.head == me && !me->next && b.started < b.threads) {   // it may wait in a loop for a thread that has not started
+    if (!next && b.ready.head == me && !me->next && b.started < b.threads) {   // it may wait for a thread that has not started
         next = take_fiber(b);
         next->next = me;
     }

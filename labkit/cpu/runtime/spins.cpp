@@ -114,7 +114,7 @@ namespace {
 
 struct Interrupted {
     uintptr_t at, stack;
-    uint64_t registers;        // a digest of those for numbers and addresses: they are the same all along a loop that only waits
+    uint64_t registers;        // a digest: they are the same all along a loop that only waits
 
     Interrupted(void *context) {
         auto &machine = ((ucontext_t *)context)->uc_mcontext;
@@ -122,6 +122,11 @@ struct Interrupted {
         at = machine.gregs[REG_RIP];
         stack = machine.gregs[REG_RSP];
         registers = digest_of(machine.gregs, sizeof *machine.gregs * REG_RIP, 0);
+        // Those for numbers in floating point and for vectors: the kernel says behind the first 512 bytes how many there are.
+        const char *others = (const char *)machine.fpregs;
+        uint32_t has[2] = {};
+        if (others) memcpy(has, others + 464, sizeof has);
+        if (others) registers = digest_of(others, has[0] == 0x46505853 ? has[1] : 512, registers);
 #else
         at = machine.pc;
         stack = machine.sp;
@@ -132,8 +137,9 @@ struct Interrupted {
 
 // Whether this thread was found in the same state before, or has run for long.
 bool repeats(Spinning &s, const Interrupted &now, const labkit::Turn &turn) {
-    size_t bytes = (uintptr_t)turn.current->top - now.stack, most_bytes = 16 << 10;
-    uint64_t state = digest_of((const void *)now.stack, std::min(bytes, most_bytes), now.registers);
+    constexpr size_t below = 128;   // what a function may use below its stack
+    size_t bytes = (uintptr_t)turn.current->top - now.stack + below, most_bytes = 16 << 10;
+    uint64_t state = digest_of((const void *)(now.stack - below), std::min(bytes, most_bytes), now.registers);
     if (s.fiber != turn.current || s.thread != turn.thread.number) {
         s.fiber = turn.current;
         s.thread = turn.thread.number;

@@ -60,7 +60,8 @@ LABKIT_WORD bool labkit_unfit;
 // What the rewriter takes for granted, proved by the compiler where it is used: a constant; a constant of at most 1024; a
 // type whose variables are numbers, pointers or the like, so that built-in operators apply to them.
 #define labkit_constant(...) ::labkit::constant<((__VA_ARGS__) == (__VA_ARGS__))>(__VA_ARGS__)
-#define labkit_small(...) ::labkit::constant<((__VA_ARGS__) >= 0 && (__VA_ARGS__) <= 1024)>(__VA_ARGS__)
+#define labkit_require_small(...)                                                                     \
+    static_assert((__VA_ARGS__) >= 0 && (__VA_ARGS__) <= 1024, "this constant needs fibers");
 #define labkit_require_plain(...) static_assert(::labkit::is_plain<__VA_ARGS__>, "this type needs fibers");
 
 namespace labkit {
@@ -84,20 +85,27 @@ inline bool impossible(dim3 block) {
     return block.x - 1 >= 1024 || block.y - 1 >= 1024 || block.z - 1 >= 64;
 }
 
-template <class T> inline __attribute__((always_inline)) auto minus(T term) {
-    if constexpr (std::is_same_v<T, int>) return -(ptrdiff_t)term;
-    else return -term;
-}
+// A term that is subtracted.
+template <class T> struct Minus {
+    T term;
+};
+template <class T> inline __attribute__((always_inline)) Minus<T> minus(T term) { return {term}; }
+template <class N, class T> inline __attribute__((always_inline)) auto as(T term) { return (N)term; }
+template <class N, class T> inline __attribute__((always_inline)) auto as(Minus<T> minus) { return -(N)minus.term; }
+template <class T> inline __attribute__((always_inline)) auto plain(T term) { return term; }
+template <class T> inline __attribute__((always_inline)) auto plain(Minus<T> minus) { return -minus.term; }
+template <class T> constexpr bool is_int = std::is_same_v<T, int> || std::is_same_v<T, Minus<int>>;
+template <class T> constexpr bool is_narrow = std::is_integral_v<T> && sizeof(T) <= sizeof(int);
+template <class T> constexpr bool is_narrow<Minus<T>> = is_narrow<T>;
 
 // A sum of which no part overflows (rows.py has shown it), as an int or, if all terms are int, as an index.
 template <class... T> inline __attribute__((always_inline)) auto sum(T... terms) {
-    if constexpr (((std::is_integral_v<T> && sizeof(T) <= sizeof(int)) && ...)) return (... + (int)terms);
-    else return (... + terms);
+    if constexpr ((is_narrow<T> && ...)) return (... + as<int>(terms));
+    else return (... + plain(terms));
 }
 template <class... T> inline __attribute__((always_inline)) auto index(T... terms) {
-    if constexpr (((std::is_same_v<T, int> || std::is_same_v<T, ptrdiff_t>) && ...))
-        return (... + (ptrdiff_t)terms);                       // of int, an overflow is undefined
-    else return (... + terms);
+    if constexpr ((is_int<T> && ...)) return (... + as<ptrdiff_t>(terms));  // of int, an overflow is undefined
+    else return (... + plain(terms));
 }
 
 // The first value of an array, or of a variable whose address is taken, that lives across a barrier.
