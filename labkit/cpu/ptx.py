@@ -82,8 +82,8 @@ _ACCESS = re.compile(
 _MATRICES = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<turned>\.trans)?\.shared(?:::cta)?\.b16")
 _KNOWN = (
     "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, cp.async, bar.sync, membar and fence, "
-    f"ld and st, {', '.join(_INPUTS)}, selp, lop3, trap, cvta.to.shared, cvt.rna.tf32, special registers such as "
-    "%laneid"
+    f"ld and st, {', '.join(_INPUTS)}, selp, lop3, trap, vabsdiff4.u32.u32.u32.add, cvta.to.shared, cvt.rna.tf32, "
+    "special registers such as %laneid"
 )
 
 _LITERAL = re.compile(r"-?(?:0[xX][\da-fA-F]+|\d+)[uU]?")
@@ -242,6 +242,9 @@ class _Statement:
         if instruction == "lop3.b32" and len(operands) == 5:
             values = ", ".join(f"labkit::ptx::get<unsigned int>({self.value(each)})" for each in operands[1:])
             return f"labkit::ptx::put<unsigned int>({self.result(operands[0])}, labkit::ptx::lop3({values})); "
+        if instruction == "vabsdiff4.u32.u32.u32.add" and len(operands) == 4:
+            a, b, sum_ = (f"labkit::ptx::get<unsigned int>({self.value(each)})" for each in operands[1:])
+            return f"labkit::ptx::put<unsigned int>({self.result(operands[0])}, __vsadu4({a}, {b}) + {sum_}); "
         if (found := re.fullmatch(r"selp\.(\w+)", instruction)) and found[1] in _TYPES and len(operands) == 4:
             type_ = _TYPES[found[1]]
             one, other = (f"labkit::ptx::get<{type_}>({self.value(each)})" for each in operands[1:3])

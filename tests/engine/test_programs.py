@@ -287,6 +287,39 @@ def test_threads_of_openmp_launch_kernels(program, options):
         assert (ended.returncode, ended.stdout) == (0, "10\n")
 
 
+TEXTURE = r"""
+#include <cstdio>
+__global__ void slow(cudaTextureObject_t t, int *x)
+{
+    for (volatile int i = 0; i < 20000000; i++) ;
+    *x = tex1Dfetch<int>(t, 3);
+}
+int main()
+{
+    int *x, *y;
+    cudaMallocManaged(&x, 64), cudaMallocManaged(&y, 4);
+    x[3] = 5;
+    cudaResourceDesc resource = {cudaResourceTypeLinear};
+    resource.res.linear = {x, cudaCreateChannelDesc<int>(), 64};
+    cudaTextureDesc how = {};
+    cudaTextureObject_t t;
+    cudaCreateTextureObject(&t, &resource, &how, nullptr);
+    slow<<<1, 1>>>(t, y);
+    int failed = cudaDestroyTextureObject(t);
+    failed += cudaDeviceSynchronize();
+    printf("%d %d\n", failed, *y);
+    slow<<<1, 1>>>(t, y);
+    return cudaDeviceSynchronize() == cudaSuccess;
+}
+"""
+
+
+def test_a_texture_may_be_destroyed_while_a_kernel_reads_it(program):
+    ended = run(program(TEXTURE))
+    assert (ended.returncode, ended.stdout) == (0, "0 5\n")
+    assert "there is no such object" in ended.stderr
+
+
 def test_a_c_plus_plus_file_may_define_what_cuda_has(program):
     path = program("int least(); int main() { return least() + umin(3u, 4u); }")
     other = path.with_name("other.cpp")

@@ -149,7 +149,7 @@ inline cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *p, cudaStream_t s 
 }
 inline cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *p) { return cudaMemcpy3DAsync(p); }
 
-// ---- Textures and surfaces. What is destroyed is marked and kept, so that a kernel that still uses it is told.
+// ---- Textures and surfaces. What is destroyed is marked and kept, so that a kernel that is launched later is told.
 
 namespace labkit {
 inline cudaError_t describe(Texture &t, const cudaResourceDesc *r) {
@@ -183,8 +183,9 @@ inline cudaError_t describe(Texture &t, const cudaResourceDesc *r) {
 inline cudaError_t destroy(unsigned long long object) {
     Texture *t = (Texture *)object;
     if (!t || t->mark != Texture::valid) return refuse(cudaErrorInvalidValue, "there is no such texture or surface object, or it was destroyed");
+    const cudaError_t error = cudaDeviceSynchronize();   // for the kernels that were launched before
     t->mark = 0;
-    return cudaDeviceSynchronize();
+    return error;
 }
 }  // namespace labkit
 
