@@ -99,10 +99,9 @@ class File:
         self.operators = set().union(*(self._operators(piece) for piece in pieces))
         self.constructs = any(piece.is_class and _has_constructor(piece, self) for piece in pieces)
         self.by_value = self._by_value(pieces)
-        classes = [piece.text for piece in pieces if piece.is_class]
-        self.methods = {name for text in classes for name in re.findall(r"(\w+)\s*\(", text)} - {
-            name for text in classes for name in re.findall(r"\b(?:struct|class|union|enum|using|typename)\s+(\w+)", text)
-        }
+        classes = "\n".join(piece.text for piece in pieces if piece.is_class)
+        types = set(re.findall(r"\b(?:struct|class|union|enum|using|typename)\s+(\w+)", classes))
+        self.methods = set(re.findall(r"(\w+)\s*\(", classes)) - types
         self.harmful, self.harm = _harmful(pieces)
         self.looking = _looking(pieces)
 
