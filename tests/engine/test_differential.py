@@ -1,5 +1,6 @@
 """Kernels give the same bits in both gears of the engine and in the reference, which shares nothing with it."""
 
+import os
 import re
 
 import pytest
@@ -7,7 +8,7 @@ from differential.compare import CASES, Batch, Case, compare, read
 from differential.generator import BATCH, Node, batch
 from differential.minimize import without_some
 
-QUICK, THOROUGH = 200, 5000  # seeds
+QUICK, THOROUGH = 200, int(os.environ.get("LABKIT_RANDOM_KERNELS", 5000))  # seeds
 FILES = sorted(CASES.glob("*.cu"))
 
 
@@ -18,6 +19,13 @@ def all_agree(results):
     return True
 
 
+def legal(results):
+    """Without the few kernels that the reference refuses: mistakes of the generator."""
+    kept = [result for result in results if result.verdict != "illegal"]
+    assert len(kept) >= 0.8 * len(results)
+    return kept
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_cases(path):
     assert all_agree(compare(read(path)))
@@ -25,7 +33,7 @@ def test_cases(path):
 
 @pytest.mark.parametrize("number", range(QUICK // BATCH))
 def test_random_kernels(number):
-    results = compare(batch(number))
+    results = legal(compare(batch(number)))
     assert all_agree(results)
     assert sum(result.gear == "loops" for result in results) > BATCH // 4  # else nothing was tested
 
@@ -33,7 +41,7 @@ def test_random_kernels(number):
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", range(QUICK // BATCH, THOROUGH // BATCH))
 def test_more_random_kernels(number):
-    assert all_agree(compare(batch(number), cache_dir=False))
+    assert all_agree(legal(compare(batch(number), cache_dir=False)))
 
 
 def one(body, **launch):
