@@ -349,7 +349,8 @@ class _Build:
 
     def refuse(self, folder, command, out, err):
         """Raise the error for what the compiler has said."""
-        _refuse(self.source, command, out, toolchain.tidy(err, folder, SKELETON) or err)
+        told = toolchain.tidy(err, folder, SKELETON)
+        _refuse(self.source, command, out, told if "error:" in told else err)
 
 
 _UNKNOWN = re.compile(
