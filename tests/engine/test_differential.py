@@ -35,7 +35,7 @@ def test_cases(path):
 def test_random_kernels(number):
     results = legal(compare(batch(number)))
     assert all_agree(results)
-    assert sum(result.gear == "loops" for result in results) > BATCH // 4  # else nothing was tested
+    assert sum(result.gear == "loops" for result in results) > BATCH // 10  # else nothing was tested
 
 
 @pytest.mark.thorough
