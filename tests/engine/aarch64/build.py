@@ -43,7 +43,7 @@ def lines(module, functions):
 toolchain.run = run_for_aarch64
 source, *drive = sys.argv[1:]
 build = compiler._prepare(Path(source).read_text(), None, True, None, None)
-runtime, module = native.build(), compiler._build(build, keep=False, cache_dir=None)
+runtime, module = native.build(), compiler._build(build, keep=False, cache_dir=None)["path"]
 told = subprocess.run([*drive, runtime, module], capture_output=True, text=True, check=True).stdout
 written = Path(f"{module}.layout")
 written.write_text("".join(" ".join(map(str, line)) + "\n" for line in lines(module, [*map(int, told.split())])))
