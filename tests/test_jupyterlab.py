@@ -226,7 +226,7 @@ def test_an_endless_kernel_is_interrupted_and_the_notebook_goes_on(show):
     source = variant(1).source
     guard = "if (h >= Ho || w >= Wo) return;"
     assert guard in source
-    endless = source.replace(guard, "for (volatile int more = 1; more;) {}")
+    endless = source.replace(guard, "for (volatile unsigned more = 1; more; more += 2) {}")
     launch = (
         "import labkit.cuda.driver as cuda\n"
         "import numpy as np\n"
@@ -237,7 +237,8 @@ def test_an_endless_kernel_is_interrupted_and_the_notebook_goes_on(show):
     )
     page = show("endless", of(
         "import labkit as lab\nlab.setup()", f"%%kernel 01 --name mine\n{endless}",
-        "%%cuda module\n__global__ void forever(volatile int *x)\n{\n    while (x[0] == 0) {}\n}", "1 + 1",
+        "%%cuda module\n__global__ void forever(volatile int *x)\n{\n"
+        "    for (volatile unsigned n = 1; n && !x[0]; n += 2) {}\n}", "1 + 1",
     ))  # fmt: skip
     page.run_all()
     cell = page.cell("1 + 1")
