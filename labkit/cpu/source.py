@@ -27,7 +27,7 @@ from typing import NamedTuple
 from labkit.cpu import hostcode, ptx
 from labkit.cpu.brackets import angle_end, closing_parenthesis, level_start, split, text_end
 
-__all__ = ["Body", "Kernel", "Rewritten", "Scan", "kernel_bodies", "rewrite", "without_comments"]
+__all__ = ["Body", "Kernel", "Rewritten", "Scan", "after_registrations", "kernel_bodies", "rewrite", "without_comments"]
 
 
 @dataclass(frozen=True)
@@ -383,15 +383,20 @@ class Body:
 _REGISTERED = re.compile(r"\bLABKIT_KERNEL\w*\(")
 
 
+def after_registrations(scan, start, at):
+    """Where a declaration before `at` starts, without the registration of the kernel before it."""
+    while registered := _REGISTERED.search(scan.code, start, at):
+        start = closing_parenthesis(scan.code, registered.end() - 1) + 1
+    return start
+
+
 def kernel_bodies(text):
     """The `Scan` of a text that `rewrite` has made, and a list of the `Body` of each kernel that it defines."""
     scan, bodies = Scan(text), []
     for match in re.finditer(r"\b__global__\b", scan.code):
         found = _read_head(scan.code, match.end())
         if found and found[-1] in scan.closing and scan.scope(match.start()) is not None:
-            start = scan.declaration_start(match.start())
-            while registered := _REGISTERED.search(scan.code, start, match.start()):  # another kernel, before this one
-                start = closing_parenthesis(scan.code, registered.end() - 1) + 1
+            start = after_registrations(scan, scan.declaration_start(match.start()), match.start())
             bodies.append(
                 Body(
                     " ".join(scan.code[found[0] : found[1]].split()),

@@ -22,11 +22,11 @@ from labkit.cpu.loops.words import (
     Fibers,
     tokens,
 )
+from labkit.cpu.source import after_registrations
 from labkit.cpu.toolchain import INCLUDE
 
 _OPERATOR = re.compile(r"\boperator\s*([^\s\w(\[]+)")
 _CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)")
-_REGISTRATION = re.compile(r"\bLABKIT_KERNEL\w*\(")
 _ATTRIBUTES = re.compile(
     r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
 )
@@ -331,13 +331,6 @@ class _Piece:
     is_class: bool = False
     keyword: str = ""
     tags: tuple = ()
-
-
-def after_registrations(scan, start, at):
-    """Where a declaration before `at` starts, without the words behind the kernel before it."""
-    while found := _REGISTRATION.search(scan.code, start, at):
-        start = closing(scan.code, found.end() - 1) + 1
-    return start
 
 
 def _piece(head, body, after=""):

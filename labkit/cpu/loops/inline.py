@@ -11,11 +11,10 @@ import contextlib
 import re
 from dataclasses import dataclass, field
 
-from labkit.cpu.loops.file import after_registrations
-from labkit.cpu.loops.order import is_plain, may_come_first, own_variables, reads_memory, with_parents
+from labkit.cpu.loops.order import declared_names, is_plain, may_come_first, own_variables, reads_memory, with_parents
 from labkit.cpu.loops.reader import Reader
 from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, RESTRICT, SPECIFIERS, TYPES, WARP_FUNCTIONS, Fibers
-from labkit.cpu.source import kernel_bodies
+from labkit.cpu.source import after_registrations, kernel_bodies
 
 PREFIX = re.compile(r"\blabkit_\d+_")  # of the names of a function that stands in a kernel
 _MOST_DEEP = 8  # calls in calls
@@ -108,13 +107,13 @@ def _read(scan, head, open_, close):
             raise Fibers("it returns before its end")
     elif returns:
         raise Fibers("it returns before its end")
-    nodes = [node for node, _ in with_parents(Reader(scan.code, open_ + 1, last).statements())]
-    if any(node.kind == "type" for node in nodes):
+    statements = Reader(scan.code, open_ + 1, last).statements()
+    if any(node.kind == "type" for node, _ in with_parents(statements)):
         raise Fibers("it declares a type")
     function = _Function(
         [_parameter(each) for each in _split(head["template"] or "")],
         [_parameter(each) for each in _split(head["given"]) if each != "void"],
-        open_ + 1, last, type_, result, _declared(reader, nodes),
+        open_ + 1, last, type_, result, _declared(reader, statements),
     )  # fmt: skip
     function.names |= {name for _, name in (*function.templates, *function.parameters)}
     words = {
@@ -124,17 +123,10 @@ def _read(scan, head, open_, close):
     return function
 
 
-def _declarators(reader, nodes):
-    """The tokens with the names of the variables that statements declare."""
-    spans = [(node.first, node.last - 1) for node in nodes if node.kind == "declaration"]
-    spans += [node.parts["first"] for node in nodes if node.kind == "for" and reader.declares(*node.parts["first"])]
-    return [name for span in spans for name, *_ in reader.declarators(*span)]
-
-
-def _declared(reader, nodes):
+def _declared(reader, statements):
     """The names that statements declare."""
-    names = {reader.text(at) for at in _declarators(reader, nodes)}
-    for node in nodes:
+    names = {reader.text(at) for at in declared_names(reader, statements)}
+    for node, _ in with_parents(statements):
         if node.kind == "type" and reader.text(node.first) != "static_assert":
             last = node.first + 2 if reader.text(node.first) == "using" else node.last
             names |= {reader.text(at) for at in range(node.first, last)} - TYPES
@@ -167,11 +159,11 @@ def _calls(scan, body, functions, file, number):
     if not functions.keys() & set(re.findall(r"\w+", scan.code[body.open : body.close])):
         return []
     reader, edits = Reader(scan.code, body.open + 1, body.close), []
-    nodes = list(with_parents(reader.statements()))
-    names = _declared(reader, [node for node, _ in nodes])
+    statements = reader.statements()
+    names = _declared(reader, statements)
     names |= set(re.findall(r"\w+", scan.code[body.name_end : body.open] + body.head)) - TYPES - SPECIFIERS - RESTRICT
     words = [token.text for token in reader.tokens]
-    for node, parent in nodes:
+    for node, parent in with_parents(statements):
         at = None
         if node.kind in ("expression", "declaration"):
             at = next((i for i in range(node.first, node.last) if words[i] in functions), None)
@@ -332,8 +324,7 @@ class _Call:
             return "float" if re.fullmatch(r"[\d.]+f", name) else "int" if name.isdecimal() else ""
         code = self.scan.code[self.body.name_end : reader.tokens[first].start]
         found = re.findall(rf"[;{{}}(,]\s*(?:const\s+)?([A-Za-z_][\w\s]*?)\s+{name}\s*[=;,)]", code)
-        nodes = [node for node, _ in with_parents(reader.statements())]
-        declared = [reader.text(at) for at in _declarators(reader, nodes) if at < first]
+        declared = [reader.text(at) for at in declared_names(reader, reader.statements()) if at < first]
         declared += re.findall(r"\w+", self.scan.code[self.body.name_end : self.body.open])
         types = set(found) if len(found) == declared.count(name) else set()  # else there is one as in int a, v;
         return types.pop() if len(types) == 1 and types <= TYPES - {"auto"} else ""

@@ -45,16 +45,25 @@ def is_plain(reader, first, last, file, calls=(), functions=frozenset(), assignm
     return assignments >= 0
 
 
+def declarations(reader, nodes):
+    """The spans of tokens in which statements, and all in them, declare variables."""
+    for node, _ in with_parents(nodes):
+        if node.kind == "declaration":
+            yield node.first, node.last - 1
+        elif node.kind == "for" and reader.declares(*node.parts["first"]):
+            yield node.parts["first"]
+
+
+def declared_names(reader, nodes):
+    """The tokens with the names of the variables that statements, and all in them, declare."""
+    for span in declarations(reader, nodes):
+        yield from (name for name, *_ in reader.declarators(*span))
+
+
 def own_variables(reader, head):
     """The names of a kernel that are variables of a thread wherever they occur; `head` is where parameters are."""
-    spans = []
-    for node, _ in with_parents(reader.statements()):
-        if node.kind == "declaration":
-            spans.append((node.first, node.last - 1))
-        elif node.kind == "for" and reader.declares(*node.parts["first"]):
-            spans.append(node.parts["first"])
     own, others = set(re.findall(r"\w+", head)), set()
-    for first, last in spans:
+    for first, last in declarations(reader, reader.statements()):
         shared = "__shared__" in [reader.text(at) for at in range(first, last)]
         for name, signs, bounds, _ in reader.declarators(first, last):
             (others if shared or "&" in signs or bounds[0] < bounds[1] else own).add(reader.text(name))

@@ -2,7 +2,7 @@
 
 import re
 
-from labkit.cpu.loops.order import with_parents
+from labkit.cpu.loops.order import declared_names, with_parents
 from labkit.cpu.loops.words import (
     BARRIER,
     FIBERS_ONLY,
@@ -71,7 +71,7 @@ def refuse(kernel):
     inline = (at for at, token in enumerate(reader.tokens) if token.text == "labkit")
     if any(reader.text(at + 2) != "dynamic_shared" for at in inline):
         raise Fibers("it has inline PTX")
-    declared = {reader.text(at) for at in kernel.declared_names()}
+    declared = {reader.text(at) for at in declared_names(reader, reader.statements())}
     for at, token in enumerate(reader.tokens):
         before, after = reader.text(at - 1), reader.text(at + 1)
         if token.text == "[" and (at == 0 or not (before in OPERAND_ENDS or reader.tokens[at - 1].kind == "word")):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from labkit.cpu.loops.effects import Effects, Names, Variable
 from labkit.cpu.loops.file import Type
-from labkit.cpu.loops.order import with_parents
+from labkit.cpu.loops.order import declared_names, with_parents
 from labkit.cpu.loops.reader import Node, Reader, escapes
 from labkit.cpu.loops.refusals import refuse, use
 from labkit.cpu.loops.words import ASSIGNMENTS, BARRIER, MEETING, RESTRICT, STEPS, WARP_FUNCTIONS, Fibers
@@ -82,7 +82,7 @@ class Kernel:
 
     def _add_types(self, nodes):
         """Add the types that the kernel declares to those of the file."""
-        variables = {self.reader.text(at) for at in self.declared_names()}
+        variables = {self.reader.text(at) for at in declared_names(self.reader, nodes)}
         variables |= set(re.findall(r"\w+", self.scan.code[self.body.name_end : self.body.open]))
         for node, _ in with_parents(nodes):
             if node.kind == "type":
@@ -110,15 +110,6 @@ class Kernel:
         """The spans of what a for loop does after each round."""
         first, last = step.node.parts["step"]
         return self.reader.split(first, last) if first < last else []
-
-    def declared_names(self):
-        """The tokens with the names of all variables that statements of the kernel declare."""
-        for node, _ in with_parents(self.reader.statements()):
-            spans = [(node.first, node.last - 1)] if node.kind == "declaration" else []
-            if node.kind == "for" and self.reader.declares(*node.parts["first"]):
-                spans.append(node.parts["first"])
-            for span in spans:
-                yield from (name for name, *_ in self.reader.declarators(*span))
 
     def _parameters(self):
         code = self.scan.code
