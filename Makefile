@@ -8,6 +8,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 JOBS   ?= 2
 PYTEST := $(BIN)/python -m pytest --quiet
+# The engine's tests run in its folder, with its own configuration.
+ENGINE := cd engine && $(abspath $(BIN))/python -m pytest --quiet
 NBVAL  := --nbval --nbval-current-env --nbval-cell-timeout=300
 
 # In a container JupyterLab has no browser to open, and is reached from outside. It prints its address, with a token.
@@ -32,29 +34,33 @@ site: $(STAMP)  ## Write the stored report, the documents and the API reference 
 	@$(BIN)/labkit site $(ARGS)
 
 test: $(STAMP) lint  ## Run the unit tests, and the notebooks of the series against their stored outputs
+	@$(if $(wildcard engine/tests),$(ENGINE) -n $(JOBS) tests)
 	@$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) $(wildcard tests) $(wildcard notebooks/*.ipynb)
 
 thorough: $(STAMP)  ## Run what `make test` leaves out: the closer looks, every exercise's wrong answers, every step
+	@$(ENGINE) -n $(JOBS) -m thorough tests
 	@$(PYTEST) -n $(JOBS) -m thorough tests
 	@$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) notebooks/closer_look
 
 floors:  ## Run three notebooks with the oldest versions that pyproject.toml allows, in an environment of their own
-	@rm -rf .venv-floors && $(PYTHON) -m venv .venv-floors && .venv-floors/bin/python $(PIP) install -e . nbval \
-	    $$($(PYTHON) -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	        lines = project["dependencies"] + project["optional-dependencies"]["notebooks"]; \
-	        print(*(line.partition(",")[0].replace(">=", "==") for line in lines))')
+	@rm -rf .venv-floors && $(PYTHON) -m venv .venv-floors && .venv-floors/bin/python $(PIP) install -e ./engine -e . nbval \
+	    $$($(PYTHON) -c 'import tomllib; lab, engine = (tomllib.load(open(path, "rb"))["project"] \
+	            for path in ("pyproject.toml", "engine/pyproject.toml")); \
+	        lines = {*engine["dependencies"], *lab["dependencies"], *lab["optional-dependencies"]["notebooks"]}; \
+	        print(*(line.partition(",")[0].replace(">=", "==") for line in lines if not line.startswith("hostcuda")))')
 	@.venv-floors/bin/python -m pytest --quiet $(NBVAL) \
 	    $(addprefix notebooks/,00_start_here.ipynb 01_baseline.ipynb 04_tiling.ipynb)
 
 clang: $(STAMP)  ## Test the engine's delicate parts with clang++ in place of g++
-	@CXX=clang++ $(PYTEST) -n $(JOBS) tests/engine/test_shared.py tests/check/test_instrument.py
+	@export CXX=clang++; $(ENGINE) -n $(JOBS) tests/test_shared.py tests/check/test_instrument.py
 
 aarch64: $(STAMP)  ## Test the engine on aarch64: Debian's g++-aarch64-linux-gnu and qemu-user run it here
-	@$(PYTEST) -m thorough -rs tests/engine/test_aarch64.py
+	@$(ENGINE) -m thorough -rs tests/test_aarch64.py
 
-lint: $(STAMP)
+lint: $(STAMP)  ## Check the style, which packages import which, and how large they are
 	@$(BIN)/ruff check --quiet .
 	@told=$$($(BIN)/lint-imports --no-logo --no-cache) || { echo "$$told"; exit 1; }
+	@$(BIN)/python recording/lines.py
 
 lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab; ARGS="--no-browser --port 9000"
 	@$(LAB)/bin/jupyter trust notebooks/*.ipynb notebooks/closer_look/*.ipynb >/dev/null
@@ -68,12 +74,12 @@ doctor: $(STAMP)  ## List what this machine has and lacks, with a remedy for eac
 	@$(BIN)/labkit doctor
 
 bench: $(STAMP)  ## Measure the CPU engine against a plain C++ loop nest
-	@$(BIN)/python benchmarks/engine.py
+	@$(BIN)/python engine/benchmarks/engine.py
 
 venv: $(STAMP)  ## Install the locked environment into .venv
 
 gpu: $(STAMP)  ## Add PyCUDA and CUPTI to .venv (needs an NVIDIA GPU and nvcc)
-	@$(BIN)/python $(PIP) install -e '.[gpu]'
+	@$(BIN)/python $(PIP) install -e './engine[gpu]' -e .
 	@$(BIN)/labkit doctor
 
 browser: $(STAMP) $(LAB)/.installed  ## Add Playwright and JupyterLab: `make test` then looks at both in Chromium, too
@@ -82,10 +88,10 @@ browser: $(STAMP) $(LAB)/.installed  ## Add Playwright and JupyterLab: `make tes
 # The stamp comes last: an interrupted `make` starts over. A lock is complete, so pip need not look for dependencies;
 # and each module is compiled when it is first imported, not all of them at once: together half of the time. uv, where it
 # is installed, takes a quarter of that.
-$(STAMP): requirements.lock pyproject.toml
+$(STAMP): requirements.lock pyproject.toml engine/pyproject.toml
 	@$(call install,$(VENV),requirements.lock)
 
-$(LAB)/.installed: requirements-lab.lock pyproject.toml
+$(LAB)/.installed: requirements-lab.lock pyproject.toml engine/pyproject.toml
 	@$(call install,$(LAB),requirements-lab.lock)
 
 define install
@@ -100,7 +106,7 @@ define install
 	if test "$$uv"; then pip="uv pip install --quiet --python $(1)/bin/python"; \
 	    else pip="$(1)/bin/python $(PIP) install --no-compile"; fi; \
 	$$pip --no-deps --require-hashes -r $(2); \
-	$$pip --no-deps --no-build-isolation -e .; \
+	$$pip --no-deps --no-build-isolation -e ./engine -e .; \
 	touch $(1)/.installed
 endef
 
@@ -112,15 +118,15 @@ lock:  ## Resolve pyproject.toml's ranges into the lock files again (needs uv)
 define compile
 	command -v uv >/dev/null || { echo "make: uv is missing. Install it: python3 -m pip install uv" >&2; exit 1; }; \
 	uv pip compile pyproject.toml --extra notebooks --extra $(1) --group pyproject.toml:build --universal \
-	    --python-version 3.11 --fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links --no-annotate --quiet \
-	    --upgrade --custom-compile-command 'make lock' -o $(2)
+	    --python-version 3.11 --fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-package hostcuda \
+	    --no-annotate --quiet --upgrade --custom-compile-command 'make lock' -o $(2)
 endef
 
-pictures: $(STAMP)  ## Draw docs/images/ and the README table from the recorded results
+pictures: $(STAMP)  ## Draw docs/images/ and write the tables of README.md and docs/results.md
 	@$(BIN)/python -m recording pictures
 
 clean:  ## Remove the reports and every cache in the checkout
-	@rm -rf reports build .pytest_cache .ruff_cache .hypothesis .lab *.egg-info
+	@rm -rf reports .ruff_cache .lab $(foreach folder,. engine,$(addprefix $(folder)/,build .pytest_cache .hypothesis *.egg-info))
 	@find . -name ".venv*" -prune -o \
 	    \( -name __pycache__ -o -name .ipynb_checkpoints \) -type d -exec rm -rf {} +
 

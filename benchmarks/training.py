@@ -15,8 +15,8 @@ import time
 from collections import defaultdict
 from datetime import date
 
-from labkit import cuda
-from labkit.network.trainer import Trainer
+import hostcuda
+from labkit.networks.trainer import Trainer
 from labkit.spec.devices import device
 
 IN_A_ROW = {"gpu": 50, "cpu": 3}  # launches between two events
@@ -33,7 +33,7 @@ class Timed:
 
         def timed(*arguments):
             launch(*arguments)  # warms up
-            start, stop = cuda.driver.Event(), cuda.driver.Event()
+            start, stop = hostcuda.driver.Event(), hostcuda.driver.Event()
             start.record()
             for _ in range(self.in_a_row):
                 launch(*arguments)
@@ -62,7 +62,7 @@ def kernels(trainer: Trainer, rounds: int) -> tuple[dict[str, float], dict[str, 
     trainer.step = 0
     for _ in range(rounds):
         times = defaultdict(list)
-        model.kernels = [Timed(each, IN_A_ROW[cuda.engine()], times) for each in plain]
+        model.kernels = [Timed(each, IN_A_ROW[hostcuda.engine()], times) for each in plain]
         next(trainer.run())
         trainer.step = 0  # always a whole batch
         for name, each in times.items():

@@ -1,12 +1,19 @@
 """The CUDA convolution lab: optimize the convolutions of a LeNet in CUDA C, and see why each step worked or not.
 
 Everything that a notebook needs is a name of this package; `__init__.pyi` says where each is defined. A name is
-imported when it is first used, so that ``import labkit`` stays light and picks no engine. :mod:`labkit.cuda` chooses
+imported when it is first used, so that ``import labkit`` stays light and picks no engine. :mod:`hostcuda` chooses
 the engine (a GPU, or the CPU engine that runs the same ``.cu`` source) when something first runs;
-``LABKIT_ENGINE=cpu`` or ``gpu`` decides for it.
+``HOSTCUDA_ENGINE=cpu`` or ``gpu`` decides for it.
 """
 
 import lazy_loader
 
 __version__ = "1.0.0"
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """What IPython calls for ``%load_ext labkit``: add ``%%kernel`` and ``%%cuda`` to a notebook."""
+    from .page import cells
+
+    cells.load_ipython_extension(shell)

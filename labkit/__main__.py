@@ -1,5 +1,5 @@
 """`python -m labkit` is the command `labkit`."""
 
-from labkit.report.command import main
+from labkit.cli import main
 
 main()

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from labkit.base.errors import LabError
+from hostcuda.errors import EngineError
 from recording.compare_counters import compare_counters
 from recording.compare_sanitizers import compare_sanitizers
 from recording.counters import counters
@@ -22,7 +22,7 @@ from recording.versus import versus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 for command in (times, counters, sweep, streams, cudnn, versus, framework, network, compare_counters,
-                compare_sanitizers, training, pictures, readme, timings, digits):  # fmt: skip
+                compare_sanitizers, training, pictures, readme, timings, digits):
     app.command()(command)
 
 
@@ -36,7 +36,7 @@ def main() -> None:
     """Run the command. A `LabError` becomes one line and exit status 1, without a traceback."""
     try:
         app(prog_name="python -m recording")
-    except LabError as error:
+    except EngineError as error:
         sys.exit(f"recording: {error}")
 
 

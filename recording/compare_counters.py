@@ -1,4 +1,4 @@
-"""The CPU engine's counts against Nsight Compute's, kernel by kernel, in docs/counters.md.
+"""The CPU engine's counts against Nsight Compute's, kernel by kernel, in data/counters.md.
 
 The kernels are those of `recording.jobs`. ncu's counters are recorded on a GPU, in data/counters/exact/. nvcc
 joins neighbouring accesses, so that some counters of shared memory have to differ: the loads and stores in its machine
@@ -18,14 +18,15 @@ import numpy as np
 import pandas as pd
 from typer import Option
 
-from labkit.base import files
+from hostcuda import files
+from hostcuda.gpu import nvcc
+from hostcuda.metrics import COUNTED, MEASURED
+from hostcuda.profile import watch
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.evidence import nvcc
-from labkit.evidence.profile import watch
+from labkit.evidence import resources
 from labkit.records import store
 from labkit.spec.devices import device
-from labkit.spec.metrics import COUNTED, MEASURED
 from recording import jobs
 from recording.counters import count
 from recording.options import Device, Rungs, chosen
@@ -33,7 +34,7 @@ from recording.options import Device, Rungs, chosen
 EXACT = data_dir() / "counters" / "exact"
 ARCH = "sm_90"  # of the device whose counters are recorded
 INSTRUCTIONS = data_dir() / "counters" / "instructions" / f"{ARCH}.csv"
-REPORT = data_dir().parent / "docs" / "counters.md"
+REPORT = data_dir() / "counters.md"
 ALLOWED = 0.01
 PREDICTED = 0.05  # what the machine code predicts, where a loop's last round differs from the others
 SHOWN = ["program", "shape", "kernel"]
@@ -107,9 +108,9 @@ def record_instructions() -> Path:
     """Record the loads and stores of all kernels in nvcc's machine code: `nvcc.disassemble`, with program and shape."""
     of_variants = [*jobs.of_ladder(), jobs.of_network()]
     with ThreadPoolExecutor() as pool:
-        tables = list(pool.map(lambda job: nvcc.memory_instructions(job.variant, job.layer, ARCH), of_variants))
+        tables = list(pool.map(lambda job: resources.memory_instructions(job.variant, job.layer, ARCH), of_variants))
     parts = [table.assign(program=job.program, shape=job.shape, source=job.source)
-             for job, table in zip(of_variants, tables, strict=True)]  # fmt: skip
+             for job, table in zip(of_variants, tables, strict=True)]
     textbook = nvcc.disassemble(jobs.TEXTBOOK.read_text(), jobs.TEXTBOOK.name, arch=ARCH)
     sources = {job.shape: job.source for job in jobs.of_textbook()}
     parts.append(textbook.assign(program="textbook", shape=textbook["kernel"], source=textbook["kernel"].map(sources)))
@@ -188,7 +189,7 @@ class Code:
                 "sizes": set(rows["size"]),
                 "as_written": set(made["bytes"]) == set(rows["size"]),
                 "made": made.assign(executed=made["count"] * (asked / moved if moved else np.nan)),
-            })  # fmt: skip
+            })
         return found
 
     def explain(self, row) -> dict:
@@ -232,7 +233,7 @@ def explained(table: pd.DataFrame, code: Code) -> pd.DataFrame:
     found = [code.explain(row) if row.counter.startswith("shared") else nothing for row in table.itertuples()]
     joined = table.join(pd.DataFrame(found, index=table.index))
     joined["unknown"] = ["unknown" if keys in code.known else "unknown: its machine code has not been recorded"
-                         for keys in table[KEYS].itertuples(index=False, name=None)]  # fmt: skip
+                         for keys in table[KEYS].itertuples(index=False, name=None)]
     joined.attrs = table.attrs
     surplus = joined["ncu"] - joined["expected"].fillna(joined["counted"])
     more = dict(zip(zip(joined["launch"], joined["counter"], strict=True), surplus, strict=True))
@@ -275,7 +276,7 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
                 ((rows & ~close & named).sum(), "with a reason"),
                 ((rows & ~close & ~named).sum(), "without")) if count))
             for name, rows in parts.items() if rows.any())),
-    ]  # fmt: skip
+    ]
     if table.attrs.get("left_out"):
         left_out = "; ".join(table.attrs["left_out"])
         text.append(f"\nNot compared, because they are new or have changed since ncu counted: {left_out}.\n")
@@ -294,7 +295,7 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
             for row in table[~close].itertuples())),
         added(theirs),
         "\n## All counts\n\nOne number if both agree, otherwise the engine's / ncu's.\n",
-    ]  # fmt: skip
+    ]
     for title, starts in GROUPS.items():
         rows = table[table["counter"].str.startswith(starts)]
         names = [name for name in COUNTED if name in set(rows["counter"])]
@@ -302,7 +303,7 @@ def report(table: pd.DataFrame, theirs: pd.DataFrame, compiler: str) -> str:
         lines = []
         for _, launch in rows.groupby("launch"):
             cells = {row.counter: f"{row.counted:,.0f}" + (f" / {row.ncu:,.0f}" if row.error else "")
-                     for row in launch.itertuples()}  # fmt: skip
+                     for row in launch.itertuples()}
             lines.append([*launch[SHOWN].iloc[0], *(cells.get(name, "0") for name in names)])
         text += [f"\n### {title}\n\n", _rows([*SHOWN, *heads], "---" + "r" * len(heads), lines)]
     return "".join(text)
@@ -313,7 +314,7 @@ def added(theirs: pd.DataFrame) -> str:
     lines = [(*(row[name] for name in SHOWN), f"{op}s", f"{row[f'shared_{op}_needed']:,.0f}",
               f"{row[f'shared_{op}_added']:,.0f}")
              for row in theirs.to_dict("records") for op in NEEDED
-             if row[f"shared_{op}_added"] > ALLOWED * row[f"shared_{op}_needed"]]  # fmt: skip
+             if row[f"shared_{op}_added"] > ALLOWED * row[f"shared_{op}_needed"]]
     return (
         "\n## Wavefronts that no address needs\n\n"
         "ncu has two counts of wavefronts in shared memory: those that the addresses of each instruction need "
@@ -338,7 +339,7 @@ def compare_counters(
     instructions: Annotated[bool, Option("--instructions", help="Record what nvcc makes of the kernels.")] = False,
     device: Device = "nvidia-h200",
 ) -> None:
-    """Compare counters with those of ncu: docs/counters.md.
+    """Compare counters with those of ncu: data/counters.md.
 
     With --record, --missing or --instructions only data/counters/exact/ or data/counters/instructions/ is written.
     """
@@ -359,4 +360,4 @@ def compare_counters(
     print(files.write(REPORT, report(table, theirs, code["compiler"].iloc[0])))
     close = table["error"] <= ALLOWED
     print(f"{close.sum()} of {len(table)} counters agree within {ALLOWED:.0%}, {(~close & (table['why'] == '')).sum()} "
-          "differ without a known reason")  # fmt: skip
+          "differ without a known reason")

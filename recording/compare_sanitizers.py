@@ -1,4 +1,4 @@
-"""Which of the planted bugs in tests/check/corpus the CPU engine and compute-sanitizer find: docs/findings.md.
+"""Which of the planted bugs in engine/tests/check/corpus the CPU engine and compute-sanitizer find.
 
 Beside the bugs: all kernels of the lab, of which every finding is a false alarm.
 """
@@ -17,7 +17,7 @@ import pandas as pd
 from tqdm import tqdm
 from typer import Option
 
-from labkit.base import files
+from hostcuda import files
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, data_dir
 from labkit.evidence import sanitize
@@ -25,9 +25,9 @@ from labkit.records.store import record_evidence
 from recording import jobs
 from recording.options import Device
 
-PLANTED = PACKAGE.parent / "tests" / "check" / "corpus" / "planted.py"
+PLANTED = PACKAGE.parent / "engine" / "tests" / "check" / "corpus" / "planted.py"
 RECORDED = data_dir() / "findings"
-REPORT = data_dir().parent / "docs" / "findings.md"
+REPORT = data_dir().parent / "engine" / "docs" / "findings.md"
 LAB = "all kernels of the lab"  # a row beside those of the bugs
 PARTS = 12  # of them on a GPU, each with a process of its own: compute-sanitizer takes minutes for all in one
 
@@ -89,11 +89,11 @@ def report(ours: pd.DataFrame, theirs: pd.DataFrame) -> str:
     ours, theirs = ours.set_index("kernel"), theirs.set_index("kernel")
     text = (
         f"# Planted bugs: what the engine and compute-sanitizer find\n\n{len(corpus)} bugs of {len(kinds)} kinds, each "
-        "with its repair, in `tests/check/corpus`. A bug counts as found if it is reported at its line. "
+        "with its repair, in `engine/tests/check/corpus`. A bug counts as found if it is reported at its line. "
         f"compute-sanitizer ran on {device}, {date}. Written by `python -m recording compare-sanitizers`.\n\n"
         f"| | found | repairs with a finding | {LAB} |\n|---|---:|---:|---|\n"
         f"| CPU engine | {_sums(ours)} |\n| compute-sanitizer | {_sums(theirs)} |\n\n"
-        f"The kernels of the lab are those of [counters.md](counters.md), with all four tools.\n\n"
+        f"The kernels of the lab are those of [counters.md](../../data/counters.md), with all four tools.\n\n"
         "| kind | kernel | tool | CPU engine | compute-sanitizer |\n|---|---|---|---|---|\n"
     )
     words = {True: "found", False: "**missed**"}
@@ -119,7 +119,7 @@ def compare_sanitizers(
     record: Annotated[bool, Option("--record", help="Record compute-sanitizer's findings on this GPU.")] = False,
     device: Device = "nvidia-h200",
 ) -> None:
-    """Compare what both sanitizers find: docs/findings.md.
+    """Compare two sanitizers: engine/docs/findings.md.
 
     With --record only data/findings/ is written: those of the bugs, then those of the lab's kernels.
     """

@@ -13,17 +13,18 @@ from typing import Annotated
 import pandas as pd
 from typer import Option
 
-from labkit.base import temporary
+from hostcuda import processes, temporary
+from hostcuda.errors import EngineError
+from hostcuda.gpu import nsight
+from hostcuda.metrics import COUNTED, FETCHED, MEASURED, RECORDED, STALLED, STALLS
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.evidence import child, nsight
 from labkit.ladder.rung import Rung
 from labkit.ladder.variants import Variant, variants
 from labkit.records.store import read, record_evidence
 from labkit.records.sweeps import read_sweep
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
-from labkit.spec.metrics import COUNTED, FETCHED, MEASURED, RECORDED, STALLED, STALLS
 from recording import jobs
 from recording.options import Rungs, chosen
 from recording.sweep import unroll
@@ -41,7 +42,7 @@ def kernels(rung: Rung) -> list[jobs.Job]:
     layers = (*LENET86, *(LENET72 if rung.name in BOTH else ()))
     found = [(each, layer) for each in variants(rung.number) if not each.library for layer in layers]
     return [jobs.of(each, layer, each.rung.images(each.scope(layer)) or BATCH)
-            for each, layer in found if _fits(each, layer)]  # fmt: skip
+            for each, layer in found if _fits(each, layer)]
 
 
 def _fits(each: Variant, layer: Layer) -> bool:
@@ -64,10 +65,10 @@ def unrolled(rung: Rung) -> list[jobs.Job]:
         return []
     try:
         swept = read_sweep(device().name)
-    except LabError:
+    except EngineError:
         return []
     return [jobs.of(each, layer, BATCH) for layer in (LENET86[1], LENET72[1])
-            for each in unroll(layer, swept[swept["layer"] == layer.name])]  # fmt: skip
+            for each in unroll(layer, swept[swept["layer"] == layer.name])]
 
 
 def count(several: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[jobs.Job, dict, dict]]:
@@ -82,7 +83,7 @@ def count(several: Sequence[jobs.Job], metrics: Iterable[str]) -> list[tuple[job
     """
     with temporary.folder() as folder, jobs.program(several) as (command, owners):
         log = folder / "ncu.csv"
-        ended = child.run(nsight.ncu_command(command, log, metrics), {}, capture=True)
+        ended = processes.run(nsight.ncu_command(command, log, metrics), {}, capture=True)
         text = log.read_text() if log.is_file() else ""
         if ended.problem:
             raise LabError(f"ncu {ended.problem}: {(text + ended.output).strip()[-600:]}")
@@ -100,7 +101,7 @@ def profile(rung: Rung, missing: bool = False) -> pd.DataFrame:
             for job, ran, row in count(several, metrics):
                 counted = {name: row[name] for name in metrics if name in row}
                 first = {"rung": rung.number, "label": job.program, "layer": job.shape, "batch": ran["images"],
-                         "kernel": row["kernel"]}  # fmt: skip
+                         "kernel": row["kernel"]}
                 rows.setdefault((job.program, job.shape, row["kernel"], metrics), first | counted)
     return pd.DataFrame(rows.values())
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labkit.base import files
+from hostcuda import files
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.spec.devices import slug
@@ -68,7 +68,7 @@ def measure(torch, layer: Layer, x: np.ndarray, k: np.ndarray, mode: str, layout
         "network": layer.network, "layer": int(layer.name[-1]), "batch": len(x), "mode": mode, "layout": layout,
         "median_ms": np.median(times), "min_ms": min(times), "max_ms": max(times), "repeat": REPEAT,
         "warm_up_ms": WARM_UP_MS, "l2_flush_mib": flushed / 2**20,
-    }  # fmt: skip
+    }
 
 
 def _check(y, layer, x, k, mode, layout) -> None:
@@ -77,14 +77,14 @@ def _check(y, layer, x, k, mode, layout) -> None:
     error = np.max(np.abs(y - conv_float64(x, k)) / error_scale(x, k))
     if not error <= MODES[mode]:
         raise LabError(f"cuDNN on {layer} in {mode}, {layout}: the error is {error:.1e} of sum |x| |k|; the limit is "
-                       f"{MODES[mode]:.0e}. Do other settings of PyTorch change the precision?")  # fmt: skip
+                       f"{MODES[mode]:.0e}. Do other settings of PyTorch change the precision?")
 
 
 def software(torch) -> str:
     """ "PyTorch 2.11.0, cuDNN 9.19.0, CUDA 13.0"."""
     version = torch.backends.cudnn.version()
     return (f"PyTorch {torch.__version__}, cuDNN {version // 10_000}.{version // 100 % 100}.{version % 100}, "
-            f"CUDA {torch.version.cuda}")  # fmt: skip
+            f"CUDA {torch.version.cuda}")
 
 
 def every_case(torch, layers=(*LENET86, *LENET72), batches=BATCHES) -> pd.DataFrame:
@@ -96,7 +96,7 @@ def every_case(torch, layers=(*LENET86, *LENET72), batches=BATCHES) -> pd.DataFr
         x = rng.random(layer.x_shape(max(batches)), dtype=np.float32)
         k = rng.random(layer.k_shape, dtype=np.float32) - np.float32(0.25)
         rows += [measure(torch, layer, x[:batch], k, mode, layout)
-                 for batch in batches for mode in MODES for layout in LAYOUTS]  # fmt: skip
+                 for batch in batches for mode in MODES for layout in LAYOUTS]
         print(f"{layer.name}: {time.perf_counter() - start:.1f} s", flush=True)
     table = pd.DataFrame(rows)
     table.insert(0, "date", datetime.date.today().isoformat())

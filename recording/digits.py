@@ -1,7 +1,7 @@
 """data/digits-*.gz, made from scikit-learn's copy of the UCI digits.
 
 The 1797 images keep their order and their values, 0 to 16. The files are in MNIST's idx format, so that one parser
-reads all data sets. data/README.md and labkit/network/images.py record their SHA-256.
+reads all data sets. data/README.md and labkit/networks/images.py record their SHA-256.
 """
 
 import gzip
@@ -10,8 +10,8 @@ import struct
 
 import numpy as np
 
+from hostcuda.files import write
 from labkit.base.errors import LabError
-from labkit.base.files import write
 from labkit.base.paths import data_dir
 from recording.options import Folder
 

@@ -17,11 +17,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labkit.base import files
+from hostcuda import files
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.network.images import dataset
-from labkit.network.lenet86 import forward_numpy, load_weights
+from labkit.networks.images import dataset
+from labkit.networks.lenet86 import load_weights
+from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.devices import slug
 from recording.cudnn import software
 from recording.options import Dry
@@ -93,11 +94,11 @@ def measure(torch, images: np.ndarray, weights: dict, place: str, repeat: int) -
     error = np.max(np.abs(found[:CHECKED_IMAGES] - forward_numpy(images[:CHECKED_IMAGES], weights)))
     if not error <= ERROR:
         raise LabError(f"PyTorch's forward pass of lenet86 on {place}: a probability differs from NumPy's by "
-                       f"{error:.1e}; the limit is {ERROR:.0e}. Do other settings of PyTorch change it?")  # fmt: skip
+                       f"{error:.1e}; the limit is {ERROR:.0e}. Do other settings of PyTorch change it?")
     times = pd.DataFrame([run(torch, images, network, place)[0] for _ in range(repeat)])
     return [{"network": "lenet86", "batch": len(images), "place": "gpu" if place == "cuda" else place, "part": part,
              "median_ms": np.median(ms), "min_ms": ms.min(), "max_ms": ms.max(), "repeat": repeat}
-            for part, ms in times.items()]  # fmt: skip
+            for part, ms in times.items()]
 
 
 def every_case(torch, batches=BATCHES) -> pd.DataFrame:
@@ -105,7 +106,7 @@ def every_case(torch, batches=BATCHES) -> pd.DataFrame:
     weights, test = load_weights("digits"), dataset("digits", split="test", size=86)
     images = np.ascontiguousarray(test.images[np.arange(max(batches)) % len(test)])
     table = pd.DataFrame([row for batch in batches for place, repeat in REPEAT.items()
-                          for row in measure(torch, images[:batch], weights, place, repeat)])  # fmt: skip
+                          for row in measure(torch, images[:batch], weights, place, repeat)])
     table.insert(0, "date", datetime.date.today().isoformat())
     table.insert(1, "device", torch.cuda.get_device_name(0))
     table.insert(2, "software", f"{software(torch)}, {torch.get_num_threads()} threads on the CPU")

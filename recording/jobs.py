@@ -19,16 +19,15 @@ from pathlib import Path
 
 import numpy as np
 
-from labkit import cuda
-from labkit.base import temporary
+import hostcuda
+from hostcuda import processes, temporary
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
-from labkit.evidence import child
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.source import digest
 from labkit.ladder.variants import Variant, solutions, variant, variants
-from labkit.network.lenet86 import Network
+from labkit.networks.lenet86 import Network
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET86, Layer
 
@@ -82,7 +81,7 @@ class Job:
         if self.program != self.variant.label:
             y = self.layer.y_shape(self.batch)
             Network(conv=self.variant).forward(x)
-            images_with_nan(cuda.driver.to_device(np.zeros(y, np.float32)), y, np.float32)
+            images_with_nan(hostcuda.driver.to_device(np.zeros(y, np.float32)), y, np.float32)
             return {"launches": 12, "images": self.batch}
         with self.variant.plan(self.layer, self.batch) as plan:
             plan.load(x, k)
@@ -121,23 +120,23 @@ def of_textbook() -> list[Job]:
     """The kernels of textbook.cu."""
     parts = re.split(r"\n\n(?=[^ }])", TEXTBOOK.read_text())
     sources = {name: "".join(part for part in parts if part.startswith("template") or f" {name}(" in part)
-               for name in GEOMETRY}  # fmt: skip
+               for name in GEOMETRY}
     return [Job("textbook", "textbook", name, digest(source)) for name, source in sources.items()]
 
 
 @functools.cache
 def _textbook():
     text = f'#line 1 "{TEXTBOOK.name}"\n{TEXTBOOK.read_text()}'
-    return cuda.compiler.SourceModule(text, options=["-std=c++17"], no_extern_c=True)
+    return hostcuda.compiler.SourceModule(text, options=["-std=c++17"], no_extern_c=True)
 
 
 def _run_textbook(name: str) -> None:
     rng, (grid, block, n) = np.random.default_rng(1), GEOMETRY[name]
     data = {each: rng.integers(0, 1000, N) for each in GEOMETRY}  # on which the histogram's counts depend
-    x, y = cuda.driver.to_device(data[name].astype(np.float32)), cuda.driver.mem_alloc(4 * N)
-    cuda.driver.memset_d8(y, 0, 4 * N)
+    x, y = hostcuda.driver.to_device(data[name].astype(np.float32)), hostcuda.driver.mem_alloc(4 * N)
+    hostcuda.driver.memset_d8(y, 0, 4 * N)
     _textbook().get_function(name)(np.intp(int(x)), np.intp(int(y)), np.int32(n), grid=grid, block=block)
-    cuda.driver.Context.synchronize()
+    hostcuda.driver.Context.synchronize()
 
 
 def every() -> list[Job]:
@@ -161,18 +160,18 @@ def program(jobs: Sequence[Job]):
         (folder / "jobs").write_bytes(pickle.dumps(list(jobs)))
 
         def owners(launches: int) -> list[tuple[Job, dict]]:
-            ran = zip(jobs, child.lines(folder / "ran"), strict=False)
+            ran = zip(jobs, processes.lines(folder / "ran"), strict=False)
             made = [(job, each) for job, each in ran for _ in range(each["launches"])]
             if len(made) != launches:
                 raise LabError(f"{launches} launches were counted, but the jobs of {jobs[0].program} and the next "
-                               f"{len(jobs) - 1} made {len(made)}: they cannot be matched")  # fmt: skip
+                               f"{len(jobs) - 1} made {len(made)}: they cannot be matched")
             return made
 
         yield [sys.executable, "-m", "recording.jobs", str(folder)], owners
 
 
 def _main(folder: Path) -> None:
-    cuda.ensure_context()
+    hostcuda.ensure_context()
     jobs = pickle.loads((folder / "jobs").read_bytes())
     compile_all(jobs)
     with open(folder / "ran", "w", buffering=1) as log:

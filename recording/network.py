@@ -13,20 +13,20 @@ from typing import Annotated
 import pandas as pd
 from typer import Option
 
-from labkit import cuda
-from labkit.base import temporary
+import hostcuda
+from hostcuda import processes, temporary
+from hostcuda.gpu import nsight
+from hostcuda.metrics import MEASURED, RECORDED, STALLED, STALLS
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
-from labkit.evidence import child, nsight
-from labkit.network.benchmark import bench_network
-from labkit.network.fused import PRECISIONS
-from labkit.network.several import bench_devices
+from labkit.networks.benchmark import bench_network
+from labkit.networks.fused import PRECISIONS
 from labkit.records import store
 from labkit.records.store import record_evidence
 from labkit.spec.devices import device
-from labkit.spec.metrics import MEASURED, RECORDED, STALLED, STALLS
 from recording.cudnn import software
 from recording.options import Dry, Folder, Repeat
+from recording.several import bench_devices
 
 BATCHES = (100, 1000, 10_000)
 ON_SEVERAL = 40_000  # images in all
@@ -57,8 +57,8 @@ PROGRAM = """
 import numpy as np
 from labkit import dataset
 from labkit.ladder.buffers import Buffers
-from labkit.network.fused import PRECISIONS, FusedNetwork
-from labkit.network.images import cycle
+from labkit.networks.fused import PRECISIONS, FusedNetwork
+from labkit.networks.images import cycle
 
 B = {batch}
 with Buffers() as memory:
@@ -81,13 +81,14 @@ def counters(batch: int = 10_000) -> pd.DataFrame:
     with temporary.folder() as folder:
         script, log = folder / "program.py", folder / "ncu.csv"
         script.write_text(PROGRAM.format(batch=batch))
-        ended = child.run(nsight.ncu_command(child.program(str(script), (), "gpu"), log, COUNTERS), {}, capture=True)
+        command = nsight.ncu_command(processes.program(str(script), (), "gpu"), log, COUNTERS)
+        ended = processes.run(command, {}, capture=True)
         text = log.read_text() if log.is_file() else ""
     launches = [row for row in nsight.read_ncu(text, COUNTERS) if row["kernel"] == "network"]
     if ended.problem or len(launches) != len(PRECISIONS):
         raise LabError(f"ncu {ended.problem or 'counted other launches'}: {(text + ended.output).strip()[-600:]}")
     return pd.DataFrame([{"dtype": dtype, "batch": batch, **{name: row[name] for name in COUNTERS if name in row}}
-                         for dtype, row in zip(PRECISIONS, launches, strict=True)])  # fmt: skip
+                         for dtype, row in zip(PRECISIONS, launches, strict=True)])
 
 
 def network(
@@ -105,8 +106,8 @@ def network(
         print(f"counters kept in {record_evidence(counters(), Path(out or data_dir()) / 'network' / 'counters')}")
     if counted:
         return
-    cuda.ensure_context()
-    count, tables = cuda.driver.Device.count(), []
+    hostcuda.ensure_context()
+    count, tables = hostcuda.driver.Device.count(), []
     if several and count < 2:
         raise LabError("this machine has one GPU: leave out --several")
     if not several:

@@ -1,4 +1,4 @@
-"""The pictures in docs/images/ and the README's table of the ladder, from the kernels and the recorded results.
+"""The pictures in docs/images/ and the tables in README.md and docs/results.md, from kernels and recorded results.
 
 lab.png     the source of a kernel, the two engines that run it, and the op time of each rung.
 ladder.png  op time over reference time for every rung, all layers; the README has the same as a table.
@@ -14,7 +14,7 @@ import pandas as pd
 from pygments.lexers import get_lexer_by_name
 from pygments.token import string_to_tokentype
 
-from labkit.base.files import write
+from hostcuda.files import write
 from labkit.base.numerals import ms
 from labkit.base.paths import PACKAGE, cuda_src, data_dir
 from labkit.draw import ladder, style
@@ -159,7 +159,7 @@ def _code(page, card, name, lines, step):
 
 
 def pictures(out: Folder = None) -> None:
-    """Draw docs/images/, write the table in README.md."""
+    """Draw docs/images/, write the tables beside them."""
     results, folder = recorded(DEVICE), out or IMAGES
     for name, make in (("lab.png", lab), ("ladder.png", chart)):
         make(results, path=folder / name)

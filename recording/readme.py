@@ -1,8 +1,8 @@
-"""Texts between markers in README.md, written by the program that measures them.
+"""Texts between markers in README.md and other pages, written by the program that measures them.
 
-    <!-- timings:begin -->
+    <!-- ladder:begin -->
     ...
-    <!-- timings:end -->
+    <!-- ladder:end -->
 """
 
 import datetime
@@ -15,18 +15,24 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from typer import Argument, Option
+from typer import Argument
 
+from hostcuda.files import write
 from labkit.base.errors import LabError
-from labkit.base.files import write
 from labkit.base.paths import PACKAGE
 from labkit.spec.devices import device
 
 ROOT = PACKAGE.parent
-README = ROOT / "README.md"
+_RESULTS, _PERFORMANCE = "docs/results.md", "engine/docs/performance.md"
+_PAGES = {"versus": _RESULTS, "network": _RESULTS, "engine": _PERFORMANCE, "check": _PERFORMANCE}
 
 
-def put(name: str, text: str, path: Path = README) -> bool:
+def page(name: str) -> Path:
+    """The file that has the markers `name`: the README, unless they are in another page."""
+    return ROOT / _PAGES.get(name, "README.md")
+
+
+def put(name: str, text: str, path: Path | None = None) -> bool:
     """Replace the text between the markers `name` in a Markdown file; the file is written whole or not at all.
 
     Parameters
@@ -35,7 +41,8 @@ def put(name: str, text: str, path: Path = README) -> bool:
         As in ``<!-- name:begin -->``.
     text : str
         Markdown, without the markers.
-    path : Path
+    path : Path, optional
+        In place of `page`.
 
     Returns
     -------
@@ -47,7 +54,8 @@ def put(name: str, text: str, path: Path = README) -> bool:
     LabError
         The file lacks the pair of markers, or has it more than once.
     """
-    old = Path(path).read_text(encoding="utf-8")
+    path = path or page(name)
+    old = path.read_text(encoding="utf-8")
     begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
     if (old.count(begin), old.count(end)) != (1, 1) or old.index(begin) > old.index(end):
         raise LabError(f"{path} needs one line {begin} and one line {end} after it")
@@ -58,8 +66,9 @@ def put(name: str, text: str, path: Path = README) -> bool:
 
 
 def readme(name: Annotated[str, Argument(help="As in <!-- NAME:begin -->.")]) -> None:
-    """Put standard input between markers of README.md."""
-    print(f"README.md: {name} {'written' if put(name, sys.stdin.read()) else 'was up to date'}")
+    """Put standard input between markers of a page."""
+    written = "written" if put(name, sys.stdin.read()) else "was up to date"
+    print(f"{page(name).relative_to(ROOT)}: {name} {written}")
 
 
 def _seconds(command: list[str], folder: Path, environment: dict[str, str]) -> float:
@@ -73,11 +82,11 @@ def _without_cuda(path: str) -> str:
     """A PATH without the folders that have nvcc or nvidia-smi, and without this environment's own."""
     folders = [Path(folder) for folder in path.split(os.pathsep) if folder]
     return os.pathsep.join(str(folder) for folder in folders if folder != Path(sys.prefix) / "bin"
-                           and not any((folder / name).exists() for name in ("nvcc", "nvidia-smi")))  # fmt: skip
+                           and not any((folder / name).exists() for name in ("nvcc", "nvidia-smi")))
 
 
-def timings(put_it: Annotated[bool, Option("--write", help="Write the table into README.md, too.")] = False) -> None:
-    """Measure report and test in a fresh clone: README.md.
+def timings() -> None:
+    """Measure report and test in a fresh clone.
 
     Cold: nothing installed, nothing in any cache, no CUDA toolkit on the path. Warm: once more.
     """
@@ -85,15 +94,14 @@ def timings(put_it: Annotated[bool, Option("--write", help="Write the table into
     with tempfile.TemporaryDirectory(prefix="labkit-timings-") as scratch:
         clone, caches = Path(scratch, "clone"), str(Path(scratch, "caches"))
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("LABKIT_", "PYTHON"))}
-        environment |= {"PATH": _without_cuda(os.environ["PATH"]), "PIP_NO_CACHE_DIR": "1", "LABKIT_ENGINE": "cpu",
-                        "LABKIT_CACHE_DIR": caches, "XDG_CACHE_HOME": caches}  # fmt: skip
+        ours = ("LABKIT_", "HOSTCUDA_", "PYTHON")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        environment |= {"PATH": _without_cuda(os.environ["PATH"]), "PIP_NO_CACHE_DIR": "1", "HOSTCUDA_ENGINE": "cpu",
+                        "LABKIT_CACHE_DIR": caches, "HOSTCUDA_CACHE_DIR": caches, "XDG_CACHE_HOME": caches}
         cold, warm = ({target: _seconds(["make", target], clone, environment) for target in ("report", "test")}
-                      for _ in range(2))  # fmt: skip
+                      for _ in range(2))
     lines += [f"| `make {target}` | {cold[target]:.0f} s | {warm[target]:.0f} s |" for target in cold]
     lines += ["", f"{datetime.date.today():%-d %B %Y}, {os.cpu_count()} cores ({device().name}), Python "
               f"{platform.python_version()}, no GPU. Cold is a fresh clone with nothing installed: its first command "
-              "also downloads and installs the environment. Warm is the same once more."]  # fmt: skip
-    print(text := "\n".join(lines))
-    if put_it:
-        put("timings", text)
+              "also downloads and installs the environment. Warm is the same once more."]
+    print("\n".join(lines))

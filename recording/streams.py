@@ -21,8 +21,8 @@ from labkit.measure.bench import rates
 from labkit.measure.check import check
 from labkit.measure.pipeline import Pipeline, host_arrays
 from labkit.measure.streams import bench_cases
-from labkit.network.images import dataset
-from labkit.network.lenet86 import Network
+from labkit.networks.images import dataset
+from labkit.networks.lenet86 import Network
 from labkit.records.results import record, record_course
 from labkit.records.store import label
 from labkit.records.streams import record_streams
@@ -38,7 +38,7 @@ GROWING = (40, 80, 160, 320, 640, 1280, 2560, 4920)
 SMALL = {100: [10, 25, 50, 100], 1000: [50, 100, 250, 500, 1000]}  # chunks at the course's smaller batches
 RUNG, LABEL = PAGES["streams"], label("streams")
 SHOWN = ["label", "batch", "pinned", "streams", "order", "chunk", "sizes", "layer_ms", "steady_ms", "in_ms",
-         "kernel_ms", "out_ms", "overlap"]  # fmt: skip
+         "kernel_ms", "out_ms", "overlap"]
 
 
 def case(chunk, streams: int, pinned: bool = True, order: str = "depth") -> dict:
@@ -80,7 +80,7 @@ def ladder_rows(table: pd.DataFrame) -> pd.DataFrame:
             **rates(layer(row.layer), row.batch, row.dtype, row.kernel_ms, row.device),
         }
         for row in best.itertuples()
-    ])  # fmt: skip
+    ])
 
 
 def measure_network(variants: Sequence[Variant], folder: Path | None) -> None:
@@ -106,7 +106,7 @@ def timelines(variant: Variant, layer: Layer) -> pd.DataFrame:
                 for _ in range(3):
                     pipeline.run(k=k)
                 about = {"label": variant.label, "layer": layer.name, "batch": BATCH, "pinned": pinned,
-                         "streams": streams, "order": "depth", "chunk_images": BATCH // 10}  # fmt: skip
+                         "streams": streams, "order": "depth", "chunk_images": BATCH // 10}
                 parts.append(pipeline.timeline.assign(**about))
     return pd.concat(parts, ignore_index=True)
 
@@ -124,7 +124,7 @@ def streams(
         raise LabError(f"there is no network {unknown[0]!r}; there are {', '.join(PRESETS)}")
     networks = [PRESETS[name] for name in names]
     mine, others = ([variant(each.number) for each in chosen(names)]
-                    for names in (list(inside), beside or ["fusion", "tensor_cores"]))  # fmt: skip
+                    for names in (list(inside), beside or ["fusion", "tensor_cores"]))
     begin, here = time.perf_counter(), device()
     if here.engine != "gpu":
         raise LabError(f"streams are recorded on a GPU; the engine here is the CPU's ({here.name})")

@@ -14,8 +14,8 @@ from typing import Annotated
 import pandas as pd
 from typer import Option
 
+from hostcuda.files import write
 from labkit.base.errors import LabError
-from labkit.base.files import write
 from labkit.ladder.rung import tiles
 from labkit.ladder.rungs.tuning import TUNED_DEVICE, TUNED_FILE
 from labkit.ladder.variants import Variant, variant
@@ -69,7 +69,7 @@ def channels(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     """Other channels at a time, for the best of all."""
     best = sweeps.best(swept, layer)
     return [variant(RUNG, **{**best.options, "channels": count})
-            for count in sorted({1, 2, 3, 4, 6, layer.C}) if count <= layer.C]  # fmt: skip
+            for count in sorted({1, 2, 3, 4, 6, layer.C}) if count <= layer.C]
 
 
 def finalists(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
@@ -83,7 +83,7 @@ def unroll(layer: Layer, swept: pd.DataFrame) -> list[Variant]:
     best = sweeps.best(swept, layer)
     return [variant(RUNG, **{**best.options, "rows": rows, "unroll": count})
             for rows in sorted({*UNROLLED_ROWS, best.options["rows"]}) if rows <= layer.Ho
-            for count in sorted({*UNROLL, layer.K}) if count <= layer.K]  # fmt: skip
+            for count in sorted({*UNROLL, layer.K}) if count <= layer.K]
 
 
 PARTS = {make.__name__: make for make in (outputs, blocks, channels, finalists, unroll)}
@@ -92,11 +92,11 @@ PARTS = {make.__name__: make for make in (outputs, blocks, channels, finalists, 
 def tuned_sizes(swept: pd.DataFrame) -> str:
     """The text of `TUNED_FILE`: the fastest sizes of each layer in the sweep of a device."""
     lines = ["# By python -m recording sweep: the fastest sizes of each layer, CxHxW MxK, in a sweep",
-             f'device = "{swept["device"].iloc[0]}"', "", "[layers]"]  # fmt: skip
+             f'device = "{swept["device"].iloc[0]}"', "", "[layers]"]
     for at in LAYERS:
         s = sweeps.best(swept, at).scope(at)
         sizes = (f"rows = {s.rows}, maps = {s.maps}, block = {list(s.block)}, channels = {s.channels}, "
-                 f"unroll = {s.unroll}")  # fmt: skip
+                 f"unroll = {s.unroll}")
         lines.append(f'"{at.C}x{at.H}x{at.W} {at.M}x{at.K}" = {{ {sizes} }}  # {at.name}')
     return "\n".join(lines) + "\n"
 
@@ -133,7 +133,7 @@ def sweep(
         tables.append(table := measure.sweep(points, layer, largest if name == "finalists" else batch, repeat=repeat))
         failed = int((table["reason"] != "").sum())
         print(f"{name}, {layer.name}: {len(table)} points, {failed} cannot run; {time.perf_counter() - start:.1f} s so "
-              "far", flush=True)  # fmt: skip
+              "far", flush=True)
         if not dry:
             sweeps.record_sweep(table)
 

@@ -12,12 +12,13 @@ from typing import Annotated
 import pandas as pd
 from typer import Option
 
+from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.ladder.variants import Variant, solutions, variant, variants
 from labkit.measure.bench import bench
 from labkit.measure.check import TEST_SHAPES, check
-from labkit.network.images import dataset
-from labkit.network.lenet86 import Network
+from labkit.networks.images import dataset
+from labkit.networks.lenet86 import Network
 from labkit.records.recorded import recorded
 from labkit.records.results import record, record_course
 from labkit.spec.devices import device
@@ -35,7 +36,7 @@ def not_recorded(several: Iterable[Variant]) -> list[Variant]:
     """Those that were not measured on this device with the source that they have now."""
     try:
         table = recorded(device().name).table
-    except LabError:  # nothing yet
+    except EngineError:  # nothing yet
         return list(several)
     known = set(table[["label", "code"]].itertuples(index=False, name=None))
     return [each for each in several if (each.label, each.code) not in known]
@@ -57,7 +58,7 @@ def bench_all(several: Sequence[Variant], layer: Layer, batch: int, **options) -
     """The tables of `bench`: one, or several where a kernel cannot be measured. Such a kernel is printed."""
     try:
         return [bench(several, layer, batch, **options)]
-    except LabError as error:
+    except EngineError as error:
         if len(several) == 1:
             print(f"FAILED {several[0].label} on {layer.name}, batch {batch}: {error}", flush=True)
             return []
@@ -99,7 +100,7 @@ def summary(tables: list[pd.DataFrame]) -> str:
     return "\n".join([
         f"op time [ms], {table['device'].iloc[0]}", op_ms.to_string(float_format="{:.4g}".format),
         f"\nop time over reference, batch {largest['batch'].iloc[0]}", over.to_string(float_format="{:.1f}".format),
-    ])  # fmt: skip
+    ])
 
 
 def times(

@@ -10,15 +10,17 @@ import numpy as np
 from tqdm import tqdm
 from typer import Option
 
+import hostcuda
 from labkit.base.errors import LabError
 from labkit.measure.check import check
-from labkit.network.contention import PATTERNS, contention
-from labkit.network.images import cycle, dataset
-from labkit.network.lenet28 import Lenet28, precompile
-from labkit.network.lenet28_experiments import EXPERIMENTS
-from labkit.network.lenet28_reference import Sizes, random_sizes
+from labkit.measure.trace import trace
+from labkit.networks.images import cycle, dataset
+from labkit.networks.lenet28 import Lenet28, precompile
+from labkit.networks.lenet28_experiments import EXPERIMENTS
+from labkit.networks.reference.lenet28 import Sizes, random_sizes
 from labkit.records.training import record_training
 from labkit.spec.devices import device
+from recording.contention import PATTERNS, contention
 from recording.options import Folder
 
 IMAGES = 60_000  # of an epoch: MNIST has so many
@@ -26,7 +28,7 @@ BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 LEARNING = (  # experiment, batch, rate
     ("one_launch", 1, 0.1), ("minibatch", 10, 0.1), ("minibatch", 10, 0.3), ("minibatch", 100, 0.1),
     ("minibatch", 100, 0.3),
-)  # fmt: skip
+)
 EPOCHS = 20
 SHARES = tuple(4**n for n in range(10))  # threads per address
 SEED = 1
@@ -57,8 +59,7 @@ def training(
         with Lenet28(experiment, 3 if about.batches else 1) as model:
             check(model, seed=SEED)
     done("checked")
-    with Lenet28("loops") as model:
-        record_training("launch", "update", [{"us": model.launch_us()}], folder=out)
+    record_training("launch", "update", [{"us": launch_us()}], folder=out)
     for pattern in PATTERNS:
         rows = [{"share": share, "us": contention(pattern, share)} for share in SHARES]
         record_training("contention", pattern, rows, folder=out)
@@ -78,9 +79,58 @@ def of_kernels(experiment: str, train, name: str, out: Path | None) -> None:
     rows = []
     for batch in (1, 1000) if experiment in ("minibatch", "deterministic") else (1,):
         with Lenet28(experiment, batch) as model:
-            times = model.kernel_times(train.images, train.labels, 200 if batch == 1 else 20)
+            times = kernel_times(model, train.images, train.labels, 200 if batch == 1 else 20)
         rows += [{"batch": batch, "kernel": kernel, "us": us} for kernel, us in times.items()]
     record_training("kernel", experiment, rows, name, out)
+
+
+def kernel_times(model: Lenet28, images: np.ndarray, labels: np.ndarray, steps: int) -> dict[str, float]:
+    """The mean time of each kernel of a step, in microseconds, from the trace of the engine.
+
+    Parameters
+    ----------
+    model : Lenet28
+    images, labels : ndarray
+        As for `Lenet28.epoch`; the steps go through them in turn.
+    steps : int
+        Traced, after as many to warm up.
+
+    Returns
+    -------
+    dict of str to float
+        Kernel -> microseconds, in the order of the launches; "memcpy" for copies between them.
+
+    Raises
+    ------
+    LabError
+        On a GPU without CUPTI.
+    """
+    count = model.load(images, labels)
+    starts = [n * model.batch % max(1, count - model.batch + 1) for n in range(steps)]
+    for start in starts:
+        model.issue(min(model.batch, count), start)
+    hostcuda.driver.Context.synchronize()
+    with trace() as traced:
+        for start in starts:
+            model.issue(min(model.batch, count), start)
+    rows = traced.records[traced.records["kind"] != "api"]
+    names = rows["name"].where(rows["kind"] == "kernel", "memcpy")
+    sums = rows["duration_ms"].groupby(names).sum() * 1e3 / steps
+    return {name: float(sums[name]) for name in (*model.kernels, "memcpy") if name in sums}
+
+
+def launch_us(launches: int = 5000) -> float:
+    """What a launch costs the host: the time per launch of the update, one after the other, in microseconds."""
+    with Lenet28("loops") as model:
+        model.load(np.zeros((1, model.sizes.side, model.sizes.side), np.float32), np.zeros(1, int))
+        *_, update = model.launches(1)
+        update(0)
+        hostcuda.driver.Context.synchronize()
+        begin = time.perf_counter()
+        for _ in range(launches):
+            update(0)
+        hostcuda.driver.Context.synchronize()
+        return (time.perf_counter() - begin) / launches * 1e6
 
 
 def of_epochs(experiment: str, batches, train, name: str, out: Path | None) -> None:
@@ -93,7 +143,7 @@ def of_epochs(experiment: str, batches, train, name: str, out: Path | None) -> N
             while seconds[0] < 0.7 and len(seconds) < 3:
                 seconds.append(model.epoch(train.images, train.labels))
             rows.append({"batch": batch, "images": len(train), "launches": len(model.kernels),
-                         "seconds": float(np.median(seconds))})  # fmt: skip
+                         "seconds": float(np.median(seconds))})
         record_training("epoch", experiment, rows, name, out)
 
 
@@ -106,7 +156,7 @@ def of_accuracies(train, test, epochs: int, name: str, out: Path | None) -> None
             for epoch in range(epochs + 1):
                 accuracy = model.accuracy(test.images, test.labels)
                 rows.append({"batch": batch, "rate": rate, "epochs": epoch, "seconds": seconds, "accuracy": accuracy,
-                             "images": len(train)})  # fmt: skip
+                             "images": len(train)})
                 bar.set_postfix(accuracy=f"{accuracy:.4f}")
                 if epoch < epochs:
                     seconds += model.epoch(train.images, train.labels)

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from labkit import cuda
-from labkit.base import files
+import hostcuda
+from hostcuda import files
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
 from labkit.base.paths import data_dir
@@ -30,7 +30,7 @@ from recording.cudnn import BATCHES, LAYOUTS, MODES, software
 from recording.options import Dry, Folder, Repeat
 
 OURS = tuple((number, step) for number, step in ((7, None), (10, None), (10, "warpgroups"), (11, None),
-                                                 (11, "warpgroups")))  # fmt: skip
+                                                 (11, "warpgroups")))
 INPUTS, CHECKED, REPEAT, WARM_UP = 2, 4, 20, 3
 
 
@@ -56,11 +56,11 @@ def _ours(stack: ExitStack, layer: Layer, inputs: list[np.ndarray], k: np.ndarra
 
         def result(i, plans=plans, dtype=dtype):
             y = np.empty((CHECKED, *layer.y_shape(1)[1:]), dtype)
-            cuda.driver.memcpy_dtoh(y, plans[i].y)
+            hostcuda.driver.memcpy_dtoh(y, plans[i].y)
             return y
 
         yield Contestant(kernel.label, "NCHW", lambda i, plans=plans: plans[i].run(), result, dtype == np.float16,
-                         lambda scale, kernel=kernel: tolerance(kernel.rounding, scale, layer.terms))  # fmt: skip
+                         lambda scale, kernel=kernel: tolerance(kernel.rounding, scale, layer.terms))
 
 
 def _cudnn(torch, layer: Layer, inputs: list[np.ndarray], k: np.ndarray) -> Iterator[Contestant]:
@@ -77,7 +77,7 @@ def _cudnn(torch, layer: Layer, inputs: list[np.ndarray], k: np.ndarray) -> Iter
 
             yield Contestant(f"cuDNN {mode.upper()}", layout, conv,
                              lambda i, conv=conv: conv(i)[:CHECKED].float().cpu().numpy(), mode == "fp16",
-                             lambda scale, allowed=allowed: allowed * scale)  # fmt: skip
+                             lambda scale, allowed=allowed: allowed * scale)
 
 
 def _check(several: list[Contestant], layer: Layer, inputs: list[np.ndarray], k: np.ndarray, when: str) -> None:
@@ -122,7 +122,7 @@ def measure(torch, layer: Layer, batch: int, repeat: int) -> pd.DataFrame:
         _check(several, layer, inputs, k, "after")
     about = {"network": layer.network, "layer": int(layer.name[-1]), "batch": batch}
     rows = [{**about, "label": each.label, "layout": each.layout, "median_ms": np.median(mine), "min_ms": mine.min(),
-             "max_ms": mine.max(), "repeat": repeat} for each, mine in zip(several, times, strict=True)]  # fmt: skip
+             "max_ms": mine.max(), "repeat": repeat} for each, mine in zip(several, times, strict=True)]
     return pd.DataFrame(rows)
 
 
@@ -137,7 +137,7 @@ def markdown(table: pd.DataFrame) -> str:
     best = table.groupby(["label", "network", "layer", "batch"], sort=False)["median_ms"].min()
     half = best.index.get_level_values("label").str.match("10 |.*FP16")
     fastest = best.groupby([half, best.index.get_level_values("network"), best.index.get_level_values("layer"),
-                            best.index.get_level_values("batch")]).transform("min")  # fmt: skip
+                            best.index.get_level_values("batch")]).transform("min")
     shown = best.map(three).where(best > fastest, "**" + best.map(three) + "**")
     cells = shown.groupby(["label", "network", "layer"], sort=False).agg(" · ".join).unstack(["network", "layer"])
     batches = " · ".join(f"{batch:,}" for batch in table["batch"].unique())
@@ -162,7 +162,7 @@ def versus(repeat: Repeat = None, dry: Dry = False, out: Folder = None) -> None:
     here = device()
     if here.engine != "gpu" or not torch.cuda.is_available():
         raise LabError(f"this comparison needs an NVIDIA GPU that PyCUDA and PyTorch can use; here is {here.name}")
-    cuda.ensure_context()
+    hostcuda.ensure_context()
     tables = []
     for layer in (*LENET86, *LENET72):
         for batch in BATCHES:
@@ -177,4 +177,4 @@ def versus(repeat: Repeat = None, dry: Dry = False, out: Folder = None) -> None:
     if not dry:
         path = Path(out or data_dir()) / "versus" / f"{here.slug}.csv"
         files.write(path, table.to_csv(index=False, float_format="%.5g", lineterminator="\n"))
-        print(f"\nkept in {path}; `python -m recording pictures` puts it into README.md")
+        print(f"\nkept in {path}; `python -m recording pictures` puts it into docs/results.md")

@@ -1,6 +1,5 @@
 """Shared by all tests: the CPU engine unless told otherwise, and one cache of compiled kernels between runs."""
 
-import gc
 import importlib.util
 import os
 import shutil
@@ -10,23 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from labkit import cuda
+import hostcuda
+from hostcuda import settings
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
-os.environ.setdefault("LABKIT_ENGINE", "cpu")
+if not settings.variable("ENGINE")[1]:
+    os.environ["HOSTCUDA_ENGINE"] = "cpu"
 os.environ.setdefault("LABKIT_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"labkit-tests-{os.getuid()}"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and what is started inherits it
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.fixture
-def no_collection():
-    """For kernels that wait for one not yet launched: memory collected meanwhile would be freed, after both."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
 
 
 class Buffers(list):
@@ -35,7 +27,7 @@ class Buffers(list):
     def all_freed(self):
         """Whether each of them was freed. What the device has free would not tell: other processes share a GPU."""
         for buffer in self:
-            with pytest.raises(cuda.driver.LogicError):  # a second time
+            with pytest.raises(hostcuda.driver.LogicError):  # a second time
                 buffer.free()
         return len(self) > 0
 
@@ -43,13 +35,13 @@ class Buffers(list):
 @pytest.fixture
 def buffers(monkeypatch):
     """What the test allocates on the device."""
-    kept, mem_alloc = Buffers(), cuda.driver.mem_alloc
+    kept, mem_alloc = Buffers(), hostcuda.driver.mem_alloc
 
     def keep(size):
         kept.append(mem_alloc(size))
         return kept[-1]
 
-    monkeypatch.setattr(cuda.driver, "mem_alloc", keep)
+    monkeypatch.setattr(hostcuda.driver, "mem_alloc", keep)
     return kept
 
 

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from hostcuda import driver, ensure_context
 from labkit.base.errors import LabError
-from labkit.cuda import driver, ensure_context
 from labkit.ladder.rung import Rounding
+from labkit.spec.layers import Layer
 from labkit.spec.reference import conv_float64
 
 _numbers = itertools.count()
@@ -25,11 +26,21 @@ def correct(x, k, state):
     return conv_float64(x, k).astype(x.dtype)
 
 
+def random_shapes(count: int, seed: int = 0) -> list[tuple[Layer, int]]:
+    """Random layers and batches for `check`: K from 1 to 7, all dimensions independent."""
+    rng = np.random.default_rng(seed)
+    shapes = []
+    for index in range(count):
+        B, C, M, K, extra_h, extra_w = (int(rng.integers(1, most)) for most in (5, 7, 20, 8, 30, 40))
+        shapes.append((Layer(f"random {index}", C, K - 1 + extra_h, K - 1 + extra_w, M, K), B))
+    return shapes
+
+
 class FakeVariant:
     """Stands in for a `Variant`: `compute(x, k, state)` gives what the kernel leaves in y; None leaves y alone."""
 
     def __init__(self, compute=correct, label="99 fake", rounding=None, refuses=lambda layer: False, takes_s=0.0,
-                 kernels=None, source=""):  # fmt: skip
+                 kernels=None, source=""):
         self.compute, self.label, self.refuses = compute, label, refuses
         self.rounding = rounding or Rounding()
         self.io_dtype = np.dtype(self.rounding.storage)

@@ -28,11 +28,10 @@ from pathlib import Path
 import pandas as pd
 from tqdm import tqdm
 
-from labkit.base import files
+from hostcuda import driver, files
+from hostcuda.frontend.source import Scan
 from labkit.base.errors import LabError
-from labkit.base.paths import data_dir
-from labkit.cpu.source import Scan
-from labkit.cuda import driver
+from labkit.base.paths import cuda_src, data_dir
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import variant
 from labkit.measure.check import TEST_SHAPES, CheckFailed, check
@@ -149,7 +148,7 @@ def found_by(mutant: Mutant, shapes: Iterable = TEST_SHAPES) -> tuple[str, str]:
 def _short(message: object, label: str = "") -> str:
     """The first line, without what differs from run to run or is in the table's other columns."""
     noise = [rf"^{re.escape(label)} ", r" on .*?, B = \d+", r"cu\w+ failed: kernel .*?\): ", r"thread \([\d,]*\): ",
-             r", at b .*", r"(of )?0x[0-9a-f]+, "]  # fmt: skip
+             r", at b .*", r"(of )?0x[0-9a-f]+, ", re.escape(f"{cuda_src()}{os.sep}")]
     return re.sub("|".join(noise), "", str(message).splitlines()[0])[:120].strip()
 
 

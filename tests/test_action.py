@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import hostcuda
 import labkit
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
@@ -26,16 +27,16 @@ def step(tmp_path):
     (tmp_path / "program.py").write_text("import sys\nsys.exit(sys.argv[1] != 'a word')\n")
 
     def run(name, **inputs):
-        expressions = {key: re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", value)[1]
-                       for key, value in STEPS[name]["env"].items()}  # fmt: skip
-        given = {key: inputs[name] for key, name in expressions.items()}
+        values = {**{f"inputs.{key}": value for key, value in inputs.items()}, "github.action_path": "/the action"}
+        given = {key: values[re.fullmatch(r"\$\{\{ ([\w.-]+) \}\}", expression)[1]]
+                 for key, expression in STEPS[name]["env"].items()}
         path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        python = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        python = os.pathsep.join(filter(None, [str(hostcuda.settings.HOME), os.environ.get("PYTHONPATH")]))
         return subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", STEPS[name]["run"]],  # as "shell: bash" means
             cwd=tmp_path, env={**os.environ, **given, "PATH": path, "PYTHONPATH": python}, capture_output=True,
             text=True, check=False,
-        )  # fmt: skip
+        )
 
     return run
 
@@ -50,10 +51,21 @@ def test_the_tests_decide(step):
 def test_all_commands_run_and_one_failure_fails(step):
     ended = step("Run the commands", commands="--version\n\n  run program.py 'a word'\n")
     assert ended.returncode == 0, ended.stderr
-    assert labkit.__version__ in ended.stdout
+    assert f"hostcuda {hostcuda.__version__}" in ended.stdout
     ended = step("Run the commands", commands="run program.py another\n--version")
     assert ended.returncode == 1
-    assert labkit.__version__ in ended.stdout
+    assert f"hostcuda {hostcuda.__version__}" in ended.stdout
+
+
+@pytest.mark.parametrize(("requirement", "lab", "installed"), [
+    ("", "false", ["/the action/engine"]),
+    ("", "true", ["/the action/engine", "/the action"]),
+    ("hostcuda @ git+https://example.org/lab", "false", ["hostcuda @ git+https://example.org/lab"]),
+])
+def test_what_is_installed(step, tmp_path, requirement, lab, installed):
+    (tmp_path / "bin" / "python").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    ended = step("Install hostcuda", requirement=requirement, lab=lab)
+    assert ended.stdout.splitlines() == ["-m", "pip", "install", "pytest", *installed]
 
 
 def test_inputs_reach_the_shell_only_through_its_environment():
@@ -64,5 +76,5 @@ def test_inputs_reach_the_shell_only_through_its_environment():
 
 
 def test_the_page_describes_every_input():
-    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    page = (ROOT / "engine" / "docs" / "testing.md").read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)) >= set(ACTION["inputs"])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from fakes import HALF, SINGLE, FakeVariant, correct, unwritten
 
-import labkit.cuda
+import hostcuda
 import labkit.ladder.plan
 from labkit.base.errors import LabError
 from labkit.ladder.rung import Rounding
@@ -24,7 +24,7 @@ FEW = [ODD, Layer("odder", 1, 5, 9, 2, 2)]
 COLUMNS = [
     "rung", "label", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s",
     "x_reference", "images_s", "engine", "device",
-]  # fmt: skip
+]
 
 
 def quick(x, k, state):
@@ -138,7 +138,7 @@ def test_launches_of_one_kernel_are_added_up(monkeypatch):
 
     with variant(5).plan(layer, 2 * chunk) as plan:
         plan.load(np.zeros(layer.x_shape(4)), np.zeros(layer.k_shape))
-        monkeypatch.setattr(labkit.cuda.driver, "Event", Event)
+        monkeypatch.setattr(hostcuda.driver, "Event", Event)
         assert bench_module._timed_apart(plan) == {"im2col": 1 + 2, "gemm": 10 + 20}
 
 
@@ -280,7 +280,7 @@ def test_a_float_kernel_on_tensor_cores_may_be_faster_than_the_reference_time():
 
 
 @pytest.mark.parametrize(("number", "unit"), [(1, "FP32"), (7, "FP32"), (8, "half2"), (9, "tensor cores"),
-                                               (10, "tensor cores")])  # fmt: skip
+                                               (10, "tensor cores")])
 def test_the_fastest_unit_of_a_rung(number, unit):
     assert fastest_unit(variant(number)) == unit
 
@@ -307,7 +307,7 @@ def test_an_output_that_fits_into_the_l2_need_not_reach_memory():
 
 
 def test_out_of_memory_names_the_batch(monkeypatch):
-    from labkit.cuda import driver
+    from hostcuda import driver
 
     def full(*_):
         raise driver.MemoryError("out of memory")

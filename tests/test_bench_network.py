@@ -10,10 +10,10 @@ import pytest
 import labkit as lab
 from labkit.base.errors import LabError
 from labkit.measure.check import CheckFailed
-from labkit.network import benchmark
-from labkit.network.several import bench_devices
+from labkit.networks import benchmark
 from labkit.spec.devices import device
 from recording import network as recorder
+from recording.several import bench_devices
 
 
 @pytest.fixture(scope="module")
@@ -88,13 +88,13 @@ def test_counters_are_those_of_the_two_launches(monkeypatch):
         assert command[0] == "ncu" and command[-1].endswith("program.py")
         names = ["ID", "Kernel Name", "Block Size", "Grid Size", *recorder.COUNTERS]
         table = [names, [""] * len(names), *([str(i), "network", "(32, 7, 1)", "(528, 1, 1)", *[str(i)] * len(
-            recorder.COUNTERS)] for i in range(launches))]  # fmt: skip
+            recorder.COUNTERS)] for i in range(launches))]
         text = "\n".join(",".join(f'"{cell}"' for cell in row) for row in table)
         Path(command[command.index("--log-file") + 1]).write_text(f"==PROF== Connected\n{text}\n")
         return SimpleNamespace(problem="", output="")
 
     monkeypatch.setattr(recorder.nsight, "find", lambda tool: tool)
-    monkeypatch.setattr(recorder.child, "run", run)
+    monkeypatch.setattr(recorder.processes, "run", run)
     launches = 2
     counted = recorder.counters(7)
     assert list(counted["dtype"]) == ["float16", "float32"]

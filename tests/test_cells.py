@@ -7,21 +7,22 @@ import pytest
 from IPython.core.error import UsageError
 from IPython.testing.globalipapp import start_ipython
 
+import hostcuda
 import labkit
-from labkit import LENET86, cuda
+from labkit import LENET86
 from labkit.base.errors import LabError
 from labkit.ladder.messages import Message, messages
 from labkit.ladder.variants import variant
-from labkit.page.cells import CompileFailed, load_ipython_extension
+from labkit.page.cells import CompileFailed
 
 REGISTERS = variant("registers").source
 
 
 @pytest.fixture(scope="module")
 def shell():
-    cuda.ensure_context()
+    hostcuda.ensure_context()
     found = start_ipython()
-    load_ipython_extension(found)
+    found.run_line_magic("load_ext", "labkit")
     return found
 
 
@@ -73,7 +74,7 @@ def test_a_cell_that_does_not_compile_leaves_no_older_kernel_behind(shell):
     lambda mine: labkit.diff(3, mine), lambda mine: labkit.grade("00a", mine),
     lambda mine: labkit.profile(mine, LENET86[0], 1), lambda mine: labkit.sanitize(mine, LENET86[0], 1),
     lambda mine: mine.get_function("conv"),
-])  # fmt: skip
+])
 def test_a_use_of_a_cell_that_did_not_compile_says_so_until_it_does(shell, use):
     shell.user_ns.pop("fresh", None)
     for magic, line in (("kernel", "3 --name fresh"), ("cuda", "fresh")):
@@ -140,7 +141,7 @@ def test_a_cuda_cell_is_a_module(shell, capsys):
     assert capsys.readouterr().out == "vectors: twice\n"
     x = np.arange(32, dtype=np.float32)
     y = x.copy()
-    shell.user_ns["vectors"].get_function("twice")(cuda.driver.InOut(y), grid=(1, 1), block=(32, 1, 1))
+    shell.user_ns["vectors"].get_function("twice")(hostcuda.driver.InOut(y), grid=(1, 1), block=(32, 1, 1))
     np.testing.assert_array_equal(y, 2 * x)
 
 
@@ -148,7 +149,7 @@ def test_a_cuda_cells_error_has_its_line(shell):
     with pytest.raises(CompileFailed, match=r"line 3: error: .*y"):
         run(shell, "cuda", "vectors", "__global__ void twice(float *x) {\n    y[0] = 1;\n}\n")
     for line, message in (("", "%%cuda needs a name"), ("class", "%%cuda needs a name"),
-                          ("vectors -DX='a", "No closing quotation")):  # fmt: skip
+                          ("vectors -DX='a", "No closing quotation")):
         with pytest.raises(UsageError, match=message):
             run(shell, "cuda", line, "__global__ void twice(float *x) {}\n")
 

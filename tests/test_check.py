@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import fakes
 import numpy as np
 import pytest
-from fakes import HALF, SINGLE, FakeVariant, correct
+from fakes import HALF, SINGLE, FakeVariant, correct, random_shapes
 
 from labkit.base.errors import LabError
 from labkit.ladder.rung import Rounding
@@ -22,7 +22,6 @@ from labkit.measure.check import (
     compare_array,
     is_verified,
     largest_exact_integer,
-    random_shapes,
     tolerance,
 )
 from labkit.spec.layers import Layer
@@ -208,7 +207,7 @@ WRONG = [
     mask_transposed, last_tap_missing, last_row_missing, tail_zero, last_image_like_the_first,
     swapped(2, 3), swapped(0, 1), swapped(1, 2),
     *(shifted(axis, by) for axis in range(4) for by in (-1, 1)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("compute", WRONG, ids=lambda compute: compute.__name__)
@@ -296,7 +295,7 @@ def test_many_mismatches_are_cut():
 
 
 def faults(x, k, state):
-    from labkit.cuda import driver
+    from hostcuda import driver
 
     raise driver.LaunchError("wrote past the end")
 
@@ -307,8 +306,8 @@ def test_a_kernel_that_faults_is_refused():
 
 
 def test_a_fault_of_an_earlier_launch_is_not_blamed_on_the_checked_kernel():
-    from labkit.cuda import driver
-    from labkit.cuda.compiler import SourceModule
+    from hostcuda import driver
+    from hostcuda.compiler import SourceModule
 
     variant = FakeVariant()
     module = SourceModule("__global__ void add(float *y, int n) { y[blockIdx.x * blockDim.x + threadIdx.x] = n; }")

@@ -1,12 +1,13 @@
 """The edition for Colab: it installs the lab first, and its links lead somewhere from there."""
 
 import re
+import shlex
 
 import nbformat
 import pytest
 
 from labkit.base.errors import LabError
-from labkit.report import colab, execute
+from labkit.notebooks import colab, execute
 
 ROOT = execute.folder().parent
 
@@ -23,9 +24,14 @@ def test_every_notebook_is_there_and_only_begins_differently(edition):
         nbformat.validate(nb)
         ours = execute.read(ROOT / name).nb
         assert [cell.source for cell in nb.cells[2:] if cell.cell_type == "code"] == \
-            [cell.source for cell in ours.cells[1:] if cell.cell_type == "code"]  # fmt: skip
+            [cell.source for cell in ours.cells[1:] if cell.cell_type == "code"]
         assert nb.cells[0].source.startswith(f"[![Open In Colab]({colab._BADGE})]({colab.address('some/lab', name)})")
-        assert "cuda-convolution-lab @ git+https://github.com/some/lab" in nb.cells[1].source
+        (install,) = [line for line in nb.cells[1].source.splitlines() if "github" in line]
+        assert shlex.split(install) == [
+            "%pip", "install", "--quiet", "hostcuda @ git+https://github.com/some/lab#subdirectory=engine",
+            "cuda-convolution-lab @ git+https://github.com/some/lab",
+        ]
+        assert (ROOT / "engine" / "pyproject.toml").is_file()  # what "subdirectory" names
 
 
 def test_links_lead_to_files_of_the_repository(edition):

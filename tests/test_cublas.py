@@ -5,11 +5,12 @@ import subprocess
 
 import pytest
 
+import hostcuda
 import labkit
 from labkit import LENET86, LabError, Layer, check, variant, variants
-from labkit.cuda import cublas
+from labkit.ladder import cublas
 
-GPU = labkit.cuda.engine() == "gpu"
+GPU = hostcuda.engine() == "gpu"
 ODD = [(Layer("odd", 3, 21, 44, 19, 7), 2), (Layer("one map", 1, 9, 7, 1, 2), 3)]
 
 # Column by column, as cuBLAS counts, in memory that the CPU engine's kernels share with it.
@@ -75,7 +76,7 @@ def stand_in(folder, fresh, monkeypatch):
     product = cublas.product
 
     def waiting(*arguments, **options):
-        labkit.cuda.driver.Context.synchronize()
+        hostcuda.driver.Context.synchronize()
         product(*arguments, **options)
 
     monkeypatch.setattr(cublas, "product", waiting)
@@ -118,7 +119,7 @@ def test_without_the_library_it_says_where_it_comes_from(fresh, monkeypatch, tmp
     broken = tmp_path / "lib64" / "libcublas.so"
     broken.parent.mkdir()
     broken.write_text("no library")
-    monkeypatch.setattr(labkit.cuda, "engine", lambda: "gpu")
+    monkeypatch.setattr(hostcuda, "engine", lambda: "gpu")
     monkeypatch.setattr(cublas, "_candidates", lambda: [broken, "libcublas.so.999"])
     assert "cuBLAS cannot be loaded: install the CUDA toolkit" in cublas.missing()
     assert "libcublas.so.999: " in cublas.missing()

@@ -65,7 +65,7 @@ def fake_torch(round_tf32=True):
     torch = SimpleNamespace(
         log=[], __version__="2.11.0", version=SimpleNamespace(cuda="13.0"), from_numpy=Tensor, uint8=np.uint8,
         float16=np.float16, float32=np.float32, contiguous_format="nchw", channels_last="nhwc", layouts=set(),
-    )  # fmt: skip
+    )
     torch.backends = SimpleNamespace(cudnn=SimpleNamespace(version=lambda: 91900, allow_tf32=True, benchmark=False))
     torch.cuda = SimpleNamespace(
         Event=lambda enable_timing: Event(torch, enable_timing),
@@ -104,7 +104,7 @@ def test_every_case_is_measured_and_kept(tmp_path, capsys):
     assert len(table) == 2 * 3 * 2
     assert not table.duplicated(["network", "layer", "batch", "mode", "layout"]).any()
     assert torch.layouts == {(layout, dtype, tf32) for layout in ("nchw", "nhwc") for dtype, tf32 in (
-        ("float32", False), ("float32", True), ("float16", False))}  # fmt: skip
+        ("float32", False), ("float32", True), ("float16", False))}
     assert torch.log.count(("flush", 2**21)) == torch.log.count("event") / 2  # before each timed run
     path = cudnn.keep(table, tmp_path)
     assert path.name == "nvidia-fake.csv"
@@ -138,6 +138,6 @@ def test_the_recorded_file_has_every_case():
     table = pd.read_csv(data_dir() / "cudnn" / "nvidia-h200.csv")
     cases = {(layer.network, number, batch, mode, layout) for preset in (LENET86, LENET72)
              for number, layer in enumerate(preset, 1) for batch in cudnn.BATCHES
-             for mode in cudnn.MODES for layout in cudnn.LAYOUTS}  # fmt: skip
+             for mode in cudnn.MODES for layout in cudnn.LAYOUTS}
     assert {*table[["network", "layer", "batch", "mode", "layout"]].itertuples(index=False, name=None)} == cases
     assert len(table) == len(cases)

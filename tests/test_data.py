@@ -17,8 +17,8 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.network import images as data
-from labkit.network.images import cycle
+from labkit.networks import images as data
+from labkit.networks.images import cycle
 
 
 def idx(array):
@@ -51,7 +51,7 @@ def test_digits_are_all_there():
     assert (train.images.min(), train.images.max()) == (0, 1)
     assert np.bincount(np.concatenate([train.labels, test.labels])).tolist() == [
         178, 182, 177, 183, 181, 182, 181, 179, 174, 180
-    ]  # fmt: skip  (UCI's own count of optdigits.tes)
+    ]  # (UCI's own count of optdigits.tes)
     assert (np.bincount(test.labels) >= 30).all()
     assert "CC BY 4.0" in train.licence
     assert not test.cycled
@@ -89,7 +89,7 @@ def test_the_readme_records_every_checksum():
     for path in shipped:
         name = path.relative_to(data.data_dir()).as_posix()
         if name.startswith(("results/", "cudnn/", "versus/", "framework/", "counters/", "findings/", "network/",
-                            "streams/", "sweeps/", "training/")):  # fmt: skip
+                            "streams/", "sweeps/", "training/")):
             continue  # rewritten by every recording
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if path.suffix == ".npz":
@@ -116,7 +116,7 @@ def test_what_does_not_exist_is_refused(arguments, message):
 
 
 def test_import_reads_nothing():
-    code = "import labkit.network.images, sys; print('pooch' in sys.modules, 'requests' in sys.modules)"
+    code = "import labkit.networks.images, sys; print('pooch' in sys.modules, 'requests' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["False", "False"]
 
@@ -133,7 +133,7 @@ def bilinear(image, H, W):
             p, q, u, v = int(y), int(x), y - int(y), x - int(x)
             below, right = min(p + 1, h - 1), min(q + 1, w - 1)
             result[i, j] = (image[p, q] * (1 - u) * (1 - v) + image[below, q] * u * (1 - v)
-                            + image[p, right] * (1 - u) * v + image[below, right] * u * v)  # fmt: skip
+                            + image[p, right] * (1 - u) * v + image[below, right] * u * v)
     return result
 
 
@@ -185,16 +185,16 @@ def test_cycle():
 
 # ------------------------------------------------------------------------------------------------------------ idx files
 @pytest.mark.parametrize("zipped", [True, False])
-def test_own_files(tmp_path, zipped):
+def test_a_pair_of_files(tmp_path, zipped):
     images, labels = some_images()
     write_pair(tmp_path, images, labels, zipped=zipped)
     end = ".gz" if zipped else ""
     paths = [tmp_path / f"t10k-{kind}-ubyte{end}" for kind in ("images-idx3", "labels-idx1")]
-    own = data.from_files(*paths)
-    np.testing.assert_allclose(own.images[:, 0], images / 255, atol=1e-7)
-    assert (own.labels == labels).all()
+    pixels, classes = data.read_pair(*paths)
+    np.testing.assert_allclose(data.resize(pixels)[:, 0], images / 255, atol=1e-7)
+    assert (classes == labels).all()
     with pytest.raises(LabError, match="exchanged"):
-        data.from_files(*paths[::-1])
+        data.read_pair(*paths[::-1])
 
 
 _GOOD = idx(np.arange(60, dtype=np.uint8).reshape(3, 4, 5))
@@ -249,7 +249,7 @@ def test_files_that_are_no_pair(tmp_path):
     images, labels = some_images()
     write_pair(tmp_path, images, labels[:-1])
     with pytest.raises(LabError, match=r"5 images and .* 4 labels"):
-        data.from_files(tmp_path / "t10k-images-idx3-ubyte.gz", tmp_path / "t10k-labels-idx1-ubyte.gz")
+        data.read_pair(tmp_path / "t10k-images-idx3-ubyte.gz", tmp_path / "t10k-labels-idx1-ubyte.gz")
 
 
 # ------------------------------------------------------------------------------------------------------ LABKIT_DATA_DIR

@@ -19,7 +19,7 @@ SWEEP = {"global memory": {1: 5.0, 2: 6.0, 16: 31.5}, "constant memory": {16: 31
     (draw.constant_reads, ({"one": LANE * 0 + 16383, "all of them": LANE * 49, "few": np.array([3, -1, 3, 4])},)),
     (draw.constant_divergence, (SWEEP,)),
     (draw.constant_divergence, ({"one": {4: 1e-3}},)),
-])  # fmt: skip
+])
 def test_a_figure_says_what_it_shows_and_nothing_overlaps(drawn, figure, arguments):  # noqa: F811
     page = drawn(figure, *arguments)
     assert not collisions(page)
@@ -41,7 +41,7 @@ def test_the_budget_is_64_kilobytes(said):  # noqa: F811
     (LANE, "32 turns of 1 lane"),
     (LANE % 7, "7 turns of up to 5 lanes"),
     (np.array([-1, 5, 5]), "1 turn serves 2 lanes"),
-])  # fmt: skip
+])
 def test_a_turn_an_element(said, elements, words):  # noqa: F811
     page = said(draw.constant_reads, {"here": elements})
     assert words in page.words
@@ -61,14 +61,14 @@ def test_divergence_names_the_last_series_and_its_span(said):  # noqa: F811
     (lambda: draw.constant_reads(LANE * 0 - 1), "no lane takes part"),
     (lambda: draw.constant_divergence({}), "no measurement"),
     (lambda: draw.constant_divergence({"one": {}}), "no measurement"),
-])  # fmt: skip
+])
 def test_a_mistake_is_named(call, message):
     with pytest.raises(LabError, match=message):
         call()
 
 
 MIXES = {"02 constant": {"multiply-add": 1.0, "input": 1.0, "mask": 1.0, "stores": 1.02, "integer": 7.5, "other": 2.0},
-         "03 registers": {"multiply-add": 1.0, "input": 1.0, "mask": 1.0, "integer": 0.4}}  # fmt: skip
+         "03 registers": {"multiply-add": 1.0, "input": 1.0, "mask": 1.0, "integer": 0.4}}
 
 
 def test_instructions_add_up(drawn):  # noqa: F811
@@ -83,7 +83,7 @@ def test_instructions_add_up(drawn):  # noqa: F811
     ({}, "0 kinds"),
     ({"one": {str(kind): 1 for kind in range(7)}}, "7 kinds"),
     ({"one": {"multiply-add": float("nan")}}, "negative or not a number"),
-])  # fmt: skip
+])
 def test_instructions_that_cannot_be_drawn(mixes, message):
     with pytest.raises(LabError, match=message):
         draw.instructions(mixes)
@@ -95,7 +95,7 @@ def test_occupancy_is_a_staircase(drawn):  # noqa: F811
     assert not collisions(page)
     assert page.title == "Up to 32 registers per thread, 100 % of the warps have room"
     for words in ("03 registers: 32 registers, 100 % of 64 warps.", "own: 40 registers, 75 % of 64 warps.",
-                  "large: 255 registers, 12 % of 64 warps."):  # fmt: skip
+                  "large: 255 registers, 12 % of 64 warps."):
         assert words in page.alt
 
 
@@ -103,7 +103,7 @@ def test_occupancy_is_a_staircase(drawn):  # noqa: F811
     (lambda: draw.occupancy({}), "1 to 255"),
     (lambda: draw.occupancy({"one": 256}), "1 to 255"),
     (lambda: draw.occupancy({"one": 32}, arch="sm_50"), "one of sm_80"),
-])  # fmt: skip
+])
 def test_occupancy_that_no_kernel_has(call, message):
     with pytest.raises(LabError, match=message):
         call()

@@ -40,7 +40,7 @@ def pixels(picture):
 
 
 def test_the_ground_is_that_of_the_dark_page():
-    sheet = (PACKAGE / "report" / "template" / "notebook" / "style.css").read_text()
+    sheet = (PACKAGE / "notebooks" / "template" / "notebook" / "style.css").read_text()
     theme = sheet.partition("(prefers-color-scheme: dark)")[2]
     assert night(style.PAPER) == [GROUND] == re.findall(r"--paper: (#\w{6})", theme)[:1]
 
@@ -51,7 +51,7 @@ def test_text_has_contrast(ink):
 
 
 BARS = [style.BLUE, style.ORANGE, style.GREEN, style.RUST, style.SKY, style.PALE, style.TINT, style.WARM, style.FAINT,
-        *bars._WAITS.values(), *bars._KINDS]  # fmt: skip
+        *bars._WAITS.values(), *bars._KINDS]
 
 
 @pytest.mark.parametrize("face", sorted(set(BARS)))

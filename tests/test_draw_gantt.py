@@ -27,14 +27,14 @@ def planned(chunk=1000, streams=3, pinned=True, kernel_ms=3.7, layer=FIRST):
 def swept(counts=(1, 2, 3, 8), chunks=(100, 1000, 10_000), seed=0):
     random = np.random.default_rng(seed)
     rows = [(n, c, 18.5 + 9 * (c / 10_000 if n > 1 else 1) + random.uniform(0, 1))
-            for n, c in itertools.product(counts, chunks)]  # fmt: skip
+            for n, c in itertools.product(counts, chunks)]
     return pd.DataFrame(rows, columns=["streams", "chunk", "steady_ms"])
 
 
 NOT_A_GPU = planned()
 NOT_A_GPU.attrs["note"] = "Not GPU times: measured on the CPU engine (some processor, 2 workers)."
 THREE = {"ordinary memory, three streams": planned(pinned=False), "page-locked memory, one stream": planned(streams=1),
-         "page-locked memory, three streams": planned()}  # fmt: skip
+         "page-locked memory, three streams": planned()}
 
 FIGURES = {
     "gantt": (draw.gantt, (planned(),), {"reference_ms": 18.5, "subtitle": "lenet86 layer 1"}),
@@ -49,7 +49,7 @@ FIGURES = {
     "chunks one": (draw.chunk_sizes, (swept((1,), (7,)),), {}),
     "chunks far off": (draw.chunk_sizes, (swept((1, 2, 3, 4, 8)).assign(steady_ms=lambda t: 9 * t["steady_ms"]),),
                        {"reference_ms": 18.5}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -13,7 +13,7 @@ from labkit.spec.layers import LENET72, LENET86, Layer
 def parts(layers=("lenet86 layer 1", "lenet86 layer 2"), labels=("05 unroll gemm", "05 unroll gemm, gemm=cublas")):
     """As `kernel_times` gives them."""
     rows = [(label, layer, 1000, kernel, 0.4 * (i + 1) + 3 * (kernel == "gemm"), "NVIDIA H200")
-            for i, layer in enumerate(layers) for label in labels for kernel in ("im2col", "gemm")]  # fmt: skip
+            for i, layer in enumerate(layers) for label in labels for kernel in ("im2col", "gemm")]
     return pd.DataFrame(rows, columns=["label", "layer", "batch", "kernel", "op_ms", "device"])
 
 
@@ -29,7 +29,7 @@ def parts(layers=("lenet86 layer 1", "lenet86 layer 2"), labels=("05 unroll gemm
     (draw.gemm_tiles, (Layer("many maps and channels", 64, 9, 9, 128, 3),)),
     (draw.kernels, (parts(),)),
     (draw.kernels, (parts(layers=("lenet72 layer 2",), labels=("05 unroll gemm, tile=32, block=512",)),)),
-])  # fmt: skip
+])
 def test_a_figure_says_what_it_shows_and_nothing_overlaps(drawn, figure, arguments):  # noqa: F811
     page = drawn(figure, *arguments)
     assert not collisions(page)
@@ -64,7 +64,7 @@ def test_the_index_leads_back_to_what_im2col_copied(said):  # noqa: F811
     (LENET72[0], 16, "75 %", 12 / 16 * 49 / 64 * 4356 / 4368),
     (LENET72[1], 16, "75 %", 24 / 32 * 588 / 592 * 729 / 736),
     (LENET72[1], 32, "75 %", 24 / 32 * 588 / 608 * 729 / 736),
-])  # fmt: skip
+])
 def test_how_full_the_tiles_are(said, layer, tile, rows, useful):  # noqa: F811
     page = said(draw.gemm_tiles, layer, tile)
     assert rows in page.words
@@ -91,7 +91,7 @@ def test_kernels_says_each_time(said):  # noqa: F811
     (lambda: draw.gemm_tiles(LENET86[0], 0), "tile = 0"),
     (lambda: draw.kernels(parts().drop(columns="kernel")), "lacks kernel"),
     (lambda: draw.kernels(pd.concat([parts(), parts().assign(batch=10)])), "got batches 1000, 10"),
-])  # fmt: skip
+])
 def test_what_cannot_be_drawn_is_refused(call, message):
     with pytest.raises(LabError, match=message):
         call()

@@ -84,7 +84,7 @@ def test_running_sums_stop_where_half_does():
 
 @pytest.mark.parametrize(("terms", "part", "title"), [
     (4096, 16, "Counting in half stops at 2,048"), (100, 1, "Half counts to 100 without an error"),
-])  # fmt: skip
+])
 def test_running_sum_says_where_it_stops(drawn, terms, part, title):  # noqa: F811
     page = drawn(draw.running_sum, terms, part)
     assert page.title == title

@@ -7,9 +7,9 @@ from test_draw import collisions, drawn, said  # noqa: F401  fixtures
 
 import labkit
 import labkit.draw as draw
+from hostcuda import metrics
 from labkit.base.errors import LabError
 from labkit.draw.tiles import costs, wavefronts
-from labkit.spec import metrics
 from labkit.spec.layers import LENET72, LENET86, Layer
 
 ODD = Layer("odd", 2, 13, 29, 5, 4)
@@ -17,7 +17,7 @@ ODD = Layer("odd", 2, 13, 29, 5, 4)
 
 @pytest.mark.parametrize(("layer", "widths"), [
     (LENET86[1], (8, 16, 27, 32)), (LENET72[1], (27,)), (ODD, (1, 2, 3, 9, 30)),
-])  # fmt: skip
+])
 def test_a_figure_says_what_it_shows_and_nothing_overlaps(drawn, layer, widths):  # noqa: F811
     page = drawn(draw.tilings, layer, widths)
     assert not collisions(page)
@@ -67,7 +67,7 @@ def test_widths_that_make_no_block(widths):
 def reasons(label="04 tiling", layer="lenet86 layer 1", **cycles):
     """A made-up row of recorded counters: half a cycle for each reason that is not given."""
     stalled = {f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio": cycles.get(name, 0.5)
-               for name in metrics.STALLS}  # fmt: skip
+               for name in metrics.STALLS}
     return {"label": label, "layer": layer, "device": "NVIDIA H200", "date": "2026-11-21", **stalled}
 
 
@@ -75,7 +75,7 @@ def reasons(label="04 tiling", layer="lenet86 layer 1", **cycles):
     [reasons(mio_throttle=9)],
     [reasons("03 registers", long_scoreboard=12.25), reasons("04 tiling, columns", "lenet72 layer 2", barrier=30)] * 4,
     [reasons("04 tiling, skip", short_scoreboard=0)],
-])  # fmt: skip
+])
 def test_stalls_say_what_they_show_and_nothing_overlaps(drawn, rows):  # noqa: F811
     page = drawn(draw.stalls, pd.DataFrame(rows), subtitle="1000 images")
     assert not collisions(page)

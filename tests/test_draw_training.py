@@ -14,12 +14,12 @@ KERNELS = pd.DataFrame(
     [("fp_c1", "loops", 3.1, 8.26), ("fp_c1", "atomics", 7.2, 12.16), ("fp_c1", "shared mask + input", 2.5, 6.69),
      ("bp_weight_c1", "loops", 150.0, 271.81), ("bp_weight_c1", "shuffle", 3.0, np.nan)],
     columns=["kernel", "label", "us", "published_us"],
-)  # fmt: skip
+)
 EPOCHS = np.arange(21)
 CURVES = {"1 image, rate 0.1": pd.Series(0.96 - 0.86 * np.exp(-EPOCHS), EPOCHS),
-          "100 images, rate 0.1": pd.Series(0.9 - 0.8 * np.exp(-EPOCHS / 3), EPOCHS)}  # fmt: skip
+          "100 images, rate 0.1": pd.Series(0.9 - 0.8 * np.exp(-EPOCHS / 3), EPOCHS)}
 LINES = {"minibatch": pd.Series({1: 1.7, 10: 0.17, 1000: 0.009, 10_000: 0.008}),
-         "deterministic": pd.Series({1: 1.75, 10: 0.18, 1000: 0.012, 10_000: 0.01})}  # fmt: skip
+         "deterministic": pd.Series({1: 1.75, 10: 0.18, 1000: 0.012, 10_000: 0.01})}
 SHARES = [4**n for n in range(10)]
 CONTENTION = pd.DataFrame({"neighbours": np.linspace(20, 6400, 10), "apart": np.linspace(20, 6000, 10)}, SHARES)
 

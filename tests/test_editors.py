@@ -60,7 +60,7 @@ def test_what_is_public_explains_itself(name):
     assert (inspect.getdoc(found) or "").strip()
     if inspect.isfunction(found):
         untyped = [each.name for each in inspect.signature(found).parameters.values()
-                   if each.annotation is each.empty and each.kind is not each.VAR_KEYWORD]  # fmt: skip
+                   if each.annotation is each.empty and each.kind is not each.VAR_KEYWORD]
         assert not untyped, f"{name}: annotate {', '.join(untyped)}"
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.network import lenet86
+from labkit.networks.reference import layers
 from labkit.records import recorded
 from recording import framework
 
@@ -52,11 +52,11 @@ def fake_torch(scale=1):
     return SimpleNamespace(
         __version__="2.11.0", version=SimpleNamespace(cuda="13.0"), get_num_threads=lambda: 16,
         from_numpy=lambda array: array.view(Tensor),
-        softmax=lambda x, axis: lenet86.softmax(x),
+        softmax=lambda x, axis: layers.softmax(x),
         nn=SimpleNamespace(functional=SimpleNamespace(
             conv2d=lambda x, k: (scale * labkit.conv_numpy(np.asarray(x), np.asarray(k))).view(Tensor),
-            relu=lenet86.relu,
-            max_pool2d=lambda x, window, stride, ceil_mode=False: lenet86.max_pool(
+            relu=layers.relu,
+            max_pool2d=lambda x, window, stride, ceil_mode=False: layers.max_pool(
                 np.asarray(x), window, stride, ceil_mode
             ).view(Tensor),
         )),
@@ -64,7 +64,7 @@ def fake_torch(scale=1):
             cudnn=SimpleNamespace(version=lambda: 91900), cuda=SimpleNamespace(matmul=SimpleNamespace())
         ),
         cuda=SimpleNamespace(Event=Event, get_device_name=lambda index: "NVIDIA H200"),
-    )  # fmt: skip
+    )
 
 
 def test_every_part_is_timed_and_kept(tmp_path, monkeypatch):

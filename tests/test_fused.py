@@ -5,16 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import hostcuda
 import labkit as lab
-from labkit import cuda
+from hostcuda.sanitize import sanitize_script
 from labkit.base.errors import LabError
-from labkit.evidence.sanitize import sanitize_script
-from labkit.network import fused
-from labkit.network.fused import LIMIT, FusedNetwork, Scales, bounded
-from labkit.network.images import resize
-from labkit.network.lenet86 import WEIGHT_SHAPES, Network, forward_numpy, load_weights, max_pool, relu
-from labkit.network.several import SplitBatch
+from labkit.networks import fused
+from labkit.networks.fused import LIMIT, FusedNetwork, Scales, bounded
+from labkit.networks.images import resize
+from labkit.networks.lenet86 import WEIGHT_SHAPES, Network, load_weights
+from labkit.networks.reference.layers import max_pool, relu
+from labkit.networks.reference.lenet86 import forward_numpy
 from labkit.spec.devices import device
+from recording.several import SplitBatch
 
 DTYPES = ["float16", "float32"]
 
@@ -34,7 +36,7 @@ def integer_weights(random):
     """Small integers, most of them 0; the last layer's are so small that softmax keeps all scores apart."""
     parts = dict(zip(WEIGHT_SHAPES, (0.3, 0.2, 0.3, 1, 1, 1), strict=True))
     weights = {name: (random.integers(-1, 2, shape) * (random.random(shape) < parts[name])).astype(np.float32)
-               for name, shape in WEIGHT_SHAPES.items()}  # fmt: skip
+               for name, shape in WEIGHT_SHAPES.items()}
     return weights | {"fc2": weights["fc2"] / 512}
 
 
@@ -140,7 +142,7 @@ def test_chunks_on_streams_change_nothing(network, digits):
     with network.batch(11, chunk=11) as batch:
         batch.x[...] = images
         assert np.array_equal(batch.run(), whole)
-        assert batch._graph.recorded == (cuda.engine() == "gpu")
+        assert batch._graph.recorded == (hostcuda.engine() == "gpu")
         batch.x[...] = images[::-1]
         assert np.array_equal(batch.run(), whole[::-1]), "the arrays are read anew each time"
     with pytest.raises(LabError, match="each is at least 1"):
@@ -149,9 +151,9 @@ def test_chunks_on_streams_change_nothing(network, digits):
 
 def test_too_little_memory_for_a_batch_is_one_sentence(network, monkeypatch):
     def none(shape, dtype):
-        raise cuda.driver.MemoryError("no room")
+        raise hostcuda.driver.MemoryError("no room")
 
-    monkeypatch.setattr(cuda.driver, "pagelocked_zeros", none)
+    monkeypatch.setattr(hostcuda.driver, "pagelocked_zeros", none)
     with pytest.raises(LabError, match=r"0\.30 GB of page-locked memory for 10,000 images \(no room\): take a smaller"):
         network.batch(10_000)
 
@@ -175,7 +177,7 @@ PROGRAM = """
 import sys
 import numpy as np
 from labkit.ladder.buffers import Buffers
-from labkit.network.fused import FusedNetwork
+from labkit.networks.fused import FusedNetwork
 
 pixels = np.random.default_rng(0).integers(0, 17, (2, 8, 8), np.uint8)
 images = np.ones((2, 1, 86, 86), np.float32)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import labkit
-from labkit.base import limits
+from hostcuda import limits
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
 TEXT = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
@@ -15,7 +15,7 @@ WANTED = (
     "warp", "lane", "sector", "request", "wavefront", "bank", "occupancy", "issue slot", "stall", "divergent",
     "fragment", "rung", "step", "floor", "reference time", "op time", "layer time", "halo", "im2col", "lenet28",
     "lenet72", "lenet86",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("term", WANTED)
@@ -47,7 +47,7 @@ def test_the_networks_are_the_presets():
 def test_the_figures_are_those_of_the_h200():
     rates = labkit.device("H200").measured
     for name, unit in (("reference_bandwidth", "TB/s"), ("reference_float32", "TFLOP/s in FP32"),
-                       ("float16_gemm", "TFLOP/s in FP16")):  # fmt: skip
+                       ("float16_gemm", "TFLOP/s in FP16")):
         assert f"{rates[name] / 1e12:g} {unit}" in TERMS["reference time"].replace("\n", " ")
     assert f"is {rates['float32_ffma'] / 1e12:.1f})" in TERMS["reference time"].replace("\n", " ")
     assert f"those it can hold, {limits.MULTIPROCESSOR['sm_90']['warps']}." in TERMS["occupancy"]

@@ -54,10 +54,10 @@ def server(tmp_path_factory):
         "ServerApp.ip": "127.0.0.1", "ServerApp.port": port, "ServerApp.root_dir": folder, "ServerApp.allow_root": True,
         "ServerApp.open_browser": False, "IdentityProvider.token": token,
         "LabApp.extra_labextensions_path": ROOT / "labkit/page/labextensions",
-    }  # fmt: skip
+    }
     own = {name: str(home / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR",
                                                "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR",
-                                               "LABKIT_PROGRESS")}  # fmt: skip
+                                               "LABKIT_PROGRESS")}
     for name, values in SETTINGS.items():
         path = home / f"JUPYTERLAB_SETTINGS_DIR/@jupyterlab/{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True)
@@ -66,9 +66,9 @@ def server(tmp_path_factory):
     with log.open("w") as output:
         process = subprocess.Popen(
             [python, "-m", "jupyterlab", *(f"--{name}={value}" for name, value in options.items())],
-            env={**os.environ, **own, "PYTHONPATH": str(ROOT), "LABKIT_ENGINE": "cpu"}, cwd=folder,
+            env={**os.environ, **own, "PYTHONPATH": str(ROOT), "HOSTCUDA_ENGINE": "cpu"}, cwd=folder,
             stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+        )
     try:
         known = home / f"JUPYTER_RUNTIME_DIR/jpserver-{process.pid}.json"
         until = time.monotonic() + 120
@@ -203,7 +203,7 @@ def test_page_01_runs_and_an_error_in_its_kernel_is_shown_at_its_line(show):
 def test_an_exercise_is_graded_goal_by_goal(show):
     start = exercise("04a").start
     page = show("exercise", of("import labkit as lab\nlab.setup()", f"%%kernel 04 --exercise 04a --name mine\n{start}",
-                               'lab.grade("04a", mine);', "lab.progress()"))  # fmt: skip
+                               'lab.grade("04a", mine);', "lab.progress()"))
     page.run_all()
     kernel, grade, progress = page.cell("--exercise 04a"), page.cell("lab.grade"), page.cell("lab.progress")
     expect(grade.output).to_contain_text("04a Rows apart: goal missed: this is the starting code")
@@ -228,7 +228,7 @@ def test_an_endless_kernel_is_interrupted_and_the_notebook_goes_on(show):
     assert guard in source
     endless = source.replace(guard, "for (volatile unsigned more = 1; more; more += 2) {}")
     launch = (
-        "import labkit.cuda.driver as cuda\n"
+        "import hostcuda.driver as cuda\n"
         "import numpy as np\n"
         "x = cuda.to_device(np.zeros(1, np.int32))\n"
         'module.get_function("forever")(x, block=(32, 1, 1))\n'
@@ -239,7 +239,7 @@ def test_an_endless_kernel_is_interrupted_and_the_notebook_goes_on(show):
         "import labkit as lab\nlab.setup()", f"%%kernel 01 --name mine\n{endless}",
         "%%cuda module\n__global__ void forever(volatile int *x)\n{\n"
         "    for (volatile unsigned n = 1; n && !x[0]; n += 2) {}\n}", "1 + 1",
-    ))  # fmt: skip
+    ))
     page.run_all()
     cell = page.cell("1 + 1")
     cell.write("lab.check(mine);")

@@ -6,16 +6,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from fakes import random_shapes
 from kernels import KERNELS, SOLUTIONS
 
+import hostcuda
 import labkit
-from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, cuda, variant
+from labkit import LENET28, LENET72, LENET86, LabError, Layer, check, variant
 from labkit.exercises.exercise import exercise
 from labkit.ladder import plan as plans
 from labkit.ladder import variants
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.rungs import LADDER, rung
-from labkit.measure.check import TEST_SHAPES, is_verified, random_shapes
+from labkit.measure.check import TEST_SHAPES, is_verified
 
 ODD = (Layer("odd", 3, 21, 44, 19, 7), 2)  # a tail for every tile; compiled for K = 7, as the presets are
 # Tails in every dimension, and few modules: most kernels are compiled for K, some for each shape. `make test` runs the
@@ -144,13 +146,14 @@ def test_plan_reads_and_writes_the_buffers_it_is_given():
     layer, batch = ODD
     rng = np.random.default_rng(3)
     x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
-    x_device, y_device = cuda.driver.mem_alloc(x.nbytes), cuda.driver.mem_alloc(4 * int(np.prod(layer.y_shape(batch))))
-    cuda.driver.memcpy_htod(x_device, x)
+    y_bytes = 4 * int(np.prod(layer.y_shape(batch)))
+    x_device, y_device = hostcuda.driver.mem_alloc(x.nbytes), hostcuda.driver.mem_alloc(y_bytes)
+    hostcuda.driver.memcpy_htod(x_device, x)
     with variant(1).plan(layer, batch, x=x_device, y=y_device) as plan:
         plan.load(k=k)
         plan.run()
     y = np.empty(layer.y_shape(batch), np.float32)
-    cuda.driver.memcpy_dtoh(y, y_device)  # still there after the plan has been closed
+    hostcuda.driver.memcpy_dtoh(y, y_device)  # still there after the plan has been closed
     np.testing.assert_allclose(y, labkit.conv_float64(x, k), rtol=1e-5)
     x_device.free()
     y_device.free()
@@ -160,10 +163,10 @@ def test_plan_on_a_stream():
     layer, batch = ODD
     rng = np.random.default_rng(4)
     x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
-    stream = cuda.driver.Stream()
+    stream = hostcuda.driver.Stream()
     with variant(5).plan(layer, batch) as plan:
         plan.load(x, k)
-        cuda.driver.Context.synchronize()
+        hostcuda.driver.Context.synchronize()
         plan.run(stream)
         stream.synchronize()
         np.testing.assert_allclose(plan.result(), labkit.conv_float64(x, k), rtol=1e-5)
@@ -199,7 +202,7 @@ def test_a_constant_mask_in_half_is_restored_in_half():
                 assert (plan.result() == expected).all()
 
 
-@pytest.mark.skipif(cuda.engine() == "gpu", reason="PyCUDA's context belongs to one thread")
+@pytest.mark.skipif(hostcuda.engine() == "gpu", reason="PyCUDA's context belongs to one thread")
 def test_another_thread_loads_its_mask_after_the_launch():
     """Not between the copy and the launch of a plan of the same module."""
     layer, rng = Layer("two threads", 1, 9, 9, 2, 3), np.random.default_rng(6)
@@ -234,11 +237,11 @@ def test_a_plan_that_does_not_fit_keeps_nothing(monkeypatch):
     def mem_alloc(size):
         sizes.append(size)
         if len(sizes) == 3:
-            raise cuda.driver.MemoryError("cuMemAlloc failed: out of memory")
+            raise hostcuda.driver.MemoryError("cuMemAlloc failed: out of memory")
         return SimpleNamespace(free=lambda: freed.append(size))
 
-    monkeypatch.setattr(cuda.driver, "mem_alloc", mem_alloc)
-    with pytest.raises(cuda.driver.MemoryError):
+    monkeypatch.setattr(hostcuda.driver, "mem_alloc", mem_alloc)
+    with pytest.raises(hostcuda.driver.MemoryError):
         variant(1).plan(LENET86[0], 2)
     assert sorted(freed) == sorted(sizes[:2])
 
@@ -249,7 +252,7 @@ def test_images_with_nan_are_found_on_the_device(dtype):
     y[0, 0, 0, 0], y[1, 2, 4, 10] = np.inf, -np.inf  # no NaN
     for image, value in ((2, np.nan), (6, -np.nan)):
         y[image, image % 3, 1, image] = value
-    on_device = cuda.driver.to_device(y)
+    on_device = hostcuda.driver.to_device(y)
     assert images_with_nan(on_device, y.shape, dtype).tolist() == [2, 6]
     on_device.free()
 
@@ -335,7 +338,7 @@ def test_compile_error_names_file_and_line(tmp_path):
     lines[line] = "    y[h * Wo + w] = nought;"
     path = tmp_path / "mine.cu"
     path.write_text("\n".join(lines))
-    with pytest.raises(cuda.driver.CompileError) as failure:
+    with pytest.raises(hostcuda.driver.CompileError) as failure:
         variant(1, path).plan(LENET86[0], 1)
     message = str(failure.value)
     assert "nought" in message

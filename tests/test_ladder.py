@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from kernels import KERNELS, SOLUTIONS
 
 import labkit
+from hostcuda.limits import MAX_GRID, MAX_THREADS
 from labkit import LENET72, LENET86, LabError, Layer, diff, show, solution, variant, variants
-from labkit.base.limits import MAX_GRID, MAX_THREADS
+from labkit.base.paths import cuda_src
 from labkit.ladder.rungs import LADDER, rung
 from labkit.ladder.variants import solutions
 from labkit.page.listing import without_contract
@@ -89,7 +90,7 @@ def test_solution_is_found_by_its_exercise():
 def test_variants_of_a_page_are_the_rung_its_steps_and_what_it_compares():
     assert [each.label for each in variants(1)] == [
         "01 baseline", "01 baseline, block=32x8", "01 baseline, block=256x1", "01 baseline, block=1x256",
-    ]  # fmt: skip
+    ]
     for each in LADDER:
         assert [one.step for one in variants(each.number)][1 : 1 + len(each.steps)] == list(each.steps)
 
@@ -224,7 +225,7 @@ def test_labels_name_what_differs_from_the_default():
 
 
 @pytest.mark.parametrize(("number", "step", "options"), [(10, "square", {"pairs": 4}), (10, "warpgroups", {"warps": 8}),
-                                                         (11, "warpgroups", {"tall": 3})])  # fmt: skip
+                                                         (11, "warpgroups", {"tall": 3})])
 def test_an_option_that_a_step_ignores_is_refused(number, step, options):
     ((name, value),) = options.items()
     with pytest.raises(LabError, match=f"this step chooses {name} itself; leave {name}={value} out"):
@@ -257,6 +258,18 @@ def test_headers_of_ones_own_are_part_of_the_identity(tmp_path):
     assert len({*seen, mine.identity}) == 5
     assert variant(1, path) == mine and mine in kept
     assert variant(1, path.read_text()) != mine
+
+
+def test_a_kernels_text_finds_the_labs_headers():
+    """They are part of its identity, and nvcc and the engine look for them where the lab has them."""
+    rungs, own = variant(10), variant(10, source=rung(10).source)
+    shared = (cuda_src() / "tensor.cuh").read_text()
+    assert rungs.headers == own.headers == [shared] and own.code == rungs.code
+    assert variant(1, source=rung(1).source).headers == []
+    assert own.compiler_arguments({})["include_dirs"] == [str(cuda_src())]
+    step = variant(10, step="square")
+    assert step.headers == [shared]
+    assert step.compiler_arguments({})["include_dirs"] == [str(step.path.parent), str(cuda_src())]
 
 
 def test_options_cannot_be_changed_afterwards():
@@ -345,7 +358,7 @@ def test_image_too_large_for_32_bits():
 layers = st.builds(
     lambda C, extra_h, extra_w, M, K: Layer("drawn", C, K + extra_h, K + extra_w, M, K),
     st.integers(1, 20), st.integers(0, 90), st.integers(0, 90), st.integers(1, 16), st.integers(1, 7),
-)  # fmt: skip; the mask fits into constant memory
+)  # the mask fits into constant memory
 
 
 WALKING = ("speed_of_light", "split_floats")  # their blocks walk over the images, their warps over maps

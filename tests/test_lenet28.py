@@ -5,21 +5,24 @@ import sys
 import numpy as np
 import pytest
 
+from hostcuda.errors import EngineError
+from hostcuda.sanitize import watch as sanitize
+from hostcuda.source import kernel_names
 from labkit.base.errors import LabError
-from labkit.ladder.source import kernel_names
 from labkit.measure.check import CheckFailed, check
-from labkit.network import lenet28
-from labkit.network.contention import PATTERNS, contention
-from labkit.network.contention import counts as contention_counts
-from labkit.network.gradients import finite_differences
-from labkit.network.images import dataset
-from labkit.network.lenet28 import Lenet28
-from labkit.network.lenet28_experiments import EXPERIMENTS, FILES
-from labkit.network.lenet28_reference import Sizes, forward, gradients, initial_weights, loss
+from labkit.networks import lenet28
+from labkit.networks.images import dataset
+from labkit.networks.lenet28 import Lenet28
+from labkit.networks.lenet28_experiments import EXPERIMENTS, FILES
+from labkit.networks.reference.layers import finite_differences
+from labkit.networks.reference.lenet28 import Sizes, forward, gradients, initial_weights, loss
 from labkit.page.listing import diff, show
 from labkit.records.published import published_training
 from labkit.records.recorded import recorded
 from labkit.records.training import read_training, record_training
+from recording.contention import PATTERNS, contention
+from recording.contention import counts as contention_counts
+from recording.training import kernel_times, launch_us
 
 SMALL = Sizes(side=11, K=4, maps=3, pool=2, classes=5)
 
@@ -74,7 +77,7 @@ def test_a_step_is_that_of_the_gradients_by_differences():
     start = initial_weights(5, SMALL)
     gradient = finite_differences(lambda w: loss(w, images[:, 0], labels), start)
     with Lenet28("together", batch=3, seed=5, rate=0.5, sizes=SMALL) as model:
-        model.step(images, labels)
+        model.epoch(images, labels)
         after = model.weights
     for name in SMALL.weights:
         rate = 0.5 / 3 / SMALL.divisors[name]
@@ -121,10 +124,16 @@ def test_the_table_of_files_is_that_of_the_folder():
     for file, kernels in FILES.items():
         text = lenet28._path("minibatch" if file == "deterministic" else file).read_text()
         assert sorted(kernels) == sorted(kernel_names(text)), file
-    assert {path.stem for path in lenet28._path("loops").parent.glob("*.cu")} == {*FILES, "contention"}
+    assert {path.stem for path in lenet28._path("loops").parent.glob("*.cu")} == {*FILES}
 
 
 ALONE = ("loops", "register", "unrolled", "constant_input")  # no thread reads what another of its launch has written
+
+
+def assert_clean(model):
+    """A step of the model, in a process of its own, has no invalid access and no race."""
+    found = sanitize(model._command(), engine="cpu", capture=True)
+    assert found.clean and not found.ended.problem, found
 
 
 QUICK = ("atomics", "together", "minibatch")  # the others in `make thorough`
@@ -134,36 +143,34 @@ QUICK = ("atomics", "together", "minibatch")  # the others in `make thorough`
     "experiment",
     [pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough)
      for name in EXPERIMENTS if name not in ALONE],
-)  # fmt: skip
+)
 def test_a_step_has_no_races(experiment):
     with Lenet28(experiment, 3 if EXPERIMENTS[experiment].batches else 1) as model:
-        findings = model.sanitize(engine="cpu")
-    assert findings.clean, findings
+        assert_clean(model)
 
 
 @pytest.mark.parametrize("experiment", ["minibatch", "deterministic"])
 def test_a_block_that_takes_several_images_has_no_races(experiment):
     with Lenet28(experiment, lenet28.MOST_ROWS + 2, sizes=SMALL) as model:
-        findings = model.sanitize(engine="cpu")
-    assert findings.clean, findings
+        assert_clean(model)
 
 
 EPOCH = """
 import sys, numpy as np
-from labkit.network.lenet28 import Lenet28, Sizes
+from labkit.networks.lenet28 import Lenet28, Sizes
 with Lenet28("one_launch", sizes=Sizes(11, 4, 3, 2, 5), own=sys.argv[1]) as model:
     model.epoch(np.ones((3, 11, 11), np.float32), np.arange(3))
 """
 
 
-def test_an_epoch_in_one_launch_has_no_races_and_needs_its_last_barrier(monkeypatch):
+def test_an_epoch_in_one_launch_has_no_races_and_needs_its_last_barrier():
     barrier = "        __syncthreads();                                        // the image is no longer read\n"
     with Lenet28("one_launch") as model:
         text = model.source("train").source
         assert text.count(barrier) == 1
         for own, clean in (("", True), (text.replace(barrier, ""), False)):
-            monkeypatch.setattr(model, "_command", lambda own=own: [sys.executable, "-c", EPOCH, own])
-            assert model.sanitize("racecheck", engine="cpu").clean == clean
+            found = sanitize([sys.executable, "-c", EPOCH, own], "racecheck", "cpu", capture=True)
+            assert found.clean == clean
 
 
 def test_a_block_that_forgets_its_second_image_is_refused():
@@ -194,7 +201,7 @@ def test_the_last_mini_batch_of_an_epoch_may_be_smaller():
     with Lenet28("minibatch", 3, sizes=SMALL) as model, Lenet28("register", 3, sizes=SMALL) as other:
         model.epoch(images, labels)
         for part in (slice(0, 3), slice(3, 6), slice(6, 7)):
-            other.step(images[part], labels[part])
+            other.epoch(images[part], labels[part])
         for name, w in model.weights.items():
             np.testing.assert_allclose(w, other.weights[name], atol=1e-5)
 
@@ -225,7 +232,7 @@ def test_deterministic_gives_the_same_bits_again():
 def test_outputs_are_those_of_the_reference():
     images, labels = data(300)
     with Lenet28("loops", sizes=SMALL) as model:
-        model.step(images[:1], labels[:1])
+        model.epoch(images[:1], labels[:1])
         expected = forward(model.weights, images[:, 0].astype(np.float64))["f"]
         np.testing.assert_allclose(model.outputs(images), expected, atol=1e-6)
         assert model.accuracy(images, expected.argmax(1)) == 1
@@ -234,7 +241,7 @@ def test_outputs_are_those_of_the_reference():
 def test_the_evidence_of_a_step():
     images, labels = data(3, Sizes())
     with Lenet28("shuffle") as model:
-        assert tuple(model.kernel_times(images, labels, 3)) == model.kernels
+        assert tuple(kernel_times(model, images, labels, 3)) == model.kernels
         counts = model.profile("cpu").counts.set_index("kernel")
         assert counts.loc["bp_weight_c1", "reduction_requests"] == 156  # a warp per sum, and one atomic each
         assert model.source("bp_weight_c1").file_name == "training/lenet28/shuffle.cu"
@@ -252,10 +259,10 @@ def test_the_evidence_of_a_step():
 
 def test_a_step_that_fails_on_its_way_has_no_profile(monkeypatch):
     with Lenet28("loops", sizes=SMALL) as model:
-        program = "import sys\nfrom labkit.network import lenet28\nlenet28._main(*sys.argv[1:])\nsys.exit('half done')"
+        program = "import sys\nfrom labkit.networks import lenet28\nlenet28._main(*sys.argv[1:])\nsys.exit('half done')"
         _, _, _, *arguments = model._command()
         monkeypatch.setattr(model, "_command", lambda: [sys.executable, "-c", program, *arguments])
-        with pytest.raises(LabError, match=r"profiling lenet28 failed with exit status 1\.\n(.*\n)*half done"):
+        with pytest.raises(EngineError, match=r"profiling lenet28 failed with exit status 1\.\n(.*\n)*half done"):
             model.profile("cpu")
 
 
@@ -283,8 +290,7 @@ def test_contention_adds_right_and_refuses_what_it_cannot_share():
 
 
 def test_what_was_recorded_is_read(tmp_path):
-    with Lenet28("loops", sizes=SMALL) as model:
-        record_training("launch", "update", [{"us": model.launch_us(20)}], folder=tmp_path)
+    record_training("launch", "update", [{"us": launch_us(20)}], folder=tmp_path)
     kernels = [{"batch": 1, "kernel": "fp_c1", "us": 2.0}, {"batch": 1, "kernel": "update", "us": 1.0}]
     record_training("kernel", "loops", kernels, "digits", tmp_path)
     record_training("kernel", "register", kernels[:1], "digits", tmp_path)
@@ -338,16 +344,12 @@ def test_what_lenet28_refuses():
         Lenet28(batch=0)
     with pytest.raises(LabError, match="rate = nan"):
         Lenet28(rate=float("nan"))
-    with pytest.raises(LabError, match="one_launch launches no update"), Lenet28("one_launch", sizes=SMALL) as model:
-        model.launch_us()
     with pytest.raises(LabError, match="one image per step, not 2; mini-batches: loops"):
         Lenet28("one_launch", 2)
     with pytest.raises(LabError, match="pool = 5 does not divide"):
         Sizes(pool=5)
     images, labels = data(4)
     with Lenet28("loops", 2, sizes=SMALL) as model:
-        with pytest.raises(LabError, match=r"a step of 2 images cannot take 4"):
-            model.step(images, labels)
         with pytest.raises(LabError, match=r"lenet28 takes \[N, 1, 11, 11\]"):
             model.epoch(images[..., 1:], labels)
         with pytest.raises(LabError, match="as many labels"):

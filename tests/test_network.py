@@ -7,24 +7,16 @@ import json
 import numpy as np
 import pytest
 
+import hostcuda
 import labkit
-from labkit import cuda
 from labkit.base.errors import LabError
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.plan import Plan
 from labkit.ladder.rungs import LADDER
-from labkit.network import lenet86 as network
-from labkit.network.lenet86 import (
-    Network,
-    forward_numpy,
-    fully_connected,
-    load_weights,
-    max_pool,
-    pool_size,
-    provenance,
-    relu,
-    softmax,
-)
+from labkit.networks import lenet86 as network
+from labkit.networks.lenet86 import Network, load_weights, provenance
+from labkit.networks.reference.layers import fully_connected, max_pool, pool_size, relu, softmax
+from labkit.networks.reference.lenet86 import forward_numpy
 
 RANDOM = np.random.default_rng(86)
 
@@ -159,7 +151,7 @@ def test_pooling_keeps_nan():
 @pytest.mark.parametrize("activate", [0, 1])
 def test_fully_connected_kernel(B, inputs, outputs, activate):
     x, w, bias = (RANDOM.normal(size=shape).astype(np.float32)
-                  for shape in ((B, inputs), (inputs, outputs), (outputs,)))  # fmt: skip
+                  for shape in ((B, inputs), (inputs, outputs), (outputs,)))
     y = on_device("fully_connected", B * outputs, [x, w, bias], (B, outputs), B, inputs, outputs, activate)
     exact = fully_connected(x.astype(np.float64), w, bias)
     bound = inputs * 2.0**-24 * (np.abs(x).astype(np.float64) @ np.abs(w) + np.abs(bias)) * 2
@@ -200,7 +192,7 @@ def test_a_pair_of_variants(digits, weights):
     net = Network(conv=(labkit.variant(2), labkit.variant(1, block=(8, 8))))
     assert repr(net) == "<Network with 02 constant and 01 baseline, block=8x8>"
     np.testing.assert_allclose(net.forward(digits.images[:3]), forward_numpy(digits.images[:3], weights),
-                               atol=2e-5)  # fmt: skip
+                               atol=2e-5)
 
 
 def test_times(digits):
@@ -231,7 +223,7 @@ def test_course_table(digits, weights):
     few = digits.images[:6], digits.labels[:6]
     table = Network().course_table(*few, batches=(4, 9))
     assert list(table.columns) == ["batch", "op time 1 ms", "op time 2 ms", "layer time 1 ms", "layer time 2 ms",
-                                   "total s", "accuracy", "distinct images"]  # fmt: skip
+                                   "total s", "accuracy", "distinct images"]
     assert table["batch"].tolist() == [4, 9]
     assert table["distinct images"].tolist() == [4, 6]
     right = forward_numpy(few[0], weights).argmax(axis=1) == few[1]
@@ -254,11 +246,11 @@ def test_nothing_is_left_on_the_device(digits, buffers, monkeypatch):
 
     def fail_in_conv2(self, stream=None):
         if next(count) == 1:
-            raise cuda.driver.LogicError("on purpose")
+            raise hostcuda.driver.LogicError("on purpose")
         run(self, stream)
 
     monkeypatch.setattr(Plan, "run", fail_in_conv2)
-    with pytest.raises(cuda.driver.LogicError, match="on purpose"):
+    with pytest.raises(hostcuda.driver.LogicError, match="on purpose"):
         net.forward(digits.images[:20])
     assert len(buffers) > passed
     assert buffers.all_freed()
@@ -274,7 +266,7 @@ def test_images_of_another_shape_are_refused(shape):
     ("conv", "message"),
     [("01 baseline", "there is no rung '01 baseline'"), ((1, 2, 3), "not 3 of them"), ((), "no variant was given"),
      (1.5, "1.5 is not a variant")],
-)  # fmt: skip
+)
 def test_what_is_no_variant_is_refused(conv, message):
     with pytest.raises(LabError, match=message):
         Network(conv=conv)

@@ -8,7 +8,7 @@ import pytest
 
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
-from labkit.report import execute
+from labkit.notebooks import execute
 
 FOLDER = PACKAGE.parent / "notebooks"
 FILES = [*sorted(FOLDER.glob("*.ipynb")), *sorted((FOLDER / execute.CLOSER).glob("*.ipynb"))]
@@ -47,7 +47,7 @@ def test_a_notebook_of_several_names_is_found_once(monkeypatch):
 def test_a_companion_is_found_by_its_folder(monkeypatch):
     monkeypatch.chdir(FOLDER)
     names = ["closer_look/08", "closer_look/8", "closer_look/08_fp16", "closer_look/08_fp16.ipynb",
-             "notebooks/closer_look/08_fp16.ipynb"]  # fmt: skip
+             "notebooks/closer_look/08_fp16.ipynb"]
     assert execute.find(names) == [FOLDER / "closer_look" / "08_fp16.ipynb"]
     assert execute.find(["08"]) == [FOLDER / "08_fp16.ipynb"]
     assert execute.find() == FILES

@@ -1,6 +1,7 @@
 """The set-up: dependencies declared once and repeated truly, a lock that installs what was reviewed."""
 
 import ast
+import contextlib
 import fnmatch
 import itertools
 import json
@@ -18,18 +19,22 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import hostcuda
 import labkit
-from labkit.evidence import pytest_plugin
+from hostcuda import pytest_plugin
+from recording import lines
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
 EXTRAS = PROJECT["optional-dependencies"]
+ENGINE = tomllib.loads((ROOT / "engine" / "pyproject.toml").read_text())["project"]
+LOCAL = {ENGINE["name"]}  # what is installed from this repository, and from no registry
 NEEDED = [*PROJECT["dependencies"], *EXTRAS["notebooks"]]  # in a checkout
 LOCKS = {"requirements.lock": "test", "requirements-lab.lock": "lab", "requirements-browser.lock": "browser"}
 
 # conda-forge's name -> PyPI's, where they differ: the variants without their graphical and optional parts.
-CONDA = {"bleach-with-css": "bleach", "matplotlib-base": "matplotlib", "nbconvert-core": "nbconvert"}
+CONDA = {"matplotlib-base": "matplotlib", "nbconvert-core": "nbconvert"}
 # What only conda has to bring: the interpreter, pip, make and the compilers.
 CONDA_ONLY = {"python", "pip", "make", "cxx-compiler", "cuda-nvcc", "cuda-version"}
 
@@ -40,7 +45,19 @@ def requirements(lines):
     return {canonicalize_name(requirement.name): requirement.specifier for requirement in parsed}
 
 
-DECLARED = requirements([*PROJECT["dependencies"], *(line for extra in EXTRAS.values() for line in extra)])
+def everything(project):
+    """All that a project declares, extras included."""
+    extras = project["optional-dependencies"].values()
+    return [*project["dependencies"], *(line for extra in extras for line in extra)]
+
+
+def elsewhere(declared):
+    """What a registry has to bring: what is declared but this repository's own."""
+    return {name: allowed for name, allowed in declared.items() if name not in LOCAL}
+
+
+DECLARED = elsewhere(requirements(everything(PROJECT)))
+OF_THE_ENGINE = requirements(everything(ENGINE))
 
 
 def locked(name):
@@ -53,7 +70,7 @@ def locked(name):
     return found
 
 
-@pytest.mark.parametrize("line", [*PROJECT["dependencies"], *(line for extra in EXTRAS.values() for line in extra)])
+@pytest.mark.parametrize("line", [*everything(PROJECT), *everything(ENGINE)])
 def test_every_dependency_has_both_bounds(line):
     bounds = {each.operator for each in Requirement(line).specifier}
     assert bounds == {">=", "<"}, f"{line}: a lower bound and the next major version"
@@ -62,8 +79,10 @@ def test_every_dependency_has_both_bounds(line):
 @pytest.mark.parametrize(("name", "extra"), LOCKS.items())
 def test_locks_pin_all_that_is_declared(name, extra):
     pins = locked(name)
-    declared = requirements([*NEEDED, *EXTRAS[extra], *PYPROJECT["build-system"]["requires"]])
+    lines = [*NEEDED, *ENGINE["dependencies"], *EXTRAS[extra], *PYPROJECT["build-system"]["requires"]]
+    declared = elsewhere(requirements(lines))
     assert declared.keys() <= pins.keys()
+    assert not LOCAL & pins.keys()  # `make venv` installs these from the checkout
     for package, allowed in declared.items():
         assert pins[package][0] in allowed, f"{package} in {name} is outside the range: run make lock"
     assert all(hashes for _, hashes in pins.values())
@@ -90,6 +109,25 @@ def test_the_locks_agree():
         assert {package for package in first.keys() & second.keys() if first[package] != second[package]} == set()
 
 
+def test_both_projects_ask_for_the_same_ranges():
+    """Of what both declare; and the lab's tests bring what the engine's tests import."""
+    assert requirements(PROJECT["dependencies"]).keys() >= LOCAL
+    assert PROJECT["requires-python"] == ENGINE["requires-python"]
+    for name in DECLARED.keys() & OF_THE_ENGINE.keys():
+        assert DECLARED[name] == OF_THE_ENGINE[name], name
+    assert requirements(ENGINE["optional-dependencies"]["test"]).keys() <= requirements(EXTRAS["test"]).keys()
+    assert Version(hostcuda.__version__) in requirements(PROJECT["dependencies"])[ENGINE["name"]]
+
+
+def test_whatever_installs_the_lab_installs_the_engine_before_it():
+    makefile = (ROOT / "Makefile").read_text()
+    assert len(re.findall(r"-e \./engine -e \.(?= |;|$)", makefile, re.MULTILINE)) >= 2  # .venv and .venv-floors
+    assert not re.search(r"install(?! -e \./engine).* -e \.(?= |;|$)", makefile)
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        for line in re.findall(r"pip install.*", page.read_text(encoding="utf-8")):
+            assert not re.search(r" \.(?=[ `\n]|$)", line) or "./engine ." in line, f"{page.name}: {line}"
+
+
 def test_conda_environment_matches():
     conda, pip = {}, []
     for line in (ROOT / "environment.yml").read_text().splitlines():
@@ -99,9 +137,10 @@ def test_conda_environment_matches():
             pip.append(match[1])
     for name in CONDA_ONLY | {"conda-forge", "nodefaults"}:
         conda.pop(name, None)
-    assert pip.pop() == "-e ."
+    assert (pip.pop(), pip.pop()) == ("-e .", "-e ./engine")
     listed = {canonicalize_name(CONDA.get(name, name)): allowed for name, allowed in conda.items()}
-    everywhere = {name: allowed for name, allowed in DECLARED.items() if name not in requirements(EXTRAS["browser"])}
+    browser = requirements(EXTRAS["browser"])
+    everywhere = {name: allowed for name, allowed in (DECLARED | OF_THE_ENGINE).items() if name not in browser}
     assert {**listed, **requirements(pip)} == everywhere
     assert re.search(r"^  - python >=3\.11$", (ROOT / "environment.yml").read_text(), re.MULTILINE)
     assert PROJECT["requires-python"] == ">=3.11"
@@ -112,14 +151,16 @@ def test_the_build_group_is_the_build_system():
 
 
 def test_doctor_recommends_what_is_declared():
-    text = (ROOT / "labkit" / "report" / "doctor.py").read_text()
-    for line in EXTRAS["gpu"]:
+    text = (ROOT / "engine" / "hostcuda" / "doctor.py").read_text()
+    for line in ENGINE["optional-dependencies"]["gpu"]:
         assert f'_pip("{line.split(";")[0]}")' in text
 
 
-def test_package_data_is_complete():
-    patterns = PYPROJECT["tool"]["setuptools"]["package-data"]["labkit"]
-    package = ROOT / "labkit"
+@pytest.mark.parametrize(("folder", "name"), [(".", "labkit"), ("engine", "hostcuda")])
+def test_package_data_is_complete(folder, name):
+    settings = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
+    patterns = settings["tool"]["setuptools"]["package-data"][name]
+    package = ROOT / folder / name
     files = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
     shipped = {path for pattern in patterns for path in package.glob(pattern)}
     left = {path.relative_to(package).as_posix() for path in files - shipped if path.suffix != ".py"}
@@ -139,25 +180,30 @@ DISTRIBUTIONS = {
     "IPython": "ipykernel", "PIL": "matplotlib", "cupti": "cupti-python", "jedi": "ipykernel",
     "jupyter_client": "nbclient", "cloudpickle": "distributed", "dask": "distributed", "packaging": "pytest",
     "sklearn": "scikit-learn", "yaml": "distributed",
-}  # fmt: skip
-BARE = ("base", "cpu", "cuda", "evidence", "ladder", "measure", "spec")  # what a wheel without extras has to run
-PLUGIN = {"evidence": {"pytest"}}  # which loads its plugin itself
-BESIDE = {"torch", "pytest"}  # where they are installed: measured beside the lab's network, and see above
+}
+BARE = ("base", "evidence", "ladder", "measure", "spec")  # what a wheel without extras has to run
+PLUGIN = "pytest"  # which loads the engine's plugin itself
+BESIDE = "torch"  # where it is installed: measured beside the lab's network
 RECORDING = {"scikit-learn", "torch"}  # of two recorders; they say where it comes from
 
 
 def test_everything_imported_is_declared():
-    ours = {"labkit", "recording", *(path.stem for path in (ROOT / "tests").rglob("*.py"))}
-    ours |= {path.parent.name for path in (ROOT / "tests").rglob("__init__.py")}
+    tests = [path for folder in ("tests", "engine/tests") for path in (ROOT / folder).rglob("*.py")]
+    ours = {"labkit", "hostcuda", "recording", *(path.stem for path in tests), *(path.parent.name for path in tests)}
+    engine = requirements([*ENGINE["dependencies"], *ENGINE["optional-dependencies"]["gpu"]])
     for folder, allowed in {
-        "labkit": {*requirements([*NEEDED, *EXTRAS["gpu"]]), *BESIDE},
-        **{f"labkit/{name}": {*requirements([*PROJECT["dependencies"], *EXTRAS["gpu"]]), *PLUGIN.get(name, ())}
-           for name in BARE},
+        "engine/hostcuda": {*engine, PLUGIN},
+        "engine/tests": OF_THE_ENGINE,
+        "engine/benchmarks": {*OF_THE_ENGINE, "pyopencl"},  # measured beside the engine, where it is installed
+        "labkit": {*requirements(NEEDED), BESIDE},
+        **{f"labkit/{name}": requirements(PROJECT["dependencies"]) for name in BARE},
         "recording": {*requirements(NEEDED), *RECORDING},
         "tests": DECLARED,
-        "benchmarks": {*DECLARED, "pyopencl"},  # for what is measured beside the engine, where it is installed
+        "benchmarks": DECLARED,
     }.items():
-        for path in (ROOT / folder).rglob("*.py"):
+        paths = [*(ROOT / folder).rglob("*.py")]
+        assert paths, folder
+        for path in paths:
             for name in set(imported(path)) - set(sys.stdlib_module_names) - ours:
                 package = canonicalize_name(DISTRIBUTIONS.get(name, name))
                 assert package in allowed, f"{path.relative_to(ROOT)} imports {name}: declare it in pyproject.toml"
@@ -167,10 +213,18 @@ def test_version_is_one():
     assert "version" in PROJECT["dynamic"]
     assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "labkit.__version__"}
     assert Version(labkit.__version__)
+    engine = tomllib.loads((ROOT / "engine" / "pyproject.toml").read_text())
+    assert engine["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "hostcuda.__version__"}
+    assert Version(hostcuda.__version__)
+
+
+def test_both_are_under_one_licence():
+    assert (ENGINE["license"], ENGINE["authors"]) == (PROJECT["license"], PROJECT["authors"])
+    assert (ROOT / "engine" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
 def test_pytest_finds_the_plugin():
-    assert PROJECT["entry-points"]["pytest11"] == {"labkit": pytest_plugin.__name__}
+    assert ENGINE["entry-points"]["pytest11"] == {"hostcuda": pytest_plugin.__name__}
 
 
 def test_makefile_lists_its_targets():
@@ -209,9 +263,10 @@ def test_the_version_to_cite_is_this_one():
     assert f"\n## {labkit.__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_only_linux_is_claimed():
-    assert [each for each in PROJECT["classifiers"] if each.startswith("Operating System")] == \
-        ["Operating System :: POSIX :: Linux"]  # fmt: skip
+@pytest.mark.parametrize("project", [PROJECT, ENGINE], ids=["labkit", "hostcuda"])
+def test_only_linux_is_claimed(project):
+    systems = [each for each in project["classifiers"] if each.startswith("Operating System")]
+    assert systems == ["Operating System :: POSIX :: Linux"]
 
 
 @pytest.mark.parametrize("name", ["bug", "kernel"])
@@ -251,13 +306,32 @@ def test_ignored_files_are_those_that_are_made():
         assert any(fnmatch.fnmatch(made, pattern.strip("/")) for pattern in ignored), made
 
 
+def test_a_package_over_its_budget_of_lines_fails(tmp_path, monkeypatch, capsys):
+    """Lines of all its modules count, by room; what is not Python does not."""
+    (tmp_path / "pack" / "room").mkdir(parents=True)
+    (tmp_path / "pack" / "room" / "a.py").write_text("1\n2\n\n")
+    (tmp_path / "pack" / "b.py").write_text("1\n")
+    (tmp_path / "pack" / "c.cu").write_text("1\n" * 100)
+    monkeypatch.setattr(lines, "ROOT", tmp_path)
+    for budget in (4, 3):
+        (tmp_path / "pyproject.toml").write_text(f"[tool.lines]\npack = {budget}\n")
+        with pytest.raises(SystemExit) if budget < 4 else contextlib.nullcontext():
+            lines.main()
+        assert capsys.readouterr().out == f"pack: 4 lines of Python, at most {budget}: room 3, beside them 1\n"
+
+
+def test_budgets_are_those_of_the_packages():
+    assert {"labkit", "engine/hostcuda"} <= PYPROJECT["tool"]["lines"].keys()
+    assert "recording/lines.py" in (ROOT / "Makefile").read_text()
+
+
 def test_the_architecture_is_the_folder_listing():
     """CONTRIBUTING's table names the packages in the order of the layers' contract, and leaves none out."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| *(\d*) *\| `(\w+)` \|", text, re.MULTILINE)
     layers = [line.split(" | ") for line in PYPROJECT["tool"]["importlinter"]["contracts"][0]["layers"]]
     expected = [(str(len(layers) - i) * (package == names[0]), package)
-                for i, names in enumerate(layers) for package in names]  # fmt: skip
+                for i, names in enumerate(layers) for package in names]
     assert rows == [*expected, ("", "cuda_src")]
     folders = {path.parent.name for path in (ROOT / "labkit").glob("*/*") if path.suffix in (".py", ".cu")}
     assert {package for _, package in rows} == folders

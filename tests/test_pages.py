@@ -1,14 +1,12 @@
 """The site: the report of the stored outputs and the documents, as copied elsewhere, and as a browser shows them."""
 
 from importlib import resources
-from pathlib import Path
 
 import pytest
 
-from labkit.report import execute, site
-from labkit.report import html as report
+from labkit.notebooks import execute, links, site
 
-DOCUMENTS = [Path(name).stem.lower() for name in site.DOCUMENTS]
+DOCUMENTS = [path.stem.lower() for path in site.texts(execute.folder().parent)]
 NOTEBOOKS = [execute.Notebook(path, None).name for path in execute.find()]
 NAMES = ["index", *DOCUMENTS[:2], *NOTEBOOKS]  # the other documents look as these two do
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
@@ -23,9 +21,9 @@ def folder(tmp_path_factory):
 
 
 def test_every_link_leads_to_a_place_in_the_folder(folder):
-    pages = {path: site.Links(path) for path in folder.rglob("*.html")}
+    pages = {path: links.Links(path) for path in folder.rglob("*.html")}
     assert {path.relative_to(folder).with_suffix("").as_posix() for path in pages} == {"index", *DOCUMENTS, *NOTEBOOKS}
-    assert site.dead_links([*pages]) == []
+    assert links.dead_links([*pages]) == []
     assert sum("glossary.html#" in link for page in pages.values() for link in page.found) > 20
     assert {f"{name}.html" for name in DOCUMENTS} <= set(pages[folder / "index.html"].found)
 
@@ -34,7 +32,7 @@ def test_pages_are_small_and_load_nothing_and_their_formulas_are_mathml(folder):
     for path in folder.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert path.stat().st_size < 1_000_000, path.name
-        assert report.requests_in(text) == [], path.name
+        assert links.requests_in(text) == [], path.name
         assert 'class="latex"' not in text, path.name
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import labkit as lab
+from hostcuda import driver, registered
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.measure import pipeline as pipeline_module
@@ -158,7 +159,7 @@ def test_inputs_of_another_shape_are_refused():
 
 
 def test_a_device_that_is_too_small_is_named(monkeypatch):
-    from labkit.cuda import driver
+    from hostcuda import driver
     from labkit.ladder.variants import Variant
 
     plan, freed = Variant.plan, []
@@ -231,7 +232,7 @@ def test_overlap_counts_the_engines_at_work():
 
 def test_on_a_gpu_a_step_begins_when_the_one_before_of_its_kind_has_ended(monkeypatch):
     table = steps((0, "copy in", 0, 0, 2), (1, "copy in", 1, 0, 4), (0, "kernel", 0, 2, 3), (1, "kernel", 1, 4, 9),
-                  (2, "copy in", 2, 0, 6), (0, "copy out", 0, 3, 5))  # fmt: skip
+                  (2, "copy in", 2, 0, 6), (0, "copy out", 0, 3, 5))
     one_at_a_time(table)
     assert table["start_ms"].tolist() == [0, 2, 2, 4, 4, 3]
 
@@ -405,3 +406,12 @@ def test_the_courses_table_of_rung_12_is_recorded_as_such(tmp_path):
     recorded = lab.recorded(lab.device().name, tmp_path)
     assert recorded.course(12)["accuracy"].tolist() == table["accuracy"].tolist()
     assert recorded.select("streams", "")["options"].tolist() == ["03; chunk=1"]
+
+
+def test_a_pipeline_runs_on_registered_arrays():
+    layer = lab.Layer("small", 2, 9, 11, 3, 3)
+    x, y = (driver.aligned_zeros(shape, np.float32) for shape in (layer.x_shape(5), layer.y_shape(5)))
+    with registered.registered(x, y), Pipeline(3, layer, 5, chunk=2, streams=2, host=(x, y)) as pipeline:
+        x[...] = 1
+        pipeline.run(k=np.ones(layer.k_shape, np.float32))
+    assert (y == layer.terms).all()

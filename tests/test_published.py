@@ -9,14 +9,14 @@ import labkit as lab
 from labkit.base.paths import PACKAGE, data_dir
 from labkit.ladder.options import short
 from labkit.ladder.tables import options
-from labkit.network.lenet28 import EXPERIMENTS
-from labkit.report import execute
+from labkit.networks.lenet28 import EXPERIMENTS
+from labkit.notebooks import execute
 
 COLUMNS = ["report", "step", "what", "page", "here", "there", "h200"]
 TRAINING = "14_training"
 STEPS = pd.concat([
     pd.read_csv(data_dir() / "published" / name, dtype={"report": str}) for name in ("op_times.csv", "training.csv")
-])[["report", "step"]].drop_duplicates()  # fmt: skip
+])[["report", "step"]].drop_duplicates()
 
 
 def _rows():

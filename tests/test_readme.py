@@ -1,4 +1,4 @@
-"""The markers in README.md between which scripts write."""
+"""README.md and docs/results.md: the markers between which scripts write, links, and what they say of the kernels."""
 
 import re
 from pathlib import Path
@@ -12,9 +12,16 @@ from labkit.base.paths import data_dir
 from labkit.ladder.rungs import LADDER
 from labkit.page import overview
 from recording import versus
-from recording.readme import put
+from recording.readme import page, put
 
 ROOT = Path(labkit.__file__).resolve().parent.parent
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def table_of(name):
+    """What is between the markers in the page that has them."""
+    text = page(name).read_text(encoding="utf-8")
+    return re.search(f"<!-- {name}:begin -->\n(.*?)\n<!-- {name}:end -->", text, re.DOTALL)[1]
 PAGE = "before\n<!-- a:begin -->\nold\n<!-- a:end -->\nbetween\n<!-- b:begin -->\n<!-- b:end -->\nafter\n"
 
 
@@ -30,7 +37,7 @@ def test_only_what_is_between_the_markers_changes(tmp_path):
 
 @pytest.mark.parametrize("page", [
     "nothing", "<!-- a:begin -->", "<!-- a:end -->\n<!-- a:begin -->", PAGE.split("between")[0] * 2,
-])  # fmt: skip
+])
 def test_markers_that_do_not_pair_are_refused(tmp_path, page):
     path = tmp_path / "README.md"
     path.write_text(page)
@@ -41,8 +48,7 @@ def test_markers_that_do_not_pair_are_refused(tmp_path, page):
 
 def test_the_ladders_table_is_what_was_recorded():
     """The README's table says what the recorded results say now: else run `make pictures`."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = re.search("<!-- ladder:begin -->\n(.*?)\n<!-- ladder:end -->", text, re.DOTALL)[1]
+    table = table_of("ladder")
     assert table == overview.markdown(labkit.recorded("H200"))
     assert len(re.findall(r"^\| \*layer time\* ", table, re.MULTILINE)) == 3
     for each in LADDER:
@@ -53,8 +59,7 @@ def test_the_ladders_table_is_what_was_recorded():
 def test_the_comparison_with_cudnn_is_what_was_recorded():
     """One run: ours is ahead of every mode of cuDNN on every layer with every batch, in float and in half."""
     table = pd.read_csv(data_dir() / "versus" / "nvidia-h200.csv")
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert re.search("<!-- versus:begin -->\n(.*?)\n<!-- versus:end -->", text, re.DOTALL)[1] == versus.markdown(table)
+    assert table_of("versus") == versus.markdown(table)
     best = table.pivot_table("median_ms", "label", ["network", "layer", "batch"], aggfunc="min")
     half = best.index.str.match("10 |.*FP16")
     for rows in (best[half], best[~half]):
@@ -63,9 +68,7 @@ def test_the_comparison_with_cudnn_is_what_was_recorded():
 
 
 def test_the_networks_table_is_what_was_recorded():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = re.search("<!-- network:begin -->\n(.*?)\n<!-- network:end -->", text, re.DOTALL)[1]
-    assert table == overview.network_markdown(labkit.recorded("H200"))
+    assert table_of("network") == overview.network_markdown(labkit.recorded("H200"))
 
 
 def test_what_it_says_of_cudnn_is_so():
@@ -81,7 +84,7 @@ def test_rungs_10_and_11_are_ahead_of_every_mode_of_cudnn(batch):
     times = labkit.recorded("H200").op_ms(
         ["10 speed of light", "11 split floats", "cuDNN FP16", "cuDNN FP32", "cuDNN TF32"],
         [*labkit.LENET86, *labkit.LENET72], batch=batch,
-    ).T  # fmt: skip
+    ).T
     assert (times["10 speed of light"] < times["cuDNN FP16"]).all()
     assert (times["11 split floats"] < times[["cuDNN FP32", "cuDNN TF32"]].min(axis=1)).all()
 
@@ -93,21 +96,43 @@ def test_products_of_four_warps_are_the_fastest_on_second_layers():
         assert (rows.loc[f"{rung}, warpgroups", layers] < rows.loc[rung, layers]).all()
 
 
-def test_its_links_lead_to_files():
+@pytest.mark.parametrize("name", ["engine", "check"])
+def test_the_engines_tables_have_their_place(name):
+    assert page(name) == ROOT / "engine" / "docs" / "performance.md"
+    assert len(table_of(name)) > 100
+
+
+def test_it_is_short_and_names_every_notebook():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", text)
+    assert len(text.encode()) <= 9000
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        assert text.count(f"notebooks/{path.name}") == 1
+
+
+def anchors(path):
+    """Those that GitHub gives a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=[path.relative_to(ROOT).as_posix() for path in DOCUMENTS])
+def test_links_lead_to_files(path):
+    text = path.read_text(encoding="utf-8")
     pictures = re.findall(r'<(?:img src|source [^>]*srcset)="([^"]+)"', text)
-    assert len(pictures) == 2 * text.count("<picture>") == 4  # one by day and one by night
-    for link in links + pictures:
-        assert (ROOT / link).exists(), link
+    assert len(pictures) == 2 * text.count("<picture>")  # one by day and one by night
+    for link in pictures:
+        assert (path.parent / link).is_file(), link
+    for link, anchor in re.findall(r"\]\((?!https?://|#)([^)#]+)(?:#([^)]*))?\)", text):
+        assert (path.parent / link).exists(), link
+        assert not anchor or link.endswith("py") or anchor in anchors(path.parent / link), f"{link}#{anchor}"
 
 
 def test_the_example_runs_as_it_stands(tmp_path, monkeypatch, capsys):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
     example = re.search(r"```python\n(import labkit as lab\n.*?)```", text, re.DOTALL)[1]
     (tmp_path / "my_kernel.cu").write_text(labkit.variant(1).source)
     monkeypatch.chdir(tmp_path)
-    exec(compile(example, "README.md", "exec"), {})
+    exec(compile(example, "faq.md", "exec"), {})
     said = capsys.readouterr().out
     assert "PASS 01 baseline, my_kernel.cu" in said
     assert said.count("lenet86 layer") == 4

@@ -40,7 +40,7 @@ def test_every_command_explains_itself():
     (["training"], "training is recorded on a GPU"),
     (["sweep", "--part", "nothing"], "the sweep has no part 'nothing'; it has outputs, "),
     (["compare-counters", "--device", "h900"], "there is no h900.csv"),
-])  # fmt: skip
+])
 def test_refusals(arguments, said, monkeypatch):
     if "on a GPU" in said:
         here = SimpleNamespace(engine="cpu", name="a processor")
@@ -99,7 +99,7 @@ def swept(variants, layer, batch, repeat):
     rows = [{"rung": 7, "label": each.label, "options": each.options_text, "layer": layer.name, "batch": 1000,
              "op_ms": 1.0 + i, "x_reference": 2.0 + i, "registers": 40, "shared_bytes": 196, "reason": "",
              **each.options}
-            for i, each in enumerate(variants)]  # fmt: skip
+            for i, each in enumerate(variants)]
     return pd.DataFrame(rows)
 
 

@@ -17,7 +17,7 @@ def _random(B, C, H, W, M, K, dtype=np.float32):
 
 @given(
     st.integers(1, 3), st.integers(1, 3), st.integers(0, 5), st.integers(0, 7), st.integers(1, 4), st.integers(1, 4)
-)  # fmt: skip
+)
 @settings(max_examples=40, deadline=None)
 def test_loops_numpy_and_float64_agree(B, C, extra_h, extra_w, M, K):
     x, k = _random(B, C, K + extra_h, K + extra_w, M, K)

@@ -10,13 +10,14 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from hostcuda.errors import EngineError
 from labkit import draw
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE
 from labkit.exercises import progress
+from labkit.notebooks import clean, execute, links
+from labkit.notebooks import html as report
 from labkit.page import listing
-from labkit.report import clean, execute
-from labkit.report import html as report
 
 TEACHING = [
     new_markdown_cell(
@@ -146,7 +147,7 @@ def test_pages_load_nothing_and_are_valid(made):
     for name in ("index", "01_tiling", "02_fails", "03_dies"):
         page = text_of(made, name)
         assert Loads(page).found == []
-        assert report.requests_in(page) == []
+        assert links.requests_in(page) == []
         html5lib.HTMLParser(strict=True).parse(page)
 
 
@@ -216,7 +217,7 @@ def test_a_figure_has_a_dark_version_and_can_be_enlarged(tmp_path):
     assert base64.b64decode(source["srcset"].removeprefix("data:image/webp;base64,"))[8:12] == b"WEBP"
     assert image["src"] == f"data:image/png;base64,{data}"
     assert zoom["type"] == "checkbox" and zoom["aria-label"]
-    assert not report.requests_in(page)
+    assert not links.requests_in(page)
     assert "<label" not in report._picture(data, "image/png", "A tile", 300, 100)  # fits on a phone
 
 
@@ -259,7 +260,7 @@ def test_the_first_page_shows_the_readmes_pictures(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "PACKAGE", tmp_path / "labkit")
     assert report._overview()["first"] == ""
     lab, ladder = ('<img src="docs/lab.png" width="300" alt="What it &lt;is&gt;">',
-                   '<img src="docs/ladder.png" width="300" alt="All">')  # fmt: skip
+                   '<img src="docs/ladder.png" width="300" alt="All">')
     (tmp_path / "README.md").write_text(f"# Lab\n\n{lab}\n{ladder}\n")
     assert report._overview()["first"] == ""  # not there yet
     (tmp_path / "docs").mkdir()
@@ -343,7 +344,7 @@ def test_a_companion_has_a_page_beside_its_notebook(tmp_path, monkeypatch):
     assert 'href="closer_look/01_one.html#deep"' in one  # the cell's link, and the page's own
     for page, other, title in ((index, "closer_look/01_one.html", "One, closely"),
                                (one, "closer_look/01_one.html", "One, closely"), (closer, "../01_one.html", "One")):
-        assert f'<a href="{other}">{title}</a></p>' in page  # fmt: skip
+        assert f'<a href="{other}">{title}</a></p>' in page
     assert "companion" not in re.sub(r"<style>.*?</style>", "", two, flags=re.S)
     assert [a["href"] for a in tags(one, "a") if "rel" in a] == ["02_two.html"] * 2  # not the companion
     assert not [a for a in tags(closer, "a") if "rel" in a]
@@ -408,7 +409,7 @@ def test_active_content_of_a_notebook_reaches_no_page(stored, active):
     title = f"# 04 · Title {active}\n\nYou will learn {active} [x](javascript:alert(0))\n\n{active}"
     cells = [new_markdown_cell(title),
              new_markdown_cell(f"## A heading {active}\n\n- {active}\n\n| a | b |\n|---|---|\n| {active} | $x^2$ |\n"),
-             new_code_cell("1", execution_count=1, outputs=[output, markdown])]  # fmt: skip
+             new_code_cell("1", execution_count=1, outputs=[output, markdown])]
     _, text = stored(cells)
     assert Active(text).found == []
     assert "<b>kept</b>" in text and "<msup><mi>x</mi><mn>2</mn></msup>" in text
@@ -422,7 +423,7 @@ FORMULA = '<math xmlns="http://www.w3.org/1998/Math/MathML"><mfrac><mn>1</mn><mi
 def test_inline_drawings_become_images_and_formulas_stay(stored):
     output = new_output("display_data", data={"text/html": f"{FORMULA} and {DRAWING}", "text/plain": ""})
     cells = [new_markdown_cell(f"# 04 · Title\n\nBefore {DRAWING} after, {FORMULA}."),
-             new_code_cell("1", execution_count=1, outputs=[output])]  # fmt: skip
+             new_code_cell("1", execution_count=1, outputs=[output])]
     page, text = stored(cells)
     images = [image for image in tags(text, "img") if image["src"].startswith("data:image/svg+xml;base64,")]
     assert [image["alt"] for image in images] == ["A & B"] * 2
@@ -457,9 +458,9 @@ def test_html_of_a_notebook_takes_no_name_of_the_page(stored):
 
 
 def test_the_classes_of_the_template_are_the_pages_own():
-    templates = (PACKAGE / "report/template/notebook").glob("*.j2")
+    templates = [*PACKAGE.glob("notebooks/template/notebook/*.j2"), *PACKAGE.glob("classroom/template/*.j2")]
     used = {word for path in templates for words in re.findall(r'class="([^"{]*)', path.read_text())
-            for word in words.split()}  # fmt: skip
+            for word in words.split()}
     assert used - clean._OF_THE_PAGE == {"html", "level-"}  # of outputs and contents, which place nothing
 
 
@@ -499,9 +500,9 @@ def test_html_in_a_paragraph_surrounds_its_text(stored):
     ('<iframe src="http://a.org"></iframe>', ["http://a.org"]),
     ('<object data="http://a.org"></object>', ["http://a.org"]),
     ('<meta http-equiv="refresh" content="0; url=https://a.org">', ["a page that it forwards to"]),
-])  # fmt: skip
+])
 def test_requests_in(text, found):
-    assert report.requests_in(text) == found
+    assert links.requests_in(text) == found
 
 
 def test_bad_input(tmp_path):
@@ -513,7 +514,7 @@ def test_bad_input(tmp_path):
         report.make([str(broken)], tmp_path)
     good = save(tmp_path, "06_good", STORED)
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(LabError, match="cannot write to"):
+    with pytest.raises(EngineError, match="cannot write to"):
         report.make([str(good)], tmp_path / "file" / "out", stored=True)
     (tmp_path / "other").mkdir()
     twin = save(tmp_path / "other", "06_good", STORED)
@@ -522,7 +523,7 @@ def test_bad_input(tmp_path):
 
 
 def test_an_interrupted_write_leaves_the_old_page(tmp_path, monkeypatch):
-    from labkit.base import files
+    from hostcuda import files
 
     target = files.write(tmp_path / "page.html", "old")
     monkeypatch.setattr(files.os, "replace", lambda *paths: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -553,7 +554,7 @@ def _luminance(colour):
 
 def test_text_is_legible_in_both_themes():
     """WCAG 2, contrast of at least 4.5 for every colour of text on every ground that it stands on."""
-    style = (report.PACKAGE / "report" / "template" / "notebook" / "style.css").read_text()
+    style = (report.PACKAGE / "notebooks" / "template" / "notebook" / "style.css").read_text()
     blocks = re.findall(r":root \{(.*?)\}", style, re.S)
     light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in blocks[:2])
     assert set(light) == set(dark)
@@ -572,7 +573,7 @@ def test_text_is_legible_in_both_themes():
 
 def test_print_wraps_the_labs_listings():
     """The style sheet knows the lab's listings by the styles that they bring along: it has to find these in them."""
-    style = (report.PACKAGE / "report" / "template" / "notebook" / "style.css").read_text()
+    style = (report.PACKAGE / "notebooks" / "template" / "notebook" / "style.css").read_text()
     page = listing.Diff("a", "a.cu", "int i;\n", "b", "b.cu", "int j;\n")._repr_html_()
     source = listing.Listing("a.cu", "int i;\n")._repr_html_()
     known = re.findall(r"\.html ([^{]+) \{", style.partition("@media print")[2])

@@ -263,7 +263,7 @@ def test_a_file_names_rungs_and_a_table_has_their_numbers(store_dir):
     "07 tuning", "07 tuning, rows=4", "07 tuning, constant", "10 speed of light, persistent",
     "03 registers + 06 fusion",
     "12 streams", "05 unroll gemm, a_scatter.cu", "01 baseline, own source", "00 network", "textbook",
-])  # fmt: skip
+])
 def test_labels_come_back_with_their_numbers(label):
     kept = store.named(table({"label": label, "options": "rows=4"}))
     assert not any(character.isdigit() for character in kept["label"][0].replace("=4", ""))
@@ -411,7 +411,7 @@ def test_merged_rows_replace_those_of_the_same_key_and_bring_their_columns(tmp_p
     store.merge(path, table({"warm": True, **row, "steady_ms": 1.23456789}), key)
     assert path.read_text().splitlines() == [
         "device,chunk,streams,steady_ms,warm", "X,200,1,2,", "X,100,1,1.23457,True",
-    ]  # fmt: skip
+    ]
     store.merge(path, table(row), key=None)
     assert path.read_text().splitlines() == ["device,chunk,streams,steady_ms", "X,100,1,2"]
 

@@ -7,31 +7,35 @@ import pytest
 
 import labkit
 from labkit.base.errors import LabError
-from labkit.report import api, command, execute, html, site
+from labkit.cli import reports
+from labkit.notebooks import api, execute, html, links, site
 
 ROOT = execute.folder().parent
 
 
-def test_every_page_of_docs_is_on_the_site():
-    there = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
-    assert there | {site.GENERATED} == {name for name in site.DOCUMENTS if name.startswith("docs/")}
+def test_every_document_is_on_the_site_once():
+    there = site.texts(ROOT)
+    every = {*(ROOT / "docs").glob("*.md"), *(ROOT / "engine" / "docs").glob("*.md"), ROOT / "data" / "counters.md"}
+    assert {*there} == {*every, ROOT / site.GENERATED, ROOT / "CHANGELOG.md"}
+    assert there[0].name == "glossary.md"  # every page names it
+    assert len({path.name.lower() for path in there}) == len(there)
 
 
 def test_dead_links_are_found(tmp_path):
     one, two = tmp_path / "one.html", tmp_path / "two.html"
     one.write_text('<a href="two.html#here"></a><a href="#gone"></a><a href="three.html"></a><a href="https://x.y"></a>')
     two.write_text('<h2 id="here"></h2><a href="one.html"></a><a href="two.html#there"></a>')
-    assert site.dead_links([one, two]) == ["one.html: #gone", "one.html: three.html", "two.html: two.html#there"]
+    assert links.dead_links([one, two]) == ["one.html: #gone", "one.html: three.html", "two.html: two.html#there"]
 
 
 @pytest.mark.parametrize(("repository", "address"), [
     ("some/lab", "https://github.com/some/lab/blob/HEAD/LICENSE#name"), (None, "{}/LICENSE#name"),
-])  # fmt: skip
+])
 def test_files_without_a_page_are_on_github(tmp_path, repository, address):
     page = html.document(ROOT / "docs" / "x.md", tmp_path, "# A page\n\n[Licence](../LICENSE#name)\n")
     exporter = site.Exporter([page], repository=repository)
     exporter.write(page)
-    (link,) = [link for link in site.Links(page.path).found if "LICENSE" in link]
+    (link,) = [link for link in links.Links(page.path).found if "LICENSE" in link]
     assert link.endswith(address.format(""))
     assert link.startswith("https:") == bool(repository)
 
@@ -72,4 +76,4 @@ def test_a_docstrings_sections_become_lists():
 def test_the_workflow_builds_what_the_command_builds():
     text = (ROOT / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8")
     assert "make site" in text and "path: build/site" in text
-    assert inspect.signature(command.site).parameters["out"].default == Path("build/site")
+    assert inspect.signature(reports.site).parameters["out"].default == Path("build/site")

@@ -76,7 +76,7 @@ def test_products_of_four_warps_cover_every_layer(rung):
     """Sizes for wide and deep layers, too: within a product's columns, a thread's sums and a block's memory."""
     kernel = labkit.variant(rung, step="warpgroups")
     several = (Layer("deep", 16, 20, 33, 100, 5), Layer("one of each", 1, 1, 1, 1, 1),
-               Layer("even mask", 3, 40, 9, 7, 4), Layer("8 bytes too many", 19, 13, 53, 17, 3))  # fmt: skip
+               Layer("even mask", 3, 40, 9, 7, 4), Layer("8 bytes too many", 19, 13, 53, 17, 3))
     for layer in (*labkit.LENET86, *labkit.LENET72, *several):
         s = kernel.scope(layer, 1000)
         assert s.groups == -(-layer.M // s.maps)  # as the kernel counts them

@@ -470,7 +470,7 @@ def test_sizes_of_a_layer_that_was_not_swept():
     assert variant(7).defines(OTHER) == {
         "FIXED_K": 5, "FIXED_H": 20, "FIXED_W": 31, "ROWS": 8, "MAPS": 4, "THREADS": 54, "GROUPS": 3, "CHANNELS": 3,
         "UNROLL": 5,
-    }  # fmt: skip
+    }
     one = variant(7).defines(Layer("one", 1, 1, 1, 1, 1))
     assert (one["ROWS"], one["MAPS"], one["THREADS"], one["GROUPS"], one["CHANNELS"]) == (1, 1, 1, 1, 1)
 
@@ -483,7 +483,7 @@ def test_a_chosen_size_wins_and_the_others_stay():
 
 
 @pytest.mark.parametrize("options", [{"rows": 0}, {"maps": -1}, {"channels": 2.5}, {"rows": "4"}, {"maps": True},
-                                     {"unroll": 0}])  # fmt: skip
+                                     {"unroll": 0}])
 def test_sizes_that_are_none(options):
     (name,) = options
     with pytest.raises(LabError, match=rf"{name}=.*: it has to be a positive integer"):

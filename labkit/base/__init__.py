@@ -1,1 +1,1 @@
-"""Errors, paths, atomic files, CUDA limits, numbers and tables: what all other packages use."""
+"""Errors, paths, numbers and tables: what all other packages use."""

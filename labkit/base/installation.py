@@ -1,4 +1,7 @@
-"""How the lab came here, a checkout or an installed package, and the commands that mend either."""
+"""How the lab came here, a checkout or an installed package, and the commands that mend either.
+
+The lab depends on hostcuda, which no registry has: it is installed from the same repository, and before it.
+"""
 
 import json
 import sys
@@ -11,9 +14,9 @@ PROJECT = "cuda-convolution-lab"  # the name that pip knows
 
 # What only figures, the notebooks and their reports import: the extra "notebooks".
 NOTEBOOKS = (
-    "IPython", "bleach", "jinja2", "jupyter_client", "latex2mathml", "matplotlib", "nbclient", "nbconvert", "nbformat",
+    "IPython", "jinja2", "jupyter_client", "latex2mathml", "matplotlib", "nbclient", "nbconvert", "nbformat", "nh3",
     "pygments",
-)  # fmt: skip
+)
 
 
 def checkout() -> Path | None:

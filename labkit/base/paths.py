@@ -3,9 +3,11 @@
 import os
 from pathlib import Path
 
-from labkit.base.errors import LabError
+from hostcuda.files import private
+from hostcuda.settings import HOME, of_user
 
 PACKAGE = Path(__file__).resolve().parent.parent
+PYTHONPATH = os.pathsep.join(dict.fromkeys([str(PACKAGE.parent), str(HOME)]))  # for processes that find no package
 
 
 def data_dir() -> Path:
@@ -25,21 +27,22 @@ def cuda_src() -> Path:
 def cache_dir() -> Path:
     """The folder of everything that can be made again: `LABKIT_CACHE_DIR`, else `~/.cache/labkit`.
 
-    The folder is not made here: who writes into it makes it with `labkit.base.files.private`, and can say what cannot
-    be kept if that fails.
+    The folder is not made here, but by `private_cache`.
 
     Raises
     ------
-    LabError
+    EngineError
         This user has no home folder.
     """
     return of_user("LABKIT_CACHE_DIR", "XDG_CACHE_HOME", "~/.cache", "labkit")
 
 
-def of_user(variable: str, parent: str, default: str, name: str) -> Path:
-    """A place of the user's: what `variable` names, else `name` in the folder that `parent` names, or in `default`."""
-    chosen = os.environ.get(variable)
-    try:
-        return Path(chosen).expanduser() if chosen else Path(os.environ.get(parent) or default).expanduser() / name
-    except RuntimeError:  # neither HOME nor an entry in the list of users
-        raise LabError(f"this user has no home folder: set {variable} to a place of your own") from None
+def private_cache() -> Path:
+    """The folder of `cache_dir`, made for this user alone.
+
+    Raises
+    ------
+    EngineError
+        It cannot be made or written, it belongs to another user, or others can write to it.
+    """
+    return private(cache_dir(), "LABKIT_CACHE_DIR")

@@ -1,7 +1,7 @@
 // 00 network: the layers of lenet86 around its convolutions.
 //
 // Idea      One thread per output element, in order: these kernels take little of the network's time, and stay
-//           as plain as their formulas. NumPy's versions are in labkit/network/lenet86.py.
+//           as plain as their formulas. NumPy's versions are in labkit/networks/lenet86.py.
 // Shapes    Row-major float32: images and maps [B,M,H,W], rows [B,I]. Each kernel names its own.
 // Launch    1-D grid and blocks of any size, as many threads as outputs or more: the tail is guarded.
 // Requires  At most 2^31 - 1 blocks, and sizes of one image that an int can count.

@@ -17,7 +17,7 @@
 //           largest |k| of the map. An image or a mask that is not finite is computed without the tensor
 //           cores. Compiled once for each layer and choice of sizes.
 
-#include <cuda_fp16.h>
+#include "tensor.cuh"
 #include <cuda_pipeline_primitives.h>
 #include <type_traits>
 
@@ -36,39 +36,6 @@ constexpr int THREADS = 32 * (COMPUTE + FETCH + STORE);
 constexpr bool FOUR = Wo % 4 == 0;                          // a lane's outputs are 16 aligned bytes
 constexpr int IMAGE = 1, OUTPUT = 2, TEAM = 3;              // barriers; number 0 is __syncthreads()
 typedef uint4 Weights[STEPS];
-
-// d += a b: a has 16 rows of 16 terms, b has 8 columns. Of b, a lane holds terms of column lane / 4; of a
-// and d it holds parts of the rows lane / 4 and lane / 4 + 8: in d, the columns 2 (lane % 4) and the next.
-__device__ inline void mma(float (&d)[4], const uint4 &a, unsigned b0, unsigned b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
-
-// Wait at one of the barriers until `warps` warps have arrived.
-__device__ inline void barrier(int number, int warps)
-{
-    __syncwarp();                                           // bar.sync is for whole warps
-    asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(32 * warps) : "memory");
-}
-
-// The bits of |v|, in the order of the numbers; those of infinity and NaN are INFINITE or more.
-constexpr int INFINITE = 0x7f800000;
-__device__ inline int magnitude(float v) { return __float_as_int(fabsf(v)); }
-__device__ inline int exponent(int bits) { return max((bits >> 23) - 127, -112); }
-__device__ inline float power(int exponent) { return __int_as_float((127 + exponent) << 23); }
-
-// Two floats as two halves each, the high one in the lower 16 bits.
-__device__ inline float2 split(float v, float w)
-{
-    const half2 high = __floats2half2_rn(v, w);
-    const half2 low = __floats2half2_rn(v - __low2float(high), w - __high2float(high));
-    const unsigned h = (const unsigned &)high, l = (const unsigned &)low;
-    auto parts = [&](unsigned which) { return __uint_as_float(__byte_perm(h, l, which)); };
-    return make_float2(parts(0x5410), parts(0x7632));
-}
 
 // Row r < 8 of a product is the output in map r / DOWN, row r % DOWN and column 0; row r + 8 is the one
 // beside it.

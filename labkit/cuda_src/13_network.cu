@@ -10,7 +10,7 @@
 //           float in both. Every layer's input and weights are scaled by powers of two, so that high does not
 //           overflow and low keeps its bits; `factors` undo it.
 // Shapes    x [B,86,86] float32, or [B,SOURCE_H,SOURCE_W] bytes, which are resized to 86 x 86 as
-//           labkit.network.images does it; y [B,10] float32. The arranged weights a1, a2, a3 have 16 bytes per lane
+//           labkit.networks.images does it; y [B,10] float32. The arranged weights a1, a2, a3 have 16 bytes per lane
 //           and product: [part][group of 4 maps][channel][step], and [part][step][16 outputs] of the fully connected
 //           layer. `dense`: bias [32], weights [32,10], bias [10] of both fully connected layers, float32.
 // Launch    any grid, block b computes the images b, b + gridDim.x, ...; block (32, WARPS); dynamic shared memory:
@@ -18,7 +18,7 @@
 // Requires  |pixel| <= LIMIT, for which the host has chosen the scales: an image with another pixel, an infinity or a
 //           NaN gets ten NaN. Bytes: SOURCE_W <= 39, or 86 x 86. Compute capability 8.0.
 
-#include <cuda_fp16.h>
+#include "tensor.cuh"
 
 constexpr int PARTS = PRODUCTS == 1 ? 1 : 2, THREADS = 32 * WARPS;
 constexpr int SIZE = 86, CLASSES = 10, HIDDEN = 32;
@@ -46,16 +46,6 @@ static_assert(FEATURES % 16 == 0 && WARPS * SLOTS * SLOT_PITCH <= First::WORDS, 
 struct Block {                                              // of shared memory
     unsigned image[PARTS][First::WORDS], maps[PARTS][Second::WORDS], features[PARTS][SLOTS * FEATURE_WORDS];
 };
-
-// d += a b: a has 16 rows of 16 terms, b has 8 columns. Of b, a lane holds terms of column lane / 4; of a and
-// d it holds parts of the rows lane / 4 and lane / 4 + 8: in d, the columns 2 (lane % 4) and the next.
-__device__ inline void mma(float (&d)[4], const uint4 &a, const unsigned (&b)[2])
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b[0]), "r"(b[1]));
-}
 
 // The parts of the i-th product: low high, high low, high high, the small ones first.
 __device__ constexpr int part_of_a(int i) { return PARTS == 2 && i == 0; }
@@ -195,7 +185,8 @@ __device__ inline void multiply(float (&sum)[L::GROUPS][L::PAIRS][4], uint4 (&we
                     #pragma unroll
                     for (int g = 0; g < L::GROUPS; ++g)
                         if (0 <= row - step && row - step < L::PAIRS)
-                            mma(sum[g][row - step], weights[part_of_a(i)][g][step], b[part_of_b(i)]);
+                            mma(sum[g][row - step], weights[part_of_a(i)][g][step], b[part_of_b(i)][0],
+                                b[part_of_b(i)][1]);
         }
     }
 }
@@ -285,7 +276,8 @@ __device__ inline void classify(Block &s, const uint4 *__restrict__ a, const flo
         for (int i = 0; i < PRODUCTS; ++i)
             #pragma unroll
             for (int upper = 0; upper < 2; ++upper)
-                mma(sum[upper], a[((part_of_a(i) * STEPS_3 + step) * 2 + upper) * 32 + lane], b[part_of_b(i)]);
+                mma(sum[upper], a[((part_of_a(i) * STEPS_3 + step) * 2 + upper) * 32 + lane], b[part_of_b(i)][0],
+                    b[part_of_b(i)][1]);
     }
     float *parts = (float *)s.image[0];
     #pragma unroll

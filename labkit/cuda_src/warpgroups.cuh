@@ -9,7 +9,7 @@
 // read and add to may not be touched before `wait`. Elsewhere they are those of mma.sync, eight columns at a
 // time.
 #pragma once
-#include <cuda_fp16.h>
+#include "tensor.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 constexpr bool WARPGROUPS = true;
@@ -106,11 +106,4 @@ template <int count> __device__ inline void take_registers()
 template <int count> __device__ inline void give_registers()
 {
     WARPGROUP_ASM("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(count));
-}
-
-// Wait at a barrier until `warps` warps have arrived. Number 0 is __syncthreads().
-__device__ inline void barrier(int number, int warps)
-{
-    __syncwarp();                                           // bar.sync is for whole warps
-    asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(32 * warps) : "memory");
 }

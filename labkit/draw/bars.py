@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
+from hostcuda.limits import CONSTANT_BYTES
+from hostcuda.metrics import STALLED, STALLS
 from labkit.base.errors import LabError
-from labkit.base.limits import CONSTANT_BYTES
 from labkit.base.numerals import ms
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, figure, ink_on, percent, wide, widest
 from labkit.draw.tables import Measured, need
 from labkit.spec.layers import Layer
-from labkit.spec.metrics import STALLED, STALLS
 
 _LONGEST = 34  # letters of a kernel's name; a template's is cut in the middle
 _COPIES = {"HtoD": "copy host → device", "DtoH": "copy device → host", "DtoD": "copy device → device"}

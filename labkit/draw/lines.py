@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from hostcuda.limits import MULTIPROCESSOR
+from hostcuda.limits import occupancy as share_of_warps
 from labkit.base.errors import LabError
-from labkit.base.limits import MULTIPROCESSOR
-from labkit.base.limits import occupancy as share_of_warps
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, figure, log_ticks, name_ends, number, percent, widest
 from labkit.draw.tables import need
@@ -63,7 +63,7 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256, shar
     shared : int
         Bytes of shared memory per block.
     arch : str
-        One of `labkit.base.limits.MULTIPROCESSOR`: the H200 is sm_90.
+        One of `hostcuda.limits.MULTIPROCESSOR`: the H200 is sm_90.
     """
     if arch not in MULTIPROCESSOR:
         raise LabError(f"draw.occupancy: arch = {arch!r}; it is one of {', '.join(MULTIPROCESSOR)}")

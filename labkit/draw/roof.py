@@ -6,6 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.transforms import Bbox
 
+from hostcuda.errors import EngineError
+from hostcuda.metrics import NAMES
 from labkit.base.errors import LabError
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, figure, log_ticks, number, percent, wide
@@ -13,7 +15,6 @@ from labkit.draw.tables import Measured
 from labkit.spec import devices, layers
 from labkit.spec.devices import Device
 from labkit.spec.layers import Layer
-from labkit.spec.metrics import NAMES
 
 _WHO = "draw.roofline"
 
@@ -118,7 +119,7 @@ def _device(name):
     """The device of this name: listed, or else the one in use, if that is its name or there is none."""
     try:
         return devices.device(name or None)
-    except LabError:
+    except EngineError:
         if devices.device().name != name:
             raise
         return devices.device()

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from hostcuda.limits import MAX_THREADS, WARP
 from labkit.base.errors import LabError
-from labkit.base.limits import MAX_THREADS, WARP
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, ink_on, percent, wide
 from labkit.spec.layers import Layer

@@ -28,8 +28,8 @@ from matplotlib.transforms import Affine2D
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from hostcuda.files import write
 from labkit.base.errors import LabError
-from labkit.base.files import write
 
 WIDTH = 760  # CSS pixels: the text column of a notebook and of the report
 DPI = 100  # a figure's unit is the CSS pixel: 1/100 inch

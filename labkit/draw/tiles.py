@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hostcuda.limits import BANKS, MAX_THREADS, WARP
 from labkit.base.errors import LabError
-from labkit.base.limits import BANKS, MAX_THREADS, WARP
 from labkit.draw import style
 from labkit.draw.start import cover
 from labkit.draw.style import SMALL, Page, count, figure, percent, wide

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from hostcuda.limits import BANKS, SECTOR, WARP
 from labkit.base.errors import LabError
-from labkit.base.limits import BANKS, SECTOR, WARP
 from labkit.draw import style
 from labkit.draw.style import SMALL, Page, count, figure, percent, widest
 from labkit.spec.layers import Layer

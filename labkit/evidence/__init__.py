@@ -1,1 +1,1 @@
-"""Where the time goes: counters, errors that sanitizers find, compiled code, the launches of a program."""
+"""Variants in a process of their own: their counters and errors; what nvcc makes of their kernels."""

@@ -24,12 +24,18 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from hostcuda.source import code_only, kernel_names
 from labkit.base.errors import LabError
 from labkit.exercises import series
-from labkit.exercises.limits import SOURCE_CHARACTERS, SOURCE_LINES
-from labkit.ladder.source import code_only, kernel_names, read, solution_files, view
+from labkit.ladder.source import read, solution_files, view
 
 Counts = Mapping[str, float]  # counters of one case, by their friendly names
+# What an attempt may take of the machine.
+ATTEMPT_S = 300.0  # for all of it, compiler included
+RUN_S = 20.0  # of processor time, for the launches of a case: they take less than a second
+SOURCE_LINES, SOURCE_CHARACTERS = 1000, 1 << 16  # the rungs have up to 200 lines
+FILE_BYTES = 128 << 20  # of the largest file that the compiler or a kernel writes
+
 SOURCE = "source"  # in place of a case: what is counted in the attempt's text, see `labkit.exercises.text`
 
 
@@ -123,7 +129,7 @@ def counted(name: str, on: str, per: str | float = 1, what: str | None = None, *
     Parameters
     ----------
     name : str
-        The counter's friendly name, see `labkit.spec.metrics`.
+        The counter's friendly name, see `hostcuda.metrics`.
     on : str
         The name of the case on which it is counted; with the name of a kernel, that kernel's share: "layer 1, gemm".
     per : str or float
@@ -241,12 +247,12 @@ class Exercise:
         text = self.subject.source(given)
         if text.count("\n") > SOURCE_LINES or len(text) > SOURCE_CHARACTERS:
             raise LabError(f"this has {text.count(chr(10)):,} lines and {len(text):,} characters: an attempt may have "
-                           f"{SOURCE_LINES:,} and {SOURCE_CHARACTERS:,}")  # fmt: skip
+                           f"{SOURCE_LINES:,} and {SOURCE_CHARACTERS:,}")
         asked, found = (kernel_names(code_only(source)) for source in (self.start, text))
         if set(found) != set(asked):
             wanted, has = (" and ".join(names) or "no __global__ void function" for names in (asked, found))
             raise LabError(f"exercise {self.number} asks for the kernel {wanted}, and this has {has}: keep the names "
-                           "of the starting code, and remove what is not asked for")  # fmt: skip
+                           "of the starting code, and remove what is not asked for")
         return text
 
 

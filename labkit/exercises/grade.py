@@ -17,25 +17,35 @@ from pathlib import Path
 
 import numpy as np
 
-from labkit.base import temporary
+from hostcuda import processes, temporary
+from hostcuda.errors import EngineError
+from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
+from hostcuda.sanitize import TOOLS, checked
+from hostcuda.source import code_only
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
-from labkit.evidence import child
-from labkit.evidence.sanitize import TOOLS, checked
 from labkit.exercises import progress
-from labkit.exercises.exercise import SOURCE, Attempt, Exercise, Subject, exercise, hand_over, number
-from labkit.exercises.limits import ATTEMPT_S, RUN_S
+from labkit.exercises.exercise import (
+    ATTEMPT_S,
+    RUN_S,
+    SOURCE,
+    Attempt,
+    Exercise,
+    Subject,
+    exercise,
+    hand_over,
+    number,
+)
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.exercises.text import counts as counts_in
 from labkit.exercises.text import unset_sums
 from labkit.ladder.messages import errors, messages, report
-from labkit.ladder.source import changed_lines, code_only
+from labkit.ladder.source import changed_lines
 from labkit.ladder.variants import solution, variant
 from labkit.measure.check import CheckFailed, check
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86
-from labkit.spec.metrics import NAMES, QUOTIENTS, SUMS
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
 _NOT_YET = "not counted, because of the above"
@@ -50,9 +60,9 @@ _LOOK = {
     "out of bounds": "Which threads have nothing to do here? Compare the guard with the number of outputs and inputs.",
     "misaligned": "A vector access needs an address that is a multiple of its size: for which rows is it one?",
     "divergent barrier": "All threads of a block have to reach the barrier: does a thread return, or skip it, before?",
-}  # fmt: skip
+}
 _LOOK_SHARED = ("Does the array in shared memory have an element for each index? Compare its size with the "
-                "largest index of any thread.")  # fmt: skip
+                "largest index of any thread.")
 _RECORDED = "H200"  # the device whose times stand in where there is no GPU
 _GRADER = "labkit.exercises.grader"
 _BUDGET = "changed lines"
@@ -183,7 +193,7 @@ def _advice(done: Grade, source: str, record: bool) -> str:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         try:  # an attempt that is told otherwise what to do, as by the sentence for a typical mistake, uses up no hint
             hints = progress.note(asked.number, digest, done.passed, hint=not (wrong or long or done.mistake))
-        except LabError as error:
+        except EngineError as error:
             return f"Not noted in your progress: {error}"
     if wrong:
         return next((_look(line) for line in done.lines if line.kind in _LOOK), "")
@@ -215,7 +225,7 @@ def _times(subject: Subject) -> str:
     like, layer, known = variant(subject.name, **subject.options), layers[-1], recorded(_RECORDED)
     try:
         before, after = known.op_ms(like, layer), known.op_ms(solution(subject.name, subject.letter), layer)
-    except LabError:  # not recorded, or without solutions
+    except EngineError:  # not recorded, or without solutions
         return ""
     return f"On the NVIDIA {_RECORDED}, {layer.name}: {like.label} {three(before)} ms, the solution {three(after)} ms."
 
@@ -251,7 +261,7 @@ class Ran:
         For each case, for each run of it: the arrays that the kernel wrote, by their names.
     """
 
-    ended: child.Ended
+    ended: processes.Ended
     events: list[dict]
     arrays: list[list[dict[str, np.ndarray]]]
 
@@ -260,7 +270,7 @@ def of_source(asked: Exercise, source: str) -> Grade:
     """Grade the text of a kernel in a child process of this one."""
     with temporary.folder() as folder:
         command, environment = job(asked, source, folder)
-        ended = child.run(command, environment, ATTEMPT_S, capture=True)
+        ended = processes.run(command, environment, ATTEMPT_S, capture=True)
         if ended.interrupted:
             ended.require("grading")
         return judge(asked, source, collect(asked, folder, ended))
@@ -270,17 +280,17 @@ def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str
     """Write the child's input into an empty folder; the command that runs it, and its environment."""
     hand_over(asked, source, folder)
     tools = ",".join(("profile", *TOOLS))
-    environment = {"LABKIT_ENGINE": "cpu", "LABKIT_CHECK": tools, "LABKIT_CHECK_OUT": str(folder / "events")}
+    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools, "HOSTCUDA_CHECK_OUT": str(folder / "events")}
     return [sys.executable, "-m", _GRADER, str(folder)], environment
 
 
-def collect(asked: Exercise, folder: Path, ended: child.Ended) -> Ran:
+def collect(asked: Exercise, folder: Path, ended: processes.Ended) -> Ran:
     """Read what a child has left in its folder."""
     arrays = {}
     for path in folder.glob("*.npy"):
         with contextlib.suppress(ValueError, OSError, EOFError):  # incomplete: the child was stopped while it wrote
             arrays[path.stem] = np.load(path, allow_pickle=False)
-    return Ran(ended, child.lines(folder / "events"), by_case(asked, arrays))
+    return Ran(ended, processes.lines(folder / "events"), by_case(asked, arrays))
 
 
 def by_case(asked: Exercise, arrays: Mapping[str, np.ndarray]) -> list[list[dict[str, np.ndarray]]]:
@@ -406,7 +416,7 @@ def _finding(row: Mapping, text: list[str]) -> str:
     other = row["other"]
     if isinstance(other, dict) and other.get("line"):
         lines.append(f"  and line {other['line']}: {text[other['line'] - 1].strip()}" if other["line"] <= len(text)
-                     else f"  and line {other['line']}")  # fmt: skip
+                     else f"  and line {other['line']}")
     return "\n".join(lines)
 
 

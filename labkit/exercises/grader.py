@@ -5,7 +5,7 @@
 launches, what it does. It judges nothing: the parent does, from these.
 
 ``--untrusted`` after the folder: the attempt is somebody else's. It is checked before it is compiled and loaded (see
-`labkit.exercises.untrusted`), and all that was written is packed into one answer, with a word from standard input.
+`hostcuda.untrusted`), and all that was written is packed into one answer, with a word from standard input.
 """
 
 from __future__ import annotations
@@ -19,19 +19,16 @@ import resource
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from labkit import cuda
-from labkit.base.errors import LabError
-from labkit.cpu import checkmode, toolchain
-from labkit.evidence import child
-from labkit.exercises.exercise import Exercise, received
-from labkit.exercises.limits import FILE_BYTES, RUN_S
-from labkit.exercises.sandbox import write_answer
-from labkit.exercises.untrusted import guard, refuse
+import hostcuda
+from hostcuda import checking, processes
+from hostcuda.errors import EngineError
+from hostcuda.untrusted import guard, refuse
+from labkit.exercises.exercise import FILE_BYTES, RUN_S, Exercise, received
 
 
 def main(folder: Path, untrusted: bool = False) -> None:
@@ -53,22 +50,22 @@ def _run(asked: Exercise, source: str, folder: Path, untrusted: bool, done: Call
         if untrusted:
             refuse(source, subject.headers)
             guard(source)
-        cuda.ensure_context()
+        hostcuda.ensure_context()
         subject.prepare(source)
-        _mark("warnings", text=subject.warnings(source), filled=toolchain.fills_variables(toolchain.find()))
+        _mark("warnings", text=subject.warnings(source), filled=checking.fills_variables())
         for number, case in enumerate(subject.cases):
             with _watched(case.name, done):
                 for run, arrays in enumerate(subject.execute(source, case)):
                     for name, array in arrays.items():
                         np.save(folder / f"{number}-{run}-{name}.npy", array, allow_pickle=False)
-            if any(record.findings for record in checkmode.launches()):
+            if any(record.findings for record in checking.launches()):
                 break
         _mark("done")
-    except cuda.driver.CompileError as error:
+    except hostcuda.driver.CompileError as error:
         _mark("compile", text=f"{error.stderr or ''}\n{error.stdout or ''}")
-    except (LabError, cuda.driver.Error, MemoryError, TypeError) as error:  # TypeError: of a kernel's arguments
-        checkmode.take()
-        _mark("failed", text=str(error), fault=isinstance(error, cuda.driver.Error))
+    except (EngineError, hostcuda.driver.Error, MemoryError, TypeError) as error:  # TypeError: of a kernel's arguments
+        checking.take()
+        _mark("failed", text=str(error), fault=isinstance(error, hostcuda.driver.Error))
 
 
 def _limit() -> None:
@@ -81,8 +78,13 @@ def _limit() -> None:
 
 def _pack(folder: Path, word: str) -> None:
     arrays = {path.stem: base64.b64encode(path.read_bytes()).decode() for path in folder.glob("*.npy")}
-    events = child.lines(Path(os.environ["LABKIT_CHECK_OUT"]))
+    events = processes.lines(Path(os.environ["HOSTCUDA_CHECK_OUT"]))
     write_answer(folder / "answer", word, {"events": events, "arrays": arrays})
+
+
+def write_answer(path: Path, word: str, record: Mapping) -> None:
+    """Write a result that its reader believes, because it carries the word: `labkit.classroom.sandbox.answer`."""
+    Path(path).write_text(json.dumps({"nonce": word, "record": record}))
 
 
 @contextlib.contextmanager
@@ -100,19 +102,19 @@ def _watched(name: str, done: Callable[[], None]) -> Iterator[None]:
                 done()
                 os._exit(0)
 
-    checkmode.take()
+    checking.take()
     _mark("case", case=name)
     threading.Thread(target=watch, daemon=True).start()
     try:
         yield
-        checkmode.take()
+        checking.take()
         _mark("ran", case=name)
     finally:
         ended.set()
 
 
 def _mark(what: str, **facts) -> None:
-    with open(os.environ["LABKIT_CHECK_OUT"], "a", encoding="utf-8") as file:
+    with open(os.environ["HOSTCUDA_CHECK_OUT"], "a", encoding="utf-8") as file:
         file.write(json.dumps({"mark": what, **facts}) + "\n")
 
 

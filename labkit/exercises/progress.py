@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from hostcuda.files import locked, write
+from hostcuda.tables import HTML
 from labkit.base.errors import LabError
-from labkit.base.files import locked, write
 from labkit.base.paths import of_user
-from labkit.base.tables import HTML, table
+from labkit.base.tables import table
 from labkit.exercises.exercise import exercises
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from labkit import cuda
+import hostcuda
+from hostcuda.errors import EngineError
+from hostcuda.source import warnings_about
 from labkit.base.errors import LabError
-from labkit.cpu import compiler as host
 from labkit.exercises.exercise import Case, Counts
 from labkit.ladder.rungs import rung
 from labkit.ladder.source import as_path, cell_arguments, read
@@ -54,7 +55,7 @@ class InPlaceOf:
     layers: Mapping[str, Layer] = field(default_factory=lambda: LAYERS)
     hidden: tuple[tuple[Layer, int], ...] = HIDDEN
     chosen: Mapping[str, object] | None = None
-    headers = ()  # a rung's kernel brings none
+    headers = ("tensor.cuh",)  # the lab's own
 
     @cached_property
     def options(self) -> dict:
@@ -78,7 +79,7 @@ class InPlaceOf:
             wanted = self.variant(attempt.source)
             if (attempt.rung.name, dict(attempt.options)) != (wanted.rung.name, dict(wanted.options)):
                 raise LabError(f"this is {attempt.label}, but the exercise asks for {wanted.label}: give it the kernel "
-                               "of the cell that names this exercise in its first line")  # fmt: skip
+                               "of the cell that names this exercise in its first line")
         text = _text(attempt)
         self.variant(text)  # raises if it has other kernels than asked
         return text
@@ -121,7 +122,7 @@ class InPlaceOf:
     def warnings(self, source: str) -> str:
         """What the host's compiler warns of."""
         mine = self.variant(source)
-        return host.warnings_about(**mine.compiler_arguments(mine.defines(self.cases[-1].what[0])))
+        return warnings_about(**mine.compiler_arguments(mine.defines(self.cases[-1].what[0])))
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class Module:
 
     def prepare(self, source: str) -> None:
         """Compile what the cases need."""
-        cuda.ensure_context()
+        hostcuda.ensure_context()
         for case in self.cases:
             self._module(source, case)
 
@@ -182,11 +183,11 @@ class Module:
         return cell_arguments(source, self.name, *self.options(case.what))
 
     def _module(self, source: str, case: Case):
-        return cuda.compiler.SourceModule(**self._arguments(source, case))
+        return hostcuda.compiler.SourceModule(**self._arguments(source, case))
 
     def warnings(self, source: str) -> str:
         """What the host's compiler warns of."""
-        return host.warnings_about(**self.arguments(source))
+        return warnings_about(**self.arguments(source))
 
 
 @dataclass(frozen=True)
@@ -229,7 +230,7 @@ class Numbers:
 def _supported(which: Variant, layer: Layer) -> bool:
     try:
         which.supports(layer)
-    except LabError:
+    except EngineError:
         return False
     return True
 

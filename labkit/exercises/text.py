@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-_LOOP = re.compile(r"\b(?:for|while|do)\b")
-_HEAD = re.compile(r"(?:for|while|if|switch)\b\s*|(?:do|else)\b")
+from hostcuda.source import loops
+
 _DIVISION = re.compile(r"[/%]")
 _ARRAY = re.compile(r"(?m)^[ \t]*(?:float|double|int) (\w+)(?:\[[^\]]*\])+;")
 
@@ -29,35 +28,3 @@ def _only_added_to(name: str, code: str) -> bool:
     elsewhere = len(re.findall(rf"\b{name}\b", code)) > len(re.findall(element, code))  # something else may set it
     added, assigned = re.search(rf"{element}\s*\+=", code), re.search(rf"{element}\s*=(?!=)", code)
     return bool(added) and not assigned and not elsewhere
-
-
-def loops(code: str) -> Iterator[str]:
-    """The loops that are in no other loop, each with its head."""
-    code = re.sub(r"(?m)^[ \t]*#.*$", "", code)
-    at = 0
-    while found := _LOOP.search(code, at):
-        at = _end(code, found.start())
-        yield code[found.start() : at]
-
-
-def _end(code: str, at: int) -> int:
-    """Where the statement ends that begins here."""
-    at += len(code[at:]) - len(code[at:].lstrip())
-    if code.startswith("{", at):
-        return _closed(code, at)
-    if head := _HEAD.match(code, at):
-        at = head.end()
-        return _end(code, _closed(code, at) if code.startswith("(", at) else at)
-    while at < len(code) and code[at] != ";":
-        at = _closed(code, at) if code[at] in "({[" else at + 1
-    return min(at + 1, len(code))
-
-
-def _closed(code: str, at: int) -> int:
-    """Where the parentheses or braces end that begin here."""
-    depth = 0
-    for i in range(at, len(code)):
-        depth += (code[i] in "({[") - (code[i] in ")}]")
-        if not depth:
-            return i + 1
-    return len(code)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import DTypeLike
 
-from labkit import cuda
+import hostcuda
 from labkit.base.paths import cuda_src
 from labkit.ladder.rung import tiles
 from labkit.ladder.source import module_arguments
@@ -20,7 +20,7 @@ class Buffers:
     """Device buffers that are freed at the end of a `with` block, also after an error."""
 
     def __init__(self):
-        cuda.ensure_context()
+        hostcuda.ensure_context()
         self._buffers = {}
 
     def __enter__(self) -> Buffers:
@@ -35,7 +35,7 @@ class Buffers:
 
     def new(self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32):
         """Allocate a buffer for an array."""
-        buffer = cuda.driver.mem_alloc(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        buffer = hostcuda.driver.mem_alloc(int(np.prod(shape)) * np.dtype(dtype).itemsize)
         self._buffers[id(buffer)] = buffer
         return buffer
 
@@ -48,14 +48,14 @@ class Buffers:
     def copy_in(self, array: np.ndarray):
         """Allocate a buffer with the contents of an array."""
         buffer = self.new(array.shape, array.dtype)
-        cuda.driver.memcpy_htod(buffer, array)
+        hostcuda.driver.memcpy_htod(buffer, array)
         return buffer
 
     @staticmethod
     def copy_out(buffer, shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> np.ndarray:
         """Wait, and copy a buffer back."""
         array = np.empty(shape, dtype)
-        cuda.driver.memcpy_dtoh(array, buffer)
+        hostcuda.driver.memcpy_dtoh(array, buffer)
         return array
 
 
@@ -75,10 +75,10 @@ class Kernels:
     """
 
     def __init__(self, file: str, *options: str, threads: int = _THREADS, **signatures: str):
-        cuda.ensure_context()
+        hostcuda.ensure_context()
         self._threads = threads
         path = cuda_src() / file
-        self._module = cuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options))
+        self._module = hostcuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options))
         self._functions = {
             name: self._module.get_function(name).prepare(signature) for name, signature in signatures.items()
         }

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hostcuda.limits import MAX_THREADS, WARP
 from labkit.base.errors import LabError
-from labkit.base.limits import MAX_THREADS, WARP
 
 
 @dataclass(frozen=True)

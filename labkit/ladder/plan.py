@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from labkit import cuda
+import hostcuda
+from hostcuda.limits import MAX_GRID, SHARED_BYTES
 from labkit.base.errors import LabError
-from labkit.base.limits import MAX_GRID, SHARED_BYTES
-from labkit.cuda import cublas
+from labkit.ladder import cublas
 from labkit.ladder.buffers import Buffers
 from labkit.ladder.rung import tiles
 from labkit.spec.layers import Layer
@@ -76,7 +76,7 @@ class Plan:
     LabError
         If the batch is not a positive integer; if the variant does not support the layer, or needs cuBLAS and
         there is none; if its kernel lacks ``extern "C"`` or has other parameters than the ladder's.
-    labkit.cuda.driver.MemoryError
+    hostcuda.driver.MemoryError
         If the device has too little memory.
     """
 
@@ -109,7 +109,7 @@ class Plan:
         self._factors = self.k if same else new(layer.k_shape, variant.mask_dtype)  # what the array is filled from
 
         scratch, arranged = variant.rung.scratch(s), variant.rung.arranged(s)
-        free = cuda.driver.mem_get_info()[0]
+        free = hostcuda.driver.mem_get_info()[0]
         self.images = images_per_launch(self.batch, scratch, free, variant.rung.images(s))
         self.scratch_bytes = scratch * self.images
         u = int(new(self.scratch_bytes, np.uint8)) if scratch else 0
@@ -129,7 +129,7 @@ class Plan:
                 dynamic = launch.shared if variant.dynamic_shared else 0
                 function = product if call.library(s) else self.functions[launch.kernel].prepared_async_call
                 if dynamic > SHARED_BYTES:
-                    attribute = cuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+                    attribute = hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
                     self.functions[launch.kernel].set_attribute(attribute, dynamic)
                 self._calls.append((function, launch.grid, launch.block, arguments, dynamic))
                 launches.append(launch)
@@ -138,7 +138,7 @@ class Plan:
     def _function(self, module, name):
         try:
             return module.get_function(name).prepare(SIGNATURE)
-        except cuda.driver.LogicError:
+        except hostcuda.driver.LogicError:
             why = f'there is no kernel {name!r} as C names it: write extern "C" in front of its __global__'
         except TypeError as error:
             why = f"{error}; a kernel of the ladder has nine: pointers x, k and y, then int B, C, H, W, M, K"
@@ -173,16 +173,16 @@ class Plan:
             If a shape is not that of the plan.
         """
         if x is not None:
-            cuda.driver.memcpy_htod(self.x, self._as_input("x", x, self.layer.x_shape(self.batch)))
+            hostcuda.driver.memcpy_htod(self.x, self._as_input("x", x, self.layer.x_shape(self.batch)))
         if k is not None:
             k = self._as_input("k", k, self.layer.k_shape)
-            cuda.driver.memcpy_htod(self.k, k)
+            hostcuda.driver.memcpy_htod(self.k, k)
             if self._constant is not None:
                 factors = k.astype(self.variant.mask_dtype, copy=False)
                 if self._factors is not self.k:
-                    cuda.driver.memcpy_htod(self._factors, factors)
+                    hostcuda.driver.memcpy_htod(self._factors, factors)
                 with _filling:
-                    cuda.driver.memcpy_htod(self._constant, factors)
+                    hostcuda.driver.memcpy_htod(self._constant, factors)
                     self._mask = _masks[self._constant] = hashlib.sha256(factors.tobytes()).digest()
 
     def _as_input(self, name, array, shape):
@@ -196,14 +196,14 @@ class Plan:
 
         Parameters
         ----------
-        stream : labkit.cuda.driver.Stream, optional
+        stream : hostcuda.driver.Stream, optional
         mark : callable, optional
             Called before each launch and after the last one, for example to time them separately.
         """
         with nullcontext() if self._constant is None else _filling:
             if self._constant is not None and self._mask not in (None, _masks.get(self._constant)):
                 size = int(np.prod(self.layer.k_shape)) * self.variant.mask_dtype.itemsize
-                cuda.driver.memcpy_dtod_async(self._constant, self._factors, size, stream)
+                hostcuda.driver.memcpy_dtod_async(self._constant, self._factors, size, stream)
                 _masks[self._constant] = self._mask
             for function, grid, block, arguments, shared in self._calls:
                 if mark:
@@ -221,7 +221,7 @@ class Plan:
             In `variant.io_dtype`.
         """
         y = np.empty(self.layer.y_shape(self.batch), self.variant.io_dtype)
-        cuda.driver.memcpy_dtoh(y, self.y)
+        hostcuda.driver.memcpy_dtoh(y, self.y)
         return y
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Reading CUDA sources: their text, headers, kernel names, constant arrays, and a digest of their code."""
+"""Kernel files: their text, the arguments of the compiler, a digest of their code, the views of an exercise."""
 
 from __future__ import annotations
 
@@ -10,30 +10,26 @@ from pathlib import Path
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
-_COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
-_KERNEL = re.compile(
-    r"\b__global__\s(?:[^;{}()]|__launch_bounds__\s*\([^)]*\))*?\bvoid\s+"
-    r"(?:__launch_bounds__\s*\([^)]*\)\s*)?(\w+)\s*\("
-)
-_CONSTANT = re.compile(r"__constant__\s+(?:\w+\s+)*?(\w+)\s*\[")
-_DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{]*\b__shared__\b")
-
-
 NVCC_OPTIONS = ("-std=c++17", "-O3")
 
 
 def module_arguments(text: str, name: Path | str, *options: str) -> dict:
     """The arguments of `SourceModule` for the text of a kernel file.
 
-    Messages name the file, and the headers beside a path are found.
+    Messages name the file, and `header_folders` are searched.
     """
     return {
         "source": f'#line 1 "{str(name).replace(chr(92), "/")}"\n{text}',
         "options": [*NVCC_OPTIONS, *options],
         "no_extern_c": True,
-        "include_dirs": [str(name.parent)] if isinstance(name, Path) else [],
+        "include_dirs": [*map(str, header_folders(name))],
     }
+
+
+def header_folders(name: Path | str | None) -> list[Path]:
+    """Where the headers of a kernel are: beside its file, if it has one, and the lab's own in `cuda_src`."""
+    beside = [name.parent] if isinstance(name, Path) else []
+    return [*dict.fromkeys([*beside, cuda_src()])]
 
 
 def cell_arguments(text: str, name: str, *options: str) -> dict:
@@ -75,37 +71,6 @@ def read(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = 1 + error.object[: error.start].count(b"\n")
         raise LabError(f"{path}, line {line}: {error.object[error.start]:#x} is no UTF-8; save it as UTF-8") from None
-
-
-def headers(source: str, *folders: Path, found: dict[Path, str] | None = None) -> dict[Path, str]:
-    """The files of `folders` that a source includes, and those that they include from there or from beside them."""
-    found = {} if found is None else found
-    for name in _INCLUDE.findall(source):
-        path = next((folder / name for folder in folders if (folder / name).is_file()), None)
-        if path and path.resolve() not in found:
-            text = found[path.resolve()] = path.read_text(encoding="utf-8", errors="surrogateescape")
-            headers(text, path.parent, folders[-1], found=found)
-    return found
-
-
-def code_only(source: str) -> str:
-    """A source with its comments and strings blanked."""
-    return _COMMENT_OR_STRING.sub(lambda found: '""' if found[0].startswith('"') else " ", source)
-
-
-def kernel_names(code: str) -> tuple[str, ...]:
-    """The __global__ void functions, in their order."""
-    return tuple(dict.fromkeys(_KERNEL.findall(code)))
-
-
-def constant_arrays(code: str) -> list[str]:
-    """The __constant__ arrays, in their order."""
-    return _CONSTANT.findall(code)
-
-
-def has_dynamic_shared(code: str) -> bool:
-    """Whether a kernel declares shared memory whose size the launch gives."""
-    return bool(_DYNAMIC_SHARED.search(code))
 
 
 def changed_lines(a: list[str], b: list[str]) -> int:

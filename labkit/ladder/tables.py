@@ -8,7 +8,7 @@ import pandas as pd
 SWEEP = (
     "date", "device", "engine", "software", "rung", "label", "options", "code", "layer", "batch", "dtype", "op_ms",
     "op_min_ms", "op_max_ms", "x_reference", "repeat", "registers", "local_bytes", "shared_bytes", "threads", "reason",
-)  # fmt: skip
+)
 
 
 def sweep_table(rows: list[dict] | pd.DataFrame) -> pd.DataFrame:

@@ -22,23 +22,20 @@ from typing import Any
 
 import numpy as np
 
-from labkit import cuda
+import hostcuda
+from hostcuda.limits import CONSTANT_BYTES, MAX_GRID, MAX_THREADS, SHARED_BYTES
+from hostcuda.source import code_only, constant_arrays, has_dynamic_shared, headers, kernel_names
 from labkit.base.errors import LabError
-from labkit.base.limits import CONSTANT_BYTES, MAX_GRID, MAX_THREADS, SHARED_BYTES
 from labkit.base.paths import cuda_src
-from labkit.cuda import cublas
+from labkit.ladder import cublas
 from labkit.ladder.options import short
 from labkit.ladder.plan import Plan
 from labkit.ladder.rung import Rounding, Rung
 from labkit.ladder.rungs import LADDER, PAGES, rung
 from labkit.ladder.source import (
     as_path,
-    code_only,
-    constant_arrays,
     digest,
-    has_dynamic_shared,
-    headers,
-    kernel_names,
+    header_folders,
     module_arguments,
     read,
     solution_files,
@@ -119,7 +116,7 @@ class Variant:
     def label(self) -> str:
         """For tables and plots: "01 baseline", "03 registers, sum", "04 tiling, tile=32"."""
         chosen = [f"{name}={short(value)}" for name, value in self.options.items()
-                  if name != "step" and value != self.rung.options[name].default]  # fmt: skip
+                  if name != "step" and value != self.rung.options[name].default]
         step = [self.step] if self.step else []
         own = [self.path.name if self.path else "own source"] if self.own else []
         return ", ".join([self.rung.label, *step, *own, *chosen])
@@ -170,8 +167,9 @@ class Variant:
 
     @property
     def headers(self) -> list[str]:
-        """The text of the headers beside `path` that the source includes, and they include, as they are now."""
-        return [*headers(self.source, self.path.parent).values()] if self.path else []
+        """The text of the headers beside `path` and of the lab's that the source includes, and they include, as they
+        are now."""
+        return [*headers(self.source, *header_folders(self.path)).values()]
 
     @property
     def identity(self) -> str:
@@ -245,7 +243,7 @@ class Variant:
         if why := self.rung.limit(s):
             raise LabError(f"{self.label} cannot compute {layer}: {why}; take a rung that can, such as 7")
         for what, size in (("input", layer.C * layer.H * layer.W), ("output", layer.M * s.pixels),
-                           ("mask", layer.M * s.depth), ("unrolled", self.rung.scratch(s) // 4)):  # fmt: skip
+                           ("mask", layer.M * s.depth), ("unrolled", self.rung.scratch(s) // 4)):
             if size > MAX_OFFSET:
                 raise LabError(
                     f"{self.label} counts inside one image with 32-bit integers, up to {MAX_OFFSET:,}; "
@@ -279,7 +277,7 @@ class Variant:
             return max(call.shared(s) + call.static for call in self.calls)
 
         least = {name: min(option.least, key=lambda value: shared(**{name: value}))
-                 for name, option in self.rung.options.items() if option.least}  # fmt: skip
+                 for name, option in self.rung.options.items() if option.least}
         helping = {name: value for name, value in least.items() if shared(**{name: value}) < shared()}
         if shared(**helping) > self._most_shared():
             return "take a rung that needs less, such as 1"
@@ -292,15 +290,15 @@ class Variant:
         ------
         LabError
             If the device lacks instructions that the kernel needs.
-        labkit.cuda.driver.CompileError
+        hostcuda.driver.CompileError
             With the compiler's message, which names the kernel file and the line.
         """
         defines = self.defines(layer)
         key = self._module_key(defines)
         if key not in _modules:
             self._require_capability()
-            cuda.ensure_context()
-            _modules[key] = cuda.compiler.SourceModule(**self.compiler_arguments(defines))
+            hostcuda.ensure_context()
+            _modules[key] = hostcuda.compiler.SourceModule(**self.compiler_arguments(defines))
         return _modules[key]
 
     def precompile(self, *layers: Layer) -> None:
@@ -312,7 +310,7 @@ class Variant:
         defines = [each for each in map(self.defines, layers) if self._module_key(each) not in _modules]
         jobs = {tuple(each.items()): self.compiler_arguments(each) for each in defines}.values()
         with ThreadPoolExecutor(min(len(jobs), os.cpu_count() or 1) or 1) as pool:
-            for done in [pool.submit(cuda.compiler.compile, **job) for job in jobs]:
+            for done in [pool.submit(hostcuda.compiler.compile, **job) for job in jobs]:
                 done.result()
 
     def _require_capability(self):
@@ -323,7 +321,7 @@ class Variant:
         if capability and capability < needed and from_lab:
             raise LabError(
                 f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {here.name} has "
-                f"{capability[0]}.{capability[1]}: take another rung, or LABKIT_ENGINE=cpu"
+                f"{capability[0]}.{capability[1]}: take another rung, or HOSTCUDA_ENGINE=cpu"
             )
         return capability
 
@@ -454,4 +452,4 @@ def solutions(which: int | str | None = None) -> list[Variant]:
     """The kernels that solve exercises: all of them, or those of one rung."""
     rungs = LADDER if which is None else [rung(which)]
     return [solution(each.name, letter) for each in rungs for letter, path in solution_files(each.name).items()
-            if view(read(path), skeleton=False)]  # fmt: skip
+            if view(read(path), skeleton=False)]

@@ -1,6 +1,6 @@
 """The sizes of the steps `warpgroups` of rungs 10 and 11: products of four warps with 64 windows of the image."""
 
-from labkit.base.limits import DRIVER_BYTES, SHARED_OPT_IN_BYTES
+from hostcuda.limits import DRIVER_BYTES, SHARED_OPT_IN_BYTES
 from labkit.ladder.rung import tiles
 
 COLUMNS = 48  # of a product: the outputs of a window
@@ -39,7 +39,7 @@ def _geometry(s, parts: int, down: int, groups: int, outs: int) -> dict:
         compute, fetch, store = min(units, 2), 2, 2
     return {"parts": parts, "down": down, "maps": maps, "groups": groups, "turns": turns, "steps": steps, "tall": tall,
             "warps": 4 * compute, "fetch": fetch, "store": store, "outs": outs, "room": room, "shared": shared,
-            }  # fmt: skip
+            }
 
 
 def sizes(s, parts: int) -> dict:

@@ -18,8 +18,10 @@ import pandas as pd
 from numpy.typing import DTypeLike
 from tqdm import tqdm
 
-from labkit import cuda
-from labkit.base.errors import Interrupted, LabError
+import hostcuda
+from hostcuda.errors import Interrupted
+from hostcuda.source import without_comments
+from labkit.base.errors import LabError
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.plan import Plan
 from labkit.ladder.tables import kernels_ms
@@ -37,7 +39,6 @@ LAYER_RUNS = 3  # after a warm-up run; fewer if one takes long
 WARM_UP_S = 0.05  # in which a GPU raises its clock
 CHECKED_IMAGES = 8
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _UNITS = {  # how a source that uses the unit can be recognized, the fastest first; every other source computes in FP32
     "tensor cores": re.compile(r"\b(wmma|wgmma|mma|mma_sync|tcgen05|cutlass|cute)\b"),
     "half2": re.compile(r"half|bfloat16|f16"),
@@ -146,8 +147,8 @@ def _bench_case(
     try:
         op_ms, parts = _op_times(variants, layer, batch, repeat, inputs, sampled, progress)
         layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) if layer_time else np.nan
-                    for each in variants]  # fmt: skip
-    except cuda.driver.MemoryError as error:
+                    for each in variants]
+    except hostcuda.driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
         raise LabError(
             f"{layer} at B = {batch} needs more than {size:.2f} GB on the device, which does not have that much: "
@@ -176,7 +177,7 @@ def draw_inputs(x: np.ndarray, layer: Layer, rng: np.random.Generator) -> np.nda
 def _op_times(
     variants: list[Variant], layer: Layer, batch: int, repeat: int | None, inputs: dict, sampled: SampledImages,
     progress: tqdm,
-) -> tuple[list[np.ndarray], list[dict[str, float]]]:  # fmt: skip
+) -> tuple[list[np.ndarray], list[dict[str, float]]]:
     """For each variant the op times of its runs [ms], checked before and after, and the time of each kernel [ms]."""
     with ExitStack() as stack:
         flush = Flush(device())
@@ -213,13 +214,13 @@ def _op_times(
                     flush()
                     parts[i].append(_timed_apart(plan))
     medians = [{kernel: np.median([run[kernel] for run in each]) for kernel in each[0]} if each else {}
-               for each in parts]  # fmt: skip
+               for each in parts]
     return [np.array(each) for each in times], medians
 
 
 def _timed(plan: Plan) -> float:
     """One run, between two events [ms]."""
-    start, end = cuda.driver.Event(), cuda.driver.Event()
+    start, end = hostcuda.driver.Event(), hostcuda.driver.Event()
     start.record()
     plan.run()
     end.record()
@@ -230,7 +231,7 @@ def _timed(plan: Plan) -> float:
 def _timed_apart(plan: Plan) -> dict[str, float]:
     """One run with an event between any two launches: for each kernel the time of all its launches [ms]."""
     events, spent = [], {}
-    plan.run(mark=lambda: events.append(cuda.driver.Event().record()))
+    plan.run(mark=lambda: events.append(hostcuda.driver.Event().record()))
     events[-1].synchronize()
     for launch, (start, end) in zip(plan.launches, pairwise(events), strict=True):
         spent[launch.kernel] = spent.get(launch.kernel, 0.0) + start.time_till(end)
@@ -251,12 +252,12 @@ def _layer_time(variant: Variant, layer: Layer, batch: int, x: np.ndarray, k: np
     y.fill(0)  # allocates its pages, before the clock runs
     times = []
     while len(times) < 2 or (len(times) <= LAYER_RUNS and sum(times) < 1e3 * SECONDS):
-        cuda.driver.Context.synchronize()
+        hostcuda.driver.Context.synchronize()
         start = time.perf_counter()
         with variant.plan(layer, batch) as plan:
             plan.load(x, k)
             plan.run()
-            cuda.driver.memcpy_dtoh(y, plan.y)
+            hostcuda.driver.memcpy_dtoh(y, plan.y)
             times.append(1e3 * (time.perf_counter() - start))
     return float(np.median(times[1:]))
 
@@ -323,7 +324,7 @@ def _check_on_device(sampled: SampledImages, plan: Plan, variant: Variant, when:
     dtype, shape = variant.io_dtype, sampled.layer.y_shape(sampled.batch)
     y = np.empty((len(sampled.images), *shape[1:]), dtype)
     for i, image in enumerate(sampled.images.tolist()):
-        cuda.driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)
+        hostcuda.driver.memcpy_dtoh(y[i], int(plan.y) + image * y[i].nbytes)
     sampled.check(variant, when, y, images_with_nan(plan.y, shape, dtype))
 
 
@@ -337,8 +338,8 @@ class Flush:
     def __call__(self) -> None:
         if self.bytes:
             if self.buffer is None:
-                self.buffer = cuda.driver.mem_alloc(self.bytes)
-            cuda.driver.memset_d8(self.buffer, 0, self.bytes)
+                self.buffer = hostcuda.driver.mem_alloc(self.bytes)
+            hostcuda.driver.memset_d8(self.buffer, 0, self.bytes)
 
     def close(self) -> None:
         if self.buffer is not None:
@@ -407,7 +408,7 @@ def kernel_times(table: pd.DataFrame) -> pd.DataFrame:
         total = sum(parts.values())
         about = {name: row[name] for name in ("label", "layer", "batch", "device")}
         rows += [{**about, "kernel": kernel, "op_ms": ms, "share": ms / total}
-                 for kernel, ms in parts.items()]  # fmt: skip
+                 for kernel, ms in parts.items()]
     if not rows:
         known = ", ".join(dict.fromkeys(table["label"])) or "no variant"
         raise LabError(f"no times of single kernels: the table has {known}, and each of these has one kernel")
@@ -420,7 +421,7 @@ def fastest_unit(variant: Variant) -> str:
     """The fastest unit that a variant's source uses, by its instructions: "tensor cores", "half2" or "FP32"."""
     if variant.library:  # cuBLAS chooses its kernel
         return "tensor cores"
-    code = _COMMENT.sub(" ", "\n".join([variant.source, *variant.headers]))
+    code = without_comments("\n".join([variant.source, *variant.headers]))
     return next((unit for unit, instruction in _UNITS.items() if instruction.search(code)), "FP32")
 
 

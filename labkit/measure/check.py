@@ -24,9 +24,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, DTypeLike
 
-from labkit import cuda
-from labkit.base.errors import Interrupted, LabError
-from labkit.cpu import compiler as host
+import hostcuda
+from hostcuda.errors import EngineError, Interrupted
+from hostcuda.source import warnings_about
+from labkit.base.errors import LabError
 from labkit.evidence import sanitize as sanitizer
 from labkit.ladder.messages import messages
 from labkit.ladder.plan import Plan
@@ -144,18 +145,8 @@ TEST_SHAPES: tuple[tuple[Layer, int], ...] = (
     _shape("many channels",      2, 19,  9, 12,  5, 3),
     _shape("many images",       37,  1,  6,  8,  2, 3),
     _shape("long sums",          1, 12, 17, 13, 24, 7),
-)  # fmt: skip
+)
 """Shapes for the check, other than the layers that are timed: odd, not square, C != M, with tails for every tile."""
-
-
-def random_shapes(count: int, seed: int = 0) -> list[tuple[Layer, int]]:
-    """Random layers and batches for `check`: K from 1 to 7, all dimensions independent."""
-    rng = np.random.default_rng(seed)
-    shapes = []
-    for index in range(count):
-        B, C, M, K, extra_h, extra_w = (int(rng.integers(1, most)) for most in (5, 7, 20, 8, 30, 40))
-        shapes.append((Layer(f"random {index}", C, K - 1 + extra_h, K - 1 + extra_w, M, K), B))
-    return shapes
 
 
 @dataclass(frozen=True, repr=False)
@@ -241,7 +232,7 @@ def check(
         if layers is not TEST_SHAPES:
             raise LabError(f"{_label(variant)} is a model, which has its own shapes: check it without `layers`")
         if sanitize:
-            raise LabError(f"{_label(variant)} is a model: labkit.sanitize_script checks the accesses of its program")
+            raise LabError(f"{_label(variant)} is a model: for its program there is hostcuda.sanitize.sanitize_script")
         _settle(_label(variant))
         return _check_model(variant, seed, quiet)
     (variant,) = as_variants(variant)
@@ -252,10 +243,10 @@ def check(
         try:
             variant.supports(layer)
             shapes[index] = layer, batch
-        except LabError as refusal:
+        except EngineError as refusal:
             refused.append(f"{layer}: {refusal}")
     if len(shapes) > 1:  # for a single shape, the plan compiles the kernel
-        with suppress(cuda.driver.CompileError):  # the plan raises it again
+        with suppress(hostcuda.driver.CompileError):  # the plan raises it again
             variant.precompile(*(layer for layer, _ in shapes.values()))
     if not shapes:
         first = refused[0] if refused else "none was given"
@@ -263,7 +254,7 @@ def check(
     with ThreadPoolExecutor(1) as beside:
         warning = beside.submit(_warning, variant, next(iter(shapes.values()))[0])
         rows = [_check_shape(variant, layer, batch, np.random.default_rng([seed, index]))
-                for index, (layer, batch) in shapes.items()]  # fmt: skip
+                for index, (layer, batch) in shapes.items()]
     clean = _sanitized(variant, shapes.values()) if sanitize else ((), "")
     report = CheckReport(variant.label, pd.DataFrame(rows), tuple(refused), *clean, warning.result())
     _verified.add(_key(variant))
@@ -274,10 +265,10 @@ def check(
 
 def _settle(label: str) -> None:
     """Tell a fault of the reader's launches before the check: the next call that waits would raise it."""
-    cuda.ensure_context()
+    hostcuda.ensure_context()
     try:
-        cuda.driver.Context.synchronize()
-    except cuda.driver.Error as fault:
+        hostcuda.driver.Context.synchronize()
+    except hostcuda.driver.Error as fault:
         raise LabError(f"{label} was not checked: there is a fault from an earlier launch: {fault}") from fault
 
 
@@ -285,7 +276,7 @@ def _warning(variant: Variant, layer: Layer) -> str:
     """What the host's compiler says of a variable without a value, or an index outside of an array; else empty."""
     if not variant.own:
         return ""
-    said = host.warnings_about(**variant.compiler_arguments(variant.defines(layer)))
+    said = warnings_about(**variant.compiler_arguments(variant.defines(layer)))
     found = [each for each in messages(said, variant.source.splitlines()) if re.search(_BY_LUCK, each.text)]
     return f"line {found[0].line}: {found[0].text}" if found else ""
 
@@ -315,7 +306,7 @@ def _check_model(model: Model, seed: int, quiet: bool) -> ModelReport:
             {"kernel": kernel.split(",")[0], "array": kernel, "elements": np.size(result),
              "worst_of_allowed": compare_array(f"{label}: {kernel}", result, expected, bound)}
             for kernel, result, expected, bound in model.comparisons(seed)
-        ]  # fmt: skip
+        ]
     if not rows:
         raise LabError(f"{label} compares nothing: its `comparisons` yields no array")
     report = ModelReport(label, pd.DataFrame(rows))
@@ -363,13 +354,13 @@ def _check_shape(variant: Variant, layer: Layer, batch: int, rng: np.random.Gene
     """Check one shape: its row."""
     plan = variant.plan(layer, batch)  # a kernel that does not compile is not wrong: its error is raised as it is
     follow = (f"\nNext: lab.sanitize({_name(variant)}, lab.{layer!r}, {batch}) finds invalid addresses, races and "
-              "uninitialized memory, line by line.")  # fmt: skip
+              "uninitialized memory, line by line.")
     try:
         with _patience(f"{variant.label} on {layer}, B = {batch}"), plan:
             worst = _worst_of_runs(plan, variant, layer, batch, rng)
     except CheckFailed as wrong:
         raise CheckFailed(f"{wrong}{follow}") from None
-    except cuda.driver.Error as fault:
+    except hostcuda.driver.Error as fault:
         # Freeing the buffers may find that the kernel wrote past them, after its result was found wrong.
         wrong = fault.__context__ if isinstance(fault.__context__, CheckFailed) else None
         message = f"{wrong}\nAnd it faults" if wrong else f"{variant.label} faults on {layer}, B = {batch}"
@@ -496,7 +487,7 @@ _INPUTS = {
 
 def poison(plan: Plan, layer: Layer, batch: int, dtype: DTypeLike, byte: int = 0xFF) -> None:
     """Fill a plan's output with a byte. By default that is NaN: bytes 0xFF are one in float32 and in float16."""
-    cuda.driver.memset_d8(plan.y, byte, int(np.prod(layer.y_shape(batch))) * np.dtype(dtype).itemsize)
+    hostcuda.driver.memset_d8(plan.y, byte, int(np.prod(layer.y_shape(batch))) * np.dtype(dtype).itemsize)
 
 
 def _poisoned(y: np.ndarray) -> np.ndarray:

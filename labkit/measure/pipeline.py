@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import DTypeLike
 
-from labkit import cuda
+import hostcuda
 from labkit.base.errors import LabError
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.devices import Device, device
@@ -109,11 +109,11 @@ def host_arrays(
     LabError
         If the system cannot lock that much memory.
     """
-    cuda.ensure_context()
-    empty = cuda.driver.pagelocked_empty if pinned else np.empty
+    hostcuda.ensure_context()
+    empty = hostcuda.driver.pagelocked_empty if pinned else np.empty
     try:
         x, y = (empty(shape, np.dtype(dtype)) for shape in (layer.x_shape(batch), layer.y_shape(batch)))
-    except (cuda.driver.MemoryError, cuda.driver.LogicError, MemoryError) as error:
+    except (hostcuda.driver.MemoryError, hostcuda.driver.LogicError, MemoryError) as error:
         memory = f"{layer.bytes(batch, dtype) / 1e9:.2f} GB of {'page-locked ' if pinned else ''}memory"
         raise LabError(
             f"cannot allocate {memory} for {layer}, B = {batch} ({error}): take a smaller batch"
@@ -197,16 +197,16 @@ class Pipeline:
         if host is None:
             return host_arrays(self.layer, self.batch, dtype, self.pinned)
         for name, array, shape in zip("xy", host, (self.layer.x_shape(self.batch), self.layer.y_shape(self.batch)),
-                                      strict=True):  # fmt: skip
+                                      strict=True):
             if array.shape != shape or array.dtype != dtype or not array.flags.c_contiguous:
                 raise LabError(f"the host's {name} is {array.dtype} of the shape {array.shape}; {self.layer}, batch "
                                f"{self.batch}, needs {dtype} of {shape} in C order: see host_arrays")
         return host
 
     def _allocate(self) -> None:
-        cuda.ensure_context()
+        hostcuda.ensure_context()
         try:
-            self._streams = [cuda.driver.Stream() for _ in range(self.streams)]
+            self._streams = [hostcuda.driver.Stream() for _ in range(self.streams)]
             k = None
             for i, plans in enumerate(self._plans):
                 sizes = sorted(set(self.chunks[i :: self.streams]), reverse=True)
@@ -215,7 +215,7 @@ class Pipeline:
                     buffers = (largest.x, largest.y) if largest else (None, None)
                     plans[images] = self.variant.plan(self.layer, images, *buffers, k=k)
                     k = plans[images].k
-        except cuda.driver.MemoryError as error:
+        except hostcuda.driver.MemoryError as error:
             raise LabError(
                 f"{self.streams} streams of {max(self.chunks):,} images need more than {self.device_bytes / 1e9:.2f} "
                 f"GB on the device, which does not have that much: take a smaller chunk or fewer streams ({error})"
@@ -274,9 +274,9 @@ class Pipeline:
         # plan of the same module may have overwritten it in constant memory.
         next(iter(self._plans[0].values())).load(k=self._k)
         self._marks = None
-        marks = {key: (cuda.driver.Event(), cuda.driver.Event()) for key in self._order} if events else None
+        marks = {key: (hostcuda.driver.Event(), hostcuda.driver.Event()) for key in self._order} if events else None
         if events:
-            self._begin = cuda.driver.Event().record(self._streams[0])
+            self._begin = hostcuda.driver.Event().record(self._streams[0])
         self.issue(marks)
         for stream in self._streams:
             stream.synchronize()
@@ -288,7 +288,7 @@ class Pipeline:
 
         `marks` has two events per step: the stream reaches the step, and the step has ended.
         """
-        htod, dtoh = cuda.driver.memcpy_htod_async, cuda.driver.memcpy_dtoh_async
+        htod, dtoh = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
         ends = [0, *itertools.accumulate(self.chunks)]
         for chunk, step in self._order:
             lane = chunk % self.streams
@@ -330,7 +330,7 @@ class Pipeline:
         for i, step in itertools.product(range(len(self.chunks)), STEPS):
             ready, end = (event.time_since(self._begin) for event in self._marks[i, step])
             rows.append({"stream": i % self.streams, "what": step, "chunk": i, "images": self.chunks[i],
-                         "ready_ms": ready, "start_ms": ready, "end_ms": end})  # fmt: skip
+                         "ready_ms": ready, "start_ms": ready, "end_ms": end})
         table = pd.DataFrame(rows)
         if device().engine == "gpu":
             one_at_a_time(table)
@@ -449,7 +449,7 @@ def schedule(
         if not pinned and step != "kernel":
             host = end
         rows.append({"stream": i % streams, "what": step, "chunk": i, "images": sizes[i],
-                     "ready_ms": ready, "start_ms": start, "end_ms": end})  # fmt: skip
+                     "ready_ms": ready, "start_ms": start, "end_ms": end})
     table = pd.DataFrame(rows).sort_values(["chunk", "start_ms"], kind="stable", ignore_index=True)
     table.attrs["note"] = ""
     table.attrs["device"] = device(on).name

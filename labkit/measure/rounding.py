@@ -56,5 +56,5 @@ def rounding_errors(
                 "largest": float(error.max()),
                 "typical": float(np.sqrt(np.mean(error**2))),
                 "bound": float((tolerance(variant.rounding, scale, layer.terms) / scale).max()),
-            })  # fmt: skip
+            })
     return pd.DataFrame(rows)

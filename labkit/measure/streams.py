@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from labkit import cuda
+import hostcuda
+from hostcuda.registered import registered
 from labkit.base.errors import LabError
-from labkit.cuda.registered import registered
 from labkit.ladder.variants import Variant
 from labkit.measure.bench import BATCH, SampledImages, as_list, draw_inputs
 from labkit.measure.check import require_verified
@@ -78,7 +78,7 @@ def bench_streams(
     chunks = chunk if isinstance(chunk, list) else [chunk]
     names = ("chunk", "streams", "pinned", "order")
     cases = [dict(zip(names, case, strict=True))
-             for case in itertools.product(chunks, *map(as_list, (streams, pinned, order)))]  # fmt: skip
+             for case in itertools.product(chunks, *map(as_list, (streams, pinned, order)))]
     return bench_cases(variant, layer, batch, cases, repeat)
 
 
@@ -131,7 +131,7 @@ class _Host:
 
 def _register_ms(*like: np.ndarray) -> float:
     """The time to page-lock arrays of these sizes that a program has filled already [ms]."""
-    arrays = [cuda.driver.aligned_empty(each.shape, each.dtype) for each in like]
+    arrays = [hostcuda.driver.aligned_empty(each.shape, each.dtype) for each in like]
     for each in arrays:
         each.fill(1)  # allocates the pages
     start = time.perf_counter()
@@ -150,7 +150,7 @@ def _bench_case(variant: Variant, layer: Layer, batch: int, case: dict, repeat: 
     """Measure one configuration: its row."""
     fresh, steady = [], []
     for run in range(FRESH + 1):  # the first is the warm-up
-        cuda.driver.Context.synchronize()
+        hostcuda.driver.Context.synchronize()
         if run == FRESH:
             host.poison()
         start = time.perf_counter()

@@ -25,10 +25,11 @@ from typing import Any
 import pandas as pd
 from tqdm import tqdm
 
-from labkit import cuda
-from labkit.base import files
+import hostcuda
+from hostcuda import files
+from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
-from labkit.base.paths import cache_dir
+from labkit.base.paths import private_cache
 from labkit.ladder.options import short
 from labkit.ladder.rungs import rung
 from labkit.ladder.tables import sweep_table
@@ -96,7 +97,7 @@ def sweep(
     here = _device_of(executor)
     batch = BATCH[here["engine"]] if batch is None else batch
     points = [_Point(each, at, batch, repeat) for at in layers for each in chosen]
-    path = path or files.private(cache_dir()) / "sweeps" / f"{slug(here['device'])}.jsonl"
+    path = path or private_cache() / "sweeps" / f"{slug(here['device'])}.jsonl"
     kept = _Kept(Path(path), here["device"])
     rows = kept.read()
     todo = [point for point in dict.fromkeys(points) if point.key not in rows]
@@ -120,7 +121,7 @@ def sweep(
             progress.update()
     # Two variants with the same kernel are measured once; each has its row.
     measured = [{**rows[point.key], "label": point.variant.label, "code": point.variant.code, "layer": point.layer.name}
-                for point in points]  # fmt: skip
+                for point in points]
     refused = [{**each, **here, "layer": at.name, "batch": batch} for at in layers for each in refused]
     table = sweep_table([*measured, *refused])
     table.attrs.update(note=here["note"], measured=len(todo), resumed=len(set(points)) - len(todo))
@@ -145,10 +146,10 @@ def _combinations(variants: Variant | Iterable[Variant] | Mapping[str, Any]) -> 
         options = dict(zip(grid, values, strict=True))
         try:
             made.append(variant(which, **options))
-        except LabError as error:
+        except EngineError as error:
             chosen = " ".join(f"{name}={short(value)}" for name, value in options.items())
             refused.append({"rung": of.number, "label": f"{of.label}, {chosen.replace(' ', ', ')}",
-                            "options": chosen, "reason": str(error)})  # fmt: skip
+                            "options": chosen, "reason": str(error)})
     return made, refused
 
 
@@ -224,7 +225,7 @@ def _measured_with(executor: Executor, todo: list[_Point]) -> Iterator[tuple[_Po
 
 def _compile(point: _Point) -> None:
     """Compile into the engine's cache on disk. An error is ignored: measuring the point reports it."""
-    with suppress(LabError, cuda.driver.Error):
+    with suppress(LabError, hostcuda.driver.Error):
         point.variant.supports(point.layer)
         point.variant.precompile(point.layer)
 
@@ -241,13 +242,13 @@ def _measure(point: _Point) -> dict:
             "software": here["software"], "rung": point.variant.rung.number, "label": point.variant.label,
             "options": point.variant.options_text, "layer": point.layer.name, "batch": point.batch,
             "dtype": point.variant.io_dtype.name, "reason": "", "lost": False,
-        }  # fmt: skip
+        }
         try:
             point.variant.supports(point.layer)
             point.variant.precompile(point.layer)
             with _timing:
                 return row | _timed(point)
-        except (LabError, cuda.driver.Error) as error:
+        except (EngineError, hostcuda.driver.Error) as error:
             return row | {"reason": str(error).strip() or type(error).__name__, "lost": not _responds()}
 
 
@@ -271,8 +272,8 @@ def _timed(point: _Point) -> dict:
 @contextmanager
 def _context() -> Iterator[None]:
     """Make the device's context current in this thread: an executor's worker may use any of its threads."""
-    context = cuda.ensure_context()
-    if cuda.engine() == "cpu" or isinstance(context, type):  # another library's, current already
+    context = hostcuda.ensure_context()
+    if hostcuda.engine() == "cpu" or isinstance(context, type):  # another library's, current already
         yield
         return
     context.push()
@@ -285,9 +286,9 @@ def _context() -> Iterator[None]:
 def _responds() -> bool:
     """Whether the device still works: after a fault, a GPU's context does not."""
     try:
-        cuda.driver.Context.synchronize()
-        cuda.driver.mem_alloc(4).free()
-    except cuda.driver.Error:
+        hostcuda.driver.Context.synchronize()
+        hostcuda.driver.mem_alloc(4).free()
+    except hostcuda.driver.Error:
         return False
     return True
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from labkit import cuda
+import hostcuda
 from labkit.spec.devices import device
 
 COLUMNS = ["kind", "name", "start_ms", "duration_ms", "bytes", "stream"]
@@ -38,20 +38,20 @@ class Trace:
     wall_ms: float
 
     def __enter__(self) -> Trace:
-        cuda.activity.start()
+        hostcuda.activity.start()
         self._entered = time.perf_counter()
         return self
 
     def __exit__(self, *exception: object) -> None:
         try:
-            cuda.driver.Context.synchronize()
+            hostcuda.driver.Context.synchronize()
         finally:  # the recording ends also if a kernel of the block has failed
             self.wall_ms = (time.perf_counter() - self._entered) * 1e3
-            recorded = cuda.activity.stop()
+            recorded = hostcuda.activity.stop()
         recorded.sort(key=lambda record: record[2])
         first = recorded[0][2] if recorded else 0.0
         rows = [(kind, name, (start - first) * 1e3, duration * 1e3, *rest)
-                for kind, name, start, duration, *rest in recorded]  # fmt: skip
+                for kind, name, start, duration, *rest in recorded]
         self.records = pd.DataFrame(rows, columns=COLUMNS)
 
     def summary(self) -> pd.DataFrame:

@@ -17,9 +17,9 @@ from IPython.core.magic import Magics, cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.utils.process import arg_split
 
-from labkit import cuda
+import hostcuda
+from hostcuda.source import code_only, kernel_names, warnings_about
 from labkit.base.errors import LabError
-from labkit.cpu import compiler as host
 from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import InPlaceOf, Module
 from labkit.ladder import source, tables
@@ -84,7 +84,7 @@ class KernelCells(Magics):
         if wrong := [each for each in chosen.options if "=" not in each]:
             raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
         text = f"// %%kernel {line}\n{cell}"
-        if not source.kernel_names(source.code_only(text)):
+        if not kernel_names(code_only(text)):
             raise LabError("the cell has no kernel: write a function that begins with __global__ void")
         asked, layers = _asked(chosen.exercise, which)
         mine = variant(which, text, **{**asked, **tables.options(" ".join(chosen.options))})
@@ -129,11 +129,11 @@ class KernelCells(Magics):
         if isinstance(old, (_NotCompiled, type(None))) or hasattr(old, "get_function"):
             self.shell.user_ns[name] = _NotCompiled(name)  # after an error, no later cell may take the old one
         text = f"// %%cuda {line}\n{cell}"
-        kernels = source.kernel_names(source.code_only(text))
+        kernels = kernel_names(code_only(text))
         arguments = source.cell_arguments(text, name, *options, *more)
-        cuda.ensure_context()
+        hostcuda.ensure_context()
         with _own_lines(text):
-            module = self.shell.user_ns[name] = cuda.compiler.SourceModule(**arguments)
+            module = self.shell.user_ns[name] = hostcuda.compiler.SourceModule(**arguments)
         module.source = text  # for the grader
         _warn(text, arguments)
         print(f"{name}: {', '.join(kernels) or 'no kernel'}")
@@ -144,7 +144,7 @@ def _own_lines(text: str) -> Iterator[None]:
     """Turn the compiler's error into one about the cell's lines."""
     try:
         yield
-    except cuda.driver.CompileError as error:
+    except hostcuda.driver.CompileError as error:
         lines, output = text.splitlines(), f"{error.stderr or ''}\n{error.stdout or ''}"
         if shown := errors(output, lines):
             raise CompileFailed(f"the cell does not compile\n{shown}") from None
@@ -153,11 +153,11 @@ def _own_lines(text: str) -> Iterator[None]:
 
 def _warn(text: str, arguments: dict) -> None:
     lines = text.splitlines()
-    found = messages(host.warnings_about(**arguments), lines)
+    found = messages(warnings_about(**arguments), lines)
     if shown := report((each for each in found if not unrolls(each, text)), lines):
         print(shown)
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Add ``%%kernel`` and ``%%cuda`` to a notebook: IPython calls it for ``%load_ext labkit``."""
+    """Add ``%%kernel`` and ``%%cuda`` to a notebook."""
     shell.register_magics(KernelCells)

@@ -8,9 +8,10 @@ import sys
 
 import pandas as pd
 
-from labkit import cuda
+import hostcuda
+from hostcuda.tables import HTML
 from labkit.base.errors import LabError
-from labkit.base.tables import HTML, table
+from labkit.base.tables import table
 from labkit.spec.devices import device
 
 _NOT_GPU = (
@@ -28,10 +29,10 @@ def setup() -> HTML:
 
     Raises
     ------
-    LabError
-        ``LABKIT_ENGINE`` names an engine that this machine does not have.
+    EngineError
+        ``HOSTCUDA_ENGINE`` names an engine that this machine does not have.
     """
-    cuda.ensure_context()
+    hostcuda.ensure_context()
     if shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
         importlib.import_module("labkit.page.cells").load_ipython_extension(shell)
     here = device()

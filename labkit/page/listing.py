@@ -18,7 +18,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
-from labkit.base.errors import LabError
+from hostcuda.errors import EngineError
 from labkit.ladder.source import changed_lines
 from labkit.ladder.variants import Variant, variant
 from labkit.spec.layers import LENET86, Layer
@@ -30,7 +30,7 @@ _WORD = re.compile(r"\w+|\s+|.")
 _COLOURS = {
     "k kc kd kr": ("keyword", "#3b7a2a"), "kt nb nf": ("def", "#2f73c4"), "m mf mh mi": ("number", "#2f8a5b"),
     "c c1 ch cm": ("comment", "#80808f"), "s sc": ("string", "#b5533c"), "cp cpf": ("meta", "#9a5bb5"),
-}  # fmt: skip
+}
 # Backgrounds are transparent, for light and dark pages; a page may have its own.
 STYLE = (
     ".labkit-code{margin:2px 0;overflow-x:auto;border:1px solid rgba(128,128,128,.35);border-radius:4px;font-size:13px;"
@@ -246,16 +246,16 @@ def launch_text(which: Variant, layer: Layer = LENET86[1]) -> str:
     """
     try:
         launches = which.launches(layer, IMAGES)
-    except LabError:
+    except EngineError:
         return ""
     more = [0] * len(launches)
     if which.own:  # what its arrays have more than those of the rung's kernel
         chosen = {name: value for name, value in which.options.items() if value is not None}
         rungs = variant(which.rung.name, **chosen)
         more = [_static(which, own, layer) - _static(rungs, theirs, layer)
-                for own, theirs in zip(which.kernels, rungs.kernels, strict=True)]  # fmt: skip
+                for own, theirs in zip(which.kernels, rungs.kernels, strict=True)]
     lines = [f"{each.kernel}: grid {each.grid}, block {each.block}, {each.shared + extra:,} bytes of shared memory "
-             "per block" for each, extra in zip(launches, more, strict=True)]  # fmt: skip
+             "per block" for each, extra in zip(launches, more, strict=True)]
     return "\n".join([f"Launch on {layer.name}, {IMAGES} images:", *lines])
 
 

@@ -6,8 +6,8 @@ import re
 
 import pandas as pd
 
+from hostcuda.errors import EngineError
 from labkit.base import tables
-from labkit.base.errors import LabError
 from labkit.base.numerals import ms, three, times
 from labkit.ladder.rungs import LADDER, PAGES
 from labkit.ladder.source import digest
@@ -118,13 +118,13 @@ def outdated(results: Recorded) -> list[str]:
 def _outdated_sweeps(results: Recorded) -> list[str]:
     try:
         swept = results.sweep()
-    except LabError:  # there is none
+    except EngineError:  # there is none
         return []
     beside = swept["label"].str.contains(OWN) | swept["options"].str.contains("step=")
     known = swept[~beside & (swept["code"] != "")]
     own = {number: variant(number) for number in known["rung"].unique()}
     return [f"the sweep of {each.label}" for number, each in own.items()
-            if not set(known.loc[known["rung"] == number, "code"]) <= {each.code, digest(each.source)}]  # fmt: skip
+            if not set(known.loc[known["rung"] == number, "code"]) <= {each.code, digest(each.source)}]
 
 
 def markdown(results: Recorded) -> str:

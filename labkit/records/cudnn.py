@@ -44,4 +44,4 @@ def best_times(
         "op_ms": rows["median_ms"],
         "x_reference": rows["median_ms"] / reference,
         "device": device,
-    })  # fmt: skip
+    })

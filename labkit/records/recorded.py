@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
+from hostcuda.metrics import FETCHED, NAMES, QUOTIENTS, RECORDED, STALLED, STALLS, SUMS
 from labkit.base.errors import LabError
 from labkit.base.paths import data_dir
 from labkit.ladder.tables import kernels_ms
@@ -20,7 +21,6 @@ from labkit.records.results import COURSE, OWN
 from labkit.records.training import Training, read_training
 from labkit.spec.devices import device
 from labkit.spec.layers import LENET72, LENET86, Layer
-from labkit.spec.metrics import FETCHED, NAMES, QUOTIENTS, RECORDED, STALLED, STALLS, SUMS
 
 LAYERS = (*LENET86, *LENET72)
 # One or several kernels and layers, and what comes of one or several of each.
@@ -96,7 +96,7 @@ class Recorded:
     def select(
         self, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None,
         network: str | None = None, dtype: str | None = None,
-    ) -> pd.DataFrame:  # fmt: skip
+    ) -> pd.DataFrame:
         """The recorded times that match everything given, in the order of the kernels and layers asked for.
 
         Parameters
@@ -125,7 +125,7 @@ class Recorded:
     def value(
         self, column: str, which: Kernels | None = None, layer: Layers | None = None, batch: int | None = None,
         **more: str,
-    ) -> Figures:  # fmt: skip
+    ) -> Figures:
         """One figure, for example ``value("x_reference", 4, LENET86[1], batch=1000)``.
 
         Parameters
@@ -275,7 +275,7 @@ class Recorded:
     def counters(
         self, which: Kernels | None = None, layer: Layers | None = None, *metrics: str,
         kernel: str | Iterable[str] | None = None, per_image: bool = False,
-    ) -> pd.DataFrame:  # fmt: skip
+    ) -> pd.DataFrame:
         """Nsight Compute's counters, recorded by `recording.counters` with 1000 images.
 
         Parameters
@@ -283,7 +283,7 @@ class Recorded:
         which, layer
             Kernels and layers, see `Recorded`; by default all.
         *metrics : str
-            Names of `labkit.spec.metrics`, such as "l1_hit_pct" or "sectors_per_load", or Nsight Compute's own. By
+            Names of `hostcuda.metrics`, such as "l1_hit_pct" or "sectors_per_load", or Nsight Compute's own. By
             default all that were recorded, under Nsight Compute's names.
         kernel : str or iterable of str, optional
             Only these of a variant's several kernels.
@@ -373,7 +373,7 @@ class Recorded:
         self, which: Kernels | None = None, layer: Layers | None = None, *,
         batch: int | Iterable[int] | None = 10_000, pinned: bool | None = True, streams: int | Iterable[int] | None = 2,
         chunk: int | Iterable[int] | None = 500, order: str | None = "depth", sizes: str | None = "equal",
-    ) -> pd.DataFrame:  # fmt: skip
+    ) -> pd.DataFrame:
         """Layer times of chunks on streams, recorded by `recording.streams`.
 
         Parameters
@@ -394,7 +394,7 @@ class Recorded:
             If no row matches; the message lists what was recorded.
         """
         wanted = {"layer": layer, "batch": batch, "pinned": pinned, "streams": streams, "chunk": chunk, "order": order,
-                  "sizes": sizes}  # fmt: skip
+                  "sizes": sizes}
         return _matching(self._read("streams"), which, wanted, f"{self} has no times on streams")
 
     def framework(self, batch: int = 10_000) -> pd.DataFrame:
@@ -451,7 +451,7 @@ class Recorded:
         if chosen.empty:
             asked = ", ".join(f"{name}={value!r}" for name, value in {"batch": batch, **wanted}.items())
             known = "; ".join(f"{name}: {', '.join(map(str, table[name].unique()))}"
-                              for name in ("batch", "label", "dtype", "where", "pixels"))  # fmt: skip
+                              for name in ("batch", "label", "dtype", "where", "pixels"))
             raise LabError(f"{self} has no forward pass with {asked}. It has {known}")
         return chosen.reset_index(drop=True)
 
@@ -469,7 +469,7 @@ class Recorded:
     def timelines(
         self, which: Kernels | None = None, layer: Layers | None = None, *, pinned: bool | None = None,
         streams: int | None = None,
-    ) -> pd.DataFrame:  # fmt: skip
+    ) -> pd.DataFrame:
         """When each step of a run on streams began and ended: `Pipeline.timeline`, and the columns of what was run.
 
         The parameters and the error are those of `streams`; the batch of 10,000 images is cut into chunks of 1000.
@@ -507,7 +507,7 @@ def _matching(table: pd.DataFrame, which, wanted: dict, who: str) -> pd.DataFram
     """The rows of kernels that match, in the order in which several are asked for."""
     wanted = {name: value for name, value in wanted.items() if value is not None}
     several = {name: [getattr(each, "name", each) for each in (value if _several(value) else [value])]
-               for name, value in wanted.items()}  # fmt: skip
+               for name, value in wanted.items()}
     parts = []
     for kernel in which if _several(which) else [which]:
         rows = _of_kernel(table, kernel)
@@ -519,9 +519,9 @@ def _matching(table: pd.DataFrame, which, wanted: dict, who: str) -> pd.DataFram
             labels, rung = table["label"], str(getattr(kernel, "label", kernel)).partition(",")[0]
             same = labels[labels.str.startswith(f"{rung}, ") | (labels == rung)]  # of a label, all of the same rung
             there = {"rung" if same.empty else "kernel": labels.str.partition(",")[0] if same.empty else same,
-                     **{name: table[name] for name in several}}  # fmt: skip
+                     **{name: table[name] for name in several}}
             there = "; ".join(f"{name}: {', '.join(str(each) for each in column.unique() if each != '')}"
-                              for name, column in there.items())  # fmt: skip
+                              for name, column in there.items())
             raise LabError(f"{who} for {_words({'rung': kernel, **wanted})}. It has {there}")
         parts.append(rows)
     return pd.concat(parts, ignore_index=True)
@@ -561,5 +561,5 @@ def _words(wanted: dict) -> str:
     if isinstance(label := getattr(wanted.get("rung"), "label", wanted.get("rung")), str):
         wanted = {"kernel": label, **{name: value for name, value in wanted.items() if name != "rung"}}
     texts = {name: " or ".join(getattr(each, "name", str(each)) for each in (value if _several(value) else [value]))
-             for name, value in wanted.items() if value is not None}  # fmt: skip
+             for name, value in wanted.items() if value is not None}
     return ", ".join(f"{name} {text}" for name, text in texts.items()) or "that"

@@ -16,7 +16,7 @@ COLUMNS = (
     "date", "device", "engine", "software", "rung", "label", "options", "code", "network", "layer", "batch",
     "dtype", "op_ms", "op_min_ms", "op_max_ms", "layer_ms", "gflop_s", "gb_s", "x_reference", "images_s", "repeat",
     "kernels_ms", "op1_ms", "op2_ms", "layer1_ms", "layer2_ms", "total_s", "accuracy", "distinct",
-)  # fmt: skip
+)
 KEY = ["device", "engine", "label", "network", "layer", "batch", "dtype"]  # a later measurement of the same replaces
 # The columns of a course table, and how they are stored: rows of a whole network, without a layer.
 COURSE = {
@@ -32,7 +32,7 @@ COURSE = {
 OWN = r", (?:own source|[^,]+\.cu)"  # in a label: a kernel in place of a rung's, an exercise's solution or a reader's
 _ORDER = ["network", "layer", "batch", "rung", "label"]
 _TEXT = ("date", "device", "engine", "software", "rung", "label", "options", "code", "network", "layer", "dtype",
-         "kernels_ms")  # fmt: skip
+         "kernels_ms")
 
 
 def record(table: pd.DataFrame, folder: Path | str | None = None, date: str | None = None) -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from labkit.base import files
+from hostcuda import files
 from labkit.base.errors import LabError
 from labkit.ladder.rungs import LADDER, PAGES
 from labkit.spec.devices import device, slug

@@ -19,11 +19,11 @@ DIGITS = "digits"  # the data set that a figure is of, if no other is named
 PUBLISHED = {  # what report 001 calls an experiment -> the lab's
     "for loops": "loops", "atomic operations": "atomics", "temporary register": "register",
     "unrolled loops": "unrolled", "shared mask": "shared_mask", "shared mask + input": "shared_input",
-}  # fmt: skip
+}
 
 
 def record_training(kind: str, experiment: str, rows: Iterable[dict], dataset: str = "none",
-                    folder: Path | str | None = None) -> Path:  # fmt: skip
+                    folder: Path | str | None = None) -> Path:
     """Write a piece of the recording of the device in use; it replaces the same piece of its file.
 
     Parameters
@@ -68,7 +68,7 @@ class Training:
         return f"{self.device}, training recorded {self.date}"
 
     def rows(self, kind: str, experiment: str | None = None, batch: int | None = None,
-             dataset: str | None = None) -> pd.DataFrame:  # fmt: skip
+             dataset: str | None = None) -> pd.DataFrame:
         """The rows of a kind, without empty columns.
 
         Raises
@@ -98,7 +98,7 @@ class Training:
         us, published = self.kernel_us(), published_training().dropna(subset="kernel_us")
         kernels = published["kernel"].str.replace("preact_", "")
         rows = [(kernel, PUBLISHED[row.step], us.loc[PUBLISHED[row.step], kernel], row.kernel_us)
-                for kernel, row in zip(kernels, published.itertuples(), strict=True)]  # fmt: skip
+                for kernel, row in zip(kernels, published.itertuples(), strict=True)]
         rows.append(("bp_weight_c1", "shuffle", us.loc["shuffle", "bp_weight_c1"], None))
         return pd.DataFrame(rows, columns=["kernel", "label", "us", "published_us"])
 
@@ -122,14 +122,14 @@ class Training:
         return self.rows("epoch", dataset=dataset)
 
     def accuracy(self, experiment: str | None = None, batch: int | None = None,
-                 dataset: str = DIGITS) -> pd.DataFrame:  # fmt: skip
+                 dataset: str = DIGITS) -> pd.DataFrame:
         """Accuracies on held-out images: experiment, batch, rate, epochs, seconds of training, accuracy (0 to 1)."""
         return self.rows("accuracy", experiment, batch, dataset)
 
     def accuracy_curves(self, dataset: str = DIGITS) -> dict[str, pd.Series]:
         """The same as lines: "100 per step, rate 0.1" -> accuracies, indexed by the epochs."""
         return {f"{int(batch)} per step, rate {rate}": rows.set_index(rows["epochs"].astype(int))["accuracy"]
-                for (batch, rate), rows in self.accuracy(dataset=dataset).groupby(["batch", "rate"])}  # fmt: skip
+                for (batch, rate), rows in self.accuracy(dataset=dataset).groupby(["batch", "rate"])}
 
     @property
     def launch_us(self) -> float:

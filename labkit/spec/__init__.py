@@ -1,1 +1,1 @@
-"""What is given: layers, devices, CUDA limits, metrics, and the convolution itself."""
+"""What is given: layers, devices, and the convolution itself."""

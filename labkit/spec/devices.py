@@ -24,10 +24,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import DTypeLike
 
-from labkit import cuda
-from labkit.base import processor
+import hostcuda
+from hostcuda import processor
+from hostcuda.limits import SHARED_OPT_IN_BYTES
 from labkit.base.errors import LabError
-from labkit.base.limits import SHARED_OPT_IN_BYTES
 from labkit.base.paths import data_dir
 
 TERA, GIGA = 1e12, 1e9
@@ -37,7 +37,7 @@ _LANES = {
     (5, 0): 128, (5, 2): 128, (5, 3): 128, (6, 0): 64, (6, 1): 128, (6, 2): 128, (7, 0): 64, (7, 2): 64,
     (7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128, (10, 0): 128, (10, 3): 128,
     (11, 0): 128, (12, 0): 128, (12, 1): 128,
-}  # fmt: skip
+}
 
 # Operations per clock of one multiprocessor with half2: twice the largest number of results in the same table.
 _HALF2 = 512
@@ -46,7 +46,7 @@ _HALF2 = 512
 _TENSOR = {
     (7, 0): 1024, (7, 2): 1024, (7, 5): 1024, (8, 0): 2048, (8, 6): 1024, (8, 7): 2048, (8, 9): 1024,
     (9, 0): 4096, (10, 0): 8192, (10, 3): 8192, (11, 0): 8192, (12, 0): 1024, (12, 1): 1024,
-}  # fmt: skip
+}
 
 # FP32 operations per clock of one core with an FMA on every vector unit: generous, because it is used as a bound.
 _VECTOR_FLOPS = {"avx512f": 64, "avx": 32, "sse2": 16}
@@ -199,7 +199,7 @@ class Device:
             lines.append(("reference rates", ", ".join(
                 f"{key.removeprefix('reference_')} {_rate(value, 'B/s' if 'bandwidth' in key else 'FLOP/s')}"
                 for key, value in self.measured.items() if key.startswith("reference_")
-            )))  # fmt: skip
+            )))
         if self.software:
             lines.append(("software", self.software))
         return lines + [("source", self.source)]
@@ -214,7 +214,7 @@ class Device:
 
 
 def device(name: str | Device | None = None) -> Device:
-    """The device that `labkit.cuda` runs on, or one that the lab has figures of.
+    """The device that `hostcuda` runs on, or one that the lab has figures of.
 
     Parameters
     ----------
@@ -224,8 +224,8 @@ def device(name: str | Device | None = None) -> Device:
 
     Raises
     ------
-    LabError
-        If no listed device, or more than one, has that name; or if LABKIT_ENGINE names an engine that this machine
+    EngineError
+        If no listed device, or more than one, has that name; or if HOSTCUDA_ENGINE names an engine that this machine
         does not have.
     """
     if isinstance(name, Device):
@@ -235,8 +235,8 @@ def device(name: str | Device | None = None) -> Device:
 
 @functools.cache
 def _in_use() -> Device:
-    cuda.ensure_context()
-    return _this_gpu() if cuda.engine() == "gpu" else _this_cpu()
+    hostcuda.ensure_context()
+    return _this_gpu() if hostcuda.engine() == "gpu" else _this_cpu()
 
 
 @functools.cache
@@ -285,7 +285,7 @@ def _measured(name: str) -> dict[str, float] | None:
 
 
 def _this_gpu() -> Device:
-    driver = cuda.driver
+    driver = hostcuda.driver
     gpu = driver.Context.get_device()
     get, kind = gpu.get_attribute, driver.device_attribute
     return _gpu(
@@ -339,7 +339,7 @@ def _gpu(*, compute_capability, multiprocessors, clock_hz, memory_hz, bus_bits, 
 
 
 def _this_cpu() -> Device:
-    driver = cuda.driver
+    driver = hostcuda.driver
     workers = driver.Context.get_device().get_attribute(driver.device_attribute.MULTIPROCESSOR_COUNT)
     flags, clock_hz = processor.instruction_sets(), processor.clock_hz()
     flops = next((flops for flag, flops in _VECTOR_FLOPS.items() if flag in flags), _OTHER_FLOPS)

@@ -222,7 +222,7 @@ def as_layer(which: Layer | str) -> Layer:
         return layer(which)
     if not isinstance(which, Layer):
         raise LabError(f"{which!r} is not a layer: take labkit.LENET86[0], its name \"lenet86 layer 1\", or "
-                       "labkit.Layer(name, C, H, W, M, K)")  # fmt: skip
+                       "labkit.Layer(name, C, H, W, M, K)")
     return which
 
 

@@ -48,7 +48,7 @@ def each(wrong):
         ("number", "answer"),
         [pytest.param(number, answer, id=f"{number} {answer.about}", marks=() if answer.quick else pytest.mark.thorough)
          for number, answer in chosen],
-    )  # fmt: skip
+    )
     def test(number, answer):
         said = answered(number, answer)
         assert answer.says in said, said

@@ -47,7 +47,7 @@ WRONG = {
         Wrong("no guard", (("if (i < n) sum[i]", "sum[i]"),), "out of bounds, line 6"),
         Wrong("a kernel of another name", (("void add(", "void sums("),), "asks for the kernel add, and this has sums"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)

@@ -29,7 +29,7 @@ def per_input(add):
                     {add("x[(c * H + h) * W + w] * k[((m * C + c) * K + p) * K + q]")};
                 }}
 """),
-    )  # fmt: skip
+    )
 
 
 WRONG = {
@@ -75,7 +75,7 @@ WRONG = {
         Wrong("added to y", (SUM, (PRODUCT, ADDED + STORE.replace("=", "+="))), "what y held before the launch"),
         Wrong("a sum of integers", ((ZERO, "    int sum = 0;\n"), (PRODUCT, ADDED + STORE)), "B = 2 (real numbers)"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)

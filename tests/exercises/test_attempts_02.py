@@ -44,7 +44,7 @@ WRONG = {
         Wrong("read from global memory", (("* mask[p * K + q]", "* k[((m * C + c) * K + p) * K + q]"),),
               "wanted at most 40,400", "solution"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)

@@ -40,7 +40,7 @@ WRONG = {
         Wrong("the row below", ((HALF, "const int half = 1;"),), MIDDLE, "solution"),
         Wrong("one sum stored twice", (("+ w] = below;", "+ w] = sum;"),), "right\n", "solution"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)

@@ -40,7 +40,7 @@ WRONG = {
               "Wo)  // no"),), "✗ shared load wavefronts, layer 2: 282,240", of="solution"),
         Wrong("sums without a zero", (("sum[MAPS] = {};", "sum[MAPS];"),), "nothing sets it to zero", of="solution"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)

@@ -48,7 +48,7 @@ WRONG = {
         Wrong("no guard for rows that are not multiplied", (("row < depth && n < pixels", "n < pixels"),),
               "out of bounds, line", of="solution"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)

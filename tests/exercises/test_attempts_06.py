@@ -47,7 +47,7 @@ WRONG = {
         Wrong("sums without a zero", (("sum[2] = {};", "sum[2];"),), "nothing sets it to zero", of="solution"),
         Wrong("no barrier before the sums", ((COMPLETE, ""),), "is a barrier missing", of="solution"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)

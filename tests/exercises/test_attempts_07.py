@@ -35,7 +35,7 @@ WRONG = {
         Wrong("a barrier that is not called", ((CHOSEN, "if (c0) __syncthreads;"),), "From the second pass on",
               of="solution"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)

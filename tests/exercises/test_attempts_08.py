@@ -46,7 +46,7 @@ WRONG = {
         Wrong("no barrier at the end", (("        __syncthreads();                                    // all threads",
                                          "        // all threads"),), "is a barrier missing"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)

@@ -39,7 +39,7 @@ WRONG = {
         Wrong("the other blocks remain", (("    if (blockIdx.y % 2) return;", "    if (blockIdx.y > 2) return;"),),
               "let every second one return at once", of="solution"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)

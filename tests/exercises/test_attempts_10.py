@@ -38,7 +38,7 @@ WRONG = {
                                                      "if (threadIdx.y == 0) __syncthreads();"),),
               "divergent barrier", of="solution"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)

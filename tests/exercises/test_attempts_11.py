@@ -20,7 +20,7 @@ def answer(number, *values):
     ((6, 4), "TF32 has as many bits as half"),
     ((5, 3), "✗ error of a product, in units of 2^-21, BF16"),
     ((7, 3), "✗ with one product fewer, BF16"),
-])  # fmt: skip
+])
 def test_wrong_numbers_of_products(values, says):
     assert says in answer("11a", *values)
 
@@ -39,7 +39,7 @@ def test_what_is_no_number_of_products_is_refused(value):
     ((17, 25), "scaled to 2^14, not to 1"),
     ((18, 39), "✗ error, in units of 2^-22: 2"),
     ((17, 40), "✗ share of pixels that become 0: 1"),
-])  # fmt: skip
+])
 def test_wrong_distances(values, says):
     assert says in answer("11b", *values)
 

@@ -24,7 +24,7 @@ def answer(number, *values):
     ((3, 7), "The two layers are in the other order"),
     ((9, 3), "fewer chunks are, too"),
     ((100, 100), "fewer chunks are, too"),
-])  # fmt: skip
+])
 def test_wrong_numbers_of_chunks(values, says):
     assert says in answer("12a", *values)
 
@@ -38,7 +38,7 @@ def test_wrong_numbers_of_chunks(values, says):
     ((50, 9950), "so much larger than the one before"),
     ((10, 20, 40, 80, 160, 320, 640, 1280, 7450), "✗ chunks, layer 1 of lenet86: 9, wanted at most 8"),
     ((1000, 2000, 7000), "How small has it to be for 1 %?"),
-])  # fmt: skip
+])
 def test_wrong_sizes_of_chunks(sizes, says):
     assert says in answer("12b", sizes)
 
@@ -55,7 +55,7 @@ def test_wrong_sizes_of_chunks(sizes, says):
     ("12b", ((),), "a chunk of 0 images"),
     ("12b", ("many",), "a chunk of 'm' images"),
     ("12b", GROWING, "the answer is sizes; this has 8 values"),
-])  # fmt: skip
+])
 def test_what_is_no_answer_is_refused_in_one_sentence(number, values, says):
     with pytest.raises(LabError, match=says) as refused:
         grade(number, *values, quiet=True, record=False)

@@ -23,7 +23,7 @@ def answer(number, *values):
     ((8, 8), "it still is with larger images"),
     ((HALF, FLOAT + 1), "✗ link over kernel, float"),
     ((HALF + 1, FLOAT), "✗ link over kernel, half"),
-])  # fmt: skip
+])
 def test_wrong_sides(values, says):
     assert says in answer("13a", *values)
 
@@ -37,7 +37,7 @@ def test_wrong_sides(values, says):
     (600, "begin when the others are done"),
     (264, "✗ chunks: 38, wanted at most 20"),
     (500, "✗ share of the room for blocks that a chunk uses: 0.947, wanted at least 0.99"),
-])  # fmt: skip
+])
 def test_wrong_chunks(chunk, says):
     assert says in answer("13b", chunk)
 
@@ -48,7 +48,7 @@ def test_wrong_chunks(chunk, says):
     ("13b", (0,), "0 is no number of images"),
     ("13b", (True,), "True is no number of images"),
     ("13b", (10_001,), "it is an integer from 1 to 10,000"),
-])  # fmt: skip
+])
 def test_what_is_no_answer_is_refused_in_one_sentence(number, values, says):
     with pytest.raises(LabError, match=says) as refused:
         grade(number, *values, quiet=True, record=False)

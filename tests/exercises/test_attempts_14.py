@@ -38,7 +38,7 @@ WRONG = {
                 "atomicAdd(t < K * K ? &gradient->c1[m][p][q] : &gradient->c1_bias[m], sum);\n"),),
               "no number of whole warps"),
     ),
-}  # fmt: skip
+}
 
 
 test_a_wrong_answer_gets_its_sentence = each(WRONG)
@@ -59,7 +59,7 @@ def test_other_parameters_are_refused():
 @pytest.mark.parametrize(("rate", "says"), [
     (0.1, "this is the starting code"), (0.2, "Hint 1"), (0.05, "hardly moved"), (0.7, "jump over the minimum"),
     (1, "jump over the minimum"), (5, "jump over the minimum"),
-])  # fmt: skip
+])
 def test_wrong_rates(rate, says):
     assert says in str(grade("14b", rate, quiet=True, record=False))
 
@@ -71,7 +71,7 @@ def test_wrong_rates(rate, says):
     ((-0.1,), "a rate of -0.1 does not train"),
     ((0,), "a rate of 0 does not train"),
     ((0.1, 0.2), "the answer is rate; this has 2 values"),
-])  # fmt: skip
+])
 def test_what_is_no_rate_is_refused_in_one_sentence(values, says):
     with pytest.raises(LabError, match=says) as refused:
         grade("14b", *values, quiet=True, record=False)

@@ -8,10 +8,10 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 import labkit as lab
 from labkit.base.errors import LabError
-from labkit.exercises import classroom
+from labkit.classroom import grading
+from labkit.classroom.submissions import Submission, submissions
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import grade
-from labkit.exercises.submissions import Submission, submissions
 
 START = exercise("04a").start
 SECOND = '\nextern "C" __global__ void second(float *y) {}\n'
@@ -30,7 +30,7 @@ SECOND = '\nextern "C" __global__ void second(float *y) {}\n'
                      id="endless text"),
         pytest.param(3.5, r"an attempt is .* not 3\.5", id="a number"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_attempt_is_refused_before_it_runs(attempt, says):
     with pytest.raises(LabError, match=says) as refused:
         grade("04a", attempt, record=False)
@@ -55,7 +55,7 @@ def test_an_exercise_that_does_not_exist_gets_the_list(number):
 
 def test_a_submission_that_is_no_attempt_gets_its_sentence(tmp_path):
     handed_in = [Submission("alice", "04a", "print('no CUDA')\n"), Submission("bob", "04a", "")]
-    results = [classroom._grade(each, unsafe=False) for each in handed_in]
+    results = [grading._grade(each, unsafe=False) for each in handed_in]
     assert not any(each.passed for each in results)
     assert "has to define conv" in results[0].verdict
     assert "an attempt is a kernel cell's variant or module" in results[1].verdict
@@ -73,16 +73,16 @@ def test_cells_that_ran_out_of_order_are_read_from_top_to_bottom(tmp_path):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (json.dumps({"format": classroom.FORMAT + 1}), "result of another version of the lab: grade into a new folder"),
+        (json.dumps({"format": grading.FORMAT + 1}), "result of another version of the lab: grade into a new folder"),
         ("{", "is not a result of this lab: remove it to grade that submission again"),
-        (json.dumps({"format": classroom.FORMAT, "mark": 1}), "is not a result of this lab"),
+        (json.dumps({"format": grading.FORMAT, "mark": 1}), "is not a result of this lab"),
         ("[]", "is not a result of this lab"),
     ],
 )
 def test_a_result_of_another_version_or_a_damaged_one_is_refused(tmp_path, text, says):
     each = Submission("alice", "", problem="no notebook")
-    classroom.grade_all([each], tmp_path)
+    grading.grade_all([each], tmp_path)
     (file,) = (tmp_path / "results").iterdir()
     file.write_text(text)
     with pytest.raises(LabError, match=says):
-        classroom.grade_all([each], tmp_path)
+        grading.grade_all([each], tmp_path)

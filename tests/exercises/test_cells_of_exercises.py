@@ -10,7 +10,7 @@ from labkit.exercises.exercise import exercises
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.ladder.source import view
 from labkit.ladder.variants import variant
-from labkit.report import execute
+from labkit.notebooks import execute
 
 EXERCISES = exercises()
 OWN_START = set()  # starting code that is written for the exercise, not a kernel of the ladder

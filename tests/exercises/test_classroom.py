@@ -9,14 +9,14 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from labkit.base.errors import Interrupted, LabError
+from hostcuda.errors import Interrupted
+from labkit.base.errors import LabError
 from labkit.base.numerals import three
-from labkit.exercises import classroom, sandbox
+from labkit.classroom import grades, grading, sandbox
+from labkit.classroom.submissions import Submission, submissions
+from labkit.cli import app
 from labkit.exercises.exercise import exercise
 from labkit.exercises.grade import Grade
-from labkit.exercises.submissions import Submission, submissions
-from labkit.report import grades
-from labkit.report.command import app
 
 needs_a_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
 TILING = exercise("04a")
@@ -41,12 +41,12 @@ FORGED = TILING.start.replace("float sum = 0;", 'float sum = 0; printf("04a: goa
 @needs_a_sandbox
 def test_a_class_is_graded_into_a_table_and_pages(handed_in, tmp_path):
     out = tmp_path / "grades"
-    results = classroom.grade_all(handed_in, out)
+    results = grading.grade_all(handed_in, out)
     files = grades.write_all(results, out, ranking=True)
     with files[0].open() as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert {student: row["points"] for student, row in rows.items()} == {
-        "alice": "1", "bob": "0", "mallory": "0", "carol": "0"}  # fmt: skip
+        "alice": "1", "bob": "0", "mallory": "0", "carol": "0"}
     assert rows["bob"]["verdict"] == "goal missed: this is the starting code"
     assert "the kernel calls exit" in rows["mallory"]["why"]
     assert "is not a notebook" in rows["carol"]["verdict"]
@@ -84,27 +84,27 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(tmp_p
 
 def test_times_are_taken_once_per_device_and_only_of_kernels_that_met_the_goal():
     attempts = [Submission(name, "04a", text) for name, text in (("alice", TILING.solution), ("bob", TILING.start))]
-    met, missed = (classroom.Result(each.student, "04a", each.student == "alice", "") for each in attempts)
-    timed = classroom.timed(met, attempts[0], images=1)
+    met, missed = (grading.Result(each.student, "04a", each.student == "alice", "") for each in attempts)
+    timed = grading.timed(met, attempts[0], images=1)
     ((device, op_ms),) = timed.op_ms.items()
     assert op_ms > 0
-    assert classroom.timed(timed, attempts[0]) is timed
-    assert classroom.timed(missed, attempts[1]) is missed
+    assert grading.timed(timed, attempts[0]) is timed
+    assert grading.timed(missed, attempts[1]) is missed
     (ranking,) = grades.rankings([timed, missed])
     assert ranking["goals"][-1] == f"op time on the {device} (ms)"
     assert [row["reached"][-1] for row in ranking["rows"]] == [three(op_ms)]
 
 
 def test_a_kernel_that_faults_while_it_is_timed_has_no_time():
-    met = classroom.Result("alice", "04a", True, "")
+    met = grading.Result("alice", "04a", True, "")
     faults = TILING.solution.replace("float sum = 0;", "float sum = *(volatile int *)8;")
-    assert classroom.timed(met, Submission("alice", "04a", faults)) is met
+    assert grading.timed(met, Submission("alice", "04a", faults)) is met
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
     handed_in = [Submission(name, "", problem="it is no notebook") for name in ("alice", "bob", "carol", "dave")]
     graded = []
-    grade_one = classroom._grade
+    grade_one = grading._grade
 
     def counting(each, unsafe):
         graded.append(each.student)
@@ -112,15 +112,15 @@ def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return grade_one(each, unsafe)
 
-    monkeypatch.setattr(classroom, "_grade", counting)
+    monkeypatch.setattr(grading, "_grade", counting)
     with pytest.raises(Interrupted, match="stopped: 2 of 4 are graded; the same command goes on"):
-        classroom.grade_all(handed_in, tmp_path, jobs=1)
-    kept = len(classroom.read_results(tmp_path))
+        grading.grade_all(handed_in, tmp_path, jobs=1)
+    kept = len(grading.read_results(tmp_path))
     assert kept == 2
     graded[:] = ["before"] * 3
-    assert len(classroom.grade_all(handed_in, tmp_path, jobs=1)) == len(handed_in)
+    assert len(grading.grade_all(handed_in, tmp_path, jobs=1)) == len(handed_in)
     assert len(graded) - 3 == len(handed_in) - kept
-    classroom.grade_all(handed_in, tmp_path, jobs=1)
+    grading.grade_all(handed_in, tmp_path, jobs=1)
     assert len(graded) - 3 == len(handed_in) - kept  # nothing has changed
 
 
@@ -128,29 +128,29 @@ def test_results_of_another_version_are_refused(tmp_path):
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "a.json").write_text('{"format": 0}')
     with pytest.raises(LabError, match="another version of the lab: grade into a new folder"):
-        classroom.read_results(tmp_path)
+        grading.read_results(tmp_path)
     (tmp_path / "results" / "a.json").write_text("[]")
     with pytest.raises(LabError, match="is not a result of this lab"):
-        classroom.read_results(tmp_path)
+        grading.read_results(tmp_path)
 
 
 def test_without_a_sandbox_kernels_of_others_are_refused(handed_in, tmp_path, monkeypatch):
     monkeypatch.setattr(sandbox, "why_not", lambda: "bubblewrap is missing: sudo apt install bubblewrap")
     with pytest.raises(LabError, match="not run without a sandbox: bubblewrap is missing"):
-        classroom.grade_all(handed_in, tmp_path)
+        grading.grade_all(handed_in, tmp_path)
 
 
 def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_again(tmp_path, monkeypatch):
     def broken(*args):
         raise OSError("no memory")
 
-    monkeypatch.setattr(classroom, "in_sandbox", broken)
+    monkeypatch.setattr(grading, "in_sandbox", broken)
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     handed_in = [Submission("alice", "04a", TILING.solution), Submission("bob", "04a", problem="empty")]
-    first = classroom.grade_all(handed_in, tmp_path)
+    first = grading.grade_all(handed_in, tmp_path)
     assert [each.verdict for each in first] == ["not graded: OSError: no memory", "empty"]
-    monkeypatch.setattr(classroom, "in_sandbox", lambda *args: (Grade(TILING, ()), 0))
-    assert classroom.grade_all(handed_in, tmp_path)[0].verdict == "goal met"
+    monkeypatch.setattr(grading, "in_sandbox", lambda *args: (Grade(TILING, ()), 0))
+    assert grading.grade_all(handed_in, tmp_path)[0].verdict == "goal met"
 
 
 def test_names_of_files_are_of_one_student_each(tmp_path):

@@ -59,7 +59,7 @@ def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
     attempts = [
         wrong, wrong, Grade(TILING, (Line(False, "changed lines", _BUDGET), goal)),
         Grade(TILING, (Line(False, "wavefronts"),), mistake="a typical one"), Grade(TILING, (goal,)),
-    ]  # fmt: skip
+    ]
     for each in attempts:
         _advice(each, repr(each), record=True)
     assert '<td class="figure">3</td>' in progress.progress()._repr_html_()  # the first two are one and the same
@@ -79,7 +79,7 @@ def test_every_failed_attempt_counts_and_only_some_unlock_a_hint():
         (("float sum = 0;", "float sum = 0"), "line 24: error: expected ',' or ';' before 'for'"),
     ],
     ids=["crashes", "barrier of all", "barrier of some", "signature", "two others", "one too many", "no CUDA"],
-)  # fmt: skip
+)
 def test_an_answer_in_a_sentence(edit, says):
     source = TILING.start.replace(*edit)
     assert source != TILING.start
@@ -125,7 +125,7 @@ def test_progress_is_a_plain_file(tmp_path):
     progress.note("04a", "abc", met=False)
     progress.note("04a", "abc", met=False)
     assert json.loads((tmp_path / "progress.json").read_text()) == {
-        "04a": {"failed": ["abc"], "hinted": ["abc"], "met": None}}  # fmt: skip
+        "04a": {"failed": ["abc"], "hinted": ["abc"], "met": None}}
 
 
 def test_a_file_of_progress_without_hints_is_read(tmp_path):

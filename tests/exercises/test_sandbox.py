@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from labkit.base.errors import LabError
-from labkit.base.paths import cuda_src
-from labkit.exercises import sandbox
-from labkit.exercises.sandbox import Ended, Limits
+from labkit.base.paths import PYTHONPATH, cuda_src
+from labkit.classroom import sandbox
+from labkit.classroom.sandbox import Limits, SandboxEnded
+from labkit.exercises.grader import write_answer
 from labkit.ladder.source import NVCC_OPTIONS
 
 needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
@@ -24,10 +25,11 @@ CHECK = "profile,memcheck,racecheck,initcheck,synccheck"  # as the grader
 CHILD = f"""
 import sys
 import numpy as np
-sys.path.insert(0, {str(cuda_src().parents[1])!r})
-from labkit.cpu import driver
-from labkit.cpu.compiler import SourceModule
-from labkit.exercises import sandbox, untrusted
+sys.path[:0] = {PYTHONPATH!r}.split(":")
+from hostcuda.api import driver
+from hostcuda.api.compiler import SourceModule
+from hostcuda import untrusted
+from labkit.exercises.grader import write_answer
 nonce = sys.stdin.read()
 source = open("kernel.cu").read()
 untrusted.guard(source)
@@ -36,7 +38,7 @@ context = driver.Device(0).make_context()
 y = np.arange(4, dtype=np.float32)
 SourceModule(source, no_extern_c=True, options={NVCC_OPTIONS!r}).get_function("twice")(
     driver.InOut(y), grid=(1, 1), block=(4, 1, 1))
-sandbox.write_answer("answer", nonce, dict(y=y.tolist()))
+write_answer("answer", nonce, dict(y=y.tolist()))
 """
 
 
@@ -70,8 +72,10 @@ def test_it_sees_no_files_but_those_that_it_needs(tmp_path, monkeypatch):
     ended = python(program, scratch, given / "kernel.cu", *hidden, readable=[given])
     assert (ended.status, ended.problem, ended.stderr) == (0, "", "")
     names, processes = map(eval, ended.stdout.splitlines())
-    assert set(names) <= {"CXX", "HOME", "OPENBLAS_NUM_THREADS", "PATH", "PWD", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH",
-                          "TMPDIR"}  # fmt: skip
+    assert set(names) <= {"CXX", "HOME", "HOSTCUDA_CACHE_DIR", "HOSTCUDA_CHECK", "HOSTCUDA_ENGINE",
+                          "OPENBLAS_NUM_THREADS",
+                          "PATH", "PWD", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH",
+                          "TMPDIR"}
     assert len(processes) < 5 and os.getpid() not in processes
     assert (scratch / "result").read_text() == "kept" and not Path("/tmp/private").exists()
 
@@ -133,7 +137,7 @@ FILLED = "i=0; while :; do i=$((i+1)); head -c 1000000 /dev/zero > $i; done"
         ("raise SystemExit(3)", None, "ended with exit status 3"),
     ],
     ids=["loop", "deaf", "processor", "memory", "files", "empty files", "one file", "abort", "exit"],
-)  # fmt: skip
+)
 @needs_sandbox
 def test_a_limit_stops_it(tmp_path, program, limits, problem):
     ended = python(program, tmp_path, limits=limits)
@@ -196,6 +200,18 @@ def test_a_kernel_runs_in_it(tmp_path):
 
 
 @needs_sandbox
+def test_the_first_kernel_of_a_new_cache_finds_all_that_the_engine_compiles(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))
+    sandbox._precompiled.cache_clear()
+    try:
+        (tmp_path / "scratch").mkdir()
+        ended, _ = graded(tmp_path / "scratch", KERNEL)
+        assert (ended.status, ended.stderr) == (0, "")
+    finally:
+        sandbox._precompiled.cache_clear()
+
+
+@needs_sandbox
 def test_it_cannot_change_the_cache_of_who_runs_it(tmp_path):
     files = [file for path in sandbox._precompiled(CHECK) for file in ([path] if path.is_file() else path.iterdir())]
     assert len(files) > 1
@@ -220,7 +236,7 @@ FORGED = {
     "finds a function by its address": (
         KERNEL.replace("{", "{ ((void (*)(int))((char *)&expf + 64))(0); "), "line 1: the kernel calls a function by a"
     ),
-}  # fmt: skip
+}
 
 
 @needs_sandbox
@@ -237,19 +253,19 @@ def test_without_the_check_of_symbols_a_forged_result_has_no_nonce(tmp_path):
     source, _ = FORGED["writes it"]
     ended, word = graded(tmp_path, source.replace("_exit(0); ", ""), CHILD.replace("untrusted.guard(source)", "") + "\n"
                          "import os; os.rename('answer', 'right')\n"
-                         "SourceModule(source + ' ', no_extern_c=True)")  # fmt: skip
+                         "SourceModule(source + ' ', no_extern_c=True)")
     assert ended.status == 0 and (tmp_path / "answer").exists()
     assert sandbox.answer(ended, tmp_path / "right", word) == {"y": [0, 2, 4, 6]}
     with pytest.raises(LabError, match="there is no result: the program ended before it could write one, or another"):
         sandbox.answer(ended, tmp_path / "answer", word)
 
 
-RIGHT = Ended(0, "", 1.0, 0, "", "")
+RIGHT = SandboxEnded(0, "", 1.0, 0, "", "")
 
 
 def test_an_answer_is_a_plain_file_with_the_nonce(tmp_path):
     path, word = tmp_path / "answer", sandbox.nonce()
-    sandbox.write_answer(path, word, {"y": [1.5]})
+    write_answer(path, word, {"y": [1.5]})
     assert sandbox.answer(RIGHT, path, word) == {"y": [1.5]}
     (tmp_path / "link").symlink_to(path)
     os.link(path, tmp_path / "hard")
@@ -258,8 +274,8 @@ def test_an_answer_is_a_plain_file_with_the_nonce(tmp_path):
     (tmp_path / "text").write_text("PASS")
     (tmp_path / "list").write_text("[]")
     (tmp_path / "deep").write_text("[" * 100_000)
-    sandbox.write_answer(tmp_path / "other", sandbox.nonce(), {"y": [1.5]})
-    sandbox.write_answer(tmp_path / "none", word, [1.5])
+    write_answer(tmp_path / "other", sandbox.nonce(), {"y": [1.5]})
+    write_answer(tmp_path / "none", word, [1.5])
     for name in ("answer", "hard", "link", "pipe", "folder", "text", "list", "deep", "other", "none", "missing"):
         with pytest.raises(LabError, match="there is no result: the program ended before"):
             sandbox.answer(RIGHT, tmp_path / name, word)
@@ -278,8 +294,8 @@ def test_without_a_sandbox_it_says_why_and_refuses(tmp_path, monkeypatch):
         assert not (tmp_path / "ran").exists()
         ended = sandbox.run([sys.executable, "-c", HOG], tmp_path, limits=Limits(memory=200 << 20), unsafe=True)
         assert ended.problem == "used more than 200 MB of memory"
-        ended = sandbox.run(["sh", "-c", "echo $LABKIT_CACHE_DIR"], tmp_path, unsafe=True)
-        assert ended == Ended(0, "", ended.seconds, ended.peak_memory, f"{tmp_path}/cache\n", "")
+        ended = sandbox.run(["sh", "-c", "echo $HOSTCUDA_CACHE_DIR"], tmp_path, unsafe=True)
+        assert ended == SandboxEnded(0, "", ended.seconds, ended.peak_memory, f"{tmp_path}/cache\n", "")
     finally:
         sandbox.why_not.cache_clear()
 

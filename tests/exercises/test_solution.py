@@ -15,7 +15,7 @@ TRAINS = "14b"  # several networks, to know what its goals reach
 
 
 @pytest.mark.parametrize("number", [pytest.param(number, marks=pytest.mark.thorough if number == TRAINS else ())
-                                    for number in exercises()])  # fmt: skip
+                                    for number in exercises()])
 def test_every_exercise_has_one(number):
     asked, found = exercises()[number], lab.solution(number)
     if isinstance(asked.subject, Numbers):

@@ -13,9 +13,9 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
+from labkit.classroom import student
 from labkit.exercises.exercise import exercise, exercises
 from labkit.ladder.source import view, without_solution
-from labkit.report import student
 
 # What their solutions have, a later page of the series shows as its own kernel.
 SHOWN_LATER = {"01b", "03a"}
@@ -45,7 +45,7 @@ def notebook_text(path):
 
 def test_no_line_of_a_solution_is_in_it(edition):
     taught = set().union(*(lines(path.read_text()) for path in cuda_src().rglob("*.cu")
-                           if "solutions" not in path.parts))  # fmt: skip
+                           if "solutions" not in path.parts))
     told = set()
     for path in edition.rglob("*"):
         if path.suffix in (".cu", ".md", ".py", ".toml"):
@@ -83,12 +83,12 @@ TRIED = """
     [pytest.param("", "", id="nothing"),
      pytest.param("start", "goal missed: this is the starting code", marks=pytest.mark.thorough, id="start"),
      pytest.param(exercise("04a").solution, "goal met", marks=pytest.mark.thorough, id="solution")],
-)  # fmt: skip
+)
 def test_its_exercises_are_graded_and_have_no_solution(edition, kernel, verdict):
-    environment = {**os.environ, "PYTHONPATH": str(edition), "LABKIT_ENGINE": "cpu",
-                   "LABKIT_PROGRESS": str(edition / "progress.json")}  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(edition), "HOSTCUDA_ENGINE": "cpu",
+                   "LABKIT_PROGRESS": str(edition / "progress.json")}
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(TRIED), str(edition)], input=kernel, cwd=edition,
-                          env=environment, capture_output=True, text=True)  # fmt: skip
+                          env=environment, capture_output=True, text=True)
     assert done.stdout.splitlines() == [
         *([f"{verdict} False"] if verdict else []),
         "this edition of the lab has no solutions: lab.grade gives a hint after each attempt",
@@ -146,7 +146,7 @@ def checkout(tmp_path, monkeypatch):
     solved.write_text(exercise("04a").file.read_text())
     (root / "notebooks").mkdir()
     cells = [new_markdown_cell("# 04 · Tiling"), new_code_cell('lab.show(lab.solution("04a"))'),
-             new_code_cell('lab.grade("04a", mine);')]  # fmt: skip
+             new_code_cell('lab.grade("04a", mine);')]
     nbformat.write(new_notebook(cells=cells), root / "notebooks" / "04_tiling.ipynb")
     monkeypatch.setattr(student, "PACKAGE", root / "labkit")
     return root
@@ -156,7 +156,7 @@ def test_without_git_what_a_run_has_made_is_left_out(checkout, tmp_path):
     out = tmp_path / "out"
     written = student.write_edition(out)
     assert {path.relative_to(out).as_posix() for path in written} == {
-        "README.md", "labkit/cuda_src/solutions/tiling/a_no_conflicts.cu", "notebooks/04_tiling.ipynb"}  # fmt: skip
+        "README.md", "labkit/cuda_src/solutions/tiling/a_no_conflicts.cu", "notebooks/04_tiling.ipynb"}
     nb = nbformat.read(out / "notebooks" / "04_tiling.ipynb", 4)
     assert [cell.source for cell in nb.cells] == ["# 04 · Tiling", 'lab.grade("04a", mine);']
     assert not any(cell.metadata for cell in nb.cells)
@@ -199,7 +199,7 @@ def test_cells_of_exercises_are_marked_for_nbgrader():
         new_code_cell('lab.grade("04a", mine_a);'),
         new_code_cell("%%kernel 04\n__global__ void conv() {}"),
         new_code_cell('lab.grade("12a", 2, 2);   # chunks'),
-    ])  # fmt: skip
+    ])
     student.mark(nb)
     assert nbgrader_accepts(nb) == ["kernel-04a", "grade-04a", "answer-12a"]
     answer = nb.cells[3].metadata["nbgrader"]
@@ -216,5 +216,5 @@ def test_every_exercise_of_the_notebooks_is_marked_for_nbgrader(edition):
         nb = nbformat.read(path, 4)
         marked = nbgrader_accepts(nb)
         graded = {found[1] for cell in nb.cells if cell.cell_type == "code"
-                  and (found := re.search(r'lab\.grade\("(\w+)"', cell.source))}  # fmt: skip
+                  and (found := re.search(r'lab\.grade\("(\w+)"', cell.source))}
         assert {name.partition("-")[2] for name in marked if not name.startswith("kernel-")} == graded, path.name

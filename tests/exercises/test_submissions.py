@@ -4,8 +4,8 @@ import nbformat
 import pytest
 
 from labkit.base.errors import LabError
+from labkit.classroom.submissions import submissions
 from labkit.exercises.exercise import exercise
-from labkit.exercises.submissions import submissions
 
 KERNEL = "__global__ void conv() {}\n"
 
@@ -19,7 +19,7 @@ def notebook(path, *cells):
 
 def test_kernel_cells_are_found_with_the_lines_of_the_cell(tmp_path):
     path = notebook(tmp_path / "alice.ipynb", "import labkit as lab",
-                    f"%%kernel 04 --exercise 04a --name mine\n{KERNEL}")  # fmt: skip
+                    f"%%kernel 04 --exercise 04a --name mine\n{KERNEL}")
     (found,) = submissions([path])
     assert (found.student, found.exercise) == ("alice", "04a")
     assert found.answer == f"// %%kernel 04 --exercise 04a --name mine\n{KERNEL}"
@@ -99,10 +99,10 @@ def test_a_student_who_has_handed_in_other_files_or_none_is_listed(tmp_path):
     nothing = "there is no .ipynb or .cu file"
     assert {each.student: each.problem for each in submissions([tmp_path])} == {
         "alice": "", "carol": "", "bob": f"{nothing}, only bob.docx and bob_04a.zip",
-        "eve": f"{nothing}, only the folder eve", "frank": f"{nothing}, only the folder frank"}  # fmt: skip
+        "eve": f"{nothing}, only the folder eve", "frank": f"{nothing}, only the folder frank"}
     found = submissions(sorted(tmp_path.glob("[!.]*/")))  # each folder named by itself
     assert {each.student: each.problem for each in found if not each.exercise} == {
-        "eve": f"{nothing} in the folder", "frank": f"{nothing} in the folder"}  # fmt: skip
+        "eve": f"{nothing} in the folder", "frank": f"{nothing} in the folder"}
 
 
 def test_neither_links_nor_paths_lead_to_another_students_kernel(tmp_path):

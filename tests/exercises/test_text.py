@@ -13,7 +13,7 @@ from labkit.exercises.text import counts, loops, unset_sums
     ("for (;;) x[i / 2] = f(i % 2, [&] { return 1; }); i / 2;", 2),
     ("do { x / 2; } while (a); y / 2;", 1),
     ("formula / 2; for (", 0),
-])  # fmt: skip
+])
 def test_divisions_in_loops(code, divisions):
     assert counts(code)["divisions_in_loops"] == divisions
 
@@ -32,6 +32,6 @@ def test_a_loop_in_a_loop_is_a_part_of_it():
     ("float column[2];\n  column[i] = x[i]; s += column[0];", []),
     ("__shared__ float sum[2];\n  sum[0] += a;", []),
     ("float sum[2];\n  if (sum[0] == 0) sum[0] += a;", ["float sum[2];"]),
-])  # fmt: skip
+])
 def test_sums_that_nobody_sets_to_zero(code, unset):
     assert unset_sums(code) == unset

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import labkit
+from hostcuda.gpu.nsight import COUNTED
 from labkit import LENET72, LENET86, variant
-from labkit.evidence.nsight import COUNTED
 
 SECOND = LENET86[1]
 RUNG = variant(10, groups=1)

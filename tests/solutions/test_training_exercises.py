@@ -2,7 +2,7 @@
 
 import labkit as lab
 from labkit.exercises.exercise import exercise
-from labkit.network.lenet28 import Lenet28
+from labkit.networks.lenet28 import Lenet28
 
 
 def test_14a_begins_with_the_kernel_of_atomics():

@@ -81,4 +81,4 @@ EXERCISES = (
             ),
         ),
     ),
-)  # fmt: skip
+)

@@ -9,7 +9,7 @@ import numpy as np
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import Exercise, Goal, Mistake
 from labkit.exercises.subjects import Numbers
-from labkit.network.fused import PRECISIONS
+from labkit.networks.fused import PRECISIONS
 from labkit.records.recorded import recorded
 from labkit.spec.devices import device
 
@@ -70,7 +70,7 @@ def _chunk(images: object) -> dict[str, dict[str, float]]:
     room = _MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"]
     last = chunk * _kernel_ms("float16") / _IMAGES
     return {_CASE: {"chunk": float(chunk), "filled": chunk / (math.ceil(chunk / room) * room), "room": float(room),
-                    "visible": 100 * last / _link_ms(_SIDE), "chunks": float(math.ceil(_IMAGES / chunk))}}  # fmt: skip
+                    "visible": 100 * last / _link_ms(_SIDE), "chunks": float(math.ceil(_IMAGES / chunk))}}
 
 
 def _one_turn() -> tuple[int]:
@@ -140,4 +140,4 @@ EXERCISES = (
             ),
         ),
     ),
-)  # fmt: skip
+)

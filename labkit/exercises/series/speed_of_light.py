@@ -101,4 +101,4 @@ EXERCISES = (
             ),
         ),
     ),
-)  # fmt: skip
+)

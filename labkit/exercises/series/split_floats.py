@@ -44,7 +44,7 @@ def _products(BF16: object, TF32: object) -> dict[str, dict[str, float]]:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= _MOST:
             raise LabError(f"{value!r} is no number of products; it is an integer from 1 to {_MOST}")
         found[name] = {"products": int(value), "error": _left_out(_BITS[name], int(value)),
-                       "fewer": _left_out(_BITS[name], int(value) - 1) if value > 1 else 1.0}  # fmt: skip
+                       "fewer": _left_out(_BITS[name], int(value) - 1) if value > 1 else 1.0}
     return found
 
 
@@ -57,7 +57,7 @@ def _goals_of(name: str) -> tuple[Goal, Goal]:
         Goal(f"error of a product, in units of 2^-21, {name}", lambda counts: counts[name]["error"] / _LARGEST,
              at_most=1),
         Goal(f"with one product fewer, {name}", lambda counts: counts[name]["fewer"] / _LARGEST, at_least=1),
-    )  # fmt: skip
+    )
 
 
 # ------------------------------------------------------------------------------------------- 11b: small beside large

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from labkit import cuda
+import hostcuda
 from labkit.exercises.exercise import Attempt, Case, Exercise, Mistake, counted
 from labkit.exercises.subjects import Module
 
@@ -31,9 +31,9 @@ class Vectors(NamedTuple):
 def _run(module, vectors: Vectors) -> Iterator[dict[str, np.ndarray]]:
     total = np.full(vectors.n, np.nan, np.float32)
     module.get_function("add")(
-        cuda.driver.In(vectors.a), cuda.driver.In(vectors.b), cuda.driver.Out(total), np.int32(vectors.n),
+        hostcuda.driver.In(vectors.a), hostcuda.driver.In(vectors.b), hostcuda.driver.Out(total), np.int32(vectors.n),
         grid=(vectors.blocks, 1), block=(vectors.threads, 1, 1),
-    )  # fmt: skip
+    )
     yield {"sum": total}
 
 

@@ -71,7 +71,7 @@ def _grow(sizes: object) -> dict[str, dict[str, float]]:
     equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[0]
     return {_LAYER: {"above": _above(_FIRST[_LAYER], chosen), "chunks": float(len(chosen)), "first": float(chosen[0]),
                      "equal": float(equal), "falls": float(chosen[0] > chosen[-1]),
-                     "growth": max((b / a for a, b in itertools.pairwise(chosen)), default=1.0)}}  # fmt: skip
+                     "growth": max((b / a for a, b in itertools.pairwise(chosen)), default=1.0)}}
 
 
 def _growing(factor: int = 2) -> tuple[tuple[int, ...]]:
@@ -148,4 +148,4 @@ EXERCISES = (
             ),
         ),
     ),
-)  # fmt: skip
+)

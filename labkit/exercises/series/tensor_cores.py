@@ -91,4 +91,4 @@ EXERCISES = (
             ),
         ),
     ),
-)  # fmt: skip
+)

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from labkit import cuda
+import hostcuda
 from labkit.base.errors import LabError
 from labkit.base.paths import cuda_src
 from labkit.exercises.exercise import Case, Exercise, Goal, Mistake, counted
 from labkit.exercises.subjects import Module, Numbers
 from labkit.ladder.rung import tiles
-from labkit.network.images import dataset
-from labkit.network.lenet28 import Lenet28
-from labkit.network.lenet28_experiments import FILES
-from labkit.network.lenet28_reference import Sizes, parameter_gradients
+from labkit.networks.images import dataset
+from labkit.networks.lenet28 import Lenet28
+from labkit.networks.lenet28_experiments import FILES
+from labkit.networks.reference.lenet28 import Sizes, parameter_gradients
 
 _LAUNCH = FILES["atomics"]["bp_weight_c1"]
 _HELD_OUT = "held-out digits"
@@ -44,11 +44,11 @@ def _run(module, what: tuple[Sizes, int]) -> Iterator[dict[str, np.ndarray]]:
     images, order, values = _inputs(s, batch)
     flat = np.concatenate([each.reshape(batch, -1) for each in values.values()], axis=1)
     gradient = np.zeros(sum(math.prod(shape) for shape in s.weights.values()), np.float32)
-    into, block = cuda.driver.InOut(gradient), _LAUNCH.block(s)
+    into, block = hostcuda.driver.InOut(gradient), _LAUNCH.block(s)
     module.get_function("bp_weight_c1")(
-        cuda.driver.In(images), cuda.driver.In(order), cuda.driver.In(flat), into, np.int32(batch),
+        hostcuda.driver.In(images), hostcuda.driver.In(order), hostcuda.driver.In(flat), into, np.int32(batch),
         block=(block, 1, 1), grid=(tiles(_LAUNCH.threads(s), block), batch),
-    )  # fmt: skip
+    )
     yield _arrays(s, gradient)
 
 
@@ -56,9 +56,9 @@ def _expected(what: tuple[Sizes, int]) -> Iterator[dict[str, np.ndarray]]:
     s, batch = what
     images, order, values = _inputs(s, batch)
     known = parameter_gradients(images[order].astype(np.float64), {name: np.nan_to_num(each.astype(np.float64))
-                                                                   for name, each in values.items()})  # fmt: skip
+                                                                   for name, each in values.items()})
     flat = np.concatenate([np.ravel(known[name] if name.startswith("c1") else np.zeros(shape))
-                           for name, shape in s.weights.items()])  # fmt: skip
+                           for name, shape in s.weights.items()])
     yield _arrays(s, flat)
 
 
@@ -182,4 +182,4 @@ EXERCISES = (
             ),
         ),
     ),
-)  # fmt: skip
+)

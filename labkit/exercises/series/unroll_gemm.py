@@ -7,7 +7,7 @@ _IM2COL, _LOADS = "layer 1, im2col", "global_load_requests"
 _WARPS = {"layer 1": 8 * 400, "layer 2": 8 * 73}  # of gemm: a block has 8
 _PRODUCT = {layer: counted("shared_load_instructions", f"{layer}, gemm", per=warps, what="shared loads per warp",
                            at_most=most)
-            for (layer, warps), most in zip(_WARPS.items(), (98, 392), strict=True)}  # fmt: skip
+            for (layer, warps), most in zip(_WARPS.items(), (98, 392), strict=True)}
 
 
 EXERCISES = (

@@ -20,7 +20,7 @@ def _sizes(s) -> dict:
     products = tiles(strips * across, 8)  # of eight columns
     warps = s.warps or tiles(products, tiles(products, 8 // groups))
     return {"pairs": pairs, "groups": groups, "warps": warps, "strips": strips, "steps": (s.K + 2) // 2,
-            "fours": tiles(s.M, 4 * groups) * groups}  # fmt: skip
+            "fours": tiles(s.M, 4 * groups) * groups}
 
 
 def _shared(s) -> int:
@@ -90,4 +90,4 @@ RUNG = Rung(
         *({"pairs": pairs} for pairs in (1, 2, 4, 8)), {"groups": 1},
         *({"blocks": blocks} for blocks in (132, 264, 1000)),
     ),
-)  # fmt: skip
+)

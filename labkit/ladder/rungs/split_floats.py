@@ -43,7 +43,7 @@ def _sizes(s) -> dict:
     rows = down * tall * (tiles(s.Ho, down * tall) - 1) + inputs
     fours = ((turns * together - 1) * s.H * s.W + rows * s.W + 11) // 4
     return {"down": down, "tall": tall, "warps": compute, "fetch": fetch, "store": store, "steps": steps,
-            "turns": turns, "groups": groups, "fours": fours}  # fmt: skip
+            "turns": turns, "groups": groups, "fours": fours}
 
 
 def _shared(s) -> int:
@@ -109,4 +109,4 @@ RUNG = Rung(
         "warpgroups": "Products of four warps, wgmma, whose weights stay in shared memory.",
     },
     compared=({"tall": 4}, {"tall": 7}, {"tall": 10}, {"blocks": 264}),
-)  # fmt: skip
+)

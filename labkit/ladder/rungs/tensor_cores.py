@@ -67,4 +67,4 @@ RUNG = Rung(
     compared=(
         {"wmma": (8, 32, 16)}, {"wmma": (32, 8, 16)}, {"turns": 1}, {"turns": 2}, {"turns": 4}, {"turns": 16},
     ),
-)  # fmt: skip
+)

@@ -36,7 +36,7 @@ def _sizes(s) -> dict:
         groups = block[1]
     unroll = s.unroll or best.get("unroll") or s.K
     return {"rows": rows, "maps": maps, "block": block, "channels": channels, "unroll": unroll, "groups": groups,
-            "below": below}  # fmt: skip
+            "below": below}
 
 
 def _grid(s) -> tuple[int, int, int]:
@@ -92,4 +92,4 @@ RUNG = Rung(
         "constant": "The rung with its masks in constant memory.",
         "shared": "The rung with its inputs in shared memory, too.",
     },
-)  # fmt: skip
+)

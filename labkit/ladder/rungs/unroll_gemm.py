@@ -50,4 +50,4 @@ RUNG = Rung(
         {"images": 1},
         {"gemm": "cublas"},
     ),
-)  # fmt: skip
+)

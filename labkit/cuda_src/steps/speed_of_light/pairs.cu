@@ -15,8 +15,7 @@
 // Requires  K <= 7; x finite; |y| < 65504, the largest half; compute capability 8.0. Compiled once for each
 //           layer and choice of sizes.
 
-#include <cuda_fp16.h>
-#include <type_traits>
+#include "tensor.cuh"
 
 constexpr int C = FIXED_C, M = FIXED_M, H = FIXED_H, W = FIXED_W, K = FIXED_K, Ho = H - K + 1, Wo = W - K + 1;
 constexpr int STEPS = (K + 2) / 2;                          // pairs of rows in a window: K + 1 rows or more
@@ -25,20 +24,6 @@ constexpr int STRIPS = (Ho + 2 * PAIRS - 1) / (2 * PAIRS);  // a strip is PAIRS 
 constexpr int COLUMNS = STRIPS * ACROSS;                    // of the products
 constexpr int PITCH = W + W % 2, ROWS = 2 * (STRIPS * PAIRS + STEPS - 1);    // of a channel in shared memory
 constexpr int THREADS = 32 * WARPS;
-
-// The widest access for rows of N halves: each row begins at a multiple of its size.
-template <int N> using Widest =
-    std::conditional_t<N % 2, unsigned short, std::conditional_t<N % 4, unsigned, unsigned long long>>;
-
-// d += a b: a has 16 rows of 16 terms, b has 8 columns. Of b, a lane holds terms of column lane / 4; of a and
-// d it holds parts of the rows lane / 4 and lane / 4 + 8: in d, the columns 2 (lane % 4) and the next.
-__device__ inline void mma(float (&d)[4], const uint4 &a, unsigned b0, unsigned b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
 
 // Row r < 8 of a product is the output in map r / 2, row r % 2 and column 0 of the square; row r + 8 is the
 // output beside it, in column 1. The mask of an output moves down by its row and to the right by its column.

@@ -15,7 +15,7 @@
 // Requires  K <= 7; x finite; |y| < 65504, the largest half; compute capability 8.0, and 9.0 for wgmma.
 //           DOWN MAPS is a multiple of 4, at most 24. Compiled once for each layer and choice of sizes.
 
-#include "../../warpgroups.cuh"
+#include "warpgroups.cuh"
 #include <cuda_pipeline_primitives.h>
 #include <type_traits>
 

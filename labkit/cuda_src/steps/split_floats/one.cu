@@ -13,7 +13,7 @@
 // Requires  K <= 7; |x|, |k| < 65504, the largest half; compute capability 8.0. Compiled once for each layer
 //           and choice of sizes.
 
-#include <cuda_fp16.h>
+#include "tensor.cuh"
 #include <cuda_pipeline_primitives.h>
 
 constexpr int C = FIXED_C, M = FIXED_M, H = FIXED_H, W = FIXED_W, K = FIXED_K, Ho = H - K + 1, Wo = W - K + 1;
@@ -32,33 +32,6 @@ constexpr bool FOUR = Wo % 4 == 0;                          // a lane's outputs 
 constexpr int IMAGE = 1, TEAM = 3;                          // barriers; number 0 is __syncthreads()
 typedef uint4 Weights[STEPS];
 
-// d += a b: a has 16 rows of 16 terms, b has 8 columns. Of b, a lane holds terms of column lane / 4; of a
-// and d it holds parts of the rows lane / 4 and lane / 4 + 8: in d, the columns 2 (lane % 4) and the next.
-__device__ inline void mma(float (&d)[4], const uint4 &a, unsigned b0, unsigned b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-}
-
-// Wait at one of the barriers until `warps` warps have arrived.
-__device__ inline void barrier(int number, int warps)
-{
-    __syncwarp();                                           // bar.sync is for whole warps
-    asm volatile("bar.sync %0, %1;" :: "r"(number), "r"(32 * warps) : "memory");
-}
-
-// Two floats as halves, in the lower 16 bits.
-__device__ inline float2 split(float v, float w)
-{
-    const half2 high = __floats2half2_rn(v, w);
-    const half2 low = __float2half2_rn(0);                  // what the halves leave is dropped
-    const unsigned h = (const unsigned &)high, l = (const unsigned &)low;
-    auto parts = [&](unsigned which) { return __uint_as_float(__byte_perm(h, l, which)); };
-    return make_float2(parts(0x5410), parts(0x7632));
-}
-
 // Row r < 8 of a product is the output in map r / DOWN, row r % DOWN and column 0; row r + 8 is the one
 // beside it.
 extern "C" __global__
@@ -76,7 +49,7 @@ void arrange(const float *x, const float *__restrict__ k, uint4 *__restrict__ a,
         const bool inside = m < M && c < min(C, (turn + 1) * TOGETHER) && 0 <= p && p < K && 0 <= q && q < K;
         return inside ? k[((m * C + c) * K + p) * K + q] : 0;
     };
-    auto pair = [&](int c, int p, int q) { return split(weight(c, p, q), weight(c, p, q + 1)); };
+    auto pair = [&](int c, int p, int q) { return split<1>(weight(c, p, q), weight(c, p, q + 1)); };
     const int q = lane % 4 * 2;
     const float2 terms[] = {pair(c, p, q), pair(c, p, q - 1), pair(d, r, q), pair(d, r, q - 1)};
     unsigned parts[2][4];
@@ -209,7 +182,7 @@ void conv(const float *__restrict__ x, const uint4 *__restrict__ a, float *__res
             #pragma unroll 4
             for (int i = thread; i < FOURS; i += 32 * FETCH) {
                 const float4 v = image[i];
-                const float2 left = split(v.x, v.y), right = split(v.z, v.w);
+                const float2 left = split<1>(v.x, v.y), right = split<1>(v.z, v.w);
                 image[i] = make_float4(left.x, left.y, right.x, right.y);
             }
             barrier(IMAGE, COMPUTE + FETCH);                // it is split; the one before is read no more

@@ -18,7 +18,7 @@
 //           the tensor cores. MAPS is a multiple of 4, at most 24. Compiled once for each layer and choice of
 //           sizes.
 
-#include "../../warpgroups.cuh"
+#include "warpgroups.cuh"
 #include <cuda_pipeline_primitives.h>
 #include <type_traits>
 
@@ -37,22 +37,6 @@ constexpr bool MOVE_REGISTERS = COMPUTE == 8;               // 168 per thread ar
 
 // The map of pair i of columns in eight j.
 __device__ inline int map_of(int j, int i) { return i * (MAPS / 4) + j; }
-
-// The bits of |v|, in the order of the numbers; those of infinity and NaN are INFINITE or more.
-constexpr int INFINITE = 0x7f800000;
-__device__ inline int magnitude(float v) { return __float_as_int(fabsf(v)); }
-__device__ inline int exponent(int bits) { return max((bits >> 23) - 127, -112); }
-__device__ inline float power(int exponent) { return __int_as_float((127 + exponent) << 23); }
-
-// Two floats as two halves each, the high one in the lower 16 bits.
-__device__ inline float2 split(float v, float w)
-{
-    const half2 high = __floats2half2_rn(v, w);
-    const half2 low = __floats2half2_rn(v - __low2float(high), w - __high2float(high));
-    const unsigned h = (const unsigned &)high, l = (const unsigned &)low;
-    auto parts = [&](unsigned which) { return __uint_as_float(__byte_perm(h, l, which)); };
-    return make_float2(parts(0x5410), parts(0x7632));
-}
 
 extern "C" __global__
 void arrange(const float *x, const float *__restrict__ k, uint4 *__restrict__ a, int, int, int, int, int, int)

@@ -1,0 +1,138 @@
+"""How much slower the CPU engine's check mode is than its run mode, rung by rung.
+
+    python engine/benchmarks/check_mode.py [BATCH]
+    python engine/benchmarks/check_mode.py --against FOLDER    the time of this state over that of another checkout
+    python engine/benchmarks/check_mode.py | python -m recording readme check   and write it into docs/performance.md
+
+Run mode, the counters and all the checks each have a child process with one worker, because check mode has one. The
+processes take turns, so that other load on the machine affects all of them alike. A row gives the shortest of several
+runs of the op, in processor time, on the layers of lenet86; every access is counted. The table goes to stderr, a
+sentence to stdout. The exit status is 1 if the counters are more than 20 times slower than run mode anywhere. Against
+another checkout (`git worktree add FOLDER COMMIT`), the processes of both take turns, each with the kernels of its own
+ladder; rungs that the other one does not have are left out.
+"""
+
+import argparse
+import datetime
+import functools
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import labkit
+from labkit.ladder.rungs import LADDER
+
+RUNGS = [rung for rung in LADDER if rung.number]
+HERE = Path(__file__).resolve().parents[2]
+MODES = {"run": "", "counters": "profile", "checks": "memcheck,racecheck,initcheck,synccheck"}
+ROUNDS = 5
+MOST = 20
+
+
+def serve(batch):
+    """For each line "rung layer" of the input, print the processor seconds of the op: the shorter of two runs."""
+    plans, known = {}, {rung.name for rung in LADDER}
+    for line in sys.stdin:
+        name, index = line.split()
+        if name not in known:
+            print("nan", flush=True)
+            continue
+        layer = labkit.LENET86[int(index)]
+        if (name, index) not in plans:
+            plan = plans[name, index] = labkit.variant(name).plan(layer, batch)
+            plan.load(np.zeros(layer.x_shape(batch), np.float32), np.zeros(layer.k_shape, np.float32))
+            plan.run()  # warms up
+            plan.result()
+        plan, best = plans[name, index], float("inf")
+        for _ in range(2):
+            start = time.process_time()
+            plan.run()
+            plan.result()
+            best = min(best, time.process_time() - start)
+        print(best, flush=True)
+
+
+def start(batch, tools, checkout=HERE):
+    """The child process of one mode; `tools` for HOSTCUDA_CHECK, empty for run mode."""
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_WORKERS": "1", "HOSTCUDA_CHECK": tools}
+    environment["PYTHONPATH"] = os.pathsep.join([str(checkout), str(checkout / "engine")])
+    command = [sys.executable, __file__, "--serve", str(batch)]
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def ask(child, name, index):
+    """The seconds of one run in that child; not a number if its ladder has no such rung."""
+    child.stdin.write(f"{name} {index}\n")
+    child.stdin.flush()
+    return float(child.stdout.readline())
+
+
+say = functools.partial(print, file=sys.stderr, flush=True)
+
+
+def measured(children):
+    """Yield rung, layer, and the least seconds of each child, for every rung and layer."""
+    for rung in RUNGS:
+        for index, layer in enumerate(labkit.LENET86):
+            best = dict.fromkeys(children, float("inf"))
+            for _ in range(ROUNDS):
+                for key, child in children.items():
+                    best[key] = np.fmin(best[key], ask(child, rung.name, index))
+            yield rung, layer, best
+    for child in children.values():
+        child.stdin.close()
+        child.wait()
+
+
+def compare(batch, other):
+    """Print how long this state takes, in terms of another checkout."""
+    say(f"batch {batch}, one worker; processor time of an op here, over that of {other}\n")
+    print(f"{'rung, layer':24}" + "".join(f"{mode:>10}" for mode in MODES))
+    children = {(mode, side): start(batch, tools, side) for mode, tools in MODES.items() for side in (HERE, other)}
+    ratios = []
+    for rung, layer, best in measured(children):
+        if not np.isfinite(list(best.values())).all():
+            continue
+        ratios.append([best[mode, HERE] / best[mode, other] for mode in MODES])
+        print(f"{f'{rung.number:02} {layer.name}':24}" + "".join(f"{ratio:10.2f}" for ratio in ratios[-1]), flush=True)
+    print(f"{'geometric mean':24}" + "".join(f"{ratio:10.2f}" for ratio in np.exp(np.log(ratios).mean(0))))
+
+
+def main(batch):
+    """Print the table and the sentence."""
+    say(f"batch {batch}, one worker; processor time of an op in ms, and how many times slower than run mode\n")
+    say(f"{'rung, layer':24}{'run':>9}{'counters':>10}{'':>8}{'checks':>10}")
+    ratios = []
+    for rung, layer, best in measured({mode: start(batch, tools) for mode, tools in MODES.items()}):
+        ratio = {mode: best[mode] / best["run"] for mode in best}
+        ratios.append(ratio)
+        say(
+            f"{f'{rung.number:02} {layer.name}':24}{1e3 * best['run']:9.2f}{1e3 * best['counters']:10.1f}"
+            f"{ratio['counters']:7.1f}x{1e3 * best['checks']:10.1f}{ratio['checks']:7.1f}x"
+        )
+    counters, checks = ([ratio[mode] for ratio in ratios] for mode in ("counters", "checks"))
+    said = (
+        f"Counting takes {min(counters):.1f} to {max(counters):.1f} times as long as running, all four checks together "
+        f"{min(checks):.0f} to {max(checks):.0f} times: rungs {RUNGS[0].number:02} to {RUNGS[-1].number:02}, both "
+        f"layers of lenet86, {batch} images, {labkit.device().name}, {datetime.date.today()}."
+    )
+    print(said)
+    sys.exit(max(counters) > MOST)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("batch", nargs="?", type=int, default=4, help="images (4)")
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.serve:
+        serve(asked.batch)
+    elif asked.against:
+        compare(asked.batch, asked.against.resolve())
+    else:
+        main(asked.batch)

@@ -1,0 +1,424 @@
+"""Measure the CPU engine: the ladder's kernels against a plain C++ loop nest, compile times, launch latency.
+
+    python engine/benchmarks/engine.py                                              print the tables
+    python engine/benchmarks/engine.py | python -m recording readme engine   write them into docs/performance.md
+
+Everything is one interleaved run: each round times the loop nest and every kernel once, on one worker and on two, so
+that other load on the machine affects all of them alike. One worker and the loop nest are compared by processor time,
+two workers and one by wall time. Kernels with barriers run in both of the engine's gears, as thread loops and on fibers
+(docs/gears.md). In the same rounds run, on one processor, where they are installed:
+
+- PoCL: rungs 01, 03, 04 and 06, ported to OpenCL C by hand (benchmarks/pocl.cl). It needs pyopencl and PoCL
+  (`pip install pyopencl`, `apt install pocl-opencl-icd`).
+- HIP-CPU: rungs 01 to 06, as they are. `HIP_CPU` in the environment names a folder with its sources
+  (https://github.com/ROCm/HIP-CPU), which need Intel's TBB (`apt install libtbb-dev`).
+
+These are times of this machine's CPU; they do not say anything about a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import importlib.util
+import multiprocessing
+import os
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from hostcuda import processor
+from labkit.ladder.rungs import LADDER
+from labkit.ladder.variants import Variant, variant
+from labkit.measure.check import tolerance
+from labkit.spec.layers import LENET86, Layer
+from labkit.spec.reference import conv_float64, error_scale
+
+HERE = Path(__file__).resolve().parent
+BATCH = 4
+FLAGS = (  # those of a kernel: hostcuda/build/options.py
+    "-std=gnu++17", "-O3", "-march=native", "-fPIC", "-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math",
+)
+WALL, PROCESSOR = 0, 1  # the two clocks
+LAUNCHES = (1, 1), (200, 1), (1, 1000)  # rounds, launches in each
+PORTED = {1: "baseline", 3: "registers", 4: "tiling", 6: "fusion"}  # rung -> kernel of pocl.cl
+HIP = range(1, 7)  # HIP-CPU has no min(int, int) in kernels, no __align__, no WMMA, no PTX
+EMPTY = 'extern "C" __global__ void empty() {}'
+
+
+def inputs(layer: Layer) -> tuple[np.ndarray, np.ndarray]:
+    """x [B,C,H,W] in 0 to 1 and k [M,C,K,K] in -1 to 1, float32, the same in every process."""
+    rng = np.random.default_rng(86)
+    x, k = rng.uniform(0, 1, layer.x_shape(BATCH)), rng.uniform(-1, 1, layer.k_shape)
+    return x.astype(np.float32), k.astype(np.float32)
+
+
+def verify(name: str, layer: Layer, y: np.ndarray, like: Variant) -> None:
+    """End the program unless y is right within the rounding of the variant `like`."""
+    x, k = (each.astype(like.io_dtype) for each in inputs(layer))
+    error = np.abs(y - conv_float64(x, k))
+    if not (error <= tolerance(like.rounding, error_scale(x, k), layer.terms)).all():
+        raise SystemExit(f"{name} is wrong on {layer}: run labkit.check on it")
+
+
+def clocks() -> tuple[float, float]:
+    """Wall time, and the processor time of this process."""
+    return time.perf_counter(), time.process_time()
+
+
+def since(start: tuple[float, float]) -> tuple[float, float]:
+    """Seconds on both clocks."""
+    return tuple(now - then for now, then in zip(clocks(), start, strict=True))
+
+
+# --------------------------------------------------------------------------------------------------- what is measured
+class LoopNest:
+    """benchmarks/loop_nest.cpp, compiled with the flags of a kernel."""
+
+    def __init__(self, folder: Path):
+        from hostcuda.host import toolchain
+
+        library = folder / "loop_nest.so"
+        command = [*toolchain.find(), *FLAGS, "-shared", "-o", str(library), str(HERE / "loop_nest.cpp")]
+        subprocess.run(command, check=True)
+        self.conv = ctypes.CDLL(str(library)).conv
+        self.arrays = [(*inputs(layer), np.empty(layer.y_shape(BATCH), np.float32)) for layer in LENET86]
+        for index, layer in enumerate(LENET86):
+            self(index)
+            verify("the loop nest", layer, self.arrays[index][2], variant(3))
+
+    def __call__(self, index: int) -> tuple[float, float]:
+        """Wall and processor seconds for BATCH images of a layer."""
+        layer = LENET86[index]
+        pointers = [array.ctypes.data_as(ctypes.c_void_p) for array in self.arrays[index]]
+        start = clocks()
+        self.conv(*pointers, BATCH, layer.C, layer.H, layer.W, layer.M, layer.K)
+        return since(start)
+
+
+class Worker:
+    """The engine in a process of its own, with a fixed number of workers and in one gear; or another one's, `kind`."""
+
+    def __init__(self, workers: int, cache: Path, gear: str = "loops", kind: str = "_Engine"):
+        changed = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_WORKERS": str(workers), "HOSTCUDA_CACHE_DIR": str(cache)}
+        changed |= {"HOSTCUDA_GEAR": gear, "POCL_DEVICES": "basic", "POCL_CACHE_DIR": str(cache)}
+        before = {name: os.environ.get(name) for name in changed}
+        os.environ.update(changed)
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.process = context.Process(target=_serve, args=(other, kind), daemon=True)
+        self.process.start()
+        other.close()
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+    def __call__(self, *request):
+        self.pipe.send(request)
+        try:
+            status, answer = self.pipe.recv()
+        except EOFError:
+            raise SystemExit(f"the engine's process ended at {request}") from None
+        if status != "done":
+            raise SystemExit(f"the engine failed at {request}: {answer}")
+        return answer
+
+    def stop(self):
+        self.pipe.close()
+        self.process.join(10)
+
+
+def _serve(pipe, kind):
+    engine = globals()[kind]()
+    while True:
+        try:
+            what, *arguments = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(("done", getattr(engine, what)(*arguments)))
+        except Exception as error:
+            pipe.send(("failed", f"{type(error).__name__}: {error}"))
+
+
+class _Engine:
+    """The requests that a worker process answers."""
+
+    def __init__(self):
+        self.plans = {}
+
+    def start(self):
+        """Seconds until the first kernel of a fresh installation is compiled: the runtime, and what kernels share."""
+        start = time.perf_counter()
+        import hostcuda.autoinit  # noqa: F401
+        from hostcuda import driver
+        from hostcuda.compiler import SourceModule
+
+        self.driver = driver
+        self.empty = SourceModule(EMPTY, no_extern_c=True).get_function("empty").prepare("")
+        return time.perf_counter() - start
+
+    def compile(self, number):
+        """Seconds to compile a rung's file for lenet86."""
+        start = time.perf_counter()
+        variant(number).module(LENET86[0])
+        return time.perf_counter() - start
+
+    def gears(self, number):
+        """The gears of a rung's kernels: "loops", "fibers" or both; only fibers if none has a barrier."""
+        module = variant(number).module(LENET86[0])
+        return " and ".join(sorted({module.get_function(name).gear for name in variant(number).kernels}))
+
+    def prepare(self, number):
+        """Make the plans of a rung ready, and check what they compute."""
+        for index, layer in enumerate(LENET86):
+            chosen = variant(number)
+            plan = self.plans[number, index] = chosen.plan(layer, BATCH)
+            plan.load(*inputs(layer))
+            plan.run()
+            verify(chosen.label, layer, plan.result(), chosen)
+
+    def time(self, number, index):
+        """Wall and processor seconds for BATCH images of a layer: launches and synchronization."""
+        plan = self.plans[number, index]
+        plan.run()  # wakes the workers, which slept while other processes were timed
+        self.driver.Context.synchronize()
+        start = clocks()
+        plan.run()
+        self.driver.Context.synchronize()
+        return since(start)
+
+    def latency(self, times, launches):
+        """Seconds per launch: `times` times `launches` of them and a synchronization."""
+        one = (1, 1), (1, 1, 1)
+        start = time.perf_counter()
+        for _ in range(times):
+            for _ in range(launches):
+                self.empty.prepared_call(*one)
+            self.driver.Context.synchronize()
+        return (time.perf_counter() - start) / (times * launches)
+
+
+class _PoCL:
+    """The same requests, answered by PoCL."""
+
+    rungs = PORTED
+
+    def __init__(self):
+        self.calls, self.buffers = {}, []  # a kernel does not own its arguments
+
+    def start(self):
+        """The version of PoCL; empty if there is none."""
+        import pyopencl
+
+        self.cl = pyopencl
+        found = [each for each in pyopencl.get_platforms() if each.name == "Portable Computing Language"]
+        if not found:
+            return ""
+        context = pyopencl.Context(found[0].get_devices()[:1])
+        self.context, self.queue = context, pyopencl.CommandQueue(context)
+        return re.search(r"PoCL ([\w.-]+)", found[0].version)[0]
+
+    def prepare(self, number):
+        """Build a kernel for both layers, and check what it computes."""
+        flags = self.cl.mem_flags
+        for index, layer in enumerate(LENET86):
+            chosen = variant(number)
+            defines = {"FIXED_K": layer.K, "TILE": 16, **chosen.defines(layer)}
+            program = self.cl.Program(self.context, (HERE / "pocl.cl").read_text())
+            program.build([f"-D{name}={value}" for name, value in defines.items()])
+            buffers = [
+                self.cl.Buffer(self.context, flags.READ_ONLY | flags.COPY_HOST_PTR, hostbuf=array)
+                for array in inputs(layer)
+            ]
+            y = np.empty(layer.y_shape(BATCH), np.float32)
+            buffers.append(self.cl.Buffer(self.context, flags.WRITE_ONLY, y.nbytes))
+            (launch,) = chosen.geometry(layer, BATCH)
+            kernel = getattr(program, PORTED[number])
+            sizes = map(np.int32, (BATCH, layer.C, layer.H, layer.W, layer.M, layer.K))
+            kernel.set_args(*buffers, *sizes)
+            items = tuple(blocks * threads for blocks, threads in zip(launch.grid, launch.block, strict=True))
+            self.calls[number, index] = kernel, items, launch.block
+            self.buffers += buffers
+            self.time(number, index)
+            self.cl.enqueue_copy(self.queue, y, buffers[2])
+            verify(f"PoCL's {PORTED[number]}", layer, y, chosen)
+
+    def time(self, number, index):
+        """Wall and processor seconds for BATCH images of a layer."""
+        for _ in range(2):  # the first is as cold as the engine's first
+            start = clocks()
+            self.cl.enqueue_nd_range_kernel(self.queue, *self.calls[number, index])
+            self.queue.finish()
+        return since(start)
+
+
+class _HipCpu:
+    """The same requests, answered by HIP-CPU."""
+
+    rungs = HIP
+
+    def __init__(self):
+        self.calls, self.arrays = {}, []  # the kernels do not own their arguments
+
+    def start(self):
+        """Its name; empty if there is none. It runs on one processor, and so on one thread at a time."""
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+        return "HIP-CPU" if os.environ.get("HIP_CPU") else ""
+
+    def prepare(self, number):
+        """Compile a rung for both layers, and check what it computes."""
+        chosen = variant(number)
+        for index, layer in enumerate(LENET86):
+            library = self._compile(chosen, layer)
+            x, k = inputs(layer)
+            y = np.empty(layer.y_shape(BATCH), np.float32)
+            scratch = np.empty(chosen.rung.scratch(chosen.scope(layer)) * BATCH, np.uint8)
+            if chosen.rung.constant:
+                mask = ctypes.c_char.in_dll(library, chosen.rung.constant)
+                ctypes.memmove(ctypes.addressof(mask), k.ctypes, k.nbytes)
+            at = {"x": x.ctypes, "k": k.ctypes, "y": y.ctypes, "u": scratch.ctypes}
+            sizes = BATCH, layer.C, layer.H, layer.W, layer.M, layer.K
+            self.arrays += [x, k, y, scratch]
+            self.calls[number, index] = [
+                (
+                    getattr(library, f"launch_{call.kernel}"),
+                    (*((ctypes.c_uint * 3)(*numbers) for numbers in (launch.grid, launch.block)),
+                     *(at[name].data_as(ctypes.c_void_p) for name in call.buffers), *sizes),
+                )
+                for launch, call in zip(chosen.geometry(layer, BATCH), chosen.calls, strict=True)
+            ]
+            self.time(number, index)
+            verify(f"HIP-CPU's {chosen.label}", layer, y, chosen)
+
+    def _compile(self, chosen, layer):
+        from hostcuda.host import toolchain
+
+        library = Path(os.environ["HOSTCUDA_CACHE_DIR"]) / f"{chosen.rung.name}-{layer.name.replace(' ', '-')}.so"
+        library.parent.mkdir(exist_ok=True)
+        defines = {f"-D{name}={value}" for name, value in chosen.defines(layer).items()}
+        launchers = " ".join(f"LAUNCHER({call.kernel})" for call in chosen.calls)
+        command = [*toolchain.find(), *FLAGS, "-w", f"-I{os.environ['HIP_CPU']}/include", *defines]
+        command += [f'-DKERNELS="{chosen.path}"', f"-DLAUNCHERS={launchers}", "-shared", "-o", str(library)]
+        subprocess.run([*command, str(HERE / "hip_cpu.cpp"), "-ltbb", "-pthread"], check=True)
+        return ctypes.CDLL(str(library))
+
+    def time(self, number, index):
+        """Wall and processor seconds for BATCH images of a layer."""
+        for _ in range(2):  # the first is as cold as the engine's first
+            start = clocks()
+            for launch, arguments in self.calls[number, index]:
+                launch(*arguments)
+        return since(start)
+
+
+# ------------------------------------------------------------------------------------------------------------- tables
+def measure(rounds: int) -> str:
+    """Run everything; return the Markdown."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(prefix="labkit-bench-") as folder:
+        folder = Path(folder)
+        engines = {1: Worker(1, folder / "cache")}
+        first = engines[1]("start")
+        engines["fibers"] = Worker(1, folder / "cache", "fibers")
+        engines["fibers"]("start")
+        compiled = {(rung.number, how): engines[how]("compile", rung.number) for rung in LADDER for how in engines}
+        engines[2] = Worker(2, folder / "cache")
+        engines[2]("start")
+        gears = {rung.number: engines[1]("gears", rung.number) for rung in LADDER}
+        nest = LoopNest(folder)
+        others, kinds = {}, [_HipCpu, *([_PoCL] if importlib.util.find_spec("pyopencl") else [])]
+        for kind in kinds:
+            worker = Worker(1, folder / kind.__name__, kind=kind.__name__)
+            if version := worker("start"):
+                others[version] = worker, kind.rungs
+        for rung in LADDER:
+            for engine in [*engines.values(), *(other for other, rungs in others.values() if rung.number in rungs)]:
+                engine("prepare", rung.number)
+
+        times: dict[tuple, list[tuple[float, float]]] = {}
+        latencies: dict[tuple, list[float]] = {}
+        for _ in range(rounds):
+            for index in range(len(LENET86)):
+                times.setdefault(("nest", index), []).append(nest(index))
+                for rung in LADDER:
+                    for workers, engine in engines.items():
+                        seconds = engine("time", rung.number, index)
+                        times.setdefault((rung.number, index, workers), []).append(seconds)
+                    for version, (other, rungs) in others.items():
+                        if rung.number in rungs:
+                            seconds = other("time", rung.number, index)
+                            times.setdefault((rung.number, index, version), []).append(seconds)
+            for how in LAUNCHES:  # the first wakes a worker that slept since the last round
+                latencies.setdefault((how, 2), []).append(engines[2]("latency", *how))
+        for engine in [*engines.values(), *(other for other, _ in others.values())]:
+            engine.stop()
+
+    columns = "".join(f"× {version} | " for version in others)
+    text = [
+        f"{processor.name()}, {processors} processors, {compiler_name()}, {date.today():%Y-%m-%d}; medians of {rounds} "
+        f"interleaved rounds of {BATCH} images, processor time on one worker, wall time of two against one. "
+        "These are not GPU times.",
+        "",
+        "| kernel | gear | "
+        + " | ".join(f"{layer.name}: MMAC/s, × loop nest | × fibers | {columns}two workers" for layer in LENET86)
+        + " | compile, s | on fibers |",
+        "|---|---|" + ("---:|" * (3 + len(others))) * len(LENET86) + "---:|---:|",
+    ]
+    row = ["C++ loop nest, one thread", ""]
+    for index, layer in enumerate(LENET86):
+        row += [f"{rate(layer, times['nest', index]):.0f}, 1.00", *[""] * (2 + len(others))]
+    text.append("| " + " | ".join([*row, "", ""]) + " |")
+    for rung in LADDER:
+        row = [rung.label, gears[rung.number]]
+        for index, layer in enumerate(LENET86):
+            one, two = times[rung.number, index, 1], times[rung.number, index, 2]
+            row.append(f"{rate(layer, one):.0f}, {ratio(times['nest', index], one, PROCESSOR)}")
+            row.append(f"× {ratio(times[rung.number, index, 'fibers'], one, PROCESSOR)}")
+            for version in others:
+                seconds = times.get((rung.number, index, version))
+                row.append(f"× {ratio(seconds, one, PROCESSOR)}" if seconds else "")
+            row.append(f"× {ratio(one, two, WALL)}")
+        row += [f"{compiled[rung.number, how]:.2f}" for how in (1, "fibers")]
+        text.append("| " + " | ".join(row) + " |")
+    rested, alone, queued = (1e6 * statistics.median(latencies[how, 2]) for how in LAUNCHES)
+    text += [
+        "",
+        f"Launch of an empty kernel: {alone:.1f} µs with its synchronization, {rested:.1f} µs after a pause, "
+        f"{queued:.1f} µs in a queue of 1000. "
+        f"The first kernel on a fresh machine compiles the engine's runtime, too: {first:.1f} s, once.",
+    ]
+    if load > processors / 4:
+        text += ["", f"Other processes were running: the load average was {load:.1f} before the start."]
+    return "\n".join(text)
+
+
+def rate(layer: Layer, seconds: list[tuple[float, float]]) -> float:
+    """Millions of multiply-adds per second of processor time."""
+    return layer.macs(BATCH) / statistics.median(each[PROCESSOR] for each in seconds) / 1e6
+
+
+def ratio(slow: list[tuple[float, float]], fast: list[tuple[float, float]], clock: int) -> str:
+    """How many times as fast: the median over the rounds of the ratio within each round."""
+    return f"{statistics.median(a[clock] / b[clock] for a, b in zip(slow, fast, strict=True)):.2f}"
+
+
+def compiler_name() -> str:
+    """The first line of the compiler's version."""
+    from hostcuda.host import toolchain
+
+    return toolchain.run([*toolchain.find(), "--version"])[1].splitlines()[0]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=15, help="how often everything is timed (15)")
+    chosen = parser.parse_args()
+    print(measure(chosen.rounds))

@@ -1,0 +1,158 @@
+"""Runs CUDA C++ on any machine, behind PyCUDA's module names.
+
+``import hostcuda.driver as cuda``, ``from hostcuda.compiler import SourceModule`` and
+``import hostcuda.autoinit`` work on any machine. On an NVIDIA GPU the first two *are* PyCUDA's modules; without one
+they are the CPU engine's modules of the same names. The environment variable ``HOSTCUDA_ENGINE`` chooses:
+
+========  ===========================================================================
+auto      (default) the GPU if PyCUDA imports and a device answers, else the CPU
+gpu       the GPU, or an error that says what is missing
+cpu       the CPU engine
+========  ===========================================================================
+
+The engine is chosen on first use: when `engine` or `ensure_context` is called, or one of the engine's modules
+(`driver`, `compiler`, `activity`) is imported or looked up here. ``import hostcuda`` chooses nothing, so a program can
+import it at the top and write ``hostcuda.driver.Event()`` where it needs it. A context is made by an explicit call,
+`ensure_context`, or by importing ``hostcuda.autoinit``.
+"""
+
+import atexit
+import ctypes
+import functools
+import importlib
+import os
+from types import ModuleType
+from typing import Any
+
+from hostcuda import settings
+from hostcuda.errors import EngineError
+
+__all__ = ["engine", "ensure_context", "why_no_gpu"]
+__version__ = "1.0.0"
+
+
+_context = None
+
+
+def why_no_gpu() -> str | None:
+    """None if PyCUDA imports and a device answers, else a sentence that says what is missing and what to do."""
+    try:
+        driver = importlib.import_module("pycuda.driver")
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("pycuda"):
+            return f"PyCUDA lacks the package {error.name!r}: pip install {error.name}"
+        return (
+            f"{'' if _driver_answers() else 'no NVIDIA driver answers here (libcuda.so.1), and '}PyCUDA is not "
+            "installed: pip install pycuda (it needs the CUDA toolkit)"
+        )
+    except ImportError as error:
+        if "libcuda" in str(error) or "nvcuda" in str(error):
+            return f"NVIDIA's driver library is missing ({error}): install the NVIDIA driver, then see nvidia-smi"
+        return f"PyCUDA is installed but does not load ({error}): reinstall it against this machine's CUDA toolkit"
+    try:
+        driver.init()
+        if driver.Device.count() > 0:
+            return None
+        return "no NVIDIA device is visible: check nvidia-smi and CUDA_VISIBLE_DEVICES"
+    except driver.Error as error:
+        return f"the NVIDIA driver answers {str(error)!r}: check nvidia-smi and CUDA_VISIBLE_DEVICES"
+
+
+def _driver_answers() -> bool:
+    """Whether NVIDIA's driver is there and has a device, asked without PyCUDA."""
+    try:
+        return ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
+    except OSError:
+        return False
+
+
+@functools.cache
+def engine() -> str:
+    """The engine in use, chosen by the first call.
+
+    Returns
+    -------
+    str
+        ``"gpu"`` or ``"cpu"``.
+
+    Raises
+    ------
+    EngineError
+        ``HOSTCUDA_ENGINE`` names no engine, or one that this machine does not have.
+    """
+    name, value = settings.variable("ENGINE")
+    wanted = value.strip().lower() or "auto"
+    if wanted not in ("auto", "gpu", "cpu"):
+        raise EngineError(
+            f"{name}={value!r} is none of auto, gpu, cpu: set one of these, or "
+            "unset it (auto takes the GPU if there is one)"
+        )
+    if wanted == "cpu":
+        return "cpu"
+    missing = why_no_gpu()
+    if missing and wanted == "gpu":
+        raise EngineError(
+            f"{name}=gpu, but there is no GPU to use: {missing}. "
+            f"{name}=cpu (or unset) runs the kernels on this machine's processor."
+        )
+    return "cpu" if missing else "gpu"
+
+
+def engine_module(name: str) -> ModuleType:
+    """The module of the engine in use that goes by a name: what ``hostcuda.<name>`` stands for."""
+    if engine() == "cpu":
+        return importlib.import_module(f"hostcuda.api.{name}")
+    return importlib.import_module("hostcuda.gpu.cupti" if name == "activity" else f"pycuda.{name}")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in ("driver", "compiler", "activity"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def ensure_context() -> Any:
+    """Make a context current if none is, and release it when the process ends.
+
+    On a GPU it is the device's primary context, which PyTorch and other libraries share: retained here, released at
+    exit (PyCUDA's own ``autoinit`` makes a private one, which collides with theirs). ``CUDA_DEVICE`` chooses the
+    device. A context that is already current, e.g. of ``pycuda.autoinit``, is left alone.
+
+    Returns
+    -------
+    Context
+        Of the current context; where another library's is left alone, the class, whose methods are static.
+    """
+    global _context
+    if _context is not None:
+        return _context
+    driver, gpu = engine_module("driver"), engine() == "gpu"
+    driver.init()
+    if gpu and _has_context(driver):
+        return driver.Context
+    number = os.environ.get("CUDA_DEVICE", "0")
+    if not number.isdigit():
+        raise EngineError(f"CUDA_DEVICE={number!r} is not a device number: set 0, 1, ..., or unset it")
+    _context = driver.Device(int(number) if gpu else 0).retain_primary_context()
+    _context.push()
+    atexit.register(_release)
+    return _context
+
+
+def _has_context(driver: ModuleType) -> bool:
+    """Whether PyCUDA knows a current context (CUDA may have one of another library that PyCUDA would not use)."""
+    try:
+        driver.Event()
+    except driver.LogicError:
+        return False
+    return True
+
+
+def _release() -> None:
+    """Pop and drop the context, else PyCUDA aborts the process with "context stack was not empty"."""
+    global _context
+    if _context is not None:
+        _context.pop()
+        if engine() == "gpu":
+            importlib.import_module("pycuda.tools").clear_context_caches()
+        _context = None

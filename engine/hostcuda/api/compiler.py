@@ -1,0 +1,172 @@
+"""``pycuda.compiler`` for the CPU engine: compiles CUDA C++ source text and loads it.
+
+The host's compiler takes about a second. A source that any process has compiled before comes from the cache, whose key
+covers the source, its options and headers, the compiler, the processor and the engine.
+"""
+
+import re
+import warnings
+from collections.abc import Iterable
+
+from hostcuda.api.kernels import Function, Module
+from hostcuda.build import modules
+from hostcuda.build.unit import Unit, unit
+from hostcuda.check import records
+from hostcuda.errors import CompileError, LogicError
+from hostcuda.host import toolchain
+from hostcuda.limits import CONSTANT_BYTES, SHARED_BYTES
+from hostcuda.runtime import native
+
+__all__ = ["DEFAULT_NVCC_FLAGS", "SourceModule", "compile"]
+
+DEFAULT_NVCC_FLAGS = []
+
+
+def compile(
+    source,
+    nvcc="nvcc",
+    options=None,
+    keep=False,
+    no_extern_c=False,
+    arch=None,
+    code=None,
+    cache_dir=None,
+    include_dirs=None,
+    target="cubin",
+) -> bytes:
+    """Compile CUDA C++ and return the compiled file's bytes; for the parameters see `SourceModule`."""
+    del nvcc, code, target
+    options = DEFAULT_NVCC_FLAGS if options is None else options
+    source = unit(source, options, no_extern_c, arch, include_dirs)
+    return modules.obtain(source, keep, cache_dir, _record)["path"].read_bytes()
+
+
+def compile_program(source, options=(), include_dirs=()) -> Module:
+    """Compile a whole program in CUDA C++, with its host code, and load it.
+
+    Parameters
+    ----------
+    source : str
+        Its text; with ``main``.
+    options : sequence of str
+        nvcc's.
+    include_dirs : sequence of path
+        Folders of its headers.
+
+    Returns
+    -------
+    hostcuda.api.kernels.Module
+
+    Raises
+    ------
+    CompileError
+        As `SourceModule`.
+    """
+    program = unit(source, options, True, None, include_dirs, program=True)
+    return _load(program, modules.obtain(program, False, None, _record))
+
+
+def _warn(places: Iterable) -> None:
+    """Warn of what compiles and gives a wrong result here, though it mostly works on a GPU."""
+    for file, line, read, written in places:
+        warnings.warn(
+            f"{file}:{line}: {read} is read after {written} was written, without a __syncwarp() between. The "
+            "lanes of a warp do not run in step here, nor by CUDA's rules since compute capability 7.0: expect a wrong "
+            "result. Put __syncwarp() between the read and the write, and between the write and the next read",
+            stacklevel=3,
+        )
+
+
+class SourceModule:
+    """Compile CUDA C++ source and load it.
+
+    Parameters
+    ----------
+    source : str
+        The text of a ``.cu`` file. ``#line 1 "file.cu"`` in it gives messages the file's name.
+    nvcc, code
+        Accepted as by PyCUDA, without effect.
+    options : list of str, optional
+        nvcc's options. ``-D -U -I -include -std -arch -fmad --use_fast_math -G`` have an effect.
+    keep : bool
+        Keep the build folder and print its name.
+    no_extern_c : bool
+        Do not enclose the source in ``extern "C" { }`` (needed for templates and C++ names).
+    arch : str, optional
+        For example ``"sm_80"``: defines ``__CUDA_ARCH__``.
+    cache_dir : path-like or False, optional
+        Another cache folder; False for no cache.
+    include_dirs : list, optional
+        Folders of the source's own headers.
+
+    Raises
+    ------
+    CompileError
+        The compiler refuses the source (its message names the user's file and line), a kernel needs more than 48 KB of
+        static shared memory, the constants exceed 64 KB, or there is no compiler.
+    """
+
+    def __init__(
+        self,
+        source,
+        nvcc="nvcc",
+        options=None,
+        keep=False,
+        no_extern_c=False,
+        arch=None,
+        code=None,
+        cache_dir=None,
+        include_dirs=None,
+    ):
+        del nvcc, code
+        options = DEFAULT_NVCC_FLAGS if options is None else options
+        source = unit(source, options, no_extern_c, arch, include_dirs)
+        self.module = _load(source, modules.obtain(source, keep, cache_dir, _record))
+        self.get_global = self.module.get_global
+
+    def get_function(self, name: str) -> Function:
+        """The kernel `name`; see `hostcuda.api.kernels.Module.get_function`."""
+        return self.module.get_function(name)
+
+
+def _record(start: float, duration: float) -> None:
+    """Add a compilation to the trace of calls."""
+    native.record_call("compile", start, duration)
+
+
+def _load(source: Unit, manifest: dict) -> Module:
+    """The module in a compiled file."""
+    _warn(manifest["unsynchronized"])
+    native.library()
+    path = modules.own_copy(manifest["path"])
+    try:
+        module = Module(path, manifest["kernels"])
+    except LogicError as error:
+        missing = re.search(r"undefined symbol: (\S+)", str(error))
+        if missing:
+            name = toolchain.demangled(missing[1])
+            message = f"{name} is declared and used, but not defined in the source"
+            if source.program:
+                message += '. If another file or a library defines it, name that: --options "FILE.cpp -lLIBRARY"'
+            raise CompileError(message, []) from None
+        raise
+    _check_sizes(module)
+    records.loaded(path, source.nvccs_source, source.options.words, source.options.include_dirs)
+    return module
+
+
+def _check_sizes(module: Module) -> None:
+    """Refuse what ptxas would: too much static shared or constant memory."""
+    constants = module.constant_bytes()
+    if constants > CONSTANT_BYTES:
+        raise CompileError(
+            f"the source uses too much global constant data: {constants} bytes, and the limit is {CONSTANT_BYTES}",
+            [],
+        )
+    for kernel in module.kernels():
+        if kernel.own_shared > SHARED_BYTES:
+            raise CompileError(
+                f"kernel {kernel.name!r} uses too much shared data: {kernel.own_shared} bytes of static "
+                f"__shared__ variables, and the limit is {SHARED_BYTES}. Use dynamic shared memory for more.",
+                [],
+            )

@@ -1,0 +1,312 @@
+"""Device, Context and the enumerations around them.
+
+The engine has one device of compute capability 9.0 with a GPU's limits, so that a kernel that runs here is within the
+limits of a GPU. Name, memory and the number of multiprocessors (worker threads) are the host's.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from hostcuda import limits, processor
+from hostcuda.errors import LogicError
+from hostcuda.runtime import native
+
+__all__ = [
+    "Context", "Device", "ctx_flags", "device_attribute", "func_cache", "get_driver_version", "get_version", "init",
+    "limit", "mem_get_info", "shared_config", "start_profiler", "stop_profiler",
+]
+
+COMPUTE_CAPABILITY = (9, 0)
+_CUDA_VERSION = (12, 0)
+
+
+class device_attribute(enum.IntEnum):
+    """What can be asked of a device (the names and numbers of ``CUdevice_attribute``)."""
+
+    MAX_THREADS_PER_BLOCK = 1
+    MAX_BLOCK_DIM_X = 2
+    MAX_BLOCK_DIM_Y = 3
+    MAX_BLOCK_DIM_Z = 4
+    MAX_GRID_DIM_X = 5
+    MAX_GRID_DIM_Y = 6
+    MAX_GRID_DIM_Z = 7
+    MAX_SHARED_MEMORY_PER_BLOCK = 8
+    TOTAL_CONSTANT_MEMORY = 9
+    WARP_SIZE = 10
+    MAX_PITCH = 11
+    MAX_REGISTERS_PER_BLOCK = 12
+    CLOCK_RATE = 13
+    TEXTURE_ALIGNMENT = 14
+    GPU_OVERLAP = 15
+    MULTIPROCESSOR_COUNT = 16
+    KERNEL_EXEC_TIMEOUT = 17
+    INTEGRATED = 18
+    CAN_MAP_HOST_MEMORY = 19
+    COMPUTE_MODE = 20
+    CONCURRENT_KERNELS = 31
+    ECC_ENABLED = 32
+    PCI_BUS_ID = 33
+    PCI_DEVICE_ID = 34
+    TCC_DRIVER = 35
+    MEMORY_CLOCK_RATE = 36
+    GLOBAL_MEMORY_BUS_WIDTH = 37
+    L2_CACHE_SIZE = 38
+    MAX_THREADS_PER_MULTIPROCESSOR = 39
+    ASYNC_ENGINE_COUNT = 40
+    UNIFIED_ADDRESSING = 41
+    PCI_DOMAIN_ID = 50
+    COMPUTE_CAPABILITY_MAJOR = 75
+    COMPUTE_CAPABILITY_MINOR = 76
+    STREAM_PRIORITIES_SUPPORTED = 78
+    GLOBAL_L1_CACHE_SUPPORTED = 79
+    LOCAL_L1_CACHE_SUPPORTED = 80
+    MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81
+    MAX_REGISTERS_PER_MULTIPROCESSOR = 82
+    MANAGED_MEMORY = 83
+    MULTI_GPU_BOARD = 84
+    MULTI_GPU_BOARD_GROUP_ID = 85
+    SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO = 87
+    PAGEABLE_MEMORY_ACCESS = 88
+    CONCURRENT_MANAGED_ACCESS = 89
+    MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
+    MAX_BLOCKS_PER_MULTIPROCESSOR = 106
+    RESERVED_SHARED_MEMORY_PER_BLOCK = 111
+
+
+class ctx_flags(enum.IntFlag):
+    """Accepted by `Device.make_context`, without effect here."""
+
+    SCHED_AUTO = 0
+    SCHED_SPIN = 1
+    SCHED_YIELD = 2
+    SCHED_BLOCKING_SYNC = 4
+    MAP_HOST = 8
+    LMEM_RESIZE_TO_MAX = 16
+
+
+class func_cache(enum.IntEnum):
+    """Accepted by ``set_cache_config``, without effect here."""
+
+    PREFER_NONE = 0
+    PREFER_SHARED = 1
+    PREFER_L1 = 2
+    PREFER_EQUAL = 3
+
+
+class shared_config(enum.IntEnum):
+    """Accepted by ``set_shared_config``, without effect here."""
+
+    DEFAULT_BANK_SIZE = 0
+    FOUR_BYTE_BANK_SIZE = 1
+    EIGHT_BYTE_BANK_SIZE = 2
+
+
+def _attributes():
+    a, most = device_attribute, limits.MULTIPROCESSOR["sm_{}{}".format(*COMPUTE_CAPABILITY)]
+    values = dict.fromkeys(a, 0)
+    values |= {
+        a.MAX_THREADS_PER_BLOCK: limits.MAX_THREADS,
+        **dict(zip((a.MAX_BLOCK_DIM_X, a.MAX_BLOCK_DIM_Y, a.MAX_BLOCK_DIM_Z), limits.MAX_BLOCK, strict=True)),
+        **dict(zip((a.MAX_GRID_DIM_X, a.MAX_GRID_DIM_Y, a.MAX_GRID_DIM_Z), limits.MAX_GRID, strict=True)),
+        a.MAX_SHARED_MEMORY_PER_BLOCK: limits.SHARED_BYTES,
+        a.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: limits.SHARED_OPT_IN_BYTES,
+        a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: most["shared"],
+        a.RESERVED_SHARED_MEMORY_PER_BLOCK: limits.DRIVER_BYTES,
+        a.TOTAL_CONSTANT_MEMORY: limits.CONSTANT_BYTES,
+        a.WARP_SIZE: limits.WARP,
+        a.MAX_PITCH: 2**31 - 1,
+        a.MAX_REGISTERS_PER_BLOCK: most["registers"], a.MAX_REGISTERS_PER_MULTIPROCESSOR: most["registers"],
+        a.MAX_THREADS_PER_MULTIPROCESSOR: most["warps"] * limits.WARP, a.MAX_BLOCKS_PER_MULTIPROCESSOR: most["blocks"],
+        a.CLOCK_RATE: int(processor.clock_hz() / 1000), a.L2_CACHE_SIZE: processor.cache_bytes().get(2, 0),
+        a.TEXTURE_ALIGNMENT: 512,
+        a.GPU_OVERLAP: 1, a.ASYNC_ENGINE_COUNT: 1, a.CONCURRENT_KERNELS: 1,
+        a.MULTIPROCESSOR_COUNT: native.library().hc_workers(),
+        a.INTEGRATED: 1, a.CAN_MAP_HOST_MEMORY: 1, a.UNIFIED_ADDRESSING: 1,
+        a.MANAGED_MEMORY: 1, a.CONCURRENT_MANAGED_ACCESS: 1,
+        a.COMPUTE_CAPABILITY_MAJOR: COMPUTE_CAPABILITY[0], a.COMPUTE_CAPABILITY_MINOR: COMPUTE_CAPABILITY[1],
+        a.SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: 2,
+    }
+    return values
+
+
+class Device:
+    """The engine's one device.
+
+    Parameters
+    ----------
+    number : int
+        0.
+    """
+
+    def __init__(self, number):
+        if number != 0:
+            raise LogicError(
+                f"cuDeviceGet failed: invalid device ordinal: the CPU engine has device 0 only, not {number!r}"
+            )
+
+    @staticmethod
+    def count() -> int:
+        """Number of devices: 1."""
+        return 1
+
+    def name(self) -> str:
+        """The host processor's name, marked as the CPU engine."""
+        return f"CPU engine ({processor.name()})"
+
+    def compute_capability(self) -> tuple[int, int]:
+        """(9, 0): the architecture whose limits the engine has."""
+        return COMPUTE_CAPABILITY
+
+    def total_memory(self) -> int:
+        """Bytes of the host's memory that kernels may use."""
+        return native.mem_info()[1]
+
+    def pci_bus_id(self) -> str:
+        """A placeholder: the engine is on no bus."""
+        return "0000:00:00.0"
+
+    def get_attribute(self, attribute) -> int:
+        """One attribute; 0 for what a CPU does not have."""
+        return _attributes()[device_attribute(attribute)]
+
+    def get_attributes(self) -> dict[device_attribute, int]:
+        """All attributes as a dict."""
+        return _attributes()
+
+    def __getattr__(self, name):
+        try:
+            attribute = device_attribute[name.upper()]
+        except KeyError:
+            raise AttributeError(f"a Device has no attribute {name!r}") from None
+        return self.get_attribute(attribute)
+
+    def make_context(self, flags=ctx_flags.SCHED_AUTO) -> Context:
+        """Start the engine and return its context."""
+        del flags
+        native.init()
+        return _context
+
+    def retain_primary_context(self) -> Context:
+        """Start the engine and return its context."""
+        return self.make_context()
+
+    def __eq__(self, other):
+        return isinstance(other, Device)
+
+    def __hash__(self):
+        return 0
+
+
+class limit(enum.IntEnum):
+    """What `Context.set_limit` sets, in bytes."""
+
+    STACK_SIZE = 0
+    PRINTF_FIFO_SIZE = 1
+    MALLOC_HEAP_SIZE = 2
+
+
+class Context:
+    """The engine's only context, which is always current. Pushing, popping and detaching it have no effect."""
+
+    @staticmethod
+    def synchronize() -> None:
+        """Wait for all work.
+
+        Raises
+        ------
+        LaunchError
+            A kernel faulted since the last synchronization.
+        """
+        native.synchronize()
+
+    @staticmethod
+    def get_device() -> Device:
+        """The device of the current context."""
+        return Device(0)
+
+    @staticmethod
+    def get_current() -> Context:
+        """The current context."""
+        return _context
+
+    @staticmethod
+    def pop() -> None:
+        """Without effect."""
+
+    @staticmethod
+    def push(self=None) -> None:
+        """Without effect."""
+
+    def detach(self) -> None:
+        """Without effect."""
+
+    @staticmethod
+    def get_api_version() -> int:
+        """The version of the emulated driver interface."""
+        return _CUDA_VERSION[0] * 1000 + _CUDA_VERSION[1] * 10
+
+    @staticmethod
+    def set_cache_config(config) -> None:
+        """Without effect."""
+
+    @staticmethod
+    def get_cache_config() -> func_cache:
+        """Always ``PREFER_NONE``."""
+        return func_cache.PREFER_NONE
+
+    @staticmethod
+    def set_shared_config(config) -> None:
+        """Without effect."""
+
+    @staticmethod
+    def get_shared_config() -> shared_config:
+        """Always ``FOUR_BYTE_BANK_SIZE``."""
+        return shared_config.FOUR_BYTE_BANK_SIZE
+
+    @staticmethod
+    def set_limit(limit, value) -> None:
+        """Kept for `get_limit`; the engine's stacks and heap do not depend on it."""
+        if limit not in _limits or not isinstance(value, int) or value < 0:
+            raise LogicError(f"cuCtxSetLimit failed: invalid argument: {limit!r} = {value!r}")
+        _limits[limit] = value
+
+    @staticmethod
+    def get_limit(limit) -> int:
+        """The bytes that were set, or CUDA's own."""
+        if limit not in _limits:
+            raise LogicError(f"cuCtxGetLimit failed: invalid argument: {limit!r}")
+        return _limits[limit]
+
+
+_context = Context()
+_limits = {limit.STACK_SIZE: 1 << 10, limit.PRINTF_FIFO_SIZE: 1 << 20, limit.MALLOC_HEAP_SIZE: 8 << 20}
+
+
+def init(flags=0) -> None:
+    """Start the engine; its runtime library is built by the first call on a machine."""
+    del flags
+    native.init()
+
+
+def mem_get_info() -> tuple[int, int]:
+    """Return (free, total) bytes of device memory."""
+    return native.mem_info()
+
+
+def get_version() -> tuple[int, int, int]:
+    """The emulated CUDA version as (major, minor, 0)."""
+    return (*_CUDA_VERSION, 0)
+
+
+def get_driver_version() -> int:
+    """The emulated driver version as CUDA's number."""
+    return Context.get_api_version()
+
+
+def start_profiler() -> None:
+    """Without effect."""
+
+
+def stop_profiler() -> None:
+    """Without effect."""

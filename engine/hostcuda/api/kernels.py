@@ -1,0 +1,651 @@
+"""Module and Function: find kernels, check and pack their arguments, launch them.
+
+PyCUDA passes the bytes of the arguments to the GPU without a check, and a wrong argument gives a wrong result or a
+fault. Here the compiled kernel contains its parameters' types, so that every mismatch is an error that names the
+parameter.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import re
+import struct
+import time
+from collections.abc import Callable
+from operator import index
+from pathlib import Path
+
+import numpy as np
+
+from hostcuda import errors
+from hostcuda.api.device import Context, func_cache
+from hostcuda.api.memory import ArgumentHandler, DeviceAllocation, forget_symbols, is_managed, know_symbol
+from hostcuda.api.streams import Event, handle_of
+from hostcuda.check import mode as checkmode
+from hostcuda.errors import LogicError, type_of
+from hostcuda.host import cache
+from hostcuda.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS, SHARED_BYTES, SHARED_OPT_IN_BYTES
+from hostcuda.runtime import native
+
+__all__ = ["Function", "Module", "function_attribute", "module_from_buffer", "module_from_file"]
+
+
+class function_attribute(enum.IntEnum):
+    """What can be asked of a kernel (the names and numbers of ``CUfunction_attribute``)."""
+
+    MAX_THREADS_PER_BLOCK = 0
+    SHARED_SIZE_BYTES = 1
+    CONST_SIZE_BYTES = 2
+    LOCAL_SIZE_BYTES = 3
+    NUM_REGS = 4
+    PTX_VERSION = 5
+    BINARY_VERSION = 6
+    CACHE_MODE_CA = 7
+    MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+    PREFERRED_SHARED_MEMORY_CARVEOUT = 9
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Modules
+
+
+class Module:
+    """A loaded file of compiled kernels.
+
+    Parameters
+    ----------
+    path : path-like
+        The shared library.
+    declarations : dict, optional
+        Kernel name -> its parameters' declarations, for messages.
+    """
+
+    def __init__(self, path, declarations=None):
+        self._path = path
+        self._declarations = declarations or {}
+        self._handle = native.module_load(path)
+        self._spans = []
+        # Its own copy is removed with it, except in check mode, where records that are read later refer to it.
+        copy = Path(path) if Path(path).parent == cache.scratch() and not checkmode.TOOLS else None
+        native.stop_with(self, _unload, (self._handle, self._spans, copy))
+
+    def get_function(self, name) -> Function:
+        """The kernel `name`: as written for ``extern "C"`` kernels, else the mangled symbol.
+
+        Raises
+        ------
+        LogicError
+            There is no such kernel, and the message lists the others; or it is not ``extern "C"``.
+        """
+        kernel = native.module_kernel(self._handle, name)
+        if kernel is None:
+            raise LogicError(
+                f"cuModuleGetFunction failed: named symbol not found: there is no kernel {name!r}"
+                + _suggest(name, [each.name for each in self.kernels()], "the module's kernels are")
+            )
+        if kernel.symbol != name:
+            raise LogicError(
+                f"cuModuleGetFunction failed: named symbol not found: the kernel {name!r} has the symbol "
+                f'{kernel.symbol!r}: write extern "C" before its __global__, so that it can be found by its name'
+            )
+        return Function(self, kernel)
+
+    def get_global(self, name) -> tuple[int, int]:
+        """(device pointer, size in bytes) of a ``__constant__`` or ``__device__`` variable.
+
+        Raises
+        ------
+        LogicError
+            There is no such variable.
+        """
+        span = native.module_symbol(self._handle, name)
+        if span is None:
+            raise LogicError(
+                f"cuModuleGetGlobal failed: named symbol not found: there is no __constant__ or "
+                f"__device__ variable {name!r}. Check the spelling, and that a kernel uses it"
+            )
+        know_symbol(*span)
+        self._spans.append(span)
+        return span
+
+    def constant_bytes(self) -> int:
+        """Size of all ``__constant__`` variables."""
+        return native.module_constant_bytes(self._handle)
+
+    def kernels(self) -> list[native.LoadedKernel]:
+        """A `hostcuda.runtime.native.LoadedKernel` for each kernel."""
+        return native.module_kernels(self._handle)
+
+
+def _unload(owned):
+    handle, spans, copy = owned
+    forget_symbols(spans)
+    native.module_unload(handle, copy)
+
+
+def _suggest(name, known, introduction):
+    if not known:
+        return ": it has none at all (a kernel is a __global__ function; a template must be instantiated)"
+    close = difflib.get_close_matches(name, known, 1)
+    text = f"; did you mean {close[0]!r}?" if close else ""
+    return f"{text} ({introduction} {', '.join(known)})"
+
+
+def module_from_file(filename) -> Module:
+    """Load a compiled kernel file."""
+    return Module(filename)
+
+
+def module_from_buffer(buffer) -> Module:
+    """Load a compiled kernel from the bytes that `hostcuda.api.compiler.compile` returns."""
+    path = cache.scratch() / f"module-{cache.digest(bytes(buffer))[:16]}-{time.monotonic_ns()}.so"
+    cache.publish(bytes(buffer), path)
+    return Module(path)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Parameters
+
+
+_INTEGER_CODES = {("i", 1): "b", ("i", 2): "h", ("i", 4): "i", ("i", 8): "q",
+                  ("u", 1): "B", ("u", 2): "H", ("u", 4): "I", ("u", 8): "Q",
+                  ("f", 2): "e", ("f", 4): "f", ("f", 8): "d"}
+_WORDS = {
+    "P": "a pointer",
+    "i": "a signed integer",
+    "u": "an unsigned integer",
+    "f": "a float",
+    "s": "a struct",
+}
+_ELEMENTS = {"float": 4, "double": 8, "half": 2, "__half": 2, "int": 4, "unsigned": 4, "unsigned int": 4, "short": 2,
+             "unsigned short": 2, "long long": 8, "unsigned long long": 8, "int32_t": 4, "uint32_t": 4, "int64_t": 8,
+             "uint64_t": 8, "size_t": 8}
+_QUALIFIER = re.compile(r"\b(const|volatile|__restrict__|__restrict|restrict)\b")
+
+
+class _Parameter:
+    """One parameter of a kernel, and its description in messages."""
+
+    def __init__(self, position, raw, declaration):
+        self.position, self.declaration = position, declaration
+        self.kind, self.size, self.offset = chr(raw.kind), raw.size, raw.offset
+
+    def __str__(self):
+        shown = f" `{self.declaration}`" if self.declaration else ""
+        return f"argument {self.position} (0-based){shown}"
+
+    def refuse(self, argument) -> errors.TypeError:
+        """The error for an argument of another type."""
+        words = _WORDS[self.kind] + ("" if self.kind == "P" else f" of {self.size} bytes")
+        return errors.TypeError(f"{self}: the kernel takes {words}, not {_describe(argument)}; {self.remedy(argument)}")
+
+    def remedy(self, argument) -> str:
+        """The argument to write instead."""
+        if self.kind == "P":
+            if isinstance(argument, np.ndarray):
+                return "pass cuda.In(array), cuda.Out(array) or cuda.InOut(array), or device memory from cuda.to_device"
+            return "pass device memory (cuda.mem_alloc, cuda.to_device) or cuda.In, Out, InOut of an array"
+        if self.kind == "s" and self.size != 2:
+            return "pass a NumPy structured scalar of that size, e.g. array[0] of a structured array"
+        dtype = {"i": "int", "u": "uint", "f": "float", "s": "float"}[self.kind] + str(8 * self.size)
+        return f"pass np.{dtype}(value)"
+
+    def code(self, argument) -> str | None:
+        """The struct code that packs `argument`, or None if it must be converted to bytes first (see `convert`)."""
+        kind = type(argument)
+        if kind is DeviceAllocation or isinstance(argument, (DeviceAllocation, ArgumentHandler)):
+            if self.kind != "P":
+                raise self.refuse(argument)
+            if isinstance(argument, ArgumentHandler):
+                self._check_element(argument)
+                return None
+            return "Q"
+        if isinstance(argument, np.number):
+            dtype = argument.dtype
+            fits = {"P": "iu", "i": "iu", "u": "iu", "f": "f", "s": "iufc"}[self.kind]
+            if dtype.itemsize != self.size or dtype.kind not in fits:
+                raise self.refuse(argument)
+            return _INTEGER_CODES.get((dtype.kind, dtype.itemsize))
+        if isinstance(argument, (np.void, np.ndarray)):
+            if self.kind == "P" and is_managed(argument):
+                return None
+            if self.kind == "P" or argument.nbytes != self.size:
+                raise self.refuse(argument)
+            return None
+        if self.kind == "P" and (hasattr(argument, "__cuda_array_interface__") or hasattr(argument, "gpudata")):
+            return None
+        raise self.refuse(argument)
+
+    def convert(self, argument) -> int | bytes:
+        """The value to pack for an argument without a struct code: an address or bytes."""
+        if isinstance(argument, ArgumentHandler):
+            return index(argument.get_device_alloc())
+        if self.kind == "P" and isinstance(argument, np.ndarray):  # managed memory, see `code`
+            return argument.ctypes.data
+        if isinstance(argument, (np.void, np.ndarray, np.number)):
+            return argument.tobytes()
+        interface = getattr(argument, "__cuda_array_interface__", None)
+        return interface["data"][0] if interface else int(argument.gpudata)
+
+    def _check_element(self, handler):
+        """Refuse an array whose elements have another size than the type that the parameter points to."""
+        dtype = getattr(handler.array, "dtype", None)
+        pointee, star, _ = self.declaration.partition("*")
+        size = _ELEMENTS.get(" ".join(_QUALIFIER.sub(" ", pointee).split())) if star else None
+        if size and isinstance(dtype, np.dtype) and dtype.kind in "iuf" and 1 < dtype.itemsize != size:
+            words = _QUALIFIER.sub(" ", pointee).split()
+            raise errors.TypeError(
+                f"{self}: the array's dtype is {dtype}, {dtype.itemsize} bytes per element, but the kernel "
+                f"reads {' '.join(words)} of {size}; convert it with .astype"
+            )
+
+
+def _describe(argument):
+    if isinstance(argument, np.ndarray):
+        return f"a NumPy array ({argument.dtype}, shape {argument.shape})"
+    if isinstance(argument, np.generic):
+        return f"np.{type(argument).__name__} ({argument.nbytes} bytes)"
+    if isinstance(argument, (bool, int, float)):
+        return f"the Python {type(argument).__name__} {argument!r}, which has no size of its own"
+    return type_of(argument)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Functions
+
+
+class Function:
+    """A kernel of a module.
+
+    Calling it launches it: ``f(*arguments, grid=(gx, gy, gz), block=(bx, by, bz), shared=bytes, stream=stream)``.
+    ``num_regs`` and ``local_size_bytes`` are 0, because the GPU's compiler, which assigns registers, did not run.
+    """
+
+    def __init__(self, module, kernel):
+        self._module, self._kernel = module, kernel.handle
+        self._name, self._symbol = kernel.name, kernel.symbol
+        declarations = module._declarations.get(self._name, ())
+        if len(declarations) != len(kernel.parameters):
+            declarations = [""] * len(kernel.parameters)
+        raw = zip(kernel.parameters, declarations, strict=True)
+        self._parameters = [_Parameter(i, *each) for i, each in enumerate(raw)]
+        self._packed_bytes = kernel.packed_bytes
+        self._static_shared = kernel.own_shared + kernel.common_shared
+        self._max_threads = min(kernel.max_threads, MAX_THREADS)
+        self._gear, self._why_fibers = kernel.gear, kernel.why_fibers
+        self._max_dynamic = SHARED_BYTES - self._static_shared
+        self._geometries = {}  # (grid, block) as given, checked -> as the runtime takes them
+        self._packers = {}  # types of the arguments -> function that packs them
+        self._prepared, self._prepared_structs = None, False
+
+    def __repr__(self):
+        return f"<Function {self._name}({', '.join(p.declaration or p.kind for p in self._parameters)})>"
+
+    @property
+    def symbol(self) -> str:
+        """The kernel's name as mangled by the compiler."""
+        return self._symbol
+
+    @property
+    def gear(self) -> str:
+        """How the threads of a block run on the CPU engine: as thread ``"loops"``, or on ``"fibers"``."""
+        return self._gear
+
+    @property
+    def why_fibers(self) -> str:
+        """The reason for which the kernel runs on fibers, or empty."""
+        return self._why_fibers
+
+    # -- launching
+
+    def __call__(self, *args, grid=(1, 1), block=None, shared=0, stream=None, texrefs=(), time_kernel=False, **extra):
+        """Launch the kernel.
+
+        Parameters
+        ----------
+        *args
+            NumPy scalars of the parameters' sizes, device memory, In/Out/InOut of arrays, structured scalars.
+        grid, block : tuple of int
+            Up to three numbers each.
+        shared : int
+            Bytes of dynamic shared memory per block.
+        stream : Stream, optional
+            By default the default stream.
+        time_kernel : bool
+            Wait, and return the run time in seconds.
+
+        Raises
+        ------
+        TypeError
+            The number or type of the arguments is wrong; the message names the parameter.
+        LogicError
+            The launch exceeds a limit.
+        LaunchError
+            The kernel faulted (if the call waits; otherwise the next call that waits raises it).
+        """
+        if extra:
+            raise errors.ValueError(f"extra keyword arguments: {','.join(extra)}")
+        if block is None:
+            raise errors.ValueError("must specify block size")
+        del texrefs
+        try:
+            packed = self._packers[tuple(map(type, args))](*args)
+        except KeyError:
+            packed = None
+        if packed is None:  # here, so that no KeyError is the context of an error
+            handlers, packed = self._pack(args)
+            if handlers:
+                return self._call_with_handlers(handlers, packed, grid, block, shared, stream, time_kernel)
+        if time_kernel:
+            return self._timed(grid, block, packed, shared, stream)
+        return self._launch(grid, block, packed, shared, stream)
+
+    def _launch(self, grid, block, packed, shared, stream):
+        try:
+            geometry = self._geometries[grid, block]
+            for size in (*grid, *block):  # 2.0 == 2, but PyCUDA refuses it
+                if size.__class__ is not int:
+                    geometry = None
+        except (KeyError, TypeError):
+            geometry = None
+        if geometry is None:
+            geometry = self._geometry(grid, block)
+        if not 0 <= shared <= self._max_dynamic:
+            self._refuse_shared(shared)
+        native.launch(
+            self._kernel,
+            geometry[0],
+            geometry[1],
+            shared,
+            packed,
+            None if stream is None else handle_of(stream),
+        )
+
+    def _timed(self, grid, block, packed, shared, stream):
+        if stream is not None:
+            raise AssertionError("Can't time the kernel on an asynchronous invocation")
+        Context.synchronize()
+        start = time.perf_counter()
+        self._launch(grid, block, packed, shared, None)
+        Context.synchronize()
+        return time.perf_counter() - start
+
+    def _call_with_handlers(self, handlers, packed, grid, block, shared, stream, time_kernel):
+        for handler in handlers:
+            handler.pre_call(stream)
+        seconds = None
+        if time_kernel:
+            seconds = self._timed(grid, block, packed, shared, stream)
+        else:
+            self._launch(grid, block, packed, shared, stream)
+        results = [handler for handler in handlers if hasattr(handler, "post_call")]
+        if results:
+            Context.synchronize()
+        for handler in results:
+            handler.post_call(stream)
+        return seconds
+
+    def _geometry(self, grid, block):
+        """Check a launch's geometry for PyCUDA's types and the limits, and keep the result."""
+        sizes = []
+        for what, value, limits in (("grid", grid, MAX_GRID), ("block", block, MAX_BLOCK)):
+            if type(value) is not tuple or not (1 if what == "grid" else 3) <= len(value) <= 3:
+                count = "one to three ints" if what == "grid" else "three ints, e.g. (16, 16, 1)"
+                raise errors.TypeError(f"{self._name}: {what} must be a tuple of {count}, not {value!r}")
+            for axis, size, limit in zip("xyz", value, limits, strict=False):
+                if not isinstance(size, int):
+                    raise errors.TypeError(
+                        f"{self._name}: {what}={value} must hold Python ints, and {what}.{axis} is "
+                        f"{type_of(size)}; write int(...), or // instead of /"
+                    )
+                if not 1 <= size <= limit:
+                    raise self._invalid(what, value, f"{what}.{axis} is {size}, and must be 1 to {limit}")
+            sizes.append(value + (1,) * (3 - len(value)))
+        threads = sizes[1][0] * sizes[1][1] * sizes[1][2]
+        if threads > MAX_THREADS:
+            raise self._invalid("block", block, f"it has {threads} threads, and at most {MAX_THREADS} are allowed")
+        if threads > self._max_threads:
+            bounds = f"the kernel's __launch_bounds__ allow at most {self._max_threads}"
+            raise self._invalid("block", block, f"it has {threads} threads, and {bounds}")
+        geometry = tuple(native.Dim3(*size) for size in sizes)
+        if len(self._geometries) < 4096:
+            self._geometries[grid, block] = geometry
+        return geometry
+
+    def _invalid(self, what, value, reason):
+        call = "cuFuncSetBlockShape" if what == "block" else "cuLaunchKernel"
+        return LogicError(f"{call} failed: invalid argument: {self._name}: {what}={value}: {reason}")
+
+    def _refuse_shared(self, shared):
+        request = f"{shared} bytes of dynamic shared memory"
+        if self._static_shared:
+            request += f" and {self._static_shared} of static"
+        remedy = (
+            f"; up to {SHARED_OPT_IN_BYTES} per block are possible after function.set_attribute("
+            "cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes)"
+            if shared + self._static_shared <= SHARED_OPT_IN_BYTES
+            else f"; a block can have at most {SHARED_OPT_IN_BYTES}"
+        )
+        raise LogicError(
+            f"cuLaunchKernel failed: invalid argument: {self._name}: {request} are more than the "
+            f"{self._max_dynamic + self._static_shared} allowed{remedy}"
+        )
+
+    # -- arguments
+
+    def _pack(self, args):
+        """(handlers, bytes) of the arguments. If their types determine the packing, it is kept for the next call."""
+        parameters = self._parameters
+        if len(args) != len(parameters):
+            shown = ", ".join(p.declaration or p.kind for p in parameters)
+            count = f"takes {len(parameters)} arguments, and {len(args)} were given"
+            raise errors.TypeError(f"{self._name}({shown}) {count}")
+        try:
+            codes = [parameter.code(argument) for parameter, argument in zip(parameters, args, strict=True)]
+        except TypeError as error:
+            raise errors.TypeError(f"{self._name}: {error}") from None
+        layout = self._layout(
+            [
+                "Q" if code is None and p.kind == "P" else code or f"{p.size}s"
+                for code, p in zip(codes, parameters, strict=True)
+            ]
+        )
+        if None not in codes:
+            self._packers[tuple(map(type, args))] = layout.pack
+            return (), layout.pack(*args)
+        values = [
+            argument if code else parameter.convert(argument)
+            for code, parameter, argument in zip(codes, parameters, args, strict=True)
+        ]
+        return [a for a in args if isinstance(a, ArgumentHandler)], layout.pack(*values)
+
+    def _layout(self, codes):
+        """The packed arguments as a `struct.Struct`, with the values at the kernel's offsets."""
+        form, at = "<", 0
+        for parameter, code in zip(self._parameters, codes, strict=True):
+            form += "x" * (parameter.offset - at) + code
+            at = parameter.offset + parameter.size
+        return struct.Struct(form + "x" * (self._packed_bytes - at))
+
+    # -- prepared calls
+
+    def prepare(self, arg_types, texrefs=None) -> Function:
+        """Fix the arguments' types, so that plain Python numbers and addresses can be passed.
+
+        Parameters
+        ----------
+        arg_types : str or sequence
+            A format string such as ``"PPi"``, or NumPy scalar types and dtypes; that of a struct is structured.
+
+        Returns
+        -------
+        Function
+            Itself.
+        """
+        del texrefs
+        types = [*_prepared_types(arg_types)]
+        codes = [_prepared_code(each) for each in types]
+        if len(codes) != len(self._parameters):
+            raise errors.TypeError(
+                f"{self._name}: prepare was given {len(codes)} types for {len(self._parameters)} parameters"
+            )
+        for parameter, code in zip(self._parameters, codes, strict=True):
+            if struct.calcsize("<" + code) != parameter.size or (parameter.kind == "f") != (code in "efd"):
+                if parameter.kind == "s" and struct.calcsize("<" + code) == parameter.size:
+                    continue
+                words = _WORDS[parameter.kind]
+                raise errors.TypeError(
+                    f"{self._name}: {parameter}: the kernel takes {words} of {parameter.size} bytes, and "
+                    f"prepare said {code!r}, of {struct.calcsize('<' + code)}"
+                )
+        self._prepared = self._layout(codes)
+        self._prepared_codes = codes
+        self._prepared_structs = None
+        if any(code.endswith("s") for code in codes):
+            self._prepared_structs = [_bytes_of(each, code) for each, code in zip(types, codes, strict=True)]
+        return self
+
+    def _pack_prepared(self, args):
+        if self._prepared_structs and len(args) == len(self._parameters):
+            args = [convert(argument) for convert, argument in zip(self._prepared_structs, args, strict=True)]
+        try:
+            return self._prepared.pack(*args)
+        except AttributeError:
+            raise LogicError(f"{self._name}: call prepare(...) before the prepared calls") from None
+        except (struct.error, TypeError) as error:
+            self._explain_prepared(args, error)
+
+    def _explain_prepared(self, args, error):
+        if len(args) != len(self._parameters):
+            count = f"prepared for {len(self._parameters)} arguments, and {len(args)} were given"
+            raise errors.TypeError(f"{self._name}: {count}") from None
+        for parameter, code, argument in zip(self._parameters, self._prepared_codes, args, strict=True):
+            try:
+                struct.pack("<" + code, argument)
+            except (struct.error, TypeError) as reason:
+                raise errors.TypeError(
+                    f"{self._name}: {parameter}: {_describe(argument)} cannot be passed as {code!r} ({reason})"
+                ) from None
+        raise error
+
+    def prepared_call(self, grid, block, *args, shared_size=0) -> None:
+        """Launch on the default stream, with arguments of the types given to `prepare`."""
+        self._launch(grid, block, self._pack_prepared(args), shared_size, None)
+
+    def prepared_async_call(self, grid, block, stream, *args, shared_size=0) -> None:
+        """Launch on a stream."""
+        self._launch(grid, block, self._pack_prepared(args), shared_size, stream)
+
+    def prepared_timed_call(self, grid, block, *args, shared_size=0) -> Callable[[], float]:
+        """Launch; return a function that waits and returns the run time in seconds."""
+        packed = self._pack_prepared(args)
+        start, end = Event(), Event()
+        start.record()
+        self._launch(grid, block, packed, shared_size, None)
+        end.record()
+
+        def call_time():
+            end.synchronize()
+            return end.time_since(start) * 1e-3
+
+        return call_time
+
+    # -- attributes
+
+    def get_attribute(self, attribute) -> int:
+        """One attribute of `function_attribute`."""
+        a = function_attribute
+        return {
+            a.MAX_THREADS_PER_BLOCK: self._max_threads,
+            a.SHARED_SIZE_BYTES: self._static_shared,
+            a.CONST_SIZE_BYTES: self._module.constant_bytes(),
+            a.PTX_VERSION: 90,
+            a.BINARY_VERSION: 90,
+            a.MAX_DYNAMIC_SHARED_SIZE_BYTES: self._max_dynamic,
+        }.get(a(attribute), 0)
+
+    def set_attribute(self, attribute, value) -> None:
+        """Set MAX_DYNAMIC_SHARED_SIZE_BYTES; the carve-out is accepted without effect."""
+        attribute = function_attribute(attribute)
+        if attribute == function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES:
+            most = SHARED_OPT_IN_BYTES - self._static_shared
+            if not 0 <= value <= most:
+                raise LogicError(
+                    f"cuFuncSetAttribute failed: invalid argument: {self._name}: {value} bytes of dynamic "
+                    f"shared memory, and at most {most} are possible besides {self._static_shared} static"
+                )
+            self._max_dynamic = value
+        elif attribute != function_attribute.PREFERRED_SHARED_MEMORY_CARVEOUT:
+            raise LogicError(f"cuFuncSetAttribute failed: invalid argument: {attribute.name} cannot be set")
+
+    def set_cache_config(self, config) -> None:
+        """Without effect."""
+        func_cache(config)
+
+    def set_shared_config(self, config) -> None:
+        """Without effect."""
+
+    @property
+    def num_regs(self) -> int:
+        """0: registers are assigned by the GPU's compiler."""
+        return self.get_attribute(function_attribute.NUM_REGS)
+
+    @property
+    def local_size_bytes(self) -> int:
+        """0: the GPU's compiler decides on spills."""
+        return self.get_attribute(function_attribute.LOCAL_SIZE_BYTES)
+
+    @property
+    def shared_size_bytes(self) -> int:
+        """Static shared memory per block in bytes."""
+        return self._static_shared
+
+    @property
+    def const_size_bytes(self) -> int:
+        """The module's ``__constant__`` memory in bytes."""
+        return self.get_attribute(function_attribute.CONST_SIZE_BYTES)
+
+    @property
+    def max_threads_per_block(self) -> int:
+        """1024, or the number in ``__launch_bounds__``."""
+        return self._max_threads
+
+    @property
+    def ptx_version(self) -> int:
+        """The version of the PTX that a GPU of the engine's architecture would run, times 10: 90."""
+        return 90
+
+    @property
+    def binary_version(self) -> int:
+        """The architecture whose limits the engine has, times 10: 90, as `Device.compute_capability`."""
+        return 90
+
+
+def _prepared_types(arg_types):
+    """The entries of `prepare`'s types; a string may hold several: "PPi", or none."""
+    for each in [arg_types] if isinstance(arg_types, str) else arg_types:
+        for part in re.findall(r"\d+s|\S", each) if isinstance(each, str) else [each]:
+            if (isinstance(part, str) and part != "P" and not part.endswith("s")) or (
+                isinstance(part, type) and issubclass(part, np.number)
+            ):
+                part = np.dtype(part)
+            yield part
+
+
+def _bytes_of(arg_type, code):
+    """The function that makes the bytes of an argument, where it has to be made into bytes."""
+    if isinstance(arg_type, np.dtype) and arg_type.kind == "c":  # of any number, as PyCUDA does
+        return lambda argument: arg_type.type(argument).tobytes()
+    if code.endswith("s"):
+        return lambda argument: argument.tobytes() if hasattr(argument, "tobytes") else argument
+    return lambda argument: argument
+
+
+def _prepared_code(arg_type):
+    """The struct code of one entry of `prepare`'s types."""
+    if isinstance(arg_type, str):
+        return "Q" if arg_type == "P" else arg_type
+    if not isinstance(arg_type, np.dtype):
+        return "Q"
+    return _INTEGER_CODES.get((arg_type.kind, arg_type.itemsize), f"{arg_type.itemsize}s")

@@ -1,0 +1,563 @@
+"""Device allocations, copies, fills and page-locked host arrays.
+
+Copies follow CUDA's rules. An asynchronous copy from ordinary (pageable) host memory reads its data during the call;
+one into ordinary memory returns when the data have arrived. Only page-locked memory is copied in the background.
+"""
+
+from __future__ import annotations
+
+import enum
+from bisect import bisect_right, insort
+from operator import index
+
+import numpy as np
+
+from hostcuda import errors
+from hostcuda.api.streams import handle_of
+from hostcuda.errors import LogicError, type_of
+from hostcuda.runtime import native
+
+__all__ = [
+    "ArgumentHandler", "DeviceAllocation", "HostAllocation", "In", "InOut", "ManagedAllocation", "Out",
+    "PagelockedHostAllocation", "PointerHolderBase", "RegisteredHostMemory", "aligned_empty", "aligned_empty_like",
+    "aligned_zeros", "aligned_zeros_like", "from_device", "from_device_like", "host_alloc_flags", "managed_empty",
+    "managed_empty_like", "managed_zeros", "managed_zeros_like", "mem_alloc", "mem_alloc_like", "mem_attach_flags",
+    "mem_host_register_flags", "memcpy_dtod", "memcpy_dtod_async", "memcpy_dtoh", "memcpy_dtoh_async",
+    "memcpy_htod", "memcpy_htod_async", "memset_d8", "memset_d8_async", "memset_d16", "memset_d16_async",
+    "memset_d32", "memset_d32_async", "pagelocked_empty", "pagelocked_empty_like", "pagelocked_zeros",
+    "pagelocked_zeros_like", "register_host_memory", "to_device",
+]
+
+
+def whole(number, call, what) -> int:
+    """A size, count or value argument: like PyCUDA, only a non-negative Python int."""
+    if not isinstance(number, int):
+        raise errors.TypeError(f"{call}: {what} must be a Python int, not {type(number).__name__}: write int(...)")
+    if number < 0:
+        raise OverflowError(f"{call}: {what} is negative: {number}")
+    return number
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Device memory
+
+
+class DeviceAllocation:
+    """Device memory, freed with its last reference. ``int(allocation)`` is its address."""
+
+    __slots__ = ("__weakref__", "_address", "_size")
+
+    def __init__(self, address, size):
+        self._address, self._size = address, size
+
+    def __index__(self):
+        if self._address is None:
+            raise LogicError("the device memory is used after it was freed: allocate it again, or free() it later")
+        return self._address
+
+    __int__ = __index__
+
+    def free(self) -> None:
+        """Free the memory now; any later use is an error."""
+        address, self._address = index(self), None
+        native.mem_free(address)
+
+    def as_buffer(self, size, offset=0) -> memoryview:
+        """The memory as a writable buffer: on this engine, device memory is host memory."""
+        device_span(index(self) + offset, size, "as_buffer")
+        return Raw(index(self) + offset, size, self).array.data
+
+    def __del__(self):
+        if self._address is not None:
+            native.mem_release(self._address)
+
+    def __repr__(self):
+        return f"<DeviceAllocation of {native.amount(self._size)}{'' if self._address else ', freed'}>"
+
+
+class PointerHolderBase:
+    """Base of users' classes for device memory: their ``get_pointer`` gives its address."""
+
+    @property
+    def gpudata(self) -> int:
+        """The address."""
+        return self.get_pointer()
+
+    def __int__(self):
+        return self.get_pointer()
+
+    __index__ = __int__
+
+
+def mem_alloc(size) -> DeviceAllocation:
+    """Allocate device memory.
+
+    Parameters
+    ----------
+    size : int
+        Bytes. The memory holds 0xFF bytes (NaN as float) until it is written.
+
+    Raises
+    ------
+    MemoryError
+        There is not that much; the message has the numbers.
+    LogicError
+        The size is 0.
+    """
+    size = whole(size, "cuMemAlloc", "the number of bytes")
+    if size == 0:
+        raise LogicError(f"cuMemAlloc failed: invalid argument: {size} bytes were requested")
+    return DeviceAllocation(native.mem_alloc(size), size)
+
+
+def mem_alloc_like(array) -> DeviceAllocation:
+    """Allocate as many bytes as `array` has."""
+    return mem_alloc(array.nbytes)
+
+
+_symbols = []  # sorted (base, size) of the modules' variables that the user has asked for
+
+
+def know_symbol(base, size) -> None:
+    """Allow copies to and from a module's variable."""
+    if (base, size) not in _symbols:
+        insort(_symbols, (base, size))
+
+
+def forget_symbols(spans) -> None:
+    """The inverse of `know_symbol`, when a module is unloaded."""
+    for span in spans:
+        if span in _symbols:
+            _symbols.remove(span)
+
+
+def device_span(pointer, size, call, other=None) -> int:
+    """The address of a device pointer argument; at least `size` bytes must be allocated there."""
+    if not isinstance(pointer, (DeviceAllocation, PointerHolderBase, int)):
+        raise errors.TypeError(
+            f"{call}: a device pointer is a DeviceAllocation or a Python int, not {type(pointer).__name__}; it comes "
+            "first in memcpy_htod, second in memcpy_dtoh"
+        )
+    address = index(pointer)
+    if size == 0:
+        return address
+    span = native.mem_range(address)
+    if span is None:
+        at = bisect_right(_symbols, (address, float("inf"))) - 1
+        if at >= 0 and _symbols[at][0] <= address < _symbols[at][0] + _symbols[at][1]:
+            span = _symbols[at]
+    if span is None:
+        raise LogicError(
+            f"{call} failed: invalid argument: {address:#x} is not device memory (never allocated, or freed)"
+        )
+    base, total = span
+    left = base + total - address
+    if size > left:
+        text = f"{call} failed: invalid argument: {size} bytes do not fit in the {left} that the device memory has"
+        if address != base:
+            text += f" from offset {address - base}"
+        if isinstance(other, np.ndarray) and other.dtype.itemsize > 1:
+            text += f"; the host array is {other.dtype} of shape {other.shape}"
+            if size == 2 * left:
+                half = {"float64": "float32", "int64": "int32", "float32": "float16"}.get(other.dtype.name)
+                text += f": did you mean .astype(np.{half})?" if half else ""
+        raise LogicError(text)
+    return address
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Host memory
+
+
+def host_span(obj, call, writable=False) -> tuple[int, int, np.ndarray]:
+    """(address, size in bytes, the array) of a host argument that has the buffer interface."""
+    array = obj
+    if not isinstance(obj, np.ndarray):
+        try:
+            array = np.frombuffer(obj, np.uint8)
+        except (TypeError, ValueError, BufferError, AttributeError):
+            hint = ": the arguments may be in the wrong order" if hasattr(obj, "__index__") else ""
+            raise errors.TypeError(
+                f"{call}: the host side is {type_of(obj)}; a NumPy array or another buffer is needed{hint}"
+            ) from None
+    flags = array.flags
+    if not flags.forc:
+        raise ValueError(
+            f"{call}: the host array is not contiguous (shape {array.shape}, strides {array.strides}); "
+            "copy it first with np.ascontiguousarray"
+        )
+    if writable and not flags.writeable:
+        raise BufferError(f"{call}: the host array is read-only; give a writable one, e.g. np.empty_like(...)")
+    if array.dtype.hasobject:
+        raise errors.TypeError(
+            f"{call}: an array of Python objects has no bytes to copy; convert it, e.g. .astype(np.float32)"
+        )
+    return array.ctypes.data, array.nbytes, array
+
+
+_locked = []  # sorted (address, end) of page-locked host memory
+
+
+def is_pagelocked(address, size) -> bool:
+    at = bisect_right(_locked, (address, float("inf"))) - 1
+    return at >= 0 and address + size <= _locked[at][1]
+
+
+class Raw:
+    """Memory as a NumPy array, which keeps `owner` alive."""
+
+    def __init__(self, address, size, owner):
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+    @property
+    def array(self) -> np.ndarray:
+        """The bytes."""
+        return np.asarray(self)
+
+
+class _LockedMemory:
+    """Page-locked memory: the base of the arrays made on it."""
+
+    def __init__(self, storage, address, size, shape, typestr_array):
+        self._storage, self._address, self._size = storage, address, size
+        self.__array_interface__ = {
+            **typestr_array.__array_interface__,
+            "data": (address, False),
+            "shape": shape,
+        }
+        insort(_locked, (address, address + size))
+        native.map_host_memory(address, size)
+
+    def get_device_pointer(self) -> int:
+        """The address for kernels (mapped memory)."""
+        return self._address
+
+    def _unlock(self):
+        span = (self._address, self._address + self._size)
+        if span in _locked:
+            _locked.remove(span)
+            native.map_host_memory(self._address, 0)
+
+    def __del__(self):
+        self._unlock()
+
+
+class PagelockedHostAllocation(_LockedMemory):
+    """The ``base`` of an array from `pagelocked_empty`."""
+
+    def free(self) -> None:
+        """Unlock the memory; it is freed with its last array."""
+        self._unlock()
+
+    def get_flags(self) -> int:
+        """Always 0."""
+        return 0
+
+
+class RegisteredHostMemory(_LockedMemory):
+    """The ``base`` of an array from `register_host_memory`."""
+
+    def unregister(self) -> None:
+        """Unlock the memory."""
+        self._unlock()
+
+
+HostAllocation = PagelockedHostAllocation
+
+
+class host_alloc_flags(enum.IntFlag):
+    """Accepted by `pagelocked_empty`, without effect here."""
+
+    PORTABLE = 1
+    DEVICEMAP = 2
+    WRITECOMBINED = 4
+
+
+class mem_host_register_flags(enum.IntFlag):
+    """Accepted by `register_host_memory`, without effect here."""
+
+    PORTABLE = 1
+    DEVICEMAP = 2
+
+
+def aligned_empty(shape, dtype, order="C", alignment=4096) -> np.ndarray:
+    """An uninitialized host array whose address is a multiple of `alignment` bytes."""
+    if alignment <= 0 or alignment & (alignment - 1):
+        raise ValueError(f"alignment must be a power of two, not {alignment}")
+    dtype = np.dtype(dtype)
+    shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
+    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    storage = np.empty(size + alignment, np.uint8)
+    start = -storage.ctypes.data % alignment
+    return storage[start : start + size].view(dtype).reshape(shape, order=order)
+
+
+def _order(array):
+    if array.flags.c_contiguous:
+        return "C"
+    if array.flags.f_contiguous:
+        return "F"
+    raise ValueError(
+        f"the array is not contiguous (shape {array.shape}, strides {array.strides}), so it has no order to copy"
+    )
+
+
+def _like(empty):
+    """From ``NAME_empty`` the functions ``NAME_zeros``, ``NAME_empty_like`` and ``NAME_zeros_like``."""
+
+    def zeros(shape, dtype, order="C", *options, **named) -> np.ndarray:
+        result = empty(shape, dtype, order, *options, **named)
+        result.fill(0)
+        return result
+
+    def empty_like(array, *options, **named) -> np.ndarray:
+        return empty(array.shape, array.dtype, _order(array), *options, **named)
+
+    def zeros_like(array, *options, **named) -> np.ndarray:
+        return zeros(array.shape, array.dtype, _order(array), *options, **named)
+
+    zeros.__doc__ = f"`{empty.__name__}`, zeroed."
+    empty_like.__doc__ = f"`{empty.__name__}` with the shape, dtype and order of `array`."
+    zeros_like.__doc__ = f"`{empty.__name__}` with the shape, dtype and order of `array`, zeroed."
+    return zeros, empty_like, zeros_like
+
+
+aligned_zeros, aligned_empty_like, aligned_zeros_like = _like(aligned_empty)
+
+
+def pagelocked_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
+    """An uninitialized page-locked host array, for copies in the background."""
+    del mem_flags
+    storage = aligned_empty(shape, dtype, order)
+    return np.asarray(PagelockedHostAllocation(storage, storage.ctypes.data, storage.nbytes, storage.shape, storage))
+
+
+pagelocked_zeros, pagelocked_empty_like, pagelocked_zeros_like = _like(pagelocked_empty)
+
+
+def register_host_memory(array, flags=0) -> np.ndarray:
+    """Page-lock an existing array; return it as an array whose ``base`` can `unregister`."""
+    del flags
+    address, size, array = host_span(array, "cuMemHostRegister", writable=True)
+    return np.asarray(RegisteredHostMemory(array, address, size, array.shape, array))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Managed memory: on this engine, device memory is host memory
+
+
+class mem_attach_flags(enum.IntFlag):
+    """Accepted by `managed_empty` and its like, without effect here."""
+
+    GLOBAL = 1
+    HOST = 2
+    SINGLE = 4
+
+
+class ManagedAllocation(DeviceAllocation):
+    """The ``base`` of an array from `managed_empty`. The array must not be used after `free`."""
+
+    __slots__ = ("__array_interface__",)
+
+    def get_device_pointer(self) -> int:
+        """The address, which is that of the array."""
+        return index(self)
+
+    def attach(self, mem_flags, stream=None) -> None:
+        """Without effect."""
+
+
+def managed_empty(shape, dtype, order="C", mem_flags=0) -> np.ndarray:
+    """An array that kernels take as an argument, too; its memory is device memory.
+
+    The host may use it while no kernel does: call `Context.synchronize` first. It holds zeros, as on a GPU.
+    """
+    del mem_flags
+    like = np.empty(shape, dtype, order)
+    address = native.mem_alloc(max(like.nbytes, 1))
+    native.memset(1, address, 0, like.nbytes, None, True)
+    allocation = ManagedAllocation(address, like.nbytes)
+    allocation.__array_interface__ = {**like.__array_interface__, "data": (address, False)}
+    return np.asarray(allocation)
+
+
+_, managed_empty_like, _ = _like(managed_empty)
+managed_zeros, managed_zeros_like = managed_empty, managed_empty_like  # which hold zeros
+
+
+def is_managed(array) -> bool:
+    """Whether an array is managed memory, or a view of it."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, ManagedAllocation)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Copies
+
+
+def memcpy_htod(dest, src) -> None:
+    """Copy the host array `src` to device memory, and wait.
+
+    Raises
+    ------
+    LogicError
+        There are more bytes than the device memory has, or `dest` is not device memory.
+    ValueError
+        The array is not contiguous.
+    LaunchError
+        A kernel before the copy faulted.
+    """
+    address, size, array = host_span(src, "cuMemcpyHtoD")
+    native.memcpy("HtoD", device_span(dest, size, "cuMemcpyHtoD", array), address, size, None, True)
+
+
+def memcpy_htod_async(dest, src, stream=None) -> None:
+    """Queue a copy from host to device; page-locked memory must stay unchanged until it is done."""
+    address, size, array = host_span(src, "cuMemcpyHtoDAsync")
+    to = device_span(dest, size, "cuMemcpyHtoDAsync", array)
+    if not is_pagelocked(address, size):
+        array = array.copy(order="K")
+        address = array.ctypes.data
+    stream_handle = handle_of(stream)
+    native.memcpy("HtoD", to, address, size, stream_handle, False)
+    native.keep_alive(stream_handle, array)
+
+
+def memcpy_dtoh(dest, src) -> None:
+    """Copy as many bytes of device memory as the host array `dest` has, and wait. Raises as `memcpy_htod`."""
+    address, size, array = host_span(dest, "cuMemcpyDtoH", writable=True)
+    native.memcpy("DtoH", address, device_span(src, size, "cuMemcpyDtoH", array), size, None, True)
+
+
+def memcpy_dtoh_async(dest, src, stream=None) -> None:
+    """Queue a copy from device to host. Into ordinary memory it waits; into page-locked memory it returns at once."""
+    address, size, array = host_span(dest, "cuMemcpyDtoHAsync", writable=True)
+    source = device_span(src, size, "cuMemcpyDtoHAsync", array)
+    stream_handle, wait = handle_of(stream), not is_pagelocked(address, size)
+    native.memcpy("DtoH", address, source, size, stream_handle, wait)
+    if not wait:
+        native.keep_alive(stream_handle, array)
+
+
+def memcpy_dtod(dest, src, size) -> None:
+    """Copy `size` bytes on the device (asynchronous to the host, as on a GPU)."""
+    memcpy_dtod_async(dest, src, size)
+
+
+def memcpy_dtod_async(dest, src, size, stream=None) -> None:
+    """Queue a copy of `size` bytes on the device."""
+    size = whole(size, "cuMemcpyDtoD", "the number of bytes")
+    to, source = device_span(dest, size, "cuMemcpyDtoD"), device_span(src, size, "cuMemcpyDtoD")
+    native.memcpy("DtoD", to, source, size, handle_of(stream), False)
+
+
+def fill(dest, data, count, width, stream) -> None:
+    call = f"cuMemsetD{8 * width}"
+    value, count = whole(data, call, "the value"), whole(count, call, "the count")
+    if value >= 1 << (8 * width):
+        raise OverflowError(f"{call}: the value {value} has more than {width} bytes")
+    address = device_span(dest, width * count, call)
+    if address % width:
+        raise LogicError(f"{call} failed: invalid argument: {address:#x} is not a multiple of {width}")
+    native.memset(width, address, value, count, handle_of(stream), False)
+
+
+def _memset(width):
+    """``memset_d8`` and ``memset_d8_async``, or those of other words."""
+
+    def memset(dest, data, count) -> None:
+        fill(dest, data, count, width, None)
+
+    def memset_async(dest, data, count, stream=None) -> None:
+        fill(dest, data, count, width, stream)
+
+    memset.__doc__ = f"Set `count` words of {8 * width} bits to `data`."
+    memset_async.__doc__ = f"Queue `memset_d{8 * width}` on a stream."
+    return memset, memset_async
+
+
+memset_d8, memset_d8_async = _memset(1)
+memset_d16, memset_d16_async = _memset(2)
+memset_d32, memset_d32_async = _memset(4)
+
+
+def to_device(bf_obj) -> DeviceAllocation:
+    """Allocate device memory and fill it with a copy of the array (made contiguous in C order if it is not)."""
+    array = np.ascontiguousarray(bf_obj) if isinstance(bf_obj, np.ndarray) else bf_obj
+    _, size, array = host_span(array, "to_device")
+    result = mem_alloc(size)
+    memcpy_htod(result, array)
+    return result
+
+
+def from_device(devptr, shape, dtype, order="C") -> np.ndarray:
+    """Copy device memory into a new host array of this shape and dtype."""
+    result = np.empty(shape, dtype, order)
+    memcpy_dtoh(result, devptr)
+    return result
+
+
+def from_device_like(devptr, other_ary) -> np.ndarray:
+    """Copy device memory into a new host array like `other_ary`."""
+    result = np.empty_like(other_ary)
+    memcpy_dtoh(result, devptr)
+    return result
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Arrays as kernel arguments
+
+
+class ArgumentHandler:
+    """A host array that a kernel call copies itself."""
+
+    def __init__(self, ary):
+        self.array = ary
+        self.dev_alloc = None
+
+    def get_device_alloc(self) -> DeviceAllocation:
+        """The device memory for the array during the call."""
+        if self.dev_alloc is None:
+            if not hasattr(self.array, "nbytes"):
+                raise errors.TypeError(f"In, Out and InOut need a NumPy array, not {type(self.array).__name__}")
+            self.dev_alloc = mem_alloc_like(self.array)
+        return self.dev_alloc
+
+    def pre_call(self, stream) -> None:
+        """Before the launch."""
+
+
+class In(ArgumentHandler):
+    """An array that is copied to the device before the kernel runs."""
+
+    def pre_call(self, stream) -> None:
+        """Copy to the device."""
+        memcpy_htod(self.get_device_alloc(), self.array)
+
+
+class Out(ArgumentHandler):
+    """An array that is copied back after the kernel has run."""
+
+    def pre_call(self, stream) -> None:
+        """Before the launch, refuse an array that cannot hold the result."""
+        host_span(self.array, "Out", writable=True)
+
+    def post_call(self, stream) -> None:
+        """Copy back."""
+        memcpy_dtoh(self.array, self.get_device_alloc())
+
+
+class InOut(In, Out):
+    """An array that is copied both ways."""
+
+    def pre_call(self, stream) -> None:
+        """Check that it can hold the result, and copy to the device."""
+        Out.pre_call(self, stream)
+        In.pre_call(self, stream)

@@ -1,0 +1,219 @@
+"""Memory whose rows begin at equal distances: pitched allocations, copies of boxes, fills of rectangles."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hostcuda.api.memory import DeviceAllocation, Raw, device_span, fill, host_span, is_pagelocked, mem_alloc, whole
+from hostcuda.api.streams import handle_of
+from hostcuda.errors import LogicError
+from hostcuda.runtime import native
+
+__all__ = [
+    "Memcpy2D", "Memcpy3D", "mem_alloc_pitch", "memset_d2d8", "memset_d2d8_async", "memset_d2d16",
+    "memset_d2d16_async", "memset_d2d32", "memset_d2d32_async",
+]
+
+PITCH = 512  # bytes: what the distance of rows is a multiple of
+
+
+def mem_alloc_pitch(width, height, access_size) -> tuple[DeviceAllocation, int]:
+    """Allocate a rectangle whose rows begin at multiples of 512 bytes.
+
+    Parameters
+    ----------
+    width : int
+        Bytes of a row.
+    height : int
+        Rows.
+    access_size : {4, 8, 16}
+        Bytes of the largest access that a kernel makes.
+
+    Returns
+    -------
+    DeviceAllocation
+    int
+        The pitch: the bytes from a row to the next one.
+
+    Raises
+    ------
+    LogicError
+        A size is 0, or `access_size` is another one.
+    MemoryError
+        There is not that much memory.
+    """
+    if access_size not in (4, 8, 16):
+        raise LogicError(f"cuMemAllocPitch failed: invalid argument: access_size is {access_size}, not 4, 8 or 16")
+    pitch = -(-whole(width, "cuMemAllocPitch", "the width") // PITCH) * PITCH
+    return mem_alloc(pitch * whole(height, "cuMemAllocPitch", "the height")), pitch
+
+
+def _host_extent(memory, call, writable):
+    """(address, bytes, the bytes as an array) of a host array, which may have gaps: rows have a pitch here, too."""
+    if not isinstance(memory, np.ndarray) or memory.flags.forc or min(memory.strides) < 0:
+        address, size, _ = host_span(memory, call, writable)
+    else:
+        first = np.lib.stride_tricks.as_strided(memory, (1,) * memory.ndim)
+        host_span(first, call, writable)  # refuses what is no number, or read-only
+        address = memory.ctypes.data
+        size = memory.itemsize + sum((n - 1) * step for n, step in zip(memory.shape, memory.strides, strict=True))
+    return address, size, Raw(address, size, memory).array
+
+
+class _End:
+    """One end of a copy: where its box begins, and how far its rows and slices are apart."""
+
+    def __init__(self, of, side):
+        self.name = side
+        self.memory, self.on_host = getattr(of, f"_{side}")
+        for name in ("x_in_bytes", "y", "pitch", "z", "height"):
+            setattr(self, name, getattr(of, f"{side}_{name}", 0))
+
+    def rows(self, call, width, height, depth, writable=False):
+        """(the memory's address, the byte at which each row of the box begins, the host array or None)."""
+        if self.memory is None:
+            raise LogicError(f"{call} failed: invalid argument: there is no {self.name}: call set_{self.name}_host or "
+                             f"set_{self.name}_device first")
+        single = height * depth == 1
+        if self.pitch < self.x_in_bytes + width and not (single and not self.pitch):
+            raise LogicError(f"{call} failed: invalid argument: {self.name}_pitch = {self.pitch}, but a row reaches to "
+                             f"byte {self.x_in_bytes + width}")
+        if depth > 1 and self.height < self.y + height:
+            raise LogicError(f"{call} failed: invalid argument: {self.name}_height = {self.height}, but a slice "
+                             f"reaches to row {self.y + height}")
+        starts = [
+            ((self.z + z) * self.height + self.y + y) * self.pitch + self.x_in_bytes
+            for z in range(depth) for y in range(height)
+        ]
+        end, array = starts[-1] + width, None
+        if self.on_host:
+            address, size, array = _host_extent(self.memory, call, writable)
+            if end > size:
+                raise LogicError(f"{call} failed: invalid argument: the box ends at byte {end}, the host array of "
+                                 f"{self.name} at {size}")
+        else:
+            address = device_span(self.memory, end, call)
+        return address, starts, array
+
+
+class Memcpy2D:
+    """A copy of a rectangle: set its two ends and its size, then call it.
+
+    Attributes
+    ----------
+    width_in_bytes, height : int
+        The rectangle.
+    src_x_in_bytes, src_y, src_pitch : int
+        Where it begins in the source, and the bytes from a row of the source to the next one.
+    dst_x_in_bytes, dst_y, dst_pitch : int
+        Likewise in the destination.
+    """
+
+    __slots__ = ("_dst", "_src", "dst_pitch", "dst_x_in_bytes", "dst_y", "height", "src_pitch", "src_x_in_bytes",
+                 "src_y", "width_in_bytes")
+    _CALL = "cuMemcpy2D"
+
+    def __init__(self):
+        for name in (name for each in type(self).__mro__ for name in getattr(each, "__slots__", ())):
+            setattr(self, name, 0)
+        self._src = self._dst = (None, False)
+
+    def set_src_host(self, array) -> None:
+        """Copy from a host array."""
+        self._src = array, True
+
+    def set_src_device(self, pointer) -> None:
+        """Copy from device memory."""
+        self._src = pointer, False
+
+    def set_dst_host(self, array) -> None:
+        """Copy to a host array."""
+        self._dst = array, True
+
+    def set_dst_device(self, pointer) -> None:
+        """Copy to device memory."""
+        self._dst = pointer, False
+
+    set_src_unified, set_dst_unified = set_src_host, set_dst_host
+
+    def set_src_array(self, array) -> None:
+        """Refused: the engine has no CUDA arrays, which textures read."""
+        raise LogicError(f"{self._CALL} failed: not supported: the CPU engine has no CUDA arrays; use device memory")
+
+    set_dst_array = set_src_array
+
+    def __call__(self, stream=None, *, aligned=True):
+        """Copy, and wait; with a stream queue the copy there, as `memcpy_htod_async` and its like do.
+
+        Raises
+        ------
+        LogicError
+            An end is missing or too small, or a pitch is smaller than a row.
+        """
+        del aligned  # of device memory; PyCUDA also takes it as the first argument
+        queued = stream is not None and not isinstance(stream, bool)
+        handle = handle_of(stream) if queued else None
+        sizes = [whole(getattr(self, name, 1), self._CALL, name) for name in ("width_in_bytes", "height", "depth")]
+        if not all(sizes):
+            return
+        begin, from_rows, source = _End(self, "src").rows(self._CALL, *sizes)
+        to, to_rows, target = _End(self, "dst").rows(self._CALL, *sizes, writable=True)
+        if source is not None and target is not None:
+            raise LogicError(f"{self._CALL} failed: invalid argument: both ends are on the host: copy with NumPy")
+        kind = "HtoD" if source is not None else "DtoH" if target is not None else "DtoD"
+        host = target if source is None else source
+        locked = host is None or is_pagelocked(host.ctypes.data, host.nbytes)
+        if queued and source is not None and not locked:  # it may be changed after the call
+            host = source.copy()
+            begin = host.ctypes.data
+        wait = kind != "DtoD" if not queued else kind == "DtoH" and not locked
+        rows = list(zip(to_rows, from_rows, strict=True))
+        for i, (there, here) in enumerate(rows, 1):
+            native.memcpy(kind, to + there, begin + here, sizes[0], handle, wait and i == len(rows))
+        if host is not None and not wait:
+            native.keep_alive(handle, host)
+
+
+class Memcpy3D(Memcpy2D):
+    """A copy of a box: as `Memcpy2D`, with slices of rows.
+
+    Attributes
+    ----------
+    depth : int
+        Slices of the box.
+    src_z, src_height, dst_z, dst_height : int
+        The first slice, and the rows from a slice to the next one.
+    """
+
+    __slots__ = ("depth", "dst_height", "dst_lod", "dst_z", "src_height", "src_lod", "src_z")
+    _CALL = "cuMemcpy3D"
+
+
+def _fill_rows(dest, pitch, data, width, height, size, stream):
+    if height > 1 and pitch < width * size:
+        raise LogicError(f"cuMemsetD2D{8 * size} failed: invalid argument: a pitch of {pitch} bytes for rows of "
+                         f"{width * size}")
+    device_span(dest, (height - 1) * pitch + width * size if height else 0, f"cuMemsetD2D{8 * size}")
+    for row in range(height):
+        fill(int(dest) + row * pitch, data, width, size, stream)
+
+
+def _memset(size):
+    """``memset_d2d8`` and ``memset_d2d8_async``, or those of other words."""
+
+    def memset(dest, pitch, data, width, height) -> None:
+        _fill_rows(dest, pitch, data, width, height, size, None)
+
+    def memset_async(dest, pitch, data, width, height, stream=None) -> None:
+        _fill_rows(dest, pitch, data, width, height, size, stream)
+
+    memset.__doc__ = f"""Set `width` words of {8 * size} bits in each of `height` rows to `data`.
+
+    `pitch` is the bytes from a row to the next one."""
+    memset_async.__doc__ = f"Queue `memset_d2d{8 * size}` on a stream."
+    return memset, memset_async
+
+
+memset_d2d8, memset_d2d8_async = _memset(1)
+memset_d2d16, memset_d2d16_async = _memset(2)
+memset_d2d32, memset_d2d32_async = _memset(4)

@@ -1,0 +1,84 @@
+"""The compiler's messages, with the files and lines of the user."""
+
+import os
+import re
+from pathlib import Path
+
+from hostcuda.errors import CompileError
+from hostcuda.host import toolchain
+
+__all__ = ["NAME", "error", "name_of", "tidy"]
+
+NAME = "kernel.cu"  # the file's name in messages, unless the source has another one in #line
+
+_UNKNOWN = re.compile(
+    r"(?m)(error: )(?=.*(?:declared|not name|unknown type)).*?'((?:cuda|cu|cublas|cufft|curand|nvrtc)[A-Z]\w*)'.*"
+)
+_LIBRARY_HEADER = re.compile(r"(?m)^(.*fatal error: )'?((?:cub|thrust|cutlass|cute|cuda|nv)/[\w./]*|"
+                             r"(?:curand|cufft\w*|cusparse|cusolver\w*|cudnn|nccl|nvml|nvrtc|npp\w*|cuda_gl_interop)\.h)")
+
+
+def name_of(source: str) -> str:
+    """The file's name in messages."""
+    line = re.match(r'\s*#\s*line\s+\d+\s+"([^"]+)"', source)
+    return line[1] if line else NAME
+
+
+def error(source: str, command: list[str], out: str, err: str) -> CompileError:
+    """The error for what the compiler has printed about a source."""
+    err = _UNKNOWN.sub(r"\1the CPU engine has no \2: run the program on a GPU, or without it", err)
+    if library := _LIBRARY_HEADER.search(err):
+        err = f"{library[1]}the CPU engine has no header {library[2]}: write the loop yourself, or run it on a GPU"
+    if missing := [line for line in err.splitlines() if re.search("error: .*the CPU engine (?:has no|reads) ", line)]:
+        first = {line.partition("error: ")[2]: line for line in reversed(missing)}  # the first line of each sentence
+        bound = any("texture references" in sentence for sentence in first)  # then cudaBindTexture follows from that
+        kept = [line for sentence, line in first.items() if not (bound and "indTexture" in sentence)]
+        err = "\n".join(reversed(kept))  # what else the compiler says follows from that
+    message = f"compilation of {name_of(source)} failed:\n{err.strip()}"
+    if re.search("template with C linkage|templates must have C\\+\\+ linkage", err):
+        message += (
+            '\nTemplates need SourceModule(..., no_extern_c=True), and then extern "C" before each kernel that is to '
+            "be found by its plain name."
+        )
+    return CompileError(message, command, out, err)
+
+
+_INCLUDE = str(toolchain.INCLUDE)
+_LOCATED = re.compile(
+    r"^(?P<place>(?P<file>[^\s:][^:\n]*):\d+(?::\d+)?):\s+(?P<what>.*)|^(?P<head>[^\s:][^:\n]*): (?:In|At) "
+)
+_NOISE = re.compile(
+    r"In file included from |\s+from |compilation terminated|\d+ errors? generated|cc1plus: note: disable pass "
+)
+_ASSERTED = re.compile(r"static(?:_assert| assertion) failed(?: due to requirement '.*?')?:? (\"?)(.+)\1$")  # clang's
+_OUR_WORDS = re.compile(r"in (?:expansion|definition) of macro '(?:HOSTCUDA_\w*|__\w+__)'|expanded from (macro '|here)")
+_LEADS_HERE = re.compile(r"required from|note: in instantiation of .* requested here")  # g++, clang
+
+
+def tidy(text: str, folder: Path, generated: str) -> str:
+    """A compiler's messages, related to the user's own files.
+
+    Removed are the include stack, the notes at the engine's own macros, and other lines about the engine's headers or
+    the text `generated` around the source in the build `folder`. An error inside the engine's headers is reported at
+    the user's line that caused it; g++ names that line before the error, clang after it.
+    """
+    kept, dropping, blamed, pending = [], False, None, None
+    for line in text.replace(f"{folder}{os.sep}", "").splitlines():
+        located = _LOCATED.match(line)
+        if located:
+            file, what = located["file"] or located["head"], located["what"] or ""
+            ours = file in (generated, "<scratch space>") or file.startswith(_INCLUDE) or "hostcuda.h" in file
+            dropping = ours or bool(_OUR_WORDS.search(what))
+            if ours and what.startswith(("error: ", "fatal error: ")):
+                pending = what
+            elif not ours and _LEADS_HERE.match(what):
+                blamed, dropping = located["place"], True
+            if pending and blamed:
+                kept.append(f"{blamed}: {pending}")
+                blamed = pending = None
+        elif re.match(r"\S+: ", line):
+            dropping = False
+        if not dropping and not _NOISE.match(line):
+            kept.append(line.replace(_INCLUDE + os.sep, "<hostcuda>/").rstrip())
+    kept = [_ASSERTED.sub(lambda m: "static assertion failed: " + m[2].replace('\\"', '"'), line) for line in kept]
+    return "\n".join(kept) + "\n" if kept else ""

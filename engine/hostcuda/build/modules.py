@@ -1,0 +1,106 @@
+"""The compiled modules in the cache.
+
+An entry is a folder: the shared library, and ``manifest.json``, which says of what it was made. The entry's name covers
+the source, its options, the compiler, the processor and the engine; the manifest covers the headers.
+"""
+
+import itertools
+import json
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hostcuda.build.unit import Unit
+from hostcuda.host import cache
+
+__all__ = ["obtain", "own_copy"]
+
+
+def _cached(entry):
+    """The manifest of a cache entry if it is complete and its headers are unchanged, else None."""
+    try:
+        manifest = json.loads((entry / "manifest.json").read_text())
+        if any(cache.digest(Path(path).read_bytes()) != digest for path, digest in manifest["headers"]):
+            return None
+        if any(Path(path).exists() != there for path, there in manifest["asked"]):
+            return None
+        path = manifest["path"] = entry / manifest["file"]
+        return manifest if cache.digest(path.read_bytes()) == manifest["digest"] else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def obtain(
+    unit: Unit, keep: bool, cache_dir: str | Path | bool | None, compiled: Callable[[float, float], None]
+) -> dict:
+    """The manifest of a unit's shared library, with its ``path``: from the cache, or compiled into it.
+
+    Parameters
+    ----------
+    unit : Unit
+    keep : bool
+        Compile in any case, keep the build folder and print its name.
+    cache_dir : path-like or False, optional
+        Another cache folder; False for none.
+    compiled : callable
+        Called with the start and the duration of a compilation, in seconds on the monotonic clock.
+    """
+    if cache_dir is False:
+        return _in_entry(Path(tempfile.mkdtemp(prefix="module-", dir=cache.scratch())), unit, keep, compiled)
+    name = Path("modules", unit.key[:2], unit.key[2:40])
+    return cache.with_room(lambda folder: _in_entry(folder / name, unit, keep, compiled), cache_dir)
+
+
+def _in_entry(entry, unit, keep, compiled):
+    """The manifest of the library in the folder `entry`, which keeps it."""
+    cache.touch(entry)
+    manifest = None if keep else _cached(entry)
+    if manifest is None:
+        with cache.locked(entry):
+            manifest = None if keep else _cached(entry)
+            if manifest is None:
+                start = time.monotonic()
+                try:
+                    manifest = _compile_into(entry, unit, keep)
+                finally:
+                    compiled(start, time.monotonic() - start)
+    return manifest
+
+
+def _compile_into(entry, unit, keep):
+    folder = Path(
+        tempfile.mkdtemp(prefix="hostcuda-kernel-" if keep else "build-", dir=None if keep else cache.scratch())
+    )
+    cache.trim_daily("modules/*/*")
+    try:
+        library, about = unit.compile(folder)
+        data = library.read_bytes()
+        digest = cache.digest(data)
+        manifest = {"file": f"{digest[:24]}.so", "digest": digest, **about}
+        cache.publish(data, entry / manifest["file"])
+        cache.publish(json.dumps(manifest).encode(), entry / "manifest.json")
+        return manifest | {"path": entry / manifest["file"]}
+    finally:
+        if keep:
+            print(f"*** compiler output in {folder}")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+_loaded = set()
+_loading = threading.Lock()
+_copies = itertools.count()
+
+
+def own_copy(path: Path) -> Path:
+    """A path from which this process has loaded no module: every module has its own variables, as on a GPU."""
+    with _loading:
+        if path not in _loaded:
+            _loaded.add(path)
+            return path
+        copy = cache.scratch() / f"{path.stem}-{next(_copies)}.so"
+    shutil.copyfile(path, copy)
+    return copy

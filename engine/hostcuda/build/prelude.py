@@ -1,0 +1,49 @@
+"""The engine's header for kernels, precompiled: it takes most of the time to compile a small kernel."""
+
+import re
+from pathlib import Path
+
+from hostcuda.errors import CompileError
+from hostcuda.host import cache, toolchain
+
+__all__ = ["WITHOUT_MACROS", "prelude"]
+
+_PLAIN = "hostcuda.h"
+WITHOUT_MACROS = "hostcuda_undef.h"
+
+
+def prelude(command: list[str], flags: list[str], name: str = _PLAIN) -> str:
+    """The file to ``-include``: the engine's header, precompiled for these flags if that works.
+
+    `WITHOUT_MACROS` is a second file beside it, which removes the macros of the C library: the source has been expanded
+    with them already.
+    """
+    header = toolchain.INCLUDE / _PLAIN
+    folder = f"prelude-{cache.digest(toolchain.fingerprint(command), *flags)[:24]}"
+    line = [*command, *flags, f"-I{toolchain.INCLUDE}", "-x", "c++-header"]
+
+    def precompile(path):
+        stub = cache.directory() / folder / _PLAIN
+        cache.trim("prelude-*")
+        cache.publish(f'#include "{header}"\n'.encode(), stub)
+        status, out, err = toolchain.run([*line, "-o", str(path), str(stub)])
+        if status:
+            raise CompileError("the engine's header does not compile", line, out, err)
+
+    def list_macros(path):
+        host = toolchain.INCLUDE / "hostcuda" / "host.h"
+        status, out, err = toolchain.run([*line, "-E", "-dM", "-include", str(header), str(host)])
+        if status:
+            raise CompileError("the engine's header cannot be preprocessed", line, out, err)
+        names = re.findall(r"(?m)^#define ((?!HOSTCUDA|hostcuda|printf\b)[A-Za-z]\w*)", out)
+        Path(path).write_text("".join(f"#undef {name}\n" for name in sorted(names)))
+
+    try:
+        precompiled = f"{_PLAIN}.{'pch' if toolchain.is_clang(command) else 'gch'}"
+        made = cache.obtain(f"{folder}/{precompiled}", precompile)
+        if name == WITHOUT_MACROS:
+            return str(cache.obtain(f"{folder}/{name}", list_macros))
+    except CompileError:  # compiling the kernel reports the error
+        return str(header)
+    cache.touch(made.parent)
+    return str(made.with_suffix(""))

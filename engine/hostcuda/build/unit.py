@@ -1,0 +1,261 @@
+"""From a source to the shared library of its kernels: preprocess, rewrite, add thread loops, compile.
+
+A `Unit` is what one call of the compiler gets. `hostcuda.build.modules` keeps what it has compiled.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from hostcuda.build import messages
+from hostcuda.build.options import Options, read
+from hostcuda.build.prelude import WITHOUT_MACROS, prelude
+from hostcuda.check import mode as checkmode
+from hostcuda.errors import CompileError
+from hostcuda.frontend.hostcode import MAIN, Names
+from hostcuda.frontend.lockstep import unsynchronized
+from hostcuda.frontend.preprocess import SKELETON, Preprocessed, preprocess
+from hostcuda.frontend.source import Rewritten, Scan, rewrite
+from hostcuda.host import cache, toolchain
+from hostcuda.loops import PREFIX, add_loops
+
+__all__ = ["Unit", "unit"]
+
+before_compile = None  # called with the text of each source; it can raise to refuse it (see hostcuda.untrusted)
+_FOR_HOST = '#include "hostcuda/leave.h"'
+_HOST_FILE = re.compile(r'#include ".*\.(?:c|cc|cpp|cxx)"\n$')
+
+
+def _why_fibers(options: Options) -> str:
+    """Why every kernel of a source is to run on fibers; empty: those that can run as thread loops.
+
+    Raises
+    ------
+    CompileError
+        The environment variable HOSTCUDA_GEAR has another value than ``loops``, the default, and ``fibers``.
+    """
+    chosen = os.environ.get("HOSTCUDA_GEAR", "loops")
+    if chosen not in ("loops", "fibers"):
+        raise CompileError(f"HOSTCUDA_GEAR={chosen!r} is not a gear of the engine: loops (the default) or fibers", [])
+    if checkmode.TOOLS:
+        return "check mode asks each thread"
+    if options.debug:
+        return "it is compiled for a debugger"
+    return "HOSTCUDA_GEAR=fibers asks for them" if chosen == "fibers" else ""
+
+
+@dataclass
+class Unit:
+    """One source with its options, to be compiled.
+
+    Attributes
+    ----------
+    source : str
+    options : Options
+    extern_c : bool
+        The source is to be inside ``extern "C" { }``.
+    program : bool
+        It is a whole program, with host code.
+    command : list of str
+        The host compiler's.
+    """
+
+    source: str
+    options: Options
+    extern_c: bool
+    program: bool = False
+    command: list = field(default_factory=toolchain.find)
+
+    @property
+    def why_fibers(self) -> str:
+        """Why its kernels are to run on fibers; empty: those with barriers that can do so run as thread loops."""
+        return "its program has host code" if self.program else _why_fibers(self.options)
+
+    @property
+    def key(self) -> str:
+        """The cache's key, without the headers."""
+        return cache.digest(
+            "module",
+            self.source,
+            self.extern_c,
+            self.why_fibers,
+            self.program,
+            *self.options.prologue,
+            "dirs",
+            *self.options.include_dirs,
+            *self.options.sources,
+            self.options.joined,
+            "flags",
+            *self.flags,
+            toolchain.fingerprint(self.command),
+        )
+
+    @property
+    def nvccs_source(self) -> str:
+        """The text for nvcc."""
+        return f'extern "C" {{\n#line 1 "{messages.NAME}"\n{self.source}\n}}\n' if self.extern_c else self.source
+
+    @property
+    def flags(self) -> list[str]:
+        """The flags, which must be the same for the precompiled header."""
+        flags = [*self.options.flags(), *toolchain.module_flags(self.command)]
+        if checkmode.TOOLS:
+            flags += checkmode.flags(toolchain.is_clang(self.command))
+            if "initcheck" in checkmode.TOOLS and toolchain.fills_variables(self.command):
+                flags.append(toolchain.FILL)
+            clang = toolchain.is_clang(self.command)
+            unneeded = checkmode.unneeded(self.source, clang, self.options.include_dirs)
+            flags = [flag for flag in flags if flag not in unneeded]
+        return flags
+
+    @property
+    def includes(self) -> list[str]:
+        """The options that precede the file to compile."""
+        places = [f"-I{place}" for place in (toolchain.INCLUDE, *self.options.include_dirs)]
+        return ["-include", prelude(self.command, self.flags), *places]
+
+    @property
+    def files(self) -> list[str]:
+        """The text of each file to compile."""
+        main = f'#line 1 "{messages.NAME}"\n' + self.source.removeprefix("\ufeff") + f'\n#line 1 "{SKELETON}"\n'
+        others = [f'#include "{path}"\n' for path in self.options.sources if self.program]
+        return [f'extern "C" {{\n{main}}}\n' if self.extern_c else main, *others]
+
+    def preprocessed(self, folder: Path, text: str | None = None) -> Preprocessed:
+        """The `Preprocessed` text of one of its files, the first one if none is given."""
+        prologue = [f'#line 1 "{SKELETON}"', *self.options.prologue, text or self.files[0]]
+        lines = [*(['#include "hostcuda/host.h"'] if self.program else []), '#include "hostcuda/keep.h"', *prologue]
+        (folder / messages.NAME).write_text(self.source, encoding="utf-8", errors="surrogateescape")  # for the messages
+        command = [*self.command, *self.flags]
+        if text and _HOST_FILE.match(text):  # nvcc leaves it to the host's compiler
+            plain, options = "\n".join([_FOR_HOST, *prologue]), self.includes[2:]
+            of_host = preprocess(plain, [*command, *options], folder, self.options.include_dirs)
+            if not of_host.of_cuda:
+                return of_host
+        result = preprocess("\n".join(lines), [*command, *self.includes], folder, self.options.include_dirs)
+        if result.error:
+            self.refuse(folder, *result.error)
+        return result
+
+    def rewritten(self, text: str) -> Rewritten:
+        """What `rewrite` makes of a preprocessed file."""
+        return rewrite(text, self.extern_c, Names() if self.program else None)
+
+    def text(self, rewritten: str, why_fibers: str, without: Iterable[str] = ()) -> str:
+        """The text for the compiler; the kernels `without` have no thread loops."""
+        text = checkmode.unrolled(rewritten) if "profile" in checkmode.TOOLS else rewritten
+        if not why_fibers:
+            try:
+                text = add_loops(text, without)
+            except RecursionError:
+                why_fibers = "its statements are nested too deeply"
+        lines = ['#include "hostcuda/host.h"'] if self.program else []
+        lines += [f'#include "{prelude(self.command, self.flags, WITHOUT_MACROS)}"']
+        lines += [f'#define HOSTCUDA_WHY_FIBERS "{why_fibers}"', f"HOSTCUDA_IN_LANES({PREFIX in text:d})", text]
+        return "\n".join(lines)
+
+    def compile(self, folder: Path) -> tuple[Path, dict]:
+        """Compile in `folder`; return the shared library's path and what the cache's manifest says of the source."""
+        folders = [folder, *(folder / f"file-{i}" for i in range(1, len(self.files)))]
+        for each in folders[1:]:
+            each.mkdir()
+        preprocessed = [self.preprocessed(*each) for each in zip(folders, self.files, strict=True)]
+        rewritten = [
+            self.rewritten(each.text) if each.of_cuda else Rewritten(f"{_FOR_HOST}\n{each.text}", ())
+            for each in preprocessed
+        ]
+        texts = [each.text for each in rewritten]
+        if self.program:
+            texts = self._with_entry(texts)
+        for text in texts if before_compile else ():
+            before_compile(text)
+        libraries = [word for word in self.options.words if self.program and re.fullmatch("-[lL].+", word)]
+        libraries += ["-fopenmp"] if self.options.openmp else []
+        link = [*toolchain.link_flags(self.command), *libraries]
+        assemble = bool(checkmode.TOOLS) or len(folders) > 1
+        target = ["-S", "-o", "kernel.s"] if assemble else [*link, "-o", "kernel.so"]
+        commands, results = self._compile_texts(texts, [each.of_cuda for each in preprocessed], folders, target)
+        for place, command, (status, out, err) in zip(folders, commands, results, strict=True):
+            if status:
+                self.refuse(place, command, out, err)
+        if assemble:
+            paths = [each / "kernel.s" for each in folders]
+            if not self.options.joined:
+                toolchain.keep_apart(paths)
+            for path in paths if checkmode.TOOLS else ():
+                checkmode.prepare(path, alone=len(paths) == 1)
+            command = [*self.command, "-fPIC", *map(str, paths), *link, "-o", "kernel.so"]
+            status, out, err = toolchain.run(command, cwd=folder)
+            if status:
+                self.refuse(folder, command, out, err)
+        headers = {path for each in preprocessed for path in each.headers}
+        return folder / "kernel.so", {
+            "headers": [(str(path), cache.digest(path.read_bytes())) for path in sorted(headers)],
+            "asked": [(str(path), path.exists()) for each in preprocessed for path in each.asked],
+            "kernels": {kernel.name: kernel.parameters for each in rewritten for kernel in each.kernels},
+            "unsynchronized": [place for each in preprocessed for place in unsynchronized(each.text)],
+        }
+
+    def _compile_texts(self, texts, of_cuda, folders, target):
+        """Compile what `rewrite` has made of each file; return the commands, and the status and output of each.
+
+        A kernel whose thread loops do not compile runs on fibers. The compiler names it in its messages.
+        """
+        why_fibers, failed = self.why_fibers, set()
+        while True:
+            commands, with_loops = [], False
+            for place, text, cuda in zip(folders, texts, of_cuda, strict=True):
+                if cuda:
+                    text = self.text(text, why_fibers, failed)
+                (place / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
+                halves = re.search(r"\b(?:__)?half2?\b", text)
+                fewer = toolchain.loops_flags(self.command, bool(halves)) if PREFIX in text else []
+                with_loops |= PREFIX in text
+                includes = self.includes if cuda else self.includes[2:]
+                commands.append([*self.command, *self.flags, *includes, *fewer, SKELETON, *target])
+            results = toolchain.run_all(commands, folders)
+            if not with_loops or not any(status for status, _, _ in results):
+                return commands, results
+            named = {name for _, _, err in results for name in re.findall(rf"\b{PREFIX}(\w+)", err)}
+            if failed or not named:
+                why_fibers = "its thread loops do not compile"
+            failed |= named
+
+    def _with_entry(self, texts):
+        """The files of a program; the one that has main tells where it is."""
+        for i, text in enumerate(texts):
+            if MAIN.search(Scan(text).code):
+                entry = 'extern "C" { __attribute__((used)) extern void *const hostcuda_main = (void *)&main; }'
+                return [*texts[:i], f'{text}# 1 "{SKELETON}"\n{entry}\n', *texts[i + 1 :]]
+        raise CompileError(
+            f"{messages.name_of(self.source)} has no main: name the file that has it "
+            '(--options "FILE.cpp"), add one, or run a Python program that launches the kernels', []
+        )
+
+    def refuse(self, folder: Path, command: list[str], out: str, err: str) -> NoReturn:
+        """Raise the error for what the compiler has printed."""
+        tidy = messages.tidy(err, folder, SKELETON)
+        raise messages.error(self.source, command, out, tidy if "error:" in tidy else err)
+
+
+def unit(
+    source: str,
+    options: str | Sequence = (),
+    no_extern_c: bool = False,
+    arch: str | None = None,
+    include_dirs: Iterable | None = None,
+    program: bool = False,
+) -> Unit:
+    """The `Unit` of a source; for the parameters see `hostcuda.api.compiler.SourceModule`."""
+    return Unit(str(source), read(options, include_dirs, arch), not no_extern_c, program)
+
+
+def precompile_header() -> None:
+    """Precompile the engine's header for sources without options."""
+    with contextlib.suppress(CompileError):  # compiling a kernel reports the error
+        plain = unit("", no_extern_c=True)
+        prelude(plain.command, plain.flags)

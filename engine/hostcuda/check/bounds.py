@@ -1,0 +1,144 @@
+"""Overruns of arrays in registers and local memory, in check mode.
+
+``-fsanitize=bounds`` checks every index of an array whose size the compiler knows. For shared, constant and global
+memory that is too strict: kernels fill ``tile[0][i]`` as if it had one dimension, which works, and the accesses
+themselves are watched. Those of a local array are not, because the compiler keeps it in registers where it can. So the
+check is kept for local arrays alone: `only_local` marks the others in the assembler text by the line 0, and the runtime
+passes over them (hooks.cpp).
+
+The check keeps the compiler from unrolling a loop, which made rung 07 take 3.6 times as long. Where all indices of
+local arrays are constants or counters of loops with ``#pragma unroll``, every access is at a constant index, which the
+compiler itself warns of; such a source does without the check (`needed`).
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from hostcuda.frontend.source import without_comments
+
+__all__ = ["needed", "only_local"]
+
+_CHECK = re.compile(
+    r"(?m)^(?P<head>\.Lubsan_data\d+:\n\t\.(?:quad|xword)\t(?P<file>\S+)\n\t\.(?P<long>long|word)\t)(?P<line>\d+)\n"
+    r"\t\.(?P=long)\t(?P<column>\d+)$"
+)
+_STRING = re.compile(r'(?m)^(\.LC\d+):\n\t\.string\t"(.*)"$')
+_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"([^"]*)")?')
+_ELSEWHERE = re.compile(r"\b__(?:shared|constant|managed)__\b[^;{}]*|\b(?:__device__|static)\b[^;{}()]*(?=[;=])")
+_ATTRIBUTE = re.compile(r"__attribute__\s*\(\(.*?\)\)")
+_ARRAY = re.compile(r"(\w+)\s*\[")
+_OWN_HEADER = re.compile(r'#\s*include\s*"([^"\n]*)"?')
+_DECLARED = re.compile(
+    r"(?<![\w.])[A-Za-z_][\w:<>]*\s+(?P<name>[A-Za-z_]\w*)\s*\[|\(\s*&\s*(?P<reference>\w+)\s*\)\s*\["
+)
+_UNROLLED = re.compile(r"#\s*pragma\s+unroll[^\n]*\s+for\s*\(\s*$")
+
+
+def needed(source: str, folders: Iterable[Path] = ()) -> bool:
+    """Whether a local array of this source, or of its own headers in these folders, may have an index that is not a
+    constant for the compiler."""
+    text = _with_headers(source, folders, set())
+    declared = _ELSEWHERE.findall(text)
+    elsewhere = {name for each in declared for name in _ARRAY.findall(each)}
+    names = {match["name"] or match["reference"] for match in _DECLARED.finditer(text)} - elsewhere
+    if _OWN_HEADER.search(text):
+        return True
+    for use in re.finditer(rf"\b(?:{'|'.join(names) or '(?!)'})\s*(?=\[)", text):
+        words = re.findall(r"\w+", _brackets(text, use.end()))
+        if not all(word[0].isdigit() or _is_constant(word, text[: use.start()]) for word in words):
+            return True
+    return False
+
+
+def _with_headers(source, folders, read):
+    """The source without comments, and with the text of its own headers where they are included."""
+
+    def text(include):
+        path = next((folder / include[1] for folder in map(Path, folders) if (folder / include[1]).is_file()), None)
+        if path is None:
+            return include[0]
+        if path in read:
+            return ""
+        read.add(path)
+        return _with_headers(path.read_text(encoding="utf-8", errors="surrogateescape"), [path.parent, *folders], read)
+
+    return _OWN_HEADER.sub(text, without_comments(source))
+
+
+def _brackets(text, at):
+    """The text of the indices that begin there: "[i][j + 1]"."""
+    depth, end = 0, at
+    while end < len(text) and (depth or text[end] == "["):
+        depth += {"[": 1, "]": -1}.get(text[end], 0)
+        end += 1
+    return text[at:end]
+
+
+def _is_constant(word, before):
+    """Whether a name in an index is that of a macro, a constant, or the counter of an unrolled loop."""
+    if word.isupper() or re.search(rf"\bconstexpr\s+\w+\s+(?:[^;]*,\s*)?{word}\s*=", before):
+        return True
+    declarations = list(re.finditer(rf"\b\w+\s+{word}\s*=", before))
+    return bool(declarations and _UNROLLED.search(before[: declarations[-1].start()]))
+
+
+def only_local(assembly: str, folder: Path) -> str:
+    """The assembler text in which the checks of arrays that are not local have the line 0.
+
+    Parameters
+    ----------
+    assembly : str
+        g++'s.
+    folder : path
+        The build folder with the text that was compiled, ``kernel.cpp``.
+    """
+    text = Path(folder, "kernel.cpp").read_text(encoding="utf-8", errors="surrogateescape")
+    places = dict(_placed(text))
+    elsewhere = {name for each in _ELSEWHERE.findall(_ATTRIBUTE.sub("", text)) for name in _ARRAY.findall(each)}
+    files = dict(_STRING.findall(assembly))
+
+    def visit(check):
+        name = _array(places.get((files.get(check["file"]), int(check["line"])), ""), int(check["column"]))
+        if name and name not in elsewhere:
+            return check[0]
+        return f"{check['head']}0\n\t.{check['long']}\t{check['column']}"
+
+    return _CHECK.sub(visit, assembly)
+
+
+def _placed(text):
+    """((file, line), text) of each line, as the compiler names it."""
+    file, number = None, 1
+    for line in text.splitlines():
+        if directive := _LINE.match(line):
+            file, number = directive[2] or file, int(directive[1])
+        else:
+            yield (file, number), line
+            number += 1
+
+
+def _array(line, column):
+    """The variable that is indexed, by brackets that close at this column; None if it is not known."""
+    left = line[:column]
+    if not left.endswith("]"):
+        return None
+    while True:
+        if left.endswith("]"):
+            left = left[: _opening(left)].rstrip()
+        elif member := re.search(r"\.\s*\w+$", left):
+            left = left[: member.start()].rstrip()
+        else:
+            break
+    name = re.search(r"(?:->\s*)?\b[A-Za-z_]\w*$", left)
+    return name[0] if name and not name[0].startswith("->") else None
+
+
+def _opening(text):
+    """The position of the bracket that the last one closes."""
+    depth = 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += {"]": 1, "[": -1}.get(text[at], 0)
+        if not depth:
+            return at
+    return 0

@@ -1,0 +1,280 @@
+"""Inserts the logging of check mode into the assembler text of a kernel.
+
+The compiler calls a function before each load and store (``-fsanitize=thread``) and at the start of each basic block
+(``-fsanitize-coverage=trace-pc``). Every one of these must be recorded to be counted, and a call takes much longer than
+the record. So the calls are grouped in *pieces*: runs of such calls without a jump, label or other call between them.
+At the first call of a piece, code is inserted that writes the piece's number and reserves room in the running thread's
+log for the addresses; the other calls become stores. Two tables beside the code describe the pieces; the runtime reads
+them (``runtime/counting.cpp``).
+
+The tables also define the order in which divergent lanes of a warp run pieces: of all places where lanes are, the first
+one runs. The order follows the control flow, not the compiler's layout of the code. All that precedes a place on any
+path comes before it, all blocks of a loop before those that follow the loop, and a function before its callers. So
+lanes converge where the paths of a branch join.
+
+This is for x86-64. On other processors the calls remain, and the runtime's functions write the same log.
+"""
+
+import platform
+import re
+
+from hostcuda.errors import CompileError
+
+__all__ = ["able", "instrument"]
+
+_HOOK = re.compile(
+    r"\tcallq?\t\*?(?:__tsan_(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
+    r"__sanitizer_cov_trace_pc)(?:@PLT|@GOTPCREL\(%rip\))?$"
+)
+_NOT_SEEN = re.compile(r"\t\w+\s.*\b(?:__tsan_(?:volatile_)?(?:read|write)(?:1|2|4|8|16)|__sanitizer_cov_trace_pc)\b")
+_LABEL = re.compile(r"(\.L\d+|\.LBB\d+_\d+|[^.\s#\"][^\s:\"]*|\.?[A-Za-z_$][\w.$]*\.cold):")
+_DEBUG_LABEL = re.compile(r"\.L(?!BB\d)[A-Z]")  # for debug tables and constants, not jump targets
+_JUMP = re.compile(r"\t(?:bnd )?(j\w+)\s+(\*?)([^\s(#]+)")
+_CALL = re.compile(r"\t(?:bnd )?call\w*\s+(\*?)([^\s#]+)")
+_END = re.compile(r"\t(?:rep )?(?:ret\w*|ud2|hlt)\b")
+_FUNCTION = re.compile(r"\t\.type\t(\S+),\s*@function")
+_MOST = 200  # accesses per piece; the runtime's logs have room for as many after their end
+
+
+def able() -> bool:
+    """Whether code for this processor can be instrumented."""
+    return platform.machine() == "x86_64"
+
+
+class _Block:
+    """A basic block, which is entered only at its start, and its pieces: lists of line numbers."""
+
+    def __init__(self, function):
+        self.function, self.pieces, self.next, self.calls = function, [], [], []
+
+
+def _read(lines):
+    """The blocks of the text, in the text's order."""
+    functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
+    blocks, at, function = [], {}, ""
+    block = piece = None
+    assembler = False
+
+    def begin():
+        nonlocal block, piece
+        new = _Block(function)
+        if block is not None and block.function == function:
+            block.next.append(new)
+        blocks.append(new)
+        block, piece = new, None
+
+    for number, line in enumerate(lines):
+        comment = line.lstrip("\t")  # clang's have a tab before them
+        if comment[:1] == "#":
+            if comment.startswith(("#APP", "#NO_APP")):
+                assembler, piece = comment.startswith("#APP"), None
+            continue
+        if line[:1] != "\t":
+            match = _LABEL.match(line)
+            if match and not assembler and not _DEBUG_LABEL.match(line):
+                name = match[1]
+                if name in functions:
+                    function = name.removesuffix(".cold")
+                begin()
+                at[name] = block
+            continue
+        if line.startswith("\t."):
+            if line.startswith(("\t.section", "\t.text")):
+                piece = None
+            continue
+        if assembler or block is None:
+            continue
+        if _HOOK.match(line):
+            if piece is None or len(piece) > _MOST:
+                piece = []
+                block.pieces.append(piece)
+            piece.append(number)
+        elif jump := _JUMP.match(line):
+            if not jump[2]:
+                block.next.append(jump[3])
+            if jump[1] in ("jmp", "jmpq"):
+                block = None  # until the next label
+            else:
+                begin()
+        elif _END.match(line):
+            block = None
+        elif (call := _CALL.match(line)) and "TLSCALL" not in call[2]:  # a TLSCALL only returns a thread-local address
+            piece = None
+            block.calls.append(call[2].removesuffix("@PLT"))
+    for each in blocks:
+        each.next = [to for to in ((at.get(to) if isinstance(to, str) else to) for to in each.next) if to is not None]
+    return blocks
+
+
+def _components(nodes, edges):
+    """The strongly connected components of a graph, each before its successors (Tarjan 1972, without recursion).
+
+    Parameters
+    ----------
+    nodes : list
+    edges : function
+        From a node to its successors.
+    """
+    number, low, on_stack, stack, components = {}, {}, set(), [], []
+    for root in nodes:
+        if root in number:
+            continue
+        work = [(root, iter(edges(root)))]
+        number[root] = low[root] = len(number)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, rest = work[-1]
+            for to in rest:
+                if to not in number:
+                    number[to] = low[to] = len(number)
+                    stack.append(to)
+                    on_stack.add(to)
+                    work.append((to, iter(edges(to))))
+                    break
+                if to in on_stack:
+                    low[node] = min(low[node], number[to])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == number[node]:
+                    component = []
+                    while not component or component[-1] is not node:
+                        component.append(stack.pop())
+                        on_stack.discard(component[-1])
+                    components.append(component)
+    return components[::-1]
+
+
+def _ordered(blocks):
+    """The blocks in the order in which divergent lanes run them."""
+    of = {}
+    for block in blocks:
+        of.setdefault(block.function, []).append(block)
+    called = {name: [to for block in own for to in block.calls if to in of] for name, own in of.items()}
+    order = []
+    for names in reversed(_components(list(of), called.__getitem__)):
+        for name in names:
+            order += _within(of[name], of[name][0])
+    return order
+
+
+def _within(blocks, entry):
+    """The blocks of a function or loop, entered at `entry`: predecessors first, the blocks of a loop together."""
+    place = {block: i for i, block in enumerate(blocks)}
+    order = []
+    work = [(blocks, entry)]
+    while work:
+        part, head = work.pop()
+        if part is None:
+            order.append(head)
+            continue
+        members = set(part)
+        # Without the edges back to its head, a loop has no cycle of its own.
+        edges = {block: [to for to in block.next if to in members and to is not head] for block in part}
+        rest = []
+        for component in _components(part, edges.__getitem__):
+            if len(component) == 1:
+                rest.append((None, component[0]))
+                continue
+            component.sort(key=place.__getitem__)
+            inside = set(component)
+            entered = [to for block in part if block not in inside for to in edges[block] if to in inside]
+            rest.append((component, min(entered, key=place.__getitem__) if entered else component[0]))
+        work += reversed(rest)
+    return order
+
+
+def instrument(text: str, checks: bool) -> str:
+    """The assembler text with logging instead of the calls.
+
+    Parameters
+    ----------
+    text : str
+    checks : bool
+        Keep the calls as well, which check the addresses.
+
+    Raises
+    ------
+    CompileError
+        The compiler calls these functions in a way that is not known here: nothing would be counted.
+    """
+    lines = text.split("\n")
+    for line in lines:
+        if _NOT_SEEN.match(line) and not _HOOK.match(line):
+            raise CompileError(
+                f"check mode does not know the call {' '.join(line.split())!r} of this compiler, so accesses would be "
+                "missed: leave out unusual options in CXX, or set it to g++", []
+            )
+    pieces, accesses, stubs = [], [], []
+    for block in _ordered(_read(lines)):
+        for piece in block.pieces:
+            hooks = [_HOOK.match(lines[at]) for at in piece]
+            size = 8 * (1 + sum(hook["what"] is not None for hook in hooks))
+            number, offset = len(pieces), 8
+            pieces.append(f"\t.long\t.Llk_piece{number} - hostcuda_pieces, {len(accesses)}, {size // 8 - 1}")
+            since = None  # the line after which r11 has the log's end
+            for at, hook in zip(piece, hooks, strict=True):
+                new = []
+                if at == piece[0]:
+                    new += [
+                        "\tmovq\t.Llk_log(%rip), %r11",
+                        "\tcmpq\t.Llk_log+8(%rip), %r11",
+                        f"\tja\t.Llk_full{number}",
+                        f".Llk_piece{number}:",
+                        f"\tmovq\t${number}, (%r11)",
+                        f"\taddq\t${size}, %r11",
+                        "\tmovq\t%r11, .Llk_log(%rip)",
+                    ]
+                    stubs += [f".Llk_full{number}:", "\tcall\t.Llk_make_room", f"\tjmp\t.Llk_piece{number}"]
+                elif since is None or any("%r11" in line for line in lines[since + 1 : at]):
+                    new.append("\tmovq\t.Llk_log(%rip), %r11")
+                since = at
+                if hook["what"]:
+                    new.append(f"\tmovq\t%rdi, {offset - size}(%r11)")
+                    offset += 8
+                    if checks:
+                        new.append(lines[at])
+                        since = None  # the call may overwrite r11
+                    new.append(f".Llk_access{len(accesses)}:")
+                    accesses.append(
+                        f"\t.long\t.Llk_access{len(accesses)} - hostcuda_accesses\n"
+                        f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, 0"
+                    )
+                lines[at] = "\n".join(new)
+    return "\n".join([*lines, *_tail(pieces, accesses, stubs)])
+
+
+def _tail(pieces, accesses, stubs):
+    """The log's variables, the call into the runtime when the log is full, and the tables."""
+    registers = ["%rax", "%rdi", "%rsi", "%rdx", "%rcx", "%r8", "%r9"]  # an odd number keeps the stack aligned
+    return [
+        "\t.text",
+        *stubs,
+        ".Llk_make_room:",
+        *(f"\tpushq\t{name}" for name in registers),
+        "\tleaq\t.Llk_log(%rip), %rdi",
+        "\tcall\thostcuda_log_full@PLT",
+        *(f"\tpopq\t{name}" for name in reversed(registers)),
+        "\tmovq\t.Llk_log(%rip), %r11",
+        "\tret",
+        # The next entry, the end of the log, and a spare log for code that runs outside a kernel.
+        "\t.data",
+        "\t.balign\t8",
+        "\t.type\thostcuda_log, @object",
+        "\t.size\thostcuda_log, 24",
+        "hostcuda_log:",
+        ".Llk_log:",
+        "\t.quad\t.Llk_spare, .Llk_spare, .Llk_spare",
+        f"\t.local\t.Llk_spare\n\t.comm\t.Llk_spare, {8 * (_MOST + 56)}, 8",
+        '\t.section\t.rodata.hostcuda,"a"',
+        "\t.balign\t8",
+        *_table("hostcuda_pieces", pieces),
+        *_table("hostcuda_accesses", accesses),
+        "",
+    ]
+
+
+def _table(name, rows):
+    return [f"\t.type\t{name}, @object", f"{name}:", *rows, f"\t.size\t{name}, . - {name}"]

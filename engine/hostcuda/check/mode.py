@@ -1,0 +1,188 @@
+"""Check mode: counts and checks every memory access of every kernel.
+
+The environment variable ``HOSTCUDA_CHECK`` turns it on for a process: a list, separated by commas, of the tools
+``profile``, ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``. Kernels are then compiled so that each load and
+store reports its address to the runtime (``runtime/parts.h``), and `hostcuda.check.records` has what it says of each
+launch. With any tool, an invalid address ends the launch with an error. It does so before the access, except with
+``profile`` alone, which checks the addresses of a warp when all its lanes wait. Findings are only those of the chosen
+tools.
+
+``HOSTCUDA_CHECK_OUT`` names a file to which the records are appended as lines of JSON, one per launch. A second file,
+with ``.modules`` after its name, has a line per module; see `hostcuda.check.records.loaded`.
+
+Two blocks race in global memory if they access the same bytes, at least one of them writes, at least one access is
+neither atomic nor volatile, and nothing orders the accesses: after the first access there is no ``__threadfence``
+followed by an atomic or volatile write, or before the second no atomic or volatile read. Two cases that the memory
+model also calls races are not reported, because correct programs have them: stores of a value that is already there,
+such as a flag that many threads set (within a block, too), and a plain read before an atomic operation of the same
+thread at the same address, such as the first read of a loop around ``atomicCAS``. Accesses of one byte are not checked.
+The check takes 24 bytes of memory per byte of global memory that a launch accesses; the result names arrays for which
+there is not enough.
+
+The counts have Nsight Compute's names, where such a metric exists. They agree with it if the GPU's compiler keeps the
+accesses as written; it may merge neighbouring loads into one wide load. An atomic operation on global memory is a
+reduction (``red``) if its result is not used after optimization, otherwise ``atom``.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from hostcuda.check import bounds, instrument
+from hostcuda.errors import EngineError
+from hostcuda.frontend.source import without_comments
+
+__all__ = ["TOOLS", "flags", "prepare", "unneeded", "unrolled"]
+
+KNOWN = ("profile", "memcheck", "racecheck", "initcheck", "synccheck")
+TOOLS = tuple(word.strip() for word in os.environ.get("HOSTCUDA_CHECK", "").split(",") if word.strip())
+for _tool in TOOLS:
+    if _tool not in KNOWN:
+        raise EngineError(f"HOSTCUDA_CHECK: {_tool!r} is not one of {', '.join(KNOWN)}")
+
+# The sanitizer's calls are inserted after most optimizations, so that variables in registers cause no accesses, and
+# before loops are vectorized. A struct is not split into its members: a float4 is one access.
+_FLAGS = [
+    "-DHOSTCUDA_CHECK",
+    "-O2",
+    "-gdwarf-4",  # older addr2line misread DWARF 5's file names
+    "-fsanitize=thread",
+    "-fno-optimize-sibling-calls",  # a call at the end of a function must keep its return address
+    "-fno-jump-tables",
+    "-fno-common",
+]
+_GCC = [
+    "-g1",  # lines and inlined calls: a quarter of the assembler text
+    "-gstatement-frontiers",  # as with -g, else some accesses are told with the line of their loop
+    "-fno-reorder-blocks",  # it copies accesses, which divergent lanes would then run one after the other
+    "-fno-thread-jumps",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+    "-fno-tree-sra",
+    "-fno-ipa-sra",
+]
+_GCC_COUNTS = [
+    "-fsanitize-coverage=trace-pc",  # where lanes of a warp diverge
+    "-fno-tree-slp-vectorize",  # packing values across calls costs more than it saves
+    "-fdisable-rtl-loop2_unroll",  # only loops with a known number of iterations are unrolled
+]
+# clang inserts the calls last, and splits structs before: a float4 whose members are used one by one is four accesses.
+_CLANG = [
+    "-g",
+    "-fno-vectorize",
+    "-fno-slp-vectorize",
+    *(word for option in (
+        "tsan-instrument-func-entry-exit=0", "tsan-distinguish-volatile=1", "tsan-instrument-read-before-write=1",
+        "unroll-runtime=false", "jump-threading-threshold=0", "disable-block-placement", "disable-tail-duplicate",
+        "disable-early-taildup",
+    ) for word in ("-mllvm", f"-{option}")),
+]
+_CLANG_COUNTS = ["-fsanitize-coverage=bb,no-prune,trace-pc"]
+
+
+def flags(clang: bool) -> list[str]:
+    """The compiler's flags for the chosen tools."""
+    chosen = [*_FLAGS, *(_CLANG if clang else _GCC)]
+    if "profile" in TOOLS:
+        chosen += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
+    if TOOLS and TOOLS != ("profile",):
+        chosen.append("-DHOSTCUDA_CHECKS")
+    if "memcheck" in TOOLS:  # a float4 assembled member by member is then not one access
+        chosen.append("-fsanitize=alignment")
+        if "profile" not in TOOLS:  # it would change the counts
+            chosen.append("-fsanitize=bounds")
+    return chosen
+
+
+# What an address takes to be no multiple of its type's size: a cast of a pointer or reference, or a type of more than a
+# word. Other names may look like these.
+_MAY_MISALIGN = re.compile(
+    r"[*&]\s*[)>]|\b[A-Za-z]\w*[1-4]\b|\b(?:double|long|union|struct|class|new|asm|alignas|__align__)\b|#\s*include"
+)
+
+
+def unneeded(source: str, clang: bool, folders: Iterable[Path] = ()) -> list[str]:
+    """The flags that this source, with its own headers in `folders`, does without: calls that check alignment keep the
+    compiler from holding a value in a register that ``__restrict__`` permits to hold there. `bounds` reads only g++'s
+    assembler text."""
+    alignment = _MAY_MISALIGN.search(without_comments(source))
+    needed = {"-fsanitize=alignment": alignment, "-fsanitize=bounds": not clang and bounds.needed(source, folders)}
+    return [flag for flag, value in needed.items() if not value]
+
+
+_SKIPPED = r'(?:\s|//[^\n]*|/\*.*?\*/|\# \d+ "[^\n]*)*'
+_UNROLL = re.compile(rf"^([ \t]*#[ \t]*pragma[ \t]+)unroll[ \t]*$(?={_SKIPPED}(?:for|while)\b)", re.M | re.S)
+_STATEMENT = re.compile(rf"(?:{_SKIPPED}\#[^\n]*\n)*{_SKIPPED}(?:(for|while)\b[^(]*|\{{)", re.S)
+_MOST_LEVELS = 3  # of nested loops that are unrolled: with more, the code would not fit into the cache
+
+
+def unrolled(text: str) -> str:
+    """The source with its ``#pragma unroll`` in g++'s form: else each iteration would be recorded."""
+    levels = {}  # position of a loop's pragma -> nested loops to be unrolled, including this one
+
+    def close(at):
+        depth = 0
+        for match in re.compile(r"[(){}]").finditer(text, at):
+            depth += 1 if match[0] in "({" else -1
+            if not depth:
+                return match.end()
+        return len(text)
+
+    def end(at):
+        """The end of the statement that begins there."""
+        match = _STATEMENT.match(text, at)
+        if match and match[1]:
+            return end(close(match.end()))
+        return close(match.end() - 1) if match else text.find(";", at) + 1 or len(text)
+
+    for match in reversed(list(_UNROLL.finditer(text))):
+        last = end(match.end())
+        levels[match.start()] = 1 + max((n for at, n in levels.items() if at < last), default=0)
+    return _UNROLL.sub(lambda m: f"{m[1]}GCC unroll 65534" if levels[m.start()] <= _MOST_LEVELS else m[0], text)
+
+
+_RED_ZONE = 256  # bytes; a multiple of 128, the bytes of one row of banks, so that variables keep their banks
+_COMMON = re.compile(r"(?m)^\t\.local\t(\S+)\n\t\.comm\t\1,(\d+),(\d+)$")
+_SECTION_OR_OBJECT = re.compile(
+    r"(?m)^\t\.(?:section\t)?(text|data|bss|(?<=section\t)[^\s,]+)\b.*$|"
+    r"^\S+:\n(?:\t\.(?:zero|byte|value|short|hword|word|xword|long|quad|octa|float|double|asciz?|string|base64)\b.*\n)+"
+)
+_GUARDED = re.compile(r"hc_constant|\.?bss|\.?data(?!\.rel\.ro)")  # not the tables of virtual functions
+
+
+def with_red_zones(assembly: str) -> str:
+    """The assembler text with unused bytes after each variable of a module, so that overruns are found."""
+    guarded = False
+
+    def visit(match):
+        nonlocal guarded
+        if match[1]:
+            guarded = _GUARDED.match(match[1])
+            return match[0]
+        return f"{match[0]}\t.zero\t{_RED_ZONE}\n" if guarded else match[0]
+
+    in_bss = (
+        "\t.pushsection\t.bss\n\t.balign\t{3}\n\t.type\t{1}, @object\n\t.size\t{1}, {2}\n{1}:\n"
+        f"\t.zero\t{{2}}+{_RED_ZONE}\n\t.popsection"
+    )
+    return _COMMON.sub(lambda m: in_bss.format(*m.group(0, 1, 2, 3)), _SECTION_OR_OBJECT.sub(visit, assembly))
+
+
+# clang calls these where it copies a struct, and expects a sanitizer to have its own versions of them.
+_MEMORY = re.compile(r"(?m)^(\tcallq?\t(?:\*)?)(mem(?:cpy|move|set)(?:@PLT|@GOTPCREL\(%rip\))?)$")
+before_link = None  # called with the assembler text of each module; it can raise to refuse it
+
+
+def prepare(path: Path, alone: bool) -> None:
+    """Prepare a module's assembler text for being linked with the runtime instead of the sanitizer's own library.
+
+    Of several files, which are not `alone`, accesses are not counted in the faster way: it has one table per module.
+    """
+    text = path.read_text(encoding="utf-8", errors="surrogateescape")  # clang writes strings byte by byte
+    if before_link:
+        before_link(text)
+    text = _MEMORY.sub(r"\1__tsan_\2", with_red_zones(bounds.only_local(text, path.parent)))
+    if "profile" in TOOLS and alone and instrument.able():
+        text = instrument.instrument(text, checks=TOOLS != ("profile",))
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")

@@ -1,0 +1,269 @@
+"""The records of check mode: what the runtime says of each launch, with the lines of the source, under metrics' names.
+
+The runtime (``runtime/records.cpp``, ``runtime/counting.cpp``) writes a line of JSON per launch, with addresses of the
+module's code. `take` reads it; addr2line finds the lines, and the table `hostcuda.metrics.COUNTERS` says which of the
+numbers are which metric.
+"""
+
+import ctypes
+import functools
+import json
+import os
+import re
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from hostcuda.check.mode import TOOLS
+from hostcuda.host import toolchain
+from hostcuda.metrics import COUNTERS
+
+__all__ = ["Finding", "LaunchRecord", "attach", "launches", "loaded", "take"]
+
+
+@dataclass
+class Finding:
+    """One error of a kernel.
+
+    Attributes
+    ----------
+    tool, kind : str
+        E.g. "memcheck", "out of bounds".
+    kernel, file, line
+        The place of the access; `file` and `line` are None if they are unknown.
+    block, thread : tuple of int
+        Its block and thread (x, y, z).
+    other : dict or None
+        The other access of a race: ``file``, ``line``, ``thread``.
+    address, size : int
+        Of the access, in bytes.
+    buffer : dict or None
+        The nearest allocation: ``base``, ``bytes``, ``offset`` of the access in it, and ``missed_by``: bytes beyond its
+        end or, negative, before its start.
+    count : int
+        Number of accesses with this error.
+    message : str
+        One sentence.
+    """
+
+    tool: str
+    kind: str
+    kernel: str
+    file: str | None
+    line: int | None
+    block: tuple
+    thread: tuple
+    other: dict | None
+    address: int
+    size: int
+    buffer: dict | None
+    count: int
+    message: str
+
+
+@dataclass
+class LaunchRecord:
+    """The record of one launch.
+
+    Attributes
+    ----------
+    index : int
+        Number of the launch in its process, from 0.
+    kernel : str
+    grid, block : tuple of int
+    shared : int
+        Bytes of dynamic shared memory per block.
+    blocks_watched, blocks : int
+        Blocks that were checked, and blocks of the grid; they differ if the launch was abandoned.
+    counts : dict
+        Metric name -> number.
+    sites : list of dict
+        One per access in the source and memory space: ``file``, ``line``, ``space`` ("global", "shared", "constant",
+        "local"), ``op`` ("ld", "st", "atom", "red"), ``size`` in bytes per lane, ``requests``, ``bytes``, and
+        ``sectors`` (global) or ``wavefronts`` and ``conflicts`` (shared, constant).
+    findings : list of Finding
+    error : str
+        Why the launch was abandoned; empty if it was not.
+    unchecked : list of str
+        What a tool could not check, and why.
+    module : str
+        The compiled file.
+    """
+
+    index: int
+    kernel: str
+    grid: tuple
+    block: tuple
+    shared: int
+    blocks_watched: int
+    blocks: int
+    counts: dict
+    sites: list = field(default_factory=list)
+    findings: list = field(default_factory=list)
+    error: str = ""
+    module: str = ""
+    unchecked: list = field(default_factory=list)
+
+
+_take = None
+_records = []
+_lines = {}  # (module, return address) -> (file, line, whether the access is in the engine's own headers)
+
+
+def attach(library: ctypes.CDLL) -> None:
+    """Use this runtime library."""
+    global _take
+    _take = library.hc_check_take
+    _take.restype, _take.argtypes = ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]
+
+
+def take() -> None:
+    """Read the records of the launches that have ended since the last call."""
+    if _take is None:
+        return
+    buffer, text = ctypes.create_string_buffer(1 << 16), b""
+    while count := _take(buffer, len(buffer)):
+        text += buffer.raw[:count]
+    for line in text.splitlines():
+        record = _record(json.loads(line))
+        _records.append(record)
+        if os.environ.get("HOSTCUDA_CHECK_OUT"):
+            with open(os.environ["HOSTCUDA_CHECK_OUT"], "a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(record)) + "\n")
+
+
+def loaded(path: Path, source: str, options: list[str], include_dirs: list[Path]) -> None:
+    """Record what a module was compiled from, so that nvcc can compile it, too: its file (``module``), ``source``,
+    nvcc's ``options`` and ``include_dirs``."""
+    out = os.environ.get("HOSTCUDA_CHECK_OUT")
+    if TOOLS and out:
+        row = {"module": str(path), "source": source, "options": options, "include_dirs": [*map(str, include_dirs)]}
+        with open(f"{out}.modules", "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def launches() -> list[LaunchRecord]:
+    """The launches that have ended, in order, as a list of `LaunchRecord`. Synchronize first to get all of them."""
+    take()
+    return list(_records)
+
+
+def _locate(module, addresses):
+    """Fill `_lines` for return addresses in a module."""
+    wanted = sorted({a for a in addresses if (module, a) not in _lines})
+    if not wanted:
+        return
+    out = ""
+    if shutil.which("addr2line"):
+        # One byte less: the address of the call, which may be the last instruction of its line.
+        command = ["addr2line", "-a", "-i", "-e", module, *(hex(a - 1) for a in wanted)]
+        out = toolchain.run(command)[1]
+    places = re.split(r"(?m)^0x[0-9a-f]+\n", out)[1:]
+    for address, text in zip(wanted, places or [""] * len(wanted), strict=True):
+        _lines[module, address] = _place(text)
+
+
+def _place(text):
+    """The innermost file and line outside the engine's headers, and whether there are lines of these further in."""
+    inside = False
+    for line in text.splitlines():
+        file, _, number = line.split(" (discriminator")[0].rpartition(":")
+        path = Path(file)
+        if toolchain.INCLUDE in path.parents or path.name == "kernel.cpp":
+            inside = True
+        elif number.isdigit() and int(number):
+            return _shown(path), int(number), inside
+    return None, None, True
+
+
+def _shown(path):
+    """A file's name as in the source: the compiler prepends the build folder to a relative one."""
+    return str(path) if path.is_file() else path.name
+
+
+_UNITS = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}  # what the units of a space are
+
+
+@functools.cache
+def _counters(space, op):
+    """The `Counter`s of a kind of access."""
+    return [each for each in COUNTERS if each.space == space and each.op in ("", op)]
+
+
+def _record(raw):
+    places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc") if finding.get(key)]
+    callers = [place for each in (raw, *raw["findings"]) for place in each.get("callers", ())]
+    _locate(raw["module"], places + callers + [site["pc"] for site in raw["sites"]])
+    counts = {each.metric: 0 if each.space else raw[each.figure] for each in COUNTERS}
+    sites = {}
+    choices = _choices(raw)
+    for access in raw["sites"]:
+        file, line, inside = _lines[raw["module"], access["pc"]]
+        space, op = access["space"], access["op"]
+        if space == "local" and (inside or (file, line, op) in choices):
+            continue  # inside: an exchange between lanes in the engine's headers
+        figures = access | {"extra": access["units"] - access["ideal"]}
+        for counter in _counters(space, op):
+            counts[counter.metric] += figures[counter.figure]
+        shown = {"requests": access["requests"]}
+        if space in _UNITS:
+            shown[_UNITS[space]] = access["units"]
+        if _UNITS.get(space) == "wavefronts":
+            shown["conflicts"] = figures["extra"]
+        key = (file, line, space, op, access["size"])
+        site = sites.setdefault(key, dict(zip(("file", "line", "space", "op", "size"), key, strict=True)))
+        for name, value in {**shown, "bytes": access["bytes"]}.items():
+            site[name] = site.get(name, 0) + value
+    order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
+    return LaunchRecord(
+        raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
+        raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], _error(raw),
+        raw["module"], raw["unchecked"],
+    )
+
+
+def _error(raw):
+    """Why the launch was abandoned, with the line where it was stopped."""
+    error = raw["error"]
+    if raw["callers"]:
+        file, line = _first_known(raw["module"], raw["callers"])
+        error += f" at {file}:{line}" if file else ""
+        if raw["blocks_watched"] < raw["blocks"]:
+            error += ". Check mode runs one block after the other: a block that waits for a later one never ends"
+    return error
+
+
+def _first_known(module, callers):
+    """File and line of the innermost of these callers in the user's source."""
+    return next((_lines[module, place][:2] for place in callers if _lines[module, place][0]), (None, None))
+
+
+def _choices(raw):
+    """Accesses whose address is either that of a local variable or another one: file, line, operation.
+
+    The host's compiler generates them for ``i < n ? x[i] : zero``, where nvcc selects between the values, also in the
+    copies of an unrolled loop in which all lanes select the variable.
+    """
+    spaces = {}
+    for site in raw["sites"]:
+        spaces.setdefault((site["pc"], site["op"]), set()).add(site["space"])
+    return {(*_lines[raw["module"], pc][:2], op) for (pc, op), those in spaces.items() if {"local"} < those}
+
+
+def _finding(raw, f):
+    if "file" in f:
+        file, line = _shown(Path(f["file"])), f["line"]
+    elif "callers" in f:
+        file, line = _first_known(raw["module"], f["callers"])
+    elif f["pc"]:
+        file, line = _lines[raw["module"], f["pc"]][:2]
+    else:  # it was left from a library
+        file = line = None
+    other = None
+    if "other_pc" in f:
+        other_file, other_line, _ = _lines[raw["module"], f["other_pc"]]
+        other = {"file": other_file, "line": other_line, "thread": tuple(f["other_thread"])}
+    return Finding(
+        f["tool"], f["kind"], raw["kernel"], file, line, tuple(f["block"]), tuple(f["thread"]), other,
+        f["address"], f["size"], f.get("buffer"), f["count"], f["message"],
+    )

@@ -1,0 +1,42 @@
+"""Check mode in this process: the accesses, counts and errors of each launch of the CPU engine.
+
+The environment variable ``HOSTCUDA_CHECK`` turns it on before the first import: a list of the tools ``profile``,
+``memcheck``, ``racecheck``, ``initcheck`` and ``synccheck``, separated by commas. `launches` has the records of all
+launches that have ended. ``HOSTCUDA_CHECK_OUT`` names a file that gets them, too, as lines of JSON: `take` writes those
+that are not there yet, and so does each call that waits for the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from hostcuda.build.prelude import WITHOUT_MACROS, prelude
+from hostcuda.build.unit import unit
+from hostcuda.check.mode import TOOLS
+from hostcuda.check.records import Finding, LaunchRecord, launches, take
+from hostcuda.host import cache, toolchain
+from hostcuda.runtime import native
+
+__all__ = ["TOOLS", "Finding", "LaunchRecord", "engine_files", "fills_variables", "launches", "take"]
+
+
+def fills_variables() -> bool:
+    """Whether ``initcheck`` sees a variable in a register that is not set: the compiler can fill it (g++ 12, clang).
+
+    Raises
+    ------
+    CompileError
+        There is no compiler.
+    """
+    return toolchain.fills_variables(toolchain.find())
+
+
+def engine_files(options: Sequence[str] = ()) -> list[Path]:
+    """What the engine itself compiles for sources with these nvcc options, in the cache: its library and header.
+
+    A process with another cache, such as one in a sandbox, need not compile these if it finds them there.
+    """
+    plain = unit("", options, no_extern_c=True)
+    runtime = native.build()
+    return [runtime, cache.digest_of(runtime), Path(prelude(plain.command, plain.flags, WITHOUT_MACROS)).parent]

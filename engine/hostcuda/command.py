@@ -1,0 +1,201 @@
+"""The command `hostcuda`.
+
+A sub-command imports what it needs when it runs: `hostcuda --help` loads neither NumPy nor pandas.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import hostcuda
+from hostcuda import files, terminal
+from hostcuda.errors import EngineError
+from hostcuda.terminal import Json, among
+
+app = terminal.application(
+    "hostcuda",
+    hostcuda.__version__,
+    "Runs, profiles and sanitizes CUDA programs: on an NVIDIA GPU, or on this machine's processor.",
+)
+
+
+def main() -> None:
+    """Run the command."""
+    terminal.run(app, "hostcuda")
+
+
+@app.command()
+def doctor(
+    json: Json = False,
+) -> None:
+    """List what this machine has and lacks, with a remedy for each. Exit status 1 if no engine runs."""
+    from hostcuda import doctor
+
+    report = doctor.examine()
+    if json:
+        from json import dumps
+
+        print(dumps(report.as_dict(), indent=2, ensure_ascii=False))
+    else:
+        doctor.show(report)
+    raise typer.Exit(0 if report.ready else 1)
+
+
+@app.command()
+def pycuda() -> None:
+    """Fetch PyCUDA's Python modules for the CPU engine.
+
+    A program that imports pycuda.gpuarray, elementwise, reduction and their like needs them; pip fetches them from
+    PyCUDA's source package (its licence is MIT). On a GPU an installed PyCUDA is used.
+    """
+    from hostcuda.programs import pycuda
+
+    print(pycuda.fetch())
+
+
+Program = Annotated[
+    str,
+    typer.Argument(metavar="PROGRAM", help="A Python program that uses hostcuda, or a .cu file with a main."),
+]
+Options = Annotated[
+    str, typer.Option("--options", metavar="OPTIONS", help='nvcc\'s for a .cu file: "-DN=4 -I include more.cpp".')
+]
+Arguments = Annotated[list[str] | None, typer.Argument(metavar="ARGUMENT", help="Its arguments.")]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="cpu|gpu",
+        autocompletion=among("cpu", "gpu"),
+        help="Where to run it; the engine in use by default.",
+    ),
+]
+Timeout = Annotated[float | None, typer.Option("--timeout", metavar="S", help="Stop the program after S seconds.")]
+_PROGRAM = {"allow_interspersed_args": False, "ignore_unknown_options": True}  # what follows PROGRAM is its own
+
+
+@app.command(context_settings=_PROGRAM)
+def run(
+    context: typer.Context, script: Program, args: Arguments = None, options: Options = "", engine: Engine = None
+) -> None:
+    """Run a program, on either engine.
+
+    A .cu file is compiled with its host code: its kernels run on the CPU engine where there is no GPU. A Python program
+    may import PyCUDA.
+    """
+    from shlex import split
+
+    from hostcuda import processes
+
+    _warn_of_options(context, script, args or ())
+    on = processes.engine(engine)
+    ended = processes.run(processes.program(script, args or (), on, split(options)), {"HOSTCUDA_ENGINE": on})
+    if ended.status:
+        raise typer.Exit(ended.status if ended.status > 0 else 128 - ended.status)
+
+
+@app.command(context_settings=_PROGRAM)
+def profile(
+    context: typer.Context,
+    script: Program,
+    args: Arguments = None,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per launch to FILE.")] = None,
+    json: Json = False,
+    engine: Engine = None,
+    timeout: Timeout = None,
+    nvcc: Annotated[
+        bool, typer.Option("--nvcc/--no-nvcc", help="Without a GPU: registers and occupancy from nvcc, if it is there.")
+    ] = True,
+    options: Options = "",
+) -> None:
+    """Run a program and count the memory accesses of its launches.
+
+    One row per kernel; with --csv or --json one per launch, under Nsight Compute's names for the counters.
+    """
+    from shlex import split
+
+    from hostcuda.profile import profile_script
+
+    _warn_of_options(context, script, args or ())
+    _require_folder(csv)
+    profile = profile_script(
+        script, args or (), engine, timeout, capture=json, nvcc=nvcc, on_the_cpu="--engine cpu", options=split(options)
+    )
+    _print(profile, csv, json)
+    _after(profile.ended, script)
+
+
+@app.command(context_settings=_PROGRAM)
+def sanitize(
+    context: typer.Context,
+    script: Program,
+    args: Arguments = None,
+    tool: Annotated[
+        str,
+        typer.Option(
+            "--tool",
+            metavar="NAME",
+            autocompletion=among("memcheck", "racecheck", "initcheck", "synccheck", "all"),
+            help="memcheck, racecheck, initcheck, synccheck or all.",
+        ),
+    ] = "all",
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write one row per finding to FILE.")
+    ] = None,
+    json: Json = False,
+    engine: Engine = None,
+    timeout: Timeout = None,
+    options: Options = "",
+) -> None:
+    """Run a program and find the errors of its kernels.
+
+    Bad addresses, races, uninitialized memory and divergent barriers. Exit status 1 if anything was found, 0 if not.
+    """
+    from shlex import split
+
+    from hostcuda.sanitize import sanitize_script
+
+    _warn_of_options(context, script, args or ())
+    _require_folder(csv)
+    findings = sanitize_script(script, args or (), tool, engine, timeout, capture=json, options=split(options))
+    _print(findings, csv, json)
+    if not findings.clean and not findings.ended.interrupted:
+        raise typer.Exit(1)
+    _after(findings.ended, script)
+
+
+def _print(result, csv: Path | None, json: bool) -> None:
+    """Print what the program has printed, and a profile or findings; as JSON it has the standard output for itself."""
+    print(result.ended.output, end="", file=sys.stderr)
+    print(result.table.to_json(orient="records", indent=2, default_handler=str) if json else result)
+    if csv:
+        files.write(csv, result.table.to_csv(index=False, lineterminator="\n"))
+        print(csv, file=sys.stderr if json else sys.stdout)
+
+
+def _require_folder(csv: Path | None) -> None:
+    """Refuse a file that cannot be written, before minutes of work."""
+    if csv and not csv.parent.is_dir():
+        raise EngineError(f"there is no folder {csv.parent} for {csv.name}: make it, or choose another")
+    if csv:
+        files.require_writable(csv.parent)
+
+
+def _warn_of_options(context: typer.Context, script: str, args: list[str]) -> None:
+    """Warn of the program's arguments that this command has as options, too: they may be in the wrong place."""
+    own = {name for each in context.command.params for name in (*each.opts, *each.secondary_opts) if name[:1] == "-"}
+    if both := [each for each in args if each.partition("=")[0] in own]:
+        sentence = f"{script} itself gets {', '.join(both)}: put options of hostcuda in front of it"
+        print(f"hostcuda: {sentence}", file=sys.stderr)
+
+
+def _after(ended, script: str) -> None:
+    """Exit with the status of the program that failed, as a shell reports it."""
+    if ended.problem:
+        print(f"hostcuda: {script} {ended.problem}; above is what was seen before", file=sys.stderr)
+        status = 124 if ended.status is None else ended.status if ended.status > 0 else 128 - ended.status
+        raise typer.Exit(status)

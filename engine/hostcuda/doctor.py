@@ -1,0 +1,403 @@
+"""What this machine has, what it lacks, and one command for each thing that is missing.
+
+Nothing is changed. Programs print their version; one line of C++ is compiled and run; what could crash (a driver,
+PyCUDA) is loaded in a process of its own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import hostcuda
+from hostcuda import files, settings, temporary
+from hostcuda.errors import CompileError, EngineError
+from hostcuda.host import toolchain
+
+OK, MISSING, UNUSED = "ok", "missing", "not needed"
+PYTHON = (3, 11)
+_TIMEOUT = 60  # seconds of one program
+
+
+@dataclasses.dataclass(frozen=True)
+class Requirement:
+    """One thing that an engine can use.
+
+    Attributes
+    ----------
+    what : str
+    state : {"ok", "missing", "not needed"}
+        "not needed": absent, and this machine works without it.
+    found : str
+        The version or the place; or what is wrong.
+    remedy : str
+        The command that installs or repairs it; empty if nothing is missing.
+    """
+
+    what: str
+    state: str
+    found: str
+    remedy: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """All findings, and the engine that follows from them.
+
+    Attributes
+    ----------
+    findings : list of Requirement
+    engine : {"gpu", "cpu", None}
+        The engine that will be used; None if there is none.
+    why : str
+        The reason; without an engine, what is missing.
+    """
+
+    findings: list[Requirement]
+    engine: str | None
+    why: str
+
+    @property
+    def ready(self) -> bool:
+        """Whether kernels can run, on either engine."""
+        return self.engine is not None and self["Python"].state == OK
+
+    def __getitem__(self, what: str) -> Requirement:
+        return next(finding for finding in self.findings if finding.what == what)
+
+    def as_dict(self) -> dict:
+        """The report for `hostcuda doctor --json`."""
+        return {
+            "ready": self.ready,
+            "engine": self.engine,
+            "why": self.why,
+            "findings": [dataclasses.asdict(finding) for finding in self.findings],
+        }
+
+
+def examine() -> Report:
+    """Look for everything that an engine can use."""
+    gpu = _gpu()
+    has_gpu, wants_gpu = bool(gpu), settings.variable("ENGINE")[1].lower() == "gpu"
+    for_gpu = has_gpu or wants_gpu or _nvidia_hardware()
+    findings = [
+        _hostcuda(),
+        _python(),
+        _compiler(),
+        _driver(gpu, for_gpu),
+        _gpus(gpu, for_gpu),
+        _nvcc(for_gpu),
+        _pycuda(for_gpu),
+        _cupti(for_gpu),
+        _cache(),
+    ]
+    return Report(findings, *_engine(findings))
+
+
+def _run(command: list[str], **environment: str) -> tuple[int, str]:
+    """Exit status and output of a command; status 127 if it cannot be run."""
+    try:
+        done = subprocess.run(
+            command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=_TIMEOUT, check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return 124, f"{command[0]} did not answer within {_TIMEOUT} s"
+    except OSError as error:
+        return 127, f"{command[0]}: {error.strerror}"
+    return done.returncode, done.stdout.decode("utf-8", "replace").strip()
+
+
+def _python_says(code: str, **environment: str) -> tuple[int, str]:
+    """Status and last line of output of Python code that may crash, run with this interpreter and this package."""
+    prelude = f"import sys; sys.path[:] = {[str(settings.HOME), *sys.path]!r}\n"
+    status, text = _run([sys.executable, "-W", "ignore", "-c", prelude + code], **environment)
+    return status, text.splitlines()[-1] if text else f"it ended with status {status}"
+
+
+def _install(**by_manager: str) -> str:
+    """The command that installs a package here, from its names: `apt="g++", brew="gcc", …`.
+
+    An active conda environment comes before the system's package manager.
+    """
+    sudo = "" if hasattr(os, "geteuid") and os.geteuid() == 0 else "sudo "
+    commands = {
+        "macos": ("", sys.platform == "darwin"),
+        "conda": ("conda install -c conda-forge ", bool(os.environ.get("CONDA_PREFIX"))),
+        "brew": ("brew install ", shutil.which("brew")),
+        "apt": (f"{sudo}apt-get install ", shutil.which("apt-get")),
+        "dnf": (f"{sudo}dnf install ", shutil.which("dnf")),
+        "pacman": (f"{sudo}pacman -S ", shutil.which("pacman")),
+        "zypper": (f"{sudo}zypper install ", shutil.which("zypper")),
+        "apk": (f"{sudo}apk add ", shutil.which("apk")),
+    }
+    for manager, (command, here) in commands.items():
+        if here and manager in by_manager:
+            return command + by_manager[manager]
+    return by_manager["otherwise"]
+
+
+def _pip(requirement: str) -> str:
+    """The command that installs a Python package beside this one."""
+    return f'"{sys.executable}" -m pip install "{requirement}"'
+
+
+def _hostcuda() -> Requirement:
+    """Which engine this is, and whether it runs in a container."""
+    machine = f"{platform.system()} {platform.machine()}{', in a container' if _in_container() else ''}"
+    return Requirement("hostcuda", OK, f"{hostcuda.__version__}, {Path(__file__).parent}; {machine}")
+
+
+_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"))  # of Docker; of Podman and its like
+
+
+def _in_container() -> bool:
+    return any(mark.exists() for mark in _MARKS) or bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+
+
+def _python() -> Requirement:
+    version, wanted = platform.python_version(), ".".join(map(str, PYTHON))
+    if sys.version_info >= PYTHON:
+        return Requirement("Python", OK, f"{version}, {sys.executable}")
+    remedy = _install(
+        conda="python>=3.11", apt="python3.11", dnf="python3.11", brew="python@3.13", pacman="python",
+        zypper="python311", apk="python3", otherwise="see https://www.python.org/downloads/",
+    )
+    return Requirement("Python", MISSING, f"{version} is too old, hostcuda needs {wanted}", remedy)
+
+
+def _compiler() -> Requirement:
+    """Whether the host compiler compiles and runs one line."""
+    what = "C++ compiler"
+    remedy = _install(
+        macos="docker run -it --rm -v \"$PWD\":/here -w /here python:3.13 bash", conda="cxx-compiler", apt="g++",
+        dnf="gcc-c++", pacman="gcc", zypper="gcc-c++", apk="g++", otherwise="conda install -c conda-forge cxx-compiler",
+    )
+    try:
+        command = toolchain.find()
+    except CompileError as error:
+        return Requirement(what, MISSING, str(error).split("\n")[0], "unset CXX" if os.environ.get("CXX") else remedy)
+    with temporary.folder() as folder:
+        source, program = folder / "line.cpp", folder / "line"
+        source.write_text("#include <cmath>\nint main() { return std::lround(std::sqrt(1764.0)) == 42 ? 0 : 1; }\n")
+        status, said = _run([*command, "-std=gnu++17", "-O1", str(source), "-o", str(program)])
+        if status == 0:
+            status, said = _run([str(program)])
+    if status:
+        reason = said.splitlines()[-1] if said else f"status {status}"
+        return Requirement(what, MISSING, f"{command[0]} cannot compile and run one line: {reason}", remedy)
+    for mode, tools in _MODES.items():
+        if problem := _kernel_fails(tools):
+            if variable := re.match(r"HOSTCUDA_\w+", problem):  # the compiler is not to blame
+                return Requirement(what, MISSING, problem, f"unset {variable[0]}")
+            problem = f"{' '.join(command)} compiles C++, but {mode} does not work with it: {problem}"
+            return Requirement(what, MISSING, problem, "unset CXX" if os.environ.get("CXX") else remedy)
+    _, version = _run([*command, "--version"])
+    version = version.partition("\n")[0] or "no version"
+    return Requirement(what, OK, f"{version}, {shutil.which(command[0])}")
+
+
+_MODES = {"running a kernel": "", "profiling": "profile", "sanitizing": "memcheck,racecheck,initcheck,synccheck"}
+_KERNEL = """
+import sys
+try:
+    import numpy, hostcuda.api.driver as cuda
+    from hostcuda import checking
+    from hostcuda.api.compiler import SourceModule
+    body = "__shared__ int s[32]; int t = threadIdx.x; s[t] = t; __syncthreads(); y[t] = s[31 - t];"
+    y = numpy.zeros(32, numpy.int32)
+    SourceModule(f"__global__ void f(int *y) {{ {body} }}").get_function("f")(cuda.Out(y), block=(32, 1, 1))
+    seen = [site["op"] for launch in checking.launches() for site in launch.sites]
+    if y[0] != 31:
+        sys.exit("a small kernel has a wrong result")
+    if "profile" in checking.TOOLS and sorted(seen) != ["ld", "st", "st"]:
+        sys.exit(f"of the accesses ld, st, st of a small kernel it sees {', '.join(seen) or 'none'}")
+except Exception as error:
+    sys.exit(" ".join(str(error).split())[:300])
+"""
+
+
+def _kernel_fails(tools: str) -> str:
+    """Why the CPU engine cannot run a kernel with these tools of check mode; empty if it can."""
+    status, said = _python_says(_KERNEL, HOSTCUDA_CHECK=tools)
+    return said if status else ""
+
+
+def _gpu() -> list[tuple[str, str]]:
+    """(name, driver version) of every GPU."""
+    if shutil.which("nvidia-smi"):
+        status, said = _run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"])
+        rows = [tuple(part.strip() for part in line.split(",")) for line in said.splitlines()]
+        if status == 0 and rows and all(len(row) == 2 for row in rows):
+            return rows
+    return _gpu_by_library()
+
+
+def _gpu_by_library() -> list[tuple[str, str]]:
+    """The same from the driver's library, for machines without nvidia-smi."""
+    status, said = _python_says(
+        "import ctypes\n"
+        "cuda = ctypes.CDLL('libcuda.so.1')\n"
+        "assert cuda.cuInit(0) == 0\n"
+        "count, version, name = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(100)\n"
+        "assert cuda.cuDeviceGetCount(ctypes.byref(count)) == 0\n"
+        "cuda.cuDriverGetVersion(ctypes.byref(version))\n"
+        "names = [cuda.cuDeviceGetName(name, 100, i) or name.value.decode() for i in range(count.value)]\n"
+        "print('|'.join([f'for CUDA {version.value // 1000}.{version.value % 1000 // 10}', *names]))\n"
+    )
+    if status:
+        return []
+    version, *names = said.split("|")
+    return [(name, version) for name in names]
+
+
+def _nvidia_hardware() -> bool:
+    """Whether an NVIDIA display controller is plugged in, with or without a driver."""
+    for device in Path("/sys/bus/pci/devices").glob("*"):
+        try:
+            vendor, kind = (device / "vendor").read_text(), (device / "class").read_text()
+        except OSError:
+            continue
+        if vendor.strip() == "0x10de" and kind.startswith("0x03"):
+            return True
+    return False
+
+
+def _absent(what: str, for_gpu: bool, problem: str, remedy: str) -> Requirement:
+    """A finding about something absent that only a GPU needs."""
+    if for_gpu:
+        return Requirement(what, MISSING, problem, remedy)
+    return Requirement(what, UNUSED, "for an NVIDIA GPU, and there is none here")
+
+
+def _driver(gpu: list, for_gpu: bool) -> Requirement:
+    if gpu:
+        return Requirement("NVIDIA driver", OK, gpu[0][1])
+    if _in_container():
+        remedy = "docker run --gpus all IMAGE"  # a container uses the driver of its host
+    elif shutil.which("ubuntu-drivers"):
+        remedy = "sudo ubuntu-drivers install"
+    else:
+        remedy = _install(
+            apt="nvidia-driver", dnf="akmod-nvidia", pacman="nvidia", zypper="nvidia-open-driver-G06-signed-kmp-meta",
+            otherwise="see https://www.nvidia.com/drivers",
+        )
+    return _absent("NVIDIA driver", for_gpu, "does not answer (nvidia-smi and libcuda.so.1)", remedy)
+
+
+def _gpus(gpu: list, for_gpu: bool) -> Requirement:
+    if gpu:
+        names = [name for name, _ in gpu]
+        return Requirement("GPU", OK, ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names)))
+    return _absent("GPU", for_gpu, "none answers", "export HOSTCUDA_ENGINE=cpu")
+
+
+def _nvcc(for_gpu: bool) -> Requirement:
+    path = shutil.which("nvcc")
+    if path:
+        status, said = _run(["nvcc", "--version"])
+        release = next((line for line in said.splitlines() if "release" in line), said[-100:])
+        if status == 0:
+            return Requirement("nvcc", OK, f"{release.split(', ')[-2] if ', ' in release else release}, {path}")
+        return Requirement("nvcc", MISSING, f"{path} does not work: {said[-100:]}", _nvcc_remedy())
+    return _absent("nvcc", for_gpu, "not on the path; PyCUDA compiles kernels with it", _nvcc_remedy())
+
+
+def _nvcc_remedy() -> str:
+    for toolkit in (os.environ.get("CUDA_HOME"), "/usr/local/cuda", "/opt/cuda"):
+        if toolkit and (Path(toolkit) / "bin" / "nvcc").is_file():
+            return f'export PATH="{toolkit}/bin:$PATH"'
+    return _install(
+        conda="cuda-nvcc", apt="nvidia-cuda-toolkit", dnf="cuda-toolkit", pacman="cuda", zypper="cuda-toolkit",
+        otherwise="conda install -c conda-forge cuda-nvcc",
+    )
+
+
+def _pycuda(for_gpu: bool) -> Requirement:
+    status, said = _python_says("import pycuda; print(pycuda.VERSION_TEXT)")
+    if status == 0:
+        return Requirement("PyCUDA", OK, said)
+    return _absent("PyCUDA", for_gpu, f"does not import: {said}", _pip("pycuda>=2025.1,<2027"))
+
+
+def _cupti(for_gpu: bool) -> Requirement:
+    status, said = _python_says(
+        "from cupti import cupti; from importlib.metadata import version; print(version('cupti-python'))"
+    )
+    if status == 0:
+        return Requirement("CUPTI", OK, said)
+    return _absent("CUPTI", for_gpu, f"does not import: {said}", _pip("cupti-python>=12.6,<14"))
+
+
+def _cache() -> Requirement:
+    try:
+        return Requirement("cache", OK, str(files.private(settings.cache_dir())))
+    except EngineError as error:
+        problem = f"{error}. Until then every process compiles its kernels again"
+        remedy = 'export HOSTCUDA_CACHE_DIR="$(mktemp -d)"'  # a name nobody can guess
+        return Requirement("cache", MISSING, problem, remedy)
+
+
+def _engine(findings: list[Requirement]) -> tuple[str | None, str]:
+    """The engine that is chosen in a process of its own, and the reason."""
+    status, said = _python_says(
+        "try:\n"
+        "    import hostcuda\n"
+        "    hostcuda.ensure_context()\n"
+        "    print(hostcuda.engine())\n"
+        "except Exception as error:\n"
+        "    sys.exit(' '.join(str(error).split()))\n"
+    )
+    if status or said not in ("gpu", "cpu"):
+        return None, said.rstrip(".")
+    by_name = {finding.what: finding for finding in findings}
+    if said == "cpu" and by_name["C++ compiler"].state != OK:
+        return None, "there is neither a GPU that PyCUDA can use nor a C++ compiler for the CPU engine"
+    name, wanted = settings.variable("ENGINE")
+    if wanted.lower() not in ("", "auto"):
+        return said, f"{name}={wanted} asks for it"
+    if said == "gpu":
+        return said, "PyCUDA imports and a GPU answers"
+    lacking = [name for name in ("NVIDIA driver", "GPU", "PyCUDA") if by_name[name].state == MISSING]
+    return said, f"missing for the GPU: {', '.join(lacking)}" if lacking else "there is no NVIDIA GPU here"
+
+
+def show(report: Report, what: str = "CUDA") -> None:
+    """Print a report: a table, the remedies, and whether `what` runs here."""
+    console = Console(highlight=False)
+    marks = {OK: ("✓", "green"), MISSING: ("✗", "red"), UNUSED: ("–", "dim")}
+    try:
+        "✓✗–".encode(console.encoding)
+    except UnicodeEncodeError:
+        marks = {OK: ("+", "green"), MISSING: ("x", "red"), UNUSED: ("-", "dim")}
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in report.findings:
+        mark, colour = marks[finding.state]
+        table.add_row(Text(mark, colour), Text(finding.what), Text(finding.found, "dim" if colour == "dim" else ""))
+    console.print(table)
+    for finding in report.findings:
+        if finding.remedy:
+            console.print(Text(f"\n{finding.what}: ", "bold").append(finding.found, "not bold"))
+            console.print(Text(f"    {finding.remedy}", "cyan"), soft_wrap=True)
+    console.print()
+    if report.ready:
+        name = {"gpu": "GPU", "cpu": "CPU engine"}[report.engine]
+        console.print(Text(f"{what} runs here, on the {name}: {report.why}.", "bold green"), soft_wrap=True)
+        if report.engine == "cpu":
+            console.print("Results and counts are real there; times are not GPU times.")
+    else:
+        why = report.why if report.engine is None else "see above"
+        console.print(Text(f"{what} cannot run here yet: {why}.", "bold red"), soft_wrap=True)

@@ -1,0 +1,89 @@
+"""Brackets in C++ text without comments and literals, and edits of a text.
+
+Within round, square and curly brackets ``<`` is an operator.
+"""
+
+import re
+from functools import lru_cache
+
+__all__ = ["angle_end", "closing_parenthesis", "edited", "level_start", "split", "text_end"]
+
+_BRACKET = re.compile(r"->|[][(){}<>]")
+_OPENING = {">": "<", "]": "[", ")": "(", "}": "{"}
+
+
+def closing_parenthesis(code, at):
+    """The ``)`` of the first ``(`` from `at` on, or None."""
+    return _parentheses(code).get(code.find("(", at))
+
+
+@lru_cache(8)
+def _parentheses(code):
+    """Position of a ``(`` -> position of its ``)``."""
+    closing, open_ = {}, []
+    for match in re.finditer(r"[()]", code):
+        if match.group() == "(":
+            open_.append(match.start())
+        elif open_:
+            closing[open_.pop()] = match.start()
+    return closing
+
+
+def angle_end(code, at):
+    """The ``>`` of the ``<`` at `at`, or None."""
+    depth = inside = 0
+    for match in _BRACKET.finditer(code, at):
+        if match[0] in "<>":
+            depth += 0 if inside else 1 if match[0] == "<" else -1
+            if depth == 0:
+                return match.start()
+        elif match[0] != "->":
+            inside += 1 if match[0] in "([{" else -1
+    return None
+
+
+def split(code, separator, start=0, end=None, angles=True):
+    """The spans of code[start:end] between the separators that are in no brackets."""
+    end, spans, depth, inside = len(code) if end is None else end, [], 0, 0
+    for match in re.compile(rf"{_BRACKET.pattern}|{re.escape(separator)}").finditer(code, start, end):
+        if match[0] == separator:
+            if not depth and not inside:
+                spans.append((start, match.start()))
+                start = match.end()
+        elif match[0] in "<>":
+            depth += 0 if inside or not angles else 1 if match[0] == "<" else -1
+        elif match[0] != "->":
+            inside += 1 if match[0] in "([{" else -1
+    return [*spans, (start, end)]
+
+
+def level_start(code, at):
+    """The bracket that matches the closing one at `at`, or None."""
+    wanted = []
+    while at >= 0:
+        character, at = code[at], at - 1
+        if character == ">" and (code[at] == "-" or (wanted and wanted[-1] != "<")):
+            continue
+        if character in _OPENING:
+            wanted.append(_OPENING[character])
+        elif wanted and character == wanted[-1]:
+            wanted.pop()
+            if not wanted:
+                return at + 1
+    return None
+
+
+def edited(text, edits, start=0, end=None):
+    """text[start:end] with edits: (start, end, new text), in any order."""
+    pieces = []
+    for begin, after, new in sorted(edits):
+        pieces += [text[start:begin], new]
+        start = after
+    return "".join([*pieces, text[start:end]])
+
+
+def text_end(code, at):
+    """The end of the last word or sign before `at`."""
+    while at and code[at - 1].isspace():
+        at -= 1
+    return at

@@ -1,0 +1,170 @@
+"""Host code in CUDA C++ text: kernel launches, which no C++ compiler reads.
+
+``kernel<<<grid, block>>>(x)`` becomes
+``hostcuda::launch<decltype(hostcuda_pick_kernel(x))>(hostcuda::Config(grid, block))(x)``. Each kernel is followed by a
+function ``hostcuda_pick_kernel`` with the same parameters, whose result's type names the kernel: so C++ itself chooses
+among overloads and deduces template arguments. If parameters have default arguments, or an argument is a lambda, the
+launch becomes a call of ``hostcuda_call_kernel``, which has the same parameters. A launch through a pointer becomes
+``hostcuda::launch_pointer``. See ``include/hostcuda/host.h``.
+"""
+
+import re
+
+from hostcuda.frontend.brackets import angle_end, closing_parenthesis, level_start, split, text_end
+
+__all__ = ["LAUNCH", "MAIN", "launches", "picks"]
+
+MAIN = re.compile(r"\bmain\s*\(")
+_NAME = re.compile(r"(?P<type>(?:.*(?:[\s*&>]|\.\.\.))?)(?P<name>[A-Za-z_]\w*)$")  # of a template's parameter
+_TYPE_WORDS = {"class", "typename", "auto", "const", "volatile", "__restrict__", "int", "unsigned", "char", "short",
+               "long", "float", "double", "bool"}
+_VARIABLE = re.compile(r"[^=]*[\s*&>.](\w+)\s*(?:\[[^\]]*\]\s*)*(?:=|$)")  # of a parameter
+LAUNCH = re.compile(r"(?<!operator)(?<!operator )<<\s?<(?!<)")  # preprocessors may put a space between << and <
+_CONFIGURED = re.compile(r">>\s?>")
+
+
+def picks(kernel, names):
+    """The text after a kernel's first declaration that lets launches choose it; `names` collects the kernels' names."""
+    key, defined = (kernel.scope, kernel.name, len(kernel.parameters)), kernel.open < kernel.close
+    if "<" in kernel.name or key in names.declared:  # a specialization; the definition of what was declared
+        return ""
+    if not defined:
+        names.declared.add(key)
+    head, arguments = _named(kernel.head) if kernel.template else ("", "")
+    if arguments is None:
+        return ""
+    names.launched.add(kernel.name)
+    types = ", ".join(map(without_default, kernel.parameters))
+    pointer = f"static_cast<void (*)({types})>({kernel.name}{arguments})"
+    pick = f"hostcuda::Pick<{pointer}, {str(kernel.template).lower()}>"
+    given = ", ".join(kernel.parameters)
+    text = f"{head} static inline {pick} hostcuda_pick_{kernel.name}({given}) {kernel.tail} {{ return {{}}; }}"
+    variables = [_variable(parameter) for parameter in kernel.parameters]
+    if given and all(variables) and kernel.name not in variables and (defined or "=" in given):
+        names.called.add(kernel.name)
+        if "=" in given:
+            names.defaulted.add(kernel.name)
+        handed_on = ", ".join(variables)
+        text += (f" {head} static inline void hostcuda_call_{kernel.name}(const hostcuda::Config &hostcuda_config, "
+                 f"{given}) "
+                 f"{kernel.tail} {{ hostcuda::launch<{pick}>(hostcuda_config)({handed_on}); }}")
+    return f' extern "C++" {{ {text} }}'
+
+
+def _variable(parameter):
+    """The name of a parameter, to hand it on; None if it has none."""
+    found = _VARIABLE.match(parameter)
+    return found and found[1] not in _TYPE_WORDS and found[1] + "..." * ("..." in parameter)
+
+
+def without_default(parameter):
+    """A parameter's declaration without its default argument."""
+    return parameter[slice(*split(parameter, "=")[0])].rstrip()
+
+
+def _named(head):
+    """``template <...>`` with a name for each parameter, and ``<T, N, Rest...>``; None: one is not understood."""
+    open_ = head.index("<")
+    close, parts, arguments = angle_end(head, open_), [], []
+    for start, end in split(head, ",", open_ + 1, close):
+        declaration = without_default(head[start:end]).strip()
+        default = head[start:end].strip()[len(declaration) :]
+        name = _NAME.search(declaration)
+        if not name or not name.group("type").strip() or name["name"] in _TYPE_WORDS:
+            if declaration.endswith(")"):  # a pointer to a function
+                return head, None
+            declaration += f" hostcuda_{len(parts)}"
+            name = _NAME.search(declaration)
+        parts.append(declaration + default)
+        arguments.append(name["name"] + "..." * ("..." in declaration))
+    return f"{head[: open_ + 1]}{', '.join(parts)}{head[close:]}", f"<{', '.join(arguments)}>"
+
+
+def launches(scan, names, in_kernel):
+    """Edits (start, end, text) for the launches of host code.
+
+    Parameters
+    ----------
+    scan : hostcuda.frontend.source.Scan
+    names : Names
+    in_kernel : function
+        Whether a position is in a function that runs on the device; its launches stay as they are.
+    """
+    for match in LAUNCH.finditer(scan.code):
+        if not in_kernel(match.start()) and (found := _launch(scan.code, match.start(), match.end(), names)):
+            start, end, new = found
+            yield start, end, new + scan.newlines(start, end)
+
+
+def _launch(code, at, inside, names):
+    """The edit for the launch whose ``<<<`` is at `at`: the kernel and its configuration; the arguments stay."""
+    start = _kernel_start(code, at)
+    close = _level_end(code, inside, _CONFIGURED)
+    open_ = close and re.compile(r"\s*\(").match(code, close.end())
+    end = open_ and closing_parenthesis(code, close.end())
+    if start is None or not end:
+        return None
+    open_ = open_.end() - 1
+    kernel, config = " ".join(code[start:at].split()), " ".join(code[inside : close.start()].split())
+    arguments = " ".join(code[open_ + 1 : end].split())
+    name = re.fullmatch(r"((?:\w+\s*::\s*)*)(\w+)((?:\s*<.*>)?)", kernel)
+    with_lambda = name and "{" in arguments and name[2] in names.called  # it has no place within decltype
+    if with_lambda or (name and name[2] in names.defaulted):
+        comma = ", " if arguments else ""
+        return start, open_ + 1, f"{name[1]}hostcuda_call_{kernel[name.start(2):]}(hostcuda::Config({config}){comma}"
+    if name and name[2] in names.launched and "{" not in arguments:
+        pick = f"decltype({name[1]}hostcuda_pick_{name[2]}{name[3]}({arguments}))"
+        return start, open_, f"hostcuda::launch<{pick}>(hostcuda::Config({config}))"
+    return start, open_, f"hostcuda::launch_pointer({kernel}, hostcuda::Config({config}))"
+
+
+def _kernel_start(code, at):
+    """Where the expression before `at` begins: ``name``, ``a::name<3, T>``, ``(*pointer)``, ``t[i].f``, ``f(3)``."""
+    start = before = None
+    while True:
+        at = text_end(code, at)
+        if code[at - 1 : at] in (">", "]", ")"):
+            before, opening = start, level_start(code, at - 1)
+            if opening is None:
+                return start
+            start, at = opening if code[at - 1] == ")" else start, opening
+            continue
+        name = re.search(r"[A-Za-z_]\w*$", code[max(0, at - 256) : at])
+        if not name or name.group() in ("return", "else", "do"):
+            return start
+        if name.group() in ("if", "for", "while", "switch"):
+            return before  # without the condition
+        start = at = at - len(name.group())
+        joined = re.search(r"(?:::|\.|->)\s*$", code[max(0, at - 256) : at])
+        if not joined:
+            return start
+        start = at = at - len(joined.group())
+
+
+def _level_end(code, at, what):
+    """The first match of `what` from `at` on that is in no bracket."""
+    depth = 0
+    for match in re.compile(rf"{what.pattern}|[][(){{}}]").finditer(code, at):
+        if depth == 0 and match[0][0] == ">":
+            return match
+        depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(match[0], 0)
+        if depth < 0:
+            return None
+    return None
+
+
+class Names:
+    """The kernels of a program and of its headers.
+
+    Attributes
+    ----------
+    launched : set of str
+        Names for which there is a ``hostcuda_pick_``.
+    called, defaulted : set of str
+        Those for which there is a ``hostcuda_call_``; of these, the kernels with default arguments.
+    declared : set
+        (scope, name, number of parameters) of kernels that were declared before they were defined.
+    """
+
+    def __init__(self):
+        self.launched, self.called, self.defaulted, self.declared = set(), set(), set(), set()

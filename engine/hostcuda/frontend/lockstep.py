@@ -1,0 +1,122 @@
+"""Warp-synchronous code: what relied on the lanes of a warp running in step, up to compute capability 6.
+
+The reductions of that time end with lines such as ``s[i] += s[i + 16]; s[i] += s[i + 8];`` on ``volatile`` shared
+memory, without a barrier. Since compute capability 7.0 the lanes of a warp need not run in step, and CUDA asks for
+``__syncwarp()``. On the hardware such a kernel mostly still works. On this engine a lane runs to the next barrier
+before the lane after it, so the result is wrong.
+
+`unsynchronized` finds the pattern in the source, at no cost when the kernel runs. It looks for ``volatile``, the word
+with which such code says what it relies on. Other accesses without a barrier are left to `hostcuda.sanitize`, which
+watches them.
+"""
+
+import re
+
+from hostcuda.frontend.source import Scan
+
+__all__ = ["unsynchronized"]
+
+_DECLARATION = re.compile(
+    r"\bvolatile\b(?P<type>[^;,(){}=\[]*?)(?P<name>[A-Za-z_]\w*)\s*(?P<next>\[|[=;,)])(?P<init>[^;]*)"
+)
+_SHARED = re.compile(r"\b__shared__\b[^;()]*?([A-Za-z_]\w*)\s*\[")
+_SYNCHRONIZES = re.compile(r"\w*(?:sync|barrier|shfl|ballot|fence)\w*\s*\(", re.IGNORECASE)
+_STORES = re.compile(r"\s*(?:(?P<only>=(?!=))|(?:[-+*/%&|^]|<<|>>)=|\+\+|--)")
+_LOOP = re.compile(r"\b(?:for|while|do)\b")
+_OPENING = re.compile(r"\s*\[")
+_HEAD = re.compile(r"\s*(?:(?:for|while|if)\s*)?\(")  # of a loop, and of statements that are its body
+
+
+def unsynchronized(text):
+    """Find reads of ``volatile`` shared memory that need a ``__syncwarp`` before them.
+
+    Such a read comes after a write at another index in the same function or loop, with no synchronization between.
+
+    Parameters
+    ----------
+    text : str
+        CUDA C++.
+
+    Returns
+    -------
+    list of (str, int, str, str)
+        The first one of each array in each function: file, line, what is read, what was written.
+    """
+    if "volatile" not in text:
+        return []
+    scan = Scan(text)
+    shared = set(_SHARED.findall(scan.code))
+    found = []
+    for start, end in scan.closing.items():
+        if scan.scope(start) is None or scan.scope(start + 1) is not None:
+            continue  # within a function, or a namespace
+        head = scan.declaration_start(start)
+        kernel = "__global__" in scan.code[head:start]
+        for name in _names(scan.code[start if kernel else head : end], shared, kernel):
+            if hit := _first(scan.code, name, start, end):
+                found.append((*scan.place(hit[0]), *hit[1:]))
+    return sorted(found)
+
+
+def _names(code, shared, kernel):
+    """The volatile arrays and pointers in a function that may be shared memory."""
+    names = {}
+    for match in _DECLARATION.finditer(code):
+        pointer, array = "*" in match["type"], match["next"] == "["
+        sources = set(re.findall(r"\w+", match["init"]))
+        if match["name"] in shared or (pointer and not array and (not kernel or sources & shared)):
+            names[match["name"]] = None
+    return names
+
+
+def _first(code, name, start, end):
+    """The first read that needs a synchronization: its position, it, and the write before it."""
+    events = sorted(_events(code, name, start, end))
+    for first, last, times in ((start, end, 1), *_loops(code, start, end)):
+        written = []
+        for at, kind, index in [event for event in events if first <= event[0] < last] * times:
+            if kind == "sync":
+                written = []
+            elif kind == "write":
+                written.append(index)
+            elif others := [each for each in written if each != index]:
+                return at, name + index, name + others[-1]
+    return None
+
+
+def _events(code, name, start, end):
+    """(position, "sync", "read" or "write", index) in a function; a statement writes at its end."""
+    for match in _SYNCHRONIZES.finditer(code, start, end):
+        yield match.start(), "sync", ""
+    for match in re.compile(rf"\b{name}\s*(?=\[)").finditer(code, start, end):
+        at = match.end()
+        while brackets := _OPENING.match(code, at):
+            at = _closing(code, brackets.end() - 1)
+        index = "".join(code[match.end() : at].split())
+        if "volatile" in re.split(r"[;{}]", code[start : match.start()])[-1]:
+            continue  # its declaration
+        stores = _STORES.match(code, at)
+        if stores:
+            yield code.find(";", at), "write", index
+        if not stores or not stores["only"]:
+            yield match.start(), "read", index
+
+
+def _loops(code, start, end):
+    """(first position, last position, 2) of each loop: it may run twice."""
+    for match in _LOOP.finditer(code, start, end):
+        at = match.end()
+        while head := _HEAD.match(code, at):
+            at = _closing(code, head.end() - 1)
+        opened = re.compile(r"\s*\{").match(code, at)
+        yield match.start(), (_closing(code, opened.end() - 1) if opened else code.find(";", at)) + 1, 2
+
+
+def _closing(code, at):
+    """The position after the bracket that closes the one at `at`."""
+    depth = 0
+    for match in re.compile(r"[][(){}]").finditer(code, at):
+        depth += 1 if match.group() in "[({" else -1
+        if not depth:
+            return match.end()
+    return len(code)

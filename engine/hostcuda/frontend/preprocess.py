@@ -1,0 +1,222 @@
+"""Preprocess a source, as nvcc does first: whoever reads the result sees what the compiler sees.
+
+The compiler itself decides each ``#if``, finds each header and expands each macro, once. `preprocess` makes of its
+output a text in which only these directives are left:
+
+- line markers, ``# 7 "file.cu"``, with 1 behind them where a header of the user begins and 2 where it has ended;
+- pragmas;
+- ``#include "held-0.h"`` for the text of other headers, the system's and the engine's, which nobody need read.
+
+CUDA's own words stay (``include/hostcuda/keep.h``). A line on which no macro stood is the user's own, without comments,
+so that the columns of messages are right.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+
+from hostcuda.frontend.source import without_comments
+from hostcuda.host import toolchain
+
+__all__ = ["SKELETON", "Preprocessed", "preprocess"]
+
+SKELETON = "kernel.cpp"  # the file's name for what the engine writes around the source
+_MARKER = re.compile(r'^# (?P<line>\d+) "(?P<file>(?:[^"\\\n]|\\.)*)"(?P<flags>(?: \d)*)\n', re.MULTILINE)
+_LINE = re.compile(r'\s*#\s*(?:line\s+)?(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
+_MACRO = re.compile(r"^#(?:define (?P<name>\w+)(?P<parameters>\()?(?P<body>.*)|undef (?P<gone>\w+).*)$", re.MULTILINE)
+_UNROLL = re.compile(r"\s*#\s*pragma\s+unroll\b")
+_RAW = re.compile(r'"(?:[^"\\\n]|\\.)*"|R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"', re.DOTALL)
+_TOKEN = re.compile(r'\w+|"(?:[^"\\]|\\.)*"|\S')
+_HAS_INCLUDE = re.compile(r'\b__has_include\s*\(\s*["<]([^">\n]+)')
+_BREAK = "\x1e"  # in place of the line breaks in raw strings
+
+
+@dataclass(frozen=True)
+class Preprocessed:
+    """A source without macros.
+
+    Attributes
+    ----------
+    text : str
+    headers : list of Path
+        The user's headers that were read.
+    asked : list of Path
+        Where those might be that ``__has_include`` asks for.
+    of_cuda : bool
+        Whether a header of CUDA was read.
+    error : (list, str, str)
+        The command that failed, and what it printed; None if it did not.
+    """
+
+    text: str
+    headers: list
+    asked: list
+    of_cuda: bool
+    error: tuple | None = None
+
+
+def preprocess(text, command, folder, include_dirs):
+    """Preprocess a text.
+
+    Parameters
+    ----------
+    text : str
+        With a line marker for `SKELETON` after the engine's includes.
+    command : list of str
+        The compiler's command, with its flags and include options.
+    folder : Path
+        Of the build. Headers that are held back are written into it.
+    include_dirs : list of Path
+        Of the user's headers; they are among the options, too.
+
+    Returns
+    -------
+    Preprocessed
+    """
+    place = folder / "first"  # "#include" looks for a file beside this one, and the build folder has the user's source
+    place.mkdir(exist_ok=True)
+    (place / "unit.cpp").write_text(text, encoding="utf-8", errors="surrogateescape")
+    files = ["-MMD", "-MF", "first/unit.d", "-o", "first/unit.i", "first/unit.cpp"]
+    command = [*command, *toolchain.preprocessing_flags(command[:1]), *files]
+    status, out, err = toolchain.run(command, cwd=folder)
+    if status:
+        return Preprocessed("", [], [], True, (command, out, err))
+    output = _read(place / "unit.i")
+    if 'R"' in output:
+        output = _RAW.sub(lambda match: match[0].replace("\n", _BREAK), output)
+    files = _files(folder, _read(place / "unit.d"))
+    headers = sorted(path for path in files if folder not in path.parents and not _is_engines(str(path)))
+    names = {name for each in (text, *map(_read, headers)) for name in _HAS_INCLUDE.findall(each)}
+    places = {*include_dirs, *(path.parent for path in headers)} if names else ()
+    asked = [place / name for place in places for name in names]
+    of_cuda = any(_is_engines(str(path)) and path.name != "leave.h" for path in files)
+    return Preprocessed(_Assembly(folder, text).text(output).replace(_BREAK, "\n"), headers, asked, of_cuda)
+
+
+def _read(path):
+    return path.read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def _files(folder, rule):
+    """The files in a rule for ``make``."""
+    words = re.split(r"(?<!\\)\s+", rule.replace("\\\n", " ").partition(": ")[2].strip())
+    return {folder / word.replace("\\ ", " ") for word in words}
+
+
+def _is_engines(file):
+    return file.startswith(f"{toolchain.INCLUDE}{os.sep}") or os.path.basename(file) == "hostcuda.h"
+
+
+class _Assembly:
+    """The lines of a text without macros, as they are put together."""
+
+    def __init__(self, folder, source):
+        self.folder = folder
+        self.written = []  # pieces of the text
+        self.place = None  # file and line of what is written next
+        self.line = ()  # file, line and text of what is to be written
+        self.held = []  # pieces of the text that is held back
+        self.files = 0  # that hold such text
+        self.macros = {}  # name -> what it stands for, of those without parameters
+        self.originals = {}  # file and line -> the line as the user wrote it, without comments
+        self._know("", source)
+
+    def _know(self, file, text):
+        """Read the original lines of a file, as its ``#line`` directives number them."""
+        line = 1
+        for each in without_comments(text.replace("\r\n", "\n").removeprefix("\ufeff")).split("\n"):
+            if renumbered := _LINE.match(each):
+                line, file = int(renumbered[1]), renumbered[2] if renumbered[2] is not None else file
+            else:
+                self.originals[file, line] = each
+                line += 1
+
+    def text(self, output):
+        """The text for the compiler's `output`."""
+        markers = [*_MARKER.finditer(output, output.index(f'# 1 "{SKELETON}"'))]
+        includer, of_user = None, True  # the last line of the user's, and whether the current file is
+        around = []  # of the files around it: whether they are, and what is written next there
+        for marker, following in zip(markers, [*markers[1:], None], strict=True):
+            chunk = output[marker.end() : following.start() if following else len(output)]
+            file, line, flags = marker["file"], int(marker["line"]), marker["flags"].split()
+            if "1" in flags:
+                around.append((of_user, self.place))
+                of_user = not ("3" in flags or _is_engines(file))
+                if of_user:
+                    if self.place is None or self.place[0] != includer[0]:
+                        self._mark(*includer)
+                    self._enter(file)
+            elif "2" in flags and around:
+                was_users, (of_user, place) = of_user, around.pop()
+                if was_users:
+                    self._mark(*((file, line) if of_user else place), " 2")
+            if of_user:
+                includer = file, line
+                self._write(file, line, chunk)
+            elif chunk.strip():
+                self._end_line()
+                self.held.append(f'# {line} "{file}" 3\n{_MACRO.sub("", chunk)}')
+        self._end_line()
+        self._include_held()
+        return "".join(self.written)
+
+    def _enter(self, file):
+        self._mark(file, 1, " 1")
+        path = self.folder / re.sub(r"\\(.)", r"\1", file)
+        if path.is_file():
+            self._know(file, _read(path))
+
+    def _mark(self, file, line, flags=""):
+        self._end_line()
+        self._include_held()
+        self.written.append(f'# {line} "{file}"{flags}\n')
+        self.place = file, line
+
+    def _include_held(self):
+        text, self.held = "".join(self.held), []
+        if _MARKER.sub("", text).strip():
+            name = f"held-{self.files}.h"
+            self.files += 1
+            (self.folder / name).write_text(text.replace(_BREAK, "\n"), encoding="utf-8", errors="surrogateescape")
+            self.written.append(f'#include "{name}"\n')
+            self.place = None
+
+    def _write(self, file, line, chunk):
+        """Write those lines of a file that are not empty, each where it belongs."""
+        below = line
+        for text in chunk.split("\n"):
+            line, below = below, below + 1 + text.count(_BREAK)
+            if macro := _MACRO.match(text):
+                self.macros.pop(macro["gone"] or macro["name"], None)
+                if macro["name"] and not macro["parameters"]:
+                    self.macros[macro["name"]] = macro["body"].strip()
+            elif text and not text.isspace():
+                if _UNROLL.match(text):
+                    text = self._expanded(text)
+                if self.line[:2] == (file, line) and "#" not in (self.line[2][0], text[0]):
+                    # A macro of a system header stood there, which g++ marks.
+                    self.line = file, line, f"{self.line[2]} {text.lstrip()}"
+                else:
+                    self._end_line()
+                    self.line = file, line, text
+
+    def _end_line(self):
+        if not self.line:
+            return
+        (file, line, text), self.line = self.line, ()
+        self._include_held()
+        if self.place is None or self.place[0] != file or self.place[1] > line:
+            self._mark(file, line)
+        original = self.originals.get((file, line), "")
+        if text.split() != original.split() and _TOKEN.findall(text) != _TOKEN.findall(original):
+            original = text
+        self.written.append("\n" * (line - self.place[1]) + original.rstrip() + "\n")
+        self.place = file, line + 1 + text.count(_BREAK)
+
+    def _expanded(self, pragma):
+        """A pragma with what its macros stand for: g++ leaves them in pragmas that it does not know."""
+        for _ in self.macros:
+            before, pragma = pragma, re.sub(r"\w+", lambda match: self.macros.get(match[0], match[0]), pragma)
+            if pragma == before:
+                break
+        return pragma

@@ -1,0 +1,297 @@
+"""Inline PTX as C++: the instructions that the engine knows become calls of functions (``include/hostcuda/ptx.h``)."""
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["Operand", "calls"]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand of an asm statement: its constraint's letter, whether it is an output, the span of its expression."""
+
+    letter: str
+    output: bool
+    start: int
+    end: int
+
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TYPES = {
+    "pred": "bool", "b8": "unsigned char", "u8": "unsigned char", "s8": "signed char", "b16": "unsigned short",
+    "u16": "unsigned short", "s16": "short", "b32": "unsigned int", "u32": "unsigned int", "s32": "int",
+    "b64": "unsigned long long", "u64": "unsigned long long", "s64": "long long", "f32": "float", "f64": "double",
+}
+_SPECIAL = {
+    "laneid": "hostcuda::lane_id()",
+    "warpid": "hostcuda::ptx::thread_number() / 32",
+    "nwarpid": "(hostcuda::ptx::block_threads() + 31) / 32",
+    "smid": "0u",
+    "nsmid": "1u",
+    "lanemask_eq": "(1u << hostcuda::lane_id())",
+    "lanemask_lt": "((1u << hostcuda::lane_id()) - 1)",
+    "lanemask_le": "((2u << hostcuda::lane_id()) - 1)",
+    "lanemask_ge": "~((1u << hostcuda::lane_id()) - 1)",
+    "lanemask_gt": "~((2u << hostcuda::lane_id()) - 1)",
+    "clock": "(unsigned)clock64()",
+    "clock64": "clock64()",
+    "globaltimer": "hostcuda::ptx::nanoseconds()",
+    **{
+        f"{name}.{axis}": f"{variable}.{axis}"
+        for name, variable in {"tid": "threadIdx", "ntid": "blockDim", "ctaid": "blockIdx", "nctaid": "gridDim"}.items()
+        for axis in "xyz"
+    },
+}
+
+# Products of matrices: name -> depth, elements, their sums, and per group of registers the constraints' letters.
+_PRODUCTS = {
+    f"mma.sync.aligned.m16n8k{k}.row.col.{sums}.{name}.{name}.{sums}": (k, element, type_, a, b, letters)
+    for name, element, depths in (
+        ("f16", "__half", {16: (4, 2), 8: (2, 1)}),
+        ("bf16", "__nv_bfloat16", {16: (4, 2), 8: (2, 1)}),
+        ("tf32", "nvcuda::wmma::precision::tf32", {8: (4, 2), 4: (2, 1)}),
+    )
+    for k, (a, b) in depths.items()
+    for sums, type_, letters in (("f32", "float", "ffff"), ("f16", "__half", "rr"))
+    if sums == "f32" or name == "f16"
+}
+
+# Operations with as many inputs as their functions have parameters, on values of the type at the end of their names.
+_INPUTS = {
+    "mov": 1, "not": 1, "neg": 1, "abs": 1, "add": 2, "sub": 2, "mul": 2, "mul.lo": 2, "min": 2, "max": 2, "and": 2,
+    "or": 2, "xor": 2, "shl": 2, "shr": 2, "mad.lo": 3, "fma": 3,
+    **{f"{name}.approx": 1 for name in ("ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh")},
+    **{f"setp.{relation}": 2 for relation in ("eq", "ne", "lt", "le", "gt", "ge")},
+}
+_OPERATION = re.compile(
+    rf"(?P<name>{'|'.join(map(re.escape, sorted(_INPUTS, key=len, reverse=True)))})(?:\.rn)?(?:\.ftz)?"
+    rf"\.(?P<type>{'|'.join(_TYPES)})"
+)
+_ALONE = {  # instructions without operands
+    "trap": "__trap()",
+    **dict.fromkeys(("membar.cta", "fence.acq_rel.cta", "fence.sc.cta"), "__threadfence_block()"),
+    **dict.fromkeys(("membar.gl", "fence.acq_rel.gpu", "fence.sc.gpu"), "__threadfence()"),
+    **dict.fromkeys(("membar.sys", "fence.acq_rel.sys", "fence.sc.sys"), "__threadfence_system()"),
+}
+_BARRIER = re.compile(r"bar(?:rier)?(?:\.cta)?\.(?P<what>sync|arrive)(?:\.aligned)?")
+_COPY = re.compile(r"cp\.async\.c[ag]\.shared(?:::cta)?\.global(?:\.L2::\d+B)?")
+_ACCESS = re.compile(
+    r"(?P<what>ld|st)\.(?P<space>global|shared)(?:::cta)?(?:\.(?:nc|c[agsv]|lu|w[bt]|L[12]::\w+))*"
+    rf"(?:\.v(?P<count>[24]))?\.(?P<type>{'|'.join(_TYPES)})"
+)
+_MATRICES = re.compile(r"ldmatrix\.sync\.aligned\.m8n8\.x(?P<count>[124])(?P<turned>\.trans)?\.shared(?:::cta)?\.b16")
+_KNOWN = (
+    "mma.sync.aligned of f16, bf16 and tf32 (m16n8k16, k8, k4), ldmatrix, cp.async, bar.sync, membar and fence, "
+    f"ld and st, {', '.join(_INPUTS)}, selp, lop3, trap, vabsdiff4.u32.u32.u32.add, cvta.to.shared, cvt.rna.tf32, "
+    "special registers such as %laneid"
+)
+
+_LITERAL = re.compile(r"-?(?:0[xX][\da-fA-F]+|\d+)[uU]?")
+_FLOAT = re.compile(r"0(?:f(?P<single>[\da-fA-F]{8})|d(?P<double>[\da-fA-F]{16}))", re.IGNORECASE)
+
+
+def _split(text):
+    """The operands of an instruction: its parts between commas outside of brackets."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "{[") - (character in "}]")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+class _Statement:
+    """One asm statement on its way to C++: its operands, and the registers that it declares."""
+
+    def __init__(self, operands):
+        self.operands = operands
+        self.declared = {}
+
+    def value(self, text):
+        """An operand's expression."""
+        if (number := re.fullmatch(r"%(\d+)", text)) and int(number[1]) < len(self.operands):
+            return f"p{number[1]}"
+        if text in self.declared:
+            return f"r_{text}"
+        if text[:1] == "%" and text.lstrip("%") in _SPECIAL:
+            return _SPECIAL[text.lstrip("%")]
+        if _LITERAL.fullmatch(text):
+            return text
+        if found := _FLOAT.fullmatch(text):
+            if found["single"]:
+                return f"__builtin_bit_cast(float, 0x{found['single']}u)"
+            return f"__builtin_bit_cast(double, 0x{found['double']}ull)"
+        raise ValueError(f"the CPU engine cannot read the operand {text or '(none)'} of inline PTX")
+
+    def result(self, text):
+        """The expression of an operand that is written."""
+        number = re.fullmatch(r"%(\d+)", text)
+        if number and int(number[1]) < len(self.operands) and not self.operands[int(number[1])].output:
+            raise ValueError(f"inline PTX writes {text}, which is not an output of its asm statement")
+        if not number and text not in self.declared:
+            raise ValueError(f"inline PTX cannot write {text or '(none)'}")
+        return self.value(text)
+
+    def address(self, text):
+        """The expression of an address in brackets."""
+        found = re.fullmatch(r"\[\s*([^\[\]+]+?)\s*(?:\+\s*(-?\w+)\s*)?\]", text)
+        if not found:
+            raise ValueError(f"an address of inline PTX is in brackets, not {text or '(none)'}")
+        return f"{self.value(found[1])}, {found[2] or 0}"
+
+    def declare(self, text):
+        """``.reg .type name, name<number>``."""
+        found = re.fullmatch(r"\.reg\s+\.(\w+)\s+(.*)", text)
+        if not found or found[1] not in _TYPES:
+            raise ValueError(f"the CPU engine cannot read the inline PTX {text}")
+        names = []
+        for name in _split(found[2]):
+            several = re.fullmatch(r"(%?\w+)<(\d+)>", name)
+            names += [f"{several[1]}{i}" for i in range(int(several[2]))] if several else [name]
+        if not all(re.fullmatch(r"[A-Za-z_$]\w*", name) for name in names):
+            raise ValueError(f"the CPU engine cannot read the inline PTX {text}")
+        self.declared.update(dict.fromkeys(names, found[1]))
+        return "".join(f"{_TYPES[found[1]]} r_{name}{{}}; " for name in names)
+
+    def product(self, instruction, text):
+        """The call of a product of matrices, whose registers are compared with what it takes."""
+        k, element, type_, a, b, sums = _PRODUCTS[instruction]
+        letters, of = (sums, "r" * a, "r" * b, sums), dict(enumerate(self.operands))
+        groups = [[int(n) for n in re.findall(r"%(\d+)", group)] for group in text.split("}")[:-1]]
+        spelt = ",".join("{" + ",".join(f"%{n}" for n in group) + "}" for group in groups)
+        found = tuple("".join(of[n].letter for n in group if n in of) for group in groups)
+        if spelt != text.replace(" ", "") or found != letters or not all(of[n].output for n in groups[0]):
+            wanted = ", ".join("{" + ", ".join(f'"{letter}"' for letter in group) + "}" for group in letters)
+            raise ValueError(f"{instruction} takes the registers {wanted}, of which the first group are outputs")
+        written, *read = (", ".join(f"hostcuda::ptx::{of[n].letter}(p{n})" for n in group) for group in groups)
+        given = ", ".join(f"{{{group}}}" for group in read)
+        return f"hostcuda::ptx::mma<{k}, {element}, {type_}>({given}).to({written}); "
+
+    def access(self, found, instruction, operands):
+        """A load, or a store, of one to four values."""
+        names, type_, count = _split(operands[0].strip("{}")), _TYPES[found["type"]], int(found["count"] or 1)
+        if len(names) != count:
+            raise ValueError(f"{instruction} takes {count} registers, not {len(names)}")
+        place = f"hostcuda::ptx::{found['space']}_at({self.address(operands[1])})"
+        if found["what"] == "st":
+            return f"hostcuda::ptx::store<{type_}>({place}, {', '.join(map(self.value, names))}); "
+        return f"hostcuda::ptx::load<{type_}, {count}>({place}).to({', '.join(map(self.result, names))}); "
+
+    def operation(self, found, instruction, operands):
+        """An operation on values of one type."""
+        name, type_ = found["name"], _TYPES[found["type"]]
+        if name == "mov" and len(operands) == 2 and "{" in instruction + "".join(operands):
+            whole, parts = (1, 0) if operands[0].startswith("{") else (0, 1)
+            names = _split(operands[parts].strip("{}"))
+            if whole:
+                parts = ", ".join(map(self.result, names))
+                return f"hostcuda::ptx::unpack<{type_}>({self.value(operands[1])}, {parts}); "
+            packed = f"hostcuda::ptx::pack<{type_}>({', '.join(map(self.value, names))})"
+            return f"hostcuda::ptx::put<{type_}>({self.result(operands[0])}, {packed}); "
+        if len(operands) != 1 + _INPUTS[name]:
+            raise ValueError(f"{instruction} takes {1 + _INPUTS[name]} operands, not {len(operands)}")
+        to = "bool" if name.startswith("setp") else type_
+        function = re.sub(r"\.(?:lo|approx)", "", name.replace("setp.", "is_")) + "_"
+        shift = name in ("shl", "shr")
+        values = [
+            f"hostcuda::ptx::get<{'unsigned int' if shift and i else type_}>({self.value(each)})"
+            for i, each in enumerate(operands[1:])
+        ]
+        result = f"hostcuda::ptx::{function}<{type_}>({', '.join(values)})"
+        return f"hostcuda::ptx::put<{to}>({self.result(operands[0])}, {result}); "
+
+    def instruction(self, instruction, text):
+        """The C++ statement for one instruction."""
+        operands = _split(text)
+        if instruction in _PRODUCTS:
+            return self.product(instruction, text)
+        if instruction in _ALONE and not operands:
+            return f"{_ALONE[instruction]}; "
+        if re.fullmatch(r"cp\.async\.(?:commit_group|wait_all|wait_group)", instruction):
+            return ""  # a copy is made at once, see hostcuda/async.h
+        if (found := _BARRIER.fullmatch(instruction)) and 1 <= len(operands) <= 2:
+            values = [f"hostcuda::ptx::get<unsigned int>({self.value(each)})" for each in operands]
+            return f"hostcuda::ptx::bar_{found['what']}({', '.join([*values, '0'][:2])}); "
+        if instruction == "bar.warp.sync" and len(operands) == 1:
+            return f"__syncwarp(hostcuda::ptx::get<unsigned int>({self.value(operands[0])})); "
+        if _COPY.fullmatch(instruction) and 3 <= len(operands) <= 4:
+            to, source = (self.address(each) for each in operands[:2])
+            sizes = (f"hostcuda::ptx::get<unsigned int>({self.value(each)})" for each in (operands[2], operands[-1]))
+            places = f"hostcuda::ptx::shared_at({to}), hostcuda::ptx::global_at({source})"
+            return f"hostcuda::ptx::cp_async({places}, {', '.join(sizes)}); "
+        if (found := _ACCESS.fullmatch(instruction)) and len(operands) == 2:
+            return self.access(found, instruction, operands if found["what"] == "ld" else operands[::-1])
+        if (found := _MATRICES.fullmatch(instruction)) and len(operands) == 2:
+            names = _split(operands[0].strip("{}"))
+            if len(names) != int(found["count"]):
+                raise ValueError(f"{instruction} writes {found['count']} registers, not {len(names)}")
+            written = ", ".join(f"hostcuda::ptx::r({self.result(name)})" for name in names)
+            turned = "true" if found["turned"] else "false"
+            place = f"hostcuda::ptx::shared_at({self.address(operands[1])})"
+            return f"hostcuda::ptx::ldmatrix<{found['count']}, {turned}>({place}).to({written}); "
+        if re.fullmatch(r"cvta\.to\.shared\.u(?:64|32)", instruction) and len(operands) == 2:
+            value = f"__cvta_generic_to_shared((const void *)(size_t){self.value(operands[1])})"
+            return f"hostcuda::ptx::put<size_t>({self.result(operands[0])}, {value}); "
+        if instruction == "cvt.rna.tf32.f32" and len(operands) == 2:
+            value = f"nvcuda::wmma::__float_to_tf32({self.value(operands[1])})"
+            return f"hostcuda::ptx::put<float>({self.result(operands[0])}, {value}); "
+        if re.fullmatch(r"cvt\.u(?:64\.u32|32\.u64)", instruction) and len(operands) == 2:
+            return f"hostcuda::ptx::put<unsigned long long>({self.result(operands[0])}, {self.value(operands[1])}); "
+        if instruction == "lop3.b32" and len(operands) == 5:
+            values = ", ".join(f"hostcuda::ptx::get<unsigned int>({self.value(each)})" for each in operands[1:])
+            return f"hostcuda::ptx::put<unsigned int>({self.result(operands[0])}, hostcuda::ptx::lop3({values})); "
+        if instruction == "vabsdiff4.u32.u32.u32.add" and len(operands) == 4:
+            a, b, sum_ = (f"hostcuda::ptx::get<unsigned int>({self.value(each)})" for each in operands[1:])
+            return f"hostcuda::ptx::put<unsigned int>({self.result(operands[0])}, __vsadu4({a}, {b}) + {sum_}); "
+        if (found := re.fullmatch(r"selp\.(\w+)", instruction)) and found[1] in _TYPES and len(operands) == 4:
+            type_ = _TYPES[found[1]]
+            one, other = (f"hostcuda::ptx::get<{type_}>({self.value(each)})" for each in operands[1:3])
+            chosen = f"{self.value(operands[3])} ? {one} : {other}"
+            return f"hostcuda::ptx::put<{type_}>({self.result(operands[0])}, {chosen}); "
+        if found := _OPERATION.fullmatch(instruction):
+            return self.operation(found, instruction, operands)
+        raise ValueError(
+            f"the CPU engine does not know the inline PTX {instruction}; it knows {_KNOWN}. Write it in CUDA C++, for "
+            "this engine only between #ifdef HOSTCUDA_CPU and #else, or run it on a GPU"
+        )
+
+
+def calls(template, operands):
+    """The C++ statements with the effect of inline PTX.
+
+    Parameters
+    ----------
+    template : str
+        The PTX.
+    operands : list of Operand
+        %0 first; in C++ it is the variable p0.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        The engine does not know an instruction, or an instruction does not have the operands that it needs.
+    """
+    result, statement = "", _Statement(operands)
+    for text in _COMMENT.sub(" ", template).replace("%%", "%").split(";"):
+        words = " ".join(text.split())
+        braces = re.match(r"[{} ]*", words).group().replace(" ", "")
+        words = words.lstrip("{} ")
+        result += braces
+        if not words:
+            continue
+        if guarded := re.match(r"@(!?)(\w+)\s+", words):
+            if statement.declared.get(guarded[2]) != "pred":
+                raise ValueError(f"the predicate {guarded[2]} of inline PTX is not declared in its asm statement")
+            result += f"if ({guarded[1]}r_{guarded[2]}) "
+            words = words[guarded.end() :]
+        if words.startswith("."):
+            result += statement.declare(words)
+        else:
+            result += "{ " + statement.instruction(*words.partition(" ")[::2]) + "} "
+    return result

@@ -1,0 +1,644 @@
+"""Prepare CUDA C++ text for a host compiler.
+
+With the engine's headers, a C++ compiler understands almost all of CUDA. The rest is rewritten in the text, which
+`hostcuda.frontend.preprocess` has made: it has no macros but CUDA's own words. No line moves:
+
+- ``extern __shared__ T name[];`` becomes a pointer to the block's dynamic shared memory;
+- after the body of a ``__global__`` function ``HOSTCUDA_KERNEL(name)`` registers it with the runtime, so that it can be
+  found by name and its parameters are known;
+- inline PTX becomes calls of functions with the same effect (``include/hostcuda/ptx.h``), or a ``static_assert`` whose
+  message says what the engine does not support;
+- ``__device__`` variables are kept though no kernel writes them, and ``alignas`` moves before ``__shared__``;
+- functions that launch kernels, and texture references, become such a ``static_assert``, too;
+- the user's headers leave the ``extern "C"`` around the source.
+
+``#pragma unroll`` is kept, and host compilers ignore it: g++ vectorizes the loops over a register tile by itself, which
+is twice as fast (GEMM, 8 by 8 per thread: 4.6 against 2.1 GMAC/s) as if it had to unroll them first.
+
+The scan handles comments, strings, raw strings and directives. It is not a parser.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hostcuda.frontend import hostcode, ptx
+from hostcuda.frontend.brackets import angle_end, closing_parenthesis, edited, level_start, split, text_end
+
+__all__ = ["Kernel", "Rewritten", "Scan", "after_registrations", "kernel_bodies", "rewrite", "without_comments"]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that is defined, explicitly instantiated or declared.
+
+    Attributes
+    ----------
+    name : str
+        As written, with template arguments if it is an explicit instantiation or specialization.
+    parameters : tuple of str
+        The declarations, e.g. ``("const float *x", "int n")``.
+    template : bool
+        True for a template's own definition, which has no symbol until it is instantiated.
+    bounds : str
+        The first argument of its ``__launch_bounds__``, or empty.
+    scope : str
+        The namespaces around it, for example ``"a::b"``, or empty; None in a class.
+    head, tail : str
+        ``template <...>`` of a template with its requires clause, and a requires clause after the parameters.
+    declared : bool
+        Whether it is only declared.
+    start, marker_end, name_start, name_end, open, close : int
+        Positions: of the declaration, behind its ``__global__``, of its name, and of its braces, or of the semicolon.
+    """
+
+    name: str
+    parameters: tuple
+    template: bool
+    bounds: str
+    scope: str | None
+    head: str
+    tail: str
+    declared: bool
+    start: int
+    marker_end: int
+    name_start: int
+    name_end: int
+    open: int
+    close: int
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The text for the host compiler, and the kernels in it.
+
+    Attributes
+    ----------
+    text : str
+    kernels : tuple of Kernel
+    """
+
+    text: str
+    kernels: tuple
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Reading: comments, literals, directives, braces
+
+_LEXEME = re.compile(
+    r"""
+    (?P<comment> //(?:[^\\\n]|\\.)*  |  /\*.*?(?:\*/|\Z) )
+  | (?P<raw>     (?:u8|[uUL])?R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)" )
+  | (?P<string>  (?:u8|[uUL])?"(?:[^"\\\n]|\\.)*"? )
+  | (?P<number>  \.?\d(?:'?[\w.]|(?<=[eEpP])[+-])* )
+  | (?P<char>    (?:u8|[uUL])?'(?:[^'\\\n]|\\.)*'? )
+  | (?P<word>    [A-Za-z_]\w* )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_NOT_NEWLINE = re.compile(r"[^\n]")
+_DIRECTIVE = re.compile(r"^[ \t]*(?:\#|%:)[ \t]*(?P<word>\w*)(?P<rest>(?:\\\n|[^\n])*)", re.MULTILINE)
+
+
+def _blank(text):
+    """Spaces instead of all characters except newlines."""
+    return _NOT_NEWLINE.sub(" ", text)
+
+
+def without_comments(text):
+    """The text with spaces instead of comments."""
+    return _LEXEME.sub(lambda match: _blank(match[0]) if match["comment"] else match[0], text)
+
+
+def _mask(text):
+    """The text with spaces instead of comments and of the contents of literals."""
+
+    def hide(match):
+        lexeme = match.group()
+        if match["comment"]:
+            return _blank(lexeme)
+        if match["raw"] or match["string"] or match["char"]:
+            return lexeme[0] + _blank(lexeme[1:-1]) + lexeme[-1] if len(lexeme) > 1 else " "
+        return lexeme
+
+    return _LEXEME.sub(hide, text)
+
+
+class _Directive(NamedTuple):
+    start: int
+    end: int
+    word: str
+    rest: str  # masked like the code
+
+
+@dataclass(frozen=True, eq=False)
+class _Open:
+    """The braces that are open at a place: the innermost one, and those around it."""
+
+    start: int  # its position
+    scope: str | None  # as `Scan.scope`
+    function: int | None  # as `Scan.function`
+    outer: "_Open | None"
+
+    def and_one(self, start, scope):
+        """With one more brace, which opens a scope."""
+        if self.scope is None or scope is None:
+            return _Open(start, None, start if self.function is None else self.function, self)
+        return _Open(start, "::".join(filter(None, (self.scope, scope))), None, self)
+
+
+_NONE_OPEN = _Open(-1, "", None, None)
+
+
+class Scan:
+    """The structure of one text.
+
+    Attributes
+    ----------
+    text, masked, code : str
+        The text; without comments and literals; also without directives. Positions are the same in all three.
+    directives : list of _Directive
+    closing : dict
+        Position of a ``{`` -> position of its ``}``.
+    """
+
+    def __init__(self, text):
+        self.text = text
+        self.masked = _mask(text)
+        self.directives = [_Directive(*m.span(), m["word"], m["rest"]) for m in _DIRECTIVE.finditer(self.masked)]
+        self.code = _DIRECTIVE.sub(lambda match: _blank(match.group()), self.masked)
+        self.closing = {}
+        self._starts = [0]  # where a declaration may start
+        self._open = [(0, _NONE_OPEN)]  # at each change: (position, the open braces from there on)
+        self._markers = [(0, 1, "")]  # of lines: (position after it, line, file)
+        for directive in self.directives:
+            if marker := _MARKER.match(text, directive.start):
+                self._markers.append((marker.end(), int(marker[1]), marker[2] or self._markers[-1][2]))
+        self._match_braces()
+
+    def _match_braces(self):
+        marks = [(m.start(), m.end(), m.group()) for m in re.finditer(r"[{};]", self.code)]
+        marks += [(directive.start, directive.end, "#") for directive in self.directives]
+        open_ = _NONE_OPEN
+        for start, end, mark in sorted(marks):
+            if mark == "{":
+                open_ = open_.and_one(start, _scope_of(self.code[self._starts[-1] : start]))
+            elif mark == "}" and open_.outer:
+                self.closing[open_.start] = start
+                open_ = open_.outer
+            if mark != "#" or not self.code[self._starts[-1] : start].strip():  # else a marker within a declaration
+                self._starts.append(end)
+            self._open.append((end, open_))
+
+    def _open_at(self, at):
+        return self._open[bisect_right(self._open, at, key=lambda change: change[0]) - 1][1]
+
+    def declaration_start(self, at):
+        """The start of the declaration around position `at`."""
+        return self._starts[bisect_right(self._starts, at) - 1]
+
+    def scope(self, at):
+        """The namespaces around `at` as in ``"a::b"`` (``""``: none), or None inside a function or class."""
+        return self._open_at(at).scope
+
+    def function(self, at):
+        """The position of the ``{`` of the function or class around `at`, the outermost one, or None."""
+        return self._open_at(at).function
+
+    def place(self, at):
+        """The file, empty if no line marker names it, and the 1-based line of a position."""
+        after, line, file = self._markers[bisect_right(self._markers, at, key=lambda marker: marker[0]) - 1]
+        return file, line + self.text.count("\n", after, at)
+
+    def marker(self, at):
+        """A line marker for the text that follows `at`, on a line of its own."""
+        file, line = self.place(at)
+        return f'\n# {line} "{file}"\n' if file else f"\n#line {line}\n"
+
+    def newlines(self, start, end):
+        """What to write in place of ``text[start:end]`` so that the lines after it stay where they are."""
+        if self._markers[bisect_right(self._markers, end, key=lambda marker: marker[0]) - 1][0] > start:
+            return self.marker(end)
+        return "\n" * self.text.count("\n", start, end)
+
+
+_MARKER = re.compile(r'[ \t]*#[ \t]*(?:line[ \t]+)?(\d+)(?:[ \t]+"((?:[^"\\\n]|\\.)*)")?[^\n]*\n?')
+
+
+_NAMESPACE = re.compile(r"\bnamespace\b\s*(?P<name>[\w:]*)|\bextern\s*\"[^\"]*\"\s*$")
+
+
+def _scope_of(head):
+    """The scope that the brace after `head` opens: a namespace's name, "" for ``extern "C"``, None for any other."""
+    match = _NAMESPACE.search(head, 1 + max(map(head.rfind, "()=")))
+    return (match["name"] or "") if match else None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Kernels
+
+_SPELT_LIKE_CALLS = re.compile(r"\b(?:__\w+__|alignas|noexcept|decltype|__attribute__|__declspec|throw|requires)$")
+_TEMPLATE_HEAD = re.compile(r"\s*(?P<extern>extern\s+)?template\b\s*(?P<parameters><\s*(?P<any>[^\s>])?)?")
+
+
+def _find_kernels(scan):
+    """Yield the `Kernel`s of a text; an ``extern template`` is none."""
+    for match in re.finditer(r"\b__global__\b", scan.code):
+        head = _read_head(scan.code, match.end())
+        if head is None or (scan.code[head[-1]] == "{" and head[-1] not in scan.closing):
+            continue
+        name_start, name_end, given, given_end, open_ = head
+        start = after_registrations(scan, scan.declaration_start(match.start()), match.start())
+        template = _TEMPLATE_HEAD.match(scan.code, start)
+        if template and template["extern"] and scan.code[open_] == ";":
+            continue
+        yield Kernel(
+            " ".join(scan.code[name_start:name_end].split()),
+            _parameters(scan.code[given + 1 : given_end]),
+            template=bool(template and template["any"]),
+            bounds=_launch_bounds(scan.code, start, open_),
+            scope=scan.scope(match.start()),
+            head=_template_head(scan.code, start),
+            tail=" ".join(re.search(r"(?:\brequires\b.*)?$", scan.code[given_end:open_], re.DOTALL)[0].split()),
+            declared=scan.code[open_] == ";" and (not template or bool(template["parameters"])),
+            start=start,
+            marker_end=match.end(),
+            name_start=name_start,
+            name_end=name_end,
+            open=open_,
+            close=scan.closing.get(open_, open_),
+        )
+
+
+def _launch_bounds(code, start, end):
+    match = re.compile(r"\b__launch_bounds__\s*\(").search(code, start, end)
+    close = closing_parenthesis(code, match.end() - 1) if match else None
+    return _parameters(code[match.end() : close])[0] if close else ""
+
+
+def _registration(kernel, overloaded, bounded):
+    """The text that registers a kernel after its definition; `bounded` are the names of templates with bounds."""
+    name = kernel.name
+    if overloaded:  # the type of its pointer selects the overload
+        types = ", ".join(map(hostcode.without_default, kernel.parameters))
+        name = f"*static_cast<void (*)({types})>({name})"
+    bounds, (template, arguments, _) = kernel.bounds, kernel.name.partition("<")
+    if not bounds and arguments and template.strip() in bounded:
+        bounds = f"{_BOUNDS}{kernel.name}::value"
+    return f" HOSTCUDA_KERNEL_BOUNDS(({bounds}), {name})" if bounds else f" HOSTCUDA_KERNEL({name})"
+
+
+_BOUNDS = "hostcuda_bounds_"
+
+
+def _kept_bounds(kernel):
+    """The text after a template's definition that keeps its bounds, which its parameters may determine."""
+    head = " ".join(kernel.head.split())
+    return f" {head} struct {_BOUNDS}{kernel.name} {{ static constexpr int value = ({kernel.bounds}); }};"
+
+
+def _read_head(code, at):
+    """From a ``__global__`` word to its function's name, parameters and the ``{`` or ``;`` that follows.
+
+    The name is the last one before parentheses that is not an attribute with the syntax of a call.
+    """
+    found = None
+    while match := re.compile(r"[({;=}]").search(code, at):
+        at = match.start()
+        if match.group() in "{;":
+            return (*found, at) if found else None
+        if match.group() != "(":
+            return None
+        close = closing_parenthesis(code, at)
+        if close is None:
+            return None
+        name = _name_before(code, at)
+        if name and not _SPELT_LIKE_CALLS.search(code[name[0] : name[1]]):
+            found = (*name, at, close)
+        at = close + 1
+    return None
+
+
+def _name_before(code, at):
+    """The span of the (possibly qualified, possibly templated) name that ends at `at`."""
+    end = start = text_end(code, at)
+    if code[end - 1 : end] == ">":
+        start = text_end(code, level_start(code, end - 1) or 0)
+    match = re.search(r"[A-Za-z_][\w:]*$", code[max(0, start - 256) : start])
+    return (start - len(match.group()), end) if match else None
+
+
+def _template_head(code, start):
+    """``template <...>`` of the declaration that starts there, with its requires clause, or nothing."""
+    template = _TEMPLATE_HEAD.match(code, start)
+    end = angle_end(code, template.start("parameters")) if template and template["parameters"] else None
+    if end is None:
+        return ""
+    if clause := re.compile(r"\s*requires\b").match(code, end + 1):
+        end = clause.end()
+        while primary := _PRIMARY.match(code, end):
+            last = code[primary.end() - 1]
+            close = {"(": closing_parenthesis, "<": angle_end}.get(last, lambda code, at: at)(code, primary.end() - 1)
+            if close is None:
+                break
+            end = close + 1
+            if not (joined := re.compile(r"\s*(?:&&|\|\||::)").match(code, end)):
+                break
+            end = joined.end()
+    return " ".join(code[start : end if clause else end + 1].split())
+
+
+_PRIMARY = re.compile(r"\s*(?:\(|[\w:]+(?:\s*<)?)")  # of a requires clause
+
+
+def _parameters(text):
+    """Split a parameter list."""
+    parts = [" ".join(text[start:end].split()) for start, end in split(text, ",")]
+    return () if parts in ([""], ["void"]) else tuple(parts)
+
+
+_REGISTERED = re.compile(r"\bHOSTCUDA_KERNEL\w*\(")
+
+
+def after_registrations(scan, start, at):
+    """Where a declaration before `at` starts, without the registration of the kernel before it."""
+    while registered := _REGISTERED.search(scan.code, start, at):
+        start = closing_parenthesis(scan.code, registered.end() - 1) + 1
+    return start
+
+
+def kernel_bodies(text):
+    """The `Scan` of a text that `rewrite` has made, and a list of the kernels that it defines."""
+    scan = Scan(text)
+    return scan, [each for each in _find_kernels(scan) if scan.code[each.open] == "{" and each.scope is not None]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Dynamic shared memory
+
+_ATTRIBUTE = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\(|\[\[")
+_UNSIZED = re.compile(r"(?P<name>\b\w+)\s*\[\s*\](?P<more>(?:\s*\[[^\]]*\])*)\s*(?P<end>,|$)")
+
+
+def _dynamic_shared(declaration, in_function, code):
+    """The replacement of one ``extern __shared__ ...`` declaration (without its semicolon), or None.
+
+    In a function it is a pointer, which a lambda can capture by value. If the code takes the address of the array
+    itself, it is a reference to an array.
+    """
+    text = declaration
+    while match := _ATTRIBUTE.search(text):
+        if match.group() == "[[":
+            end = text.find("]]", match.end())
+            end = end + 1 if end >= 0 else len(text) - 1
+        else:
+            end = closing_parenthesis(text, match.end() - 1)
+            if end is None:
+                return None
+        text = text[: match.start()] + " " + text[end + 1 :]
+    text, externs = re.subn(r"\bextern\b", " ", text)
+    text, shareds = re.subn(r"\b__shared__\b", " ", text)
+    first = _UNSIZED.search(text)
+    if not (externs and shareds and first):
+        return None
+    type_ = " ".join(text[: first.start()].split())
+    statements = []
+    for part in _UNSIZED.finditer(text, first.start()):
+        name, more = part["name"], "".join(part["more"].split())
+        pointer = f"{type_} (*%s){more}" if more else f"{type_} *%s"
+        if not in_function:
+            statements.append(f"extern __thread {pointer % f'const {name}'} {_ALIAS}")
+        elif re.search(rf"(?<!&)&\s*{name}\b(?!\s*\[)", code):
+            array = f"{type_} (%s)[]{more}"
+            statements.append(f"{array % f'&{name}'} = *({array % '*'})hostcuda::dynamic_shared()")
+        else:
+            statements.append(f"{pointer % name} = ({pointer % ''})hostcuda::dynamic_shared()")
+    return "; ".join(statements)
+
+
+# At namespace scope a variable is needed: another name, with the right type, for the runtime's pointer.
+_ALIAS = 'asm("hostcuda_dynamic_shared") __attribute__((tls_model("initial-exec"), visibility("default")))'
+
+
+def _dynamic_shared_edits(scan):
+    for match in re.finditer(r"\b__shared__\b", scan.code):
+        start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
+        end = scan.code.find(";", match.end())
+        declaration = scan.code[start:end]
+        new = _dynamic_shared(declaration, scan.scope(match.start()) is None, scan.code) if end >= 0 else None
+        if new:
+            yield start, end, new + scan.newlines(start, end)
+
+
+_STATEMENT_HEAD = re.compile(r"\s*(?:(?P<condition>if|for|while|switch)\b[^;(]*(?=\()|(?:else|do)\b|\w+\s*:(?!:))?\s*")
+
+
+def _skip_statement_head(code, at):
+    """The start of a declaration after ``if (...)``, ``else``, a label and white space."""
+    while (match := _STATEMENT_HEAD.match(code, at)) and match.end() > at:
+        at = match.end()
+        if match["condition"]:
+            at = (closing_parenthesis(code, at) or at) + 1
+    return at
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Qualifiers of variables
+
+_VARIABLE = re.compile(r"\b__(?:device|managed)__(?=[^(){};=\[]*[;={\[])")
+_ALIGNED = re.compile(r"\b(__(?:shared|constant)__)(\s+)(alignas)(?=\s*\()")
+
+
+def _variable_edits(scan):
+    """Keep ``__device__`` variables that only the host writes; move ``alignas`` to where g++ expects it."""
+    for match in _VARIABLE.finditer(scan.code):
+        if scan.scope(match.start()) is not None:
+            yield match.end(), match.end(), " __attribute__((used))"
+    for match in _ALIGNED.finditer(scan.code):
+        end = closing_parenthesis(scan.code, match.end())
+        start = _skip_statement_head(scan.code, scan.declaration_start(match.start()))
+        if end is not None and "extern" not in scan.code[start : match.end()].split():  # that is dynamic shared memory
+            yield start, start, scan.text[match.start(3) : end + 1] + " "
+            yield match.start(3), end + 1, scan.newlines(match.start(3), end + 1)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Inline PTX
+
+_ASM = re.compile(r"\b(?:asm|__asm|__asm__)\s*(?:\b(?:volatile|__volatile|__volatile__)\s*)?\(")
+_OPERAND = re.compile(r'\s*"(\s*)"\s*(?=\()')
+_ESCAPES = {"n": "\n", "t": "\t"}
+
+
+def _literal(text):
+    """The contents of the string literals in `text`, which must have nothing else."""
+    parts = []
+
+    def read(match):
+        lexeme = match.group()
+        if match["raw"]:
+            parts.append(lexeme[lexeme.index("(") + 1 : lexeme.rindex(")")])
+        elif match["string"]:
+            parts.append(re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), lexeme[1:-1]))
+        elif not match["comment"]:
+            return lexeme
+        return ""
+
+    other = _LEXEME.sub(read, text).strip()
+    if other:
+        raise ValueError(f"the CPU engine reads inline PTX from string literals, and {other} is not one")
+    return "".join(parts)
+
+
+def _operands(scan, sections):
+    """The operands of an asm statement, %0 first, from the spans of its outputs and its inputs."""
+    for section, output in zip(sections, (True, False), strict=False):
+        for start, end in split(scan.code, ",", *section, angles=False):
+            if found := _OPERAND.match(scan.code, start, end):
+                yield ptx.Operand(scan.text[slice(*found.span(1))].strip("=+ "), output, found.end(), end)
+            elif scan.code[start:end].strip():
+                raise ValueError(f'an operand of inline PTX is "constraint"(expression), not {scan.text[start:end]}')
+
+
+def _in_host_code(scan, at):
+    """Whether a position is in a function for the host, and not in a lambda for the device there."""
+    start = scan.function(at)
+    head = scan.code[scan.declaration_start(start) : at] if start is not None else "__device__"
+    return not re.search(r"\b__(?:global|device)__\b", head)
+
+
+def _asm_edits(scan):
+    """Replace each asm statement by the call of a lambda; its operands become the arguments, at the same positions."""
+    for match in _ASM.finditer(scan.code):
+        at, end = match.start(), closing_parenthesis(scan.code, match.end() - 1)
+        if end is None or scan.scope(at) is not None:
+            continue
+        template, *sections = split(scan.code, ":", match.end(), end, angles=False)
+        try:
+            text = _literal(scan.text[slice(*template)])
+            operands = list(_operands(scan, sections))
+            if not operands and not text.strip():
+                continue  # a compiler barrier, also for the host's compiler
+            calls = ptx.calls(text, operands)
+        except ValueError as error:
+            if _in_host_code(scan, at):
+                continue  # assembly of the host's processor
+            message = " ".join(str(error).split()).replace("\\", "\\\\").replace('"', '\\"')
+            # In a generic lambda, because a template that nobody instantiates may have any PTX.
+            refusal = f'[](auto never) {{ static_assert(sizeof never == 0, "{message}"); }}(0)'
+            yield at, end + 1, refusal + scan.newlines(at, end)
+            continue
+        parameters = ", ".join(f"auto {'&' * each.output}p{n}" for n, each in enumerate(operands))
+        new = f"[]({parameters}) {{ {calls}}}("
+        for each in operands:
+            yield at, each.start, new + scan.newlines(at, each.start)
+            new, at = ", ", each.end
+        yield at, end + 1, (")" if operands else f"{new})") + scan.newlines(at, end)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the engine does not have
+
+_TEXTURE = re.compile(r"\b(?:texture|surface)\s*<[^;{}()]*>\s*\w+\s*;")
+_HAS_NO = {
+    "host": "host code: keep the kernels, and launch them from Python; code between #ifndef __CUDA_ARCH__ and #endif "
+    "is passed over",
+    "device": "launches by kernels (dynamic parallelism): launch the kernel from Python, or run it on a GPU",
+    "texture": "texture references, which CUDA 12 has removed: use a texture object (cudaCreateTextureObject), or give "
+    "the kernel a pointer and compute the index",
+}
+
+
+def _refusal(what):
+    return f'static_assert(false, "the CPU engine has no {_HAS_NO[what]}");'
+
+
+def _on_device(scan, at):
+    """Whether a position is in a function for the device."""
+    start = scan.function(at)
+    head = scan.code[scan.declaration_start(start) : start] if start is not None else ""
+    return bool(re.search(r"\b__(?:global|device)__\b", head))
+
+
+def _refused_edits(scan, host):
+    """Replace functions that launch kernels, unless they may be `host` code, and texture references, by a sentence."""
+    done = 0
+    for match in hostcode.LAUNCH.finditer(scan.code):
+        start = scan.function(match.start())
+        if match.start() < done or start not in scan.closing or (host and not _on_device(scan, match.start())):
+            continue
+        done = scan.closing[start]
+        text = _refusal("device" if _on_device(scan, match.start()) else "host")
+        new = scan.newlines(start, match.start()) + text
+        yield start + 1, done, new + scan.newlines(match.start(), done)
+    for match in _TEXTURE.finditer(scan.code):
+        if scan.scope(match.start()) is not None:
+            yield match.start(), match.end(), _refusal("texture") + scan.newlines(*match.span())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Headers
+
+_INCLUDED = re.compile(r'(?P<held>#include "[^"]*"\n)|# \d+ "[^"\n]*"(?:(?P<enter> 1)|(?P<leave> 2))?\n')
+
+
+def _header_edits(scan):
+    """Move the headers that are included outside of functions out of ``extern "C"``."""
+    depth = 0
+    for directive in scan.directives:
+        match = _INCLUDED.match(scan.text, directive.start)
+        if match and depth == 0 and (match["held"] or match["enter"]) and scan.scope(directive.start) is not None:
+            yield directive.start, directive.start, 'extern "C++" {\n'
+            if match["held"]:
+                yield match.end(), match.end(), "}\n"
+            depth += bool(match["enter"])
+        elif match and depth:
+            depth += bool(match["enter"]) - bool(match["leave"])
+            if depth == 0:
+                yield directive.start, directive.start, "}\n"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def rewrite(text, extern_c=False, names=None):
+    """Rewrite CUDA C++ for the host compiler.
+
+    Parameters
+    ----------
+    text : str
+        Without macros, see `hostcuda.frontend.preprocess`.
+    extern_c : bool
+        The source is inside ``extern "C" { }``; headers are put outside it.
+    names : hostcuda.frontend.hostcode.Names, optional
+        The text is a whole program: launches in host code are rewritten, too, and `names` gets its kernels.
+
+    Returns
+    -------
+    Rewritten
+    """
+    scan = Scan(text.replace("\r\n", "\n").removeprefix("\ufeff"))
+    edits = [*_dynamic_shared_edits(scan), *_variable_edits(scan), *_asm_edits(scan)]
+    edits += _header_edits(scan) if extern_c else []
+    refused = list(_refused_edits(scan, names is not None))
+    edits = [edit for edit in edits if not any(start <= edit[0] < end for start, end, _ in refused)] + refused
+    kernels = list(_find_kernels(scan))
+    placed = tuple(kernel for kernel in kernels if not kernel.declared)
+    variants = {(k.name, k.scope, k.parameters) for k in kernels if not k.template}
+    variants = Counter((name, scope) for name, scope, _ in variants)
+    templates = Counter(k.name for k in placed if k.template)
+    bounded = {k.name for k in placed if k.template and k.bounds and templates[k.name] == 1}
+    for kernel in placed:
+        if not kernel.template:
+            deduced = kernel.open == kernel.close  # of an instantiation, the template's arguments
+            overloaded = (deduced or variants[kernel.name, kernel.scope] > 1) and not kernel.name.endswith(">")
+            edits.append((kernel.close + 1, kernel.close + 1, _registration(kernel, overloaded, bounded)))
+        elif kernel.name in bounded:
+            edits.append((kernel.close + 1, kernel.close + 1, _kept_bounds(kernel)))
+    if names is not None:
+        for kernel in kernels:
+            edits.append((kernel.close + 1, kernel.close + 1, hostcode.picks(kernel, names)))
+        edits += hostcode.launches(scan, names, lambda at: _on_device(scan, at))
+    return Rewritten(edited(scan.text, edits), placed)

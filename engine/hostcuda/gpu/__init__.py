@@ -1,0 +1,1 @@
+"""NVIDIA's tools: Nsight Compute, compute-sanitizer, nvcc, nvdisasm and CUPTI."""

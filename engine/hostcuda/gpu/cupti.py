@@ -1,0 +1,99 @@
+"""Records of kernels, copies and driver calls, with their times, from NVIDIA's CUPTI.
+
+It has the same two functions as :mod:`hostcuda.api.activity`; `hostcuda.activity` is the one of the engine in use.
+CUPTI's activity interface needs no permission for performance counters, only its library and NVIDIA's Python bindings
+(``pip install cupti-python``, of the CUDA toolkit's major version).
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from types import ModuleType
+from typing import Any
+
+from hostcuda.errors import EngineError
+
+_BUFFER_BYTES = 8 << 20
+_COPIES = {1: "HtoD", 2: "DtoH", 8: "DtoD", 10: "PtoP"}  # CUpti_ActivityMemcpyKind
+_PACKAGES = {"elftools": "pyelftools"}  # module -> package, if the names differ
+_records: list[tuple] = []
+_registered = False
+
+
+def _cupti() -> ModuleType:
+    try:
+        return importlib.import_module("cupti.cupti")
+    except ImportError as error:
+        missing = (error.name or "cupti").partition(".")[0]
+        remedy = f"install it: pip install {_PACKAGES.get(missing, missing)}"
+        if missing == "cupti":
+            remedy = "install the release for your CUDA toolkit, for CUDA 13: pip install 'cupti-python~=13.0'"
+        raise EngineError(f"tracing on a GPU needs NVIDIA's CUPTI bindings, and {missing} does not import ({error}): "
+                       f"{remedy}") from None
+
+
+def _kinds(cupti: ModuleType) -> list[Any]:
+    kind = cupti.ActivityKind
+    return [kind.CONCURRENT_KERNEL, kind.MEMCPY, kind.MEMSET, kind.DRIVER]
+
+
+def _call_name(name: str) -> str:
+    """A driver call by its documented name: ``cuMemcpyHtoD`` for ``cuMemcpyHtoD_v2``."""
+    return re.sub(r"(_v\d+)?(_ptds|_ptsz)?$", "", name)
+
+
+def _completed(activities: list) -> None:
+    cupti = _cupti()
+    kind = cupti.ActivityKind
+    for a in activities:
+        start, duration = a.start * 1e-9, (a.end - a.start) * 1e-9
+        if a.kind == kind.DRIVER:
+            name = cupti.get_callback_name(cupti.CallbackDomain.DRIVER_API, a.cbid)
+            _records.append(("api", _call_name(name), start, duration, 0, 0))
+        elif a.kind == kind.MEMCPY:
+            _records.append(("copy", _COPIES.get(a.copy_kind, "copy"), start, duration, a.bytes, a.stream_id))
+        elif a.kind == kind.MEMSET:
+            _records.append(("copy", "memset", start, duration, a.bytes, a.stream_id))
+        else:
+            _records.append(("kernel", a.name, start, duration, 0, a.stream_id))
+
+
+def start() -> None:
+    """Start recording kernels, copies and driver calls.
+
+    Raises
+    ------
+    EngineError
+        The CUPTI bindings are missing, or another profiler uses CUPTI.
+    """
+    global _registered
+    cupti = _cupti()
+    try:
+        if not _registered:
+            cupti.activity_register_callbacks(lambda: (_BUFFER_BYTES, 0), _completed)
+            _registered = True
+        for kind in _kinds(cupti):
+            cupti.activity_enable(kind)
+    except cupti.cuptiError as error:
+        raise EngineError(
+            f"CUPTI cannot trace ({error}): run this process without another profiler (Nsight Systems, ncu)"
+        ) from None
+    _records.clear()
+
+
+def stop() -> list[tuple]:
+    """Stop recording.
+
+    Returns
+    -------
+    list of (kind, name, start, duration, bytes, stream)
+        `kind` is "kernel", "copy" or "api"; times in seconds on CUPTI's clock.
+    """
+    cupti = _cupti()
+    cupti.activity_flush_all(1)
+    for kind in _kinds(cupti):
+        cupti.activity_disable(kind)
+    taken = list(_records)
+    _records.clear()
+    return taken

@@ -1,0 +1,106 @@
+"""A program's launches without counters: event times, and what the compiler decided.
+
+``python -m hostcuda.gpu.launches FILE SCRIPT [ARGS]`` runs a program that uses `hostcuda` on a GPU and writes a
+line of JSON per launch to FILE: kernel, grid, block, time between two events, registers, shared and local memory,
+occupancy. It needs no permission. With ``--count`` before FILE it only writes an empty line per launch.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import runpy
+import sys
+from pathlib import Path
+
+from pycuda import driver
+
+import hostcuda
+from hostcuda.limits import WARP, occupancy, of_capability
+
+
+def limits(device) -> dict[str, int]:
+    """A multiprocessor's limits, as the driver reports them."""
+    a = driver.device_attribute
+    return {
+        "warps": device.get_attribute(a.MAX_THREADS_PER_MULTIPROCESSOR) // WARP,
+        "registers": device.get_attribute(a.MAX_REGISTERS_PER_MULTIPROCESSOR),
+        "shared": device.get_attribute(a.MAX_SHARED_MEMORY_PER_MULTIPROCESSOR),
+        **of_capability(*device.compute_capability()),
+    }
+
+
+def time_launches(path: str) -> None:
+    """Write every further launch through PyCUDA to a file, with its time."""
+    pending: list = []
+    log = open(path, "w", buffering=1)  # noqa: SIM115 - open until the process ends
+    find, launch = driver.Module.get_function, driver.Function._launch_kernel
+
+    def named(module, name):
+        function = find(module, name)
+        function._hostcuda_name = name
+        return function
+
+    def timed(function, grid, block, arguments, shared, stream):
+        start, end = driver.Event(), driver.Event()
+        start.record(stream)
+        launch(function, grid, block, arguments, shared, stream)
+        end.record(stream)
+        pending.append((function, grid, block, shared, start, end))
+        flush(wait=len(pending) >= 256)
+
+    def flush(wait):
+        while pending and (wait or pending[0][-1].query()):  # finished launches are kept if the program fails later
+            function, grid, block, shared, start, end = pending.pop(0)
+            end.synchronize()
+            total = function.shared_size_bytes + shared
+            row = {
+                "kernel": getattr(function, "_hostcuda_name", "kernel"),
+                "grid": [*grid, 1, 1][:3],
+                "block": [*block, 1, 1][:3],
+                "time_ns": round(1e6 * start.time_till(end)),
+                "registers": function.num_regs,
+                "shared_bytes": total,
+                "local_bytes": function.local_size_bytes,
+            }
+            share = occupancy(math.prod(block), function.num_regs, total, limits(driver.Context.get_device()))
+            log.write(json.dumps({**row, "occupancy_pct": round(100 * share, 1)}) + "\n")
+
+    def finish():
+        try:
+            flush(wait=True)
+        except driver.Error:  # the context has failed: the file has the launches before
+            pending.clear()
+
+    driver.Module.get_function, driver.Function._launch_kernel = named, timed
+    atexit.register(finish)
+
+
+def count_launches(path: str) -> None:
+    """Write an empty line to a file for every further launch through PyCUDA."""
+    log = open(path, "a", buffering=1)  # noqa: SIM115 - open until the process ends
+    launch = driver.Function._launch_kernel
+
+    def counted(function, *arguments):
+        launch(function, *arguments)
+        log.write("\n")
+
+    driver.Function._launch_kernel = counted
+
+
+if __name__ == "__main__":
+    sys.argv = sys.argv[1:]
+    if sys.argv[0] == "--count":
+        sys.argv = sys.argv[1:]
+        count_launches(sys.argv[0])
+    else:
+        hostcuda.ensure_context()
+        time_launches(sys.argv[0])
+    sys.argv = sys.argv[1:]
+    if sys.argv[0] == "-m":
+        sys.argv = sys.argv[1:]
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(sys.argv[0]).resolve().parent)  # the program's own modules are there
+        runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,0 +1,19 @@
+"""Calls of NVIDIA's driver that PyCUDA lacks, through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The driver's library."""
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def error(status: int) -> str:
+    """The driver's word for a status, with its number."""
+    name = ctypes.c_char_p()
+    library().cuGetErrorName(status, ctypes.byref(name))
+    return f"{(name.value or b'error').decode()} ({status})"

@@ -1,0 +1,261 @@
+"""NVIDIA's command-line tools: Nsight Compute (`ncu`) for counters, compute-sanitizer for errors.
+
+This module builds their commands and reads their output. The counters keep Nsight Compute's names.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from hostcuda.errors import EngineError
+from hostcuda.metrics import COUNTED, MEASURED
+
+METRICS = (*COUNTED.values(), *MEASURED.values())
+NO_PERMISSION = "ERR_NVGPUCTRPERM"
+
+
+def find(tool: str) -> str | None:
+    """The path of a tool such as `ncu`: on PATH, or in the usual folders of the CUDA toolkit."""
+    path = shutil.which(tool)
+    if path:
+        return path
+    homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")]
+    for home in [*filter(None, homes), "/usr/local/cuda"]:
+        for path in (Path(home) / "bin" / tool, Path(home) / tool / tool):
+            if os.access(path, os.X_OK) and path.is_file():
+                return str(path)
+    return None
+
+
+# ----------------------------------------------------------------------------------------------- Nsight Compute
+def ncu_command(program: Sequence[str], log: Path, metrics: Iterable[str] = METRICS) -> list[str]:
+    """The command that profiles all kernels of a program and writes a CSV to the file `log`.
+
+    The clock rates are not changed. The program's own output is not in the CSV.
+
+    Raises
+    ------
+    EngineError
+        `ncu` is not on this machine.
+    """
+    ncu = find("ncu")
+    if ncu is None:
+        raise EngineError("Nsight Compute's ncu is not on this machine (it comes with the CUDA toolkit)")
+    return [ncu, "--clock-control", "none", "--target-processes", "all", "--csv", "--page", "raw", "--print-units",
+            "base", "--metrics", ",".join(metrics), "--log-file", str(log), *program]
+
+
+def read_ncu(text: str, metrics: Iterable[str] | None = None) -> list[dict]:
+    """The launches in the output of ``ncu --csv --page raw --print-units base``.
+
+    Parameters
+    ----------
+    text : str
+        The CSV; ncu's messages around it and an incomplete last line are ignored.
+    metrics : iterable of str, optional
+        Columns to keep, if they exist; by default all that hold numbers.
+
+    Returns
+    -------
+    list of dict
+        In order: ``index``, ``kernel``, ``grid``, ``block`` and the metrics, as numbers. Metrics that ncu could not
+        collect ("n/a") are omitted.
+
+    Raises
+    ------
+    EngineError
+        If the text has no table but an error message, for example that counters are not permitted.
+    """
+    rows = list(csv.reader(line for line in text.splitlines() if line.startswith('"')))
+    if not rows:
+        if NO_PERMISSION in text:
+            raise EngineError(forbidden())
+        errors = re.findall(r"==ERROR== (.*)", text)
+        if errors:
+            raise EngineError(f"ncu: {errors[0].strip()}")
+        return []
+    names = rows[0]
+    for needed in ("Kernel Name", "Block Size", "Grid Size"):
+        if needed not in names:
+            raise EngineError(f"this is not ncu's raw page: it has no column {needed!r} (ncu --csv --page raw)")
+    launches = []
+    for cells in rows[1:]:
+        row = dict(zip(names, cells, strict=False))
+        if len(cells) != len(names) or not row.get("ID", "0").strip().isdigit():  # the units, or incomplete
+            continue
+        values = {name: _number(row[name]) for name in metrics or names if name in row}
+        launches.append({
+            "index": len(launches),
+            "kernel": row["Kernel Name"],
+            "grid": _triple(row["Grid Size"]),
+            "block": _triple(row["Block Size"]),
+            **{name: value for name, value in values.items() if value is not None and "__" in name},
+        })
+    return launches
+
+
+def forbidden() -> str:
+    """Why there are no counters, and the remedy."""
+    return (
+        f"this machine's driver permits counters only to administrators ({NO_PERMISSION}); an administrator can "
+        "permit them to all users, see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text.replace(",", ""))
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() else value
+
+
+def _triple(text: str) -> tuple[int, ...]:
+    return tuple(int(each) for each in re.findall(r"\d+", text))
+
+
+# -------------------------------------------------------------------------------------------- compute-sanitizer
+def sanitizer_command(program: Sequence[str], tool: str, log: Path) -> list[str]:
+    """The command that runs a program under one of compute-sanitizer's tools and writes the report to the file `log`.
+
+    Raises
+    ------
+    EngineError
+        compute-sanitizer is not on this machine.
+    """
+    sanitizer = find("compute-sanitizer")
+    if sanitizer is None:
+        raise EngineError("compute-sanitizer is not on this machine (it comes with the CUDA toolkit)")
+    more = ["--racecheck-report", "hazard"] if tool == "racecheck" else []  # reports both threads
+    return [sanitizer, "--tool", tool, *more, "--print-limit", "1000", "--show-backtrace", "no",
+            "--target-processes", "all", "--log-file", str(log), *program]
+
+
+_MARK = re.compile(r"^=========\s?(.*)$")
+_AT = re.compile(
+    r"\bat (?P<where>\S+?)(?:\+0x[0-9a-f]+)?(?: in (?P<place>[^:\s]+):(?P<line>\d+))?(?::(?P<name>[\w~].*))?$"
+)
+_THREAD = re.compile(r"[tT]hread \((\d+),(\d+),(\d+)\)")
+_BLOCK = re.compile(r"in block \((\d+),(\d+),(\d+)\)")
+_ADDRESS = re.compile(r"(?:Address|Access to|__shared__|__global__) (0x[0-9a-f]+)")
+_BUFFER = re.compile(
+    r"(?P<missed>[\d,]+) bytes (?P<side>before|after) the nearest allocation at (?P<base>0x[0-9a-f]+) "
+    r"of size (?P<size>[\d,]+) bytes"
+)
+_KINDS = (
+    (r"hazard|Race reported", "race"),
+    (r"Uninitialized", "uninitialized"),
+    (r"Barrier error", "divergent barrier"),
+    (r"^Invalid", "out of bounds"),
+)
+_NULL = 4096  # addresses below this come from a null pointer
+
+
+def read_sanitizer(text: str, tool: str) -> list[dict]:
+    """The findings in compute-sanitizer's report, with the same names as those of the CPU engine.
+
+    Parameters
+    ----------
+    text : str
+    tool : {"memcheck", "racecheck", "initcheck", "synccheck"}
+
+    Returns
+    -------
+    list of dict
+        tool, kind, kernel, file, line, block, thread, other (of a race: file, line, thread), address, size, buffer
+        (base, bytes, missed_by), count, message. The reports of one error by several threads are one finding, with
+        their number as its count.
+    """
+    blocks, current = [], None
+    for raw in text.splitlines():
+        mark = _MARK.match(raw)
+        line = mark[1] if mark else ""
+        if not mark or not line.strip():
+            current = None
+        elif line.startswith(" ") and current is not None:
+            current.append(line.strip())
+        else:
+            current = [line.strip()]
+            blocks.append(current)
+    findings: dict[tuple, dict] = {}
+    for block in blocks:
+        finding = _finding(block, tool)
+        if finding is None:
+            continue
+        other = finding["other"] or {"file": "", "line": 0}
+        key = (finding["kernel"], finding["kind"], finding["file"], finding["line"], other["file"], other["line"])
+        if key in findings:
+            findings[key]["count"] += finding["count"]
+        else:
+            findings[key] = finding
+    return list(findings.values())
+
+
+def _finding(block: list[str], tool: str) -> dict | None:
+    head, text = block[0], " ".join(block)
+    kind = next((name for pattern, name in _KINDS if re.search(pattern, head)), None)
+    if kind is None or "SUMMARY" in head:
+        return None
+    address = int(match[1], 16) if (match := _ADDRESS.search(text)) else None
+    if kind == "out of bounds" and "misaligned" in text:
+        kind = "misaligned"
+    elif kind == "out of bounds" and "__global__" in head and address is not None and address < _NULL:
+        kind = "null pointer"
+    sides = [(_place(line), _three(_THREAD, line)) for line in block[1:] if re.search(r"\bat \S", line)]
+    place, thread = sides[0] if sides else ({"kernel": "", "file": "", "line": 0}, None)
+    other = None
+    if kind == "race" and len(sides) > 1:
+        other = {"file": sides[1][0]["file"], "line": sides[1][0]["line"], "thread": sides[1][1]}
+    size = re.search(r"of size (\d+)", head)
+    return {
+        "tool": tool,
+        "kind": kind,
+        **place,
+        "block": _three(_BLOCK, text),
+        "thread": thread or _three(_THREAD, text),
+        "other": other,
+        "address": address,
+        "size": int(size[1]) if size else None,
+        "buffer": None if kind == "null pointer" else _buffer(text, int(size[1]) if size else 1),
+        "count": 1,
+        "message": re.sub(r"^(Error|Warning): | in block \(.*$", "", head),
+    }
+
+
+def _three(pattern: re.Pattern, text: str) -> tuple[int, ...] | None:
+    match = pattern.search(text)
+    return tuple(map(int, match.groups())) if match else None
+
+
+def _place(line: str) -> dict:
+    """Kernel, file and line of "at conv+0x1a0 in file.cu:12", or of the older "at 0x1a0 in file.cu:12:conv(int)"."""
+    match = _AT.search(line)
+    if not match:
+        return {"kernel": "", "file": "", "line": 0}
+    name = (match["name"] or match["where"]).partition("(")[0]
+    return {
+        "kernel": "" if name.startswith("0x") else name,
+        "file": match["place"] or "",
+        "line": int(match["line"] or 0),
+    }
+
+
+def _buffer(text: str, size: int) -> dict | None:
+    """The nearest allocation, and the distance: bytes beyond its end or, negative, before its start.
+
+    The tool reports the distance of the first of `size` bytes; "1 bytes after" is the first byte beyond the allocation.
+    """
+    match = _BUFFER.search(text)
+    if not match:
+        return None
+    missed = int(match["missed"].replace(",", ""))
+    return {
+        "base": int(match["base"], 16),
+        "bytes": int(match["size"].replace(",", "")),
+        "missed_by": missed - 1 + size if match["side"] == "after" else -missed,
+    }

@@ -1,0 +1,177 @@
+"""The folder of compiled kernels.
+
+Each file is complete or does not exist (a temporary file, then `os.replace`), so that several processes can share the
+folder, and any of them can end at any time. Each has a digest, and a damaged one is made again.
+`hostcuda.settings.cache_dir` names the folder. It is native code that will run, so nobody else may write there. If the
+folder cannot be used, a temporary one is, while the process runs.
+"""
+
+import atexit
+import contextlib
+import errno
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from hostcuda import temporary
+from hostcuda.errors import EngineError
+from hostcuda.files import locked, private
+from hostcuda.settings import cache_dir
+
+__all__ = [
+    "digest", "digest_of", "directory", "locked", "obtain", "publish", "scratch", "touch", "trim", "trim_daily",
+    "with_room",
+]
+
+_DAY_S = 24 * 3600
+T = TypeVar("T")
+_usable = {}  # wanted folder -> the folder that is used
+_scratch = None
+_intact = {}  # file -> what told its state when its digest was right
+
+
+def directory(wanted: str | Path | None = None) -> Path:
+    """The cache folder, made if it does not exist; a temporary one, with one warning, if it cannot be used."""
+    wanted = Path(wanted) if wanted else cache_dir()
+    usable = _usable.get(wanted)
+    if usable is None or not usable.is_dir():
+        try:
+            _usable[wanted] = private(wanted)
+        except EngineError as error:
+            _for_now(wanted, str(error))
+    return _usable[wanted]
+
+
+def _for_now(wanted, why):
+    """Use a temporary folder in place of the one that is wanted, and say so."""
+    _usable[wanted] = scratch() / "cache"
+    _usable[wanted].mkdir(exist_ok=True)
+    warnings.warn(f"{why}. Compiled kernels are kept for this process only.", stacklevel=3)
+
+
+def scratch() -> Path:
+    """A temporary folder that is removed when the process ends."""
+    global _scratch
+    if _scratch is None or not _scratch.is_dir():
+        _scratch, _ = temporary.make()
+        atexit.register(_remove_scratch, _scratch, os.getpid())
+    return _scratch
+
+
+def _remove_scratch(path, owner):
+    if os.getpid() == owner:  # a forked child must not remove its parent's folder
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def publish(source: bytes | str | Path, target: str | Path) -> None:
+    """Write the file or bytes `source` to the path `target` in one step."""
+    target = Path(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=target.parent, prefix=".new-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            if isinstance(source, bytes):
+                file.write(source)
+            else:
+                with open(source, "rb") as original:
+                    shutil.copyfileobj(original, file, 1 << 20)
+        os.chmod(part, 0o644)
+        os.replace(part, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def intact(path: Path) -> bool:
+    """Whether a file that `obtain` made is there and undamaged. This process reads it once, unless it changes."""
+    try:
+        now = path.stat()
+        state = (now.st_ino, now.st_size, now.st_mtime_ns)
+        if _intact.get(path) != state:
+            if digest(path.read_bytes()) != digest_of(path).read_text():
+                return False
+            _intact[path] = state
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def digest_of(path: Path) -> Path:
+    """The file beside `path` that has its digest."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def obtain(name: str | Path, make: Callable[[Path], object], wanted: str | Path | None = None) -> Path:
+    """The path of a file of the cache folder; ``make(path)`` builds it if it is not there, or damaged."""
+
+    def look(folder):
+        target = folder / name
+        if not intact(target):
+            with locked(target):
+                if not intact(target):
+                    with tempfile.TemporaryDirectory(dir=scratch()) as place:
+                        built = Path(place) / target.name
+                        make(built)
+                        publish(built, target)
+                        publish(digest(built.read_bytes()).encode(), digest_of(target))
+        return target
+
+    return with_room(look, wanted)
+
+
+def with_room(use: Callable[[Path], T], wanted: str | Path | None = None) -> T:
+    """What ``use(folder)`` returns for the cache folder; if its disk is full, for a temporary one, with a warning."""
+    folder = directory(wanted)
+    try:
+        return use(folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        if folder.is_relative_to(scratch()):
+            raise EngineError(f"cannot write to {scratch()}: {error.strerror}. Free some space there") from None
+        if folder == directory(wanted):  # else it was found to be full in the meantime
+            why = f"the cache folder {folder} cannot be written ({error.strerror}): set HOSTCUDA_CACHE_DIR to another"
+            _for_now(Path(wanted) if wanted else cache_dir(), why)
+        return with_room(use, wanted)
+
+
+def trim(pattern: str, keep: int = 8, idle_s: float = _DAY_S) -> None:
+    """Remove files of earlier compilers and engines, but not the `keep` last used, nor any used within `idle_s`."""
+    with contextlib.suppress(OSError):
+        entries = sorted((-path.stat().st_mtime, path) for path in directory().glob(pattern))
+        for used, path in entries[keep:]:
+            if -used < time.time() - idle_s:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+                digest_of(path).unlink(missing_ok=True)
+
+
+def trim_daily(pattern: str) -> None:
+    """Once a day, remove what was not used for 30 days."""
+    stamp = directory() / ".trimmed"
+    with contextlib.suppress(OSError):
+        if not stamp.exists() or stamp.stat().st_mtime < time.time() - _DAY_S:
+            stamp.touch()
+            trim(pattern, keep=0, idle_s=30 * _DAY_S)
+
+
+def touch(path: Path) -> None:
+    """Mark an entry as in use (see `trim`)."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def digest(*parts: object) -> str:
+    """SHA-256 of a sequence of texts and bytes."""
+    sha = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
+        sha.update(len(data).to_bytes(8, "little"))
+        sha.update(data)
+    return sha.hexdigest()

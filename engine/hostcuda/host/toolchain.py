@@ -1,0 +1,202 @@
+"""The host's C++ compiler: its command and its options."""
+
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+from hostcuda import processor
+from hostcuda.errors import CompileError, Interrupted
+from hostcuda.host import cache
+
+__all__ = ["INCLUDE", "RUNTIME", "find", "fingerprint", "run"]
+
+_HERE = Path(__file__).parent.parent
+INCLUDE = _HERE / "include"  # CUDA's headers for a host compiler
+RUNTIME = _HERE / "runtime"  # the runtime library's source
+
+_REMEDY = """Install one:
+  Debian, Ubuntu:  sudo apt install g++
+  Fedora, RHEL:    sudo dnf install gcc-c++
+  conda:           conda install -c conda-forge cxx-compiler
+or name one in the environment variable CXX."""
+
+
+def find() -> list[str]:
+    """The compiler's command as a list: ``$CXX`` if set, else g++, clang++ or c++ from the path.
+
+    Raises
+    ------
+    CompileError
+        There is none, and the message says how to install one; or this is not Linux.
+    """
+    if sys.platform != "linux":
+        raise CompileError(
+            f"the CPU engine reads Linux's ELF files, and this is {sys.platform}: run hostcuda in a Linux container "
+            "(Docker, Podman) or, on Windows, in WSL 2",
+            [],
+        )
+    chosen = os.environ.get("CXX")
+    if chosen:
+        command = shlex.split(chosen)
+        if shutil.which(command[0]):
+            return command
+        raise CompileError(
+            f"the CPU engine needs a C++ compiler, and CXX={chosen!r} is not one: "
+            f"{command[0]!r} cannot be found.\n{_REMEDY}",
+            [],
+        )
+    for name in ("g++", "clang++", "c++"):
+        if shutil.which(name):
+            return [name]
+    raise CompileError(
+        f"the CPU engine needs a C++ compiler, and none of g++, clang++, c++ is on the path.\n{_REMEDY}", []
+    )
+
+
+FILL = "-ftrivial-auto-var-init=pattern"
+
+
+@lru_cache(maxsize=8)
+def _identity(command, path):
+    """The compiler's version text, read once per process."""
+    del path  # part of the key: another PATH may have another compiler
+    status, out, err = run([*command, "--version"])
+    if status:
+        raise CompileError(
+            f"{' '.join(command)} --version failed: this compiler does not work.\n{_REMEDY}",
+            [*command, "--version"],
+            out,
+            err,
+        )
+    return out
+
+
+def _processor() -> str:
+    """What ``-march=native`` depends on."""
+    model = [value for key in ("model name", "CPU part") for value in processor.facts().get(key, ())]
+    return f"{platform.machine()} {model} {sorted(processor.instruction_sets())}"
+
+
+@lru_cache(maxsize=1)
+def _engine():
+    """A digest of the engine's own files: a compiled kernel depends on them."""
+    paths = sorted(p for p in _HERE.rglob("*") if p.suffix in (".h", ".hpp", ".cuh", ".cpp", ".S", ".inc"))
+    rooms = (_HERE / room for room in ("build", "check", "frontend", "host", "loops", "runtime"))
+    paths += sorted(path for room in rooms for path in room.glob("*.py"))
+    paths += sorted(p for p in INCLUDE.rglob("*") if p.is_file() and not p.suffix)
+    # And of their folder: compiled code names the headers' lines by it, and it differs between checkouts.
+    return cache.digest(_HERE, *(part for path in paths for part in (path.relative_to(_HERE), path.read_bytes())))
+
+
+def fingerprint(command: list[str]) -> str:
+    """A digest of compiler, processor and engine. A compiled file depends on them besides its source and options."""
+    return cache.digest(
+        *command, _identity(tuple(command), os.environ.get("PATH", "")), _processor(), _engine(), sys.platform
+    )
+
+
+def is_clang(command: list[str]) -> bool:
+    """True for clang under any name."""
+    return "clang" in _identity(tuple(command), os.environ.get("PATH", ""))
+
+
+@lru_cache(maxsize=8)
+def _takes(command, flag):
+    return run([*command, flag, "-fsyntax-only", "-x", "c++", os.devnull])[0] == 0
+
+
+def fills_variables(command: list[str]) -> bool:
+    """Whether the compiler can fill variables that are not set, with a value that is seen: g++ since 12, clang."""
+    return _takes(tuple(command), FILL)
+
+
+def module_flags(command: list[str]) -> list[str]:
+    """Flags for kernels that differ between the compilers."""
+    if is_clang(command):
+        return ["-ferror-limit=20", "-fno-spell-checking", "-Wno-c++11-narrowing"]  # nvcc and g++ accept that
+    # Unique symbols outlive their module; the runtime places each __shared__ variable on its own.
+    flags = ["-fmax-errors=20", "-fno-gnu-unique", "-fno-section-anchors"]
+    if platform.machine() == "x86_64":
+        flags.append("-mtls-dialect=gnu2")  # saves a call per shared variable: 5 to 8 % of a tiled kernel
+    return flags
+
+
+def preprocessing_flags(command: list[str]) -> list[str]:
+    """Flags for the preprocessor. With g++ it uses the precompiled header, too; clang++ reads the header itself."""
+    return ["-E", "-dD"] if is_clang(command) else ["-E", "-dD", "-fpch-preprocess"]
+
+
+def loops_flags(command: list[str], halves: bool) -> list[str]:
+    """Flags for kernels that run as thread loops, for which the precompiled header need not be another one."""
+    # The rest of a row of threads is not vectorized again: a block's width is mostly a multiple of the vectors', and
+    # this takes 30 to 40 % of the time to compile. With halves it is, because a row of 16 is less than a vector of 32.
+    # Nor is a loop copied for each outcome of a condition that stays the same in it: with four such conditions that
+    # takes ten times as long, and masks are as fast. Nor is it split into several loops, or copied for strides of 1:
+    # rung 06 compiles in 60 % of the time without, and is faster.
+    flags = ["--param", f"vect-epilogues-nomask={int(halves)}", "-fno-unswitch-loops"]
+    flags += ["-fno-tree-loop-distribution", "-fno-version-loops-for-strides"]
+    return [] if is_clang(command) else flags
+
+
+# Of a module's link. Kernels call the runtime's versions of these functions: malloc, free, new and delete, so that a
+# wrong free ends the launch and not the process, like exit and std::terminate; and __tls_get_addr, because the runtime
+# places __shared__ variables, through data that must stay writable (runtime/shared.cpp). -Bsymbolic: a kernel `conj` is
+# not libm's.
+_WRAPPED = (
+    "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm", "abort", "exit", "_exit", "_Exit",
+    "quick_exit", "_ZSt9terminatev", "__tls_get_addr",
+)
+_LINK = ["-shared", ",".join(["-Wl,-z,norelro,-Bsymbolic", *(f"--wrap={name}" for name in _WRAPPED)])]
+
+
+def link_flags(command: list[str]) -> list[str]:
+    """Flags for linking a module."""
+    # clang on x86-64 adds the offsets of thread-local variables in its code, where the runtime changes them.
+    return [*_LINK, "-Wl,--emit-relocs"] if is_clang(command) and platform.machine() == "x86_64" else _LINK
+
+
+def run(command: list[str], cwd: Path | None = None) -> tuple[int, str, str]:
+    """Run a command; return (exit status, stdout, stderr), with messages in English and without colours."""
+    environment = {**os.environ, "LC_ALL": "C", "GCC_COLORS": ""}
+    try:
+        done = subprocess.run(
+            command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=False
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(f"{Path(command[0]).name} was stopped") from None
+    return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+
+def run_all(commands: list[list[str]], folders: list[Path] | None = None) -> list[tuple[int, str, str]]:
+    """Run commands at the same time, each in its folder; return a list of what `run` returns."""
+    with ThreadPoolExecutor(min(len(commands), os.cpu_count() or 1)) as pool:
+        try:
+            return list(pool.map(run, commands, folders or [None] * len(commands)))
+        except KeyboardInterrupt:
+            raise Interrupted(f"{Path(commands[0][0]).name} was stopped") from None
+
+
+_GLOBAL = re.compile(r"(?m)^\t\.globl\t(\S+).*\n")
+
+
+def keep_apart(paths: list[Path]) -> None:
+    """Make what several assembler files define each file's own, as nvcc does with the device code of each file."""
+    texts = [path.read_text(encoding="utf-8", errors="surrogateescape") for path in paths]
+    counts = Counter(name for text in texts for name in set(_GLOBAL.findall(text)))
+    for path, text in zip(paths, texts, strict=True):
+        new = _GLOBAL.sub(lambda match: "" if counts[match[1]] > 1 else match[0], text)
+        path.write_text(new, encoding="utf-8", errors="surrogateescape")
+
+
+def demangled(symbol: str) -> str:
+    """A C++ symbol as written in the source, if c++filt is installed."""
+    status, out, _ = run(["c++filt", symbol]) if shutil.which("c++filt") else (1, "", "")
+    return out.strip() if status == 0 else symbol

@@ -1,0 +1,5 @@
+// CUDA's built-in types. Defined in hostcuda.h, which is included before every kernel source.
+#pragma once
+#ifndef HOSTCUDA_CPU
+#include "hostcuda.h"
+#endif

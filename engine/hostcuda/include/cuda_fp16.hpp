@@ -1,0 +1,5 @@
+// half and half2, by the name of the implementation. Defined in hostcuda.h, which is included before every kernel source.
+#pragma once
+#ifndef HOSTCUDA_CPU
+#include "hostcuda.h"
+#endif

@@ -1,0 +1,2 @@
+// Part of CUDA's runtime. Defined in hostcuda.h, and for whole programs in hostcuda/host.h.
+#pragma once

@@ -1,0 +1,51 @@
+// Copies in the background, from global to shared memory mostly.
+//
+// Here a copy is made at once: that is one of the orders that CUDA allows. So a kernel that forgets to wait for its copies
+// works here, and may not on a GPU.
+#pragma once
+#include <stddef.h>
+#include <string.h>
+#include "vector_types.h"
+#include "words.h"
+
+namespace hostcuda {
+
+// `bytes` from one address to another, by the member with this rank of a group of `members`. Both are a multiple of the
+// same power of two, as wide as the copy's accesses.
+template <class Word> inline void copy_words(char *to, const char *from, size_t bytes, size_t rank, size_t members) {
+    for (size_t i = rank; i < bytes / sizeof(Word); i += members) ((Word *)to)[i] = ((const Word *)from)[i];
+    size_t whole = bytes / sizeof(Word) * sizeof(Word);
+    for (size_t i = whole + rank; i < bytes; i += members) to[i] = from[i];
+}
+
+inline void copy_part(void *to, const void *from, size_t bytes, size_t rank, size_t members) {
+    size_t together = (size_t)to | (size_t)from;
+    if (together % 16 == 0) copy_words<uint4>((char *)to, (const char *)from, bytes, rank, members);
+    else if (together % 4 == 0) copy_words<unsigned>((char *)to, (const char *)from, bytes, rank, members);
+    else copy_words<char>((char *)to, (const char *)from, bytes, rank, members);
+}
+
+// The first `bytes` of a word; the rest is zero.
+template <class Word> inline void copy_word(void *to, const void *from, size_t bytes = sizeof(Word)) {
+    if (bytes >= sizeof(Word)) {
+        *(Word *)to = *(const Word *)from;
+        return;
+    }
+    Word word{};
+    for (size_t i = 0; i < bytes; i++) ((char *)&word)[i] = ((const char *)from)[i];
+    *(Word *)to = word;
+}
+
+}  // namespace hostcuda
+
+namespace cuda {
+
+// A number of bytes, at addresses that are a multiple of `alignment`.
+template <size_t alignment> struct aligned_size_t {
+    static constexpr size_t align = alignment;
+    size_t value;
+    explicit constexpr aligned_size_t(size_t value) : value(value) {}
+    constexpr operator size_t() const { return value; }
+};
+
+}  // namespace cuda

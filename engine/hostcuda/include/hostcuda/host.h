@@ -1,0 +1,392 @@
+// CUDA's runtime API and kernel launches, for whole programs: source.py includes this before a program with host code.
+//
+// Each function of the API hands its name and its arguments, as 64-bit words, to hostcuda/programs/program.py, which works on the
+// runtime's C interface. The text `kernel<<<grid, block>>>(arguments)` has become
+// hostcuda::launch<decltype(hostcuda_pick_kernel(arguments))>(hostcuda::Config(grid, block))(arguments); hostcuda_pick_kernel has
+// the kernel's parameters, so that C++ chooses among overloads and deduces template arguments as for a call.
+#pragma once
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+#include <unistd.h>
+#if __has_include(<bits/specfun.h>)
+#define _GLIBCXX_USE_STD_SPEC_FUNCS 1
+#include <bits/specfun.h>   // std::beta and the like, which math.h leaves out
+#endif
+#include "host_types.h"
+#include "launch.h"
+#include "print.h"
+
+// Set before main is called. One for all files of the program.
+extern "C" {
+HOSTCUDA_API __attribute__((used)) inline long long (*hostcuda_host)(const char *name, const long long *arguments) = nullptr;
+}
+
+namespace hostcuda {
+
+template <class T> long long word(T value) {
+    if constexpr (std::is_pointer_v<T>) return (long long)(uintptr_t)value;
+    else return (long long)value;
+}
+
+template <class... A> cudaError_t host(const char *name, A... arguments) {
+    const long long words[] = {word(arguments)..., 0};
+    if (!hostcuda_host) {
+        fprintf(stderr, "%s: the CPU engine calls main first, and this is called before it\n", name);
+        abort();
+    }
+    return (cudaError_t)hostcuda_host(name, words);
+}
+
+// Whether this thread runs a kernel: elsewhere no block has a size.
+inline bool in_kernel() { return blockDim.x != 0; }
+
+// ---- Launches
+
+struct Config {
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+    Config(dim3 grid, dim3 block, size_t shared = 0, cudaStream_t stream = 0)
+        : grid(grid), block(block), shared(shared), stream(stream) {}
+};
+
+inline cudaError_t launch_packed(const void *function, const Config &c, const char *packed, size_t bytes) {
+    return host("launch", function, c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z, c.shared, c.stream,
+                packed, bytes);
+}
+
+template <class Function> struct Launch;
+template <class... P> struct Launch<void (*)(P...)> {
+    void (*function)(P...);
+    Config config;
+
+    template <size_t... i> void pack(char *packed, std::index_sequence<i...>, const P &...arguments) const {
+        static constexpr Parameters<P...> parameters{};
+        (memcpy(packed + parameters.of[i].offset, (const void *)&arguments, sizeof(P)), ...);
+    }
+    void operator()(P... arguments) const {
+        static constexpr Parameters<P...> parameters{};
+        alignas(64) char packed[parameters.packed_bytes + 1] = {};
+        pack(packed, std::index_sequence_for<P...>(), arguments...);
+        launch_packed((const void *)function, config, packed, parameters.packed_bytes);
+    }
+};
+
+// A kernel. An instance of a template registers itself.
+template <auto function, bool of_template> struct Pick {
+    static constexpr auto pointer = function;
+};
+template <auto function> struct Pick<function, true> {
+    static constexpr auto pointer = function;
+    static const bool registered;
+    static std::string name() {
+        std::string text = __PRETTY_FUNCTION__;   // "... name() [with auto function = scale<float>; ...]"
+        text = text.substr(text.find("function = ") + 11);
+        text = text.substr(0, text.find_first_of(";]"));
+        return text[0] == '&' ? text.substr(1) : text;
+    }
+    static bool add() {
+        static const std::string shown = name();
+        static Kernel kernel;
+        Launchable<function>::add(kernel, shown.c_str(), 1024, Loops<>(), "");
+        return true;
+    }
+};
+template <auto function> const bool Pick<function, true>::registered = add();
+
+template <auto function> const void *registered(Pick<function, true>) { return &Pick<function, true>::registered; }
+template <auto function> const void *registered(Pick<function, false>) { return nullptr; }
+
+template <class Kernel> auto launch(const Config &config) {
+    registered(Kernel{});
+    return Launch<std::remove_const_t<decltype(Kernel::pointer)>>{Kernel::pointer, config};
+}
+
+// Through a pointer to a kernel.
+template <class... P> Launch<void (*)(P...)> launch_pointer(void (*function)(P...), const Config &config) {
+    return {function, config};
+}
+
+[[noreturn]] inline void leave(int status) {
+    host("exit", status);
+    _exit(status);
+}
+
+}  // namespace hostcuda
+
+// ---- The C library: what a kernel and the host call by the same name
+
+template <class... A> inline __attribute__((always_inline)) int hostcuda_printf(const char *format, A... arguments) {
+    if (hostcuda::in_kernel()) return hostcuda::print(format, arguments...);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-security"
+    return (printf)(format, arguments...);
+#pragma GCC diagnostic pop
+}
+[[noreturn]] __attribute__((used)) inline void hostcuda_exit(int status) {   // other files call it, too (leave.h)
+    if (hostcuda::in_kernel()) hostcuda::fail("exit() was called: leave a kernel with return, or end the launch with __trap()");
+    hostcuda::leave(status);
+}
+// Of the host: processor time in microseconds. Of a kernel: a counter of the device.
+inline clock_t hostcuda_clock() {
+    if (hostcuda::in_kernel()) return (clock)();
+    timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+namespace std {
+using ::hostcuda_clock;
+using ::hostcuda_exit;
+using ::hostcuda_printf;
+}  // namespace std
+#undef printf
+#define printf(...) hostcuda_printf(__VA_ARGS__)
+#define exit(status) hostcuda_exit(status)
+#define clock() hostcuda_clock()
+
+// ---- Errors
+
+inline const char *cudaGetErrorName(cudaError_t error) {
+    switch (error) {
+#define HOSTCUDA_ERROR(name, number, text) case name: return #name;
+        HOSTCUDA_ERRORS(HOSTCUDA_ERROR)
+#undef HOSTCUDA_ERROR
+    }
+    return "unrecognized error code";
+}
+inline const char *cudaGetErrorString(cudaError_t error) {
+    switch (error) {
+#define HOSTCUDA_ERROR(name, number, text) case name: return text;
+        HOSTCUDA_ERRORS(HOSTCUDA_ERROR)
+#undef HOSTCUDA_ERROR
+    }
+    return "unrecognized error code";
+}
+
+// ---- The API: HOSTCUDA_CALL(name, (parameters), arguments...) is a function that hands its arguments on.
+
+#define HOSTCUDA_CALL(name, parameters, ...) \
+    inline cudaError_t name parameters { return hostcuda::host(#name, ##__VA_ARGS__); }
+
+HOSTCUDA_CALL(cudaGetLastError, ())
+HOSTCUDA_CALL(cudaPeekAtLastError, ())
+
+HOSTCUDA_CALL(cudaGetDeviceCount, (int *count), count)
+HOSTCUDA_CALL(cudaGetDevice, (int *device), device)
+HOSTCUDA_CALL(cudaSetDevice, (int device), device)
+HOSTCUDA_CALL(cudaChooseDevice, (int *device, const cudaDeviceProp *), device)
+HOSTCUDA_CALL(cudaSetDeviceFlags, (unsigned flags), flags)
+HOSTCUDA_CALL(cudaDeviceGetAttribute, (int *value, cudaDeviceAttr attribute, int device), value, attribute, device)
+HOSTCUDA_CALL(cudaDeviceSynchronize, ())
+HOSTCUDA_CALL(cudaThreadSynchronize, ())
+HOSTCUDA_CALL(cudaDeviceReset, ())
+HOSTCUDA_CALL(cudaThreadExit, ())
+HOSTCUDA_CALL(cudaDeviceCanAccessPeer, (int *can, int, int), can)
+HOSTCUDA_CALL(cudaDeviceEnablePeerAccess, (int device, unsigned), device)
+HOSTCUDA_CALL(cudaDeviceDisablePeerAccess, (int device), device)
+HOSTCUDA_CALL(cudaDeviceGetP2PAttribute, (int *value, cudaDeviceP2PAttr, int from, int to), value, from, to)
+HOSTCUDA_CALL(cudaDeviceSetCacheConfig, (cudaFuncCache))
+HOSTCUDA_CALL(cudaDeviceSetSharedMemConfig, (cudaSharedMemConfig))
+HOSTCUDA_CALL(cudaDeviceSetLimit, (cudaLimit, size_t))
+HOSTCUDA_CALL(cudaDeviceGetLimit, (size_t *value, cudaLimit limit), value, limit)
+HOSTCUDA_CALL(cudaDeviceGetPCIBusId, (char *id, int size, int device), id, size, device)
+HOSTCUDA_CALL(cudaMemGetInfo, (size_t *free_bytes, size_t *total), free_bytes, total)
+HOSTCUDA_CALL(cudaDriverGetVersion, (int *version), version)
+HOSTCUDA_CALL(cudaRuntimeGetVersion, (int *version), version)
+HOSTCUDA_CALL(cudaProfilerStart, ())
+HOSTCUDA_CALL(cudaProfilerStop, ())
+HOSTCUDA_CALL(cudaDeviceGetStreamPriorityRange, (int *least, int *greatest), least, greatest)
+
+HOSTCUDA_CALL(cudaMalloc, (void **p, size_t bytes), p, bytes)
+HOSTCUDA_CALL(cudaFree, (void *p), p)
+HOSTCUDA_CALL(cudaMallocPitch, (void **p, size_t *pitch, size_t width, size_t height), p, pitch, width, height)
+HOSTCUDA_CALL(cudaMallocManaged, (void **p, size_t bytes, unsigned = cudaMemAttachGlobal), p, bytes)
+HOSTCUDA_CALL(cudaMallocHost, (void **p, size_t bytes, unsigned = 0), p, bytes)
+HOSTCUDA_CALL(cudaHostAlloc, (void **p, size_t bytes, unsigned), p, bytes)
+HOSTCUDA_CALL(cudaFreeHost, (void *p), p)
+HOSTCUDA_CALL(cudaHostRegister, (void *p, size_t bytes, unsigned), p, bytes)
+HOSTCUDA_CALL(cudaHostUnregister, (void *p), p)
+HOSTCUDA_CALL(cudaHostGetDevicePointer, (void **device, void *host, unsigned), device, host)
+HOSTCUDA_CALL(cudaMallocAsync, (void **p, size_t bytes, cudaStream_t), p, bytes)
+HOSTCUDA_CALL(cudaFreeAsync, (void *p, cudaStream_t), p)
+HOSTCUDA_CALL(cudaMemAdvise, (const void *, size_t, cudaMemoryAdvise, int))
+HOSTCUDA_CALL(cudaMemPrefetchAsync, (const void *, size_t, int, cudaStream_t = 0))
+HOSTCUDA_CALL(cudaMemAdvise, (const void *, size_t, cudaMemoryAdvise, cudaMemLocation))
+HOSTCUDA_CALL(cudaMemPrefetchAsync, (const void *, size_t, cudaMemLocation, unsigned, cudaStream_t = 0))
+HOSTCUDA_CALL(cudaStreamAttachMemAsync, (cudaStream_t, void *, size_t = 0, unsigned = cudaMemAttachSingle))
+HOSTCUDA_CALL(cudaPointerGetAttributes, (cudaPointerAttributes *a, const void *p), a, p)
+template <class T> cudaError_t cudaMalloc(T **p, size_t bytes) { return cudaMalloc((void **)p, bytes); }
+template <class T> cudaError_t cudaMallocPitch(T **p, size_t *pitch, size_t width, size_t height) {
+    return cudaMallocPitch((void **)p, pitch, width, height);
+}
+template <class T> cudaError_t cudaMallocManaged(T **p, size_t bytes, unsigned flags = cudaMemAttachGlobal) {
+    return cudaMallocManaged((void **)p, bytes, flags);
+}
+template <class T> cudaError_t cudaMallocHost(T **p, size_t bytes, unsigned flags = 0) {
+    return cudaMallocHost((void **)p, bytes, flags);
+}
+template <class T> cudaError_t cudaHostAlloc(T **p, size_t bytes, unsigned flags) {
+    return cudaHostAlloc((void **)p, bytes, flags);
+}
+template <class T> cudaError_t cudaHostGetDevicePointer(T **device, void *host, unsigned flags) {
+    return cudaHostGetDevicePointer((void **)device, host, flags);
+}
+template <class T> cudaError_t cudaMallocAsync(T **p, size_t bytes, cudaStream_t s) { return cudaMalloc((void **)p, bytes); }
+
+HOSTCUDA_CALL(cudaMemcpy, (void *to, const void *from, size_t bytes, cudaMemcpyKind kind), to, from, bytes, kind)
+HOSTCUDA_CALL(cudaMemcpyAsync, (void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t s = 0),
+            to, from, bytes, kind, s)
+HOSTCUDA_CALL(cudaMemcpy2D, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height,
+                           cudaMemcpyKind kind), to, to_pitch, from, from_pitch, width, height, kind)
+HOSTCUDA_CALL(cudaMemcpy2DAsync, (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                                size_t height, cudaMemcpyKind kind, cudaStream_t s = 0),
+            to, to_pitch, from, from_pitch, width, height, kind, s)
+HOSTCUDA_CALL(cudaMemcpyPeer, (void *to, int, const void *from, int, size_t bytes), to, from, bytes)
+HOSTCUDA_CALL(cudaMemcpyPeerAsync, (void *to, int, const void *from, int, size_t bytes, cudaStream_t s = 0), to, from, bytes, s)
+HOSTCUDA_CALL(cudaMemset, (void *p, int value, size_t bytes), p, value, bytes)
+HOSTCUDA_CALL(cudaMemsetAsync, (void *p, int value, size_t bytes, cudaStream_t s = 0), p, value, bytes, s)
+HOSTCUDA_CALL(cudaMemset2D, (void *p, size_t pitch, int value, size_t width, size_t height), p, pitch, value, width, height)
+HOSTCUDA_CALL(cudaMemset2DAsync, (void *p, size_t pitch, int value, size_t width, size_t height, cudaStream_t s = 0),
+            p, pitch, value, width, height, s)
+
+// Variables of the device: their address and size are known here.
+template <class T> cudaError_t cudaMemcpyToSymbol(const T &symbol, const void *from, size_t bytes, size_t offset = 0,
+                                                  cudaMemcpyKind kind = cudaMemcpyHostToDevice) {
+    return hostcuda::host("cudaMemcpyToSymbol", &symbol, sizeof symbol, from, bytes, offset);
+}
+template <class T> cudaError_t cudaMemcpyToSymbolAsync(const T &symbol, const void *from, size_t bytes, size_t offset,
+                                                       cudaMemcpyKind kind, cudaStream_t s = 0) {
+    return hostcuda::host("cudaMemcpyToSymbol", &symbol, sizeof symbol, from, bytes, offset);
+}
+template <class T> cudaError_t cudaMemcpyFromSymbol(void *to, const T &symbol, size_t bytes, size_t offset = 0,
+                                                    cudaMemcpyKind kind = cudaMemcpyDeviceToHost) {
+    return hostcuda::host("cudaMemcpyFromSymbol", to, &symbol, sizeof symbol, bytes, offset);
+}
+template <class T> cudaError_t cudaMemcpyFromSymbolAsync(void *to, const T &symbol, size_t bytes, size_t offset,
+                                                         cudaMemcpyKind kind, cudaStream_t s = 0) {
+    return cudaMemcpyFromSymbol(to, symbol, bytes, offset);
+}
+template <class U, class T> cudaError_t cudaGetSymbolAddress(U **p, const T &symbol) {
+    return hostcuda::host("cudaGetSymbolAddress", p, &symbol, sizeof symbol);
+}
+template <class T> cudaError_t cudaGetSymbolSize(size_t *bytes, const T &symbol) {
+    *bytes = sizeof symbol;
+    return cudaSuccess;
+}
+
+HOSTCUDA_CALL(cudaStreamCreate, (cudaStream_t *s), s)
+HOSTCUDA_CALL(cudaStreamCreateWithFlags, (cudaStream_t *s, unsigned flags), s, flags)
+HOSTCUDA_CALL(cudaStreamCreateWithPriority, (cudaStream_t *s, unsigned flags, int), s, flags)
+HOSTCUDA_CALL(cudaStreamDestroy, (cudaStream_t s), s)
+HOSTCUDA_CALL(cudaStreamSynchronize, (cudaStream_t s), s)
+HOSTCUDA_CALL(cudaStreamQuery, (cudaStream_t s), s)
+HOSTCUDA_CALL(cudaStreamWaitEvent, (cudaStream_t s, cudaEvent_t e, unsigned = 0), s, e)
+HOSTCUDA_CALL(cudaStreamGetPriority, (cudaStream_t, int *priority), priority)
+HOSTCUDA_CALL(cudaStreamSetAttribute, (cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue *))
+HOSTCUDA_CALL(cudaCtxResetPersistingL2Cache, ())
+HOSTCUDA_CALL(cudaStreamAddCallback, (cudaStream_t s, cudaStreamCallback_t f, void *data, unsigned), s, f, data)
+HOSTCUDA_CALL(cudaLaunchHostFunc, (cudaStream_t s, cudaHostFn_t f, void *data), s, f, data)
+HOSTCUDA_CALL(cudaEventCreate, (cudaEvent_t *e), e)
+HOSTCUDA_CALL(cudaEventCreate, (cudaEvent_t *e, unsigned), e)
+HOSTCUDA_CALL(cudaEventCreateWithFlags, (cudaEvent_t *e, unsigned), e)
+HOSTCUDA_CALL(cudaEventDestroy, (cudaEvent_t e), e)
+HOSTCUDA_CALL(cudaEventRecord, (cudaEvent_t e, cudaStream_t s = 0), e, s)
+HOSTCUDA_CALL(cudaEventRecordWithFlags, (cudaEvent_t e, cudaStream_t s = 0, unsigned = 0), e, s)
+HOSTCUDA_CALL(cudaEventSynchronize, (cudaEvent_t e), e)
+HOSTCUDA_CALL(cudaEventQuery, (cudaEvent_t e), e)
+HOSTCUDA_CALL(cudaEventElapsedTime, (float *ms, cudaEvent_t start, cudaEvent_t end), ms, start, end)
+
+template <class F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute attribute, int value) {
+    return hostcuda::host("cudaFuncSetAttribute", (const void *)kernel, attribute, value);
+}
+template <class F> cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, F *kernel) {
+    return hostcuda::host("cudaFuncGetAttributes", attributes, (const void *)kernel);
+}
+template <class F> cudaError_t cudaFuncSetCacheConfig(F *, cudaFuncCache) { return cudaSuccess; }
+template <class F> cudaError_t cudaFuncSetSharedMemConfig(F *, cudaSharedMemConfig) { return cudaSuccess; }
+template <class F>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, F *kernel, int threads, size_t shared) {
+    return hostcuda::host("occupancy", blocks, (const void *)kernel, threads, shared);
+}
+template <class F>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, F *kernel, int threads, size_t shared, unsigned) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared);
+}
+template <class F>
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int *grid, int *threads, F *kernel, size_t shared = 0, int limit = 0) {
+    return hostcuda::host("block_size", grid, threads, (const void *)kernel, shared, limit);
+}
+template <class F>
+cudaError_t cudaLaunchKernel(F *kernel, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t s = 0) {
+    return hostcuda::host("launch_pointers", (const void *)kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared, s,
+                        arguments);
+}
+template <class F>
+cudaError_t cudaLaunchCooperativeKernel(F *kernel, dim3 grid, dim3 block, void **arguments, size_t shared = 0, cudaStream_t s = 0) {
+    return hostcuda::host("cudaLaunchCooperativeKernel", (const void *)kernel);
+}
+template <class Shared, class F>
+cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *grid, int *threads, F *kernel, Shared of_threads, int limit = 0) {
+    cudaFuncAttributes a;
+    if (cudaError_t error = cudaFuncGetAttributes(&a, kernel)) return error;
+    const int most = limit && limit < a.maxThreadsPerBlock ? limit : a.maxThreadsPerBlock;
+    for (*threads = most / 32 * 32; *threads > 32; *threads -= 32)
+        if (of_threads(*threads) + a.sharedSizeBytes <= 48 * 1024) break;
+    return cudaOccupancyMaxPotentialBlockSize(grid, threads, kernel, of_threads(*threads), *threads);
+}
+#undef HOSTCUDA_CALL
+
+#include "host_arrays.h"
+#include "pools.h"
+
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device) {
+    if (cudaError_t error = cudaSetDevice(device)) return error;
+    auto get = [](int attribute) {
+        int value = 0;
+        cudaDeviceGetAttribute(&value, (cudaDeviceAttr)attribute, 0);
+        return value;
+    };
+    memset((void *)p, 0, sizeof *p);
+    size_t unused;
+    hostcuda::host("device_name", p->name, sizeof p->name);
+    cudaMemGetInfo(&unused, &p->totalGlobalMem);
+    p->maxThreadsPerBlock = get(cudaDevAttrMaxThreadsPerBlock);
+    for (int i = 0; i < 3; i++) p->maxThreadsDim[i] = get(cudaDevAttrMaxBlockDimX + i);
+    for (int i = 0; i < 3; i++) p->maxGridSize[i] = get(cudaDevAttrMaxGridDimX + i);
+    p->sharedMemPerBlock = get(cudaDevAttrMaxSharedMemoryPerBlock);
+    p->sharedMemPerBlockOptin = get(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    p->sharedMemPerMultiprocessor = get(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+    p->totalConstMem = get(cudaDevAttrTotalConstantMemory);
+    p->warpSize = get(cudaDevAttrWarpSize);
+    p->memPitch = get(cudaDevAttrMaxPitch);
+    p->regsPerBlock = get(cudaDevAttrMaxRegistersPerBlock);
+    p->regsPerMultiprocessor = get(cudaDevAttrMaxRegistersPerMultiprocessor);
+    p->clockRate = get(cudaDevAttrClockRate);
+    p->textureAlignment = get(cudaDevAttrTextureAlignment);
+    p->surfaceAlignment = get(cudaDevAttrSurfaceAlignment);
+    p->texturePitchAlignment = get(cudaDevAttrTexturePitchAlignment);
+    p->maxTexture1D = get(cudaDevAttrMaxTexture1DWidth);
+    for (int i = 0; i < 2; i++) p->maxTexture2D[i] = get(cudaDevAttrMaxTexture2DWidth + i);
+    for (int i = 0; i < 3; i++) p->maxTexture3D[i] = get(cudaDevAttrMaxTexture3DWidth + i);
+    p->deviceOverlap = get(cudaDevAttrGpuOverlap);
+    p->asyncEngineCount = get(cudaDevAttrAsyncEngineCount);
+    p->multiProcessorCount = get(cudaDevAttrMultiProcessorCount);
+    p->maxThreadsPerMultiProcessor = get(cudaDevAttrMaxThreadsPerMultiProcessor);
+    p->maxBlocksPerMultiProcessor = get(cudaDevAttrMaxBlocksPerMultiprocessor);
+    p->integrated = get(cudaDevAttrIntegrated);
+    p->canMapHostMemory = get(cudaDevAttrCanMapHostMemory);
+    p->concurrentKernels = get(cudaDevAttrConcurrentKernels);
+    p->unifiedAddressing = get(cudaDevAttrUnifiedAddressing);
+    p->managedMemory = get(cudaDevAttrManagedMemory);
+    p->concurrentManagedAccess = get(cudaDevAttrConcurrentManagedAccess);
+    p->hostNativeAtomicSupported = get(cudaDevAttrHostNativeAtomicSupported);
+    p->computeMode = get(cudaDevAttrComputeMode);
+    p->memoryPoolsSupported = get(cudaDevAttrMemoryPoolsSupported);
+    p->l2CacheSize = get(cudaDevAttrL2CacheSize);
+    p->major = get(cudaDevAttrComputeCapabilityMajor);
+    p->minor = get(cudaDevAttrComputeCapabilityMinor);
+    p->singleToDoublePrecisionPerfRatio = get(cudaDevAttrSingleToDoublePrecisionPerfRatio);
+    return cudaSuccess;
+}

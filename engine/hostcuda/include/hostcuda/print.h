@@ -1,0 +1,24 @@
+// printf, assert and __trap in kernels.
+//
+// printf writes to the runtime's buffer, which the host reads when it synchronizes, as in CUDA. assert and __trap end the
+// launch, not the process. The C headers are included first, because the macros would break their declarations.
+#pragma once
+#include <assert.h>
+#include <stdio.h>
+#include "sync.h"
+
+namespace hostcuda {
+HOSTCUDA_API int print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+}
+
+#define printf(...) hostcuda::print(__VA_ARGS__)
+#define __trap() hostcuda::fail("__trap() at %s:%d", __FILE__, __LINE__)
+#define __brkpt() hostcuda::fail("__brkpt() at %s:%d", __FILE__, __LINE__)
+
+#ifdef __GLIBC__
+// Called by the C library's assert; replaces the library's function.
+extern "C" __attribute__((visibility("hidden")))
+inline void __assert_fail(const char *what, const char *file, unsigned line, const char *) noexcept {
+    hostcuda::fail("assertion `%s' failed at %s:%u", what, file, line);
+}
+#endif

@@ -1,0 +1,5 @@
+// Atomic functions of compute capability 2.0. Defined in hostcuda.h, which is included before every kernel source.
+#pragma once
+#ifndef HOSTCUDA_CPU
+#include "hostcuda.h"
+#endif

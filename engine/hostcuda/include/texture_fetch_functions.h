@@ -1,0 +1,2 @@
+// Empty: hostcuda/texture.h has what the engine knows.
+#pragma once

@@ -1,0 +1,391 @@
+"""Variables, and which of them a piece of code uses and changes."""
+
+import re
+from dataclasses import dataclass, field
+
+from hostcuda.loops.file import Type
+from hostcuda.loops.words import (
+    ASSIGNMENTS,
+    BINARY,
+    BUILT_IN,
+    CLASSES,
+    INDICES,
+    OPERAND_ENDS,
+    PAIRS,
+    SPECIFIERS,
+    STEPS,
+    NeedsFibers,
+)
+
+_BEFORE_OPERANDS = {
+    "return", "case", "sizeof", "else", "do", "volatile", "new", "delete", *SPECIFIERS, *BUILT_IN, *CLASSES,
+}
+_SCALAR, _UNKNOWN = Type("scalar"), Type("class")
+
+
+@dataclass(eq=False)
+class KernelVariable:
+    """A parameter, or a variable of a scope that has a barrier.
+
+    Attributes
+    ----------
+    role : str
+        uniform, recomputed, kept or local (see the package's text).
+    specifiers : str
+        Its type as declared, without pointers and array bounds.
+    uses : set
+        The regions that name it, and the steps that a warp does once.
+    warp : Node or None
+        The control statement that a warp runs alone in which it is declared.
+    steady : bool
+        Whether it has the same value in all lanes of a warp, for good.
+    counts : bool
+        Whether it is the number of its thread in the row or block, for good.
+    """
+
+    name: str
+    specifiers: str = ""
+    signs: str = ""
+    bounds: tuple = (0, 0)
+    initializer: tuple = (0, 0)
+    role: str = "uniform"
+    shared: bool = False
+    addressed: bool = False  # or referenced, or changed in a way that is not understood
+    warp: object = None
+    steady: bool = False
+    counts: bool = False
+    type: Type = _SCALAR  # of an array, that of its elements
+    place: int = -1  # the token of its name
+    position: int = -1  # of the name of a parameter
+    region: int = -1  # that of its declaration
+    uses: set = field(default_factory=set)
+    changes: set = field(default_factory=set)  # regions that may change it
+    needs: set = field(default_factory=set)  # variables in its initializer
+    changed_uniformly: list = field(default_factory=list)  # the blocks in which uniform statements change it
+    dimensions: tuple = ()  # of an array: one entry each
+
+    @property
+    def is_object(self):
+        """Whether own operators may apply to it."""
+        return self.type.kind not in ("scalar", "pointer")
+
+    @property
+    def array(self):
+        return self.bounds[0] != self.bounds[1]
+
+    @property
+    def constant(self):
+        words = self.specifiers.split()
+        return "const" in self.signs.split()[-1:] if "*" in self.signs else "const" in words or "constexpr" in words
+
+
+@dataclass
+class Effects:
+    uses: set = field(default_factory=set)
+    changes: set = field(default_factory=set)
+    addressed: set = field(default_factory=set)
+
+    def add(self, other):
+        self.uses |= other.uses
+        self.changes |= other.changes
+        self.addressed |= other.addressed
+
+
+class EffectsReader:
+    """Which variables a piece of code uses and changes.
+
+    A variable is only *used* where C++ takes its value for sure, as the operand of a built-in operator or as the
+    argument of a function that gets a copy. Where something may refer to it, it is *addressed*.
+    """
+
+    def __init__(self, reader, file, parameters=frozenset()):
+        self.reader, self.file, self.parameters = reader, file, parameters
+        self.assumed = set()  # the template's types that are scalars or pointers, if the compiler agrees
+
+    def expression(self, first, last, scope, copied=True):
+        """The `Effects` of tokens[first:last].
+
+        Parameters
+        ----------
+        scope : dict
+            Name -> variable, or None for what the statement around it declares.
+        copied : bool
+            Whether what the expression gives, if it is that of a variable, is a copy of it.
+        """
+        effects, text = Effects(), self.reader.text
+        for at in range(first, last):
+            token = self.reader.tokens[at]
+            variable = scope.get(token.text)
+            if variable is None or text(at - 1) in (".", "->", "::"):
+                continue
+            effects.uses.add(variable)
+            use = _Use(self, scope, first, last, copied)
+            if not use.is_copied(variable, at):
+                effects.addressed.add(variable)
+            if use.changes or variable.array:
+                effects.changes.add(variable)
+        return effects
+
+    def is_operand(self, at, scope):
+        """Whether an operand ends at token `at`, so that a ``*`` or ``&`` after it has two."""
+        if at < 0:
+            return False
+        token = self.reader.tokens[at]
+        if token.text == ")" and self.is_cast(self.reader.match[at] + 1, at, scope):
+            return False
+        words = token.kind in ("word", "number") and token.text not in ("return", "else", "do", "case")
+        return words or token.text in OPERAND_ENDS
+
+    def is_cast(self, first, last, scope):
+        """Whether the parentheses around tokens[first:last] may be those of a cast."""
+        token, text = self.reader.tokens[first], self.reader.text
+        is_name = token.kind == "word" and token.text not in scope and token.text not in INDICES | {"threadIdx"}
+        if first == last or not (is_name or token.text == "::"):
+            return False
+        if text(first + 1) == "(" and token.text not in ("decltype", "typeof", "__typeof__"):
+            return False  # a call
+        outer = {text(at) for at in self.reader.outer(first, last)}
+        return "<" in outer or not outer & (BINARY - {"*", "&", "&&"} | ASSIGNMENTS | {"?", ".", "->"})
+
+    def is_copied_type(self, words):
+        """Whether a conversion to a type takes a copy of a scalar."""
+        kind = self.file.type_of(words, self.parameters).kind
+        if kind == "assumed" and words != ["auto"]:
+            self.assumed.add(next(word for word in words if word in self.parameters))
+        return kind in ("scalar", "enumeration", "pointer", "record", "assumed")
+
+    def statement(self, node, scope):
+        """The `Effects` of a statement without barriers. What it declares hides the variables of `scope` after it."""
+        if node.kind == "declaration":
+            return self.declaration(node.first, node.last - 1, scope)
+        if node.kind == "expression":
+            self.require_expression(node.first, node.last - 1, scope)
+        if node.kind in ("expression", "type"):
+            return self.expression(node.first, node.last, scope)
+        effects, scope = Effects(), dict(scope)
+        if node.kind == "for":
+            first = node.parts["first"]
+            effects.add((self.declaration if self.reader.declares(*first) else self.expression)(*first, scope))
+            effects.add(self.expression(*node.parts["step"], scope))
+        if "condition" in node.parts:
+            effects.add(self.expression(*node.parts["condition"], scope))
+        for child in node.children:
+            effects.add(self.statement(child, scope if node.kind == "block" else dict(scope)))
+        return effects
+
+    def require_declaration(self, first, last, scope):
+        """Raise `NeedsFibers` if what reads like a declaration is an expression, such as ``x * y;``."""
+        end = self.reader.type_end(first, last)
+        at = self.reader.type_name(first, end)
+        while self.reader.text(at + 1) == "::" and at + 2 < end:
+            at += 2
+        name = self.reader.text(at)
+        if at < end and (name in scope or name in self.file.declared - self.file.types.keys()):
+            raise NeedsFibers(f"what it does with {name} is not understood")
+
+    def require_expression(self, first, last, scope):
+        """Raise `NeedsFibers` if what reads like an expression is a declaration, such as ``int (*p)[3] = &row;``."""
+        word, reader = self.reader.text(first), self.reader
+        names = self.file.types.keys() | self.parameters | SPECIFIERS | BUILT_IN | CLASSES
+        method = reader.text(first + 1) == "::" and reader.text(first + 2) in self.file.methods
+        if word not in scope and (word in names or self.file.is_type(word)) and not (
+            method or reader.text(first + 1) == "{"
+        ):
+            raise NeedsFibers("a declaration is not understood")
+        for at in range(first, last - 1):
+            one, other = reader.tokens[at : at + 2]
+            if other.kind not in ("word", "number") or one.text in _BEFORE_OPERANDS:
+                continue
+            ends = one.kind in ("word", "number") or one.text == "]"
+            if ends or (one.text == ")" and not self.is_cast(reader.match[at] + 1, at, scope)):
+                raise NeedsFibers("a declaration is not understood")
+
+    def declaration(self, first, last, scope):
+        """The `Effects` of a declaration inside of a statement, whose names are added to `scope`."""
+        self.require_declaration(first, last, scope)
+        effects = self.expression(first, self.reader.type_end(first, last), scope)
+        for name, signs, bounds, initializer in self.reader.declarators(first, last):
+            scope[self.reader.text(name)] = None
+            effects.add(self.expression(*bounds, scope))
+            effects.add(self.initialization(initializer, scope, self.declared_type(first, last, signs)))
+        return effects
+
+    def declared_type(self, first, last, signs):
+        """The `Type` of a variable of the declaration tokens[first:last]."""
+        words = [token.text for token in self.reader.tokens[first : self.reader.type_end(first, last)]]
+        return self.file.type_of([*words, *signs.split()], self.parameters)
+
+    def initialization(self, span, scope, type_):
+        """The `Effects` of the first value of a variable of some `Type`."""
+        effects = self.expression(*span, scope, type_.kind not in ("class", "reference"))
+        if type_.kind == "reference":
+            effects.addressed |= effects.uses
+        return effects
+
+
+_STARTS = {"return", "case", "else", "do"}
+_CONTROLS = {"if", "while", "for", "switch", "constexpr"}
+_COPYING = {"sizeof", "alignof", "decltype", "noexcept", "typeid"}
+
+
+class _Use:
+    """How a variable is used at one place of tokens[first:last], seen from the inside out.
+
+    Whether it is changed (`changes`) matters only if it `is_copied`, since the object itself is used else.
+    """
+
+    def __init__(self, names, scope, first, last, copied):
+        self.names, self.scope, self.first, self.last, self.copied = names, scope, first, last, copied
+        self.reader, self.match, self.file = names.reader, names.reader.match, names.file
+        self.changes = False
+
+    def _text(self, at):
+        return self.reader.text(at) if self.first <= at < self.last else ""
+
+    def is_copied(self, variable, at):
+        """Whether C++ is sure to copy the variable at token `at`, so that nothing refers to it."""
+        type_, end = variable.type, at + 1
+        for _ in variable.dimensions:
+            if self._text(end) != "[":
+                return self._text(at - 1) == "(" and self._text(at - 2) in _COPYING
+            end = self.match[end] + 1
+        while self._text(end) == "." and type_.kind == "record":
+            type_ = type_.members.get(self._text(end + 1), _UNKNOWN)
+            end += 2
+            if type_ is None:  # an array
+                if self._text(end) != "[":
+                    return False
+                type_, end = _SCALAR, self.match[end] + 1
+        after = self._text(end)
+        if type_.kind in ("class", "reference") or after in ("(", "."):
+            return False
+        if after in ("[", "->"):
+            return type_.kind == "pointer"
+        return self._climb(at, end, type_.kind == "pointer")
+
+    def _climb(self, at, end, pointer):
+        """Whether the variable is copied, or an expression that stands for it, in tokens[at:end]."""
+        own = self.file.operators
+        while True:
+            before, after = self._text(at - 1), self._text(end)
+            if after in STEPS:
+                self.changes = True
+                return after not in own
+            if before in ("&", "*", "+", "-", "~", "!", *STEPS) and not self._is_operand(at - 2):
+                if before not in STEPS or before in own:
+                    return before != "&" and (before not in own or (before == "*" and pointer))
+                self.changes, at = True, at - 1
+            elif before == ")" and (cast := self._cast(at - 1)) is not None:
+                return cast
+            elif after in ASSIGNMENTS:
+                if after in own and after != "=":
+                    return False
+                self.changes, end = True, self._end(end + 1)
+            elif after in BINARY or after == "?":
+                return after not in own
+            elif before in BINARY:
+                return before not in own
+            elif before in ASSIGNMENTS:
+                return self._assigned(at - 1)
+            elif "?" in (before, after) or before == ":" or (after == ":" and before != "case"):
+                at, end = self._start(at), self._end(end)
+            elif before in {",", *PAIRS} or after in {",", *PAIRS.values()}:
+                copied = self._bracket(at, end)
+                if copied is not None:
+                    return copied
+                at = self.reader.around[at]
+                end = self.match[at] + 1
+            else:
+                alone = before in {"", ";", "}", ")", *_STARTS, *_COPYING} and after in ("", ";", ":")
+                return alone and (self.copied or before != "")
+
+    def _is_operand(self, at):
+        return at >= self.first and self.names.is_operand(at, self.scope)
+
+    def _cast(self, close):
+        """Whether the cast that ends at a parenthesis makes a copy; None: it is the end of a statement's head."""
+        open_ = self.match[close]
+        if self._text(open_ - 1) in _CONTROLS:
+            return None
+        words = [self.reader.text(at) for at in range(open_ + 1, close)]
+        return self.names.is_copied_type(words)
+
+    def _start(self, at):
+        """The first token of the conditional expression around token `at`."""
+        return self.reader.start(at, self.first, {",", ";", "return", "case", *ASSIGNMENTS})
+
+    def _end(self, at):
+        """The token after the expression around token `at`."""
+        return self.reader.end(at, self.last, {",", ";"})
+
+    def _assigned(self, at):
+        """Whether the assignment or initialization at token `at` takes a copy."""
+        if at == self.first:
+            return self.copied
+        is_designated = self._text(at - 2) == "." and self._text(at - 3) in ("{", ",")  # {.member = v}
+        if is_designated or self._text(at) in self.file.operators:
+            return False
+        if not self.file.constructs:
+            return True
+        start = self._start(at)
+        variable = self.scope.get(self._text(start))
+        return variable is not None and variable.type.kind in ("scalar", "pointer") and start + 1 == at
+
+    def _bracket(self, at, end):
+        """Whether tokens[at:end], all of a bracket or between its commas, are copied; None: it only groups."""
+        open_ = self.reader.around[at]
+        commas = "," in self.file.operators and "," in (self._text(at - 1), self._text(end))
+        if open_ < self.first:
+            return not commas  # one of several expressions
+        bracket, before = self._text(open_), self._text(open_ - 1)
+        initializer = open_ == self.first or (open_ == self.first + 1 and before == "=")
+        if bracket == "[":
+            return "[]" not in self.file.operators
+        if bracket == "{":
+            if initializer or before in ("{", ",", "="):
+                return self.copied and (initializer or not self.file.constructs)
+            return self.names.is_copied_type([before])
+        if open_ == self.first and self.match[open_] + 1 == self.last:  # int x(y);
+            return self.copied
+        kind = self.reader.tokens[open_ - 1].kind if open_ > self.first else "sign"
+        if before in _CONTROLS | _COPYING:
+            return True
+        if before in (">", ">>") and (less := self._arguments_of(open_ - 1)):
+            return self._is_copied_by_template(less, open_ - 1)
+        if before in (")", "]", "}") and not (before == ")" and self._cast_or_head(open_ - 1)):
+            return False
+        if kind != "word" or before in _STARTS:
+            return False if commas else None if self._text(end) == ")" else True
+        if self._text(open_ - 2) in (".", "->") or before in self.scope:
+            return False
+        if self._text(open_ - 2) == "::":
+            return self._text(open_ - 3) == "std" and self.file.is_pure(before)
+        if before.startswith("hostcuda_") or before in self.file.by_value or self.file.is_known(before):
+            return True
+        return before not in self.file.own and self.names.is_copied_type([before])
+
+    def _cast_or_head(self, close):
+        open_ = self.match[close]
+        return self._text(open_ - 1) in _CONTROLS or self.names.is_cast(open_ + 1, close, self.scope)
+
+    def _arguments_of(self, close):
+        """The place of the ``<`` in ``f<int>(v)``, of which `close` is the ``>``; 0: it is a comparison."""
+        depth, open_ = 0, close + 1
+        while open_ > self.first + 1:
+            open_ -= 1
+            depth += {">": 1, ">>": 2, "<": -1}.get(self._text(open_), 0)
+            if depth <= 0:
+                is_name = self.reader.tokens[open_ - 1].kind == "word" and self._text(open_ - 1) not in self.scope
+                return open_ if is_name else 0
+        return 0
+
+    def _is_copied_by_template(self, less, close):
+        """Whether ``static_cast<int>(v)`` or ``f<int>(v)`` copies v."""
+        name, words = self._text(less - 1), [self._text(at) for at in range(less + 1, close)]
+        if name.endswith("_cast"):
+            return self.names.is_copied_type(words)
+        if self._text(less - 2) in (".", "->", "::") or {"&", "&&", "decltype"} & set(words):
+            return False
+        known = self.names.parameters | self.file.constants
+        kinds = {self.file.type_of([word]).kind for word in words if re.match(r"[A-Za-z_]", word) and word not in known}
+        return not kinds & {"class", "reference"} and name in self.file.by_value

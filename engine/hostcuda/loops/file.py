@@ -1,0 +1,467 @@
+"""What a source declares outside of its kernels: types, constants and functions.
+
+The source is what the compiler sees: macros are expanded, and the user's headers are part of it.
+"""
+
+import re
+from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hostcuda.frontend.brackets import closing_parenthesis, split
+from hostcuda.frontend.source import after_registrations
+from hostcuda.host.toolchain import INCLUDE
+from hostcuda.loops.reader import Reader
+from hostcuda.loops.refusals import indexes_by_truth
+from hostcuda.loops.words import (
+    BARRIER,
+    CLASSES,
+    FIBERS_ONLY,
+    KEYWORDS,
+    PURE,
+    SPECIFIERS,
+    TYPES,
+    VECTORS,
+    NeedsFibers,
+    tokens,
+)
+
+_OPERATOR = re.compile(r"\boperator\s*([^\s\w(\[]+)")
+_CLASS = re.compile(r"\b(struct|class|union|enum)\b(?:\s+(?:class|struct))?\s*(\w*)")
+_ATTRIBUTES = re.compile(
+    r"\b(?:__attribute__|__launch_bounds__|alignas|__align__|decltype|noexcept|requires|explicit|throw)\s*@"
+)
+_MADE = re.compile(r"^HOSTCUDA_\w+\(([^()]*)\)", re.MULTILINE)  # functions that a macro of the headers defines
+_PARENTHESIZED = re.compile(r"\(\s*(?:[*&]|const\b|\w+\s*::|\s)*(\w+)\s*[)\[]")  # int (*name)(int)
+_KNOWN_HEADERS = ("math", "half", "bfloat16", "atomic", "texture", "vector_types", "xorwow", "philox")
+_NOT_OF_TYPES = SPECIFIERS | CLASSES | {"volatile", "__restrict__", "__restrict"}
+_FUNCTION_WORDS = {"__device__", "__host__", "__forceinline__", "__noinline__", "friend", "virtual", "explicit"}
+
+
+@dataclass(frozen=True)
+class Type:
+    """What is known of a type.
+
+    Attributes
+    ----------
+    kind : str
+        scalar; enumeration; pointer; reference; record, whose members are all public data, so that it is used member by
+        member; class, which is anything else; or assumed, a scalar or a pointer if the compiler agrees.
+    members : dict
+        Name -> `Type` of a record's members, or None for an array.
+    """
+
+    kind: str
+    members: dict | None = None
+
+
+_SCALAR, _POINTER, _REFERENCE, _ENUMERATION = Type("scalar"), Type("pointer"), Type("reference"), Type("enumeration")
+_CLASS_TYPE, _ASSUMED = Type("class"), Type("assumed")
+
+
+class File:
+    """A source.
+
+    Attributes
+    ----------
+    constants : set of str
+        Names that are constants somewhere; where one is taken for a constant, the compiler proves it.
+    types : dict
+        Name -> `Type` of the source's own types.
+    signs : set of str
+        Those of own operators.
+    operators : set of str
+        The signs of own operators that may change or keep what they are given.
+    harmful : dict
+        Name of a function or type -> the word for which a kernel that uses it runs on fibers.
+    methods : set of str
+        Names of functions of classes, which are no types.
+    looking : set of str
+        Functions and classes that look at memory that another thread may change meanwhile.
+    by_value : set of str
+        Own functions whose parameters are values of types that are copied.
+    declared : set of str
+        All names that the source declares.
+    own : set of str
+        These, and all others in the heads of its declarations.
+    values : set of str
+        Own classes whose objects refer to nothing.
+    """
+
+    def __init__(self, scan, bodies):
+        self.pieces = pieces = list(_pieces(scan, [(body.open, body.close) for body in bodies]))
+        self.declared = set().union(*(piece.names for piece in pieces))
+        self.own = self.declared.union(*(piece.words for piece in pieces))
+        self.types, self.constants = {}, _constants(scan)
+        for piece in pieces:
+            self._add_types(piece)
+        self.values = self._without_references()
+        self.signs = set().union(*(_OPERATOR.findall(piece.text) for piece in pieces))
+        self.operators = set().union(*(self._operators(piece) for piece in pieces))
+        self.constructs = any(piece.is_class and _has_constructor(piece, self) for piece in pieces)
+        self.by_value = self._by_value(pieces)
+        classes = "\n".join(piece.text for piece in pieces if piece.is_class)
+        types = set(re.findall(r"\b(?:struct|class|union|enum|using|typename)\s+(\w+)", classes))
+        self.methods = set(re.findall(r"(\w+)\s*\(", classes)) - types
+        uses = [piece.uses for piece in pieces]
+        looking = [piece for piece in pieces if any(map(_LOOKS.match, re.findall(r"\w+", piece.body)))]
+        self.looking = spread(uses, {name: "" for piece in looking for name in piece.names}).keys()
+        self.harmful = spread(uses, _harmful(pieces, self.looking))
+
+    def copy(self):
+        """A copy to which a kernel's own types can be added."""
+        new = copy(self)
+        new.types, new.own, new.declared = dict(self.types), set(self.own), set(self.declared)
+        return new
+
+    def is_unique(self, name):
+        """Whether a name means the same wherever it is known: the source declares it once, or not at all."""
+        pieces = [piece for piece in self.pieces if name in piece.words | piece.names]
+        heads, bodies = {" ".join(piece.head.split()) for piece in pieces}, [piece for piece in pieces if piece.body]
+        if name in self.declared and (name in _known() or PURE.fullmatch(name)):
+            return False
+        return len(heads) <= 1 and len(bodies) <= 1
+
+    # -- types
+
+    def type_of(self, words, parameters=frozenset()):
+        """The `Type` that the words of a declaration name; `parameters` are those of the kernel's template."""
+        if "(" in words and {"alignas", "__align__"} & set(words):
+            words = words[: words.index("(")] + words[words.index(")") + 1 :]
+        words = [word for word in words if word not in _NOT_OF_TYPES]
+        if words[:2] == ["std", "::"] and words[2:3] and words[2] in TYPES:
+            words = words[2:]
+        if not words or "decltype" in words or "&" in words or "&&" in words:
+            return _REFERENCE
+        if "*" in words:
+            return _POINTER if not {"(", "["} & set(words) else _CLASS_TYPE
+        if words == ["auto"]:
+            return _ASSUMED
+        if not set(words) & self.own and set(words) <= TYPES:
+            vector = VECTORS.get(words[0])
+            return Type("record", dict.fromkeys(vector, _SCALAR)) if vector else _SCALAR
+        if len(words) > 1:
+            return _CLASS_TYPE
+        if words[0] in self.types:
+            return self.types[words[0]]
+        return _ASSUMED if words[0] in parameters else _CLASS_TYPE
+
+    def add_types(self, text):
+        """Add the types that a statement of a kernel declares; return all names that it declares."""
+        piece = _piece_of(text)
+        for name in piece.names & self.types.keys():  # two of one name: which of them a word means is not known
+            self.types[name] = _CLASS_TYPE
+        self._add_types(piece)
+        self.own |= piece.names
+        self.declared |= piece.names
+        self.pieces = [*self.pieces, piece]
+        self.values = self._without_references()
+        return piece.names
+
+    def _add_types(self, piece):
+        found = [token.text for token in tokens(piece.head, 0, len(piece.head))]
+        if piece.is_class:
+            kind = _ENUMERATION if piece.keyword == "enum" else self._record(piece)
+            for name in piece.tags:
+                self._add_type(name, kind)
+        elif found[:1] == ["using"] and found[2:3] == ["="]:
+            self._add_type(found[1], self.type_of(found[3:]))
+        elif found[:1] == ["template"] and "using" in found:
+            self._add_type(found[found.index("using") + 1], _CLASS_TYPE)
+        elif found[:1] == ["typedef"]:
+            plain = not {"(", "[", ","} & set(found)
+            self._add_type(found[-1], self.type_of(found[1:-1]) if plain else _CLASS_TYPE)
+            for word in () if plain else found[1:]:
+                if word not in TYPES and re.match(r"[A-Za-z_]", word):
+                    self._add_type(word, _CLASS_TYPE)
+
+    def _add_type(self, name, kind):
+        if self.types.setdefault(name, kind) != kind:
+            self.types[name] = _CLASS_TYPE
+
+    def _record(self, piece):
+        """The type of a struct: a record if it has nothing but data."""
+        head = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*\([^;{]*\)", "", piece.head)
+        if piece.keyword == "union" or re.search(r":|\btemplate\b", head) or re.search(r"[(&~:]", piece.body):
+            return _CLASS_TYPE
+        members = {}
+        try:
+            reader = Reader(piece.body, 1, len(piece.body) - 1)
+            for node in reader.statements():
+                if node.kind != "declaration":
+                    return _CLASS_TYPE
+                end = reader.type_end(node.first, node.last - 1)
+                words = [token.text for token in reader.tokens[node.first : end]]
+                for name, signs, bounds, _ in reader.declarators(node.first, node.last - 1):
+                    kind = self.type_of([*words, *signs.split()])
+                    if kind.kind in ("class", "reference", "assumed") or "static" in words or "volatile" in words:
+                        return _CLASS_TYPE
+                    members[reader.text(name)] = kind if bounds[0] == bounds[1] else None
+        except (NeedsFibers, KeyError, IndexError):
+            return _CLASS_TYPE
+        return Type("record", members)
+
+    # -- functions
+
+    def is_pure(self, word):
+        """Whether a function has no effects and gives the same for the same arguments."""
+        return word not in self.own and bool(PURE.fullmatch(word))
+
+    def is_known(self, word):
+        """Whether a function is one of CUDA's or of the C library's that neither wait nor ask for their thread."""
+        return word not in self.own and (word in _known() or bool(PURE.fullmatch(word)))
+
+    def is_type(self, word):
+        """Whether a word is one of CUDA's or C++'s types."""
+        return word in TYPES and word not in self.own
+
+    def _by_value(self, pieces):
+        values = {}
+        for piece in pieces:
+            if piece.is_class:
+                values |= dict.fromkeys(re.findall(r"(\w+)\s*\(", _without_bodies(piece.body)), False)
+                continue
+            for name in piece.functions:  # if there are several, it is not known which of them is one
+                at = [match.end() for match in re.finditer(rf"\b{name}\s*\(", piece.head)]
+                alone = len(piece.functions) == 1 and at
+                good = alone and self._copies(_parameters(piece.head, at[-1]), piece.head)
+                values[name] = bool(good) and values.get(name, True)
+        return {name for name, good in values.items() if good}
+
+    def _without_references(self):
+        """Own classes that have no references and no objects of other libraries' classes, which may have some."""
+        bodies = {}
+        for piece in self.pieces:
+            if piece.is_class and piece.keyword != "enum":
+                members = _without_arguments(_without_bodies(piece.body)).split(";")
+                functions = [each for each in members if "operator" in each or re.fullmatch(r"[^@]*@[^\[@]*", each)]
+                members = " ".join(each for each in members if each not in functions)
+                words = set(re.findall(r"\w+", members + piece.head))
+                good = not {"&", "@"} & set(members) and "std" not in words
+                for tag in piece.tags:
+                    bodies[tag] = words if good and tag not in bodies else {""}
+        others = {name for name, kind in self.types.items() if kind.kind in ("reference", "class")} | {""}
+        uses = [({tag}, words) for tag, words in bodies.items()]
+        return bodies.keys() - spread(uses, dict.fromkeys(others - bodies.keys(), "")).keys()
+
+    def _copies(self, parameters, head):
+        """Whether a function's parameters are all copied from what it is given."""
+        if set("&({") & set(parameters) or {"decltype", "auto"} & set(re.findall(r"\w+", parameters)):
+            return False
+        template = set(re.findall(r"(?:class|typename)\s+(\w+)", head))
+        try:
+            reader = Reader(parameters, 0, len(parameters))
+        except NeedsFibers:
+            return False
+        for first, last in reader.split(0, len(reader.tokens)) if reader.tokens else ():
+            end = reader.type_end(first, last)
+            words = [token.text for token in reader.tokens[first:end]] if end else ["?"]
+            kind = self.type_of(words, template).kind
+            if "*" not in [token.text for token in reader.tokens[first:last]] and kind in ("class", "reference"):
+                return False
+        return True
+
+    def _operators(self, piece):
+        """The signs of the operators in a piece that may change or keep their operands."""
+        found = set()
+        for match in re.finditer(r"\boperator\s*(\(\s*\)|\[\s*\]|[^\s\w(]+|\w+)\s*\(", piece.text):
+            parameters = _parameters(piece.text, match.end())
+            if not (self._copies(parameters, piece.head) or self._only_reads(piece, parameters)):
+                found.add("".join(match[1].split()))
+        return found
+
+    def _only_reads(self, piece, parameters):
+        """Whether a function with constant references only computes a value from them."""
+        if piece.is_class or set("&*") & set(piece.head.partition("operator")[0]):
+            return False
+        words = [w for w in re.findall(r"\w+", piece.head.partition("operator")[0]) if w not in _FUNCTION_WORDS]
+        types = [words, *(re.findall(r"const\s+(\w+)\s*&", each) for each in parameters.split(","))]
+        kinds = [self.type_of(each) for each in types]
+        numbers = all(
+            kind.kind == "scalar" or (kind.kind == "record" and all(m == _SCALAR for m in kind.members.values()))
+            for kind in kinds
+        )
+        called = set(re.findall(r"(\w+)\s*\(", piece.body)) - KEYWORDS
+        return (
+            numbers
+            and bool(re.fullmatch(r"(\s*const\s+\w+\s*&\s*\w*\s*,?)*", parameters))
+            and not re.search(r"&|_cast\b|=(?!=)", piece.body)
+            and all(self.is_known(word) or self.is_type(word) for word in called)
+        )
+
+
+def _parameters(code, at):
+    """The text of a function's parameters, which start at `at`."""
+    return code[at : closing_parenthesis(code, at - 1)]
+
+
+def _has_constructor(piece, file):
+    """Whether something can become an object of a class by a reference to it."""
+    names = "|".join(map(re.escape, piece.tags)) or "$"
+    for match in re.finditer(rf"\b(?:{names}|operator\s*=)\s*\(", piece.body):
+        for each in _parameters(piece.body, match.end()).split(","):
+            if not set(re.findall(r"\w+", each)) & set(piece.tags) and not file._copies(each, piece.head):
+                return True
+    return False
+
+
+@lru_cache(1)
+def _known():
+    """The words of the engine's headers whose functions neither wait nor ask for their thread."""
+    texts = [(INCLUDE / "hostcuda" / f"{name}.h").read_text() for name in _KNOWN_HEADERS]
+    text = re.sub(r"//.*", "", "\n".join([*texts, (INCLUDE / "cuComplex.h").read_text()]))
+    words = set(re.findall(r"\b(\w+)\s*\(", text)) | set(re.findall(r"\w+", " ".join(_MADE.findall(text))))
+    words |= {"__threadfence", "__threadfence_block", "__threadfence_system", "memcpy", "memset", "memcmp", "printf"}
+    words |= {"clock", "clock64", "malloc", "free", "isnan", "isinf", "isfinite", "signbit", "frexp", "ldexp", "modf"}
+    return words - KEYWORDS
+
+
+# -- pieces: declarations at namespace scope
+
+
+@dataclass
+class _Piece:
+    """A declaration: what stands before its braces, these, the whole, and the names that it may declare."""
+
+    head: str
+    body: str
+    text: str
+    names: set
+    words: set = frozenset()  # of its head
+    functions: tuple = ()  # what may be the name of a function
+    is_class: bool = False
+    keyword: str = ""
+    tags: tuple = ()
+
+    @property
+    def uses(self):
+        """Its names, and its words, as `spread` wants them; ``operator`` stands for operators that are no methods."""
+        words = set(re.findall(r"\w+", self.text))
+        is_operator = not self.is_class and re.search(r"\boperator\b", self.head)
+        return self.names | ({"operator"} if is_operator else set()), words - {"operator"}
+
+
+def _piece(head, body, after=""):
+    plain = _without_arguments(head)
+    names = set(re.findall(r"([A-Za-z_]\w*)\s*(?:[=\[,@]|$)", plain))
+    for match in _PARENTHESIZED.finditer(head.partition("=")[0]):
+        if head.count("(", 0, match.start()) == head.count(")", 0, match.start()):
+            names.add(match[1])
+    names -= TYPES | SPECIFIERS | KEYWORDS | _FUNCTION_WORDS
+    words = set(re.findall(r"[A-Za-z_]\w*", head.partition("=")[0])) - TYPES - SPECIFIERS - KEYWORDS - _FUNCTION_WORDS
+    text = head + body
+    declared = re.sub(r"\b(?:__align__|alignas|__attribute__)\s*@", " ", plain)
+    match = _CLASS.search(declared)
+    if not match or "=" in declared or "@" in declared or not body:
+        if match and not body:  # a forward declaration, or a variable
+            names.add(match[2])
+        member = re.search(r"(\w+)\s*::\s*(?:~|operator\b)|(\w+)\s*::\s*\w+\s*@", plain)
+        if member:
+            names.add(member[1] or member[2])
+        functions = re.findall(r"(\w+)\s*@", _ATTRIBUTES.sub(" ", plain))
+        return _Piece(head, body, text, names - {""}, words, tuple(set(functions) - {"operator"}))
+    tag = re.search(r"([A-Za-z_]\w*)\s*(?:<.*)?$", re.sub(r"\bfinal\b", "", declared[match.end(1) :].partition(":")[0]))
+    tags = [tag[1]] if tag and tag[1] not in CLASSES else []
+    others = re.findall(r"[A-Za-z_]\w*", after.partition("=")[0])  # variables, or the names of a typedef
+    tags += others if "typedef" in declared else []
+    methods = set(re.findall(r"(\w+)\s*\(", _without_bodies(body))) - TYPES  # or operator unsigned()
+    names |= {*tags, *others, *methods} - KEYWORDS
+    if match[1] == "enum":
+        names |= set(re.findall(r"(?:^|[{,])\s*(\w+)", body))
+    return _Piece(head, body, text, names - {""}, words, (), True, match[1], tuple(tags))
+
+
+def _without_bodies(body):
+    """A class without the bodies of its functions."""
+    while (shorter := re.sub(r"(\)|\b(?:const|noexcept|override|else|do)|=)\s*\{[^{}]*\}", r"\1;", body)) != body:
+        body = shorter
+    return body
+
+
+def _pieces(scan, kernels):
+    """The `_Piece`s of a text, without its kernels, whose bodies are spans."""
+    at = 0
+    while match := re.compile(r"[;{]").search(scan.code, at):
+        at = match.end()
+        start = scan.declaration_start(match.start())
+        if scan.scope(match.start()) is None or any(a <= match.start() < b for a, b in kernels):
+            continue
+        end = match.end()
+        if match.group() == "{":
+            if re.search(r"\bnamespace\b[^()=]*$|\bextern\s*\"[^\"]*\"\s*$", scan.code[start : match.start()]):
+                continue
+            end = at = scan.closing.get(match.start(), len(scan.code) - 1) + 1
+        start = after_registrations(scan, start, match.start())
+        body = scan.code[match.start() : end] if match.group() == "{" else ""
+        yield _piece(scan.code[start : match.start()], body, scan.code[end : scan.code.find(";", end)])
+
+
+def _piece_of(statement):
+    """The `_Piece` of a declaration inside of a kernel."""
+    head, brace, body = statement.partition("{")
+    if brace and "=" not in head:
+        body, _, after = body.rpartition("}")
+        return _piece(head, f"{{{body}}}", after.partition(";")[0])
+    return _piece(statement.rstrip().removesuffix(";"), "")
+
+
+def _constants(scan):
+    """Names of constants at namespace scope, and of enumerators."""
+    names = set()
+    for match in re.finditer(r"\b(?:constexpr|const)\b", scan.code):
+        declaration = scan.code[scan.declaration_start(match.start()) : scan.code.find(";", match.end())]
+        if scan.scope(match.start()) is not None and "__constant__" not in declaration:
+            plain = _without_arguments(declaration)
+            parts = [plain[slice(*span)] for span in split(plain, ",")]
+            names |= {name[1] for part in parts if (name := re.match(r"[^=&*\[@{]*?(\w+)\s*[={]", part))}
+    for match in re.finditer(r"\benum\b[^;{}()]*\{([^{}]*)\}", scan.code):
+        names |= set(re.findall(r"(?:^|,)\s*(\w+)", match[1]))
+    return names
+
+
+def _without_arguments(head):
+    """A declaration without its template's head, and with ``@`` for its parentheses and what is between them."""
+    while (shorter := re.sub(r"\([^()]*\)", "@", head)) != head:
+        head = shorter
+    return re.sub(r"\btemplate\s*<[^;{]*?>(?=\s*\w)", " ", head)
+
+
+_FENCE = re.compile(r"__threadfence")
+_LOOKS = re.compile(r"atomic\w*$|volatile$|__ldc[gv]$")
+
+
+def _harmful(pieces, looking):
+    """Name -> the word for which its use needs fibers, apart from names that use such names."""
+    harmful = {}
+    for piece in pieces:
+        names, words = piece.uses
+        needs = [w for w in words if w in ("threadIdx", BARRIER, "hostcuda") or FIBERS_ONLY.fullmatch(w)]
+        if words & {"while", "for", "do"} and (piece.names & looking or any(map(_FENCE.match, words))):
+            why = "a loop that may wait"
+        elif needs:
+            why = "inline PTX" if needs == ["hostcuda"] else min(needs)
+        elif indexes_by_truth(tokens(piece.text, 0, len(piece.text))):
+            why = "a comparison as an index"
+        else:
+            continue
+        harmful.update(dict.fromkeys(names, why))
+    return harmful
+
+
+def spread(uses, reasons):
+    """Name -> reason: the given `reasons`, and those of all names that use such a name.
+
+    Parameters
+    ----------
+    uses : list of (set of str, set of str)
+        The names of each declaration, and the words in it.
+    reasons : dict
+    """
+    changed = True
+    while changed:
+        changed = False
+        for names, words in uses:
+            used = words & reasons.keys()
+            for name in names - reasons.keys() if used else ():
+                reasons[name], changed = reasons[min(used)], True
+    return reasons

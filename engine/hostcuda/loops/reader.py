@@ -1,0 +1,301 @@
+"""The statements of a function's body: a reader of C++ that knows statements and declarations, and no types."""
+
+from dataclasses import dataclass, field
+
+from hostcuda.loops.words import BARRIER, BUILT_IN, CLASSES, MEETING, PAIRS, RESTRICT, SPECIFIERS, NeedsFibers, tokens
+
+
+@dataclass(eq=False)
+class Node:
+    """A statement: tokens[first:last].
+
+    Attributes
+    ----------
+    kind : str
+        block, if, for, while, do, switch, barrier, meeting, declaration, return, break, continue, type, or expression.
+    start : int
+        Where its text starts, with the directives and comments before it.
+    parts : dict
+        Name -> span of tokens (condition, first, step) or node (then, otherwise, body).
+    children : list of Node
+        All nodes in it, in order.
+    barrier, meeting : bool
+        Whether it has a barrier; a place at which the lanes of a warp wait for each other.
+    """
+
+    kind: str
+    first: int
+    last: int
+    start: int
+    parts: dict = field(default_factory=dict)
+    children: list = field(default_factory=list)
+    barrier: bool = False
+    meeting: bool = False
+
+
+class Reader:
+    """The statements of a function's body.
+
+    Attributes
+    ----------
+    tokens : list of Token
+    match : dict
+        Token of a bracket -> that of the bracket which closes or opens it.
+    around : list of int
+        For each token, that of the bracket around it, or -1.
+    """
+
+    def __init__(self, code, start, end):
+        self.tokens = tokens(code, start, end)
+        self.begin = start
+        self._match()
+
+    def _match(self):
+        match, stack, self.around = {}, [], []
+        for at, token in enumerate(self.tokens):
+            self.around.append(stack[-1] if stack else -1)
+            if token.text in PAIRS:
+                stack.append(at)
+            elif token.text in PAIRS.values():
+                if not stack or PAIRS[self.tokens[stack[-1]].text] != token.text:
+                    raise NeedsFibers("its brackets are not paired")
+                match[stack.pop()] = at
+        if stack:
+            raise NeedsFibers("its brackets are not paired")
+        self.match = {**match, **{close: open_ for open_, close in match.items()}}
+
+    def text(self, at):
+        return self.tokens[at].text if 0 <= at < len(self.tokens) else ""
+
+    def statements(self):
+        """The nodes of the statements of the body."""
+        return self._sequence(0, len(self.tokens))
+
+    def _sequence(self, at, last):
+        nodes = []
+        while at < last:
+            if self.text(at) == ";":
+                at += 1
+                continue
+            nodes.append(self.statement(at))
+            at = nodes[-1].last
+        return nodes
+
+    def statement(self, at):
+        """The node of the statement at token `at`."""
+        if at >= len(self.tokens):
+            raise NeedsFibers("a statement does not end")
+        begin = self.tokens[at - 1].end if at else self.begin
+        node = self._statement(at)
+        node.start = begin
+        nodes = [part for part in node.parts.values() if isinstance(part, Node)] if node.kind != "block" else []
+        node.children = node.children or nodes
+        node.barrier = node.kind == "barrier" or any(child.barrier for child in node.children)
+        node.meeting = node.kind == "meeting" or any(child.meeting for child in node.children)
+        return node
+
+    def _statement(self, at):
+        word = self.text(at)
+        if word == ";":
+            return Node("block", at, at + 1, 0)
+        if word == "{":
+            close = self.match[at]
+            return Node("block", at, close + 1, 0, children=self._sequence(at + 1, close))
+        if word == "if":
+            return self._if(at)
+        if word == "for":
+            return self._for(at)
+        if word in ("while", "switch"):
+            close = self._condition(at + 1)
+            body = self.statement(close + 1)
+            return Node(word, at, body.last, 0, {"condition": (at + 2, close), "body": body})
+        if word == "do":
+            body = self.statement(at + 1)
+            close = self._parentheses(body.last + 1)
+            return Node("do", at, close + 2, 0, {"body": body, "condition": (body.last + 2, close)})
+        if word in ("case", "default"):
+            return self.statement(self.end(at, len(self.tokens), {":"}) + 1)
+        if word == "else" or (self.tokens[at].kind == "word" and self.text(at + 1) == ":"):
+            raise NeedsFibers(f"it has the label {word}")
+        return self._simple(at)
+
+    def _if(self, at):
+        open_ = at + 2 if self.text(at + 1) == "constexpr" else at + 1
+        close = self._condition(open_)
+        parts = {"condition": (open_ + 1, close), "then": self.statement(close + 1)}
+        last = parts["then"].last
+        if self.text(last) == "else":
+            parts["otherwise"] = self.statement(last + 1)
+            last = parts["otherwise"].last
+        return Node("if", at, last, 0, parts)
+
+    def _for(self, at):
+        close = self._parentheses(at + 1)
+        body = self.statement(close + 1)
+        ends = [i for i in self.outer(at + 2, close) if self.text(i) == ";"]
+        if len(ends) != 2:
+            raise NeedsFibers("it has a for loop over a range")
+        first, second = ends
+        parts = {"first": (at + 2, first), "condition": (first + 1, second), "step": (second + 1, close), "body": body}
+        return Node("for", at, body.last, 0, parts)
+
+    def _simple(self, at):
+        end = next((i for i in self.outer(at, len(self.tokens)) if self.text(i) == ";"), None)
+        if end is None:
+            raise NeedsFibers("a statement does not end")
+        words = [token.text for token in self.tokens[at:end]]
+        kind = "expression"
+        if BARRIER in words:
+            if words != [BARRIER, "(", ")"]:
+                raise NeedsFibers(f"{BARRIER} is not a statement of its own")
+            kind = "barrier"
+        elif words[0] == MEETING:
+            kind = "meeting"
+        elif words[0] in ("return", "break", "continue"):
+            if len(words) > 1:
+                raise NeedsFibers("it returns a value")
+            kind = words[0]
+        elif words[0] in ("using", "typedef", "static_assert") or self._is_class(at, end):
+            kind = "type"
+        elif self.declares(at, end):
+            kind = "declaration"
+        return Node(kind, at, end + 1, 0)
+
+    def _is_class(self, at, end):
+        """Whether the statement declares a class or an enumeration, and no variable."""
+        if self.text(at) not in CLASSES:
+            return False
+        open_ = next((i for i in self.outer(at, end) if self.text(i) in ("{", "=")), end)
+        colon = next((i for i in self.outer(at, open_) if self.text(i) == ":"), open_)
+        names = [i for i in self.outer(at, colon) if self.tokens[i].kind == "word"]
+        names = [i for i in names if self.text(i) not in CLASSES | SPECIFIERS | {"final"}]
+        if len(names) > 1 or self.text(open_) == "=":
+            return False
+        if open_ < end and (self.match[open_] + 1 < end or not (names or self.text(at) == "enum")):
+            raise NeedsFibers("it declares a class and a variable at once")
+        return True
+
+    def _parentheses(self, at):
+        if self.text(at) != "(":
+            raise NeedsFibers("a statement is not understood")
+        return self.match[at]
+
+    def _condition(self, at):
+        close = self._parentheses(at)
+        signs = {self.text(i) for i in self.outer(at + 1, close)}
+        if ";" in signs or ("=" in signs and self.declares(at + 1, close)):
+            raise NeedsFibers("it declares a variable in a condition")
+        return close
+
+    def outer(self, first, last):
+        """The tokens that are not in brackets (of which only the opening ones are given)."""
+        at = first
+        while at < last:
+            yield at
+            at = self.match[at] + 1 if self.text(at) in PAIRS else at + 1
+
+    def start(self, at, first, ends):
+        """The token after the last of `ends` before token `at`, in the same brackets and not before `first`."""
+        begin = max(first, self.around[at] + 1)
+        return max((self.match.get(i, i) + 1 for i in self.outer(begin, at) if self.text(i) in ends), default=begin)
+
+    def end(self, at, last, ends):
+        """The first one of `ends` from token `at` on, or the bracket or `last` that comes before."""
+        return next((i for i in self.outer(at, last) if self.text(i) in {*ends, *PAIRS.values()}), last)
+
+    def split(self, first, last, separator=","):
+        """Spans of tokens[first:last] between its outer separators."""
+        spans = []
+        for at in self.outer(first, last):
+            if self.text(at) == separator:
+                spans.append((first, at))
+                first = at + 1
+        return [*spans, (first, last)]
+
+    # -- declarations
+
+    def declares(self, first, last):
+        """Whether the statement is a declaration."""
+        after = self.type_end(first, last)
+        if after is None:
+            return False
+        while self.text(after) in ("*", "&", "&&") or self.text(after) in RESTRICT:
+            after += 1
+        return after < last and self.tokens[after].kind == "word" and (
+            after + 1 == last or self.text(after + 1) in ("=", "[", ",", "(", "{")
+        )
+
+    def type_end(self, first, last):
+        """The token after the specifiers and the type that start at `first`; None: there is no type."""
+        at, named = first, False
+        while at < last:
+            word = self.text(at)
+            if word in ("alignas", "__align__") and self.text(at + 1) == "(":
+                at = self.match[at + 1] + 1
+            elif word in ("decltype", "typeof", "__typeof__") and self.text(at + 1) == "(" and not named:
+                at, named = self.match[at + 1] + 1, True
+            elif word in SPECIFIERS:
+                at += 1
+            elif word in BUILT_IN:
+                at, named = at + 1, True
+            elif word in CLASSES and not named:
+                at += 1
+            elif self.tokens[at].kind == "word" and not named and word not in RESTRICT:
+                at, named = self._qualified(at, last), True
+            else:
+                break
+        return at if named and at > first else None
+
+    def type_name(self, first, last):
+        """The token of the type's name in a declaration, which is no variable; `last` if there is none."""
+        others = SPECIFIERS | CLASSES | BUILT_IN | {"decltype", "typeof", "__typeof__"}
+        words = (at for at in self.outer(first, last) if self.tokens[at].kind == "word")
+        return next((at for at in words if self.text(at) not in others), last)
+
+    def _qualified(self, at, last):
+        """The token after a name like ``a::b<c>::d``."""
+        while True:
+            at += 1
+            if self.text(at) == "<":
+                depth, end = 0, at
+                while end < last:
+                    depth += {"<": 1, ">": -1, ">>": -2}.get(self.text(end), 0)
+                    end += 1
+                    if depth <= 0:
+                        break
+                if depth != 0:
+                    return at
+                at = end
+            if self.text(at) != "::":
+                return at
+            at += 1
+
+    def declarators(self, first, last):
+        """[(name's token, pointer signs, span of array bounds, span of the initializer)] of a declaration."""
+        found, at = [], self.type_end(first, last)
+        for begin, end in self.split(at, last):
+            name = begin
+            while self.text(name) in ("*", "&", "&&") or self.text(name) in RESTRICT:
+                name += 1
+            bounds = name + 1
+            while self.text(bounds) == "[" and bounds < end:
+                bounds = self.match[bounds] + 1
+            if name >= end or self.tokens[name].kind != "word":
+                raise NeedsFibers("a declaration is not understood")
+            if bounds < end and self.text(bounds) not in ("=", "(", "{"):
+                raise NeedsFibers(f"the declaration of {self.text(name)} is not understood")
+            signs = " ".join(token.text for token in self.tokens[begin:name])
+            found.append((name, signs, (name + 1, bounds), (bounds, end)))
+        return found
+
+
+def escapes(node):
+    """The jumps out of a statement: return, and break and continue of loops around it."""
+    if node.kind in ("return", "break", "continue"):
+        return {node.kind}
+    jumps = set().union(*(escapes(child) for child in node.children))
+    if node.kind in ("for", "while", "do"):
+        jumps -= {"break", "continue"}
+    elif node.kind == "switch":
+        jumps -= {"break"}
+    return jumps

@@ -1,0 +1,165 @@
+"""The reasons for which a kernel runs on fibers that its words tell."""
+
+import re
+
+from hostcuda.loops.order import declared_names, with_parents
+from hostcuda.loops.words import (
+    BARRIER,
+    FIBERS_ONLY,
+    INDICES,
+    KEYWORDS,
+    MEETING,
+    OPERAND_ENDS,
+    PAIRS,
+    RESTRICT,
+    WARP_FUNCTIONS,
+    NeedsFibers,
+)
+
+_TRUTHS = {"==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"}
+
+
+def indexes_by_truth(tokens):
+    """Whether an array's index may be true or false: a comparison, or a variable that got one.
+
+    g++ since 12 computes wrong addresses of such elements if it vectorizes the loop for AVX-512 and without its gather
+    instructions: it takes the bits of the comparison for bytes.
+    """
+    text = [token.text for token in tokens]
+
+    def is_truth(first, last):
+        words = text[first:last]
+        return "?" not in words and any(
+            words[i] in names or (word in _TRUTHS and not (word == "<" and words[i - 1].endswith("_cast")))
+            for i, word in enumerate(words)
+            if word != ">" or not any(each.endswith("_cast") for each in words)
+        )
+
+    def end(at, ends):
+        depth = 0
+        while at < len(text) and (depth or text[at] not in ends):
+            depth += (text[at] in PAIRS) - (text[at] in PAIRS.values())
+            if depth < 0:
+                break
+            at += 1
+        return at
+
+    names = {text[i + 1] for i in range(len(text) - 1) if text[i] == "bool" and tokens[i + 1].kind == "word"}
+    for at in range(1, len(text) - 1):
+        if text[at] == "=" and tokens[at - 1].kind == "word" and is_truth(at + 1, end(at + 1, {";", ",", ")"})):
+            names.add(text[at - 1])
+    return any(text[at] == "[" and is_truth(at + 1, end(at + 1, {"]"})) for at in range(len(text)))
+
+
+def use(name, harmful):
+    """The reason for which a kernel that uses the name runs on fibers."""
+    return f"{name} uses {harmful[name]}" if name != harmful[name] else f"it uses {name}"
+
+
+def refuse(kernel):
+    """Raise `NeedsFibers` if a kernel has words that need fibers."""
+    reader, file, harmful = kernel.reader, kernel.file, kernel.file.harmful
+    if kernel.body.name.endswith(">"):
+        raise NeedsFibers("it is a specialization of a template")
+    if both := file.declared & {*INDICES, "threadIdx"}:
+        raise NeedsFibers(f"the source has a {min(both)} of its own")
+    if "operator" in harmful:
+        raise NeedsFibers(f"an operator uses {harmful['operator']}")
+    for word in re.findall(r"\w+", kernel.scan.code[kernel.body.name_end : kernel.body.open]):
+        if word in harmful:
+            raise NeedsFibers(f"{word} uses {harmful[word]}")
+    inline = (at for at, token in enumerate(reader.tokens) if token.text == "hostcuda")
+    if any(reader.text(at + 2) != "dynamic_shared" for at in inline):
+        raise NeedsFibers("it has inline PTX")
+    declared = {reader.text(at) for at in declared_names(reader, reader.statements())}
+    for at, token in enumerate(reader.tokens):
+        before, after = reader.text(at - 1), reader.text(at + 1)
+        if token.text == "[" and (at == 0 or not (before in OPERAND_ENDS or reader.tokens[at - 1].kind == "word")):
+            raise NeedsFibers("it has a lambda expression")
+        if token.text == "{" and before == "(":
+            raise NeedsFibers("it has a statement in an expression")
+        if token.kind != "word":
+            joined = at > 0 and reader.tokens[at - 1].end == token.start
+            if token.text in ('"', "'", "\\", "#", "@") or (joined and before + token.text in _DIGRAPHS):
+                raise NeedsFibers("a literal is not understood")
+            continue
+        if token.text == "volatile" and _is_of_memory(reader, at):
+            continue
+        if FIBERS_ONLY.fullmatch(token.text) or token.text in _REFUSED:
+            raise NeedsFibers(f"it uses {token.text}")
+        if token.text in harmful and (after == "(" or before not in (".", "->")):
+            raise NeedsFibers(use(token.text, harmful))
+        if after == "(" and before not in (".", "->") and token.text not in declared and not _is_known(kernel, at):
+            raise NeedsFibers(f"it calls {token.text}, which thread loops do not know")
+        if token.text == "static" and after not in ("constexpr", "__shared__", "const"):
+            raise NeedsFibers("it has a static variable")
+        if token.text in INDICES | {"threadIdx"} and before == "::":
+            raise NeedsFibers(f"it uses ::{token.text}")
+    _refuse_waiting(kernel)
+    if indexes_by_truth(reader.tokens):
+        raise NeedsFibers("it uses a comparison as an index")
+
+
+_REFUSED = {"this", "operator", "extern", "decltype", "typeof", "__typeof__"}
+_DIGRAPHS = {"<%", "%>", "<:", ":>"}
+_BEFORE_PARENTHESES = {
+    *KEYWORDS, *WARP_FUNCTIONS, BARRIER, MEETING, "constexpr", "static_assert", "alignas", "__align__", "decltype",
+    "alignof", "noexcept", "catch", "case", "__attribute__", "const", *RESTRICT,
+}
+
+
+def _is_known(kernel, at):
+    """Whether the word before parentheses is no function, or one of which it is known that it does not wait."""
+    reader, file = kernel.reader, kernel.file
+    word = reader.text(at)
+    if reader.text(at - 1) == "::" and reader.text(at - 2) in ("std", "hostcuda"):
+        return True
+    return (
+        word in _BEFORE_PARENTHESES
+        or word.startswith("hostcuda_")
+        or word in file.own | kernel.effects.parameters
+        or file.is_type(word)
+        or file.is_known(word)
+    )
+
+
+def _is_of_memory(reader, at):
+    """Whether ``volatile`` at token `at` says how memory is accessed that threads share: no variable is volatile."""
+    ends = {";", "{", "(", "=", "[", ","}
+    after = [reader.text(i) for i in range(at, reader.end(at, len(reader.tokens), ends))]
+    return "*" in after or "__shared__" in [*after, *(reader.text(i) for i in range(reader.start(at, 0, ends), at))]
+
+
+def _refuse_waiting(kernel):
+    """A loop that looks at the result of an atomic operation, or at volatile memory, may wait for another thread."""
+    reader = kernel.reader
+    text, match = reader.text, reader.match
+    if not {"while", "for", "do"} & {token.text for token in reader.tokens}:
+        return
+    for at, token in enumerate(reader.tokens):
+        if text(at + 1) != "(" or not token.text.startswith("atomic"):
+            continue
+        before = text(at - 1) if at else ";"
+        after_condition = before == ")" and text(match[at - 1] - 1) in ("if", "for", "while", "constexpr")
+        unused = before in (";", "{", "}", "else", "do") or after_condition
+        if not (unused and text(match[at + 1] + 1) == ";"):
+            raise NeedsFibers(f"it uses the result of {token.text}, and may wait for it")
+    names = _volatile_names(reader) | kernel.file.looking
+    for node, _ in with_parents(reader.statements()):
+        if node.kind in ("for", "while", "do") and not (node.barrier or node.meeting):
+            words = {token.text for token in reader.tokens[node.first : node.last]}
+            if fences := words & {"__threadfence", "__threadfence_block", "__threadfence_system"}:
+                raise NeedsFibers(f"it has a loop with {min(fences)}, and may wait")
+            heads = {token.text for token in reader.tokens[slice(*node.parts["condition"])]}
+            if names & heads or (names & words and "break" in words):
+                raise NeedsFibers(f"it has a loop that looks at volatile {min(names & words)}, and may wait for it")
+
+
+def _volatile_names(reader):
+    """What a loop that waits may look at."""
+    names = {"__ldcv", "__ldcg", "volatile"}
+    for at, token in enumerate(reader.tokens):
+        if token.text == "volatile":
+            names.add(reader.text(reader.end(at, len(reader.tokens), {";", "=", "(", "["}) - 1))
+    words = {token.text for token in reader.tokens}
+    return {name for name in names & words if re.fullmatch(r"[A-Za-z_]\w*", name)}

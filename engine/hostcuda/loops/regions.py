@@ -1,0 +1,270 @@
+"""Regions: the statements between two barriers, and the role of each variable in them.
+
+Where a warp's lanes meet between two barriers, all statements between these are a section: a loop over the warps, in
+which a warp runs one region after the other.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+from hostcuda.loops.effects import Effects
+from hostcuda.loops.reader import Node, escapes
+from hostcuda.loops.steps import PlanStep
+from hostcuda.loops.uniform import is_uniform
+from hostcuda.loops.words import CLASSES, OPERAND_ENDS, SPECIFIERS, TYPES, NeedsFibers
+
+
+@dataclass(eq=False)
+class Region:
+    """Statements between two barriers or meetings, which a loop over the threads or over a warp's lanes runs."""
+
+    number: int
+    steps: list = field(default_factory=list)
+    returns: bool = False
+    section: "Section | None" = None
+
+    def uses(self):
+        """The variables that its statements name."""
+        return set().union(*(step.effects.uses for step in self.steps))
+
+    def kept(self):
+        """Those that live across a barrier."""
+        return {variable for variable in self.uses() if variable.role == "kept"}
+
+
+@dataclass(eq=False)
+class Section:
+    """Regions and meetings between two barriers, which a loop over the warps runs.
+
+    Attributes
+    ----------
+    items : list
+        Regions, and steps that a warp does once.
+    regions : list of Region
+        All of them, those inside of loops and ifs, too.
+    once : list of PlanStep
+        The steps that a warp does once, at any depth.
+    """
+
+    items: list = field(default_factory=list)
+    regions: list = field(default_factory=list)
+    once: list = field(default_factory=list)
+
+    @property
+    def returns(self):
+        return any(region.returns for region in self.regions)
+
+    @property
+    def places(self):
+        """What `KernelVariable.uses` can have of this section."""
+        return {region.number for region in self.regions} | set(self.once)
+
+    def uses(self):
+        """The variables that its statements name."""
+        steps = self.once + [step for region in self.regions for step in region.steps]
+        return set().union(*(step.effects.uses for step in steps))
+
+    def given(self):
+        """The variables that differ between warps and that a warp's own steps name, but do not declare."""
+        own = {step.variable for step in self.once}
+        return {v for step in self.once for v in step.effects.uses if v.role != "uniform" and not v.shared} - own
+
+
+class _Former:
+    """Makes the items of the blocks of a kernel: regions, sections, and steps that are done once per block or warp."""
+
+    def __init__(self, kernel, regions):
+        self.kernel, self.regions = kernel, regions
+
+    def items(self, steps, section=None):
+        """The items of a block; `section`: a warp runs the block.
+
+        The order is that of the statements, but what is uniform moves before the region or section that it stands in.
+        """
+        whole = section  # what the regions here are in
+        items, region, last = [], None, None  # last: the region or section that is open here
+
+        def once(step, close):
+            nonlocal region, last, section
+            if last:
+                # If all threads have returned, it may divide by 0.
+                tokens = self.kernel.reader.tokens[step.node.first : step.node.last]
+                close |= last.returns and any(token.text in ("/", "%", "/=", "%=") for token in tokens)
+                close |= step.variable is not None and self._names_it(last, step.variable.name)
+            if close:
+                region, last, section = None, None, whole
+            items.insert(len(items) - (last is not None), step)
+            if whole:
+                self._warp_does(whole, step)
+
+        for step in steps:
+            if step.kind == "barrier":
+                region, last, section = None, None, whole
+            elif step.kind == "meeting" or (step.warp is not None and step.kind in ("loop", "if", "block")):
+                if section is None:
+                    section = Section()
+                    if region:
+                        items.pop()
+                        self._into(section, region)
+                        section.items.append(region)
+                    items.append(section)
+                    last = section
+                region = None
+                if step.kind != "meeting":
+                    self._late(step)
+                    step.items = [self.items(body, section) for body in step.bodies]
+                self._warp_does(section, step)
+                for each in step.first:
+                    self._warp_does(section, each)
+                (items if whole else section.items).append(step)
+                last = None if whole else section
+            elif step.kind in ("loop", "if", "block"):
+                region, last, section = None, None, None
+                self._late(step)
+                step.items = [self.items(body) for body in step.bodies]
+                items.append(step)
+            elif step.kind in ("jump", "type"):
+                once(step, close=True)
+            elif step.kind == "declaration" and (step.variable.role == "uniform" or step.variable.shared):
+                once(step, close=False)
+            elif step.update and step.update[0].role == "uniform":
+                once(step, close=last is not None and step.update[0] in last.uses())
+            else:
+                if region is None:
+                    region = Region(len(self.regions))
+                    self.regions.append(region)
+                    if section:
+                        self._into(section, region)
+                    (section.items if section and not whole else items).append(region)
+                    last = section if section and not whole else region
+                self._add(region, step)
+        return items
+
+    def _into(self, section, region):
+        region.section = section
+        section.regions.append(region)
+
+    def _add(self, region, step):
+        region.steps.append(step)
+        region.returns |= "return" in escapes(step.node)
+        if step.variable:
+            step.variable.region = region.number
+        for variable in step.effects.uses:
+            variable.uses.add(region.number)
+        for variable in step.effects.changes | step.effects.addressed:
+            variable.changes.add(region.number)
+
+    def _late(self, step):
+        """Add what each thread does after each round of a for loop to its body."""
+        for first, last in step.late:
+            node = Node("late", first, last, self.kernel.reader.tokens[first].start)
+            effects = self.kernel.effects.expression(first, last, step.scope)
+            step.bodies[0].append(PlanStep("statement", node, step.scope, effects))
+            self.kernel.steps.append(step.bodies[0][-1])
+
+    def _warp_does(self, section, step):
+        if step.late:  # the lanes do them
+            spans = [step.node.parts["condition"], *(s for s in self.kernel.loop_steps(step) if s not in step.late)]
+            step.effects = Effects()
+            for span in spans:
+                step.effects.add(self.kernel.effects.expression(*span, step.scope))
+        section.once.append(step)
+        for variable in step.effects.uses:
+            variable.uses.add(step)
+
+    def _names_it(self, item, name):
+        """Whether a region or section has that name, which must not be that of a later declaration."""
+        regions = item.regions if isinstance(item, Section) else [item]
+        nodes = [step.node for region in regions for step in region.steps]
+        nodes += [step.node for step in item.once] if isinstance(item, Section) else []
+        return any(token.text == name for node in nodes for token in self.kernel.reader.tokens[node.first : node.last])
+
+
+def form(kernel, steps, regions):
+    """The items of a kernel. Its regions are added to `regions`."""
+    return _Former(kernel, regions).items(steps)
+
+
+def assign_roles(kernel, regions):
+    """Give the variables that are not uniform their roles."""
+    for region in regions:
+        names = [variable.name for variable in region.uses() if variable.role != "uniform" and not variable.shared]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise NeedsFibers(f"it has two variables {min(twice)} between the same barriers")
+    for parameter in kernel.parameters:
+        if parameter.role != "uniform":
+            parameter.role = "kept"
+    for step in kernel.steps:
+        variable = step.variable
+        if variable is None or variable.role == "uniform" or variable.shared:
+            continue
+        if variable.uses <= {variable.region} and not variable.addressed:
+            continue
+        if _can_recompute(kernel, step):
+            variable.role = "recomputed"
+            continue
+        variable.role = "kept"
+        if len(variable.dimensions) > 1:  # measured: on fibers such tiles stay in registers
+            raise NeedsFibers(f"the array {variable.name} of each thread is faster on fibers")
+        words = set(re.findall(r"\w+", variable.specifiers))
+        if "auto" in words or variable.type.kind == "reference":
+            raise NeedsFibers(f"{variable.name}, which lives across a barrier, is a reference or auto")
+        if words & {"constexpr", "static", "alignas", "__align__"}:
+            raise NeedsFibers(f"{variable.name}, which lives across a barrier, is not understood")
+        if variable.type.kind == "class" and (variable.array or not _is_value(kernel, variable)):
+            raise NeedsFibers(f"{variable.name}, which lives across a barrier, may refer to something")
+
+
+def _is_value(kernel, variable):
+    """Whether an object refers to nothing that its declaration makes."""
+    words = set(re.findall(r"[A-Za-z_]\w*", variable.specifiers)) - SPECIFIERS - CLASSES - TYPES
+    return words <= kernel.file.values
+
+
+_REPEATED = {"scalar", "enumeration", "pointer", "assumed"}
+
+
+def _can_recompute(kernel, step):
+    """Whether to repeat the declaration in each region: it is cheap, and its value never changes."""
+    variable = step.variable
+    changed = any(variable in other.effects.changes | other.effects.addressed for other in kernel.steps)
+    first, last = kernel.initializer(variable)
+    if changed or variable.addressed or variable.array or variable.type.kind not in _REPEATED or first == last:
+        return False
+    if not is_uniform(kernel, first, last, step.scope, {"threadIdx"}, ("uniform", "recomputed")):
+        return False
+    if any(  # it moves to the begin of its region, where its name may be another's
+        token.text == variable.name for token in kernel.reader.tokens[: variable.place]
+    ):
+        return False
+    names = [each.name for each in kernel.variables]
+    if any(names.count(each.name) > 1 for each in (variable, *variable.needs)):
+        return False  # where the declaration is repeated, another variable may have that name
+    if any(at > variable.place for need in variable.needs for at in need.changed_uniformly):
+        return False
+    return not any(_is_costly(kernel, at, first, step.scope) for at in range(first, last))
+
+
+def _is_costly(kernel, at, first, scope):
+    """Whether token `at` divides a value that differs between threads, and not by a constant."""
+    reader = kernel.reader
+    if reader.text(at) not in ("/", "%"):
+        return False
+    divisor = reader.tokens[at + 1]
+    if divisor.kind == "number" or divisor.text in kernel.constants | {"warpSize"}:
+        return False
+    start = at
+    while start > first:
+        text = reader.text(start - 1)
+        if text in OPERAND_ENDS:
+            start = reader.match[start - 1]
+        elif text in ("*", "/", "%", ".") or reader.tokens[start - 1].kind != "sign":
+            start -= 1
+        else:
+            break
+    dividend = reader.tokens[start:at]
+    differs = any(
+        token.text == "threadIdx" or (token.text in scope and scope[token.text].role == "recomputed")
+        for token in dividend
+    )
+    return differs or divisor.kind != "word" or (divisor.text in scope and scope[divisor.text].role != "uniform")

@@ -1,0 +1,97 @@
+"""Give the kernels of a source their second versions."""
+
+import re
+
+from hostcuda.frontend.brackets import closing_parenthesis, edited
+from hostcuda.frontend.source import kernel_bodies
+from hostcuda.loops.exchange import exchange
+from hostcuda.loops.file import File
+from hostcuda.loops.inline import PREFIX as INLINED
+from hostcuda.loops.inline import inline
+from hostcuda.loops.reader import Reader
+from hostcuda.loops.regions import assign_roles, form
+from hostcuda.loops.steps import KernelPlan
+from hostcuda.loops.uniform import find_uniform, require_uniform
+from hostcuda.loops.words import WARP_FUNCTIONS, NeedsFibers
+from hostcuda.loops.writer import PREFIX, Writer
+
+_REGISTRATION = re.compile(r"\bHOSTCUDA_KERNEL(?P<bounds>_BOUNDS)?\(")
+
+
+def _exchanged(scan, bodies, file):
+    """The text and the bodies with what stands for warp functions, and a kernel's name -> why it cannot be written."""
+    edits, reasons = [], {}
+    for body in bodies:
+        if set(re.findall(r"\w+", scan.code[body.open : body.close])) & WARP_FUNCTIONS.keys():
+            try:
+                edits += exchange(scan, body, Reader(scan.code, body.open + 1, body.close), file)
+            except NeedsFibers as reason:
+                reasons[body.name] = str(reason)
+    return *(kernel_bodies(edited(scan.text, edits)) if edits else (scan, bodies)), reasons
+
+
+def _second_version(kernel):
+    """The text of a kernel's second version, and whether its warps run one after the other."""
+    find_uniform(kernel)
+    require_uniform(kernel)
+    regions = []
+    items = form(kernel, kernel.root, regions)
+    assign_roles(kernel, regions)
+    return Writer(kernel, items, regions).text(), any(region.section for region in regions)
+
+
+def add_loops(text, without=frozenset()):
+    """Add to the kernels of a source versions that run as thread loops.
+
+    Parameters
+    ----------
+    text : str
+        A source as `hostcuda.frontend.source.rewrite` has written it.
+    without : set of str
+        Names of kernels whose second versions do not compile.
+
+    Returns
+    -------
+    str
+        The source. Each kernel is registered with its second version, or with the reason for which it has none.
+    """
+    scan, bodies = kernel_bodies(text)
+    file = File(scan, bodies)
+    source, sources = inline(scan, bodies, file)
+    source, sources, failed = _exchanged(source, sources, file)
+    edits, reasons, warps = [], {}, set()
+    for body, own in zip(bodies, sources, strict=True):
+        try:
+            if own.name in without:
+                raise NeedsFibers("its thread loops do not compile")
+            if own.name in failed:
+                raise NeedsFibers(failed[own.name])
+            if sum(other.name == body.name for other in bodies) > 1:
+                raise NeedsFibers("it is overloaded")
+            second, by_warp = _second_version(KernelPlan(source, own, file))
+        except NeedsFibers as reason:
+            reasons[body.name] = INLINED.sub("", str(reason))
+            continue
+        reasons[body.name] = ""
+        if by_warp:
+            warps.add(body.name)
+        else:
+            edits.append((body.marker_end, body.marker_end, " __attribute__((cold, noinline))"))
+        after = scan.marker(body.close)
+        edits.append((body.close + 1, body.close + 1, second + after))
+    for match in _REGISTRATION.finditer(scan.code):
+        end = closing_parenthesis(scan.code, match.end() - 1)
+        expression, bounds = scan.text[match.end() : end], "1024"
+        if match["bounds"]:
+            close = closing_parenthesis(scan.code, match.end())
+            bounds, expression = scan.text[match.end() : close + 1], scan.text[close + 1 : end].lstrip(", ")
+        name = re.match(r"\w+", expression)
+        reason = reasons.get(name.group(), "it is not in this file") if name else "it is overloaded"
+        for word in re.findall(r"\w+", expression):
+            if not reason and word in file.harmful:
+                reason = f"{word} uses {file.harmful[word]}"
+        loops = "" if reason else PREFIX + expression
+        kind = "WARPS" if name and name.group() in warps else "LOOPS"
+        new = f'HOSTCUDA_KERNEL_{kind}({bounds}, ({loops}), "{reason}", {expression})'
+        edits.append((match.start(), end + 1, new))
+    return edited(text, edits)

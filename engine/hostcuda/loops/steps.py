@@ -1,0 +1,265 @@
+"""A kernel as steps: the statements and declarations at the places that all its threads reach."""
+
+import re
+from dataclasses import dataclass, field
+
+from hostcuda.frontend.brackets import edited
+from hostcuda.loops.effects import Effects, EffectsReader, KernelVariable
+from hostcuda.loops.file import Type
+from hostcuda.loops.order import declared_names, with_parents
+from hostcuda.loops.reader import Node, Reader, escapes
+from hostcuda.loops.refusals import refuse, use
+from hostcuda.loops.words import ASSIGNMENTS, BARRIER, MEETING, RESTRICT, STEPS, WARP_FUNCTIONS, NeedsFibers
+
+_ARRAY = Type("pointer")  # that a parameter is
+
+
+@dataclass(eq=False)
+class PlanStep:
+    """A step of the kernel at a place that all its threads reach: a statement, or one variable of a declaration.
+
+    Attributes
+    ----------
+    kind : str
+        declaration, statement, barrier, meeting, loop, if, block, jump or type.
+    scope : dict
+        Name -> variable, at this place.
+    update : tuple or None
+        (variable, span of the operand) if it is a statement like ``v += operand``.
+    bodies : list of list of PlanStep
+        Of a loop or an if that has a barrier, or a meeting of a warp's lanes.
+    warp : Node or None
+        The outermost control statement around it, or itself, that has a meeting and no barrier: a warp runs it alone.
+    """
+
+    kind: str
+    node: Node
+    scope: dict
+    effects: Effects
+    variable: KernelVariable | None = None
+    update: tuple | None = None
+    first: list = field(default_factory=list)  # of a for loop
+    bodies: list = field(default_factory=list)
+    warp: Node | None = None
+    late: list = field(default_factory=list)  # what each thread does after each round of a for loop: spans of its step
+
+
+class KernelPlan:
+    """A kernel as steps.
+
+    Attributes
+    ----------
+    file : File
+    reader : Reader
+    effects : EffectsReader
+    variables, parameters : list of KernelVariable
+        All that are declared outside of statements, and the parameters among them.
+    root : list of PlanStep
+    steps : list of PlanStep
+        All of them, those inside of loops and ifs, too.
+    """
+
+    def __init__(self, scan, body, file):
+        self.scan, self.body, self.file = scan, body, file.copy()
+        words = set(re.findall(r"\w+", scan.code[body.open : body.close]))
+        if not words & {BARRIER, MEETING, *WARP_FUNCTIONS}:
+            harmful = file.harmful
+            waits = [use(word, harmful) for word in words & harmful.keys() if harmful[word] != "threadIdx"]
+            raise NeedsFibers(min(waits, default="it has no barrier"))
+        self.reader = Reader(scan.code, body.open + 1, body.close)
+        types = set(re.findall(r"\b(?:class|typename)\b[\s.]*(\w+)", body.head))
+        values = set() if re.search(r"[&*]|\bdecltype\b", body.head) else set(re.findall(r"\w+", body.head)) - types
+        self.constants = file.constants | values
+        statements = self.reader.statements()
+        self._add_types(statements)
+        self.effects = EffectsReader(self.reader, self.file, types)
+        self.variables, self.steps = [], []
+        refuse(self)
+        scope = self._parameters()
+        self.parameters = list(self.variables)
+        self.root = self._plan(statements, dict(scope), in_loop=False, warp=None)
+
+    def _add_types(self, nodes):
+        """Add the types that the kernel declares to those of the file."""
+        variables = {self.reader.text(at) for at in declared_names(self.reader, nodes)}
+        variables |= set(re.findall(r"\w+", self.scan.code[self.body.name_end : self.body.open]))
+        for node, _ in with_parents(nodes):
+            if node.kind == "type":
+                words = [token.text for token in self.reader.tokens[node.first : node.last]]
+                if "threadIdx" in words:
+                    raise NeedsFibers("it has a type that uses threadIdx")
+                declared = self.file.add_types(" ".join(words)) if words[0] != "static_assert" else set()
+                if both := declared & variables:
+                    raise NeedsFibers(f"{min(both)} is more than one thing")
+
+    def line(self, at):
+        """The line of token `at` in the user's file."""
+        return self.scan.place(self.reader.tokens[at].start)[1]
+
+    def text(self, first, last, edits=()):
+        """The text of tokens[first:last] with some edits."""
+        tokens = self.reader.tokens
+        return edited(self.scan.text, edits, tokens[first].start, tokens[last - 1].end) if first < last else ""
+
+    def initializer(self, variable):
+        """The span of a variable's first value."""
+        first, last = variable.initializer
+        return (first + 1, last) if first < last and self.reader.text(first) == "=" else (first, last)
+
+    def loop_steps(self, step):
+        """The spans of what a for loop does after each round."""
+        first, last = step.node.parts["step"]
+        return self.reader.split(first, last) if first < last else []
+
+    def _parameters(self):
+        code = self.scan.code
+        open_ = code.index("(", self.body.name_end)
+        reader = Reader(code, open_ + 1, code.rindex(")", open_, self.body.open))
+        scope = {}
+        if [token.text for token in reader.tokens] in ([], ["void"]):
+            return scope
+        for first, last in reader.split(0, len(reader.tokens)):
+            end = reader.type_end(first, last)
+            while end is not None and end < last and (reader.text(end) in ("*", "&") or reader.text(end) in RESTRICT):
+                end += 1
+            if end is None or "&" in [token.text for token in reader.tokens[first:last]]:
+                raise NeedsFibers("a parameter is not understood")
+            if end == last:  # it has no name
+                continue
+            if end + 1 != last and reader.text(end + 1) != "[":
+                raise NeedsFibers("a parameter is not understood")
+            words = [token.text for token in reader.tokens[first:end]]
+            star = words.index("*") if "*" in words else len(words)
+            type_ = self.file.type_of(words, self.effects.parameters)
+            if end + 1 != last:
+                type_ = _ARRAY
+            variable = KernelVariable(reader.text(end), " ".join(words[:star]), " ".join(words[star:]), type=type_)
+            variable.position = reader.tokens[end].start if end + 1 == last else -1
+            scope[variable.name] = variable
+            self.variables.append(variable)
+        return scope
+
+    def _plan(self, nodes, scope, in_loop, warp):
+        """The steps of a block whose names are added to `scope`."""
+        steps = []
+        for node in self._flat(nodes):
+            for step in self._steps_of(node, scope, in_loop, warp):
+                step.warp = step.warp or warp
+                self.steps.append(step)
+                steps.append(step)
+        return steps
+
+    def _flat(self, nodes):
+        """The statements, with those of an inlined function in place of its block: its names are like no others."""
+        for node in nodes:
+            declarations = [child for child in node.children if child.kind == "declaration"]
+            names = {self.reader.text(at) for at in declared_names(self.reader, declarations)}
+            names |= {self.reader.text(child.first + 1) for child in node.children if child.kind == "type"}
+            inlined = node.kind == "block" and names and all(name.startswith("hostcuda_") for name in names)
+            if inlined and (node.barrier or node.meeting):
+                yield from self._flat(node.children)
+            else:
+                yield node
+
+    def _steps_of(self, node, scope, in_loop, warp):
+        if node.kind == "declaration":
+            yield from self._declare(node.first, node.last - 1, node, scope, warp)
+        elif node.barrier or node.meeting:
+            yield self._control(node, scope, in_loop, warp)
+        else:
+            effects = self.effects.statement(node, scope)
+            kind = "type" if node.kind == "type" else "statement"
+            step = PlanStep(kind, node, dict(scope), effects)
+            if node.kind == "expression":
+                step.update = self.update(node.first, node.last - 1, scope)
+            escaping = escapes(node)
+            if (escaping - {"return"} and in_loop) or node.kind == "return":
+                step.kind = "jump"
+            elif "return" in escaping and is_jump(node):
+                step.kind = "jump?"
+            yield step
+
+    def _control(self, node, scope, in_loop, warp):
+        inner, parts = dict(scope), node.parts
+        if node.kind in ("barrier", "meeting"):
+            return PlanStep(node.kind, node, inner, Effects())
+        if node.kind == "switch":
+            raise NeedsFibers(f"it has a {'barrier' if node.barrier else 'warp function'} in a switch")
+        if not node.barrier:
+            warp = warp or node
+        if node.kind == "block":
+            step = PlanStep("block", node, inner, Effects(), warp=warp)
+            step.bodies.append(self._plan(node.children, inner, in_loop, warp))
+            return step
+        step = PlanStep("loop" if node.kind != "if" else "if", node, inner, Effects(), warp=warp)
+        if node.kind == "for":
+            first = parts["first"]
+            if self.reader.declares(*first):
+                step.first = list(self._declare(*first, node, inner, warp))
+                for each in step.first:
+                    each.warp = warp
+                self.steps += step.first
+            elif first[0] != first[1]:
+                what = "barrier" if node.barrier else "warp function"
+                raise NeedsFibers(f"the loop around its {what} in line {self.line(node.first)} declares no counter")
+            step.scope = dict(inner)
+        step.effects = self.effects.expression(*parts["condition"], inner)
+        if node.kind == "for":
+            step.effects.add(self.effects.expression(*parts["step"], inner))
+        for name in ("then", "otherwise", "body"):
+            if name in parts:
+                child = parts[name]
+                nodes = child.children if child.kind == "block" else [child]
+                step.bodies.append(self._plan(nodes, dict(inner), in_loop or step.kind == "loop", warp))
+        return step
+
+    def _declare(self, first, last, node, scope, warp):
+        reader = self.reader
+        self.effects.require_declaration(first, last, scope)
+        end = reader.type_end(first, last)
+        words = [token.text for token in reader.tokens[first:end]]
+        for name, signs, bounds, initializer in reader.declarators(first, last):
+            scope_before = dict(scope)
+            variable = KernelVariable(reader.text(name), self.text(first, end), signs, bounds, initializer)
+            variable.shared = "__shared__" in words
+            variable.place, variable.warp = name, warp
+            variable.type = self.effects.declared_type(first, last, signs)
+            if variable.type.kind == "reference" and "&" not in signs:
+                variable.signs = "&"
+            at = bounds[0]
+            while at < bounds[1]:
+                variable.dimensions += ((at, reader.match[at]),)
+                at = reader.match[at] + 1
+            effects = self.effects.expression(first, end, scope)
+            effects.add(self.effects.expression(*bounds, scope))
+            scope[variable.name] = variable
+            effects.add(self.effects.initialization(initializer, scope, variable.type))
+            variable.needs = effects.uses - {variable}
+            effects.uses.add(variable)
+            self.variables.append(variable)
+            yield PlanStep("declaration", node, scope_before, effects, variable)
+
+    def update(self, first, last, scope):
+        """(variable, span of the operand) of ``v = ...``, ``v += ...``, ``v++``, ``++v``; else None."""
+        reader = self.reader
+        words = [token.text for token in reader.tokens[first:last]]
+        if any(w in self.file.signs for w in words[:2]) and any(w in scope and scope[w].is_object for w in words[:2]):
+            return None
+        if len(words) == 2 and set(words) & STEPS:
+            name = words[1] if words[0] in STEPS else words[0]
+            return (scope[name], (first, first)) if name in scope else None
+        if len(words) > 2 and words[0] in scope and words[1] in ASSIGNMENTS:
+            return scope[words[0]], (first + 2, last)
+        return None
+
+
+def is_jump(node):
+    """Whether the statement is ``if (...) return;``, or the same with break or continue."""
+    if node.kind in ("return", "break", "continue"):
+        return True
+    if node.kind != "if" or "otherwise" in node.parts:
+        return False
+    then = node.parts["then"]
+    if then.kind == "block" and len(then.children) == 1:
+        then = then.children[0]
+    return then.kind in ("return", "break", "continue")

@@ -1,0 +1,267 @@
+"""Uniform values: those that are the same for all threads of a block.
+
+Uniform are the kernel's arguments, constants, ``blockIdx``, ``blockDim``, ``gridDim``, and the variables that get only
+uniform values at places that all threads reach. Memory is never uniform.
+
+In a statement that a warp runs alone, the same is asked for the lanes of a warp. There ``threadIdx.y``,
+``threadIdx.z``, ``threadIdx.x / 32`` and ``threadIdx.x < 64`` are uniform, too, because a warp is in one row of the
+block: other blocks run on fibers (runtime/module.cpp). So are *steady* variables, which get such a value once.
+"""
+
+import re
+
+from hostcuda.loops.reader import escapes
+from hostcuda.loops.steps import is_jump
+from hostcuda.loops.words import ASSIGNMENTS, INDICES, SPECIFIERS, STEPS, VECTORS, NeedsFibers
+
+_INTEGERS = {"const", "int", "unsigned", "long", "size_t", "uint"}
+
+
+def is_uniform(kernel, first, last, scope, more=frozenset(), roles=("uniform",), warp=False):
+    """Whether an expression has the same value in all threads of a block; or, of a `warp`.
+
+    Variables of other `roles` and the words `more` can be allowed, too.
+    """
+    reader = kernel.reader
+    if kernel.file.signs and _has_own_operator(kernel, first, last, scope):
+        return False
+    after_warp = first
+    for at in range(first, last):
+        if at < after_warp:
+            continue
+        if warp and (end := _same_in_warp(kernel, at, first, last, scope)):
+            after_warp = end
+            continue
+        kind, word = reader.tokens[at][:2]
+        before, after = reader.text(at - 1), reader.text(at + 1)
+        if kind == "sign":
+            if word in ASSIGNMENTS or word in STEPS or word in ("[", "->", "->*", ";", "{", "}", "..."):
+                return False
+            unary = at == first or not kernel.effects.is_operand(at - 1, scope)
+            if (word == "&" and unary) or (word == "*" and unary and after not in (")", "*", "const")):
+                return False
+        elif kind == "word" and before not in (".",):
+            variable = scope.get(word)
+            if after == "::" and word in ("std", "hostcuda"):
+                continue
+            if before == "::" and not (
+                reader.text(at - 2) in ("std", "hostcuda") and (kernel.file.is_pure(word) or word == "dynamic_shared")
+            ):
+                return False
+            if variable is not None:
+                steady = warp and variable.steady
+                if variable.shared and not variable.array:  # its value is memory; an array's name is its address
+                    return False
+                if after == "(" or not (variable.shared or variable.role in roles or steady):
+                    return False
+                continue
+            if word in more or word in INDICES or word in SPECIFIERS or kernel.file.is_type(word):
+                continue
+            if word in ("true", "false", "nullptr", "dynamic_shared") or kernel.file.is_pure(word):
+                continue
+            if word in kernel.effects.parameters:
+                kernel.effects.assumed.add(word)
+            elif after == "(" or word not in kernel.constants:
+                return False
+        elif kind == "text" or (kind == "number" and "_" in word):
+            return False
+    return True
+
+
+def _has_own_operator(kernel, first, last, scope):
+    """Whether an operator of the source may stand in an expression, which may read memory or have effects."""
+    reader, file = kernel.reader, kernel.file
+    words = [reader.text(at) for at in range(first, last)]
+    objects = any(
+        (word in scope and scope[word].is_object) or word in VECTORS or word in file.types or word.startswith("make_")
+        or (word not in scope and (word in file.constants or word in kernel.effects.parameters))
+        for word in words
+    )
+    return objects and bool(set(words) & file.signs)
+
+
+_BEFORE_DIVISION = {"(", "[", "=", ",", "?", ":", "&&", "||", "+", "-", "<", ">", "<=", ">=", "==", "!=", "&", "|"}
+_BEFORE_COMPARISON = {"(", "=", ",", "?", ":", "&&", "||"}
+_AFTER_COMPARISON = {")", ",", "?", ":", "&&", "||", ";"}
+_THREAD = ["threadIdx", ".", "x"]
+# The number of a thread in a block: if a warp is in one row, the first terms are multiples of 32, or 0.
+_NUMBER = [
+    [*_THREAD, "+", "threadIdx", ".", "y", "*", "blockDim", ".", "x"],
+    [*_THREAD, "+", "blockDim", ".", "x", "*", "threadIdx", ".", "y"],
+    ["threadIdx", ".", "y", "*", "blockDim", ".", "x", "+", *_THREAD],
+    ["blockDim", ".", "x", "*", "threadIdx", ".", "y", "+", *_THREAD],
+]
+
+
+def _same_in_warp(kernel, at, first, last, scope):
+    """The token after what starts at token `at`, made of threadIdx but the same for all lanes; 0: there is none."""
+    reader, text = kernel.reader, kernel.reader.text
+    if text(at) == "hostcuda_vote":
+        return reader.match[at + 1] + 1
+    if text(at) == "threadIdx" and text(at + 1) == "." and text(at + 2) in ("y", "z"):
+        return at + 3
+    begin, end = at, _number_end(kernel, at, scope)
+    if text(at) == "(" and not end:
+        end = _number_end(kernel, at + 1, scope)
+        end = end + 1 if end and text(end) == ")" else 0
+    if not end or end + 1 >= last:
+        return 0
+    while begin > first and text(begin - 1) == ")" and _is_cast_to_integer(reader, begin - 1):
+        begin = reader.match[begin - 1]
+    before, sign, number = text(begin - 1) if begin > first else "(", text(end), text(end + 1).rstrip("uU")
+    after = text(end + 2) if end + 2 < last else ")"
+    if before in ("+", "-") and not kernel.effects.is_operand(begin - 2, scope):
+        return 0  # -threadIdx.x / 32
+    if sign == "/" and number in ("32", "warpSize"):
+        return end + 2 if before in _BEFORE_DIVISION else 0
+    if sign == ">>" and number == "5":
+        good = before in _BEFORE_DIVISION - {"+", "-"} and after not in ("+", "-", "*", "/", "%")
+        return end + 2 if good else 0
+    if sign in ("<", ">=") and re.fullmatch(r"0|[1-9]\d*", number) and int(number) % 32 == 0:
+        return end + 2 if before in _BEFORE_COMPARISON and after in _AFTER_COMPARISON else 0
+    return 0
+
+
+def _number_end(kernel, at, scope):
+    """The token after the number of a thread in its row, or in its block, at token `at`; 0: there is none."""
+    text = kernel.reader.text
+    if text(at) == "threadIdx":
+        words = [text(each) for each in range(at, at + len(_THREAD))]
+        return at + len(_THREAD) if words == _THREAD else 0
+    variable = scope.get(text(at))
+    if variable is None or text(at + 1) in (".", "[", "(", "->", "::") or text(at - 1) in (".", "->", "::"):
+        return 0
+    return at + 1 if variable.counts else 0
+
+
+def _is_cast_to_integer(reader, close):
+    words = {reader.text(at) for at in range(reader.match[close] + 1, close)}
+    return bool(words) and words <= {"int", "unsigned", "long", "size_t", "uint"}
+
+
+def _counts(kernel, variable):
+    """Whether a variable is the number of its thread in its row or block, for good."""
+    first, last = kernel.initializer(variable)
+    is_integer = variable.type.kind == "scalar" and set(variable.specifiers.split()) <= _INTEGERS
+    if not is_integer or variable.array or first >= last:
+        return False
+    words = [kernel.reader.text(at) for at in range(first, last)]
+    return words == _THREAD or words in _NUMBER
+
+
+def _begin_steady(kernel):
+    """Find the variables that get a value once: they are steady as far as that goes."""
+    for variable in kernel.variables:
+        variable.steady = False
+    for step in kernel.steps:
+        if step.kind == "declaration" and not (step.variable.array or "&" in step.variable.signs):
+            first, last = step.variable.initializer
+            step.variable.steady = first < last
+    for step in kernel.steps:
+        for variable in step.effects.changes | step.effects.addressed:
+            variable.steady &= step.variable is variable
+    for variable in kernel.variables:
+        variable.counts = variable.steady and _counts(kernel, variable)
+
+
+def find_uniform(kernel):
+    """Take the role `uniform` from all variables that may differ between threads, until none is left."""
+    changed = True
+
+    def demote(variables):
+        nonlocal changed
+        for variable in variables:
+            if variable.role == "uniform" and not variable.shared:
+                variable.role, changed = "local", True
+
+    def may_update(step, update):
+        """Whether all threads that share a variable update it together, and equally."""
+        alone = step.warp is not None
+        ours = not alone or update[0].warp is step.warp  # else each warp would update the block's variable
+        return ours and is_uniform(kernel, *update[1], step.scope, warp=alone)
+
+    demote(variable for variable in kernel.variables if variable.type.kind in ("class", "reference"))
+    _begin_steady(kernel)
+    while changed:
+        changed = False
+        for step in kernel.steps:
+            effects, variable = step.effects, step.variable
+            demote(effects.addressed)
+            if step.kind == "declaration":
+                demote(effects.changes - {variable})
+                if variable.array or "&" in variable.signs or (
+                    not is_uniform(kernel, *kernel.initializer(variable), step.scope, warp=step.warp is not None)
+                ):
+                    demote([variable])
+            elif step.kind == "loop" and step.node.kind == "for":
+                for span in kernel.loop_steps(step):
+                    update = kernel.update(*span, step.scope)
+                    if update is None or not may_update(step, update):
+                        demote(kernel.effects.expression(*span, step.scope).changes)
+            elif step.update and may_update(step, step.update):
+                demote(effects.changes - {step.update[0]})
+            else:
+                demote(effects.changes)
+            if variable is not None and variable.steady and not is_uniform(
+                kernel, *kernel.initializer(variable), step.scope, warp=True
+            ):
+                variable.steady, changed = False, True
+    for step in kernel.steps:
+        for variable in step.effects.addressed:
+            variable.addressed = True
+    for variable in kernel.variables:
+        variable.addressed |= variable.type.kind == "class"
+
+
+def require_uniform(kernel):
+    """Raise `NeedsFibers` unless the threads of a block reach barriers together, and the lanes of a warp meetings."""
+    for step in kernel.steps:
+        line = kernel.line(step.node.first)
+        waits = "barrier" if step.warp is None else "warp function"
+        those = "threads" if step.warp is None else "the lanes of a warp"
+        differ = f"depends on values that may differ between {those}"
+        if step.kind in ("loop", "if"):
+            span = step.node.parts["condition"]
+            counters = [s.variable for s in step.first]
+            steps = [kernel.update(*span, step.scope) for span in kernel.loop_steps(step)] if counters or (
+                step.node.kind == "for") else []
+            if not _same(kernel, step, *span) or any(v.role != "uniform" for v in counters):
+                what = "loop" if step.kind == "loop" else "if"
+                raise NeedsFibers(f"the {waits} in the {what} of line {line} {differ}")
+            before = set()  # what changes before the step of each thread, which stands at the end of the body
+            for span, update in zip(kernel.loop_steps(step) if steps else (), steps, strict=True):
+                if update and update[0].role == "uniform":
+                    update[0].changed_uniformly.append(step.node.first)
+                    before.add(update[0])
+                elif before & kernel.effects.expression(*span, step.scope).uses or any(
+                    each.kind == "jump" and "continue" in escapes(each.node) for each in _within(step)
+                ):
+                    raise NeedsFibers(f"the loop around its {waits} in line {line} is not understood")
+                else:
+                    step.late.append(span)
+        if step.kind == "jump":
+            returns = step.warp is not None and "return" in escapes(step.node)  # other warps go on
+            if returns or not is_jump(step.node) or not _condition_is_uniform(kernel, step):
+                raise NeedsFibers(f"the jump of line {line}, past a {waits}, {differ}")
+        elif step.kind == "jump?":
+            step.kind = "jump" if step.warp is None and _condition_is_uniform(kernel, step) else "statement"
+        if step.update and step.update[0].role == "uniform":
+            step.update[0].changed_uniformly.append(step.node.first)
+        if step.kind == "type" and any(v.role != "uniform" for v in step.effects.uses):
+            raise NeedsFibers("it has a type that depends on a variable")
+
+
+def _within(step):
+    """The steps in a loop or an if."""
+    for each in (each for body in step.bodies for each in body):
+        yield each
+        yield from _within(each)
+
+
+def _same(kernel, step, first, last):
+    """Whether an expression is the same for all threads that reach a step together."""
+    return is_uniform(kernel, first, last, step.scope, warp=step.warp is not None)
+
+
+def _condition_is_uniform(kernel, step):
+    return "condition" not in step.node.parts or _same(kernel, step, *step.node.parts["condition"])

@@ -1,0 +1,85 @@
+"""The words of C++ and CUDA that the rewriter knows, and the exception for what it does not."""
+
+import re
+from typing import NamedTuple
+
+
+class NeedsFibers(Exception):
+    """The kernel runs on fibers; the message is the reason."""
+
+
+class Token(NamedTuple):
+    kind: str  # word, number, text or sign
+    text: str
+    start: int
+    end: int
+
+
+_TOKEN = re.compile(
+    r"""(?P<word>[A-Za-z_]\w*) | (?P<number>\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*) | (?P<text>"[^"]*"|'[^']*')
+      | (?P<sign>->\*|<<=|>>=|\.\.\.|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|::|[^\s\w])""",
+    re.VERBOSE,
+)
+_SPELT = {
+    "and": "&&", "or": "||", "not": "!", "xor": "^", "bitand": "&", "bitor": "|", "compl": "~", "and_eq": "&=",
+    "or_eq": "|=", "xor_eq": "^=", "not_eq": "!=",
+}
+PAIRS = {"(": ")", "[": "]", "{": "}"}
+ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
+STEPS = {"++", "--"}
+OPERAND_ENDS = {")", "]"}
+BINARY = {"+", "-", "*", "/", "%", "<<", ">>", "<", ">", "<=", ">=", "==", "!=", "&", "|", "^", "&&", "||"}
+
+# Types whose members are scalars.
+VECTORS = {
+    **{f"{kind}{n}": "xyzw"[: int(n)] for n in "1234" for kind in ("char", "uchar", "short", "ushort", "int", "uint",
+       "long", "ulong", "longlong", "ulonglong", "float", "double")},
+    **dict.fromkeys(("half2", "__half2", "__nv_bfloat162", "cuComplex", "cuFloatComplex", "cuDoubleComplex"), "xy"),
+    "dim3": "xyz",
+}
+BUILT_IN = {"void", "bool", "char", "short", "int", "long", "float", "double", "signed", "unsigned", "auto"}
+TYPES = {
+    *BUILT_IN, "size_t", "ptrdiff_t", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t",
+    "uint64_t", "uint", "half", "__half", "__nv_bfloat16", "uchar", "ushort", "ulong", *VECTORS,
+}
+SPECIFIERS = {"const", "constexpr", "static", "register", "inline", "__shared__", "alignas", "__align__", "typename"}
+CLASSES = {"struct", "class", "union", "enum"}
+RESTRICT = {"__restrict__", "__restrict", "const"}
+KEYWORDS = {"if", "for", "while", "do", "switch", "return", "else", "sizeof", "operator"}
+INDICES = {"blockIdx", "blockDim", "gridDim", "warpSize"}
+# Functions with the same result for the same arguments, which they do not change.
+PURE = re.compile(
+    r"min|max|abs|sizeof|alignof|(static|reinterpret|const)_cast|make_\w+|__\w+2\w+|__u?mul24|u?(min|max)|"
+    r"f(abs|min|max|loor|ma|mod)f?|(ceil|r?sqrt|pow|exp(2|10|m1)?|log(2|10|1p)?|a?(sin|cos|tan)h?|round|trunc|rint|erfc?)f?|"
+    r"__\w+_as_\w+|__(exp|log|log2|sin|cos|tan|pow|fdivide|saturate)f|__(popc|clz|ffs|brev)(ll)?|"
+    r"__h(add|sub|mul|div|fma|neg|abs|min|max)2?(_\w+)?|__builtin_(inf|nan|huge_val|fabs|fma|floor|ceil|sqrt|popcount|clz|ctz|ffs)[fls]*"
+)
+# What only fibers do: other waiting than at barriers, and questions for the running thread.
+FIBERS_ONLY = re.compile(
+    r"__sync(?!threads$)\w*|__shfl\w*|__(ballot|any|all|activemask|nanosleep)(_sync)?|__(match|reduce)_\w+|nvcuda|wmma|"
+    r"cooperative_groups|this_(thread_block|grid|multi_grid|thread)|tiled_partition|coalesced_threads|thread_block_tile|"
+    r"v?f?printf|puts|assert|__assert_fail|__trap|__brkpt|__builtin_trap|abort|exit|atomicCAS\w*|atomicExch\w*|"
+    r"volatile|"
+    r"asm|__asm|__asm__|throw|try|catch|goto|co_\w+|alloca|__builtin_alloca|setjmp|longjmp|thread_local|__thread|"
+    r"__func__|__FUNCTION__|__PRETTY_FUNCTION__|__builtin_FUNCTION|cuda|cg|cub|barrier|pipeline|thread_block|grid_group|thread_group|coalesced_group"
+)
+BARRIER = "__syncthreads"
+# Warp functions that thread loops can do, as kinds of `exchange`.
+SHUFFLES = {
+    "__shfl_sync": "shuffle_index",
+    "__shfl_up_sync": "shuffle_up",
+    "__shfl_down_sync": "shuffle_down",
+    "__shfl_xor_sync": "shuffle_xor",
+}
+VOTES = {f"__{kind}_sync": kind for kind in ("ballot", "any", "all")}
+REDUCTIONS = {f"__reduce_{kind}_sync": f"reduce_{kind}" for kind in ("add", "min", "max", "and", "or", "xor")}
+WARP_FUNCTIONS = {"__syncwarp": "sync", **SHUFFLES, **VOTES, **REDUCTIONS}
+MEETING = "hostcuda_meet"  # what `exchange` writes for a place at which the lanes of a warp wait for each other
+
+
+def tokens(code, start, end):
+    """The `Token`s of code[start:end]; signs that are spelt as words, such as ``xor_eq``, are signs."""
+    return [
+        Token("sign", _SPELT[m.group()], *m.span()) if m.group() in _SPELT else Token(m.lastgroup, m.group(), *m.span())
+        for m in _TOKEN.finditer(code, start, end)
+    ]

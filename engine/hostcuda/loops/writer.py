@@ -1,0 +1,352 @@
+"""The text of a kernel's second version."""
+
+import re
+
+from hostcuda.frontend.brackets import edited
+from hostcuda.loops.regions import Region, Section
+from hostcuda.loops.rows import LIMIT, Rows
+from hostcuda.loops.steps import PlanStep
+from hostcuda.loops.words import SHUFFLES, NeedsFibers
+
+PREFIX = "hostcuda_loops_"  # of the names of second versions
+_KEPT_BYTES = 48 << 10  # of a thread at most, for what lives across a barrier
+
+
+class Writer:
+    """Writes a split kernel."""
+
+    def __init__(self, kernel, items, regions):
+        self.kernel, self.items, self.rows = kernel, items, Rows(kernel, _early(kernel, items))
+        self.reader, self.scan = kernel.reader, kernel.scan
+        self.out = []
+        self.section = None
+        self.changed = set().union(*(step.effects.changes for step in kernel.steps))
+        self.counters = {each.variable for step in kernel.steps for each in step.first}
+        self.masked = any(region.returns for region in regions[:-1]) or (
+            any(region.returns for region in regions) and regions[-1] not in items
+        )
+
+    def text(self):
+        """The definition of the kernel's second version."""
+        body, scan = self.kernel.body, self.scan
+        self._line_of(body.start)
+        name = scan.text[body.name_start : body.name_end]
+        marked = f"{scan.text[body.start : body.marker_end]} __attribute__((noinline))"
+        self.out.append(marked + scan.text[body.marker_end : body.name_start] + PREFIX + name)
+        fixed = [v.position for v in self.kernel.parameters if v.position >= 0 and self._is_fixed(v)]
+        fixed = [(at, at, "const ") for at in fixed]
+        self.out.append(edited(scan.text, fixed, body.name_end, body.open))
+        self.out.append("{ HOSTCUDA_BLOCK\n")
+        for type_ in sorted(self.kernel.effects.assumed):
+            self.out.append(f"hostcuda_require_plain({type_})\n")
+        self.out += [f"hostcuda_require_small({name})\n" for name in sorted(self.rows.small)]
+        for parameter in self.kernel.parameters:
+            self._prove(parameter)
+        if self.masked:
+            self.out.append("HOSTCUDA_MASK\n")
+        for parameter in self.kernel.parameters:
+            if parameter.role == "kept":
+                kept = self._array(parameter)
+                self._keep(parameter)
+                each = "for (hostcuda_size hostcuda_t = 0; hostcuda_t < hostcuda_threads; ++hostcuda_t)"
+                copied = f"{kept}[hostcuda_t] = {parameter.name}"
+                if parameter.type.kind == "class":
+                    copied = f"hostcuda::keep({kept}[hostcuda_t].object(), {parameter.name})"
+                self.out.append(f"{each} {copied};\n")
+        self._items(self.items)
+        self.out.append("}\n")
+        return "".join(self.out)
+
+    def _line_of(self, at):
+        self.out.append(self.scan.marker(at))
+
+    def _items(self, items):
+        for item in items:
+            if isinstance(item, Region):
+                self._region(item)
+            elif isinstance(item, Section):
+                self._section(item)
+            elif item.kind == "meeting":
+                self._meeting(item.node)
+            elif item.kind == "declaration":
+                self._line_of(self.reader.tokens[item.variable.place].start)
+                edits = self._constants(*item.variable.initializer, item.scope)
+                declarator = self._declarator(item.variable, edits=edits, fixed=True)
+                self.out.append(f"{item.variable.specifiers} {declarator};\n")
+                self._prove(item.variable)
+            elif item.kind in ("loop", "if", "block"):
+                self._control(item)
+            else:
+                self._copy(item.node, edits=self._constants(item.node.first, item.node.last, item.scope))
+
+    def _control(self, step):
+        node, parts = step.node, step.node.parts
+        self._line_of(self.reader.tokens[node.first].start)
+        if node.kind == "for":
+            counters = ", ".join(
+                self._declarator(each.variable, edits=self._constants(*each.variable.initializer, each.scope))
+                for each in step.first
+            )
+            declared = f"{step.first[0].variable.specifiers} {counters}" if step.first else ""
+            steps = [span for span in self.kernel.loop_steps(step) if span not in step.late]
+            once = ", ".join(self._expression(span, step.scope) for span in steps)
+            self.out.append(f"for ({declared}; {self._expression(parts['condition'], step.scope)}; {once}) {{")
+            for each in step.first:
+                self._prove(each.variable)
+        elif node.kind == "do":
+            self.out.append("do {")
+        elif node.kind == "block":
+            self.out.append("{")
+        else:
+            kind = "if constexpr" if self.reader.text(node.first + 1) == "constexpr" else node.kind
+            self.out.append(f"{kind} ({self._expression(parts['condition'], step.scope)}) {{")
+        self._items(step.items[0])
+        self.out.append("}")
+        if len(step.items) > 1:
+            self.out.append(" else {")
+            self._items(step.items[1])
+            self.out.append("}")
+        condition = self._expression(parts["condition"], step.scope) if node.kind == "do" else ""
+        self.out.append(f" while ({condition});\n" if condition else "\n")
+
+    def _expression(self, span, scope):
+        """An expression that is computed once for many threads."""
+        return self.kernel.text(*span, self._constants(*span, scope))
+
+    def _declarator(self, variable, name=None, edits=(), fixed=False):
+        signs = f"{variable.signs} " if variable.signs else ""
+        if fixed and self._is_fixed(variable):
+            signs += "const "
+        bounds, initializer = self.kernel.text(*variable.bounds), self.kernel.text(*variable.initializer, edits)
+        return f"{signs}{name or variable.name}{bounds} {initializer}".rstrip()
+
+    # -- what the rewriter takes for granted, for the compiler to prove
+
+    def _is_fixed(self, variable):
+        """Whether to declare a variable const: it is taken to be the same in all threads, and never to change."""
+        first, last = variable.initializer
+        given = variable in self.kernel.parameters or first < last
+        plain = variable.type.kind not in ("class", "reference") and not variable.array
+        once = variable.role in ("uniform", "recomputed") and not variable.shared
+        return given and plain and once and variable not in self.changed and not variable.constant
+
+    def _prove(self, variable):
+        """Let the compiler prove that operators on a variable whose type is not known are built-in ones."""
+        if variable.type.kind == "assumed" and variable.role != "local":
+            self.out.append(f"hostcuda_require_plain(decltype({variable.name}))\n")
+        if variable in self.rows.limits:
+            self.out.append(f"HOSTCUDA_LIMIT({variable.name}, {LIMIT})\n")
+
+    def _constants(self, first, last, scope):
+        """Edits that let the compiler prove that names in tokens[first:last] are those of constants."""
+        tokens, proved = self.reader.tokens, self.kernel.file.constants
+        return [
+            (token.start, token.end, f"hostcuda_constant({token.text})")
+            for at, token in enumerate(tokens[first:last], first)
+            if token.text in proved and token.text not in scope and self.reader.text(at - 1) not in (".", "->", "::")
+        ]
+
+    def _rebind(self, region):
+        """Declare what all threads share and what changes elsewhere as const, so that a region cannot change it."""
+        shared = [v for v in region.uses() if v.role == "uniform" and not (v.shared or v.array or v.constant)]
+        shared = [v for v in self.kernel.variables if v in shared and v in self.changed | self.counters]
+        names = {v: f"hostcuda_same_{self.kernel.variables.index(v)}_{region.number}" for v in shared}
+        self.out += [f"const auto {name} = {variable.name};\n" for variable, name in names.items()]
+        types = [f"{self._kept_type(v)} __restrict__ const" if "restrict" in v.signs else "const auto" for v in names]
+        return [f"{type_} {v.name} = {name};\n" for type_, (v, name) in zip(types, names.items(), strict=True)]
+
+    # -- warps
+
+    def _section(self, section):
+        """A loop over the warps."""
+        self.section, places = section, section.places
+        for variable in self.kernel.variables:
+            if variable.role == "kept" and not self._in_section(variable) and variable.region in places:
+                self._keep(variable)
+        self.out.append("HOSTCUDA_WARPS { HOSTCUDA_WARP {\n")
+        if self.masked:
+            self.out.append("HOSTCUDA_FIRST_LEFT\n")
+        numbers = [self._meeting_words(step.node)[0] for step in section.once if step.kind == "meeting"]
+        self.out.append("".join(f"HOSTCUDA_SLOTS({number}) " for number in numbers) + "\n")
+        given = section.given()
+        for variable in self._recomputed(given):
+            self._declare(variable)
+        for variable in (v for v in self.kernel.variables if v in given and v.role != "recomputed"):
+            if variable.role != "kept" or variable.region in places or places & variable.changes:
+                raise NeedsFibers(f"its warps look at {variable.name}, which each thread has")
+            lane = "hostcuda_first" if self.masked else "hostcuda_base"
+            self.out.append(f"{self._kept_type(variable)} const {variable.name} = {self._array(variable)}[{lane}];\n")
+        self._items(section.items)
+        end = f"hostcuda_next_{section.regions[0].number}:;" if section.regions and section.returns else ""
+        self.out.append(f"}} {end} }}\n")
+        self.section = None
+        if section.returns and self.masked:
+            self.out.append("HOSTCUDA_RETURN_IF_NONE_LEFT\n")
+
+    def _meeting_words(self, node):
+        """The number and the kind of a meeting."""
+        return self.reader.text(node.first + 2), self.reader.text(node.first + 4)
+
+    def _meeting(self, node):
+        number, kind = self._meeting_words(node)
+        self._line_of(self.reader.tokens[node.first].start)
+        if kind != "sync":
+            present = "hostcuda_live + hostcuda_base, " if self.masked else ""
+            self.out.append(f"const unsigned hostcuda_present_{number} = hostcuda::present({present}hostcuda_lanes);\n")
+            if kind not in SHUFFLES.values():  # what all lanes get
+                self.out.append(f"HOSTCUDA_MEET({number}, {kind})\n")
+
+    def _in_section(self, variable):
+        """Whether a variable is kept in the running section only."""
+        places = self.section.places if self.section else set()
+        return variable.region in places and variable.uses <= places and not variable.addressed
+
+    def _kept(self, variable):
+        """The thread's element of a kept variable."""
+        element = f"{self._array(variable)}[{'hostcuda_lane' if self._in_section(variable) else 'hostcuda_t'}]"
+        return f"{element}.object()" if variable.type.kind == "class" else element
+
+    def _array(self, variable):
+        """The name of the array of a kept variable, which is no other variable's."""
+        return f"hostcuda_kept_{variable.name}_{self.kernel.variables.index(variable)}"
+
+    # -- regions
+
+    def _region(self, region):
+        variables = self.kernel.variables
+        kept = [v for v in variables if v.role == "kept" and region.number in v.uses]
+        for variable in kept:
+            if variable.region == region.number and (self.section is None or self._in_section(variable)):
+                self._keep(variable)
+        rebound = self._rebind(region)
+        self.out.append("HOSTCUDA_LANES { HOSTCUDA_LANE\n" if self.section else "HOSTCUDA_THREADS { HOSTCUDA_THREAD\n")
+        self.out += rebound
+        if self.masked:
+            self.out.append("if (!hostcuda_live[hostcuda_t]) continue;\n")
+        for variable in self._recomputed(region.uses()):
+            self._declare(variable)
+        for variable in kept:
+            if variable.region != region.number:
+                self.out.append(self._fetch(variable, region.number in variable.changes) + "\n")
+        self.out.append("{\n")
+        for step in region.steps:
+            if step.kind != "declaration":
+                self._copy(step.node, region, self.rows.edits(step.node.first, step.node.last, step.scope))
+            elif step.variable.role != "recomputed":
+                self._declare(step.variable)
+        for variable in kept:
+            if not variable.addressed and (variable.region == region.number or region.number in variable.changes):
+                self.out.append(f"hostcuda::copy({self._kept(variable)}, {variable.name});\n")
+        self.out.append("}\n")
+        if region.returns:
+            self.out.append(f"hostcuda_end_{region.number}:;\n")
+        self.out.append("}\n")
+        if region.returns and self.masked:
+            next_warp = f"HOSTCUDA_LEAVE_IF_NONE_LEFT({self.section.regions[0].number})\n" if self.section else ""
+            self.out.append(next_warp or "HOSTCUDA_RETURN_IF_NONE_LEFT\n")
+
+    def _keep(self, variable):
+        """Declare the array of a kept variable. All threads of a block have them on one stack (runtime/fibers.cpp)."""
+        most = _KEPT_BYTES // sum(each.role == "kept" for each in self.kernel.variables)
+        kept = self._array(variable)
+        count = "hostcuda_warp" if self._in_section(variable) else "hostcuda_threads"
+        if variable.type.kind == "class":  # its constructor runs where the thread declares it
+            type_ = f"{self._kept_type(variable)}{self.kernel.text(*variable.bounds)}"
+            self.out.append(f"\nhostcuda::Storage<{type_}> {kept}[{count}];\n")
+        else:
+            self.out.append(f"\n{self._kept_type(variable)} {kept}[{count}]{self.kernel.text(*variable.bounds)};\n")
+        self.out.append(f'static_assert(sizeof *{kept} <= {most}, "this variable needs fibers");\n')
+
+    def _recomputed(self, variables):
+        """The recomputed ones of some variables and those that they need, in the order of their declarations."""
+        needed = {v for v in variables if v.role == "recomputed"}
+        grew = True
+        while grew:
+            more = {v for each in needed for v in each.needs if v.role == "recomputed"} - needed
+            needed |= more
+            grew = bool(more)
+        return [v for v in self.kernel.variables if v in needed]
+
+    def _fetch(self, variable, changes):
+        """The declaration of a kept variable in a region after its first one: a copy, unless something refers to it."""
+        name, type_, kept = variable.name, self._kept_type(variable), self._kept(variable)
+        if variable.addressed:
+            return f"{'const ' * variable.constant}auto &{name} = {kept};"
+        if variable.array:
+            return f"{type_} {name}{self.kernel.text(*variable.bounds)}; hostcuda::copy({name}, {kept});"
+        if "restrict" in variable.signs:
+            type_ += " __restrict__"
+        if not changes:
+            type_ += " const"
+        return f"{type_} {name} = hostcuda::fetch({kept});"
+
+    def _declare(self, variable):
+        self._line_of(self.reader.tokens[variable.place].start)
+        edits = self.rows.declaration(variable)
+        if variable.role == "recomputed":
+            edits = [*edits, *self._constants(*variable.initializer, self.rows.scopes[variable])]
+        if variable.role != "kept" or not variable.addressed:
+            self.out.append(f"{variable.specifiers} {self._declarator(variable, edits=edits, fixed=True)};\n")
+            self._prove(variable)
+            return
+        kept, const = self._kept(variable), "const " * variable.constant
+        if variable.type.kind == "class":
+            first, last = variable.initializer
+            if self.reader.text(first) == "=" and self.reader.text(first + 1) == "{":
+                first += 1
+            value = self.kernel.text(first, last, edits)
+            value = f"({value.removeprefix('=')})" if value.startswith("=") else value
+            type_ = re.sub(r"\b(struct|class)\s", "", self._kept_type(variable))
+            self.out.append(f"{const}auto &{variable.name} = *new (&{kept}) {type_}{value};\n")
+            self.out.append(f"hostcuda::require_value({variable.name});\n")
+            return
+        if variable.initializer[0] != variable.initializer[1]:
+            first = f"hostcuda_first_{variable.name}"
+            self.out.append(f"{variable.specifiers} {self._declarator(variable, first, edits)};\n")
+            kept = f"hostcuda::keep({kept}, {first})"
+        self.out.append(f"{const}auto &{variable.name} = {kept};\n")
+
+    @staticmethod
+    def _kept_type(variable):
+        """The type of a kept variable, without the const of the variable itself."""
+        if "*" not in variable.signs:
+            return re.sub(r"\b(const|register|constexpr)\b\s*", "", variable.specifiers) + " "
+        before, star, _ = variable.signs.rpartition("*")
+        return f"{variable.specifiers} {before}{star}"
+
+    def _copy(self, node, region=None, edits=()):
+        """A statement with its directives and `edits`. A `region` marks threads that return."""
+        begin, tokens = node.start, self.reader.tokens
+        self._line_of(begin)
+        # Sums in an array are vectorized as they are on fibers, not across the threads.
+        unroll = region is not None and not any(v.array or "*" in v.signs for v in region.kept())
+        edits = [*edits] + [
+            (d.start, d.end, _unrolled(d.rest) if unroll else "")
+            for d in self.scan.directives
+            if d.word == "pragma" and begin <= d.start < tokens[node.last - 1].end
+        ]
+        if region is not None:
+            for at in range(node.first, node.last):
+                if tokens[at].text == "return":
+                    mask = "hostcuda_live[hostcuda_t] = false; " if self.masked else ""
+                    jump = f"{{ {mask}goto hostcuda_end_{region.number}; }}"
+                    edits.append((tokens[at].start, tokens[at + 1].end, jump))
+        self.out.append(edited(self.scan.text, edits, begin, tokens[node.last - 1].end))
+        self.out.append(";\n" if node.kind == "late" else "\n")
+
+
+def _early(kernel, items):
+    """The variables that a block has before its threads begin."""
+    early = {parameter for parameter in kernel.parameters if parameter.role == "uniform"}
+    for item in items:
+        if not isinstance(item, PlanStep) or item.kind in ("loop", "if", "block", "meeting"):
+            break
+        if item.kind == "declaration" and not item.variable.shared:
+            early.add(item.variable)
+    return early
+
+
+def _unrolled(rest):
+    """What replaces a pragma: the compiler is to unroll the loops that the source wants unrolled."""
+    match = re.fullmatch(r"\s+unroll\s*\(?\s*(\d*)\s*\)?\s*", rest)
+    return f"HOSTCUDA_UNROLL({min(int(match[1] or 32), 64)})" if match else ""

@@ -1,0 +1,176 @@
+"""Counters: Nsight Compute's metrics under friendly names, what follows from them, and their words in tables."""
+
+from typing import NamedTuple
+
+
+class Counter(NamedTuple):
+    """A metric that the CPU engine counts, and how it follows from the runtime's record of a launch.
+
+    Attributes
+    ----------
+    name : str
+        The friendly name; empty: it is a column of a profile's launches only.
+    metric : str
+        Nsight Compute's name. Those with ``lab__`` are the CPU engine's own: Nsight Compute has no single metric.
+    space, op : str
+        The accesses that it sums: their memory space and operation; no operation: all of them. Without a space it is a
+        number of the whole launch.
+    figure : str
+        Which number of the record, see ``counts_text`` in ``runtime/counting.cpp``: of an access "requests", "units"
+        (sectors of global memory, else wavefronts) or "extra" (units beyond the least possible number), of a launch
+        "barriers" or "unique_bytes".
+    """
+
+    name: str
+    metric: str
+    space: str
+    op: str
+    figure: str
+
+
+_MEMORY = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"  # requests or sectors; memory space; operation
+_SHARED, _WAVEFRONTS = "smsp__inst_executed_op_shared_{}.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+_CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{}.sum"
+COUNTERS = (
+    Counter("global_load_requests", _MEMORY.format("requests", "global", "ld"), "global", "ld", "requests"),
+    Counter("global_load_sectors", _MEMORY.format("sectors", "global", "ld"), "global", "ld", "units"),
+    Counter("global_store_requests", _MEMORY.format("requests", "global", "st"), "global", "st", "requests"),
+    Counter("global_store_sectors", _MEMORY.format("sectors", "global", "st"), "global", "st", "units"),
+    Counter("atomic_requests", _MEMORY.format("requests", "global", "atom"), "global", "atom", "requests"),
+    Counter("atomic_sectors", _MEMORY.format("sectors", "global", "atom"), "global", "atom", "units"),
+    Counter("reduction_requests", _MEMORY.format("requests", "global", "red"), "global", "red", "requests"),
+    Counter("reduction_sectors", _MEMORY.format("sectors", "global", "red"), "global", "red", "units"),
+    Counter("shared_load_instructions", _SHARED.format("ld"), "shared", "ld", "requests"),
+    Counter("shared_store_instructions", _SHARED.format("st"), "shared", "st", "requests"),
+    Counter("shared_load_wavefronts", _WAVEFRONTS.format("ld"), "shared", "ld", "units"),
+    Counter("shared_store_wavefronts", _WAVEFRONTS.format("st"), "shared", "st", "units"),
+    Counter("shared_load_conflicts", _CONFLICTS.format("ld"), "shared", "ld", "extra"),
+    Counter("shared_store_conflicts", _CONFLICTS.format("st"), "shared", "st", "extra"),
+    Counter("", _SHARED.format("atom"), "shared", "atom", "requests"),
+    Counter("", _WAVEFRONTS.format("atom"), "shared", "atom", "units"),
+    Counter("constant_requests", "lab__constant_requests.sum", "constant", "", "requests"),
+    Counter("constant_serialized", "lab__constant_serialized.sum", "constant", "", "extra"),
+    Counter("barriers", "lab__barriers.sum", "", "", "barriers"),
+    # Of variables whose address is taken: the CPU engine cannot count other local requests.
+    Counter("local_requests_address_taken", "lab__local_requests_address_taken.sum", "local", "", "requests"),
+    Counter("unique_bytes", "lab__unique_bytes_global.sum", "", "", "unique_bytes"),
+)
+_NAMED = {each.name: each.metric for each in COUNTERS if each.name}
+# Friendly name -> Nsight Compute's metric, for what the CPU engine counts too.
+COUNTED = {name: metric for name, metric in _NAMED.items() if not metric.startswith("lab__")}
+# What only a GPU has: time, caches, instructions, and what the compiler decided.
+MEASURED = {
+    "time_ns": "gpu__time_duration.sum",
+    "l1_hit_pct": "l1tex__t_sector_hit_rate.pct",
+    "l2_read_sectors": "lts__t_sectors_op_read.sum",
+    "l2_write_sectors": "lts__t_sectors_op_write.sum",
+    "dram_bytes": "dram__bytes.sum",
+    "instructions": "smsp__inst_executed.sum",
+    "matrix_load_instructions": "smsp__inst_executed_op_ldsm.sum",  # the CPU engine counts them as loads
+    "local_load_requests": _MEMORY.format("requests", "local", "ld"),  # spills too, of which the CPU engine has none
+    "local_store_requests": _MEMORY.format("requests", "local", "st"),
+    "constant_cache_requests": "idc__requests.sum",  # one per word that a warp asks for
+    "registers": "launch__registers_per_thread",
+    "shared_bytes": "launch__shared_mem_per_block",
+    "occupancy_pct": "sm__maximum_warps_per_active_cycle_pct",
+}
+# What `recording.counters` records besides, of every kernel. Busy: in per cent of what the unit can do.
+_PEAK, _ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
+_THREADS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
+RECORDED = {
+    "cycles": "sm__cycles_elapsed.max",
+    "issue_slots_pct": "smsp__issue_active" + _ACTIVE,
+    "warps_resident_pct": "sm__warps_active" + _ACTIVE,
+    "l1_wavefronts": "l1tex__data_pipe_lsu_wavefronts.sum",
+    "l1_busy_pct": "l1tex__data_pipe_lsu_wavefronts" + _PEAK,
+    "shared_pipe_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "shared_busy_pct": "l1tex__data_pipe_lsu_wavefronts_mem_shared" + _PEAK,
+    "l2_busy_pct": "lts__throughput" + _PEAK,
+    "constant_cache_misses": "idc__requests_lookup_miss.sum",
+    "constant_cache_busy_pct": "idc__request_cycles_active" + _PEAK,
+    "constant_load_instructions": "smsp__inst_executed_op_ldc.sum",
+    "mio_instructions": "sm__mio_inst_issued.sum",  # issued to the MIO, which takes one per cycle
+    "tensor_instructions": "sm__inst_executed_pipe_tensor.sum",
+    "tensor_busy_pct": "sm__pipe_tensor_cycles_active" + _ACTIVE,
+    "half_instructions": "sm__inst_executed_pipe_fma_type_fp16.sum",
+    "thread_instructions": "smsp__thread_inst_executed.sum",
+    **{f"thread_{kind}_instructions": _THREADS.format(kind) for kind in ("ffma", "integer", "control", "memory")},
+}
+# And of the kernels whose loops are unrolled in many ways: how instructions come to a multiprocessor.
+FETCHED = {
+    "instruction_fetches": "sm__icc_requests.sum",  # of the multiprocessor's instruction cache
+    "instruction_fetch_misses": "sm__icc_requests_lookup_miss.sum",
+    "next_fetches": "gcc__cache_requests_type_instruction.sum",  # of the next cache, which several of them share
+    "next_fetch_misses": "gcc__cache_requests_type_instruction_lookup_miss.sum",
+}
+# Friendly name -> column of a profile.
+NAMES = {
+    **_NAMED,
+    **MEASURED,
+    "static_shared_bytes": "launch__shared_mem_per_block_static",
+    "local_bytes": "local_bytes",  # per thread: spills, and arrays that do not fit into registers
+    "spill_store_bytes": "spill_store_bytes",
+    "spill_load_bytes": "spill_load_bytes",
+}
+# Means over the launches of a variant; all others are sums.
+NOT_ADDITIVE = ("l1_hit_pct", "registers", "shared_bytes", "static_shared_bytes", "local_bytes", "spill_store_bytes",
+                "spill_load_bytes", "occupancy_pct", "unique_bytes")
+SUMS = {
+    "global_requests": ("global_load_requests", "global_store_requests", "atomic_requests", "reduction_requests"),
+    "global_sectors": ("global_load_sectors", "global_store_sectors", "atomic_sectors", "reduction_sectors"),
+    "local_requests": ("local_load_requests", "local_store_requests"),
+    "shared_instructions": ("shared_load_instructions", "shared_store_instructions"),
+    "shared_wavefronts": ("shared_load_wavefronts", "shared_store_wavefronts"),
+    "shared_conflicts": ("shared_load_conflicts", "shared_store_conflicts"),
+}
+# Quotients of sums over the launches.
+QUOTIENTS = {
+    "sectors_per_request": ("global_sectors", "global_requests"),
+    "sectors_per_load": ("global_load_sectors", "global_load_requests"),
+    "sectors_per_store": ("global_store_sectors", "global_store_requests"),
+    "wavefronts_per_shared_load": ("shared_load_wavefronts", "shared_load_instructions"),
+    "wavefronts_per_shared_store": ("shared_store_wavefronts", "shared_store_instructions"),
+}
+# The columns of a table of traffic, in their order, and their words.
+TRAFFIC = {
+    "variant": "variant",
+    "kernel": "kernel",
+    "launches": "launches",
+    "global_load_requests": "load requests",
+    "sectors_per_load": "sectors per load",
+    "global_store_requests": "store requests",
+    "sectors_per_store": "sectors per store",
+    "global_sectors": "global sectors",
+    "atomic_requests": "atomics",
+    "reduction_requests": "reductions",
+    "shared_wavefronts": "shared wavefronts",
+    "shared_conflicts": "of these conflicts",
+    "constant_requests": "constant requests",
+    "local_requests": "local requests",
+    "local_requests_address_taken": "local requests (address taken)",
+    "time_ns": "time (ns)",
+    "registers": "registers",
+    "shared_bytes": "shared bytes incl. the driver's",
+    "static_shared_bytes": "static shared bytes",
+    "local_bytes": "local bytes",
+    "occupancy_pct": "occupancy (%)",
+}
+
+# Nsight Compute's reasons for which a warp does not issue its next instruction, and what the warp waits for: see
+# "Warp Stall Reasons" in the Nsight Compute documentation. STALLED gives the metric of a reason: cycles per issued
+# instruction.
+STALLED = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
+STALLS = {
+    "long_scoreboard": "data from global or local memory",
+    "short_scoreboard": "data from shared memory",  # and other results of the memory input/output unit (MIO)
+    "mio_throttle": "room in the queue to shared memory",  # the MIO's queue
+    "lg_throttle": "room in the queue to global memory",  # of the load/store unit, for local and global memory
+    "imc_miss": "a miss in the constant cache",  # of immediate constants
+    "barrier": "a barrier",
+    "math_pipe_throttle": "a busy arithmetic pipe",
+    "wait": "a fixed latency",
+    "no_instruction": "the fetch of an instruction",
+    "branch_resolving": "the target of a branch",
+    "dispatch_stall": "the dispatch unit",
+    "not_selected": "its issue slot: another warp was issued",
+}

@@ -1,0 +1,258 @@
+"""A program in a process of its own, so that its faults do not affect this process.
+
+`program` gives the command that runs a program on an engine; `run` starts a command and reports how it ended.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import hostcuda
+from hostcuda.errors import EngineError, Interrupted
+from hostcuda.settings import HOME
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended.
+
+    Attributes
+    ----------
+    status : int or None
+        The exit status, negative for a signal: that of SIGINT after Ctrl-C. None if the time limit stopped it.
+    seconds : float
+    output : str
+        What it printed, if that was captured.
+    """
+
+    status: int | None
+    seconds: float
+    output: str = ""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C stopped it."""
+        return self.status == -signal.SIGINT
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was stopped before its end."""
+        return self.status is None or self.interrupted
+
+    @property
+    def problem(self) -> str:
+        """What went wrong, or the empty string."""
+        if self.status is None:
+            return f"did not end within {self.seconds:.0f} s and was stopped"
+        if self.interrupted:
+            return f"was interrupted after {self.seconds:.1f} s and stopped"
+        if self.status < 0:
+            with contextlib.suppress(ValueError):
+                return f"was ended by {signal.Signals(-self.status).name} after {self.seconds:.1f} s"
+        return f"failed with exit status {self.status}" if self.status else ""
+
+    @property
+    def last_lines(self) -> str:
+        """The end of what it printed."""
+        return "\n".join(self.output.strip().splitlines()[-12:])
+
+    def require(self, what: str, note: str = "") -> None:
+        """Return if the program came to its end.
+
+        Parameters
+        ----------
+        what : str
+            That it did, for the message: "profiling".
+        note : str
+            What the tool around it says.
+
+        Raises
+        ------
+        EngineError
+            It failed; the message has its last output.
+        Interrupted
+            Ctrl-C stopped it.
+        """
+        if self.interrupted:
+            raise Interrupted(f"{what} was stopped")
+        if self.problem:
+            raise EngineError(f"{what} {self.problem}. {note}".rstrip() + f"\n{self.last_lines}")
+
+
+def engine(name: str | None) -> str:
+    """The engine of this name, or the one that `hostcuda` chooses.
+
+    Raises
+    ------
+    EngineError
+        There is no such engine, or no GPU.
+    """
+    if name not in (None, "cpu", "gpu"):
+        raise EngineError(f"engine = {name!r}: it must be cpu or gpu")
+    if name == "gpu" and (missing := hostcuda.why_no_gpu()):
+        raise EngineError(f"there is no GPU to use: {missing}. The CPU engine counts and checks without one.")
+    return name or hostcuda.engine()
+
+
+def program(script: str, arguments: Sequence[str], on: str, options: Sequence[str] = ()) -> list[str]:
+    """The command that runs a program: in Python, or in CUDA C++ with its host code.
+
+    Parameters
+    ----------
+    script : str
+        Its path. A ``.cu`` file or one in C++ is compiled, for a GPU by nvcc. What imports PyCUDA gets the CPU engine
+        under its name.
+    arguments : sequence of str
+    on : {"cpu", "gpu"}
+        The engine.
+    options : sequence of str
+        nvcc's, for a ``.cu`` file.
+
+    Raises
+    ------
+    EngineError
+        There is no such file, it is neither in Python nor in CUDA C++, or nvcc does not compile it.
+    """
+    path = Path(script).expanduser()
+    if not path.is_file():
+        raise EngineError(f"there is no program {script}: give the path of a Python script that uses hostcuda, or of a "
+                       ".cu file with a main")
+    if path.suffix == ".ipynb":
+        raise EngineError(f"{script} is a notebook, not a program: give a Python script that launches the kernels")
+    if path.suffix not in (".py", "", *_COMPILED):
+        raise EngineError(f"{script} is no program: give a Python script (.py), or CUDA C++ (.cu, .cpp) with a main")
+    if path.suffix not in _COMPILED:
+        of_pycuda = on == "cpu" and _PYCUDA.search(path.read_text(errors="replace"))
+        return [sys.executable, *(["-m", "hostcuda.programs.pycuda"] if of_pycuda else []), str(path), *arguments]
+    if on == "cpu":
+        words = [f"--options={shlex.join(options)}"] if options else []
+        return [sys.executable, "-m", "hostcuda.programs.program", *words, str(path), *arguments]
+    return [_compiled(path, options), *arguments]
+
+
+_made: set[str] = set()  # what nvcc has made
+
+
+def is_compiled(command: Sequence[str]) -> bool:
+    """Whether a command of `program` starts what nvcc has made, and not Python."""
+    return command[0] in _made
+
+
+_COMPILED = (".cu", ".cpp", ".cc", ".cxx", ".c")
+_PYCUDA = re.compile(r"^\s*(?:import|from)\s+pycuda\b", re.MULTILINE)
+
+
+def _compiled(path: Path, options: Sequence[str]) -> str:
+    """The file that nvcc makes of a program, for the GPU of this machine."""
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        raise EngineError(f"nvcc, which compiles {path.name} for the GPU, is not on the path: install the CUDA toolkit")
+    folder = Path(tempfile.mkdtemp(prefix="hostcuda-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    out = folder / path.stem
+    _made.add(str(out))
+    command = [nvcc, "-arch=native", "-lineinfo", *options, "-o", str(out), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        raise EngineError(f"nvcc does not compile {path}:\n{done.stderr.strip() or done.stdout.strip()}")
+    return str(out)
+
+
+def run(command: Sequence[str], environment: Mapping[str, str], timeout: float | None = None,
+        capture: bool = False) -> Ended:
+    """Run a program to its end, to the time limit, to Ctrl-C, or to the end of this process.
+
+    Parameters
+    ----------
+    command : sequence of str
+    environment : mapping
+        Added to the environment of this process.
+    timeout : float, optional
+        Seconds after which the program and its child processes are stopped, as they are by Ctrl-C: first with SIGINT,
+        so that the results up to then are kept, then with SIGKILL.
+    capture : bool
+        Keep what it prints instead of printing it.
+
+    Raises
+    ------
+    EngineError
+        The time limit is not positive.
+    """
+    if timeout is not None and not timeout > 0:
+        raise EngineError(f"a time limit of {timeout:g} s: give a positive number of seconds, or none")
+    path = os.pathsep.join(filter(None, [str(HOME), *_added(), os.environ.get("PYTHONPATH")]))
+    pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    began = time.monotonic()
+    process = subprocess.Popen(
+        command, env={**os.environ, "PYTHONPATH": path, **environment}, start_new_session=True,
+        stdin=subprocess.DEVNULL if capture else None, preexec_fn=_end_with_parent(), **(pipe if capture else {}),
+    )
+    try:
+        output, _ = process.communicate(timeout=timeout)
+        status = process.returncode
+    except (subprocess.TimeoutExpired, KeyboardInterrupt) as stop:
+        _signal(process, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C does not wait
+            process.communicate(timeout=_GRACE)
+        _signal(process, signal.SIGKILL)  # to its child processes, too
+        output = process.communicate()[0]
+        status = -signal.SIGINT if isinstance(stop, KeyboardInterrupt) else None
+    except BaseException:
+        _signal(process, signal.SIGKILL)
+        process.wait()
+        raise
+    return Ended(status, time.monotonic() - began, output or "")
+
+
+def _added() -> list[str]:
+    """The folders that this process has put on its `sys.path` besides Python's own: packages may come from there."""
+    own = (sys.prefix, sys.base_prefix)
+    return [each for each in sys.path if each and not each.startswith(own) and each != os.getcwd()]
+
+
+def _end_with_parent():
+    """What a new process calls first, so that it is killed when this one ends, which alone knows its time limit."""
+    if sys.platform != "linux":
+        return None
+    parent, prctl, set_parent_death_signal = os.getpid(), ctypes.CDLL(None).prctl, 1
+
+    def ask():
+        prctl(set_parent_death_signal, int(signal.SIGKILL))
+        if os.getppid() != parent:  # it has ended already
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return ask
+
+
+_GRACE = 3.0  # seconds from SIGINT to SIGKILL
+
+
+def _signal(process: subprocess.Popen, which: signal.Signals) -> None:
+    """Send a signal to the program and its child processes, which are one process group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, which)
+
+
+def lines(path: Path) -> list[dict]:
+    """The records of a file of JSON lines; an incomplete last line is ignored."""
+    records = []
+    if path.is_file():
+        for line in path.read_text(errors="replace").splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                records.append(json.loads(line))
+    return records

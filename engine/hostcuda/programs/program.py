@@ -1,0 +1,702 @@
+"""Runs a whole program in CUDA C++ on the CPU engine.
+
+``python -m hostcuda.programs.program [--options=...] FILE.cu [ARGUMENT ...]`` is what ``hostcuda run`` starts. The
+program is compiled as a module, and its ``main`` is called in this process. CUDA's runtime API in it
+(``include/hostcuda/host.h``) calls `_Runtime`, whose methods have the API's names and return its error numbers. What
+went wrong is also said in a sentence on the standard error output, because many programs do not look at the numbers.
+"""
+
+import ctypes
+import math
+import os
+import re
+import shlex
+import signal
+import struct
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from hostcuda import errors, limits
+from hostcuda.api import compiler, device
+from hostcuda.api.kernels import Function
+from hostcuda.api.pitched import PITCH
+from hostcuda.api.streams import Stream
+from hostcuda.build.options import SOURCE
+from hostcuda.check import mode as checkmode
+from hostcuda.errors import EngineError, Interrupted
+from hostcuda.runtime import native
+
+__all__ = ["main"]
+
+SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONFIGURATION = 0, 1, 2, 9
+INVALID_DIRECTION, INVALID_FUNCTION, INVALID_DEVICE, INVALID_HANDLE, NOT_READY = 21, 98, 101, 400, 600
+NOT_SUPPORTED = 801
+ILLEGAL_ADDRESS, ASSERT, MISALIGNED, LAUNCH_FAILURE = 700, 710, 716, 719
+_OF_FAULT = {
+    "assertion": ASSERT,
+    "exist": ILLEGAL_ADDRESS,
+    "misaligned": MISALIGNED,
+    "address": ILLEGAL_ADDRESS,
+    "allocation": ILLEGAL_ADDRESS,
+}  # by a word of the message
+_TO_DEVICE, _TO_HOST, _ON_DEVICE, _BY_ADDRESS = 1, 2, 3, 4  # cudaMemcpyKind
+_LIMITS = {0: 64 << 10, 1: 1 << 20, 2: 8 << 20}  # of cudaLimit: bytes of a stack, of printf's buffer and of the heap
+# Further answers of cudaDeviceGetAttribute: the largest textures of one, two and three dimensions; the alignments of
+# surfaces and of a texture's rows, atomic operations of the host, registered memory and memory pools.
+_TEXTURES = {21: 131072, 22: 131072, 23: 65536, 24: 16384, 25: 16384, 26: 16384}
+_ATTRIBUTES = {**_TEXTURES, 30: 512, 51: 32, 86: 1, 99: 1, 115: 1}
+_libc = ctypes.CDLL(None)
+
+
+class _Refused(Exception):
+    """A call that fails with an error number, and the reason."""
+
+    def __init__(self, number, reason):
+        super().__init__(reason)
+        self.number = number
+
+
+_WORD = (1 << 64) - 1
+
+
+def _host(what, address, size, writes):
+    """Refuse what the host cannot read, or not write."""
+    if not native.is_host_memory(address & _WORD, size, writes):
+        why = "a null pointer" if not address else "never allocated, freed, or shorter"
+        cannot = "written" if writes else "read"
+        raise _Refused(INVALID_VALUE, f"{what}: {size & _WORD} bytes at {address & _WORD:#x} cannot be {cannot}: {why}")
+
+
+def _at(address, kind=ctypes.c_void_p):
+    """The variable of the program at an address, to read or write its `value`."""
+    _host("the address of a result or a list", address, ctypes.sizeof(kind), True)
+    return kind.from_address(address)
+
+
+def _write(out, data):
+    """Write bytes to a variable of the program."""
+    _host("the address of a result", out, len(data), True)
+    ctypes.memmove(out, data, len(data))
+
+
+def _callable(function):
+    """Refuse a null pointer to a function of the program."""
+    if not function:
+        raise _Refused(INVALID_VALUE, "a null pointer was given for the function that is to be called")
+    return function
+
+
+def _size(number):
+    """A number of bytes, which is a word without a sign; half of them exist in no memory."""
+    if number < 0:
+        raise MemoryError(f"{number & _WORD} bytes were asked for")
+    return number
+
+
+class _Runtime:
+    """CUDA's runtime API for one program; the arguments of each method are its words."""
+
+    def __init__(self, module):
+        self.functions = {}
+        for kernel in module.kernels():
+            self.functions.setdefault(kernel.function, Function(module, kernel))
+        self.last = self.sticky = SUCCESS
+        self.pinned = {}  # address -> its storage
+        self.managed = set()
+        self.symbols = {}  # address -> bytes of variables whose address the program has
+        self.streams, self.events = set(), set()
+        self.registered = {}  # address -> bytes of cudaHostRegister
+        self.seen, self.told = set(), set()  # pointers that were looked at; parameters of which was told
+
+    def call(self, name: bytes, words) -> int:
+        """Call a function of the API; return its error number. Called from the program."""
+        name = name.decode()
+        try:
+            method = getattr(self, name, None)
+            if method is None:
+                raise _Refused(NOT_SUPPORTED, f"the CPU engine has no {name}")
+            count = method.__func__.__code__.co_argcount - 1
+            if self.sticky and name not in ("exit", "cudaGetLastError", "cudaPeekAtLastError", "cudaDeviceReset"):
+                return self.sticky
+            return method(*words[:count]) or SUCCESS
+        except KeyboardInterrupt:
+            _leave(128 + signal.SIGINT)
+        except _Refused as refusal:
+            number, reason = refusal.number, str(refusal)
+            if reason.startswith("the address of"):
+                reason = f"{name} failed: {reason}"
+        except errors.LaunchError as error:
+            number = next((number for word, number in _OF_FAULT.items() if word in str(error)), LAUNCH_FAILURE)
+            self.sticky, reason = number, str(error)
+        except errors.MemoryError as error:
+            number, reason = OUT_OF_MEMORY, str(error)
+        except (MemoryError, OverflowError) as error:
+            number, reason = OUT_OF_MEMORY, f"{name} failed: out of memory: {error}"
+        except Exception as error:  # what a wrong argument leads to: no program sees a traceback
+            number, reason = INVALID_VALUE, str(error) if isinstance(error, errors.Error) else f"{name} failed: {error}"
+        self.last = number
+        if number != NOT_READY:
+            _say(reason)
+        return number
+
+    # -- launches
+
+    def launch(self, function, gx, gy, gz, bx, by, bz, shared, stream, packed, size):
+        kernel = self._kernel(function)
+        sizes = [each & 0xFFFFFFFF for each in (gx, gy, gz, bx, by, bz)]
+        try:
+            arguments = ctypes.string_at(packed, size)
+            self._look_at_pointers(function, kernel, arguments)
+            kernel._launch(tuple(sizes[:3]), tuple(sizes[3:]), arguments, shared, self._stream(stream))
+        except errors.LogicError as error:
+            raise _Refused(INVALID_CONFIGURATION if "shared" not in str(error) else INVALID_VALUE, error) from None
+        if checkmode.TOOLS:  # the host's accesses must not fall among the kernel's
+            native.synchronize()
+
+    def _look_at_pointers(self, function, kernel, arguments):
+        """Tell of pointers to memory of the host: a GPU ends the launch if it uses them."""
+        if checkmode.TOOLS:  # it finds each access
+            return
+        for i, parameter in enumerate(kernel._parameters):
+            if parameter.kind != "P":
+                continue
+            value = int.from_bytes(arguments[parameter.offset : parameter.offset + 8], "little")
+            if not value or (function, i, value) in self.seen:
+                continue
+            self.seen.add((function, i, value))
+            if (function, i) not in self.told and self._is_the_hosts(value):
+                self.told.add((function, i))
+                _say(f"kernel {kernel._name}: {parameter} was given {value:#x}, a pointer to memory of the host. Where "
+                     "it is used, a GPU reports an illegal address: copy the data to memory of cudaMalloc")
+
+    def _is_the_hosts(self, address):
+        """Whether it is certain that this is a pointer to the host's heap or to this thread's stack."""
+        if self._is_pinned(address) or any(native.mem_range(near) for near in (address, address - 1)):
+            return False
+        return bool(native.host_block(address)) or self._on_stack(address)
+
+    @staticmethod
+    def _on_stack(address):
+        """Whether the address is on the stack of the program's main thread."""
+        with open("/proc/self/maps", encoding="utf-8") as maps:
+            span = next((line.split()[0] for line in maps if line.rstrip().endswith("[stack]")), "0-0")
+        low, high = (int(end, 16) for end in span.split("-"))
+        return low <= address < high
+
+    def launch_pointers(self, function, gx, gy, gz, bx, by, bz, shared, stream, pointers):
+        """cudaLaunchKernel: an array with the address of each argument."""
+        kernel = self._kernel(function)
+        packed = bytearray(kernel._packed_bytes)
+        for i, parameter in enumerate(kernel._parameters):
+            address = _at(pointers + 8 * i).value or 0
+            _host(f"argument {i} of {kernel._name}", address, parameter.size, False)
+            value = ctypes.string_at(address, parameter.size)
+            packed[parameter.offset : parameter.offset + parameter.size] = value
+        data = ctypes.create_string_buffer(bytes(packed), len(packed) + 1)
+        self.launch(function, gx, gy, gz, bx, by, bz, shared, stream, ctypes.addressof(data), len(packed))
+
+    def cudaLaunchCooperativeKernel(self, function):
+        name = self._kernel(function)._name
+        raise _Refused(NOT_SUPPORTED, f"cudaLaunchCooperativeKernel of {name} failed: the CPU engine runs the blocks "
+                       "of a grid one after the other, so they cannot wait for each other: end the kernel where it "
+                       "calls grid.sync(), and launch the rest as a second kernel")
+
+    def _kernel(self, function):
+        if function not in self.functions:
+            raise _Refused(INVALID_FUNCTION, "the launch names no kernel that the CPU engine has registered: "
+                           "launch it by its name, or instantiate the template explicitly")
+        return self.functions[function]
+
+    def cudaFuncSetAttribute(self, function, attribute, value):
+        self._kernel(function).set_attribute(attribute, value)
+
+    def cudaFuncGetAttributes(self, out, function):
+        kernel = self._kernel(function)
+        sizes = struct.pack("3N6i", kernel.shared_size_bytes, kernel.const_size_bytes, 0, kernel.max_threads_per_block,
+                            0, 90, 90, 0, kernel._max_dynamic)
+        _write(out, sizes)
+
+    def occupancy(self, blocks, function, threads, shared):
+        """cudaOccupancyMaxActiveBlocksPerMultiprocessor, without registers."""
+        kernel = self._kernel(function)
+        most = limits.MULTIPROCESSOR["sm_90"]
+        warps = max(1, math.ceil(threads / limits.WARP))
+        each = kernel.shared_size_bytes + shared + limits.DRIVER_BYTES
+        _at(blocks, ctypes.c_int).value = min(most["blocks"], most["warps"] // warps, most["shared"] // each)
+
+    def block_size(self, grid, threads, function, shared, limit):
+        """cudaOccupancyMaxPotentialBlockSize."""
+        most = self._kernel(function).max_threads_per_block
+        _at(threads, ctypes.c_int).value = min(most, limit) if limit else most
+        _at(grid, ctypes.c_int).value = native.library().hc_workers()
+
+    # -- errors and the end
+
+    def cudaGetLastError(self):
+        last, self.last = self.sticky or self.last, SUCCESS
+        return last
+
+    def cudaPeekAtLastError(self):
+        return self.sticky or self.last
+
+    def refuse(self, number, sentence):
+        raise _Refused(number, ctypes.string_at(sentence).decode())
+
+    def exit(self, status):
+        _leave(status & 0xFF)
+
+    # -- the device
+
+    def cudaGetDeviceCount(self, count):
+        _at(count, ctypes.c_int).value = 1
+
+    def cudaGetDevice(self, number):
+        _at(number, ctypes.c_int).value = 0
+
+    cudaChooseDevice = cudaGetDevice
+
+    def cudaSetDevice(self, number):
+        if number:
+            raise _Refused(INVALID_DEVICE, f"cudaSetDevice failed: the CPU engine has device 0 only, not {number}")
+
+    def device_name(self, out, size):
+        _write(out, device.Device(0).name().encode()[: size - 1])
+
+    def cudaDeviceGetAttribute(self, out, attribute, number):
+        self.cudaSetDevice(number)
+        known = device.Device(0).get_attributes() | _ATTRIBUTES
+        _at(out, ctypes.c_int).value = known.get(attribute, 0)
+
+    def cudaDeviceCanAccessPeer(self, can):
+        _at(can, ctypes.c_int).value = 0
+
+    def cudaDeviceEnablePeerAccess(self, number):
+        raise _Refused(INVALID_DEVICE, f"device {number} is no peer: the CPU engine has device 0 only")
+
+    cudaDeviceDisablePeerAccess = cudaDeviceEnablePeerAccess
+
+    def cudaDeviceGetP2PAttribute(self, out, source, to):
+        raise _Refused(INVALID_DEVICE, f"devices {source} and {to} are no peers: the CPU engine has device 0 only")
+
+    def cudaDeviceGetLimit(self, out, limit):
+        _at(out, ctypes.c_size_t).value = _LIMITS.get(limit, 0)
+
+    def cudaDeviceGetPCIBusId(self, out, size, number):
+        self.cudaSetDevice(number)
+        _write(out, device.Device(0).pci_bus_id().encode()[: max(size - 1, 0)] + b"\0")
+
+    def cudaDeviceGetStreamPriorityRange(self, least, greatest):
+        for out in (least, greatest):
+            if out:
+                _at(out, ctypes.c_int).value = 0
+
+    def cudaDeviceSynchronize(self):
+        native.synchronize()
+
+    cudaThreadSynchronize = cudaDeviceReset = cudaThreadExit = cudaDeviceSynchronize
+
+    def cudaSetDeviceFlags(self):
+        """Without effect."""
+
+    cudaDeviceSetCacheConfig = cudaDeviceSetSharedMemConfig = cudaDeviceSetLimit = cudaSetDeviceFlags
+    cudaProfilerStart = cudaProfilerStop = cudaMemAdvise = cudaMemPrefetchAsync = cudaSetDeviceFlags
+    cudaStreamAttachMemAsync = cudaStreamSetAttribute = cudaCtxResetPersistingL2Cache = cudaSetDeviceFlags
+
+    def cudaMemGetInfo(self, free, total):
+        _at(free, ctypes.c_size_t).value, _at(total, ctypes.c_size_t).value = native.mem_info()
+
+    def cudaDriverGetVersion(self, version):
+        _at(version, ctypes.c_int).value = device.get_driver_version()
+
+    cudaRuntimeGetVersion = cudaDriverGetVersion
+
+    # -- memory
+
+    def cudaMalloc(self, out, size):
+        place = _at(out)
+        place.value = native.mem_alloc(_size(size)) if size else None
+
+    cudaMallocAsync = cudaMalloc
+
+    def cudaMallocManaged(self, out, size):
+        if not size:
+            raise _Refused(INVALID_VALUE, "cudaMallocManaged failed: 0 bytes were requested")
+        place = _at(out)
+        place.value = address = native.mem_alloc(_size(size))
+        native.memset(1, address, 0, size, None, True)  # as on a GPU; the host may write it unseen, so it counts as set
+        self.managed.add(address)
+
+    def cudaMallocPitch(self, out, pitch, width, height):
+        row = -(-_size(width) // PITCH) * PITCH
+        _at(pitch, ctypes.c_size_t).value = row
+        self.cudaMalloc(out, row * _size(height))
+
+    def cudaFree(self, address):
+        if not address:
+            return
+        span = native.mem_range(address & _WORD)
+        if not span or span[0] != address:
+            raise _Refused(INVALID_VALUE, f"cudaFree failed: cudaMalloc gave no {address:#x}, or it was freed")
+        self.managed.discard(address)
+        native.mem_free(address)
+
+    cudaFreeAsync = cudaFree
+
+    def cudaMallocHost(self, out, size):
+        place = _at(out)
+        try:
+            storage = ctypes.create_string_buffer(_size(size) + 4096)
+        except (MemoryError, OverflowError, ValueError):
+            raise _Refused(OUT_OF_MEMORY, f"cudaMallocHost failed: the host has no {native.amount(size)}") from None
+        address = -(-ctypes.addressof(storage) // 4096) * 4096
+        self.pinned[address] = storage
+        native.map_host_memory(address, size)
+        place.value = address
+
+    cudaHostAlloc = cudaMallocHost
+
+    def cudaFreeHost(self, address):
+        if address and address not in self.pinned:
+            raise _Refused(INVALID_VALUE, f"cudaFreeHost failed: {address:#x} is no allocation of cudaMallocHost")
+        native.synchronize()
+        if self.pinned.pop(address, None):
+            native.map_host_memory(address, 0)
+
+    def cudaHostRegister(self, address, size):
+        if not size:
+            raise _Refused(INVALID_VALUE, "cudaHostRegister failed: 0 bytes were given")
+        _host("cudaHostRegister failed", address, _size(size), True)
+        self.registered[address] = size
+        native.map_host_memory(address, size)
+
+    def cudaHostUnregister(self, address):
+        if not self.registered.pop(address, None):
+            raise _Refused(713, f"cudaHostUnregister failed: {address & _WORD:#x} is not registered")
+        native.map_host_memory(address, 0)
+
+    def cudaHostGetDevicePointer(self, out, address):
+        _at(out).value = address
+
+    def cudaPointerGetAttributes(self, out, address):
+        span = native.mem_range(address)
+        kind = 3 if span and span[0] in self.managed else 2 if span else 1 if address in self.pinned else 0
+        data = struct.pack("2i2N", kind, 0, address, address if kind != 2 else 0)
+        _write(out, data)
+
+    def cudaMemcpy(self, to, source, size, kind):
+        self._copy("cudaMemcpy", to, source, size, kind, 0, True)
+
+    def cudaMemcpyAsync(self, to, source, size, kind, stream):
+        host = kind in (_TO_DEVICE, _TO_HOST) and not (self._is_pinned(source) or self._is_pinned(to))
+        self._copy("cudaMemcpyAsync", to, source, size, kind, stream, host)
+
+    def cudaMemcpyPeer(self, to, source, size):
+        self._copy("cudaMemcpyPeer", to, source, size, _ON_DEVICE, 0, True)
+
+    def cudaMemcpyPeerAsync(self, to, source, size, stream):
+        self._copy("cudaMemcpyPeerAsync", to, source, size, _ON_DEVICE, stream, False)
+
+    def cudaMemcpy2D(self, to, to_pitch, source, from_pitch, width, height, kind):
+        self._copy_rows("cudaMemcpy2D", to, to_pitch, source, from_pitch, width, height, kind, 0)
+
+    def cudaMemcpy2DAsync(self, to, to_pitch, source, from_pitch, width, height, kind, stream):
+        self._copy_rows("cudaMemcpy2DAsync", to, to_pitch, source, from_pitch, width, height, kind, stream)
+
+    def _copy_rows(self, call, to, to_pitch, source, from_pitch, width, height, kind, stream):
+        if min(width, height, to_pitch, from_pitch) < 0:
+            raise _Refused(INVALID_VALUE, f"{call} failed: no rows have so many bytes")
+        if width > to_pitch or width > from_pitch:
+            raise _Refused(12, f"{call} failed: a row of {width} bytes is wider than the pitch")
+        for row in range(height):
+            wait = row == height - 1
+            self._copy(call, to + row * to_pitch, source + row * from_pitch, width, kind, stream, wait)
+
+    def _copy(self, call, to, source, size, kind, stream, wait):
+        if not size:
+            return
+        if any(base <= end < base + length for base, length in self.symbols.items() for end in (to, source)):
+            self._move(to, source, size)
+            return
+        if kind == _BY_ADDRESS:
+            kind = (_ON_DEVICE if native.mem_range(source) else _TO_DEVICE) if native.mem_range(to) else (
+                _TO_HOST if native.mem_range(source) else 0)
+        if kind not in (0, _TO_DEVICE, _TO_HOST, _ON_DEVICE):
+            raise _Refused(INVALID_DIRECTION, f"{call} failed: {kind} is no direction of a copy")
+        if kind in (_TO_DEVICE, _ON_DEVICE):
+            self._require(call, "destination", to, size)
+        if kind in (_TO_HOST, _ON_DEVICE):
+            self._require(call, "source", source, size)
+        if kind in (0, _TO_DEVICE):
+            self._host_end(call, "source", source, size, False)
+        if kind in (0, _TO_HOST):
+            self._host_end(call, "destination", to, size, True)
+        name = ("HtoD", "HtoD", "DtoH", "DtoD")[kind]
+        native.memcpy(name, to, source, size, self._handle(stream), wait and kind != _ON_DEVICE)
+
+    @staticmethod
+    def _host_end(call, which, address, size, writes):
+        """Refuse memory of the host that cannot be accessed, or that is known to be too small."""
+        _host(f"{call} failed: its {which}", address, size, writes)
+        has = native.host_block(address)
+        if not has or size <= has:
+            return
+        sentence = f"its {which} has {has} bytes, from malloc or new, and {size} were asked for"
+        if writes:
+            raise _Refused(INVALID_VALUE, f"{call} failed: {sentence}")
+        _say(f"{call}: {sentence}: what follows it is copied, too")
+
+    def _require(self, call, which, address, size):
+        """Refuse what is no device memory, or too small."""
+        span = native.mem_range(address)
+        if not span:
+            if self._is_pinned(address):
+                return
+            what = f"{call} failed: its {which} {address & _WORD:#x} is no device memory"
+            why = "a host pointer, never allocated, or freed"
+            raise _Refused(INVALID_VALUE, f"{what} ({why}), or the direction of the copy is wrong")
+        left = span[0] + span[1] - address
+        if size > left:
+            raise _Refused(INVALID_VALUE, f"{call} failed: {size} bytes were asked for, and its {which} has {left}")
+
+    def _is_pinned(self, address):
+        pinned = any(start <= address < start + len(storage) for start, storage in self.pinned.items())
+        return pinned or any(start <= address < start + size for start, size in self.registered.items())
+
+    def cudaMemset(self, address, value, size):
+        self._fill("cudaMemset", address, value, size, 0)
+
+    def cudaMemsetAsync(self, address, value, size, stream):
+        self._fill("cudaMemsetAsync", address, value, size, stream)
+
+    def cudaMemset2D(self, address, pitch, value, width, height):
+        self.cudaMemset2DAsync(address, pitch, value, width, height, 0)
+
+    def cudaMemset2DAsync(self, address, pitch, value, width, height, stream):
+        if min(width, height, pitch) < 0:
+            raise _Refused(INVALID_VALUE, "cudaMemset2D failed: no rows have so many bytes")
+        for row in range(height):
+            self._fill("cudaMemset2D", address + row * pitch, value, width, stream)
+
+    def _fill(self, call, address, value, size, stream):
+        if size:
+            self._require(call, "destination", address, size)
+            native.memset(1, address, value & 0xFF, size, self._handle(stream), False)
+
+    def cudaGetSymbolAddress(self, out, symbol, size):
+        self.symbols[symbol] = size
+        _at(out).value = symbol
+
+    def cudaMemcpyToSymbol(self, symbol, whole, source, size, offset):
+        self._within("cudaMemcpyToSymbol", whole, size, offset)
+        self._move(symbol + offset, source, size)
+
+    def cudaMemcpyFromSymbol(self, to, symbol, whole, size, offset):
+        self._within("cudaMemcpyFromSymbol", whole, size, offset)
+        self._move(to, symbol + offset, size)
+
+    @staticmethod
+    def _move(to, source, size):
+        """Copy to or from a variable of the device, which is one of this process."""
+        native.synchronize()
+        _host("a copy to or from a variable of the device failed: its source", source, size, False)
+        _host("a copy to or from a variable of the device failed: its destination", to, size, True)
+        ctypes.memmove(to, source, size)
+
+    @staticmethod
+    def _within(call, whole, size, offset):
+        if _size(offset) + _size(size) > whole:
+            reason = f"{call} failed: {size} bytes at offset {offset} of a variable that has {whole}"
+            raise _Refused(INVALID_VALUE, reason)
+
+    # -- streams and events
+
+    def _handle(self, stream):
+        """A stream's handle; 0, 1 and 2 are the default stream."""
+        if stream in (0, 1, 2):
+            return None
+        if stream not in self.streams:
+            raise _Refused(INVALID_HANDLE, f"{stream:#x} is no stream: create it, and destroy it after its last use")
+        return stream
+
+    def _stream(self, stream):
+        handle = self._handle(stream)
+        if handle is None:
+            return None
+        stream = Stream.__new__(Stream)
+        stream.handle = handle
+        return stream
+
+    def cudaStreamCreate(self, out):
+        self.cudaStreamCreateWithFlags(out, 0)
+
+    def cudaStreamCreateWithFlags(self, out, flags):
+        _at(out).value = handle = native.stream_create(bool(flags & 1))
+        self.streams.add(handle)
+
+    cudaStreamCreateWithPriority = cudaStreamCreateWithFlags
+
+    def cudaStreamGetPriority(self, out):
+        _at(out, ctypes.c_int).value = 0
+
+    def cudaLaunchHostFunc(self, stream, function, data):
+        self.cudaStreamSynchronize(stream)  # the program's thread calls it, at once
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_callable(function))(data)
+
+    def cudaStreamAddCallback(self, stream, function, data):
+        self.cudaStreamSynchronize(stream)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+        kind(_callable(function))(stream, SUCCESS, data)
+
+    def cudaStreamDestroy(self, stream):
+        handle = self._handle(stream)
+        self.streams.discard(handle)
+        native.stream_destroy(handle)
+
+    def cudaStreamSynchronize(self, stream):
+        native.stream_synchronize(self._handle(stream))
+
+    def cudaStreamQuery(self, stream):
+        if not native.stream_query(self._handle(stream)):
+            raise _Refused(NOT_READY, "")
+
+    def cudaStreamWaitEvent(self, stream, event):
+        native.stream_wait_event(self._handle(stream), self._event(event))
+
+    def _event(self, event):
+        if event not in self.events:
+            raise _Refused(INVALID_HANDLE, f"{event:#x} is no event: create it, and destroy it after its last use")
+        return event
+
+    def cudaEventCreate(self, out):
+        _at(out).value = handle = native.event_create()
+        self.events.add(handle)
+
+    cudaEventCreateWithFlags = cudaEventCreate
+
+    def cudaEventDestroy(self, event):
+        native.event_destroy(self._event(event))
+        self.events.discard(event)
+
+    def cudaEventRecord(self, event, stream):
+        native.event_record(self._event(event), self._handle(stream))
+
+    cudaEventRecordWithFlags = cudaEventRecord
+
+    def cudaEventSynchronize(self, event):
+        native.event_synchronize(self._event(event))
+
+    def cudaEventQuery(self, event):
+        if not native.event_query(self._event(event)):
+            raise _Refused(NOT_READY, "")
+
+    def cudaEventElapsedTime(self, out, start, end):
+        _at(out, ctypes.c_float).value = native.event_elapsed_ms(self._event(start), self._event(end))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The process
+
+
+def _say(sentence):
+    _libc.fflush(None)  # after what the program has printed
+    print(f"hostcuda: {sentence}", file=sys.stderr, flush=True)
+
+
+class _Output:
+    """Where kernels' printf goes: the C library's buffer, in order with what the host prints."""
+
+    def __init__(self):
+        self._file = ctypes.c_void_p.in_dll(_libc, "stdout")
+
+    def write(self, text):
+        """Print a text."""
+        data = text.encode("utf-8", "surrogateescape")
+        _libc.fwrite(data, ctypes.c_size_t(1), ctypes.c_size_t(len(data)), self._file)
+
+    def flush(self):
+        """Print what is still in the buffer."""
+        _libc.fflush(self._file)
+
+
+def _leave(status):
+    """End the process as the C library does; what the device has not done is done first."""
+    try:
+        native.synchronize()
+    except errors.Error as error:
+        _say(error)
+    native._finish()
+    _libc.fflush(None)
+    sys.stderr.flush()
+    _libc.exit(status)
+
+
+def _split(arguments):
+    """nvcc's options, and the rest of the command line."""
+    options = []
+    while arguments and arguments[0].startswith("--options="):
+        options += shlex.split(arguments.pop(0).partition("=")[2])
+    return options, arguments
+
+
+def _load(path, options):
+    try:
+        source = path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError as error:
+        raise EngineError(f"{path}: {error.strerror}") from None
+    for option in options:
+        if SOURCE.search(option) and not Path(option).is_file():
+            raise EngineError(f"{option}, one of the options, is no file")
+    name = str(path).replace("\\", "\\\\").replace('"', '\\"')
+    return compiler.compile_program(f'#line 1 "{name}"\n{source}', options, [path.parent])
+
+
+def _with_lines(message, path):
+    """A compiler's message with the lines of the program, each with a caret below.
+
+    The compiler runs in a folder of its own, where g++ does not find a relative path; clang++ shows the lines itself.
+    """
+    if path.is_absolute():
+        return message
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+
+    def with_line(place):
+        message = place[0].partition("\n")[0]
+        if int(place[1]) > len(lines):  # of what the engine adds at the end
+            return message
+        text = lines[int(place[1]) - 1]
+        before = re.sub(r"[^\t]", " ", text[: int(place[2]) - 1])
+        return f"{message}\n{place[1]:>5} | {text}\n      | {before}^"
+
+    place = rf"^{re.escape(str(path))}:(\d+):(\d+): .*(?:\n.*\n *\^[~ ]*$)?"
+    return re.sub(place, with_line, message, flags=re.MULTILINE)
+
+
+def main(arguments: list[str]) -> NoReturn:
+    """Compile and run a program; does not return."""
+    options, (file, *_) = _split(arguments)
+    try:
+        module = _load(Path(file), options)
+    except Interrupted:
+        sys.exit(128 + signal.SIGINT)
+    except EngineError as error:
+        sys.exit(f"hostcuda: {error}")
+    except errors.CompileError as error:
+        sys.exit(f"hostcuda: {_with_lines(error.msg, Path(file))}")
+    except errors.Error as error:  # of the engine's start
+        sys.exit(f"hostcuda: {error}")
+    runtime = _Runtime(module)
+    callback = ctypes.CFUNCTYPE(ctypes.c_longlong, ctypes.c_char_p, ctypes.POINTER(ctypes.c_longlong))(runtime.call)
+    _at(module.get_global("hostcuda_host")[0]).value = ctypes.cast(callback, ctypes.c_void_p).value
+    entry = _at(module.get_global("hostcuda_main")[0]).value
+    start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(entry)
+    words = [os.fsencode(word) for word in arguments]
+    argv = (ctypes.c_char_p * (len(words) + 1))(*words, None)
+    sys.stdout = _Output()
+    if not checkmode.TOOLS:  # else what was seen until then is kept
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _leave(start(len(words), argv) & 0xFF)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

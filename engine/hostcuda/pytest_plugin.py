@@ -1,0 +1,154 @@
+"""A plugin of pytest: tests of kernels under the sanitizers, and with budgets on their counters. See docs/testing.md.
+
+A test with one of the markers runs in a process of its own, as `hostcuda sanitize` and `profile` run a program.
+That process is a pytest for this one test, which reports the outcome in a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from hostcuda import temporary
+from hostcuda.errors import EngineError
+
+MARKERS = {
+    "hostcuda_sanitize": "hostcuda_sanitize(tool='all'): run the test under the sanitizers; a finding fails it",
+    "hostcuda_budget": "hostcuda_budget(kernel=None, **largest): run the test with counters; one above its largest "
+    "value fails it",
+}
+_REPORT = "HOSTCUDA_PYTEST_REPORT"  # in the process of a test: where it reports the outcome
+
+
+def pytest_configure(config):
+    for line in MARKERS.values():
+        config.addinivalue_line("markers", line)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    if _REPORT not in os.environ:
+        items[:] = [
+            _Watched.of(item) if isinstance(item, pytest.Function) and any(map(item.get_closest_marker, MARKERS))
+            else item for item in items
+        ]
+
+
+def pytest_runtest_logreport(report):
+    if _REPORT in os.environ:
+        with open(os.environ[_REPORT], "a", encoding="utf-8") as out:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+            out.write(json.dumps({"outcome": report.outcome, "when": report.when, "text": reason}) + "\n")
+
+
+@pytest.fixture
+def hostcuda_profile() -> Callable:
+    """Count what a program's kernels do: ``hostcuda_profile("program.cu", "64").value("sectors_per_load", "copy")``.
+
+    The function takes a program, its arguments, and as keywords `engine` and `options`, as
+    `hostcuda.profile.profile_script` does. It returns a `Profile`; a program that fails raises a `EngineError`.
+    """
+    from hostcuda.profile import profile_script
+
+    def counted(script, *arguments, **settings):
+        profile = profile_script(str(script), [str(each) for each in arguments], capture=True, nvcc=False, **settings)
+        profile.ended.require(str(script))
+        return profile
+
+    return counted
+
+
+class _Failed(Exception):
+    """What pytest prints of a test that failed in its process."""
+
+
+class _Watched(pytest.Item):
+    """In place of a marked test: runs it in a process of its own. Its fixtures are set up there alone."""
+
+    @classmethod
+    def of(cls, test):
+        item = cls.from_parent(test.parent, name=test.name, nodeid=test.nodeid)
+        item.obj, item.test = test.obj, test  # the conditions of skipif are evaluated in the test's module
+        item.own_markers, item.keywords = test.own_markers, test.keywords
+        return item
+
+    def reportinfo(self):
+        return self.test.reportinfo()
+
+    def repr_failure(self, failure, style=None):
+        if failure.errisinstance((_Failed, EngineError)):
+            return str(failure.value)
+        return super().repr_failure(failure, style)
+
+    def runtest(self):
+        sentences = []
+        for mark in self.iter_markers("hostcuda_sanitize"):
+            sentences += self._sanitize(*mark.args, **mark.kwargs)
+        for mark in self.iter_markers("hostcuda_budget"):
+            sentences += self._budget(*mark.args, **mark.kwargs)
+        if sentences:
+            raise _Failed("\n\n".join(sentences))
+
+    def _sanitize(self, tool="all"):
+        from hostcuda.sanitize import watch
+
+        findings, failure = self._run(watch, tool=tool)
+        sentences = findings.lines() or failure  # a finding explains what fails after it
+        if not sentences and (findings.launches == 0 or not findings.whole):
+            return [findings.verdict()]
+        return sentences
+
+    def _budget(self, kernel=None, **largest):
+        from hostcuda.profile import watch
+
+        profile, failure = self._run(watch, nvcc=False)
+        return failure or list(_over(profile, kernel, largest))
+
+    def _run(self, watch, **settings):
+        """What `watch` found in the test's process, and a list with the test's failure, if it failed."""
+        from hostcuda import processes as child
+
+        config = self.config
+        options = ["-q", "-m", "", "--rootdir", str(config.rootpath)]
+        options += ["-c", str(config.inipath)] if config.inipath else []
+        options += ["-n", "0"] if config.pluginmanager.hasplugin("xdist") else []
+        options += [f"-p{plugin}" for plugin in (*config.option.plugins, "no:cacheprovider")]
+        test = f"{self.path}::{self.nodeid.partition('::')[2]}"
+        with temporary.folder() as folder:
+            report = folder / "report"
+            command = [sys.executable, "-m", __name__, str(report), *options, test]
+            result = watch(command, capture=True, **settings)
+            outcomes = child.lines(report)
+        if result.ended.interrupted:
+            raise KeyboardInterrupt
+        if not outcomes:
+            return result, [f"the test's process {result.ended.problem or 'ran no test'}:\n{result.ended.last_lines}"]
+        for each in outcomes:
+            if each["outcome"] == "skipped":
+                pytest.skip(each["text"].removeprefix("Skipped: "))
+        return result, [each["text"] for each in outcomes if each["outcome"] == "failed"]
+
+
+def _over(profile, kernel, largest):
+    """A sentence for each counter above its largest value."""
+    counts = profile.counts
+    if counts.empty:
+        yield "the test launched no kernel, so nothing was counted"
+        return
+    kernels = list(counts["kernel"]) if kernel is None else [kernel]
+    for name, limit in largest.items():
+        values = {each: profile.value(name, each) for each in kernels}
+        if all(value != value for value in values.values()):
+            yield f"{name} is not defined: {', '.join(kernels)} made no such access"
+        for each, value in values.items():
+            if value > limit:
+                yield f"{each}: {name} is {value:.4g}, more than the budget of {limit:.4g}"
+
+
+if __name__ == "__main__":
+    os.environ[_REPORT] = sys.argv.pop(1)
+    raise SystemExit(pytest.main(sys.argv[1:]))

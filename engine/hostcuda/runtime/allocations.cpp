@@ -1,0 +1,288 @@
+// In which allocation an access is. Before each access that is checked, the allocation that contains its address is looked up,
+// and the launch ends if there is none. A place in the code mostly accesses the same allocation as the last time.
+#ifdef HOSTCUDA_CHECK
+#include "parts.h"
+#include <algorithm>
+#include <map>
+#include <stdlib.h>
+#include <string.h>
+
+namespace check {
+
+Places places;
+
+namespace {
+
+constexpr unsigned site_bits = 16, most_sites = 1 << site_bits;
+
+struct Known {
+    std::map<WatchedModule *, std::vector<Site>> sites_of;
+    std::vector<Site> *all_sites = nullptr;
+    std::vector<Range> ranges;                       // sorted by address
+    Range stacks{0, 0, local_space, nullptr, nullptr, nullptr};
+    std::map<uintptr_t, Range> heap;                 // allocated by kernels
+} known;
+
+void discard(Range &);
+
+}  // namespace
+
+Range *find(uintptr_t address) {
+    auto after = std::upper_bound(known.ranges.begin(), known.ranges.end(), address,
+                                  [](uintptr_t a, const Range &r) { return a < r.low; });
+    if (after != known.ranges.begin())
+        if (Range *range = &*std::prev(after); address - range->low < range->bytes) return range;
+    auto block = known.heap.upper_bound(address);
+    if (block == known.heap.begin()) return nullptr;
+    Range *range = &std::prev(block)->second;
+    return address - range->low < range->bytes ? range : nullptr;
+}
+
+Range *find_any(uintptr_t address) {
+    Range *range = find(address);
+    if (!range && in_stacks(address, known.stacks)) range = &known.stacks;
+    return range;
+}
+
+static const char *word(Operation operation) {
+    return operation == load ? "read" : operation == store ? "write" : "atomic update";
+}
+
+// For messages: name and size.
+std::string named(const Range &r) {
+    if (!r.name && r.space == shared_space) return format("the %zu bytes of dynamic shared memory of the launch", r.bytes);
+    if (!r.name) return format("an allocation of %zu bytes", r.bytes);
+    const char *what = r.space == shared_space ? "__shared__ array" : r.space == constant_space ? "__constant__" : "variable";
+    return format("the %s %s of %zu bytes", what, r.name, r.bytes);
+}
+
+[[noreturn]] void refuse(uint32_t pc, Operation operation, uintptr_t address, size_t size, bool misaligned, unsigned thread) {
+    Finding f{};
+    f.tool = "memcheck";
+    f.pc = pc;
+    f.block = running.block;
+    f.thread = hostcuda_turn.thread.index = index_of(thread);
+    f.address = address;
+    f.size = size;
+    f.count = 1;
+    std::string what = format("%s of %zu bytes", word(operation), size);
+    const Range *best = nullptr;
+    size_t distance = (size_t)1 << 40;
+    auto consider = [&](const Range &r) {
+        if (r.space == unwatched_space || r.space == local_space) return;
+        size_t away = address + size <= r.low ? r.low - address : address >= r.low + r.bytes ? address + size - r.low - r.bytes : 0;
+        if (!r.bytes && away > 256 * 1024) return;  // a launch without dynamic shared memory: none of its addresses
+        if (away < distance) distance = away, best = &r;
+    };
+    for (const Range &r : known.ranges) consider(r);
+    for (const auto &block : known.heap) consider(block.second);
+    bool freed = best && best->freed && !distance;
+    if (freed) f.base = best->low, f.bytes = best->bytes;
+    if (misaligned) {
+        f.kind = "misaligned";
+        f.message = format("misaligned %s at %p, which is not a multiple of %zu", what.c_str(), (void *)address, size);
+    } else if (address < 4096) {
+        f.kind = "null pointer";
+        f.message = format("%s at address %zu: a null pointer", what.c_str(), (size_t)address);
+        best = nullptr;
+    } else if (freed || was_freed((void *)address, f.base, f.bytes)) {
+        f.kind = "freed memory";
+        f.has_buffer = true;
+        f.offset = (long)(address - f.base);
+        f.message = format("%s at byte %ld of an allocation of %zu bytes that has been freed", what.c_str(), f.offset, f.bytes);
+        best = nullptr;
+    } else {
+        f.kind = "out of bounds";
+    }
+    if (best && (misaligned || distance < (size_t)1 << 30)) {
+        f.has_buffer = true;
+        f.base = best->low;
+        f.bytes = best->bytes;
+        f.offset = (long)(address - best->low);
+        f.missed_by = misaligned ? 0 : f.offset < 0 ? f.offset : f.offset + (long)size - (long)f.bytes;
+        std::string buffer = named(*best);
+        if (!misaligned && f.missed_by < 0)
+            f.message = format("%s %ld bytes before %s", what.c_str(), -f.missed_by, buffer.c_str());
+        else if (!misaligned)
+            f.message = format("%s at byte %ld of %s: %ld bytes beyond its end", what.c_str(), f.offset, buffer.c_str(), f.missed_by);
+    } else if (f.message.empty()) {
+        f.message = format("%s at %p, not near any allocation", what.c_str(), (void *)address);
+    }
+    std::string sentence = f.message;
+    if (watches("memcheck")) findings().push_back(f);
+    leave_launch(sentence);
+}
+
+[[noreturn]] void overrun(uint32_t pc, const std::string &type, int64_t index) {
+    Finding f{};
+    f.tool = "memcheck";
+    f.kind = "out of bounds";
+    f.pc = pc;
+    f.block = running.block;
+    f.thread = hostcuda_turn.thread.index;
+    f.count = 1;
+    f.message = format("index %ld is outside of a local array, %s", (long)index, type.c_str());
+    if (watches("memcheck")) findings().push_back(f);
+    leave_launch(f.message);
+}
+
+static unsigned new_site(uintptr_t at, Operation operation, unsigned size, Space space) {
+    std::vector<Site> &sites = *known.all_sites;
+    if (sites.size() == most_sites) leave_launch("check mode handles at most 65535 places that access memory in a module");
+    Site site;
+    site.pc = (uint32_t)(running.text_begin + at - running.module->base);
+    site.operation = operation;
+    site.size = size;
+    site.space = space;
+    site.next = places.site_at[at];
+    sites.push_back(site);
+    places.sites = sites.data();
+    return places.site_at[at] = sites.size() - 1;
+}
+
+unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operation) {
+    Range *range = find(address);
+    if (!range && in_stacks(address, known.stacks)) range = &known.stacks;
+    uint32_t pc = (uint32_t)(running.text_begin + at - running.module->base);
+    if (!range || range->freed || address - range->low + size > range->bytes) refuse(pc, operation, address, size, false);
+    unsigned index = places.site_at[at];
+    auto fits = [&](const Site &s) { return s.space == range->space && s.operation == operation && s.size == size; };
+    while (index && !fits(places.sites[index])) index = places.sites[index].next;
+    if (!index) {
+        index = new_site(at, operation, size, range->space);
+    } else if (index != places.site_at[at]) {         // to the front of its list
+        unsigned *link = &places.site_at[at];
+        while (*link != index) link = &places.sites[*link].next;
+        *link = places.sites[index].next;
+        places.sites[index].next = places.site_at[at];
+        places.site_at[at] = index;
+    }
+    Site &site = places.sites[index];
+    site.low = range->low;
+    site.span = range->bytes - size;
+    site.range = range;
+    return index;
+}
+
+void without_memory(const char *tool, Range &range) {
+    if (!range.unchecked) add_unchecked(format("%s had too little memory for %s: not checked", tool, named(range).c_str()));
+    range.unchecked = true;
+}
+
+void begin_allocations(char *dynamic_shared, char *static_end) {
+    WatchedModule &module = *running.module;
+    if (module.site_at.empty()) {
+        module.site_at.assign(running.text_bytes, 0);
+        known.sites_of[&module].assign(1, Site());   // an unloaded module may have had the same address
+    }
+    known.all_sites = &known.sites_of[&module];
+    places = {known.all_sites->data(), module.site_at.data()};
+    for (Site &site : *known.all_sites) site.low = site.span = site.looks = 0;
+    known.ranges.clear();
+    auto add = [](const void *low, size_t bytes, Space space, const char *name = nullptr, uint8_t *written = nullptr) {
+        known.ranges.push_back({(uintptr_t)low, bytes, space, name, nullptr, written});
+    };
+    visit_allocations([](const char *base, size_t bytes, uint8_t *written, void *) {
+        known.ranges.push_back({(uintptr_t)base, bytes, global_space, nullptr, nullptr, written});
+    }, nullptr);
+    if (running.initcheck)
+        for (Range &range : known.ranges)
+            if (!range.written) add_unchecked(format("initcheck had too little memory for %s: not checked", named(range).c_str()));
+    visit_mapped([](const char *base, size_t bytes) {
+        known.ranges.push_back({(uintptr_t)base, bytes, global_space, nullptr, nullptr, nullptr});
+    });
+    for (const Range &variable : module.variables) known.ranges.push_back(variable);
+    const Launch &launch = *running.launch;
+    for (int i = 0; i < launch.shared->count; i++) {
+        const hc_array &s = launch.shared->arrays[i];
+        add(static_end + s.place, s.bytes, s.hidden ? unwatched_space : shared_space, s.name);
+    }
+    add(dynamic_shared, launch.dynamic_shared, shared_space);
+    add(launch.arguments, launch.arguments_bytes, unwatched_space);
+    for (const Index *index : {&hostcuda_turn.thread.index, &blockIdx, &blockDim, &gridDim}) add(index, sizeof *index, unwatched_space);
+    add(&hostcuda_dynamic_shared, sizeof hostcuda_dynamic_shared, unwatched_space);
+    add(&hostcuda_spins, sizeof hostcuda_spins, unwatched_space);
+    add(&hostcuda_votes, sizeof hostcuda_votes, unwatched_space);
+    add(&hostcuda_voters, sizeof hostcuda_voters, unwatched_space);
+    std::sort(known.ranges.begin(), known.ranges.end(), [](const Range &a, const Range &b) { return a.low < b.low; });
+    known.stacks.bytes = 0;
+}
+
+size_t end_allocations() {
+    size_t unique_bytes = 0;
+    auto finish = [&](Range &range) {
+        free(range.cells);
+        range.cells = nullptr;
+        range.unchecked = false;
+        if (!range.touched) return;
+        for (size_t i = 0; i < range.bytes / 64 + 2; i++) unique_bytes += __builtin_popcountll(range.touched[i]);
+        free(range.touched);
+        range.touched = nullptr;
+    };
+    for (Range &range : known.ranges) finish(range);
+    for (auto block = known.heap.begin(); block != known.heap.end();) {
+        finish(block->second);
+        bool freed = block->second.freed;
+        if (freed) discard(block->second);
+        block = freed ? known.heap.erase(block) : std::next(block);
+    }
+    return unique_bytes;
+}
+
+// ---- Memory that kernels allocate -------------------------------------------------------------------------
+
+namespace {
+
+constexpr size_t heap_margin = 256;                  // on both sides of an allocation, so that overruns are found
+
+void *allocate(size_t bytes, void *from) {
+    if (!in_kernel(from)) return malloc(bytes);
+    char *block = bytes < SIZE_MAX / 2 ? (char *)malloc(bytes + 2 * heap_margin) : nullptr;
+    if (!block) return nullptr;                      // as on a GPU
+    uintptr_t low = (uintptr_t)memset(block + heap_margin, 0xff, bytes);
+    auto written = running.initcheck ? (uint8_t *)calloc(bytes, 1) : nullptr;
+    known.heap.insert({low, Range{low, bytes, global_space, nullptr, nullptr, written}});
+    return (void *)low;
+}
+
+void release(void *p, void *from) {
+    if (!in_kernel(from)) return free(p);
+    if (!p) return;
+    auto block = known.heap.find((uintptr_t)p);
+    if (block == known.heap.end()) hostcuda::fail("free of %p, which is not the start of an allocation of a kernel", p);
+    if (block->second.freed) hostcuda::fail("free of %p, which was freed before", p);
+    block->second.freed = true;
+    for (Site &site : *known.all_sites)
+        if (site.range == &block->second) site.low = site.span = 0;
+}
+
+void discard(Range &block) {
+    free(block.written);
+    free((char *)block.low - heap_margin);
+}
+
+}  // namespace
+
+}  // namespace check
+
+using namespace check;
+
+#define FROM __builtin_return_address(0)
+extern "C" {
+// malloc and free, new and delete: checkmode.py makes kernels call these. Memory that a kernel frees is kept until the end of
+// the launch, because its accesses may not be counted yet, and to find later uses.
+EXPORT size_t hc_host_block(const void *) { return 0; }
+EXPORT void *__wrap_malloc(size_t bytes) { return allocate(bytes, FROM); }
+EXPORT void *__wrap__Znwm(size_t bytes) { return allocate(bytes, FROM); }
+EXPORT void *__wrap__Znam(size_t bytes) { return allocate(bytes, FROM); }
+EXPORT void __wrap_free(void *p) { release(p, FROM); }
+EXPORT void __wrap__ZdlPv(void *p) { release(p, FROM); }
+EXPORT void __wrap__ZdaPv(void *p) { release(p, FROM); }
+EXPORT void __wrap__ZdlPvm(void *p, size_t) { release(p, FROM); }
+EXPORT void __wrap__ZdaPvm(void *p, size_t) { release(p, FROM); }
+EXPORT bool hostcuda_in_shared(const void *p) {
+    const Range *range = find((uintptr_t)p);
+    return range && range->space == shared_space;
+}
+}
+#endif

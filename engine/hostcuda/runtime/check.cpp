@@ -1,0 +1,83 @@
+// Check mode: checks and counts every load and store of a kernel. This file tells its parts (parts.h) of the launch that runs.
+#ifdef HOSTCUDA_CHECK
+#include "parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+namespace check {
+
+Running running;
+
+Index index_of(unsigned thread) {
+    const Index &size = running.launch->block;
+    return {thread % size.x, thread / size.x % size.y, thread / size.x / size.y};
+}
+
+}  // namespace check
+
+using namespace check;
+
+bool watches(const char *tool) {
+    static const std::string tools = getenv("HOSTCUDA_CHECK") ? getenv("HOSTCUDA_CHECK") : "";
+    return tools.find(tool) != std::string::npos;
+}
+
+void watch_variable(WatchedModule &module, const hc_variable &v) {
+    auto is = [&](const char *name) { return v.name && !strcmp(v.name, name); };
+    if (is("hostcuda_pieces")) module.pieces = (const char *)v.at, module.pieces_bytes = v.bytes;
+    else if (is("hostcuda_accesses")) module.accesses = (const char *)v.at, module.accesses_bytes = v.bytes;
+    else if (is("hostcuda_log")) module.log = (uint64_t **)v.at;
+    else module.variables.push_back({(uintptr_t)v.at, v.bytes, (Space)v.space, v.name, nullptr, nullptr});
+}
+
+void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) {
+    running.thread = running.together = 0;
+    running.launch = &launch;
+    running.module = launch.module;
+    running.text_begin = launch.text_begin;
+    running.text_bytes = running.checked_bytes = launch.text_end - launch.text_begin;
+    running.racecheck = watches("racecheck");
+    running.initcheck = watches("initcheck");
+    running.examines = running.racecheck || running.initcheck;
+    running.counts = watches("profile");
+    running.checks = running.examines || watches("memcheck") || watches("synccheck");
+    begin_record();
+    begin_counting();
+    begin_allocations(dynamic_shared, static_end);
+    begin_races(dynamic_shared, static_end);
+}
+
+void watch_block(Index at, unsigned threads) {
+    running.block = at;
+    running.threads = threads;
+    record_block();
+    order_block();
+    count_block();
+}
+
+void watch_thread(unsigned thread) {
+    settle_again();
+    running.thread = thread;
+    running.volatile_reads = 0;
+    count_thread(thread);
+}
+
+void watch_leaves() { running.checked_bytes = 0; }
+
+void watch_phase() { order_barrier(); }
+
+void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders) {
+    running.together = from ? (uintptr_t)from : 1;
+    running.together_lanes = lanes;
+    running.together_warp = warp;
+    count_meeting();
+    if (running.racecheck && orders) order_lanes(warp, lanes);
+}
+
+void watch_end(bool whole, const std::string &error) {
+    end_races();
+    end_record(whole, error, end_allocations());
+    running.text_bytes = running.checked_bytes = 0;
+    end_counting();
+}
+#endif

@@ -1,0 +1,79 @@
+// Check mode: what the runtime tells it, and asks of it, if compiled with HOSTCUDA_CHECK; otherwise nothing. Such a runtime has
+// one worker, which runs a launch from its first block to its last.
+#pragma once
+#include <string>
+#include <vector>
+#include "runtime.h"
+
+enum Space { global_space, shared_space, constant_space, local_space, unwatched_space };   // as in layout.py
+
+// A range of addresses: an allocation, a variable, the stacks.
+struct Range {
+    uintptr_t low;
+    size_t bytes;
+    Space space;
+    const char *name;          // a variable's, or null
+    uint64_t *touched;         // one bit per byte, for global ranges that the launch has accessed
+    uint8_t *written;          // one byte per byte: it was written; null: not known, and not reported
+    struct GlobalCell *cells = nullptr;   // the last accesses in this launch; null until racecheck needs it
+    bool unchecked = false;    // there was too little memory for these
+    bool freed = false;        // by a kernel, in this launch
+};
+
+// What check mode needs of a module; it exists as long as the module.
+struct WatchedModule {
+    std::string path;
+    uintptr_t base = 0;
+    std::vector<Range> variables;                   // constants, __device__ variables, and what is not the kernel's
+    std::vector<unsigned> site_at;                  // offset of a return address in the code -> site; 0: none yet
+    uint64_t **log = nullptr;                       // inserted by instrument.py: variables and tables
+    const char *pieces = nullptr, *accesses = nullptr;
+    size_t pieces_bytes = 0, accesses_bytes = 0;
+};
+
+#ifdef HOSTCUDA_CHECK
+#define WATCH(...) __VA_ARGS__;
+#define WATCH_FALSE(...) __VA_ARGS__;
+#else
+#define WATCH(...) inline __VA_ARGS__ {}
+#define WATCH_FALSE(...) inline __VA_ARGS__ { return false; }
+#endif
+
+WATCH(void watch_variable(WatchedModule &, const hc_variable &))
+WATCH(void watch_launch(const Launch &, char *dynamic_shared, char *static_end))
+WATCH(void watch_block(Index at, unsigned threads))
+WATCH(void watch_thread(unsigned thread))                             // this thread runs from now on
+WATCH_FALSE(bool watch_stop(unsigned thread, unsigned live, bool barrier))   // it waits (or has ended); true: so do all lanes of its warp
+WATCH(void watch_match(unsigned warp, unsigned live))                 // match its logs, also if other lanes still run
+WATCH_FALSE(bool watch_resumes(unsigned thread))                      // after waiting for that; true: it continues
+WATCH(void watch_barrier_released())
+WATCH(void watch_phase())                                             // of a barrier of some threads: as if all had met
+// These lanes of a warp have converged. Accesses until watch_met() are made for all of them, at the place in the code with
+// that return address. Operations on matrices wait for all lanes, but do not order their accesses to memory.
+WATCH(void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders))
+WATCH(void watch_met())
+WATCH(void watch_end(bool whole, const std::string &error))           // of the launch
+// The launch was abandoned there: return addresses of the running thread, the innermost first.
+WATCH(void watch_fault(const char *tool, const char *kind, const std::string &sentence, const uintptr_t *places, size_t count))
+WATCH(void watch_leaves())                                            // in a signal handler: leave the launch at the next access
+WATCH(void watch_cancelled(const uintptr_t *places, size_t count))
+WATCH(void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes))   // lanes in the mask have ended
+WATCH(void watch_divergence(const char *file, int line, Index thread, const std::string &sentence))    // of barriers
+WATCH(void note_written(const void *address, size_t bytes))           // by the host
+
+WATCH_FALSE(bool watches(const char *tool))                           // whether this tool is on
+
+#undef WATCH
+#undef WATCH_FALSE
+
+#ifdef HOSTCUDA_CHECK
+// What check mode calls: of faults.cpp, scheduler.cpp, fibers.cpp and memory.cpp.
+[[noreturn]] void leave_launch(const std::string &sentence);
+[[noreturn]] void leave_cancelled();                            // a launch that was cancelled
+namespace hostcuda { Switch let_others_run() noexcept; }
+hostcuda::Switch park_lane();                                     // the lane's log is full: let the others continue
+bool in_stacks(uintptr_t address, Range &stacks);
+void visit_allocations(void (*visit)(const char *base, size_t bytes, uint8_t *written, void *context), void *context);
+void visit_mapped(void (*visit)(const char *base, size_t bytes));   // page-locked memory of the host
+bool was_freed(const void *address, uintptr_t &base, size_t &bytes);
+#endif

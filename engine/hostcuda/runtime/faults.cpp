@@ -1,0 +1,246 @@
+// Leaving a launch that failed: what the error says, and which signals are errors of a kernel.
+#undef _FORTIFY_SOURCE
+#include "fibers.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+static std::string triple(Index i) { return format("(%u,%u,%u)", i.x, i.y, i.z); }
+
+[[noreturn]] void leave(Block &b) {
+    b.failed = true;
+    if (checking && !b.left_stack) b.left_stack = (uintptr_t)__builtin_frame_address(0);
+    switch_context(b.nowhere, b.home);
+    __builtin_unreachable();
+}
+
+// "kernel f, block (0,0,0)", and the thread if it caused the error
+static std::string place(Block &b, bool with_thread) {
+    std::string text = std::string("kernel ") + b.launch->kernel + ", block " + triple(blockIdx);
+    return with_thread ? text + ", thread " + triple(hostcuda_turn.thread.index) : text;
+}
+
+[[noreturn]] static void fail(Block &b, bool with_thread, const char *pattern, va_list values) {
+    char text[2000];
+    vsnprintf(text, sizeof text, pattern, values);
+    b.error = place(b, with_thread) + ": " + text;
+    leave(b);
+}
+
+[[noreturn]] void fail_block(Block &b, const char *pattern, ...) {
+    va_list values;
+    va_start(values, pattern);
+    fail(b, false, pattern, values);
+}
+
+[[noreturn]] void fail_thread(Block &b, const char *tool, const char *kind, const char *pattern, ...) {
+    if (kind) b.tool = tool, b.kind = kind;
+    va_list values;
+    va_start(values, pattern);
+    fail(b, true, pattern, values);
+}
+
+namespace hostcuda {
+[[noreturn]] EXPORT void fail(const char *pattern, ...) {
+    char text[1000];
+    va_list values;
+    va_start(values, pattern);
+    vsnprintf(text, sizeof text, pattern, values);
+    va_end(values);
+    if (in_kernel()) {
+        const char *kind = !strncmp(text, "assertion", 9) ? "assertion" : !strncmp(text, "__trap", 6) ? "trap" : "fault";
+        fail_thread(*block, "memcheck", kind, "%s", text);
+    }
+    fprintf(stderr, "%s (outside a kernel)\n", text);
+    abort();
+}
+}  // namespace hostcuda
+
+// Calls of kernels (toolchain.py).
+extern "C" {
+[[noreturn]] EXPORT void __wrap_abort() { hostcuda::fail("abort() was called"); }
+[[noreturn]] EXPORT void __wrap__ZSt9terminatev() { hostcuda::fail("std::terminate() was called"); }
+[[noreturn]] EXPORT void __wrap_exit(int) { hostcuda::fail("exit() was called: leave a kernel with return, or end the launch with __trap()"); }
+[[noreturn]] EXPORT void __wrap__exit(int status) { __wrap_exit(status); }
+[[noreturn]] EXPORT void __wrap__Exit(int status) { __wrap_exit(status); }
+[[noreturn]] EXPORT void __wrap_quick_exit(int status) { __wrap_exit(status); }
+}
+
+bool in_kernel() { return block && block->running; }
+
+// ---- Threads that wait for each other -----------------------------------------------------------------------
+
+// "thread (0,0,0) and 31 more at __syncthreads (a.cu:7); thread ..." for all waiting threads.
+static std::string who_waits(Block &b) {
+    struct Site { Place place; Index first; unsigned count; };
+    std::vector<Site> sites;
+    auto add = [&](Queue<Fiber> &queue) {
+        for (Fiber *f = queue.head; f; f = f->next) {
+            const Place &at = f->wait->place;
+            Site *site = nullptr;
+            for (Site &s : sites)
+                if (s.place.line == at.line && !strcmp(s.place.what, at.what) && !strcmp(s.place.file, at.file)) site = &s;
+            if (site) site->count++;
+            else sites.push_back({at, f->thread.index, 1});
+        }
+    };
+    if (!b.mixed) note_places(b.barrier, b.place);
+    add(b.barrier);
+    add(b.sleeping);
+    for (Warp &w : b.warps)
+        for (Meeting *m = w.meetings; m; m = m->next) {
+            if (!m->mixed) note_places(m->waiting, m->place);
+            add(m->waiting);
+        }
+    std::string text;
+    for (Site &s : sites) {
+        if (!text.empty()) text += "; ";
+        text += "thread " + triple(s.first);
+        if (s.count > 1) text += format(" and %u more", s.count - 1);
+        text += format(" at %s (%s:%d)", s.place.what, s.place.file, s.place.line);
+        if (&s == &sites[3] && sites.size() > 5)
+            return text + format("; %zu more places", sites.size() - 4);
+    }
+    return text;
+}
+
+[[noreturn]] void fail_diverged(Block &b, Fiber *at, const char *how) {
+    std::string sentence = how + who_waits(b);
+    if (at) watch_divergence(at->wait->place.file, at->wait->place.line, at->thread.index, sentence);
+    fail_block(b, "%s", sentence.c_str());
+}
+
+void report_absent(Block &b) {
+    unsigned ended = b.threads - b.live, first = 0;
+    if (ended <= b.absent) return;                         // told at an earlier barrier
+    b.absent = ended;
+    while (b.warps[first / warp_size].live >> first % warp_size & 1) first++;
+    Index index{first % blockDim.x, first / blockDim.x % blockDim.y, first / blockDim.x / blockDim.y};
+    std::string who = ended > 1 ? format(" and %u more never reach, because they have", ended - 1) : " never reaches, because it has";
+    watch_divergence(b.place.file, b.place.line, b.barrier.head->thread.index,
+                     format("divergent barrier, which thread %s%s ended: %s", triple(index).c_str(), who.c_str(), who_waits(b).c_str()));
+}
+
+// ---- What has failed ----------------------------------------------------------------------------------------
+
+// The address is in the guard of the current stack.
+static bool has_overflowed(Block &b) {
+    const char *low = hostcuda_turn.current->top - stack_bytes - page;
+    return b.fault_address >= low - guard_bytes && b.fault_address < low + page;
+}
+
+static const char *kind_of_fault(Block &b) {
+    if (b.signal == SIGFPE) return "division by zero";
+    if (b.signal == SIGILL) return "illegal instruction";
+    if (b.signal == SIGABRT) return "fault";
+    return has_overflowed(b) ? "stack overflow" : "out of bounds";
+}
+
+static std::string describe_fault(Block &b) {
+    if (b.signal == SIGFPE) return "integer division by zero: it ends the launch here, while a GPU goes on with a number that has no meaning";
+    if (b.signal == SIGABRT) return "the C or C++ library has called abort(), after a message on stderr";
+    if (b.signal == SIGILL) return "an illegal instruction (a trap of the compiler?)";
+    if (has_overflowed(b)) return format("stack overflow: its local arrays and calls need more than %zu KB", stack_bytes >> 10);
+    if (b.access == Access::impossible || b.signal == SIGBUS)
+        return "a misaligned address (that of a float4 must be a multiple of 16), or one that does not exist";
+    const char *doing = b.access == Access::read    ? "a read of"
+                        : b.access == Access::write ? "a write to"
+                                                    : "an access to";
+    const char *address = b.fault_address;
+    if (std::string where = describe_shared(b.shared, address); !where.empty()) return format("%s %s", doing, where.c_str());
+    return format("%s %p, %s", doing, (const void *)address, describe_address(address).c_str());
+}
+
+// Report to check mode where the launch was left. Values on the thread's stack that point into the kernel's code are return
+// addresses, the innermost first.
+static void tell_where_left(Block &b) {
+    constexpr size_t most = 16;
+    uintptr_t places[most], begin = b.launch->text_begin, size = b.launch->text_end - begin;
+    size_t count = 0;
+    if (b.left_at - begin < size) places[count++] = b.left_at + 1;   // not a return address but the faulting instruction
+    uintptr_t lowest = (uintptr_t)hostcuda_turn.current->top - stack_bytes;
+    auto word = (const uintptr_t *)((b.left_stack > lowest ? b.left_stack : lowest) & ~(uintptr_t)7);
+    for (; word < (const uintptr_t *)hostcuda_turn.current->top && count < most; word++)
+        if (*word - begin < size) places[count++] = *word;
+    if (*b.cancelled && b.error.empty()) watch_cancelled(places, count);
+    else if (b.kind) watch_fault(b.tool, b.kind, b.error.substr(b.error.find(": ") + 2), places, count);
+}
+
+void note_damage(Block &b) { b.error = place(b, false) + ": " + describe_damage(b.shared); }
+
+void note_failure(Block &b, bool with_thread) {
+    pthread_sigmask(SIG_SETMASK, &b.signals, nullptr);
+    if (b.signal) b.error = place(b, with_thread) + ": " + describe_fault(b);
+    if (!checking) return;
+    if (b.signal) b.tool = "memcheck", b.kind = kind_of_fault(b);
+    tell_where_left(b);
+    if (b.error.empty()) b.error = place(b, true) + " was stopped";
+}
+
+const std::string &error_of(const Block &b) { return b.error; }
+
+#ifdef HOSTCUDA_CHECK
+[[noreturn]] void leave_launch(const std::string &sentence) { fail_thread(*block, nullptr, nullptr, "%s", sentence.c_str()); }
+[[noreturn]] void leave_cancelled() { leave(*block); }
+#endif
+
+// ---- Signals (run on the worker's alternate stack) --------------------------------------------------------
+
+static uintptr_t program_counter(void *context) {
+#if defined(__x86_64__)
+    return ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+#elif defined(__aarch64__)
+    return ((ucontext_t *)context)->uc_mcontext.pc;
+#else
+    (void)context;
+    return 0;
+#endif
+}
+
+static uintptr_t stack_pointer(void *context) {
+#if defined(__x86_64__)
+    return ((ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    return ((ucontext_t *)context)->uc_mcontext.sp;
+#else
+    (void)context;
+    return 0;
+#endif
+}
+
+static Access access_of(void *context) {
+#if defined(__x86_64__)
+    constexpr int protection_fault = 13, page_fault = 14;   // exception numbers
+    auto &registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+    if (registers[REG_TRAPNO] == page_fault) return registers[REG_ERR] & 2 ? Access::write : Access::read;
+    if (registers[REG_TRAPNO] == protection_fault) return Access::impossible;
+#else
+    (void)context;
+#endif
+    return Access::unknown;
+}
+
+[[noreturn]] static void leave_from(Block &b, void *context) {
+    b.left_at = program_counter(context);
+    b.left_stack = stack_pointer(context);
+    leave(b);
+}
+
+// Elsewhere it may be in a library's function that holds a lock.
+void leave_if_cancelled(void *context) {
+    if (!in_kernel() || !*block->cancelled) return;
+    uintptr_t at = program_counter(context);
+    if (at >= block->launch->text_begin && at < block->launch->text_end) leave_from(*block, context);
+    watch_leaves();                                        // check mode's functions take most of the time
+}
+
+bool leave_after_signal(int signal, siginfo_t *info, void *context) {
+    if (!in_kernel()) return false;
+    if (signal == SIGFPE && finish_division(context)) return true;
+    block->signal = signal;
+    block->fault_address = (const char *)info->si_addr;
+    block->access = access_of(context);
+    leave_from(*block, context);
+}

@@ -1,0 +1,155 @@
+// The stacks of a block's threads: mapped in groups, with guards between, and kept for the next blocks.
+//
+// A launch that fails is left by switching to the worker's own stack; the stacks of the fibers are then reused from their
+// tops.
+#include "fibers.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+// MADV_GUARD_INSTALL (Linux 6.13) does not split the mapping, as mprotect does. A process can have only 65530 mappings, so with
+// very many stacks the last ones have no guard.
+void guard(char *address, size_t bytes) {
+    constexpr int madv_guard_install = 102, no_advice = 12345, most_split = 16000;
+    static const bool understood = madvise(address, bytes, no_advice) != 0;   // qemu-user accepts all advice and does nothing
+    static int split;
+    if ((!understood || madvise(address, bytes, madv_guard_install) != 0) && __atomic_fetch_add(&split, 1, __ATOMIC_RELAXED) < most_split)
+        (void)!mprotect(address, bytes, PROT_NONE);
+}
+
+void begin_anew(Block &b, Fiber &fiber) {
+    hostcuda::make_context(fiber.context, fiber.top, stack_bytes, fiber_main);
+    fiber.wait->stack = 0;
+    fiber.next = b.free;
+    b.free = &fiber;
+}
+
+static bool add_fibers(Block &b) {
+    size_t bytes = slab_fibers * stack_pitch;
+    char *slab;
+    if (checking) {
+        if (!b.stacks) b.stacks = map_memory(most_slabs * bytes);
+        slab = b.stacks && b.slabs.size() < most_slabs ? b.stacks + b.slabs.size() * bytes : nullptr;
+    } else {
+        slab = map_memory(bytes);
+    }
+    if (!slab) return false;
+    madvise(slab, bytes, MADV_NOHUGEPAGE);
+    Fiber *fibers = new Fiber[slab_fibers]();
+    Wait *waits = new Wait[slab_fibers]();
+    for (unsigned i = slab_fibers; i-- > 0;) {
+        char *low = slab + i * stack_pitch;
+        guard(low, guard_bytes);
+        // Stacks that start at the same offset in a page use the same cache lines, so they start at 64 different
+        // offsets.
+        unsigned colour = (b.slabs.size() * slab_fibers + i) * 5 % 64;
+        fibers[i].top = low + stack_pitch - colour * 64;
+        fibers[i].wait = &waits[i];
+        begin_anew(b, fibers[i]);
+    }
+    b.slabs.push_back({slab, fibers, waits});
+    return true;
+}
+
+Fiber *take_fiber(Block &b) {
+    if (UNLIKELY(!b.free) && !add_fibers(b))
+        fail_block(b, "no memory for the stacks of %u waiting threads: %s", b.started, strerror(errno));
+    Fiber *fiber = b.free;
+    b.free = fiber->next;
+    if (checking) fiber->thread.number = ~0u;
+    return fiber;
+}
+
+void abandon_threads(Block &b) {
+    b.ready.clear();
+    b.barrier.clear();
+    b.sleeping.clear();
+    for (Warp &w : b.warps) {
+        w.meetings = nullptr;
+        w.converged.clear();
+        w.parked.clear();
+    }
+    b.free = nullptr;
+    for (Slab &slab : b.slabs)
+        for (unsigned i = slab_fibers; i-- > 0;) begin_anew(b, slab.fibers[i]);
+}
+
+[[noreturn]] static void no_memory() {
+    fprintf(stderr, "hostcuda: no memory for a worker: %s\n", strerror(errno));
+    abort();
+}
+
+void prepare_loops(Block &b) {
+    if (!b.loops.top) {
+        char *stack = map_memory(guard_bytes + loops_bytes);
+        if (!stack) no_memory();
+        guard(stack, guard_bytes);
+        b.loops.top = stack + guard_bytes + loops_bytes;
+    }
+    hostcuda::make_context(b.loops.context, b.loops.top, loops_bytes, loops_main);
+}
+
+Block *new_block() {
+    Block *b = new Block();
+    if (!map_shared(b->shared) || !add_fibers(*b)) no_memory();
+    for (Warp &w : b->warps) w.meetings = nullptr;
+    pthread_sigmask(SIG_SETMASK, nullptr, &b->signals);
+    block = b;
+    return b;
+}
+
+void delete_block(Block *b) {
+    for (Slab &slab : b->slabs) {
+        munmap(slab.stacks, slab_fibers * stack_pitch);
+        delete[] slab.fibers;
+        delete[] slab.waits;
+    }
+    if (b->loops.top) munmap(b->loops.top - loops_bytes - guard_bytes, guard_bytes + loops_bytes);
+    unmap_shared(b->shared);
+    block = nullptr;
+    delete b;
+}
+
+// Return the memory of each stack except for its first pages.
+void trim_stacks(Block &b) {
+    constexpr size_t keep = 4 * page;
+    for (Slab &slab : b.slabs)
+        for (unsigned i = 0; i < slab_fibers; i++) {
+            char *low = slab.stacks + i * stack_pitch + guard_bytes;
+            madvise(low, stack_bytes - keep, MADV_DONTNEED);
+        }
+    if (b.loops.top) madvise(b.loops.top - loops_bytes, loops_bytes - keep, MADV_DONTNEED);
+}
+
+namespace hostcuda {
+
+EXPORT char space_of(const void *address) {
+    auto at = (const char *)address;
+    const SharedMemory &shared = block->shared;
+    if (at >= shared.mapping && at < shared.mapping + shared.bytes) return 's';
+    for (const Slab &slab : block->slabs)
+        if (at >= slab.stacks && at < slab.stacks + slab_fibers * stack_pitch) return 'l';
+    return 'g';
+}
+
+}  // namespace hostcuda
+
+#ifdef HOSTCUDA_CHECK
+// The stacks of the fibers, or what their threads wait for (lanes of a warp: for each other), if the address is there.
+bool in_stacks(uintptr_t address, Range &range) {
+    constexpr size_t bytes = most_slabs * slab_fibers * stack_pitch;
+    if (address - (uintptr_t)block->stacks < bytes) {
+        range = {(uintptr_t)block->stacks, bytes, local_space, nullptr, nullptr, nullptr};
+        return true;
+    }
+    for (Slab &slab : block->slabs) {
+        uintptr_t waits = (uintptr_t)slab.waits;
+        if (address - waits >= slab_fibers * sizeof(Wait)) continue;
+        range = {waits, slab_fibers * sizeof(Wait), unwatched_space, nullptr, nullptr, nullptr};
+        return true;
+    }
+    return false;
+}
+#endif

@@ -1,0 +1,201 @@
+// A block of threads on one worker, as the files that run it share it.
+//
+//   fibers.cpp     the stacks of a block's threads
+//   scheduler.cpp  which thread runs next; barriers; running a block
+//   warps.cpp      lanes of a warp that wait for each other
+//   spins.cpp      threads that repeat a loop until another thread acts
+//   faults.cpp     leaving a launch: why, where, and for which thread
+//
+// The threads of a block run on fibers (stacks). One fiber runs threads 0, 1, 2, ... to their ends in a loop. When a thread
+// must wait, at a barrier or for the other lanes of its warp, its fiber is suspended with it, and another fiber continues:
+// one whose thread can continue, or else a new one with the next thread. So a kernel without barriers uses one fiber, and a
+// barrier costs one switch per thread. No lock and no atomic operation is needed, because all threads of a block are on one
+// worker.
+#pragma once
+#include "check.h"
+#include "runtime.h"
+
+using hostcuda::Context;
+using hostcuda::Fiber;
+using hostcuda::Meeting;
+using hostcuda::Place;
+using hostcuda::Queue;
+using hostcuda::Switch;
+using hostcuda::switch_context;
+using hostcuda::Wait;
+
+constexpr unsigned warp_size = 32, max_threads = 1024;
+constexpr size_t stack_bytes = 512 << 10;   // in CUDA, too, a thread has at most 512 KB
+// The colours need one more page, and an odd number of pages avoids conflicts of stacks in the caches and the TLB.
+constexpr size_t stack_pitch = stack_bytes + guard_bytes + page;
+constexpr size_t loops_bytes = 64 << 20;    // of the stack for thread loops: the variables of all threads of a block
+constexpr unsigned slab_fibers = 32, most_slabs = max_threads / slab_fibers + 1;
+
+struct alignas(64) hostcuda::Wait {
+    Meeting meeting;           // if its thread is the first to arrive
+    Place place;               // not set if it is that of the barrier or of the meeting
+    unsigned mask;             // the result of warp_converged
+    unsigned number;           // if it sleeps: of the phase that has to end
+    const Phase *phase;
+    uintptr_t stack;           // if a signal has suspended it: where, else 0; and a digest of its registers
+    uint64_t registers;
+};
+
+enum class Access { unknown, read, write, impossible };   // the access that faulted
+
+// Whether threads repeat a loop until another thread acts (spins.cpp).
+struct Spinning {
+    // A thread that has not been suspended for some time.
+    static constexpr unsigned most = 16;
+    Fiber *fiber;
+    unsigned thread, count, patience;
+    unsigned turns, known_turns;   // in which a thread has let others run; those at the last signal
+    uint64_t states[most];     // the last ones in which a signal has found it
+    volatile bool found;       // some thread of the block
+    volatile unsigned pending; // ticks until a signal that has not arrived is sent again
+
+    // The whole block.
+    volatile unsigned looks;   // the next threads to look at
+    volatile bool stuck;
+    Index block, thread_of;
+    double quiet_since, next_memory;
+    uint64_t memory;
+    std::vector<uint64_t> known;   // states of threads, sorted
+};
+
+// Fibers are made in groups, with their stacks in one mapping.
+struct Slab {
+    char *stacks;
+    Fiber *fibers;
+    Wait *waits;
+};
+
+struct Warp {
+    unsigned live;             // lanes that have not ended
+    Meeting *meetings;
+    Queue<Fiber> converged;
+    Queue<Fiber> parked;              // check mode: their logs are full
+};
+
+struct Block {
+    // Used at the start, the end and the barriers of every thread.
+    Queue<Fiber> ready;                        // while a fiber runs, its next is the first one, not the head
+    unsigned started, threads, live;
+    unsigned converged;                        // lanes in the warps' converged queues
+    Index next;                                // threadIdx of the next thread to start
+    void (*call)(const char *);
+    const char *arguments;
+
+    // The barrier: waiting threads, and the place of the first one.
+    Queue<Fiber> barrier;
+    Queue<Fiber> sleeping;                     // threads that wait for a phase
+    Place place;
+    bool mixed;                                // they are not all at the same place
+    unsigned absent;                           // check mode: ended threads that a finding has named
+
+    Warp warps[max_threads / warp_size];
+    Fiber *free = nullptr;
+    hostcuda::Phase phases[hostcuda::block_phases];   // of barriers that have a number, zero at the start of a block
+    bool phases_used = true;
+    void *slots[max_threads];                  // of the threads that meet there
+    Fiber loops{};                             // runs thread loops, all threads of a block
+    std::vector<Slab> slabs;                   // all fibers
+    char *stacks = nullptr;                    // check mode: one range for all stacks
+    SharedMemory shared;
+
+    // The worker's own stack, and the reason for the return to it.
+    Context home, nowhere;
+    sigset_t signals;                          // blocked in this worker, except in a signal handler that was left
+    const Launch *launch;
+    const volatile bool *cancelled;
+    volatile bool running = false;
+    bool failed;
+    int signal;
+    const char *fault_address;
+    Access access;
+    std::string error;                         // empty: it was cancelled
+    Spinning spinning;
+    uintptr_t left_at, left_stack;             // check mode: instruction and stack pointer of the thread that left the launch
+    const char *tool, *kind;                   // check mode: of the finding, if none was made yet
+};
+
+extern WORD Block *block;                     // of this worker
+
+// ---- fibers.cpp -------------------------------------------------------------------------------------------
+
+Fiber *take_fiber(Block &);                    // the ready fibers have to follow it
+void begin_anew(Block &, Fiber &);             // it is free, and runs no thread
+void abandon_threads(Block &);                 // of a launch that failed
+void prepare_loops(Block &);                   // begin the fiber for thread loops anew
+
+// ---- scheduler.cpp ----------------------------------------------------------------------------------------
+
+namespace hostcuda { Switch let_others_run() noexcept; }
+void begin_spinning(Spinning &);               // a block begins
+void look_at(Block &, Fiber &);                // it is suspended, and could continue
+void fiber_main();
+void loops_main();
+Fiber *find_work(Block &);                     // the next fiber if none is ready
+void stopped(Block &, unsigned thread, bool waits);   // check mode: a thread waits or has ended
+
+// All threads in this list wait at the same place.
+static inline void note_places(Queue<Fiber> &waiting, const Place &place) {
+    for (Fiber *fiber = waiting.head; fiber; fiber = fiber->next) fiber->wait->place = place;
+}
+
+// Kernels lengthen the list of a barrier or a meeting by the fibers that follow its last one (fiber.h): set its end.
+static inline __attribute__((always_inline)) void complete_lists(Block &b) {
+    hostcuda::Turn &turn = hostcuda_turn;
+    if (!turn.file && !turn.meeting) return;
+    turn.last->next = nullptr;
+    (turn.file ? b.barrier : turn.meeting->waiting).tail = &turn.last->next;
+    turn.file = nullptr;
+    turn.meeting = nullptr;
+    turn.last = nullptr;
+}
+
+// The last thread to arrive combines the values of all: no signal suspends it.
+static inline void combine_all(void (*combine)(void *const *, unsigned), void *const *slots, unsigned which) {
+    Fiber *before = hostcuda_turn.last;
+    hostcuda_turn.last = hostcuda_turn.current;
+    combine(slots, which);
+    hostcuda_turn.last = before;
+}
+
+// The current fiber is about to be put into a list: return the first ready one, which follows it, or null.
+static inline __attribute__((always_inline)) Fiber *detach(Block &b, Fiber *me) {
+    Fiber *next = me->next;
+    if (!next) b.ready.clear();
+    return next;
+}
+
+// The fiber that continues if detach() returned null.
+static inline __attribute__((always_inline)) Fiber *next_fiber(Block &b) { return b.ready.head ? b.ready.head : find_work(b); }
+
+// Suspend the current fiber. The ready ones follow the next one.
+static inline __attribute__((always_inline)) Switch change(Fiber *me, Fiber *next) {
+    if (next->next) hostcuda::prefetch(next->next->context);
+    hostcuda_turn.current = next;
+    hostcuda_turn.thread = next->thread;
+    if (checking && next->thread.number != ~0u) watch_thread(next->thread.number);
+    return {&me->context, &next->context};
+}
+
+// ---- warps.cpp --------------------------------------------------------------------------------------------
+
+void end_meeting(Block &, Warp &, Meeting *);  // its lanes continue
+void resolve_converged(Block &);               // resume all lanes at warp functions without a mask
+
+// ---- faults.cpp -------------------------------------------------------------------------------------------
+
+// Leave the launch by switching to the worker's own stack.
+[[noreturn]] void leave(Block &);
+// Leave it with this error, of the block or of its current thread. Check mode makes a finding of that tool and kind of it;
+// null: there is one already.
+[[noreturn]] void fail_block(Block &, const char *pattern, ...) __attribute__((format(printf, 2, 3)));
+[[noreturn]] void fail_thread(Block &, const char *tool, const char *kind, const char *pattern, ...) __attribute__((format(printf, 4, 5)));
+// The threads wait for each other at different places; `at` is one of them.
+[[noreturn]] void fail_diverged(Block &, Fiber *at, const char *how);
+void report_absent(Block &);                   // check mode: threads that have ended never reach the barrier of the others
+void note_damage(Block &);                     // the block has changed the margins of shared memory
+void note_failure(Block &, bool with_thread);  // the launch was left

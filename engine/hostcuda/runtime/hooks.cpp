@@ -1,0 +1,243 @@
+// What compiled kernels call.
+//
+// Kernels are compiled with -fsanitize=thread and linked with the functions below instead of the sanitizer's. To check,
+// each access calls one of them with its address; the return address identifies the access in the code.
+#ifdef HOSTCUDA_CHECK
+#include "parts.h"
+#include <string.h>
+
+#define FROM __builtin_return_address(0)
+
+namespace check {
+namespace {
+
+// Whether the code itself writes the log.
+inline bool logged() { return running.module && running.module->log; }
+
+// An access that one lane makes for all; the lane that it belongs to is not known.
+__attribute__((noinline)) void check_together(uintptr_t address, unsigned size, Operation operation, bool reads) {
+    if (running.together == 1) return;
+    unsigned index = locate(running.together - running.text_begin, address, size, operation);
+    const Site &site = places.sites[index];
+    if (site.space == unwatched_space || site.space == local_space || !running.examines) return;
+    examine(index, address, size, running.together_warp * warp_size + __builtin_ctz(running.together_lanes), reads, false);
+}
+
+// The access is not in a kernel, or the launch was cancelled.
+__attribute__((noinline)) void not_checked(uintptr_t at) {
+    if (at < running.text_bytes) leave_cancelled();
+}
+
+template <Operation operation, bool keep = false, bool reads = operation != store, bool strong = operation == atomic>
+inline __attribute__((always_inline)) void access(void *pointer, unsigned size, void *from, bool logged = false) {
+    uintptr_t at = (uintptr_t)from - running.text_begin, address = (uintptr_t)pointer;
+    if (UNLIKELY(at >= running.checked_bytes)) return not_checked(at);
+    if (running.counts && !logged) {
+        if (running.together) note_together(address, size, operation, keep);
+        else note(dynamic_piece(at, operation, size, keep), address, 1);
+    }
+    if (!running.checks) return;
+    if (UNLIKELY(running.together)) return check_together(address, size, operation, reads);
+    unsigned index = places.site_at[at];
+    const Site *site = &places.sites[index];
+    if (UNLIKELY(address - site->low > site->span || !index)) {
+        index = locate(at, address, size, operation);
+        site = &places.sites[index];
+    }
+    if (UNLIKELY(address & (size - 1)) && site->space != local_space)
+        refuse(site->pc, operation, address, size, true);
+    if (running.examines && site->space != unwatched_space) examine(index, address, size, running.thread, reads, strong);
+}
+
+// Longer than a register: accesses of 16 bytes and smaller ones for the rest, as a GPU's compiler makes them.
+template <Operation operation, bool strong = false> void access_range(char *address, size_t bytes, void *from) {
+    size_t step = 16;
+    while ((uintptr_t)address % step || bytes % step) step /= 2;
+    for (size_t at = 0; at < bytes; at += step) access<operation, true, operation != store, strong>(address + at, step, from);
+}
+
+// For copies of structs, and for what the kernel copies itself, the compilers call the C library, here __tsan_mem*. Of a
+// struct g++ tells before, with the functions _range: that is one access, not two.
+struct Told {
+    const void *start;
+    size_t bytes;
+};
+thread_local Told told_load, told_store;
+
+template <Operation operation> void copied(const void *start, size_t bytes, void *from) {
+    Told &told = operation == load ? told_load : told_store;
+    if (told.start != start || told.bytes != bytes) access_range<operation>((char *)start, bytes, from);
+    told = {};
+}
+
+// A thread may read until another one writes there (spins.cpp).
+void maybe_yield(void *from) {
+    constexpr unsigned many = 512;                   // the lane's log is not full before
+    if (++running.volatile_reads < many || !in_kernel(from) || running.together) return;
+    running.volatile_reads = 0;
+    hostcuda::follow(hostcuda::let_others_run());
+}
+
+void check_only(void *pointer, unsigned size, void *from) {
+    uintptr_t at = (uintptr_t)from - running.text_begin;
+    if (at < running.text_bytes && running.checks) locate(at, (uintptr_t)pointer, size, load);
+}
+
+}  // namespace
+}  // namespace check
+
+using namespace check;
+
+namespace hostcuda {
+EXPORT void missing_source(int lane, int source) {
+    if (!watches("synccheck") || running.together < 2) return;
+    unsigned thread = running.together_warp * warp_size + lane;
+    report(findings(), "synccheck", "absent lane", (uint32_t)(running.together - running.module->base), thread, nullptr, 0, 0,
+           format("a shuffle reads from lane %d, which does not execute it: its value is undefined", source));
+}
+}  // namespace hostcuda
+
+extern "C" {
+#define HOOKS(size)                                                                                              \
+    EXPORT void __tsan_read##size(void *p) { access<load>(p, size, FROM, logged()); }                            \
+    EXPORT void __tsan_write##size(void *p) { access<store>(p, size, FROM, logged()); }                          \
+    EXPORT void __tsan_volatile_read##size(void *p) {                                                            \
+        access<load, true, true, true>(p, size, FROM, logged());                                                 \
+        maybe_yield(FROM);                                                                                       \
+    }                                                                                                            \
+    EXPORT void __tsan_volatile_write##size(void *p) { access<store, true, false, true>(p, size, FROM, logged()); } \
+    EXPORT void __tsan_unaligned_read##size(void *p) { access_range<load>((char *)p, size, FROM); }              \
+    EXPORT void __tsan_unaligned_write##size(void *p) { access_range<store>((char *)p, size, FROM); }            \
+    EXPORT void __tsan_unaligned_volatile_read##size(void *p) { access_range<load, true>((char *)p, size, FROM); }     \
+    EXPORT void __tsan_unaligned_volatile_write##size(void *p) { access_range<store, true>((char *)p, size, FROM); }
+HOOKS(1) HOOKS(2) HOOKS(4) HOOKS(8) HOOKS(16)
+EXPORT void __tsan_read_range(void *p, size_t bytes) {
+    access_range<load>((char *)p, bytes, FROM);
+    told_load = {p, bytes};
+}
+EXPORT void __tsan_write_range(void *p, size_t bytes) {
+    access_range<store>((char *)p, bytes, FROM);
+    told_store = {p, bytes};
+}
+EXPORT void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
+    copied<load>(from, bytes, FROM);
+    copied<store>(to, bytes, FROM);
+    return memmove(to, from, bytes);
+}
+EXPORT void *__tsan_memmove(void *to, const void *from, size_t bytes) {
+    copied<load>(from, bytes, FROM);
+    copied<store>(to, bytes, FROM);
+    return memmove(to, from, bytes);
+}
+EXPORT void *__tsan_memset(void *to, int value, size_t bytes) {
+    copied<store>(to, bytes, FROM);
+    return memset(to, value, bytes);
+}
+// -fsanitize=alignment: a pointer that is not aligned for its type. Called before the access.
+struct Mismatch {
+    const char *file;
+    uint32_t line, column;
+    const void *type;
+    uint8_t log_alignment, kind;                     // kind 1: a store
+};
+EXPORT void __ubsan_handle_type_mismatch_v1(Mismatch *what, uintptr_t address) {
+    uintptr_t at = (uintptr_t)FROM - running.text_begin;
+    if (at >= running.text_bytes || !address) return;  // null: reported at the access
+    refuse((uint32_t)(running.text_begin + at - running.module->base), what->kind == 1 ? store : load, address,
+           (size_t)1 << what->log_alignment, true);
+}
+// -fsanitize=bounds: an index beyond its array, which is local unless the line is 0 (bounds.py).
+struct OutOfBounds {
+    const char *file;
+    uint32_t line, column;
+    const struct { uint16_t kind, bits; char name[1]; } *array, *index;   // bits: whether it is signed, 2 log2 of the size
+};
+EXPORT void __ubsan_handle_out_of_bounds(OutOfBounds *what, int64_t index) {
+    uintptr_t at = (uintptr_t)FROM - running.text_begin;
+    if (at >= running.text_bytes || !what->line) return;
+    unsigned unused = 64 - (1u << (what->index->bits >> 1));
+    if (what->index->bits & 1) index = (int64_t)((uint64_t)index << unused) >> unused;
+    overrun((uint32_t)(running.text_begin + at - running.module->base), what->array->name, index);
+}
+EXPORT void hostcuda_reads(void *p, size_t bytes) { access_range<load>((char *)p, bytes, FROM); }
+EXPORT void hostcuda_writes(void *p, size_t bytes) { access_range<store>((char *)p, bytes, FROM); }
+EXPORT void __sanitizer_cov_trace_pc() {
+    uintptr_t at = (uintptr_t)FROM - running.text_begin;
+    if (at < running.text_bytes && running.counts && !running.together && !logged()) note(dynamic_piece(at, load, 0, false), 0, 0);
+}
+// CUDA's atomic functions (atomic.h): start, end, and use of the old value.
+struct Old {
+    uint64_t value, place;
+};
+EXPORT Old hostcuda_atomic_begin(void *p, size_t bytes, bool reads, bool always_atom) {
+    uintptr_t at = (uintptr_t)FROM - running.text_begin;
+    if (always_atom && at < running.text_bytes) note_lock(running.thread);
+    if (reads) access<atomic, true, true>(p, bytes, FROM);
+    else access<atomic, true, false>(p, bytes, FROM);
+    Old old{0, 0};
+    memcpy(&old.value, p, bytes);
+    if (running.counts && at < running.text_bytes) old.place = note_atomic(at, bytes, always_atom);
+    return old;
+}
+EXPORT void hostcuda_atomic_end(void *p, uint64_t value, size_t bytes) { memcpy(p, &value, bytes); }
+EXPORT uint64_t hostcuda_atomic_result(uint64_t value, uint64_t place) {
+    if (place) note_used(place);
+    return value;
+}
+EXPORT void __tsan_init() {}
+EXPORT void __tsan_func_entry(void *) {}
+EXPORT void __tsan_func_exit() {}
+EXPORT void __tsan_vptr_update(void **, void *) {}
+EXPORT void __tsan_vptr_read(void **) {}
+EXPORT void __tsan_atomic_thread_fence(int) {
+    order_all(false);
+    if (in_kernel(FROM)) note_fence(running.thread);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+EXPORT void __tsan_atomic_signal_fence(int) {
+    if (in_kernel(FROM)) note_fence(running.thread);
+}
+
+// Each atomic operation of the host is a fence, too.
+// The load before a compare-and-swap loop belongs to it and is not counted; only the successful swap is counted.
+#define FETCH(bits, T, name, builtin, reads)                                                                     \
+    EXPORT T __tsan_atomic##bits##_##name(volatile T *p, T value, int) {                                         \
+        order_all(true);                                                                                         \
+        access<atomic, false, reads>((void *)p, sizeof(T), FROM);                                                \
+        return builtin(p, value, __ATOMIC_SEQ_CST);                                                              \
+    }
+#define EXCHANGE(bits, T, name)                                                                                  \
+    EXPORT int __tsan_atomic##bits##_compare_exchange_##name(volatile T *p, T *expected, T value, int, int) {    \
+        order_all(true);                                                                                         \
+        access<atomic>((void *)p, sizeof(T), FROM);                                                              \
+        return __atomic_compare_exchange_n(p, expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);       \
+    }
+#define ATOMICS(bits, T)                                                                                         \
+    EXPORT T __tsan_atomic##bits##_load(const volatile T *p, int) {                                              \
+        order_all(true);                                                                                         \
+        check_only((void *)p, sizeof(T), FROM);                                                                  \
+        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                             \
+    }                                                                                                            \
+    EXPORT void __tsan_atomic##bits##_store(volatile T *p, T value, int) {                                       \
+        order_all(true);                                                                                         \
+        access<atomic, false, false>((void *)p, sizeof(T), FROM);                                                \
+        __atomic_store_n(p, value, __ATOMIC_SEQ_CST);                                                            \
+    }                                                                                                            \
+    FETCH(bits, T, exchange, __atomic_exchange_n, false)                                                         \
+    FETCH(bits, T, fetch_add, __atomic_fetch_add, true)                                                          \
+    FETCH(bits, T, fetch_sub, __atomic_fetch_sub, true)                                                          \
+    FETCH(bits, T, fetch_and, __atomic_fetch_and, true)                                                          \
+    FETCH(bits, T, fetch_or, __atomic_fetch_or, true)                                                            \
+    FETCH(bits, T, fetch_xor, __atomic_fetch_xor, true)                                                          \
+    FETCH(bits, T, fetch_nand, __atomic_fetch_nand, true)                                                        \
+    EXCHANGE(bits, T, strong) EXCHANGE(bits, T, weak)                                                            \
+    EXPORT T __tsan_atomic##bits##_compare_exchange_val(volatile T *p, T expected, T value, int, int) {          \
+        order_all(true);                                                                                         \
+        access<atomic>((void *)p, sizeof(T), FROM);                                                              \
+        __atomic_compare_exchange_n(p, &expected, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);             \
+        return expected;                                                                                         \
+    }
+
+ATOMICS(8, uint8_t) ATOMICS(16, uint16_t) ATOMICS(32, uint32_t) ATOMICS(64, uint64_t)
+}
+#endif

@@ -1,0 +1,281 @@
+"""Where the variables of a compiled kernel file are, as the runtime needs it.
+
+For the compiler, ``__shared__`` variables are thread-local (``include/hostcuda/words.h``). Its code finds a variable
+by two words in the module's data: a function and its argument (a "TLS descriptor", x86-64 and aarch64), or the
+arguments of ``__tls_get_addr`` (clang on x86-64). The loader would place the variables on the heap. Here each gets a
+distance of its own from the end of its worker's static shared memory, and the runtime changes these words
+(``runtime/shared.cpp``, which says how that memory looks). For clang on x86-64 the variables are a group with one pair
+of words, and the code adds the offset of each. The linker keeps a list of these places (``toolchain.py``), and they are
+changed, too. Without the list, the group ends at the guard, and there are no margins within it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from dataclasses import dataclass, field
+
+from hostcuda.check import mode as checkmode
+from hostcuda.errors import LogicError
+from hostcuda.runtime import elf
+
+__all__ = ["MARGIN", "Array", "Layout", "Patch", "Static", "WatchedVariable", "layout"]
+
+MARGIN = 128  # bytes around an array: one row of banks, so that arrays keep their banks
+# How code finds thread-local variables: relocations of x86-64 and aarch64.
+_DESCRIPTOR, _ARGUMENTS, _OFFSET = {"x86_64": (36, 16, 21), "aarch64": (1031, 1028, None)}[platform.machine()]
+_SPACES = {"global": 0, "constant": 2, "unwatched": 4}  # of enum Space in runtime/check.h
+
+
+class Array(ctypes.Structure):
+    """``hc_array``: a variable in static shared memory."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("image", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("place", ctypes.c_ssize_t),
+        ("hidden", ctypes.c_int),
+    ]
+
+
+class Static(ctypes.Structure):
+    """``hc_static``: the static shared memory of a kernel."""
+
+    _fields_ = [("arrays", ctypes.POINTER(Array)), ("count", ctypes.c_int), ("bytes", ctypes.c_size_t)]
+
+
+class Patch(ctypes.Structure):
+    """``hc_patch``: a place by which code finds a variable."""
+
+    _fields_ = [("at", ctypes.c_void_p), ("value", ctypes.c_ssize_t), ("kind", ctypes.c_int)]
+
+
+class WatchedVariable(ctypes.Structure):
+    """``hc_variable``: what check mode knows of a variable."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("at", ctypes.c_void_p),
+        ("bytes", ctypes.c_size_t),
+        ("space", ctypes.c_int),
+    ]
+
+
+@dataclass
+class _Shared:
+    """A ``__shared__`` variable, or one that the compiler has made for its constructor (`hidden`)."""
+
+    symbol: str
+    name: str
+    offset: int  # in the thread-local segment
+    bytes: int
+    hidden: bool
+    place: int = 0  # from the end of static shared memory
+
+
+@dataclass
+class Layout:
+    """Where the code and the variables of a loaded module are.
+
+    Attributes
+    ----------
+    text : tuple of int
+        Addresses of its code: begin and end.
+    functions : dict
+        Address -> symbol.
+    variables : dict
+        Symbol -> (address, bytes).
+    constant_bytes : int
+        The size of all ``__constant__`` variables.
+    patches : list of Patch
+        The places by which code finds ``__shared__`` variables, with their new values.
+    watched : list of WatchedVariable
+        The variables that check mode knows by name.
+    statics : dict
+        Symbol of a kernel -> (`Static`, bytes of the arrays that it declares, bytes of those outside of functions).
+    """
+
+    text: tuple = (0, 0)
+    functions: dict = field(default_factory=dict)
+    variables: dict = field(default_factory=dict)
+    constant_bytes: int = 0
+    patches: list = field(default_factory=list)
+    watched: list = field(default_factory=list)
+    statics: dict = field(default_factory=dict)
+
+
+def layout(path, base, functions) -> Layout:
+    """The `Layout` of a loaded file.
+
+    Parameters
+    ----------
+    path : path-like
+    base : int
+        The address from which its own addresses count.
+    functions : iterable of int
+        Addresses of the functions that are kernels.
+
+    Raises
+    ------
+    LogicError
+        The file's code finds its variables in a way that is not known here.
+    """
+    file = elf.Elf(path)
+    code = [s for s in file.segments if s.kind == elf.PT_LOAD and s.flags & elf.PF_X]
+    result = Layout((base + min(s.address for s in code), base + max(s.address + s.bytes for s in code)))
+    symbols = [symbol for symbol in file.symbols(elf.SHT_SYMTAB) if symbol.section != elf.SHN_UNDEF]
+    result.functions = {base + s.value: s.name for s in symbols if s.kind == elf.STT_FUNC}
+    result.variables = {s.name: (base + s.value, s.bytes) for s in symbols if s.kind == elf.STT_OBJECT}
+    if checkmode.TOOLS:
+        _watch(result, file, base, symbols)
+    else:
+        result.constant_bytes = sum(s.bytes for s in file.sections if s.name.startswith("hc_constant"))
+    kernels = [result.functions[address] for address in functions if address in result.functions]
+    _place_shared(result, file, base, symbols, kernels)
+    return result
+
+
+def _watch(result, file, base, symbols):
+    """What check mode knows of each variable. Constants are counted one by one: there the sections have red zones."""
+    for segment in file.segments:
+        if segment.kind == elf.PT_LOAD and not segment.flags & (elf.PF_W | elf.PF_X):
+            result.watched.append(WatchedVariable(None, base + segment.address, segment.bytes, _SPACES["unwatched"]))
+    for symbol in symbols:
+        if symbol.kind != elf.STT_OBJECT or symbol.section >= elf.SHN_LORESERVE or not symbol.bytes:
+            continue
+        section = file.sections[symbol.section]
+        constant, variable = section.name.startswith("hc_constant"), section.name in (".data", ".bss")
+        name, space = _as_declared(symbol.name), "unwatched"
+        if symbol.name in ("hostcuda_log", "hostcuda_pieces", "hostcuda_accesses"):  # of instrument.py
+            name = symbol.name
+        elif not section.flags & elf.SHF_WRITE or (variable and _not_a_kernels(symbol.name)):
+            continue
+        elif constant:
+            space = "constant"
+            result.constant_bytes += symbol.bytes
+        elif variable and not symbol.name.startswith("_ZGV"):
+            space = "global"
+        result.watched.append(WatchedVariable(name.encode(), base + symbol.value, symbol.bytes, _SPACES[space]))
+
+
+def _not_a_kernels(name):
+    """Whether a variable is the engine's or the compiler's."""
+    return "hostcuda_" in name or name == "completed.0"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Shared memory
+
+
+def _declares(kernel, variable):
+    """Whether a kernel declares the variable: _ZZ4convPfE4tile is in _Z4convPf, _ZZ4convE4tile in the extern "C" conv,
+    and more Zs stand for functions within."""
+    function = (kernel[2:] if kernel.startswith("_Z") else f"{len(kernel)}{kernel}") + "E"
+    return variable.startswith("_ZZ") and variable[1:].lstrip("Z").startswith(function)
+
+
+def _place_shared(result, file, base, symbols, kernels):
+    """Choose a place for each variable.
+
+    The arrays of each kernel end at the guard, in the same memory, because a worker runs one kernel at a time. Those
+    that several kernels may use are before them. In a group all are where the compiler has put them.
+    """
+    segment = next((s for s in file.segments if s.kind == elf.PT_TLS), None)
+    arrays = [
+        _Shared(s.name, _as_declared(s.name), s.value, s.bytes, s.name.startswith("_ZGV") or s.name == "__tls_guard")
+        for s in symbols
+        if s.kind == elf.STT_TLS and s.bytes
+    ]
+    arrays.sort(key=lambda array: array.offset)
+    words, offsets = _relocations(file)
+    grouped = any(word.kind == _ARGUMENTS for word in words) and not offsets
+    of, common = {kernel: [] for kernel in kernels}, []
+    for array in arrays:
+        next((of[kernel] for kernel in kernels if _declares(kernel, array.symbol)), common).append(array)
+
+    whole = _round_up(segment.bytes, segment.alignment) if segment else 0
+
+    def place(those, used):
+        for array in reversed(those):
+            align = array.offset & -array.offset
+            align = min(align, segment.alignment) if align else segment.alignment
+            while align < 16 and align < array.bytes:  # at least that of a float4, as on a GPU
+                align *= 2
+            used = _round_up(used + array.bytes, align)
+            array.place = array.offset - whole if grouped else -used
+            used += MARGIN
+        return whole + MARGIN if grouped and those else used
+
+    used = {kernel: place(own, 0) for kernel, own in of.items()}
+    most = place(common, max(used.values(), default=0))
+    outside = sum(array.bytes for array in common if not array.hidden and not array.symbol.startswith("_ZZ"))
+    for kernel, own in of.items():
+        part = arrays if grouped else common + own
+        size = whole + MARGIN if grouped else most if common else used[kernel]
+        rows = (Array * len(part))(*(_row(array, segment, base) for array in part))
+        result.statics[kernel] = Static(rows, len(part), size), sum(array.bytes for array in own), outside
+    _redirect(result, base, arrays, words, offsets)
+
+
+def _round_up(value, unit):
+    return -(-value // unit) * unit
+
+
+def _row(array, segment, base):
+    image = base + segment.address + array.offset if array.offset < segment.file_bytes else None
+    return array.name.encode(), image, array.bytes, array.place, array.hidden
+
+
+def _relocations(file):
+    """The relocations of the words by which code finds thread-local variables of the file, and of offsets in code."""
+    words, offsets = [], []
+    for section in file.sections:
+        if section.kind != elf.SHT_RELA:
+            continue
+        if section.flags & elf.SHF_ALLOC:
+            words += [
+                each
+                for each in file.relocations(section)
+                if each.kind in (_DESCRIPTOR, _ARGUMENTS) and (each.symbol is None or each.symbol.section)
+            ]
+        elif file.sections[section.info].flags & elf.SHF_EXECINSTR:
+            offsets += [each for each in file.relocations(section) if each.kind == _OFFSET]
+    return words, offsets
+
+
+def _redirect(result, base, arrays, words, offsets):
+    def new_place(offset):
+        for array in arrays:
+            if array.offset <= offset < array.offset + array.bytes:
+                return array.place + offset - array.offset
+        raise LogicError(f"no __shared__ variable is at byte {offset} of the thread-local segment")
+
+    for each in offsets:
+        result.patches.append(Patch(base + each.place, new_place(each.symbol.value) + each.addend, ord("c")))
+    for each in words:
+        at = base + each.place
+        if each.kind == _DESCRIPTOR:
+            offset = each.addend + (each.symbol.value if each.symbol else 0)
+            result.patches.append(Patch(at, new_place(offset), ord("d")))
+        else:
+            offset = ctypes.c_size_t.from_address(at + 8).value
+            result.patches.append(Patch(at, 0 if offsets else new_place(offset), ord("a")))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def _as_declared(symbol):
+    """A variable's name as declared: _ZZ4convE4tile -> tile."""
+    if not symbol.startswith("_Z"):
+        return symbol
+    cxx = ctypes.CDLL(None)  # the runtime brings the C++ library
+    demangle = getattr(cxx, "__cxa_demangle")
+    demangle.restype = ctypes.c_void_p
+    text = demangle(symbol.encode(), None, None, None)
+    if not text:
+        return symbol
+    name = ctypes.string_at(text).decode().rpartition("::")[2]
+    cxx.free(ctypes.c_void_p(text))
+    return name

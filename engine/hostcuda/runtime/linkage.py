@@ -1,0 +1,43 @@
+"""How a compiled kernel file is linked: what it calls, and what runs while it is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hostcuda.runtime import elf
+
+__all__ = ["Linkage", "linkage"]
+
+
+@dataclass(frozen=True)
+class Linkage:
+    """How a module is linked and loaded.
+
+    Attributes
+    ----------
+    imported : frozenset of str
+        Symbols that it expects from elsewhere, without their versions.
+    functions : tuple of str
+        Its own functions.
+    indirect : tuple of str
+        Those of its functions that are chosen by code that runs while it is loaded.
+    initializers : int
+        Functions that are called while it is loaded.
+    """
+
+    imported: frozenset
+    functions: tuple
+    indirect: tuple
+    initializers: int
+
+
+def linkage(path) -> Linkage:
+    """The `Linkage` of a 64-bit ELF file."""
+    file = elf.Elf(path)
+    dynamic, own = file.symbols(elf.SHT_DYNSYM), file.symbols(elf.SHT_SYMTAB)
+    return Linkage(
+        frozenset(symbol.name for symbol in dynamic if not symbol.section and symbol.name),
+        tuple(symbol.name for symbol in own if symbol.section and symbol.kind == elf.STT_FUNC),
+        tuple(symbol.name for symbol in own + dynamic if symbol.kind == elf.STT_GNU_IFUNC),
+        sum(section.bytes for section in file.sections if section.kind == elf.SHT_INIT_ARRAY) // 8,
+    )

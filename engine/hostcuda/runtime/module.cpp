@@ -1,0 +1,177 @@
+// Compiled kernels: loading a module, and what its kernels are.
+//
+// A module is a shared library. While it is being loaded, its HOSTCUDA_KERNEL()s call hostcuda::add_kernel. The rest is read from
+// its file by Python (hostcuda/build/layout.py).
+#include "check.h"
+#include "lock.h"
+#include "runtime.h"
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace hostcuda {
+
+struct Kernel {   // as in include/hostcuda/launch.h
+    const char *name;
+    const void *function;
+    void (*call)(const char *arguments);
+    const hc_parameter *parameters;
+    int parameter_count, packed_bytes;
+    int max_threads;
+    void (*loops)(const char *arguments);
+    const void *loops_function;
+    const char *why_fibers;
+    bool by_warp;
+};
+
+}  // namespace hostcuda
+
+struct hc_kernel {
+    const hostcuda::Kernel *kernel;
+    hc_module *module;
+    const hc_static *shared = nullptr, *loops_shared = nullptr;
+    double block_seconds = 0;     // last measured time of a block
+};
+
+struct hc_module {
+    void *library = nullptr;
+    int copy = -1;                // the file that was loaded, if it is a copy
+    std::vector<hc_kernel *> kernels;
+    uintptr_t text_begin = 0, text_end = 0, data_begin = 0, data_end = 0;
+    WatchedModule watched;        // check mode
+};
+
+static Mutex loading;
+static hc_module *loaded;         // the module that is loaded now
+
+namespace hostcuda {
+EXPORT void add_kernel(const Kernel *kernel) {
+    if (loaded) loaded->kernels.push_back(new hc_kernel{kernel, loaded});
+}
+}  // namespace hostcuda
+
+// A copy of a file that exists only in memory; -1 if that fails.
+static int copy_in_memory(const char *path) {
+    int from = open(path, O_RDONLY | O_CLOEXEC), to = memfd_create("hostcuda-module", MFD_CLOEXEC);
+    char buffer[1 << 16];
+    ssize_t count = -1;
+    if (from >= 0 && to >= 0)
+        while ((count = read(from, buffer, sizeof buffer)) > 0 && write(to, buffer, count) == count) {}
+    if (from >= 0) close(from);
+    if (count != 0 && to >= 0) {
+        close(to);
+        to = -1;
+    }
+    return to;
+}
+
+// Find the variables of a module among all that is loaded.
+static int find_data(dl_phdr_info *info, size_t, void *of) {
+    hc_module &module = *(hc_module *)of;
+    if (info->dlpi_addr != module.watched.base) return 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const auto &segment = info->dlpi_phdr[i];
+        if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_W)) continue;
+        module.data_begin = info->dlpi_addr + segment.p_vaddr;
+        module.data_end = module.data_begin + segment.p_memsz;
+    }
+    return 1;
+}
+
+static void discard(hc_module *module) {
+    for (hc_kernel *kernel : module->kernels) delete kernel;
+    if (module->library) dlclose(module->library);
+    if (module->copy >= 0) close(module->copy);
+    delete module;
+}
+
+EXPORT int hc_module_load(const char *path, hc_module **result, size_t *base) {
+    Lock lock(loading);
+    // Modules find the runtime's functions only among the global symbols, so it is loaded as global.
+    static void *self = [] {
+        Dl_info info;
+        bool known = dladdr((void *)hc_module_load, &info);
+        return known ? dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD) : nullptr;
+    }();
+    (void)self;
+    hc_module *module = new hc_module;
+    // The same file again is another module with its own variables, for which the loader needs another file.
+    std::string file = path;
+    if (void *already = dlopen(path, RTLD_NOW | RTLD_NOLOAD)) {
+        dlclose(already);
+        module->copy = copy_in_memory(path);
+        if (module->copy >= 0) file = format("/proc/self/fd/%d", module->copy);
+    }
+    loaded = module;
+    module->library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    loaded = nullptr;
+    link_map *map = nullptr;
+    if (!module->library || dlinfo(module->library, RTLD_DI_LINKMAP, &map)) {
+        std::string why = dlerror();
+        discard(module);
+        return set_error(HC_INVALID, "cannot load %s: %s", path, why.c_str());
+    }
+    module->watched.base = *base = map->l_addr;
+    dl_iterate_phdr(find_data, module);
+    module->watched.path = path;
+    *result = module;
+    return HC_OK;
+}
+
+EXPORT int hc_module_unload(hc_module *module) {
+    wait_for_device();
+    remove_symbol_ranges(module);
+    discard(module);
+    return HC_OK;
+}
+
+EXPORT int hc_module_kernel(hc_module *module, int index, hc_kernel **kernel, hc_kernel_info *info) {
+    if (index < 0 || (size_t)index >= module->kernels.size())
+        return set_error(HC_NOT_FOUND, "the module has %zu kernels", module->kernels.size());
+    *kernel = module->kernels[index];
+    const hostcuda::Kernel &k = *(*kernel)->kernel;
+    *info = {k.name, k.parameters, k.parameter_count, k.packed_bytes, k.max_threads, k.why_fibers, k.function, k.loops_function};
+    return HC_OK;
+}
+
+EXPORT int hc_module_place(hc_module *module, size_t text_begin, size_t text_end, const hc_patch *patches, int patch_count,
+                           const hc_variable *variables, int variable_count) {
+    module->text_begin = text_begin;
+    module->text_end = text_end;
+    for (int i = 0; i < variable_count; i++) watch_variable(module->watched, variables[i]);
+    if (redirect_shared(patches, patch_count, text_begin, text_end)) return HC_OK;
+    return set_error(HC_INVALID, "the offsets of its __shared__ variables cannot be changed");
+}
+
+EXPORT void hc_kernel_place(hc_kernel *kernel, const hc_static *on_fibers, const hc_static *as_loops) {
+    kernel->shared = on_fibers;
+    kernel->loops_shared = as_loops;
+}
+
+EXPORT void hc_module_variable(hc_module *module, const void *address, size_t bytes) { add_symbol_range(address, bytes, module); }
+
+// Whether each warp of a block is in one row of threads, as thread loops by warp (include/hostcuda/lanes.h) ask for.
+static bool has_whole_rows(const unsigned block[3]) { return block[0] % 32 == 0 || (block[1] == 1 && block[2] == 1); }
+
+int describe_launch(hc_kernel *kernel, const unsigned grid[3], const unsigned block[3], Launch &launch) {
+    const hc_module &module = *kernel->module;
+    launch.kernel = kernel->kernel->name;
+    launch.call = kernel->kernel->call;
+    launch.text_begin = module.text_begin;
+    launch.text_end = module.text_end;
+    launch.base = module.watched.base;
+    launch.data_begin = module.data_begin;
+    launch.data_end = module.data_end;
+    // rows.py takes it that indexes made of blockIdx.x do not overflow
+    const bool fits = grid[0] <= 1 << 20 && (has_whole_rows(block) || !kernel->kernel->by_warp);
+    launch.loops = fits ? kernel->kernel->loops : nullptr;
+    launch.shared = launch.loops ? kernel->loops_shared : kernel->shared;
+    launch.fibers_shared = kernel->shared;
+    launch.block_seconds = &kernel->block_seconds;
+    launch.module = &kernel->module->watched;
+    launch.arguments_bytes = kernel->kernel->packed_bytes;
+    return kernel->kernel->packed_bytes;
+}

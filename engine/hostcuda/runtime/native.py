@@ -1,0 +1,769 @@
+"""The engine's runtime library: built once into the cache, loaded once per process, with wrapped calls.
+
+The wrappers stand for functions of the CUDA driver (`TRACED`), raise PyCUDA's exceptions, and check for Ctrl-C while
+they wait. ``runtime/abi.h`` defines the library's interface.
+"""
+
+from __future__ import annotations
+
+import atexit
+import codecs
+import contextlib
+import ctypes
+import math
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+import weakref
+from ctypes import POINTER, byref, c_char, c_char_p, c_double, c_int, c_size_t, c_uint, c_uint32, c_void_p
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hostcuda.build.unit import precompile_header
+from hostcuda.check import mode as checkmode
+from hostcuda.check import records
+from hostcuda.errors import CompileError, Interrupted, LaunchError, LogicError, MemoryError, RuntimeError
+from hostcuda.host import cache, toolchain
+from hostcuda.runtime import layout
+
+OK, NOT_READY, LAUNCH_FAILED, INVALID, OUT_OF_MEMORY, NOT_FOUND = range(6)
+_POLL_S = 0.1  # seconds between checks for Ctrl-C in a waiting call
+_LONG_S = 60  # after so many seconds a waiting call says what may keep it
+_EXCEPTIONS = {
+    NOT_READY: RuntimeError,
+    LAUNCH_FAILED: LaunchError,
+    INVALID: LogicError,
+    OUT_OF_MEMORY: MemoryError,
+    NOT_FOUND: LogicError,
+}
+
+
+class _ParameterInfo(ctypes.Structure):
+    _fields_ = [("kind", c_int), ("size", c_int), ("align", c_int), ("offset", c_int)]
+
+
+class _KernelInfo(ctypes.Structure):  # ``hc_kernel_info``
+    _fields_ = [
+        ("name", c_char_p),
+        ("parameters", POINTER(_ParameterInfo)),
+        ("parameter_count", c_int),
+        ("packed_bytes", c_int),
+        ("max_threads", c_int),
+        ("why_fibers", c_char_p),
+        ("function", c_void_p),
+        ("loops", c_void_p),
+    ]
+
+
+_SIGNATURES = {
+    "hc_error": (c_char_p, []),
+    "hc_start": (c_int, [c_int]),
+    "hc_workers": (c_int, []),
+    "hc_stop": (None, []),
+    "hc_mem_limit": (c_int, [c_size_t]),
+    "hc_mem_info": (c_int, [POINTER(c_size_t), POINTER(c_size_t)]),
+    "hc_mem_alloc": (c_int, [c_size_t, POINTER(c_void_p)]),
+    "hc_mem_free": (c_int, [c_void_p]),
+    "hc_mem_mapped": (None, [c_void_p, c_size_t]),
+    "hc_host_memory": (c_int, [c_void_p, c_size_t, c_int]),
+    "hc_host_block": (c_size_t, [c_void_p]),
+    "hc_mem_range": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),
+    "hc_memcpy": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_int, c_char_p]),
+    "hc_memset": (c_int, [c_void_p, c_uint32, c_int, c_size_t, c_void_p, c_int]),
+    "hc_stream_create": (c_int, [c_int, POINTER(c_void_p)]),
+    "hc_stream_destroy": (c_int, [c_void_p]),
+    "hc_stream_synchronize": (c_int, [c_void_p, c_double]),
+    "hc_stream_query": (c_int, [c_void_p]),
+    "hc_stream_wait_event": (c_int, [c_void_p, c_void_p]),
+    "hc_synchronize": (c_int, [c_double]),
+    "hc_event_create": (c_int, [POINTER(c_void_p)]),
+    "hc_event_destroy": (c_int, [c_void_p]),
+    "hc_event_record": (c_int, [c_void_p, c_void_p]),
+    "hc_event_synchronize": (c_int, [c_void_p, c_double]),
+    "hc_event_query": (c_int, [c_void_p]),
+    "hc_event_elapsed_ms": (c_int, [c_void_p, c_void_p, POINTER(c_double)]),
+    "hc_abort": (c_int, []),
+    "hc_module_load": (c_int, [c_char_p, POINTER(c_void_p), POINTER(c_size_t)]),
+    "hc_module_unload": (c_int, [c_void_p]),
+    "hc_module_kernel": (c_int, [c_void_p, c_int, POINTER(c_void_p), POINTER(_KernelInfo)]),
+    "hc_module_place": (
+        c_int,
+        [c_void_p, c_size_t, c_size_t, POINTER(layout.Patch), c_int, POINTER(layout.WatchedVariable), c_int],
+    ),
+    "hc_kernel_place": (None, [c_void_p, POINTER(layout.Static), POINTER(layout.Static)]),
+    "hc_module_variable": (None, [c_void_p, c_void_p, c_size_t]),
+    "hc_launch": (c_int, [c_void_p, c_uint * 3, c_uint * 3, c_size_t, c_char_p, c_size_t, c_void_p]),
+    "hc_printf_take": (c_size_t, [POINTER(c_char), c_size_t]),
+    "hc_trace": (None, [c_int]),
+    "hc_trace_take": (c_size_t, [c_void_p, c_size_t]),
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Building and loading
+
+_library = None
+_loading = threading.Lock()
+_finished = False
+
+
+# Runtime files that are compiled as one: half of the time goes into the standard library's headers. With the header of
+# kernels beside them, two cores have about as much to do. No thread of a block waits for what the cold ones do.
+_UNITS = {
+    "scheduler": ("half", "fibers", "warps", "shared", "spins", "scheduler"),
+    "pool": ("divide", "faults", "printf", "heap", "memory", "module", "pool"),
+}
+_CHECK_UNITS = {  # only in check mode
+    "counting": ("counting",),
+    "hooks": ("allocations", "races", "check", "hooks"),
+    "records": ("records",),
+}
+_COLD = {"pool", "records"}
+
+
+def build() -> Path:
+    """The path of the runtime library, which is compiled if it is not in the cache."""
+    command = toolchain.find()
+    flags = ["-std=gnu++17", "-O2", "-march=native", "-fPIC", "-fvisibility=hidden", "-pthread", "-fno-strict-aliasing"]
+    if checkmode.TOOLS:
+        flags.append("-DHOSTCUDA_CHECK")
+    key = cache.digest("runtime", toolchain.fingerprint(command), *flags)
+
+    def compile_runtime(path):
+        cache.trim("runtime-*.so")
+        units = _UNITS | (_CHECK_UNITS if checkmode.TOOLS else {})
+        lines = []
+        for name, (*before, last) in units.items():
+            line = [*command, *flags, f"-I{toolchain.RUNTIME}", f"-I{toolchain.INCLUDE}", *["-Og"] * (name in _COLD)]
+            for each in before:
+                line += ["-include", str(toolchain.RUNTIME / f"{each}.cpp")]
+            lines.append([*line, "-c", str(toolchain.RUNTIME / f"{last}.cpp"), "-o", str(path.with_name(f"{name}.o"))])
+        header = threading.Thread(target=precompile_header)  # the first kernel needs both
+        header.start()
+        results = [*zip(lines, toolchain.run_all(lines), strict=True)]
+        link = [*command, *flags, "-shared", "-o", str(path), *(line[-1] for line in lines), "-ldl"]
+        results.append((link, toolchain.run(link)))
+        header.join()
+        for line, (status, out, err) in results:
+            if status:
+                reason = "the CPU engine's own runtime library does not compile; set CXX to use another compiler"
+                raise CompileError(reason, line, out, err)
+
+    path = cache.obtain(f"runtime-{key[:24]}.so", compile_runtime)
+    cache.touch(path)
+    return path
+
+
+def library() -> ctypes.CDLL:
+    """The runtime library (a `ctypes.CDLL`). The first call builds, loads and starts it."""
+    global _library
+    if _library is None:
+        with _loading:
+            if _library is None:
+                _library = _load()
+    return _library
+
+
+def _load():
+    path = build()
+    try:
+        lib = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise RuntimeError(
+            f"cuInit failed: what {' '.join(toolchain.find())} has made of the CPU engine cannot be loaded ({error}): "
+            "set CXX to another C++ compiler, such as g++, or HOSTCUDA_CACHE_DIR to a folder that may hold programs"
+        ) from None
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    workers = os.environ.get("HOSTCUDA_WORKERS", "0")
+    if checkmode.TOOLS:
+        records.attach(lib)
+        workers = "1"
+    if not workers.isdigit():
+        raise LogicError(
+            f"HOSTCUDA_WORKERS={workers!r} is not a number: give the number of worker threads of the CPU "
+            "engine, or leave it unset for all processors"
+        )
+    if lib.hc_start(int(workers)) != OK:
+        raise RuntimeError(f"cuInit failed: {lib.hc_error().decode('utf-8', 'replace')}")
+    atexit.register(_finish)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_after_fork)
+    return lib
+
+
+def _finish():
+    global _finished
+    if not _finished:
+        if checkmode.TOOLS:  # the last launches of a program are checked, too
+            with contextlib.suppress(KeyboardInterrupt):
+                while _library.hc_synchronize(_POLL_S) == NOT_READY:
+                    pass
+        _library.hc_abort()
+        _settle()
+        _show_printf()
+        records.take()
+        _finished = True
+        for sentence in [] if checkmode.TOOLS else _deferred:
+            print(f"hostcuda: no call has waited for the device since this fault: {sentence}", file=sys.stderr)
+        _library.hc_stop()
+
+
+class _Forked:
+    """Replaces the library in a forked child, which has no worker threads."""
+
+    def __getattr__(self, name):
+        raise LogicError(
+            "the CPU engine was started before this process was forked, and its worker threads were not copied: "
+            "start child processes with multiprocessing's 'spawn' or 'forkserver' method"
+        )
+
+
+def _after_fork():
+    global _library, _finished
+    _library, _finished = _Forked(), True
+
+
+def finished() -> bool:
+    """True if the engine has stopped (interpreter exit) or is unusable (forked child): then nothing must be freed."""
+    return _finished
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Errors, waiting, printf
+
+_deferred = []  # faults found where nothing can be raised (in a destructor)
+
+
+def check(status, call) -> None:
+    """Raise the exception for a `status`; `call` is the CUDA function's name."""
+    if status != OK:
+        sentence = _library.hc_error().decode("utf-8", "replace")
+        raise _EXCEPTIONS.get(status, LogicError)(f"{call} failed: {sentence}")
+
+
+def _wait(call, function, *arguments):
+    """Call ``function(*arguments, timeout)`` until it is ready. Ctrl-C abandons the device's work."""
+    long_from = time.monotonic() + _LONG_S
+    try:
+        while (status := function(*arguments, _POLL_S)) == NOT_READY:
+            records.take()
+            if time.monotonic() > long_from:
+                long_from = math.inf
+                warnings.warn(
+                    f"{call} has waited for {_LONG_S} s. If a kernel waits for another block in a loop, it may never "
+                    "end on the CPU engine, which runs one block per worker at a time. Ctrl-C ends it",
+                    stacklevel=4,
+                )
+    except KeyboardInterrupt:
+        _library.hc_abort()
+        raise Interrupted(f"{call} was stopped, and with it all that the device had not finished") from None
+    finally:
+        _show_printf()
+        records.take()
+    if _deferred:
+        if status != OK:
+            _deferred.append(_library.hc_error().decode("utf-8", "replace"))
+        raise LaunchError(f"{call} failed: {_deferred.pop(0)}")
+    check(status, call)
+
+
+def _is_done(call, status):
+    """Whether a query's status is ready."""
+    if status != NOT_READY:
+        check(status, call)
+    return status != NOT_READY
+
+
+def _settle():
+    """Wait for the device in a destructor, where nothing can be raised: a fault is raised by a later call."""
+    try:
+        while (status := _library.hc_synchronize(_POLL_S)) == NOT_READY:
+            pass
+        if status != OK:
+            _deferred.append(_library.hc_error().decode("utf-8", "replace"))
+    except KeyboardInterrupt:
+        _library.hc_abort()
+        again = signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)
+        threading.Timer(0.05, *again).start()  # after the destructor, where it can be caught
+
+
+_printf_buffer = ctypes.create_string_buffer(1 << 16)
+_printf_text = codecs.getincrementaldecoder("utf-8")("replace")
+_printing = threading.Lock()
+
+
+def _show_printf():
+    """Write the output of kernels' printf to Python's stdout, so that notebooks show it."""
+    with _printing:
+        while count := _library.hc_printf_take(_printf_buffer, len(_printf_buffer)):
+            sys.stdout.write(_printf_text.decode(_printf_buffer.raw[:count]))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Objects that asynchronous work still needs
+
+
+class _KeepAlive:
+    """Keeps arrays alive until the stream has done the work that uses them.
+
+    Objects are collected in batches. A full batch is followed by an event, and released when the event is reached.
+    """
+
+    BATCH = 32
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.open, self.closed = [], []
+
+    def add(self, *objects):
+        self.open.append(objects)
+        if len(self.open) >= self.BATCH:
+            event = c_void_p()
+            check(_library.hc_event_create(byref(event)), "cuEventCreate")
+            check(_library.hc_event_record(event, self.stream), "cuEventRecord")
+            self.closed.append((event, self.open))
+            self.open = []
+            while self.closed and (status := _library.hc_event_query(self.closed[0][0])) != NOT_READY:
+                if status != OK:  # the query has taken a kernel's fault, which the next call that waits raises
+                    _deferred.append(_library.hc_error().decode("utf-8", "replace"))
+                _library.hc_event_destroy(self.closed.pop(0)[0])
+
+    def clear(self):
+        for event, _ in self.closed:
+            _library.hc_event_destroy(event)
+        self.open, self.closed = [], []
+
+
+_kept = {}  # stream handle or None -> _KeepAlive
+
+
+def keep_alive(stream, *objects) -> None:
+    """Keep `objects` until the work queued so far on `stream` (a handle; None: the default stream) is done."""
+    if stream not in _kept:
+        _kept[stream] = _KeepAlive(stream)
+    _kept[stream].add(*objects)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The driver's calls
+
+
+def init() -> None:
+    """Start the engine (idempotent)."""
+    library()
+
+
+def map_host_memory(address, size) -> None:
+    """Tell check mode that kernels may use this page-locked memory of the host; no longer if `size` is 0."""
+    if checkmode.TOOLS and not _finished:
+        library().hc_mem_mapped(address, size)
+
+
+def is_host_memory(address, size, writes) -> bool:
+    """Whether these bytes of this process can be read, or also written."""
+    return library().hc_host_memory(address, size, int(writes)) == OK
+
+
+def host_block(address) -> int:
+    """The size of the block that malloc or new has returned to a program at this address; 0 if it is not known."""
+    return library().hc_host_block(address)
+
+
+def mem_alloc(size) -> int:
+    """Allocate `size` bytes; return their address."""
+    address = c_void_p()
+    status = library().hc_mem_alloc(size, byref(address))
+    if status == OUT_OF_MEMORY:
+        free, total = mem_info()
+        raise MemoryError(
+            f"cuMemAlloc failed: out of memory: {amount(size)} requested, {amount(free)} of "
+            f"{amount(total)} free. Use a smaller batch, or free() what is no longer needed."
+        )
+    check(status, "cuMemAlloc")
+    return address.value
+
+
+def mem_free(address) -> None:
+    """Wait for the device and free an allocation; this reports writes beyond its end that no launch has reported."""
+    try:
+        _wait("cuMemFree", _library.hc_synchronize)
+    finally:
+        status = _library.hc_mem_free(address)
+    if status != OK:
+        raise LaunchError(f"cuMemFree failed: {_library.hc_error().decode('utf-8', 'replace')}")
+
+
+def mem_release(address) -> None:
+    """`mem_free` for destructors: the next call that waits raises the fault."""
+    if _finished:
+        return
+    _settle()
+    if _library.hc_mem_free(address) != OK:
+        _deferred.append(_library.hc_error().decode("utf-8", "replace"))
+
+
+def mem_info() -> tuple[int, int]:
+    """Return (free, total) bytes of the engine's device memory."""
+    free, total = c_size_t(), c_size_t()
+    check(library().hc_mem_info(byref(free), byref(total)), "cuMemGetInfo")
+    return free.value, total.value
+
+
+def mem_range(address) -> tuple[int, int] | None:
+    """The (base, size) of the allocation that contains `address`, or None."""
+    base, size = c_void_p(), c_size_t()
+    if library().hc_mem_range(address, byref(base), byref(size)) != OK:
+        return None
+    return base.value, size.value
+
+
+def memcpy(kind, to, source, size, stream, wait) -> None:
+    """Copy; `kind` is "HtoD", "DtoH" or "DtoD"; `stream` a handle or None."""
+    call = f"cuMemcpy{kind}"
+    check(library().hc_memcpy(to, source, size, stream, 0, kind.encode()), call)
+    if wait:
+        _wait(call, _library.hc_stream_synchronize, stream)
+
+
+def memset(width, to, value, count, stream, wait) -> None:
+    """Fill `count` elements of `width` bytes."""
+    call = f"cuMemsetD{8 * width}"
+    check(library().hc_memset(to, value, width, count, stream, 0), call)
+    if wait:
+        _wait(call, _library.hc_stream_synchronize, stream)
+
+
+def synchronize() -> None:
+    """Wait for all streams."""
+    if _library is None:
+        return
+    _wait("cuCtxSynchronize", _library.hc_synchronize)
+    for kept in _kept.values():
+        kept.clear()
+
+
+def stream_create(non_blocking) -> int:
+    """Return a new stream's handle."""
+    handle = c_void_p()
+    check(library().hc_stream_create(int(non_blocking), byref(handle)), "cuStreamCreate")
+    return handle.value
+
+
+def stream_destroy(handle) -> None:
+    """Destroy a stream; its queued work still completes."""
+    kept = _kept.pop(handle, None)
+    if not _finished:
+        _library.hc_stream_destroy(handle)
+        if kept and (kept.open or kept.closed):
+            keep_alive(None, kept)
+
+
+def stream_synchronize(handle) -> None:
+    """Wait for one stream."""
+    _wait("cuStreamSynchronize", _library.hc_stream_synchronize, handle)
+    if handle in _kept:
+        _kept[handle].clear()
+
+
+def stream_query(handle) -> bool:
+    """True if the stream has no work left."""
+    return _is_done("cuStreamQuery", _library.hc_stream_query(handle))
+
+
+def stream_wait_event(handle, event) -> None:
+    """Make the stream wait for the last record of the event."""
+    check(_library.hc_stream_wait_event(handle, event), "cuStreamWaitEvent")
+
+
+def event_create() -> int:
+    """Return a new event's handle."""
+    handle = c_void_p()
+    check(library().hc_event_create(byref(handle)), "cuEventCreate")
+    return handle.value
+
+
+def event_destroy(handle) -> None:
+    """Destroy an event."""
+    if not _finished:
+        _library.hc_event_destroy(handle)
+
+
+def event_record(handle, stream) -> None:
+    """Record the event after the stream's work so far."""
+    check(_library.hc_event_record(handle, stream), "cuEventRecord")
+
+
+def event_synchronize(handle) -> None:
+    """Wait for the event."""
+    _wait("cuEventSynchronize", _library.hc_event_synchronize, handle)
+
+
+def event_query(handle) -> bool:
+    """True if the stream has reached the event."""
+    return _is_done("cuEventQuery", _library.hc_event_query(handle))
+
+
+def event_elapsed_ms(start, end) -> float:
+    """Milliseconds between two events."""
+    milliseconds = c_double()
+    check(_library.hc_event_elapsed_ms(start, end, byref(milliseconds)), "cuEventElapsedTime")
+    return milliseconds.value
+
+
+before_load = None  # called with the path of each module; it can raise to refuse it (see hostcuda.untrusted)
+
+
+@dataclass(frozen=True)
+class LoadedKernel:
+    """A kernel of a loaded module.
+
+    Attributes
+    ----------
+    handle : int
+    name : str
+        As written in the source.
+    symbol : str
+        As mangled by the compiler.
+    parameters : list
+        ``hc_parameter`` of each.
+    packed_bytes : int
+        The size of its arguments.
+    max_threads : int
+        The most threads per block: that of its ``__launch_bounds__``, else 1024.
+    own_shared, common_shared : int
+        Bytes of static shared arrays: declared in the kernel, and outside of functions.
+    gear : str
+        ``"loops"`` or ``"fibers"``.
+    why_fibers : str
+        The reason, if loops were wanted.
+    function : int
+        Its address.
+    """
+
+    handle: int
+    name: str
+    symbol: str
+    parameters: list
+    packed_bytes: int
+    max_threads: int
+    own_shared: int
+    common_shared: int
+    gear: str
+    why_fibers: str
+    function: int
+
+
+@dataclass
+class _Module:
+    """What is known of a module while it is loaded: the runtime reads parts of its layout."""
+
+    layout: layout.Layout
+    kernels: list
+
+
+_modules = {}  # handle -> _Module
+
+
+def module_load(path) -> int:
+    """Load a compiled kernel file; return its handle."""
+    if before_load:
+        before_load(path)
+    handle, base = c_void_p(), c_size_t()
+    check(library().hc_module_load(os.fsencode(path), byref(handle), byref(base)), "cuModuleLoad")
+    try:
+        _modules[handle.value] = _place(path, handle, base.value)
+    except LogicError as error:
+        _library.hc_module_unload(handle)
+        raise LogicError(f"cuModuleLoad failed: cannot read {path}: {error}") from None
+    return handle.value
+
+
+def _place(path, module, base):
+    """Tell the runtime where the variables of a loaded module are; return what is known of it."""
+    infos, kernel, info = [], c_void_p(), _KernelInfo()
+    while _library.hc_module_kernel(module, len(infos), byref(kernel), byref(info)) == OK:
+        infos.append((kernel.value, info))
+        info = _KernelInfo()
+    functions = [each for _, info in infos for each in (info.function, info.loops) if each]
+    places = layout.layout(path, base, functions)
+    patches = (layout.Patch * len(places.patches))(*places.patches)
+    watched = (layout.WatchedVariable * len(places.watched))(*places.watched)
+    status = _library.hc_module_place(module, *places.text, patches, len(patches), watched, len(watched))
+    if status != OK:
+        raise LogicError(_library.hc_error().decode("utf-8", "replace"))
+    kernels = []
+    for handle, info in infos:
+        symbol = places.functions[info.function]
+        static, own, common = places.statics[symbol]
+        loops = places.statics[places.functions[info.loops]][0] if info.loops else static
+        _library.hc_kernel_place(handle, byref(static), byref(loops))
+        kernels.append(
+            LoadedKernel(
+                handle, info.name.decode(), symbol, info.parameters[: info.parameter_count], info.packed_bytes,
+                info.max_threads, own, common, "loops" if info.loops else "fibers", (info.why_fibers or b"").decode(),
+                info.function,
+            )
+        )
+    return _Module(places, kernels)
+
+
+def module_unload(handle, copy=None) -> None:
+    """Unload a module when its kernels are done, and remove the file `copy` that only it used."""
+    if not _finished:
+        _settle()
+        _library.hc_module_unload(handle)
+        _modules.pop(handle)
+        if copy:
+            copy.unlink(missing_ok=True)
+
+
+def module_kernel(module, name) -> LoadedKernel | None:
+    """The `LoadedKernel` with this name or symbol, or None."""
+    wanted = name.replace(" ", "")
+    return next((k for k in _modules[module].kernels if wanted in (k.symbol, k.name.replace(" ", ""))), None)
+
+
+def module_kernels(module) -> list[LoadedKernel]:
+    """A `LoadedKernel` for each of a module's registered kernels."""
+    return list(_modules[module].kernels)
+
+
+def module_symbol(module, name) -> tuple[int, int] | None:
+    """The (address, size) of a ``__constant__`` or ``__device__`` variable, or None."""
+    variables = _modules[module].layout.variables
+    span = variables.get(name) or variables.get(f"_ZL{len(name.encode())}{name}")  # of a static variable
+    if span:
+        _library.hc_module_variable(module, *span)
+    return span
+
+
+def module_constant_bytes(module) -> int:
+    """The size of all ``__constant__`` variables of a module."""
+    return _modules[module].layout.constant_bytes
+
+
+def launch(kernel, grid, block, shared, packed, stream) -> None:
+    """Queue a kernel; `grid` and `block` are `Dim3` values, `packed` the argument bytes."""
+    status = _library.hc_launch(kernel, grid, block, shared, packed, len(packed), stream)
+    if status:
+        check(status, "cuLaunchKernel")
+
+
+Dim3 = c_uint * 3
+
+
+def amount(size) -> str:
+    """A number of bytes in readable units."""
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} bytes"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Tracing: the operations of the device, and the driver calls
+
+RECORD = np.dtype(
+    [
+        ("queued", "f8"),
+        ("started", "f8"),
+        ("ended", "f8"),
+        ("bytes", "u8"),
+        ("stream", "i4"),
+        ("kind", "i4"),
+        ("name", "S104"),
+    ]
+)
+
+# Wrapper -> the CUDA driver's name for it; "{}" is filled with the first argument.
+TRACED = {
+    "mem_alloc": "cuMemAlloc", "mem_free": "cuMemFree", "memcpy": "cuMemcpy{}", "memset": "cuMemsetD{}",
+    "synchronize": "cuCtxSynchronize", "stream_create": "cuStreamCreate", "stream_synchronize": "cuStreamSynchronize",
+    "stream_wait_event": "cuStreamWaitEvent", "event_create": "cuEventCreate", "event_record": "cuEventRecord",
+    "event_synchronize": "cuEventSynchronize", "event_query": "cuEventQuery", "stream_query": "cuStreamQuery",
+    "event_elapsed_ms": "cuEventElapsedTime", "module_load": "cuModuleLoad", "launch": "cuLaunchKernel",
+}
+_calls = []
+_records = []  # of the device, taken when recording stopped
+_untraced = {}
+
+
+def trace_device(on) -> None:
+    """Start or stop recording kernels, copies and fills."""
+    if not on:
+        _records.append(take_device_records())
+    library().hc_trace(int(bool(on)))
+
+
+def take_device_records() -> np.ndarray:
+    """The operations finished since the last call, in order of completion.
+
+    Returns
+    -------
+    numpy.ndarray
+        Of dtype `RECORD`: ``queued``, ``started``, ``ended`` in seconds on the monotonic clock, ``bytes`` of copies
+        and fills, ``stream`` (0: default), ``kind`` (``ord`` of "k" kernel, "c" copy, "s" fill), ``name``.
+    """
+    chunks = _records[:]
+    _records.clear()
+    while True:
+        chunk = np.zeros(1024, RECORD)
+        count = library().hc_trace_take(chunk.ctypes.data, len(chunk))
+        chunks.append(chunk[:count])
+        if count < len(chunk):
+            return np.concatenate(chunks)
+
+
+def trace_calls(on) -> None:
+    """Start or stop recording name, start and duration of driver calls. It costs nothing while it is off."""
+    module = globals()
+    if on and not _untraced:
+        for name, shown in TRACED.items():
+            _untraced[name] = module[name]
+            module[name] = _timed(module[name], shown)
+    elif not on:
+        module.update(_untraced)
+        _untraced.clear()
+
+
+def record_call(name, start, duration) -> None:
+    """Add a call to the trace, if it is on: used for compilations."""
+    if _untraced:
+        _calls.append((name, start, duration))
+
+
+def take_calls() -> list[tuple[str, float, float]]:
+    """The calls recorded since the last take: (name, start, duration), in seconds on the monotonic clock."""
+    taken = _calls[:]
+    del _calls[: len(taken)]
+    return taken
+
+
+def _timed(function, shown):
+    def traced(*arguments):
+        start = time.monotonic()
+        try:
+            return function(*arguments)
+        finally:
+            duration = time.monotonic() - start
+            name = shown
+            if name == "cuMemcpy{}":
+                name = f"cuMemcpy{arguments[0]}" + ("" if arguments[5] else "Async")
+            elif name == "cuMemsetD{}":
+                name = f"cuMemsetD{8 * arguments[0]}" + ("" if arguments[5] else "Async")
+            _calls.append((name, start, duration))
+
+    return traced
+
+
+def stop_with(owner, release, handle) -> weakref.finalize:
+    """Call ``release(handle)`` when `owner` is collected, but not at interpreter exit."""
+    finalizer = weakref.finalize(owner, release, handle)
+    finalizer.atexit = False
+    return finalizer

@@ -1,0 +1,357 @@
+// Races, and reads of memory that no thread has written.
+//
+// Each byte of shared memory, and each two bytes of global memory, have a record of their last accesses. Those of two threads
+// are ordered if a barrier is between them, or an operation of their warp that orders accesses (vector clocks).
+//
+// Blocks run one after the other here, but in any order on a GPU. Accesses of two blocks to the same bytes of global memory
+// are a race unless the first block could have signalled the second. In CUDA's memory model that takes all of this: after
+// its access the first block makes a fence (__threadfence) and then a strong write, atomic or volatile; the second makes a
+// strong read before its access. Whether both use the same flag, and in which thread, is not checked: every order that
+// the model defines is accepted, and some others are, too. Atomic and volatile accesses do not race with each other. Two
+// cases that are races in the model are not reported, because correct programs have them: stores of a value that is there
+// already (a flag that many threads set; also within a block, and in shared memory), and a plain read of a word before an
+// atomic operation on it (the first read of a loop around atomicCAS).
+#ifdef HOSTCUDA_CHECK
+#include "parts.h"
+#include <algorithm>
+#include <stdlib.h>
+#include <string.h>
+
+// The last accesses to two bytes of global memory, also by other blocks.
+struct GlobalTouch : check::Touch {
+    uint32_t fences_and_kind = 0;                    // number of fences before it in the launch; bit fields would be slow
+    uint32_t fences() const { return fences_and_kind >> 3; }
+    bool strong() const { return fences_and_kind & 4; }   // atomic or volatile
+    bool atomic() const { return fences_and_kind & 2; }
+    bool writes() const { return fences_and_kind & 1; }
+};
+struct GlobalCell {
+    GlobalTouch write, read;                         // the last ones
+    GlobalTouch hidden;                              // by the last ones: a read by an earlier block, or a plain write before an atomic one
+};
+
+namespace check {
+namespace {
+
+// The last accesses to a byte of shared memory: a write, and later reads by up to two threads.
+struct Cell {
+    Touch write, read[2];
+    bool atomic = false;
+};
+
+// A store of the running thread to bytes that another thread has stored.
+struct Again {
+    unsigned site, thread;
+    Touch other;
+    uintptr_t address;
+    uint16_t bytes;
+    char before[16];
+};
+
+struct Order {
+    uintptr_t shared_low[2] = {}, shared_bytes[2] = {};   // static, dynamic
+    std::vector<Cell> cells[2];                      // one per byte of shared memory
+    std::vector<Finding> between_blocks;
+    std::vector<Again> again;
+    std::vector<uint32_t> first_epoch;               // of each block
+    std::vector<uint32_t> published;                 // per block: its accesses before this number of fences are published
+    uint32_t fences = 0;                             // in this launch
+    bool acquired = false;                           // this block has made a strong read, so it may see what others have published
+    uint32_t locking[most_warps * warp_size] = {};   // per thread the last epoch with an atomic operation on global memory
+    // The same for what orders accesses of a block without a barrier: the operations of a lock (atomicCAS, atomicExch), or a
+    // fence and a volatile access, a flag.
+    uint32_t ordering[most_warps * warp_size] = {}, fenced[most_warps * warp_size] = {}, flagged[most_warps * warp_size] = {};
+    uint32_t epoch = 0, block_epoch = 0;             // a new one begins with each barrier and each block
+    uint32_t clocks[most_warps][warp_size][warp_size];   // [warp][lane][other]: the last time of `other` that is ordered before `lane`
+} order;
+
+// Whether the other access is ordered before this one, or is by the same thread.
+bool ordered(const Touch &other, unsigned thread) {
+    if (other.epoch != order.epoch || other.thread == thread) return true;
+    unsigned warp = thread / warp_size;
+    return other.thread / warp_size == warp && order.clocks[warp][thread % warp_size][other.thread % warp_size] >= other.clock;
+}
+
+void race(unsigned site, unsigned thread, const Touch &other, uintptr_t address, size_t size, const char *both) {
+    Index a = index_of(thread), b = index_of(other.thread);
+    const Range *range = find(address);
+    bool one_warp = thread / warp_size == other.thread / warp_size;
+    report(findings(), "racecheck", "race", places.sites[site].pc, thread, &other, address, size,
+           format("threads (%u,%u,%u) and (%u,%u,%u) of a block %s byte %zu of %s without a barrier%s between", b.x, b.y, b.z, a.x,
+                  a.y, a.z, both, range ? (size_t)(address - range->low) : 0,
+                  range && range->name ? format("the __shared__ array %s", range->name).c_str() : "dynamic shared memory",
+                  one_warp ? " or a __syncwarp" : ""));
+}
+
+// The block of an access: its number, in the worker's order.
+size_t block_of(const Touch &touch) {
+    auto after = std::upper_bound(order.first_epoch.begin(), order.first_epoch.end(), touch.epoch);
+    return after - order.first_epoch.begin() - 1;
+}
+
+Index block_index(size_t number) {
+    const Index &grid = running.launch->grid;
+    return {(unsigned)(number % grid.x), (unsigned)(number / grid.x % grid.y), (unsigned)(number / grid.x / grid.y)};
+}
+
+// In this launch, by another block.
+bool of_another(const GlobalTouch &touch) { return touch.epoch && touch.epoch < order.block_epoch; }
+
+// Whether another block made the access, and nothing orders it before this block.
+bool unordered(const GlobalTouch &other, bool strong) {
+    return of_another(other) && !(other.strong() && strong)
+           && !(order.acquired && other.fences() < order.published[block_of(other)]);
+}
+
+__attribute__((noinline)) void race_of_blocks(unsigned index, unsigned thread, const Touch &other, uintptr_t address) {
+    const Site &site = places.sites[index], &other_site = places.sites[other.site];
+    for (Finding &f : order.between_blocks)
+        if (f.pc == site.pc && f.other_pc == other_site.pc) {
+            f.count++;
+            return;
+        }
+    auto does = [](Operation operation) { return operation == load ? "reads" : operation == store ? "writes" : "updates"; };
+    Index a = block_index(block_of(other)), b = running.block;
+    std::string sentence = format(
+        "blocks (%u,%u,%u), which %s, and (%u,%u,%u), which %s, use the same bytes of global memory in one launch, whose "
+        "blocks run in any order", a.x, a.y, a.z, does(other_site.operation), b.x, b.y, b.z, does(site.operation));
+    if (order.acquired)
+        sentence += format("; after its access (%u,%u,%u) makes no __threadfence() followed by an atomic operation that signals it",
+                           a.x, a.y, a.z);
+    auto &mine = order.between_blocks;
+    report(mine, "racecheck", "race between blocks", site.pc, thread, &other, address, site.size, sentence);
+    if (site.operation == load && other_site.operation == atomic) mine.back().look = index;
+    if (site.operation == atomic && other_site.operation == load) mine.back().look = other.site;
+}
+
+__attribute__((noinline)) void race_in_global(unsigned index, unsigned thread, const Touch &other, uintptr_t address) {
+    const Site &site = places.sites[index];
+    Index a = index_of(other.thread), b = index_of(thread);
+    report(findings(), "racecheck", "race", site.pc, thread, &other, address, site.size,
+           format("threads (%u,%u,%u) and (%u,%u,%u) of a block use byte %zu of %s without a barrier between, and at least one "
+                  "writes", a.x, a.y, a.z, b.x, b.y, b.z, (size_t)(address - site.range->low), named(*site.range).c_str()));
+}
+
+// A store to bytes (one bit each) that another thread has stored.
+__attribute__((noinline)) void store_again(unsigned site, unsigned thread, const Touch &other, uintptr_t address, unsigned size,
+                                           uint16_t bytes) {
+    Again again{site, thread, other, address, bytes, {}};
+    memcpy(again.before, (const void *)address, size);
+    order.again.push_back(again);
+}
+
+// The running thread waits or has ended: those of its stores are races that have changed the value stored by another thread.
+// (The calls above are made before the store.)
+__attribute__((noinline)) void settle() {
+    for (const Again &s : order.again) {
+        unsigned i = 0;
+        while (i < 16 && !(s.bytes >> i & 1 && ((const char *)s.address)[i] != s.before[i])) i++;
+        if (i == 16) continue;
+        const Site &site = places.sites[s.site];
+        if (site.space == shared_space) race(s.site, s.thread, s.other, s.address + i, site.size, "both write");
+        else if (s.other.epoch < order.block_epoch) race_of_blocks(s.site, s.thread, s.other, s.address);
+        else race_in_global(s.site, s.thread, s.other, s.address + i);
+    }
+    order.again.clear();
+}
+
+// A thread that has made a fence and a volatile access may have set, or seen, a flag.
+void note_flag(uint32_t *what, unsigned thread) {
+    what[thread] = order.epoch;
+    if (order.fenced[thread] == order.epoch && order.flagged[thread] == order.epoch) order.ordering[thread] = order.epoch;
+}
+
+// Whether one of the two threads may wait for the other, in a way that is not checked.
+bool excused(unsigned thread, unsigned other) {
+    return order.ordering[thread] == order.epoch || order.ordering[other] == order.epoch;
+}
+
+// A thread that uses atomics may hold a lock: until the next barrier it is not checked against its own block.
+void examine_global(const Site &site, unsigned index, uintptr_t address, unsigned size, unsigned thread, bool strong) {
+    Range &range = *site.range;
+    if (UNLIKELY(!range.cells)) {
+        if (range.unchecked) return;
+        range.cells = (GlobalCell *)calloc(range.bytes / 2 + 1, sizeof(GlobalCell));
+        if (!range.cells) return without_memory("racecheck", range);
+    }
+    if (site.operation == atomic) order.locking[thread] = order.epoch;
+    bool judged = order.locking[thread] != order.epoch, writes = site.operation != load;
+    GlobalTouch now;
+    now.epoch = order.epoch;
+    now.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
+    now.thread = thread;
+    now.site = index;
+    now.fences_and_kind = order.fences << 3 | strong << 2 | (site.operation == atomic) << 1 | writes;
+    bool told = false;
+    Touch stored;                                    // by another thread, a plain store like this one
+    uint16_t again = 0;                              // its bytes
+    GlobalCell *cells = range.cells + (address - range.low) / 2;
+    for (unsigned i = 0; i < size; i += 2) {
+        GlobalCell &cell = cells[i / 2];
+        bool own_read = cell.read.epoch >= order.block_epoch;
+        if (writes || cell.write.epoch) {            // otherwise no thread has written there
+            bool both_store = site.operation == store && !cell.write.atomic();
+            const Touch *other = nullptr, *elsewhere = nullptr;
+            if (!(cell.write.strong() && strong) && !ordered(cell.write, thread)) other = &cell.write;
+            else if (writes && !(cell.read.strong() && strong) && !ordered(cell.read, thread)) other = &cell.read;
+            if (other && judged && order.locking[other->thread] != order.epoch && !excused(thread, other->thread)) {
+                if (other != &cell.write || !both_store) return race_in_global(index, thread, *other, address + i);
+                stored = *other, again |= 3 << i;
+            }
+            bool saw = own_read && cell.read.strong() && cell.write.strong();   // this block has read the written value
+            if (!saw && unordered(cell.write, strong)) {
+                if (both_store) stored = cell.write, again |= 3 << i;
+                else elsewhere = &cell.write;
+            }
+            if (!elsewhere && writes && unordered(cell.read, strong)) elsewhere = &cell.read;
+            if (!elsewhere && (writes || cell.hidden.writes()) && unordered(cell.hidden, strong)) elsewhere = &cell.hidden;
+            if (elsewhere && !told) race_of_blocks(index, thread, *elsewhere, address), told = true;
+            if (now.atomic() && own_read && cell.read.thread == thread) places.sites[cell.read.site].looks = true;
+            if (now.atomic() && cell.write.epoch >= order.block_epoch && !cell.write.strong()) cell.hidden = cell.write;
+        }
+        if (writes) {
+            cell.write = now;
+        } else {
+            if (!own_read && cell.read.epoch) cell.hidden = cell.read;
+            cell.read = now;
+        }
+    }
+    if (again && !told) store_again(index, thread, stored, address, size, again);
+}
+
+}  // namespace
+
+void examine(unsigned index, uintptr_t address, unsigned size, unsigned thread, bool reads,
+                                       bool strong) {
+    const Site &site = places.sites[index];
+    Operation operation = site.operation;
+    if (strong && operation != atomic) note_flag(order.flagged, thread);
+    if (site.space == global_space) {
+        if (running.racecheck) {
+            if (size > 1) examine_global(site, index, address, size, thread, strong);
+            if (strong && operation != load) order.published.back() = order.fences;
+            if (strong && operation != store) order.acquired = true;
+        }
+        if (!running.initcheck) return;
+        Range *range = site.range;
+        if (!range->written) return;
+        uint8_t *written = range->written + (address - range->low);
+        if (reads && memchr(written, 0, size))
+            report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address, size,
+                   format("read of %u bytes of uninitialized global memory, at byte %zu of an allocation of %zu bytes",
+                          size, (size_t)(address - range->low), range->bytes));
+        if (operation != load) memset(written, 1, size);
+        return;
+    }
+    if (site.space != shared_space) return;
+    unsigned part = address - order.shared_low[0] < order.shared_bytes[0] ? 0 : 1;
+    Cell *cells = &order.cells[part][address - order.shared_low[part]];
+    Touch now;
+    now.epoch = order.epoch;
+    now.thread = thread;
+    now.site = index;
+    if (running.racecheck) now.clock = order.clocks[thread / warp_size][thread % warp_size][thread % warp_size];
+    bool reported = false;
+    Touch stored;
+    uint16_t again = 0;
+    for (unsigned i = 0; i < size; i++) {
+        Cell &cell = cells[i];
+        bool unwritten = cell.write.epoch < order.block_epoch;
+        if (running.initcheck && reads && unwritten && !reported) {
+            report(findings(), "initcheck", "uninitialized", site.pc, thread, nullptr, address + i, size,
+                   format("read of %u bytes of uninitialized shared memory: no thread of this block has written them", size));
+            reported = true;
+        }
+        if (running.racecheck) {
+            bool both_atomic = operation == atomic && cell.atomic;
+            if (!unwritten && !both_atomic && !ordered(cell.write, thread) && !excused(thread, cell.write.thread)) {
+                if (operation != store || cell.atomic)
+                    return race(index, thread, cell.write, address + i, size, operation == load ? "write and read" : "both write");
+                stored = cell.write, again |= 1 << i;
+            }
+            if (operation != load)
+                for (const Touch &read : cell.read)
+                    if (read.epoch && !ordered(read, thread) && !excused(thread, read.thread))
+                        return race(index, thread, read, address + i, size, "read and write");
+        }
+        if (operation != load) {
+            cell.write = now;
+            cell.atomic = operation == atomic;
+        } else {
+            // Keep readers of two warps, or else of two threads: a later write must be ordered after them.
+            Touch &first = cell.read[0];
+            bool same = first.epoch == order.epoch && first.thread / warp_size == thread / warp_size;
+            if (first.epoch != order.epoch) cell.read[0] = now, cell.read[1] = Touch();
+            else if (first.thread == thread) first = now;
+            else if (!same || cell.read[1].epoch != order.epoch
+                     || cell.read[1].thread / warp_size == thread / warp_size) cell.read[1] = now;
+        }
+    }
+    if (again) store_again(index, thread, stored, address, size, again);
+}
+
+// ---- What orders accesses -------------------------------------------------------------------------------------------------
+
+void settle_again() {
+    if (UNLIKELY(!order.again.empty())) settle();
+}
+
+void note_lock(unsigned thread) { order.ordering[thread] = order.epoch; }
+
+void note_fence(unsigned thread) { note_flag(order.fenced, thread); }
+
+void order_all(bool acquires) {
+    order.fences++;
+    order.acquired |= acquires;
+}
+
+void order_barrier() { order.epoch++; }
+
+void order_lanes(unsigned warp, unsigned lanes) {
+    uint32_t joined[warp_size] = {};
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        const uint32_t *known = order.clocks[warp][__builtin_ctz(left)];
+        for (unsigned l = 0; l < warp_size; l++) joined[l] = known[l] > joined[l] ? known[l] : joined[l];
+    }
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        unsigned lane = __builtin_ctz(left);
+        memcpy(order.clocks[warp][lane], joined, sizeof joined);
+        order.clocks[warp][lane][lane]++;
+    }
+}
+
+void order_block() {
+    order.block_epoch = ++order.epoch;
+    order.first_epoch.push_back(order.epoch);
+    order.published.push_back(0);
+    order.acquired = false;
+    if (!running.racecheck) return;
+    memset(order.clocks, 0, sizeof order.clocks);
+    for (auto &warp : order.clocks)
+        for (unsigned l = 0; l < warp_size; l++) warp[l][l] = 1;
+}
+
+void begin_races(char *dynamic_shared, char *static_end) {
+    const Launch &launch = *running.launch;
+    order.shared_low[0] = (uintptr_t)static_end - launch.shared->bytes;
+    order.shared_bytes[0] = launch.shared->bytes;
+    order.shared_low[1] = (uintptr_t)dynamic_shared;
+    order.shared_bytes[1] = launch.dynamic_shared;
+    if (running.examines)
+        for (int part : {0, 1}) order.cells[part].assign(order.shared_bytes[part], Cell());
+    order.epoch = 0;
+    for (auto *each : {&order.locking, &order.ordering, &order.fenced, &order.flagged}) memset(each, 0, sizeof *each);
+    order.between_blocks.clear();
+    order.again.clear();
+    order.first_epoch.clear();
+    order.published.clear();
+    order.fences = 0;
+}
+
+void end_races() {
+    for (const Finding &f : order.between_blocks)
+        if (!f.look || !places.sites[f.look].looks) findings().push_back(f);
+}
+
+}  // namespace check
+#endif

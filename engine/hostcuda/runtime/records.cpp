@@ -1,0 +1,178 @@
+// What check mode has found in a launch, and its record as a line of JSON, which Python takes.
+#ifdef HOSTCUDA_CHECK
+#include "lock.h"
+#include "parts.h"
+#include <string.h>
+
+namespace check {
+namespace {
+
+struct Records {
+    uint64_t launches = 0, blocks = 0, barriers = 0;
+    std::vector<Finding> findings;
+    std::vector<uint32_t> cancelled_at;              // the place and its callers
+    std::vector<std::string> unchecked;              // sentences
+} records;
+
+Mutex taking;
+std::string finished;                                // until Python takes it
+
+std::string quoted(const std::string &text) {
+    std::string result = "\"";
+    for (char c : text) {
+        if (c == '"' || c == '\\') result += '\\';
+        if ((unsigned char)c < 32) result += format("\\u%04x", c);
+        else result += c;
+    }
+    return result + "\"";
+}
+
+std::string bracketed(Index i) { return format("[%u,%u,%u]", i.x, i.y, i.z); }
+
+std::string list(const std::vector<uint32_t> &numbers) {
+    std::string text;
+    for (uint32_t n : numbers) text += format("%s%u", text.empty() ? "" : ",", n);
+    return "[" + text + "]";
+}
+
+std::string text_of(const Finding &f) {
+    std::string text = format("{\"tool\":\"%s\",\"kind\":%s,\"pc\":%u,\"block\":%s,\"thread\":%s,\"address\":%zu,\"size\":%zu,"
+                              "\"count\":%zu,\"message\":%s", f.tool, quoted(f.kind).c_str(), f.pc, bracketed(f.block).c_str(),
+                              bracketed(f.thread).c_str(), (size_t)f.address, f.size, (size_t)f.count, quoted(f.message).c_str());
+    if (f.file) text += format(",\"file\":%s,\"line\":%d", quoted(f.file).c_str(), f.line);
+    if (!f.callers.empty()) text += ",\"callers\":" + list(f.callers);
+    if (f.has_other) text += format(",\"other_pc\":%u,\"other_thread\":%s", f.other_pc, bracketed(f.other_thread).c_str());
+    if (f.has_buffer)
+        text += format(",\"buffer\":{\"base\":%zu,\"bytes\":%zu,\"offset\":%ld,\"missed_by\":%ld}", (size_t)f.base, f.bytes,
+                       f.offset, f.missed_by);
+    return text + "}";
+}
+
+std::vector<uint32_t> in_module(const uintptr_t *places, size_t count) {
+    std::vector<uint32_t> result;
+    for (size_t i = 0; i < count; i++) result.push_back((uint32_t)(places[i] - running.module->base));
+    return result;
+}
+
+void report_place(const char *kind, const char *file, int line, Index thread, const std::string &sentence) {
+    if (!watches("synccheck")) return;
+    for (Finding &f : records.findings)
+        if (f.file == file && f.line == line && f.kind == kind) {
+            f.count++;
+            return;
+        }
+    Finding f{};
+    f.tool = "synccheck";
+    f.kind = kind;
+    f.message = sentence;
+    f.file = file;
+    f.line = line;
+    f.block = running.block;
+    f.thread = thread;
+    f.count = 1;
+    records.findings.push_back(f);
+}
+
+}  // namespace
+
+std::vector<Finding> &findings() { return records.findings; }
+
+void report(std::vector<Finding> &findings, const char *tool, const char *kind, uint32_t pc, unsigned thread, const Touch *other,
+            uintptr_t address, size_t size, const std::string &message) {
+    uint32_t other_pc = other ? places.sites[other->site].pc : 0;
+    for (Finding &f : findings)
+        if (f.kind == kind && ((f.pc == pc && f.other_pc == other_pc) || (f.pc == other_pc && f.other_pc == pc))) {
+            f.count++;
+            return;
+        }
+    Finding f{};
+    f.tool = tool;
+    f.kind = kind;
+    f.message = message;
+    f.pc = pc;
+    f.block = running.block;
+    f.thread = index_of(thread);
+    f.address = address;
+    f.size = size;
+    f.count = 1;
+    if (other) {
+        f.has_other = true;
+        f.other_pc = other_pc;
+        f.other_thread = index_of(other->thread);
+    }
+    if (const Range *range = find(address)) {
+        f.has_buffer = true;
+        f.base = range->low;
+        f.bytes = range->bytes;
+        f.offset = (long)(address - range->low);
+    }
+    findings.push_back(f);
+}
+
+void add_unchecked(const std::string &sentence) { records.unchecked.push_back(sentence); }
+
+void count_barrier() { records.barriers++; }
+
+void record_block() { records.blocks++; }
+
+void begin_record() {
+    records.findings.clear();
+    records.cancelled_at.clear();
+    records.unchecked.clear();
+    records.blocks = records.barriers = 0;
+}
+
+void end_record(bool whole, const std::string &error, size_t unique_bytes) {
+    const Launch &launch = *running.launch;
+    uint64_t blocks = (uint64_t)launch.grid.x * launch.grid.y * launch.grid.z;
+    std::string text = format("{\"index\":%zu,\"kernel\":%s,\"module\":%s,\"grid\":%s,\"block\":%s,\"shared\":%zu,"
+                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"unique_bytes\":%zu",
+                              (size_t)records.launches++, quoted(launch.kernel).c_str(), quoted(running.module->path).c_str(),
+                              bracketed(launch.grid).c_str(), bracketed(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
+                              (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, unique_bytes);
+    text += ",\"error\":" + quoted(error) + ",\"callers\":" + list(records.cancelled_at);
+    text += ",\"sites\":[" + counts_text() + "],\"unchecked\":[";
+    for (const std::string &each : records.unchecked) text += (&each == &records.unchecked[0] ? "" : ",") + quoted(each);
+    text += "],\"findings\":[";
+    for (const Finding &f : records.findings) text += (&f == &records.findings[0] ? "" : ",") + text_of(f);
+    Lock lock(taking);
+    finished += text + "]}\n";
+}
+
+}  // namespace check
+
+using namespace check;
+
+void watch_divergence(const char *file, int line, Index thread, const std::string &sentence) {
+    report_place("divergent barrier", file, line, thread, sentence);
+}
+
+void watch_absent(const char *what, const char *file, int line, Index thread, unsigned lanes) {
+    if (strncmp(what, "__shfl", 6)) return;
+    report_place("exited lanes", file, line, thread,
+                 format("%s names lanes in its mask that have ended: 0x%08x", what, lanes));
+}
+
+void watch_fault(const char *tool, const char *kind, const std::string &sentence, const uintptr_t *places, size_t count) {
+    if (!watches(tool)) return;
+    Finding f{};
+    f.tool = tool;
+    f.kind = kind;
+    f.message = sentence;
+    f.callers = in_module(places, count);
+    f.block = running.block;
+    f.thread = hostcuda_turn.thread.index;
+    f.count = 1;
+    records.findings.push_back(f);
+}
+
+void watch_cancelled(const uintptr_t *places, size_t count) { records.cancelled_at = in_module(places, count); }
+
+extern "C" EXPORT size_t hc_check_take(char *text, size_t bytes) {
+    Lock lock(taking);
+    size_t count = finished.size() < bytes ? finished.size() : bytes;
+    memcpy(text, finished.data(), count);
+    finished.erase(0, count);
+    return count;
+}
+#endif

@@ -1,0 +1,152 @@
+// Declarations shared by the runtime's files. Python uses abi.h, kernels use include/hostcuda/*.h.
+//
+//   fibers.h    a block of threads on one worker; the files in which it runs
+//   printf.cpp  printf of kernels
+//   divide.cpp  the quotient of the least integer and -1
+//   shared.cpp  the shared memory of a block: its place, guards and marks around it
+//   pool.cpp    streams, events, workers, signals
+//   memory.cpp  device memory: red zones, fill pattern, limit, the allocation of an address
+//   heap.cpp    memory that kernels allocate (check mode has its own)
+//   module.cpp  loading compiled kernels, finding kernels and symbols
+//   check.h     check mode: checks and counts every access of a kernel (only with HOSTCUDA_CHECK); parts.h: the files that do it
+//
+// A worker is a thread of the operating system. It takes blocks of active kernels and runs the threads of a block one after
+// the other: a kernel without barriers is a loop. A thread that must wait keeps its stack (a fiber), and the worker
+// continues with the next thread on another one.
+#pragma once
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string>
+#include <vector>
+#include "abi.h"
+#include "../include/hostcuda/fiber.h"
+#include "../include/hostcuda/phase.h"
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define EXPORT __attribute__((visibility("default")))
+
+std::string format(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
+// Set the result of hc_error; return the status.
+int set_error(int status, const char *pattern, ...) __attribute__((format(printf, 2, 3)));
+char *map_memory(size_t bytes);   // zeros, backed by memory where accessed; null if there is none
+uint64_t digest_of(const void *memory, size_t bytes, uint64_t before);
+double now();                     // seconds on CLOCK_MONOTONIC
+
+constexpr size_t page = 4096;
+constexpr size_t guard_bytes = 512 << 10;   // around stacks and shared memory: arrays do not reach beyond it
+inline size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * unit; }
+
+#ifdef HOSTCUDA_CHECK
+constexpr bool checking = true;
+#else
+constexpr bool checking = false;
+#endif
+
+namespace hostcuda {
+// The running kernel has failed: leave its launch.
+[[noreturn]] void fail(const char *pattern, ...) __attribute__((format(printf, 1, 2)));
+}
+
+using hostcuda::Index;
+
+// Variables that kernels use, of each worker: one load from a fixed address.
+#define WORD __thread __attribute__((tls_model("initial-exec")))
+extern "C" {
+extern WORD Index blockIdx, blockDim, gridDim;
+extern WORD void *hostcuda_dynamic_shared;
+extern WORD unsigned hostcuda_spins;
+extern WORD int hostcuda_votes, hostcuda_voters;
+extern WORD hostcuda::Turn hostcuda_turn;
+}
+
+// ---- Blocks (fibers.h) ------------------------------------------------------------------------------------
+
+// Common to all blocks of a launch.
+struct Launch {
+    const char *kernel;                    // its name
+    void (*call)(const char *arguments);   // run the current thread
+    void (*loops)(const char *arguments);  // run the current block as thread loops, or null
+    const char *arguments;
+    Index grid, block;
+    size_t dynamic_shared;
+    uintptr_t text_begin, text_end;        // the module's code
+    uintptr_t base, data_begin, data_end;  // its first address, and its variables
+    const hc_static *shared, *fibers_shared;   // the kernel's static shared memory, and that on fibers
+    double *block_seconds;                 // last measured time of a block; 0 at first
+    struct WatchedModule *module;          // check mode
+    size_t arguments_bytes;
+};
+
+struct Block;
+Block *new_block();                                        // a worker's memory for one block at a time
+void delete_block(Block *);
+void begin_launch(Block &, const Launch &);                // prepare this worker for blocks of that launch
+// False: the launch failed, and error_of() says why, or it was cancelled.
+bool run_block(Block &, Index at, const volatile bool *cancelled);
+const std::string &error_of(const Block &);
+void trim_stacks(Block &);                                 // return the memory of deep stacks
+
+bool in_kernel();                                          // the calling thread is a worker that runs one
+// In a signal handler of a worker: leave the launch of the running kernel. True: it can go on. False: none is running.
+bool leave_after_signal(int signal, siginfo_t *, void *context);
+void leave_if_cancelled(void *context);                    // only from the kernel's own code
+// If its thread repeats a loop until another thread acts (spins.cpp). Before each: whether to send it.
+void let_others_run_after_signal(int signal, void *context);
+bool expects_signal(Block &);
+bool has_spun(const Block &);                              // a thread of this worker's block has done so
+// Of a worker's block, by the pool: look whether it makes progress; whether it makes none, and what to say of it.
+void look_for_progress(Block &);
+bool is_stuck(const Block &);
+std::string describe_stuck(const Block &);
+bool finish_division(void *context);                       // of the least integer by -1 (divide.cpp)
+
+// Make accesses to this memory fault, if the system can.
+void guard(char *address, size_t bytes);
+
+// ---- shared.cpp -------------------------------------------------------------------------------------------
+
+constexpr size_t shared_limit = 256 << 10;   // of dynamic shared memory
+constexpr size_t static_limit = 64 << 20;    // of static shared memory; that of a kernel is checked by the caller
+
+// The shared memory of a worker.
+struct SharedMemory {
+    struct Array { const char *name; char *low; size_t bytes; };        // name: null for dynamic memory
+    struct Margin { const char *low; size_t bytes; int before, after; };   // the arrays around it; -1: none
+
+    char *mapping, *static_end, *dynamic_end;
+    size_t bytes;                  // of the mapping
+    std::vector<Array> arrays;     // of the launch, in the order of their addresses
+    std::vector<Margin> margins;
+};
+
+bool redirect_shared(const hc_patch *, int count, uintptr_t text_begin, uintptr_t text_end);   // how a module finds its variables
+bool map_shared(SharedMemory &);                           // for the calling worker
+void unmap_shared(SharedMemory &);
+void *fill_shared(SharedMemory &, const hc_static &, size_t dynamic_bytes);   // for a launch; returns its dynamic memory
+bool is_damaged(const SharedMemory &);                     // a margin has changed
+std::string describe_damage(const SharedMemory &);         // "a write past the end of ..."
+std::string describe_shared(const SharedMemory &, const char *address);   // "" if it is elsewhere
+
+// ---- memory.cpp -------------------------------------------------------------------------------------------
+
+// __device__ and __constant__ variables of a module are device memory, too.
+void add_symbol_range(const void *address, size_t bytes, const void *owner);
+void remove_symbol_ranges(const void *owner);
+bool is_host_memory(const void *address, size_t bytes, bool writes);   // they can be accessed
+bool in_device_memory(const void *address, size_t bytes, std::string &why_not);
+// After a kernel: what it wrote around the allocations in its arguments, "" if nothing. Each write is told once.
+std::string take_damage_by(const char *kernel, const std::vector<char> &arguments);
+// A digest of all device memory is added to that one. False: there is too much.
+bool add_device_memory(uint64_t &digest, size_t most_bytes);
+std::string describe_address(const void *address);         // "12 bytes past the end of the allocation of ..."
+
+// ---- pool.cpp ---------------------------------------------------------------------------------------------
+
+int wait_for_device();                                     // until all queued work is done
+
+// ---- module.cpp -------------------------------------------------------------------------------------------
+
+// Fill in the module's fields; return the number of bytes of the kernel's arguments.
+int describe_launch(hc_kernel *, const unsigned grid[3], const unsigned block[3], Launch &);

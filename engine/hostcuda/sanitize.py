@@ -1,0 +1,257 @@
+"""Errors that a kernel does not report: invalid addresses, races, uninitialized memory, divergent barriers.
+
+They are found by the CPU engine's check mode or, on a GPU, by compute-sanitizer, with the same kind of table. Only the
+CPU engine finds races in global memory, within a block or between blocks: compute-sanitizer's racecheck covers shared
+memory. The program runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from hostcuda import processes, temporary
+from hostcuda.errors import EngineError
+from hostcuda.gpu import nsight
+from hostcuda.tables import table
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
+           "launches", "message")
+
+
+@dataclass(repr=False)
+class Findings:
+    """The findings of the tools.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row per finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's source, ``block`` and
+        ``thread`` (x, y, z), ``other`` (the other access of a race: file, line, thread), ``address``, ``size`` of the
+        access [bytes], ``buffer`` (the nearest: base, bytes, missed_by), ``count`` (accesses with this error),
+        ``launches`` with it (None if the tool does not report it), ``message``, ``source``.
+    launches : int or None
+        Number of launches that were checked; None if the tool does not report it.
+    tools : tuple of str
+        Those that ran.
+    ended : Ended
+        How the program ended under the last tool.
+    note : str
+        What was not checked, if anything.
+    whole : bool
+        Whether every launch up to the program's end was checked.
+    """
+
+    table: pd.DataFrame
+    launches: int | None
+    tools: tuple[str, ...]
+    ended: processes.Ended
+    note: str = ""
+    whole: bool = True
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything was checked and nothing was found."""
+        return self.table.empty and self.whole
+
+    def __repr__(self) -> str:
+        return "\n".join([*self.lines(), self.verdict()])
+
+    def lines(self) -> list[str]:
+        """Each finding in a few lines: error, place, thread, address."""
+        return [_words(row) for row in self.table.to_dict("records")]
+
+    def verdict(self) -> str:
+        """The last line."""
+        n = len(self.table)
+        result = f"{n} finding{'s' * (n != 1)}" if n else "nothing found"
+        if not n and self.launches == 0:
+            result = "no kernel was launched, so nothing was checked"
+        elif self.launches:
+            result += f" in {_launches(self.launches)}"
+        stopped = f"the program {self.ended.problem}: the rest was not checked" if self.ended.stopped else ""
+        return f"{', '.join(self.tools)}: {'; '.join(filter(None, (result, self.note, stopped)))}"
+
+    def _repr_html_(self) -> str:
+        if self.table.empty:
+            return f"<p>{html.escape(self.verdict())}</p>"
+        shown = self.table.assign(
+            where=[_where(row) for row in self.table.to_dict("records")],
+            thread=[_thread(row) for row in self.table.to_dict("records")],
+        )
+        columns = {"kind": "error", "kernel": "kernel", "where": "place", "thread": "thread", "message": "message",
+                   "count": "count"}
+        return table(shown, self.verdict(), columns)._repr_html_()
+
+
+def sanitize_script(script: str, arguments: Sequence[str] = (), tool: str = "all", engine: str | None = None,
+                    timeout: float | None = None, capture: bool = False,
+                    options: Sequence[str] = ()) -> Findings:
+    """Check the launches of a Python program that uses `hostcuda`, or of a ``.cu`` program with its host code.
+
+    Parameters
+    ----------
+    script : str
+        Its path.
+    arguments : sequence of str
+    tool : {"all", "memcheck", "racecheck", "initcheck", "synccheck"}
+    engine : {"cpu", "gpu"}, optional
+        By default the engine in use.
+    timeout : float, optional
+        Seconds, for each run.
+    capture : bool
+        Keep what the program prints in `Findings.ended` instead of printing it.
+    options : sequence of str
+        nvcc's, for a ``.cu`` program.
+    """
+    command = processes.program(script, arguments, processes.engine(engine), options)
+    return watch(command, tool, engine, timeout, capture)
+
+
+def watch(command: Sequence[str], tool: str = "all", engine: str | None = None, timeout: float | None = None,
+          capture: bool = False) -> Findings:
+    """Run a command, and return the findings in its launches."""
+    tools = _tools(tool)
+    with temporary.folder() as folder:
+        if processes.engine(engine) == "cpu":
+            return _check(command, tools, folder / "launches", timeout, capture)
+        return _compute_sanitizer(command, tools, folder, timeout, capture)
+
+
+def _tools(tool: str) -> tuple[str, ...]:
+    if tool != "all" and tool not in TOOLS:
+        raise EngineError(f"there is no tool {tool!r}; there are {', '.join(TOOLS)} and all")
+    return TOOLS if tool == "all" else (tool,)
+
+
+def _check(command, tools, out: Path, timeout, capture) -> Findings:
+    """On the CPU engine."""
+    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": ",".join(tools), "HOSTCUDA_CHECK_OUT": str(out)}
+    ended = processes.run(command, environment, timeout, capture)
+    return checked(processes.lines(out), tools, ended)
+
+
+def checked(records: Sequence[dict], tools: Sequence[str], ended: processes.Ended) -> Findings:
+    """The findings in the CPU engine's records, a dict per launch."""
+    rows: dict[tuple, dict] = {}
+    for record in records:
+        seen = set()
+        for finding in record["findings"]:
+            other = finding["other"] or {}
+            key = (*(finding[name] for name in ("tool", "kind", "kernel", "file", "line")),
+                   other.get("file"), other.get("line"))
+            row = rows.setdefault(key, {**finding, "count": 0, "launches": 0, "source": "CPU engine"})
+            row["count"] += finding["count"]
+            row["launches"] += key not in seen
+            seen.add(key)
+    cut = [record for record in records if record.get("error")]
+    unexplained = [record["error"] for record in cut if not record["findings"]]
+    note = f"{_launches(len(cut))} not checked to the end" if cut else ""
+    if unexplained:
+        note += f" ({unexplained[0]})"
+    unchecked = dict.fromkeys(sentence for record in records for sentence in record.get("unchecked", ()))
+    note = "; ".join(filter(None, [note, *unchecked]))
+    whole = not unchecked and (ended.stopped or not unexplained)
+    return Findings(_frame(_folded(rows.values())), len(records), tuple(tools), ended, note, whole)
+
+
+def _folded(rows: Iterable[dict]) -> list[dict]:
+    """The rows, with one for all races on an array with lines in common: often one barrier prevents all of them."""
+    groups: list[tuple[tuple, set, list]] = []  # kind, kernel and array; the places; the rows
+    for row in rows:
+        ends = [row, row["other"]] if row["tool"] == "racecheck" and row["other"] and row["buffer"] else []
+        places = {(end["file"], end["line"]) for end in ends if end["line"]}
+        what = (row["kind"], row["kernel"], (row["buffer"] or {}).get("base"))
+        joined = [group for group in groups if group[0] == what and group[1] & places]
+        if not joined:
+            groups.append((what, places, [row]))
+            continue
+        for _, others, members in joined[1:]:
+            joined[0][1].update(others)
+            joined[0][2].extend(members)
+        joined[0][1].update(places)
+        joined[0][2].append(row)
+        groups = [group for group in groups if all(group is not other for other in joined[1:])]
+    for _, places, (first, *others) in groups:
+        if not others:
+            continue
+        first["count"] += sum(row["count"] for row in others)
+        first["launches"] = max(row["launches"] for row in (first, *others))
+        lines = sorted({line for _, line in places})
+        more = f"{len(others)} more pair{'s' * (len(others) > 1)}"
+        first["message"] += f"; so do {more} of lines {', '.join(map(str, lines))}"
+    return [members[0] for _, _, members in groups]
+
+
+def _launches(count: int) -> str:
+    return f"{count:,} launch{'es' * (count != 1)}"
+
+
+def _compute_sanitizer(command, tools, folder: Path, timeout, capture) -> Findings:
+    """On a GPU: one run per tool. nvcc adds line numbers, and PyCUDA's cache for these kernels is a separate one."""
+    cache, launched = folder / "cache", folder / "launched"
+    cache.mkdir()
+    environment = {"HOSTCUDA_ENGINE": "gpu", "NVCC_APPEND_FLAGS": "-lineinfo", "PYCUDA_CACHE_DIR": str(cache)}
+    script = not processes.is_compiled(command) and command[1] != "-m"
+    if script:
+        command = [command[0], "-m", "hostcuda.gpu.launches", "--count", str(launched), *command[1:]]
+    rows, ran = [], []
+    for tool in tools:
+        log = folder / tool
+        ended = processes.run(nsight.sanitizer_command(command, tool, log), environment, timeout, capture)
+        ran.append(tool)
+        text = log.read_text(errors="replace") if log.is_file() else ""
+        rows += [{**finding, "source": "compute-sanitizer"} for finding in nsight.read_sanitizer(text, tool)]
+        if ended.stopped:
+            break
+    none = script and not (launched.is_file() and launched.stat().st_size)  # child processes are not counted
+    note = "the program itself launched no kernel" if none else ""
+    return Findings(_frame(rows), None, tuple(ran), ended, note)
+
+
+def _frame(rows: list[dict]) -> pd.DataFrame:
+    frame = pd.DataFrame([{**row, "file": row["file"] or "", "line": row["line"] or 0} for row in rows],
+                         columns=[*COLUMNS, "source"])
+    return frame.astype({"line": int, "count": int})
+
+
+def _where(row: dict) -> str:
+    """file:line, with the path relative to the working directory, or only the name of a file elsewhere."""
+    if not row["file"]:
+        return "(no source line)"
+    path, here = Path(row["file"]), Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path.name
+    return f"{shown}:{row['line']}"
+
+
+def _thread(row: dict) -> str:
+    if row["thread"] is None or row["thread"] != row["thread"]:  # None, or the NaN that pandas makes of it
+        return ""
+    block, thread = (",".join(map(str, row[name])) for name in ("block", "thread"))
+    return f"thread ({thread}) of block ({block})"
+
+
+def _words(row: dict) -> str:
+    lines = [f"{row['kind']} in {row['kernel'] or 'a kernel'} at {_where(row)}: {row['message']}"]
+    who = _thread(row)
+    if who:
+        lines.append(f"  by {who}")
+    if isinstance(row["other"], dict):
+        other = row["other"]
+        also = f", thread ({','.join(map(str, other['thread']))})" if other.get("thread") else ""
+        lines.append(f"  and {_where(other)}{also}")
+    if isinstance(row["buffer"], dict):
+        buffer = row["buffer"]
+        missed = buffer["missed_by"]
+        side = f"{missed:,} bytes beyond the end of" if missed > 0 else f"{-missed:,} bytes before" if missed else "in"
+        whole = f"the {buffer['bytes']:,} bytes at {buffer['base']:#x}"
+        lines.append(f"  address {int(row['address']):#x}, {side} {whole}")
+    if row["count"] > 1:
+        several = f" in {row['launches']:,} launches" if row["launches"] and row["launches"] > 1 else ""
+        lines.append(f"  {row['count']:,} such accesses{several}")
+    return "\n".join(lines)

@@ -1,0 +1,163 @@
+"""What the compiler sees in a CUDA source: its code, kernels, loops, arrays and headers, and its warnings.
+
+These functions read the text as the engine's front end does (`hostcuda.frontend`): comments, strings, raw strings and
+directives are known. Nothing is expanded, so what a macro stands for is not seen, except by `warnings_about` and
+`rewritten`, which ask the compiler.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from hostcuda.build import messages
+from hostcuda.build.unit import unit
+from hostcuda.errors import CompileError
+from hostcuda.frontend.preprocess import SKELETON
+from hostcuda.frontend.source import Scan, without_comments
+from hostcuda.host import cache, toolchain
+
+__all__ = [
+    "code_only", "constant_arrays", "has_dynamic_shared", "headers", "kernel_names", "loops", "rewritten",
+    "warnings_about", "without_comments",
+]
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The text
+
+
+_scan = functools.lru_cache(8)(Scan)
+
+
+def code_only(source: str) -> str:
+    """A source with spaces instead of comments and of the contents of strings; every position stays the same."""
+    return _scan(source).masked
+
+
+_BOUNDS = r"__launch_bounds__\s*\([^)]*\)"
+_KERNEL = re.compile(rf"\b__global__\s(?:[^;{{}}()]|{_BOUNDS})*?\bvoid\s+(?:{_BOUNDS}\s*)?(\w+)\s*\(")
+_CONSTANT = re.compile(r"\b__constant__\s+(?:\w+\s+)*?(\w+)\s*\[")
+_DYNAMIC_SHARED = re.compile(r"\bextern\b[^;{]*\b__shared__\b")
+
+
+def kernel_names(source: str) -> tuple[str, ...]:
+    """The names of the kernels, in their order: also in a source that does not compile, and in all its branches."""
+    return tuple(dict.fromkeys(_KERNEL.findall(_scan(source).code)))
+
+
+def constant_arrays(source: str) -> list[str]:
+    """The names of the ``__constant__`` arrays, in their order."""
+    return _CONSTANT.findall(_scan(source).code)
+
+
+def has_dynamic_shared(source: str) -> bool:
+    """Whether a kernel declares shared memory whose size the launch gives."""
+    return bool(_DYNAMIC_SHARED.search(_scan(source).code))
+
+
+_INCLUDE = re.compile(r'\s*["<]([^">\n]+)[">]')
+
+
+def headers(source: str, *folders: Path) -> dict[Path, str]:
+    """The files of `folders` that a source includes, with their text, and those that they include.
+
+    A header's own headers may also be beside it.
+    """
+    result: dict[Path, str] = {}
+    _add_headers(source, (), folders, result)
+    return result
+
+
+def _add_headers(source: str, beside: Sequence[Path], folders: Sequence[Path], result: dict[Path, str]) -> None:
+    for directive in _scan(source).directives:
+        if directive.word != "include":
+            continue
+        name = _INCLUDE.match(source, directive.end - len(directive.rest))
+        places = (folder / name[1] for folder in (*beside, *folders)) if name else ()
+        path = next((place for place in places if place.is_file()), None)
+        if path and path.resolve() not in result:
+            text = result[path.resolve()] = path.read_text(encoding="utf-8", errors="surrogateescape")
+            _add_headers(text, (path.parent,), folders, result)
+
+
+_LOOP = re.compile(r"\b(?:for|while|do)\b")
+_HEAD = re.compile(r"(?:for|while|if|switch)\b\s*|(?:do|else)\b")
+_BRACKET = re.compile(r"[][(){};]")
+
+
+def loops(source: str) -> Iterator[str]:
+    """The loops that are in no other loop, each with its head, as in `code_only` and without directives."""
+    code = _scan(source).code
+    at = 0
+    while loop := _LOOP.search(code, at):
+        at = _statement_end(code, loop.start())
+        yield code[loop.start() : at]
+
+
+def _statement_end(code: str, at: int) -> int:
+    """Where the statement ends that begins here."""
+    at += len(code[at:]) - len(code[at:].lstrip())
+    if code.startswith("{", at):
+        return _closed(code, at)
+    if head := _HEAD.match(code, at):
+        at = head.end()
+        return _statement_end(code, _closed(code, at) if code.startswith("(", at) else at)
+    while (sign := _BRACKET.search(code, at)) and sign[0] != ";":
+        at = _closed(code, sign.start()) if sign[0] in "([{" else sign.end()
+    return sign.end() if sign else len(code)
+
+
+def _closed(code: str, at: int) -> int:
+    """Where the brackets end that begin here."""
+    depth = 0
+    for sign in _BRACKET.finditer(code, at):
+        depth += (sign[0] in "([{") - (sign[0] in ")]}")
+        if not depth:
+            return sign.end()
+    return len(code)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What the compiler says
+
+
+def rewritten(source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
+              include_dirs: Iterable | None = None) -> str:
+    """The text that the host's compiler gets for a source; for the parameters see `hostcuda.compiler.SourceModule`."""
+    whole = unit(source, options, no_extern_c, arch, include_dirs)
+    with tempfile.TemporaryDirectory(dir=cache.scratch()) as folder:
+        return whole.text(whole.rewritten(whole.preprocessed(Path(folder)).text).text, whole.why_fibers)
+
+
+_WARNINGS = (
+    "-Wuninitialized", "-Wmaybe-uninitialized", "-Warray-bounds", "-Wparentheses", "-Wunused-variable",
+    "-Wunused-value", "-Wempty-body", "-Wmisleading-indentation", "-Wreturn-type", "-Wsequence-point", "-Wdiv-by-zero",
+)
+
+
+def warnings_about(source: str, options: str | Sequence = (), no_extern_c: bool = False, arch: str | None = None,
+                   include_dirs: Iterable | None = None) -> str:
+    """What the host's compiler warns of in a source: the text of its messages, with the source's own files and lines.
+
+    For the parameters see `hostcuda.compiler.SourceModule`. It works beside either engine. Nothing is compiled into a
+    file; the text is empty if there is no compiler, or if the source does not compile.
+    """
+    try:
+        whole = unit(source, options, no_extern_c, arch, include_dirs)
+    except CompileError:
+        return ""
+    flags = [flag for flag in whole.flags if flag != "-w"]
+    with tempfile.TemporaryDirectory(dir=cache.scratch()) as place:
+        folder = Path(place)
+        try:
+            text = whole.text(whole.rewritten(whole.preprocessed(folder).text).text, "it is not to run")
+        except CompileError:
+            return ""
+        (folder / SKELETON).write_text(text, encoding="utf-8", errors="surrogateescape")
+        command = [*whole.command, *flags, *_WARNINGS, *whole.includes]
+        status, _, err = toolchain.run([*command, "-S", "-o", os.devnull, SKELETON], cwd=folder)
+        return "" if status else messages.tidy(err, folder, SKELETON)

@@ -1,0 +1,86 @@
+"""Tables: HTML for a notebook, the same in plain text for a terminal."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+import pandas as pd
+
+from hostcuda.errors import EngineError
+
+
+class HTML:
+    """A piece of a page: HTML for the notebook, the same in plain text for a terminal."""
+
+    def __init__(self, page: str, plain: str):
+        self.page, self.plain = page, plain
+
+    def _repr_html_(self) -> str:
+        return self.page
+
+    def __repr__(self) -> str:
+        return self.plain
+
+
+def three(value: float) -> str:
+    """A number with three digits, or as an integer: "80.0", "1,234"."""
+    if value == 0:
+        return "0"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    if abs(round(value, digits)) >= 10 ** (3 - digits):  # 9.995 is 10.0
+        digits -= 1
+    return f"{value:,.{max(0, digits)}f}"
+
+
+def cell(name: str, value: object) -> str:
+    """A value of the column `name` as text: an integer in full, another number with three digits."""
+    del name
+    if pd.api.types.is_scalar(value) and pd.isna(value):
+        return "–"
+    if isinstance(value, (str, bool)) or not hasattr(value, "__float__"):
+        return str(value)
+    return f"{value:,.0f}" if float(value).is_integer() else three(value)
+
+
+def table(
+    frame: pd.DataFrame, caption: str, columns: Mapping[str, str], form: Callable[[str, object], str] = cell
+) -> HTML:
+    """A table for a page.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    caption : str
+        Shown above the table, with ``frame.attrs["note"]`` if there is one.
+    columns : mapping
+        Column name -> heading, in the order of the table; other columns are omitted.
+    form : function
+        A column's name and a value of it -> the text of the cell.
+
+    Raises
+    ------
+    EngineError
+        A column is missing.
+    """
+    note = frame.attrs.get("note", "")
+    if missing := [name for name in columns if name not in frame.columns]:
+        raise EngineError(f"no column {missing[0]!r} in this table; it has {', '.join(map(str, frame.columns))}")
+    shown = pd.DataFrame({heading: [form(name, v) for v in frame[name]] for name, heading in columns.items()})
+    full = html.escape(caption) + (f'<div class="lab-note">{html.escape(note)}</div>' if note else "")
+    figures = [pd.api.types.is_numeric_dtype(frame[name]) for name in columns]
+    rows = "".join(_row(cells, figures, "td") for cells in shown.itertuples(index=False, name=None))
+    page = (
+        f'<table class="lab-table"><caption style="text-align:left">{full}</caption>'
+        f"<thead>{_row(shown.columns, figures, 'th')}</thead><tbody>{rows}</tbody></table>"
+    )
+    lines = [line for line in (caption, note, shown.to_string(index=False)) if line]
+    return HTML(page, "\n".join(lines))
+
+
+def _row(cells: Iterable, figures: Iterable[bool], tag: str) -> str:
+    """A row of HTML; figures are aligned right."""
+    sides = (' class="figure"' if figure else ' style="text-align:left"' for figure in figures)  # JupyterLab: right
+    filled = (f"<{tag}{m}>{html.escape(str(c))}</{tag}>" for m, c in zip(sides, cells, strict=True))
+    return "<tr>" + "".join(filled) + "</tr>"

@@ -1,0 +1,355 @@
+"""What a submitted kernel may do, checked before it runs.
+
+A submission becomes native code in the process that measures it. Check mode watches what such code does with memory.
+These checks refuse the rest: `refuse` reads the source before it is compiled (other files, assembler, directives to the
+compiler, internals of the engine), and `guard` reads each compiled module before it is loaded (functions of the host,
+calls by pointers, code that runs while the module is loaded).
+
+This is not a proof. A kernel that overwrites its own return address needs neither names nor pointers to functions. The
+wall around the machine is `hostcuda.exercises.sandbox`; these checks stop what takes less effort, with a sentence that
+says what to change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from itertools import accumulate
+from pathlib import Path
+
+from hostcuda.build import unit
+from hostcuda.check import mode as checkmode
+from hostcuda.errors import EngineError
+from hostcuda.frontend.source import Scan, rewrite
+from hostcuda.host import toolchain
+from hostcuda.runtime import native
+from hostcuda.runtime.linkage import linkage
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The source
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_STANDARD = _words(
+    "array cassert cfloat climits cmath cstddef cstdint cstdio cstdlib limits tuple type_traits utility "
+    "assert.h float.h limits.h math.h stddef.h stdint.h stdio.h stdlib.h"
+)
+_DIRECTIVES = _words("define undef if ifdef ifndef elif else endif error warning include pragma") | {""}
+_PRAGMA = re.compile(r"\s*(?:unroll\b|once\b|nv_\w+|diag_\w+).*", re.S)
+_INCLUDE = re.compile(r'\s*(?:<([\w./]+)>|"([\w./]+)")\s*')
+
+_LEXEME = re.compile(
+    r"""
+    (?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
+  | (?P<raw>     (?:u8|[uUL])?R" )
+  | (?P<literal> "(?:[^"\\\n]|\\.)*"? | '(?:[^'\\\n]|\\.)*'? )
+  | (?P<number>  \.?[0-9](?:'?[A-Za-z0-9_.]|(?<=[eEpP])[+-])* )
+  | (?P<word>    [A-Za-z_$][A-Za-z0-9_$]* )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_SPLICE = re.compile(r"\\[ \t]*\n")
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w*)([^\n]*)", re.M)
+
+# Words that C++ reserves and CUDA gives no meaning: they lead to the host, its assembler or what the compiler adds.
+_CAPITALS = _words(
+    "__CUDACC__ __CUDA_ARCH__ __CUDA_ARCH_LIST__ __CUDACC_VER_MAJOR__ __CUDACC_VER_MINOR__ __NVCC__ __FILE__ __LINE__ "
+    "__COUNTER__ __VA_ARGS__ __VA_OPT__ _Float16 _Bool _Static_assert HOSTCUDA_CPU"
+)
+_BUILTINS = _words("__builtin_align__ __builtin_assume __builtin_assume_aligned __builtin_expect __builtin_unreachable")
+_RESERVED = re.compile(
+    r"__builtin_\w+|__(?:sync|atomic|tsan|sanitizer|asan|ubsan|real|wrap|has|glibc|libc|gcc|cxa|gnu|attr|warn|error|cyg)"
+    r"_\w*|__pragma|__declspec|__label__|__extension__|_[A-Z]\w*|__\w*[A-Z]\w*"
+)
+_ENGINE = re.compile(r"(?i:hostcuda\w*)|hc_\w+")
+# Functions of the C library that write to an address which they are given.
+_UNWATCHED = re.compile(
+    r"w?mem(?:p?cpy|ccpy|move|set)|(?:st[rp]|wc[sp])n?(?:cpy|cat)|bcopy|bzero|alloca|v?sn?printf|"
+    r"(?:frexp|modf|remquo|sincos)[fl]?"
+)
+_ATTRIBUTE = re.compile(r"__attribute(?:__)?\s*\(\s*\(\s*([^()]*)(?:\(\s*\w*\s*\))?\s*\)\s*\)")
+_ATTRIBUTES = _words(
+    "aligned always_inline const hot may_alias noinline packed pure unused "
+    "fallthrough likely maybe_unused nodiscard noreturn unlikely"
+)
+_STANDARD_ATTRIBUTE = re.compile(r"\[\s*\[\s*(\w+)\s*\]\s*\]")
+_ASM = re.compile(r"\b(?:asm|__asm|__asm__)\b")
+_BARRIER = re.compile(r'\w+\s*(?:(?:__)?volatile(?:__)?\s*)?\(\s*""\s*(?:::\s*"memory"\s*|:\s*:\s*:\s*"memory"\s*)?\)')
+_DYNAMIC_SHARED = re.compile(r'\w+\("hostcuda_dynamic_shared"\)')  # how `rewrite` declares it
+
+
+_NO_ASM = (
+    "has {0} outside of functions, in a macro, or in another form than {0} volatile(…): only inline PTX in a function "
+    "is allowed"
+)
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
+
+
+class _Text:
+    """A source without comments, its lines joined where a backslash ends them.
+
+    It is stricter than the front end's reader, and shares nothing with it: where compilers could read a text in two
+    ways (raw strings, trigraphs, a backslash and blanks at a line's end), it refuses the text. What one reader takes
+    for a string, no other may take for code.
+    """
+
+    def __init__(self, source: str):
+        pieces = _SPLICE.split(source.replace("\r\n", "\n").removeprefix("\ufeff"))
+        self._splices = [*accumulate(map(len, pieces[:-1]))]  # where a line of the source ends inside a joined one
+        self.joined = "".join(pieces)
+        if character := re.search(r"\\[ \t]*\n|[^\n\t -~\x80-\U0010ffff]", self.joined):
+            raise self.error(character.start(), "has a character or a line's end that compilers read differently")
+        self.words = []  # (position, word)
+        for match in _LEXEME.finditer(self.joined):
+            if match["raw"]:
+                raise self.error(match.start(), 'has a raw string (R"…"): write an ordinary one')
+            if match["word"]:
+                self.words.append((match.start(), match[0]))
+        # Without comments, and without literals, too; positions stay the same.
+        self.text = _LEXEME.sub(lambda m: _blank(m[0]) if m["comment"] else m[0], self.joined)
+        self.code = _LEXEME.sub(lambda m: _blank(m[0]) if m["comment"] or m["literal"] else m[0], self.joined)
+
+    def error(self, at: int, what: str) -> EngineError:
+        """The error for a position."""
+        line = 1 + self.joined.count("\n", 0, at) + sum(splice <= at for splice in self._splices)
+        return EngineError(f"line {line}: a submitted kernel {what}")
+
+
+def refuse(source: str, headers: Collection[str] = ()) -> None:
+    """Refuse a source that is more than a kernel.
+
+    Allowed are CUDA C++, those headers of CUDA and that inline PTX that the engine knows, and a few headers of the C++
+    library. The source is read as the compiler reads it: without comments, with spliced lines joined, in all branches
+    of ``#if``.
+
+    Parameters
+    ----------
+    source : str
+        As submitted.
+    headers : collection of str, optional
+        Names that may be included, too: those that come with the exercise.
+
+    Raises
+    ------
+    EngineError
+        One sentence: the line, what is not allowed, and what to do.
+    """
+    text = _Text(source)
+    sign = re.search(r"\\|[^\x00-\x7f]|\?\?[=/'()!<>-]|%:|<:(?!:(?![:>]))|##", text.code)
+    if sign:
+        what = {"##": "joins words with ##: write the names out", "\\": "has a stray backslash"}.get(
+            sign[0], f"has {sign[0]!r} outside of comments and strings"
+        )
+        raise text.error(sign.start(), what)
+    _refuse_directives(text, headers)
+    for at, word in text.words:
+        if _ENGINE.fullmatch(word) and word != "HOSTCUDA_CPU":
+            raise text.error(at, f"must not use the engine's own name {word}: write it in CUDA C++")
+        if _RESERVED.fullmatch(word) and word not in _CAPITALS | _BUILTINS:
+            raise text.error(at, f"must not use {word}, which is no word of CUDA C++")
+        if _UNWATCHED.fullmatch(word):
+            raise text.error(
+                at, f"must not use {word}, whose accesses check mode does not see: assign the elements yourself"
+            )
+    _refuse_attributes(text)
+    _refuse_asm(source)
+
+
+def _refuse_directives(text: _Text, headers: Collection[str]) -> None:
+    for match in _DIRECTIVE.finditer(text.text):
+        word, rest = match[1], match[2]
+        if word not in _DIRECTIVES or (not word and rest.strip()):
+            raise text.error(match.start(), f"must not use #{word or rest.strip()}: remove the line")
+        if word == "pragma" and not _PRAGMA.fullmatch(rest):
+            raise text.error(match.start(), f"must not use #pragma{rest.rstrip()}: #pragma unroll is allowed")
+        if word == "define" and (name := re.match(r"\s*(\w+)", rest)) and name[1].strip("_") in _ATTRIBUTES:
+            raise text.error(match.start(), f"must not define {name[1]}, which is an attribute's name: rename it")
+        if word == "include":
+            name = _INCLUDE.fullmatch(rest)
+            name = name and (name[1] or name[2])
+            if name not in _STANDARD | _cuda_headers() | set(headers):
+                raise text.error(
+                    match.start(),
+                    f"must not include {name or rest.strip()}: allowed are CUDA's headers, such as cuda_fp16.h and "
+                    "mma.h, and those of C++ for numbers and types, such as cmath and cstdint",
+                )
+
+
+def _cuda_headers() -> set[str]:
+    """The names of CUDA's headers that the engine has, without its own."""
+    paths = (path.relative_to(toolchain.INCLUDE) for path in toolchain.INCLUDE.rglob("*.h*"))
+    names = {path.as_posix() for path in paths if not path.as_posix().startswith("hostcuda")}
+    return names | {f"cuda/std/{name}" for name in _STANDARD | {"bit", "span"}}
+
+
+def _refuse_attributes(text: _Text) -> None:
+    for match in re.finditer(r"\b__attribute(?:__)?\b", text.code):
+        attribute = _ATTRIBUTE.match(text.code, match.start())
+        if not attribute or attribute[1].strip().strip("_") not in _ATTRIBUTES:
+            what = attribute[1].strip() if attribute else "of this form"
+            raise text.error(match.start(), f"must not use __attribute__ {what}: remove it")
+    for match in re.finditer(r"\[\s*\[", text.code):
+        attribute = _STANDARD_ATTRIBUTE.match(text.code, match.start())
+        if not attribute or attribute[1] not in _ATTRIBUTES:
+            raise text.error(match.start(), "must not use this [[attribute]]: remove it")
+
+
+def _refuse_asm(source: str) -> None:
+    """Refuse assembler that `rewrite` has not replaced by functions of the engine."""
+    text = _Text(rewrite(source).text)
+    for at, word in text.words:
+        if _ASM.fullmatch(word) and not any(p.match(text.text, at) for p in (_BARRIER, _DYNAMIC_SHARED)):
+            raise text.error(at, _NO_ASM.format(word))
+
+
+def _without_assembler(text: str) -> None:
+    """Refuse assembler that is left in the text which the compiler gets: a macro may have hidden where it stands."""
+    scan = Scan(text)
+    for match in _ASM.finditer(scan.code):
+        if not any(p.match(text, match.start()) for p in (_BARRIER, _DYNAMIC_SHARED)):
+            line = scan.place(match.start())[1]
+            raise EngineError(f"line {line}: a submitted kernel {_NO_ASM.format(match[0])}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The compiled module
+
+_MATH = (
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1 fabs fdim floor "
+    "fma fmax fmin fmod hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint lround "
+    "nearbyint nextafter pow remainder rint round scalbln scalbn sin sincos sinh sqrt tan tanh tgamma "
+    "trunc y0 y1 yn"
+)
+# All that the kernels of the convolution lab and their tests import, and the rest of the mathematical functions.
+_IMPORTED = frozenset(
+    [
+        *(name + suffix for name in _MATH.split() for suffix in ("", "f")),
+        "fegetround", "fesetround", "_ZSt20__throw_domain_errorPKc", "_ZSt21__throw_runtime_errorPKc",
+        # For copies of structs and in the engine's headers; `refuse` finds them in a source.
+        "memcpy", "memmove", "memset",
+        "malloc", "free", "_Znwm", "_Znam", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm",
+        # Of the compiler: the start and end of a library, cleaning up, variables of functions with a constructor.
+        "__gmon_start__", "_ITM_registerTMCloneTable", "_ITM_deregisterTMCloneTable", "__cxa_finalize",
+        "__tls_get_addr", "__gxx_personality_v0",
+        "__cxa_guard_acquire", "__cxa_guard_release",
+        "__cxa_pure_virtual",
+        # The engine's: variables, functions, and what check mode is told.
+        "threadIdx", "blockIdx", "blockDim", "gridDim",
+        "hostcuda_dynamic_shared", "hostcuda_spins", "hostcuda_turn", "hostcuda_voters", "hostcuda_votes",
+        "_Z11__nanosleepj", "_ZN8hostcuda10add_kernelEPKNS_6KernelE", "_ZN8hostcuda6arriveEiPKcS1_i",
+        "_ZN8hostcuda4meetEjPvPFvPKS0_jEPKcS6_i", "_ZN8hostcuda4failEPKcz", "_ZN8hostcuda7lane_idEv",
+        "_ZN8hostcuda5printEPKcz",
+        "_ZN8hostcuda6gatherEPKci", "_ZN8hostcuda8gatheredEv", "_ZN8hostcuda14let_others_runEv",
+        "_ZN8hostcuda14missing_sourceEii",
+        # Barriers that have a number; those in memory of the kernel (cuda::barrier) would write there unwatched.
+        "_ZN8hostcuda7meet_atEjjjPvPFvPKS0_jEPKcS6_i", "_ZN8hostcuda16arrive_at_numberEjjPKcS1_i",
+        "_ZN8hostcuda11block_phaseEj", "_ZN8hostcuda8wait_forERKNS_5PhaseEjPKcS4_i", "_ZN8hostcuda8space_ofEPKv",
+        "hostcuda_reads", "hostcuda_writes", "hostcuda_in_shared", "hostcuda_log_full", "hostcuda_atomic_begin",
+        "hostcuda_atomic_end", "hostcuda_atomic_result", "__ubsan_handle_type_mismatch_v1", "__sanitizer_cov_trace_pc",
+        "__tsan_init", "__tsan_vptr_read", "__tsan_vptr_update",
+    ]
+)
+_IMPORTED_FAMILIES = re.compile(
+    r"__tsan_(?:(?:unaligned_)?(?:volatile_)?(?:read|write)(?:\d+|_range)|mem(?:cpy|move|set)|atomic\w+)"
+    # Of the compiler's own cleaning up, which the linker may list.
+    r"|_Unwind_(?:Resume(?:_or_Rethrow)?|(?:Raise|Delete)Exception|[GS]et\w+)"
+)
+_EXPLAINED = {"__cxa_throw": "throws an exception", "__cxa_atexit": "has a static variable with a destructor"}
+
+
+def symbols(path: Path | str, source: str = "") -> None:
+    """Refuse a compiled module that calls the host, or that runs code while it is loaded.
+
+    Parameters
+    ----------
+    path : path-like
+        The shared library of a module.
+    source : str
+        What it was compiled from, so that the message has the line.
+
+    Raises
+    ------
+    EngineError
+        The message names the function.
+    """
+    module = linkage(path)
+    # The linker puts __wrap_ before what the engine does in place of the C library.
+    imported = {name.removeprefix("__wrap_") for name in module.imported}
+    for name, what in _EXPLAINED.items():
+        if name in imported:
+            raise EngineError(f"the kernel {what}: CUDA does not allow it")
+    for name in sorted(imported):
+        if name not in _IMPORTED and not _IMPORTED_FAMILIES.fullmatch(name):
+            shown = toolchain.demangled(name).partition("(")[0]
+            raise EngineError(f"{_line(source, shown)}the kernel calls {shown}, which is no function of CUDA")
+    if module.indirect:
+        name = module.indirect[0]
+        raise EngineError(f"the kernel's function {name} is chosen while it is loaded: remove its attribute")
+    registered = sum("hostcuda_register_" in name for name in module.functions)
+    known = 1 + registered + ("__tsan_init" in imported)  # 1: the C library's
+    if module.initializers > known:
+        raise EngineError(
+            "the kernel file runs code while it is loaded: give no variable outside of functions a constructor or a "
+            "value that is computed by a call"
+        )
+
+
+# Jumps to an address from memory or a register, except to find a thread-local variable.
+_INDIRECT = re.compile(r"\t(?:notrack |bnd )?(?:call|jmp)q?\t\*(?!\S*@TLSCALL)|\tblra?\w*\t(?!\S*@TLS)|\tbra?\w*\t")
+_PLACE = re.compile(r"\t\.loc \d+ (\d+)")
+
+
+def calls(assembly: str) -> None:
+    """Refuse a module that calls or jumps to an address which it computes: nobody can say where that leads.
+
+    Parameters
+    ----------
+    assembly : str
+        As compiled for check mode, without tables of jumps. Assembler statements are the engine's own.
+
+    Raises
+    ------
+    EngineError
+        The message names the line.
+    """
+    line, engines = "", False
+    for text in assembly.splitlines():
+        if text.startswith(("#APP", "#NO_APP")):
+            engines = text.startswith("#APP")
+        elif place := _PLACE.match(text):
+            line = place[1]
+        elif not engines and _INDIRECT.match(text):
+            raise EngineError(
+                f"line {line}: the kernel calls a function by a pointer, which a submission may not do: call it by its "
+                "name, or choose with if"
+            )
+
+
+def _line(source: str, name: str) -> str:
+    """The first line with a word, as the beginning of a sentence; empty if there is none."""
+    word = name.rpartition("::")[2]
+    for number, line in enumerate(source.splitlines(), 1):
+        if re.search(rf"\b{re.escape(word)}\b", line):
+            return f"line {number}: "
+    return ""
+
+
+def guard(source: str = "") -> None:
+    """From now on, this process loads only modules that pass `symbols`; check mode compiles only what passes `calls`.
+
+    Call it in the process that runs a submission, before the submission is compiled.
+
+    Parameters
+    ----------
+    source : str
+        The submission, so that messages have its lines.
+    """
+    unit.before_compile = _without_assembler
+    checkmode.before_link = calls
+    native.before_load = lambda path: symbols(path, source)

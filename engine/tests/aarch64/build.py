@@ -1,0 +1,53 @@
+"""Compile the runtime library and a module for aarch64 with CXX, a cross compiler, and read the module's layout.
+
+The arguments are the module's source and the command of drive.cpp, which tells where the kernels are. Printed are the
+paths of the runtime, of the module and of a file with its layout, in the form that drive.cpp reads.
+"""
+
+import ctypes
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+platform.machine = lambda: "aarch64"
+
+from hostcuda.build import modules  # noqa: E402 - they look at the machine
+from hostcuda.build.unit import unit  # noqa: E402
+from hostcuda.host import toolchain  # noqa: E402 - they look at the machine
+from hostcuda.runtime import native  # noqa: E402 - they look at the machine
+from hostcuda.runtime.layout import layout  # noqa: E402
+
+ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)  # to read the names of variables; elsewhere the runtime brings it
+run = toolchain.run
+
+
+def run_for_aarch64(command, cwd=None):
+    """A cross compiler does not know this machine's processor."""
+    return run([word for word in command if word != "-march=native"], cwd)
+
+
+def lines(module, functions):
+    """The layout of a module that is loaded at address 0."""
+    found = layout(module, 0, functions)
+    yield "text", *found.text
+    for each in found.patches:
+        yield "patch", each.at or 0, each.value, each.kind
+    for each in found.watched:
+        yield "watch", each.at or 0, each.bytes, each.space, (each.name or b"-").decode()
+    for function in functions:
+        static = found.statics[found.functions[function]][0]
+        yield "static", function, static.count, static.bytes
+        for each in static.arrays[: static.count]:
+            image = -1 if each.image is None else each.image
+            yield "array", each.bytes, each.place, each.hidden, image, each.name.decode()
+
+
+toolchain.run = run_for_aarch64
+source, *drive = sys.argv[1:]
+halves = unit(Path(source).read_text(), no_extern_c=True)
+runtime, module = native.build(), modules.obtain(halves, False, None, lambda start, duration: None)["path"]
+told = subprocess.run([*drive, runtime, module], capture_output=True, text=True, check=True).stdout
+written = Path(f"{module}.layout")
+written.write_text("".join(" ".join(map(str, line)) + "\n" for line in lines(module, [*map(int, told.split())])))
+print(runtime, module, written, sep="\n")

@@ -1,0 +1,49 @@
+"""Which sources need the check of local arrays' indices, and which arrays are local."""
+
+import pytest
+
+from hostcuda.check.bounds import needed, only_local
+
+UNROLLED = "#pragma unroll\n for (int i = 0; i < N; ++i)"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("float r[4]; for (int i = 0; i <= 4; ++i) r[i] = 0;", True),
+        ("float r[4]; r[n] = 0;", True),
+        ("float r[4]; r[order[n]] = 0;", True),
+        ("struct { float v[4]; } s; s.v[n] = 0;", True),
+        (f"float r[2][4]; {UNROLLED} r[1][i + 1] = 0;", False),
+        (f"float r[4]; {UNROLLED} r[i] = 0; for (int i = 0; i < n; ++i) r[i] = 1;", True),
+        ("__shared__ float s[4]; s[n] = 0;", False),
+        ("constexpr int K = 3, last = K - 1; float r[K]; r[last] = 0;", False),
+        ("x[n] = 0; // float r[4]; r[n] = 0;", False),
+    ],
+)
+def test_only_an_index_that_the_compiler_does_not_know_needs_the_check(body, expected):
+    assert needed(f"__global__ void f(float *x, int n) {{ {body} }}") == expected
+
+
+def test_a_header_of_ones_own_is_read(tmp_path):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "sum.h").write_text('#pragma once\n#include "more/first.h"\n#include "more/first.h"\n')
+    first, kernel = tmp_path / "more" / "first.h", '#include "sum.h"\n__global__ void f(float *x, int n) { x[n] = 0; }'
+    for body, expected in (("r[0]", False), ("r[n]", True)):
+        first.write_text(f"__device__ float first(int n) {{ float r[4] = {{}}; return {body}; }}")
+        assert needed(kernel, [tmp_path]) == expected
+    assert needed(kernel) and needed(kernel, [tmp_path / "more"]), "a header that is not found may have any"
+
+
+def test_arrays_elsewhere_are_marked(tmp_path):
+    (tmp_path / "kernel.cpp").write_text(
+        '#line 1 "f.cu"\n__shared__ float tile[4][4];\n__device__ __attribute__((used)) int bins[8];\n'
+        "s[1].r[i] = tile[0][i]; bins[i] = p->v[i];\n"
+    )
+    line = "s[1].r[i] = tile[0][i]; bins[i] = p->v[i];"
+    data = '.LC0:\n\t.string\t"f.cu"\n' + "".join(
+        f".Lubsan_data{n}:\n\t.quad\t.LC0\n\t.long\t3\n\t.long\t{at + 1}\n"
+        for n, at in enumerate(at for at, letter in enumerate(line) if letter == "]")
+    )
+    marked = [text.split("\n\t.long\t")[1] for text in only_local(data, tmp_path).split(".Lubsan_data")[1:]]
+    assert marked == ["3", "3", "0", "0", "0", "0"]

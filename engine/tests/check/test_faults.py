@@ -1,0 +1,104 @@
+"""Kernels that die or do not end: each is a finding, or its launch is said not to have been checked; never clean."""
+
+import re
+
+import pytest
+
+from hostcuda.sanitize import sanitize_script
+
+PROGRAM = """
+import os, signal, sys, threading
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+module = SourceModule('''#line 1 "faults.cu"
+#include <assert.h>
+__device__ int deeper(int n) {
+    volatile int room[64];
+    room[0] = n;
+    return deeper(n + 1) + room[0];
+}
+__global__ void local_array(const int *n, int *o) {
+    int a[8], i = threadIdx.x;
+    for (int j = 0; j < 8; j++) a[j] = i * j;
+    o[i] = a[n[i] + 100000];
+}
+__global__ void traps(const int *n, int *o) {
+    if (n[threadIdx.x] == 3)
+        __trap();
+}
+__global__ void asserts(const int *n, int *o) {
+    assert(n[threadIdx.x] < 3);
+}
+__global__ void recurses(const int *n, int *o) {
+    o[0] = deeper(n[0]);
+}
+__global__ void divides(const int *n, int *o) {
+    o[0] = 5 / n[threadIdx.x];
+}
+__global__ void not_in_its_mask(const int *n, int *o) {
+    o[threadIdx.x] = __shfl_sync(0x0000ffff, n[threadIdx.x], 0);
+}
+__global__ void waits_for_a_later_block(volatile int *flag, int *o) {
+    if (blockIdx.x == 1)
+        flag[0] = 0;
+    else
+        while (flag[0] < 5) ;
+}
+__global__ void grid_barrier(int *arrived, int *o) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        atomicAdd(&arrived[0], 1);
+        while (atomicAdd(&arrived[0], 0) < (int)gridDim.x) ;
+    }
+    __syncthreads();
+}
+''')
+n, o = cuda.to_device(np.arange(32, dtype=np.int32)), cuda.to_device(np.zeros(32, np.int32))
+if "never" in sys.argv:  # it ends: then the time limit of who started this is over, soon; see the fixture `limit`
+    timer = threading.Timer(1, os.kill, [os.getppid(), signal.SIGUSR1])
+    timer.daemon = True
+    timer.start()
+module.get_function(sys.argv[1])(n, o, grid=(2, 1), block=(32, 1, 1))
+"""  # it ends without waiting for its kernel
+
+
+@pytest.fixture
+def program(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    return str(tmp_path / "program.py")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "tool", "kind", "line", "thread"),
+    [
+        ("local_array", "memcheck", "out of bounds", 10, 0),
+        ("traps", "memcheck", "trap", 14, 3),
+        ("asserts", "memcheck", "assertion", 17, 3),
+        ("recurses", "memcheck", "stack overflow", "[2345]", 0),
+        ("divides", "memcheck", "division by zero", 23, 0),
+        ("not_in_its_mask", "synccheck", "caller outside its mask", 26, 16),
+    ],
+)
+def test_a_kernel_that_dies_is_a_finding(program, hostcuda_command, kernel, tool, kind, line, thread):
+    status, out, said = hostcuda_command("sanitize", "--engine", "cpu", "--tool", tool, program, kernel)
+    assert status == 1, said
+    assert re.search(f"{kind} in {kernel} at faults.cu:{line}: ", out), out
+    assert f"thread ({thread},0,0) of block (0,0,0)" in out
+    assert f"{tool}: 1 finding in 1 launch" in out
+
+
+def test_a_tool_that_does_not_look_for_the_fault_does_not_call_the_launch_clean(program, hostcuda_command):
+    status, out, _ = hostcuda_command("sanitize", "--engine", "cpu", "--tool", "racecheck", program, "traps")
+    assert status == 1
+    assert "nothing found in 1 launch; 1 launch not checked to the end (kernel traps, block (0,0,0), " in out
+
+
+@pytest.mark.parametrize(("kernel", "line"), [("waits_for_a_later_block", 32), ("grid_barrier", 38)])
+def test_a_kernel_that_does_not_end_is_told_where_it_stood(program, limit, kernel, line):
+    found = sanitize_script(program, [kernel, "never"], engine="cpu", timeout=300, capture=True)
+    assert found.ended.stopped and found.clean
+    where = rf"\(kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped at faults\.cu:{line}\. "
+    assert re.search(where, repr(found))  # threads that wait let others run: any of them may be the one
+    assert "Check mode runs one block after the other" in repr(found)

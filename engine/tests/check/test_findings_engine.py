@@ -1,0 +1,218 @@
+"""What check mode says of a wrong access: which tool, where, who, and what it missed."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+TOOLS = "memcheck,racecheck,initcheck,synccheck"
+SCRIPT = r"""
+import dataclasses, json
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+from hostcuda import checking
+
+SOURCE = '''#line 1 "wrong.cu"
+__constant__ float first[16], second[16];
+extern "C" __global__ void past_the_end(float *a, float *u) {
+    a[threadIdx.x + 1] = 1;
+}
+extern "C" __global__ void far_past_the_end(float *a, float *u) { a[5000 + threadIdx.x] = 1; }
+extern "C" __global__ void shared_overrun(float *a, float *u) {
+    __shared__ float s[64], t[64];
+    t[threadIdx.x] = 2;
+    s[threadIdx.x + 1] = t[threadIdx.x];
+    __syncthreads();
+    a[threadIdx.x] = s[threadIdx.x];
+}
+extern "C" __global__ void constant_overrun(float *a, float *u) { a[threadIdx.x] = first[threadIdx.x] + second[0]; }
+extern "C" __global__ void misaligned(float *a, float *u) { *(float4 *)(a + 2 * (threadIdx.x % 4)) = float4{}; }
+extern "C" __global__ void missing_barrier(float *a, float *u) {
+    __shared__ float s[64];
+    s[threadIdx.x] = a[threadIdx.x];
+    a[threadIdx.x] = s[63 - threadIdx.x];
+}
+extern "C" __global__ void unset(float *a, float *u) { a[threadIdx.x] = u[threadIdx.x]; }
+extern "C" __global__ void divergent(float *a, float *u) {
+    if (threadIdx.x < 32)
+        __syncthreads();
+    else
+        __syncthreads();
+}
+extern "C" __global__ void exited(float *a, float *u) {
+    if (threadIdx.x % 32 >= 16) return;
+    a[threadIdx.x] = __shfl_down_sync(0xffffffffu, a[threadIdx.x], 8);
+}
+extern "C" __global__ void different_values(float *a, float *u) {
+    __shared__ int last;
+    last = threadIdx.x / 32;
+    __syncthreads();
+    a[0] = last + threadIdx.x % 32;
+}
+extern "C" __global__ void same_value(float *a, float *u) {
+    __shared__ int any;
+    if (threadIdx.x == 0) any = 0;
+    __syncthreads();
+    if (a[threadIdx.x] == 0) any = 1;
+    __syncthreads();
+    u[0] = any;
+}
+extern "C" __global__ void right(float *a, float *u) {
+    __shared__ float s[64], total;
+    const int i = threadIdx.x;
+    if (i == 0) total = 0;
+    s[i] = a[i];
+    __syncthreads();
+    atomicAdd(&total, s[63 - i]);
+    float v = __shfl_xor_sync(0xffffffffu, a[i], 1);
+    __syncthreads();
+    s[i] = v;
+    __syncwarp();
+    a[i] = s[i ^ 1] + total;
+}
+extern "C" __global__ void rest_has_ended(float *a, float *u) {
+    if (threadIdx.x < 16)
+        __syncthreads();
+    if (threadIdx.x < 16) __syncthreads();
+}
+#include <mma.h>
+using namespace nvcuda;
+template <bool first, bool second> __device__ void product(float *a, float *u) {
+    __shared__ __align__(32) half tile[2][256];
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> f;
+    half *mine = tile[threadIdx.x / 32];
+    for (int step = 0; step < 2; step++) {
+        for (int i = threadIdx.x % 32; i < 256; i += 32) mine[i] = a[i % 64];
+        if (first) __syncwarp();
+        wmma::load_matrix_sync(f, mine, 16);
+        if (second) __syncwarp();
+    }
+    u[threadIdx.x] = f.x[0];
+}
+extern "C" __global__ void matrix_not_complete(float *a, float *u) { product<false, true>(a, u); }
+extern "C" __global__ void matrix_still_read(float *a, float *u) { product<true, false>(a, u); }
+struct Sums { float each[4]; int n; };
+extern "C" __global__ void registers_overrun(float *a, float *u) {
+    float r[8];
+    for (int i = 0; i <= 8 * (int)a[0] + 8; i++)
+        r[i] = a[i];
+    a[threadIdx.x] = r[(int)u[0] & 3];
+}
+extern "C" __global__ void register_before(float *a, float *u) {
+    Sums sums[2] = {};
+    a[1] = sums[threadIdx.x & 1].each[(int)a[threadIdx.x] - 1];
+}
+extern "C" __global__ void flat_tile(float *a, float *u) {
+    __shared__ float tile[4][16];
+    float r[4] = {};
+    tile[0][threadIdx.x] = a[threadIdx.x];
+    __syncthreads();
+    r[threadIdx.x % 4] = 1;
+    a[threadIdx.x] = tile[0][63 - threadIdx.x] + r[3 - threadIdx.x % 4];
+}
+extern "C" __global__ void warp_matrix(float *a, float *u) { product<true, true>(a, u); }
+'''
+module = SourceModule(SOURCE, no_extern_c=True)
+names = [l.split("void ")[1].split("(")[0] for l in SOURCE.splitlines() if "__global__" in l]
+found = {}
+for name in names:
+    a, u = cuda.to_device(np.zeros(64, np.float32)), cuda.mem_alloc(256)
+    before = len(checking.launches())
+    try:
+        module.get_function(name)(a, u, block=(64, 1, 1))
+        cuda.Context.synchronize()
+        error = ""
+    except cuda.Error as problem:
+        error = str(problem)
+    (record,) = checking.launches()[before:]
+    found[name] = [error, [dataclasses.asdict(f) for f in record.findings]]
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found():
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": TOOLS}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "tool", "kind", "line", "thread"),
+    [
+        ("past_the_end", "memcheck", "out of bounds", 3, 63),
+        ("far_past_the_end", "memcheck", "out of bounds", 5, 0),
+        ("shared_overrun", "memcheck", "out of bounds", 9, 63),
+        ("constant_overrun", "memcheck", "out of bounds", 13, 16),
+        ("misaligned", "memcheck", "misaligned", 14, 1),
+        ("missing_barrier", "racecheck", "race", None, None),
+        ("unset", "initcheck", "uninitialized", 20, 0),
+        ("divergent", "synccheck", "divergent barrier", None, None),
+        ("exited", "synccheck", "exited lanes", 29, None),
+        ("rest_has_ended", "synccheck", "divergent barrier", 60, 0),
+        ("matrix_not_complete", "racecheck", "race", 72, None),
+        ("registers_overrun", "memcheck", "out of bounds", 83, 0),
+        ("register_before", "memcheck", "out of bounds", 88, 0),
+        ("matrix_still_read", "racecheck", "race", None, None),
+    ],
+)
+def test_each_mistake_is_found_at_its_line(found, kernel, tool, kind, line, thread):
+    matching = [f for f in found[kernel][1] if (f["tool"], f["kind"]) == (tool, kind)]
+    assert matching, found[kernel]
+    finding = matching[0]
+    assert finding["file"] == "wrong.cu"
+    assert finding["kernel"] == kernel
+    assert line is None or finding["line"] == line
+    assert thread is None or finding["thread"] == [thread, 0, 0]
+
+
+def test_an_overrun_names_the_buffer_and_the_distance(found):
+    error, (finding,) = found["past_the_end"]
+    assert finding["buffer"] == {"base": finding["address"] - 256, "bytes": 256, "offset": 256, "missed_by": 4}
+    assert "4 bytes beyond its end" in finding["message"]
+    assert finding["message"] in error
+    assert found["far_past_the_end"][1][0]["buffer"]["missed_by"] == 5000 * 4 + 4 - 256
+
+
+def test_a_race_names_both_threads_and_both_lines(found):
+    (race,) = [f for f in found["missing_barrier"][1] if f["tool"] == "racecheck"]
+    assert {race["line"], race["other"]["line"]} == {17, 18}
+    assert race["thread"] != race["other"]["thread"]
+    assert found["missing_barrier"][0] == ""  # a race does not end the launch
+
+
+def test_an_overrun_of_registers_names_index_and_array(found):
+    for kernel, index, array in (("registers_overrun", 8, "float [8]"), ("register_before", -1, "float [4]")):
+        error, (finding,) = found[kernel]
+        assert finding["message"] == f"index {index} is outside of a local array, '{array}'"
+        assert finding["message"] in error
+    assert found["flat_tile"] == ["", []]  # within its array, and in shared memory
+
+
+def test_threads_that_end_before_a_barrier_are_named_once(found):
+    error, (finding,) = found["rest_has_ended"]
+    assert error == ""  # the others go on, as on a GPU
+    assert finding["message"] == (
+        "divergent barrier, which thread (16,0,0) and 47 more never reach, because they have ended: "
+        "thread (0,0,0) and 15 more at __syncthreads (wrong.cu:60)"
+    )
+
+
+def test_a_warp_s_matrix_waits_for_all_lanes(found):
+    lines = [{f["line"], f["other"]["line"]} for kernel in ("matrix_not_complete", "matrix_still_read")
+             for f in found[kernel][1]]
+    assert lines == [{70, 72}, {70, 72}] and found["warp_matrix"] == ["", []]
+
+
+def test_threads_that_write_one_word_race_if_they_write_different_values(found):
+    assert [f["line"] for f in found["different_values"][1]] == [33, 35]
+    assert found["same_value"] == ["", []]
+
+
+def test_nothing_is_found_in_a_right_kernel(found):
+    assert found["right"] == ["", []]

@@ -1,0 +1,248 @@
+"""How check mode puts lanes that have parted together again, and what it takes for one instruction of a warp."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+LD, ST, ATOM, RED = (f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st", "atom", "red"))
+SHARED_ST = "smsp__inst_executed_op_shared_st.sum"
+
+SCRIPT = r"""
+import json, sys
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+from hostcuda import checking
+from hostcuda.check import instrument
+
+if sys.argv[1] == "calls":  # the log is written by calls, as on processors for which instrument.py knows no code
+    instrument.able = lambda: False
+
+SOURCE = '''
+#include <cuda_fp16.h>
+extern "C" {
+// The ways of a branch whose sides the compiler may put anywhere meet at the store, in each turn of the loop.
+__global__ void padded(const float *x, float *y, int n) {
+    __shared__ float a[32], b[32];
+    float sum = 0;
+    for (int step = 0; step < n; step += 16) {
+        const int i = step + threadIdx.x;
+        a[threadIdx.x] = threadIdx.x < 20 && i < n ? x[i] : 0;
+        b[threadIdx.x] = threadIdx.x > 4 && i + 3 < n ? x[i + 3] : 0;
+        __syncthreads();
+        for (int j = 0; j < 16; j++) sum += a[j] * b[j];
+        __syncthreads();
+    }
+    y[threadIdx.x] = sum;
+}
+// Odd lanes have twice as much to write to their logs, and far more than these hold.
+__global__ void unequal(volatile float *x, float *y, int n) {
+    float sum = 0;
+    for (int i = 0; i < n; i++) {
+        if (threadIdx.x % 2) for (int j = 0; j < 3; j++) sum += x[32 * j];
+        sum += x[threadIdx.x];
+    }
+    y[threadIdx.x] = sum;
+}
+__device__ __noinline__ float far(volatile float *x, int n) {
+    float sum = 0;
+    for (int i = 0; i < n; i++) sum += x[i];
+    return sum;
+}
+// A function that some of the lanes call: the others wait for them behind the call.
+__global__ void calls(volatile float *x, float *y) {
+    float sum = x[threadIdx.x];
+    if (threadIdx.x < 7) sum += far(x, threadIdx.x);
+    y[threadIdx.x] = sum + x[threadIdx.x];
+}
+// Shared arrays with constructors: threads wait at barriers, of which the compiler thinks that they may throw.
+__global__ void constructed(const half *x, half *y, int n) {
+    __shared__ half tile[64];
+    for (int i = 0; i < n; i++) {
+        tile[threadIdx.x] = x[threadIdx.x];
+        __syncthreads();
+        y[threadIdx.x] = tile[threadIdx.x ^ 1];
+        __syncthreads();
+    }
+}
+__global__ void unrolled(const float *x, float *y) {
+    float column[4], sum = 0;
+    #pragma unroll
+    for (int q = 0; q < 3; q++) {
+        #pragma unroll
+        for (int i = 0; i < 4; i++) column[i] = x[32 * (4 * q + i) + threadIdx.x];
+        #pragma unroll
+        for (int i = 0; i < 4; i++) sum += column[i] * column[3 - i];
+    }
+    y[threadIdx.x] = sum;
+}
+__global__ void first_come(volatile int *x, int *y) {
+    for (int lane = 0; lane < 32; lane++) {
+        if (threadIdx.x == lane) y[lane] = x[lane];
+        __syncwarp();
+    }
+    y[threadIdx.x] = x[threadIdx.x];
+}
+__global__ void reductions(int *y, float *z) {
+    atomicAdd(&y[threadIdx.x], 1);
+    atomicAdd(&z[threadIdx.x], 1.0f);
+    atomicMax(&y[threadIdx.x], 3);
+    (void)atomicOr(&y[threadIdx.x], 3);
+    if (atomicAdd(&y[threadIdx.x], 2) < 0) y[0] = 1;
+    z[threadIdx.x] = atomicAdd(&z[threadIdx.x + 32], 1.0f);
+    atomicExch(&y[threadIdx.x], 5);
+    atomicCAS(&y[threadIdx.x], 1, 2);
+}
+__device__ int highest(int *y, int value) { return atomicMax(y, value); }
+__global__ void through_a_function(int *y) {
+    highest(y + threadIdx.x, 4);
+    y[threadIdx.x + 32] = highest(y + 64 + threadIdx.x, 4);
+}
+__global__ void shared_atomics(int *y) {
+    __shared__ int bins[32];
+    bins[threadIdx.x] = 0;
+    atomicAdd(&bins[threadIdx.x], 1);
+    y[threadIdx.x] = bins[threadIdx.x];
+}
+}
+'''
+module = SourceModule(SOURCE, no_extern_c=True, cache_dir=False)
+x, y = cuda.to_device(np.zeros(4096, np.float32)), cuda.to_device(np.zeros(4096, np.float32))
+for name, *arguments in (("padded", x, y, np.int32(49)), ("unequal", x, y, np.int32(3000)), ("calls", x, y),
+                         ("constructed", x, y, np.int32(5)), ("first_come", x, y), ("reductions", x, y),
+                         ("unrolled", x, y), ("through_a_function", x), ("shared_atomics", y)):
+    module.get_function(name)(*arguments, block=(32, 1, 1))
+cuda.Context.synchronize()
+z = cuda.from_device(y, 64, np.float32)
+print(json.dumps({r.kernel: r.counts for r in checking.launches()}))
+"""
+
+
+def counted(how):
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
+    command = [sys.executable, "-c", SCRIPT, how]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def counts():
+    return counted("log")
+
+
+def test_both_ways_of_a_branch_meet_at_what_follows_it(counts):
+    """In 4 turns of 16 both arrays are stored to once each, whichever lanes loaded; in the last one lane loads."""
+    assert counts["padded"][SHARED_ST] == 8
+    assert counts["padded"][LD] == 7  # 4 of the first; of the second none is left in the last turn
+    assert counts["padded"][ST] == 1
+
+
+def test_a_full_log_parts_nobody(counts):
+    assert counts["unequal"][LD] == 3000 * (3 + 1)
+    assert counts["unequal"][ST] == 1
+
+
+def test_lanes_wait_behind_a_call(counts):
+    assert counts["calls"][LD] == 2 + 6
+    assert counts["calls"][ST] == 1
+
+
+def test_barriers_of_code_with_constructors(counts):
+    assert counts["constructed"][SHARED_ST] == 5 and counts["constructed"][LD] == 5 and counts["constructed"][ST] == 5
+
+
+def test_lanes_that_take_turns(counts):
+    assert counts["first_come"][LD] == 33 and counts["first_come"][ST] == 33
+
+
+def test_an_atomic_without_a_use_of_its_result_is_a_reduction(counts):
+    assert (counts["reductions"][RED], counts["reductions"][ATOM]) == (4, 4)
+
+
+def test_the_use_may_be_behind_a_function(counts):
+    assert (counts["through_a_function"][RED], counts["through_a_function"][ATOM]) == (1, 1)
+
+
+def test_in_shared_memory_there_are_no_reductions(counts):
+    assert counts["shared_atomics"]["smsp__inst_executed_op_shared_atom.sum"] == 1
+    assert counts["shared_atomics"][RED] == counts["shared_atomics"][ATOM] == 0
+
+
+def test_a_log_written_by_calls_says_the_same(counts):
+    """But where the order of the code is not known, lanes may meet later."""
+    other = counted("calls")
+    for kernel in ("first_come", "reductions", "through_a_function", "shared_atomics"):
+        assert other[kernel] == counts[kernel]
+    assert other["padded"][ST] == 1 and other["padded"][SHARED_ST] >= 8
+
+
+LOOPS = """
+#pragma unroll
+for (int a = 0; a < 2; ++a) {   // four levels: this one stays
+    #pragma unroll
+    // with a comment (between
+    for (int b = 0; b < 2; ++b)
+        #pragma unroll
+        for (int c = 0; c < 2; ++c)
+            #pragma unroll
+            for (int d = 0; d < 2; ++d) f(a, (b + c) * d);
+}
+#pragma unroll
+for (int e = 0; e < 2; ++e) { f(0, e); }
+#pragma unroll 4
+for (int g = 0; g < 8; ++g) f(1, g);
+#pragma unroll
+int h;
+"""
+
+
+TWO_MODULES = r"""
+import gc
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+from hostcuda import checking
+
+y = cuda.to_device(np.zeros(64, np.float32))
+for n in range(4):
+    body = "".join(f"if (i < {2 * j + n}) y[i] = {j}; " for j in range(n + 1))
+    module = SourceModule(f"__global__ void f(volatile float *y) {{ int i = threadIdx.x; {body} }}")
+    module.get_function("f")(y, block=(32, 1, 1))
+    cuda.Context.synchronize()
+    del module
+    gc.collect()
+shuffle = SourceModule("__global__ void g(double *y) { y[0] = __shfl_down_sync(~0u, (double)threadIdx.x, 1); }")
+shuffle.get_function("g")(y, block=(32, 1, 1))
+cuda.Context.synchronize()
+print([r.counts["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"] for r in checking.launches()])
+"""
+
+
+@pytest.mark.parametrize("tools", ["profile", "profile,memcheck,racecheck"])
+def test_modules_that_come_and_go_and_shuffles_of_eight_bytes(tools):
+    """A module may be loaded where another one stood; the host's compiler writes 16 bytes of a lane's slot at once."""
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
+    command = [sys.executable, "-c", TWO_MODULES]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "[0, 2, 3, 4, 1]"
+
+
+def test_loops_are_unrolled_but_for_the_outer_of_many():
+    from hostcuda.check.mode import unrolled
+
+    lines = unrolled(LOOPS).splitlines()
+    assert len(lines) == len(LOOPS.splitlines())
+    found = [lines[i + 1].strip() for i, line in enumerate(lines) if "GCC unroll" in line]
+    assert [line[:12] for line in found] == ["// with a co", "for (int c =", "for (int d =", "for (int e ="]
+
+
+def test_instructions_are_those_of_unrolled_loops(counts):
+    """As nvcc has it: what the lanes load in a loop of a known number of turns, they load with constant addresses."""
+    assert counts["unrolled"][LD] == 12 and counts["unrolled"][ST] == 1

@@ -1,0 +1,145 @@
+"""What NVIDIA's tools print, read: pieces of real output of ncu and compute-sanitizer 2025.3 on an H200."""
+
+import pytest
+
+from hostcuda.errors import EngineError
+from hostcuda.gpu import nsight
+
+LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
+CSV = f'''==PROF== Connected to process 1425 (/usr/bin/python3.12)
+==WARNING== Note: Running with unmodified GPU clocks. If not controlled otherwise, results may be inconsistent.
+==PROF== Disconnected from process 1425
+"ID","Process ID","Kernel Name","Context","Stream","Block Size","Grid Size","{LOADS}","l1tex__t_sector_hit_rate.pct"
+"","","","","","","","","%"
+"0","1425","conv","1","7","(16, 16, 1)","(25, 4, 1000)","78,400,000","97.38"
+"1","1425","void gemm<16>(const float *, int)","1","7","(16, 16, 1)","(9, 16, 2)","n/a","97.73"
+'''
+
+
+def test_one_row_per_launch():
+    first, second = nsight.read_ncu(CSV)
+    assert first == {
+        "index": 0, "kernel": "conv", "grid": (25, 4, 1000), "block": (16, 16, 1), LOADS: 78_400_000,
+        "l1tex__t_sector_hit_rate.pct": 97.38,
+    }
+    assert second["kernel"] == "void gemm<16>(const float *, int)"
+    assert LOADS not in second, "a metric that was not collected is not zero"
+
+
+def test_only_the_metrics_asked_for():
+    first, _ = nsight.read_ncu(CSV, [LOADS])
+    assert LOADS in first and "l1tex__t_sector_hit_rate.pct" not in first
+
+
+def test_a_row_that_was_cut_off_is_left_out():
+    assert len(nsight.read_ncu(CSV[:-40])) == 1
+
+
+def test_no_launches_is_no_error():
+    assert nsight.read_ncu("==WARNING== No kernels were profiled.\n") == []
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access GPU counters", "admin"),
+    ("==ERROR== Failed to find metric nonsense.sum\n", "nonsense.sum"),
+    ('"ID","Name"\n"0","conv"\n', "Kernel Name"),
+])
+def test_ncu_says_why_there_are_no_counters(text, said):
+    with pytest.raises(EngineError, match=said):
+        nsight.read_ncu(text)
+
+
+def test_a_machine_without_the_tools(monkeypatch, tmp_path):
+    monkeypatch.setattr(nsight, "find", lambda tool: None)
+    with pytest.raises(EngineError, match="ncu is not on this machine"):
+        nsight.ncu_command(["python"], tmp_path / "log")
+    with pytest.raises(EngineError, match="compute-sanitizer is not on this machine"):
+        nsight.sanitizer_command(["python"], "memcheck", tmp_path / "log")
+
+
+MEMCHECK = """========= COMPUTE-SANITIZER
+========= Invalid __global__ write of size 4 bytes
+=========     at no_guard+0xc0 in bounds.cu:33
+=========     by thread (4,0,0) in block (3,0,0)
+=========     Access to 0x7fde92800390 is out of bounds
+=========     and is 1 bytes after the nearest allocation at 0x7fde92800200 of size 400 bytes
+=========
+========= Invalid __global__ write of size 4 bytes
+=========     at no_guard+0xc0 in bounds.cu:33
+=========     by thread (5,0,0) in block (3,0,0)
+=========     Access to 0x7fde92800394 is out of bounds
+=========     and is 5 bytes after the nearest allocation at 0x7fde92800200 of size 400 bytes
+=========
+========= Program hit CUDA_ERROR_LAUNCH_FAILED (error 719) due to "unspecified launch failure" on CUDA API call.
+=========
+========= ERROR SUMMARY: 3 errors
+"""
+
+
+def test_reports_of_one_line_are_one_finding():
+    (found,) = nsight.read_sanitizer(MEMCHECK, "memcheck")
+    assert (found["kind"], found["kernel"]) == ("out of bounds", "no_guard")
+    assert (found["file"], found["line"]) == ("bounds.cu", 33)
+    assert (found["thread"], found["block"], found["count"]) == ((4, 0, 0), (3, 0, 0), 2)
+    assert found["address"] == 0x7FDE92800390 and found["size"] == 4
+    assert found["buffer"] == {"base": 0x7FDE92800200, "bytes": 400, "missed_by": 4}
+
+
+@pytest.mark.parametrize(("more", "kind", "missed"), [
+    ("Access to 0x7f7f6c7ffffc is out of bounds\n=========     and is 4 bytes before the nearest allocation at "
+     "0x7f7f6c800000 of size 128 bytes", "out of bounds", -4),
+    ("Access to 0x0 is out of bounds\n=========     and is 140,117,914,157,056 bytes before the nearest allocation at "
+     "0x7f6fbe800000 of size 128 bytes", "null pointer", None),
+    ("Access to 0x7f044c800004 is misaligned\n=========     and is inside the nearest allocation at 0x7f044c800000 of "
+     "size 400 bytes", "misaligned", None),
+])
+def test_kinds_of_bad_addresses(more, kind, missed):
+    text = f"========= Invalid __global__ read of size 4 bytes\n=========     at f+0x60 in a.cu:7\n=========     {more}"
+    (found,) = nsight.read_sanitizer(text, "memcheck")
+    assert found["kind"] == kind and found["line"] == 7
+    assert (found["buffer"] or {"missed_by": None})["missed_by"] == missed
+
+
+def test_an_address_in_shared_memory_is_no_null_pointer():
+    text = """========= Invalid __shared__ write of size 4 bytes
+=========     at f+0x1
+=========     Access to 0x500 is out of bounds
+"""
+    (found,) = nsight.read_sanitizer(text, "memcheck")
+    assert found["kind"] == "out of bounds" and found["kernel"] == "f" and found["line"] == 0
+
+
+def test_a_race_names_both_sides():
+    text = """========= Error: Potential RAW hazard detected at __shared__ 0x47c in block (0,0,0) :
+=========     Write Thread (31,0,0) at tile+0xe0 in races.cu:8
+=========     Read Thread (32,0,0) at tile+0xf0 in races.cu:10
+=========     Current Value : 0
+=========
+========= Error: Potential RAW hazard detected at __shared__ 0x47d in block (0,0,0) :
+=========     Write Thread (31,0,0) at tile+0xe0 in races.cu:8
+=========     Read Thread (32,0,0) at tile+0xf0 in races.cu:10
+=========     Current Value : 0
+=========
+========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)
+"""
+    (found,) = nsight.read_sanitizer(text, "racecheck")
+    assert (found["kind"], found["line"], found["thread"]) == ("race", 8, (31, 0, 0))
+    assert found["other"] == {"file": "races.cu", "line": 10, "thread": (32, 0, 0)}
+    assert found["block"] == (0, 0, 0) and found["count"] == 2 and "RAW" in found["message"]
+
+
+@pytest.mark.parametrize(("head", "tool", "kind"), [
+    ("Barrier error detected. Divergent thread(s) in block.", "synccheck", "divergent barrier"),
+    ("Uninitialized __global__ memory read of size 4 bytes", "initcheck", "uninitialized"),
+])
+def test_the_other_tools(head, tool, kind):
+    text = f"========= {head}\n=========     at f+0x110 in b.cu:3\n=========     by thread (32,0,0) in block (1,0,0)\n"
+    (found,) = nsight.read_sanitizer(text, tool)
+    assert (found["kind"], found["line"], found["thread"], found["block"]) == (kind, 3, (32, 0, 0), (1, 0, 0))
+    assert found["message"] == head
+
+
+def test_a_clean_report_has_no_findings():
+    assert nsight.read_sanitizer("========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n", "memcheck") == []
+    text = "========= COMPUTE-SANITIZER\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n"
+    assert nsight.read_sanitizer(text, "racecheck") == []

@@ -1,0 +1,326 @@
+"""Counters: held against Nsight Compute's, through every way a program can end."""
+
+import importlib
+import os
+import re
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hostcuda
+from hostcuda import profile as profile_module
+from hostcuda.errors import EngineError
+from hostcuda.gpu import nsight
+from hostcuda.limits import MULTIPROCESSOR, occupancy
+from hostcuda.metrics import COUNTED
+from hostcuda.profile import profile_script, watch
+
+PROGRAM = '''
+import sys, time
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+module = SourceModule("""__global__ void twice(float *x) { x[blockIdx.x * 32 + threadIdx.x] *= 2; }
+__global__ void forever(volatile float *x) { while (x[0] == 0) ; }
+__global__ void silent(int *x) { for (unsigned i = 0; i != 1; i += 2) ; x[0] = 1; }
+__global__ void beyond(float *x) { x[128 + threadIdx.x] = 1; }
+""")
+twice = module.get_function("twice")
+x = cuda.mem_alloc(4 * 128)
+cuda.memset_d8(x, 0, 4 * 128)
+def launch(count=1):
+    for _ in range(count):
+        twice(x, grid=(4, 1), block=(32, 1, 1))
+    cuda.Context.synchronize()
+def ctrl_c(seconds):
+    """Pressed in the terminal that this runs in, after so long."""
+    import os, signal, threading
+    threading.Timer(seconds, os.kill, [os.getppid(), signal.SIGINT]).start()
+def out_of_time(seconds):
+    """The time limit of who started this is over, after so long; see the fixture `limit`."""
+    import os, signal, threading
+    threading.Timer(seconds, os.kill, [os.getppid(), signal.SIGUSR1]).start()
+def start(name):
+    print("starting", flush=True)
+    module.get_function(name)(x, block=(32, 1, 1))
+    cuda.Context.synchronize()
+'''
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(rest):
+        path = tmp_path / "program.py"
+        path.write_text(PROGRAM + rest)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def command(program, hostcuda_command):
+    """`hostcuda profile` on a program: exit status, stdout, stderr."""
+    return lambda rest, *options: hostcuda_command("profile", "--engine", "cpu", *options, program(rest))
+
+
+def test_the_command_prints_and_writes_csv(command, tmp_path):
+    status, out, _ = command("launch(3)\nprint('the program speaks')", "--csv", str(tmp_path / "out.csv"))
+    assert status == 0 and "the program speaks" in out and "twice" in out
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert len(table) == 3 and (table[COUNTED["global_load_requests"]] == 4).all()
+    assert (table[COUNTED["global_load_sectors"]] == 16).all()
+
+
+def test_a_crash_keeps_what_was_counted(command):
+    status, out, said = command("launch()\nimport os; os._exit(7)")
+    assert status == 7 and "twice" in out and "exit status 7" in said
+
+
+def test_a_signal_is_named(command):
+    status, out, said = command("launch()\nimport os; os.kill(os.getpid(), 9)")
+    assert status == 137 and "twice" in out and "SIGKILL" in said
+
+
+def test_a_program_that_hangs_is_stopped(command):
+    status, out, said = command("launch()\nprint('waiting', flush=True)\ntime.sleep(600)", "--timeout", "4")
+    assert status == 124 and "twice" in out and "waiting" in out and "was stopped" in said
+
+
+@pytest.mark.parametrize("kernel", ["forever", "silent"])  # with accesses in the loop, and without any
+def test_a_kernel_that_never_ends_is_stopped_and_counted_until_then(command, limit, kernel, tmp_path):
+    csv = tmp_path / "out.csv"
+    rest = f"launch()\nout_of_time(1)\nstart('{kernel}')"
+    status, out, said = command(rest, "--no-nvcc", "--timeout", "300", "--csv", str(csv))
+    assert status == 124 and "starting" in out and "was stopped" in said
+    assert re.search(rf"launch 1, kernel {kernel}, block \(0,0,0\), thread \(\d+,0,0\) was stopped", out)
+    table = pd.read_csv(csv).set_index("kernel")
+    assert table["source"].to_dict() == {"twice": profile_module.COUNTED, kernel: profile_module.ABANDONED}
+    assert table.loc["twice", COUNTED["global_load_requests"]] == 4
+    assert (table.loc[kernel, COUNTED["global_load_requests"]] > 0) == (kernel == "forever")
+
+
+def test_ctrl_c_keeps_what_was_counted(command, tmp_path):
+    csv = tmp_path / "out.csv"
+    status, out, said = command("launch()\nctrl_c(1)\nstart('forever')", "--csv", str(csv))
+    assert status == 130 and "was interrupted" in said
+    assert re.search(r"launch 1, kernel forever, block \(0,0,0\), thread \(\d+,0,0\) was stopped", out)
+    assert pd.read_csv(csv)["kernel"].tolist() == ["twice", "forever"]
+
+
+def test_a_wrong_address_is_told_and_the_rest_kept(command):
+    status, out, said = command("launch()\nstart('beyond')\nlaunch()")
+    assert status == 1 and "LaunchError" in said
+    assert "launch 1, kernel beyond" in out and "4 bytes beyond its end" in out and "twice" in out
+
+
+def test_a_source_that_does_not_compile_keeps_what_was_counted(command):
+    status, out, said = command("launch()\nSourceModule('__global__ void f() { nowhere(); }')")
+    assert status == 1 and "twice" in out
+    assert "kernel.cu:1" in said and "nowhere" in said and "disable pass" not in said
+
+
+def test_a_program_that_launches_nothing(command, tmp_path):
+    status, out, _ = command("", "--csv", str(tmp_path / "out.csv"))
+    assert status == 0 and "No kernel was launched" in out
+    table = pd.read_csv(tmp_path / "out.csv")
+    assert table.empty and {"launch", "kernel", "source", *COUNTED.values()} <= set(table)
+
+
+def test_ten_thousand_launches(program):
+    found = profile_script(program("launch(10_000)"), engine="cpu", capture=True)
+    assert found.ended.status == 0 and len(found.table) == 10_000
+    assert found.value("global_load_requests", "twice") == 40_000
+    assert len(repr(found).splitlines()) < 10
+
+
+@pytest.mark.parametrize(("script", "said"), [
+    ("nowhere.py", "no program"), ("a.ipynb", "a notebook"),
+])
+def test_what_is_no_program_is_refused(script, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.cu", "a.ipynb"):
+        (tmp_path / name).touch()
+    with pytest.raises(EngineError, match=said):
+        profile_script(script)
+
+
+LOCAL = """
+numbers = cuda.to_device(np.arange(64, dtype=np.int32))
+for name in ("kept", "given", "chosen"):
+    SourceModule('''
+        __device__ __noinline__ void fill(int *t, const int *a) { for (int i = 0; i < 40; i++) t[i] = a[i]; }
+        __global__ void given(int *a, int n) { int t[40]; fill(t, a); a[threadIdx.x] = t[(threadIdx.x + n) % 40]; }
+        __global__ void kept(int *a, int n) {
+            int t[40];
+            for (int i = 0; i < 40; i++) t[i] = a[i];
+            a[threadIdx.x] = t[(threadIdx.x + n) % 40];
+        }
+        struct number { int i; };
+        __global__ void chosen(number *a, int n) {
+            const number none = {n};
+            number mine = threadIdx.x < 20 ? a[threadIdx.x] : none;
+            a[threadIdx.x].i = mine.i + 1;
+        }''').get_function(name)(numbers, np.int32(3), block=(32, 1, 1))
+cuda.Context.synchronize()
+"""
+
+
+def test_local_requests_are_those_that_can_be_seen(program):
+    """Of an array whose address another function gets: 40 stores; the host's compiler keeps the rest to itself."""
+    found = profile_script(program(LOCAL), engine="cpu", capture=True)
+    assert found.ended.status == 0, found.ended.output
+    local = found.table.set_index("kernel")["lab__local_requests_address_taken.sum"]
+    assert local["given"] == 40 and np.isnan(local["kept"]) and np.isnan(local["chosen"])
+    assert "local requests (address taken)" in repr(found)
+
+
+PTXAS = """ptxas info    : Compiling entry function 'twice' for 'sm_90'
+    24 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 2048 bytes smem
+"""
+NVCC = """#!/bin/sh
+if [ "$1" = --version ]; then echo "release 13.0, V13.0.1"; exit; fi
+for last; do :; done
+if grep -q forever "$last"; then cat HERE/ptxas >&2; else echo 'kernel.cu(1): error: not for a GPU' >&2; exit 2; fi
+echo "$@" >> HERE/calls
+"""
+
+
+@pytest.fixture
+def fake_nvcc(monkeypatch, tmp_path):
+    """In the place of nvcc: it refuses all but `PROGRAM`'s own source."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "ptxas").write_text(PTXAS)
+    (folder / "nvcc").write_text(NVCC.replace("HERE", str(folder)))
+    (folder / "nvcc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    return folder
+
+
+def test_registers_come_from_nvcc(program, fake_nvcc):
+    """Of the kernel `twice`, of the same source twice over; another is refused."""
+    rest = """
+launch(2)
+for i in range(2):
+    SourceModule("__global__ void host(int *x) { x[0] = 1; }").get_function("host")(x, block=(1, 1, 1))
+SourceModule("__global__ void twice(float *x) { /* forever */ }", options=["-DA=1", "-arch", "sm_80"]).get_function(
+    "twice")(x, grid=(1, 1), block=(32, 1, 1), shared=40_000)
+cuda.Context.synchronize()
+"""
+    found = profile_script(program(rest), engine="cpu", capture=True)
+    table = found.table.set_index("kernel")
+    assert found.value("registers", "twice") == 40 and found.value("static_shared_bytes", "twice") == 2048
+    assert table.loc["twice", "launch__registers_per_thread"].tolist() == [40, 40, 40]
+    assert table.loc["twice", "sm__maximum_warps_per_active_cycle_pct"].tolist() == [50, 50, 7.8125]
+    facts = table.loc["twice", ["local_bytes", "spill_store_bytes", "spill_load_bytes"]]
+    assert facts.drop_duplicates().to_numpy().tolist() == [[24, 8, 12]]
+    assert set(table.loc["twice", "source"]) == {"CPU engine, counted; registers: nvcc 13.0.1, sm_90"}
+    assert table.loc["host", "launch__registers_per_thread"].isna().all()
+    assert set(table.loc["host", "source"]) == {profile_module.COUNTED}
+    assert "nvcc 13" not in found.note, "a figure's line is the same on every machine"
+    assert "Registers and occupancy: nvcc 13.0.1, sm_90." in repr(found)
+    assert "Kernels without registers were refused by nvcc: kernel.cu(1): error: not for a GPU" in found.note
+    calls = (fake_nvcc / "calls").read_text().splitlines()
+    assert len(calls) == 2 and all("-arch=sm_90" in call and "sm_80" not in call for call in calls)
+    assert sum("-DA=1" in call for call in calls) == 1
+
+
+def test_registers_can_be_left_out(program, fake_nvcc):
+    found = profile_script(program("launch()"), engine="cpu", capture=True, nvcc=False)
+    assert "launch__registers_per_thread" not in found.table and not (fake_nvcc / "calls").exists()
+
+
+FORBIDDEN = """#!/bin/sh
+while [ "$1" != --log-file ]; do shift; done
+echo '==PROF== Connected to process 1' > "$2"
+echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU Performance Counters' >> "$2"
+exit 1
+"""
+
+
+@pytest.mark.parametrize(("ncu", "why"), [
+    (None, "ncu is not on this machine"),
+    (FORBIDDEN, "permits counters only to administrators (ERR_NVGPUCTRPERM)"),
+])
+def test_without_counters_events_stand_in(ncu, why, monkeypatch, tmp_path, capsys):
+    """The rows of a GPU without counters: event times and resources, and a line that says why."""
+    if ncu:
+        (tmp_path / "ncu").write_text(ncu)
+        (tmp_path / "ncu").chmod(0o755)
+    monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu") if ncu else None)
+    monkeypatch.setattr(hostcuda, "why_no_gpu", lambda: None)
+    row = ('{"kernel": "conv", "grid": [2, 1, 1], "block": [64, 1, 1], "time_ns": 1500, "registers": 30, '
+           '"shared_bytes": 0, "local_bytes": 0, "occupancy_pct": 100.0}')
+    fake = tmp_path / "python"  # in the place of `python -m hostcuda.gpu.launches FILE SCRIPT`
+    fake.write_text(f"#!/bin/sh\nprintf '%s\\n' '{row}' > $3\n")
+    fake.chmod(0o755)
+    found = watch([str(fake), "script.py"], engine="gpu", capture=True)
+    assert found.table["source"].tolist() == [profile_module.EVENTS]
+    assert found.value("time_ns", "conv") == 1500 and found.value("registers", "conv") == 30
+    assert why in found.note and 'engine="cpu" counts without a GPU' in found.note
+    told = watch([str(fake), "script.py"], engine="gpu", capture=True, on_the_cpu="--engine cpu")
+    assert "--engine cpu counts without a GPU" in told.note and "engine=" not in told.note
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 2 and why in said[0]
+    with pytest.raises(EngineError, match="no counter 'global_sectors'"):
+        found.value("global_sectors", "conv")
+
+
+def test_a_gpu_that_is_not_there_is_told_before_anything_runs(monkeypatch, program):
+    monkeypatch.setattr(hostcuda, "why_no_gpu", lambda: "PyCUDA is not installed: pip install pycuda")
+    with pytest.raises(EngineError, match="no GPU to use: PyCUDA is not installed"):
+        profile_script(program("launch()"), engine="gpu")
+
+
+def test_what_was_stopped_on_a_gpu_is_not_run_again(monkeypatch, tmp_path):
+    """ncu without counters and a kernel without an end: the time limit, once."""
+    (tmp_path / "ncu").write_text(FORBIDDEN.replace("exit 1", "echo once; sleep 600"))
+    (tmp_path / "ncu").chmod(0o755)
+    monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "ncu"))
+    monkeypatch.setattr(hostcuda, "why_no_gpu", lambda: None)
+    found = watch(["/bin/echo", "again"], engine="gpu", timeout=2, capture=True)
+    assert found.ended.stopped and found.ended.output == "once\n"
+    assert "only to administrators" in found.note and found.table.empty
+
+
+H200 = MULTIPROCESSOR["sm_90"]
+TURING = {"warps": 32, "blocks": 16, "registers": 65536, "shared": 65536, "drivers": 0}
+
+
+@pytest.mark.parametrize(("threads", "registers", "shared", "share"), [
+    (256, 32, 0, 1.0),
+    (256, 30, 1024, 1.0),
+    (256, 40, 0, 0.75),  # 5 * 256 registers per warp: 51 warps, 6 blocks of 8
+    (1024, 64, 0, 0.5),  # one block only: two need 131072 registers
+    (32, 32, 0, 0.5),  # 32 blocks of one warp
+    (256, 32, 100_000, 0.25),  # two blocks fit into shared memory
+])
+def test_occupancy(threads, registers, shared, share):
+    assert occupancy(threads, registers, shared, H200) == share
+
+
+def test_before_ampere_the_driver_takes_no_shared_memory():
+    assert occupancy(256, 32, 32768, TURING) == 2 * 8 / 32
+    assert occupancy(256, 32, 0, TURING) == 1
+
+
+@pytest.mark.parametrize(("capability", "known"), [((7, 5), TURING)] + [
+    ((major, minor), MULTIPROCESSOR[f"sm_{major}{minor}"]) for major, minor in ((8, 0), (8, 6), (8, 9), (9, 0))
+])
+def test_the_limits_of_a_device_are_those_of_the_table(monkeypatch, capability, known):
+    told = {"MAX_THREADS_PER_MULTIPROCESSOR": 32 * known["warps"],
+            "MAX_REGISTERS_PER_MULTIPROCESSOR": known["registers"],
+            "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": known["shared"]}
+    names = SimpleNamespace(**{name: name for name in told})
+    driver = SimpleNamespace(device_attribute=names)
+    monkeypatch.setitem(sys.modules, "pycuda", SimpleNamespace(driver=driver))
+    monkeypatch.delitem(sys.modules, "hostcuda.gpu.launches", raising=False)
+    limits = importlib.import_module("hostcuda.gpu.launches").limits
+    device = SimpleNamespace(compute_capability=lambda: capability, get_attribute=told.__getitem__)
+    assert limits(device) == known
+    assert [known["blocks"] for known in MULTIPROCESSOR.values()] == [32, 16, 24, 32]

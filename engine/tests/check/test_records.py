@@ -1,0 +1,52 @@
+"""The runtime's record of a launch under the metrics' names: the table `hostcuda.metrics.COUNTERS`."""
+
+import pytest
+
+from hostcuda import metrics
+from hostcuda.check import records
+
+LAUNCH = {
+    "index": 0, "kernel": "f", "module": "m", "grid": [2, 1, 1], "block": [32, 1, 1], "shared": 0, "blocks_watched": 2,
+    "blocks": 2, "barriers": 7, "unique_bytes": 640, "findings": [], "callers": [], "error": "", "unchecked": [],
+}
+
+
+def record(monkeypatch, *accesses):
+    """The record of a launch with these accesses, one per line of the source."""
+    names = ("space", "op", "requests", "units", "ideal", "inside")
+    sites = [dict(zip(names, access, strict=True), pc=pc, size=4, bytes=128) for pc, access in enumerate(accesses, 1)]
+    monkeypatch.setattr(records, "_lines", {("m", site["pc"]): ("k.cu", site["pc"], site["inside"]) for site in sites})
+    return records._record({**LAUNCH, "sites": sites})
+
+
+@pytest.mark.parametrize("counter", [each for each in metrics.COUNTERS if each.space], ids=lambda each: each.metric)
+def test_an_access_counts_in_the_metrics_of_its_kind(counter, monkeypatch):
+    op = counter.op or "ld"
+    counts = record(monkeypatch, (counter.space, op, 5, 40, 10, False), (counter.space, op, 1, 2, 1, False)).counts
+    assert counts[counter.metric] == {"requests": 6, "units": 42, "extra": 31}[counter.figure]
+    others = [each for each in metrics.COUNTERS if each.space and (each.space, each.op or op) != (counter.space, op)]
+    assert not any(counts[each.metric] for each in others)
+
+
+def test_a_number_of_the_launch(monkeypatch):
+    counts = record(monkeypatch).counts
+    assert (counts["lab__barriers.sum"], counts["lab__unique_bytes_global.sum"]) == (7, 640)
+    assert {*counts} == {each.metric for each in metrics.COUNTERS}
+
+
+def test_the_lines_have_the_units_of_their_space(monkeypatch):
+    lines = record(monkeypatch, ("global", "st", 1, 4, 1, False), ("shared", "ld", 1, 4, 1, False),
+                   ("constant", "ld", 1, 4, 1, False), ("local", "ld", 1, 0, 0, False)).sites
+    shown = {line["space"]: {name: line[name] for name in ("sectors", "wavefronts", "conflicts") if name in line}
+             for line in lines}
+    assert shown == {"global": {"sectors": 4}, "shared": {"wavefronts": 4, "conflicts": 3},
+                     "constant": {"wavefronts": 4, "conflicts": 3}, "local": {}}
+
+
+def test_an_exchange_between_lanes_in_the_engines_headers_is_no_local_access(monkeypatch):
+    assert not record(monkeypatch, ("local", "ld", 3, 0, 0, True)).sites
+
+
+def test_names_are_unique():
+    assert len({each.metric for each in metrics.COUNTERS}) == len(metrics.COUNTERS)
+    assert len(metrics.NAMES) == len({*metrics.NAMES.values()})

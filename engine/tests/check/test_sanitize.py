@@ -1,0 +1,156 @@
+"""Findings: what they say, and how the command ends."""
+
+from pathlib import Path
+
+import pytest
+
+import hostcuda
+from hostcuda import processes
+from hostcuda.gpu import nsight
+from hostcuda.sanitize import checked, sanitize_script
+
+PROGRAM = """
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+x = cuda.mem_alloc(4 * 100)
+cuda.memset_d8(x, 0, 4 * 100)
+kernel = SourceModule('''__global__ void fill(float *x, int n) {
+  int i = blockIdx.x * 64 + threadIdx.x;
+  if (i < n) x[i] = 1;
+}
+__global__ void forever(volatile float *x, int n) { while (x[0] == 0) ; }
+''').get_function("KERNEL")
+kernel(x, np.int32(N), grid=(2, 1), block=(64, 1, 1))
+cuda.Context.synchronize()
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(kernel, n):
+        path = tmp_path / "program.py"
+        path.write_text(PROGRAM.replace("KERNEL", kernel).replace("(N)", f"({n})"))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def command(hostcuda_command):
+    return lambda *arguments: hostcuda_command("sanitize", "--engine", "cpu", *arguments)
+
+
+def test_a_finding_ends_with_status_1(command, program):
+    status, out, _ = command("--tool", "memcheck", program("fill", 101))
+    assert status == 1
+    assert "out of bounds in fill" in out and ":3:" in out, "its third line, of a source without a file"
+    assert "thread (36,0,0) of block (1,0,0)" in out
+    assert "4 bytes beyond the end of the 400 bytes" in out
+    assert "memcheck: 1 finding in 1 launch" in out
+
+
+def test_a_clean_program_ends_with_status_0(command, program):
+    status, out, _ = command("--tool", "memcheck", program("fill", 100))
+    assert status == 0 and "nothing found in 1 launch" in out
+
+
+def test_a_kernel_that_never_ends_is_stopped(command, program):
+    status, _, said = command("--tool", "memcheck", "--timeout", "2", program("forever", 0))
+    assert status == 124 and "was stopped" in said
+
+
+def test_what_was_stopped_is_not_called_checked(command, program):
+    path = Path(program("fill", 100))
+    path.write_text(path.read_text() + """
+import os, signal, threading
+forever = SourceModule("__global__ void forever(volatile float *x) { while (x[0] > 0) ; }").get_function("forever")
+threading.Timer(1, os.kill, [os.getppid(), signal.SIGINT]).start()  # Ctrl-C
+forever(x, block=(32, 1, 1))
+cuda.Context.synchronize()
+""")
+    status, out, said = command(str(path))
+    assert status == 130 and "was interrupted" in said
+    assert "nothing found in 2 launches; 1 launch not checked to the end (kernel forever, block (0,0,0), " in out
+    assert "was stopped at kernel.cu:1); the program was interrupted" in out
+
+
+def test_an_unknown_tool_is_refused(command, program):
+    status, _, said = command("--tool", "leakcheck", program("fill", 100))
+    assert status == 1 and "memcheck, racecheck" in said and "Traceback" not in said
+
+
+def finding(**more):
+    base = {"tool": "racecheck", "kind": "race", "kernel": "f", "file": "/a/races.cu", "line": 8, "block": [0, 0, 0],
+            "thread": [31, 0, 0], "other": {"file": "/a/races.cu", "line": 10, "thread": [32, 0, 0]}, "address": 64,
+            "size": 4, "buffer": None, "count": 3, "message": "a write and a read of the same word"}
+    return {**base, **more}
+
+
+def test_a_race_is_told_with_both_threads():
+    found = checked([{"findings": [finding()]}], ["racecheck"], processes.Ended(0, 1.0))
+    text = repr(found)
+    assert "race in f at races.cu:8" in text and "thread (31,0,0) of block (0,0,0)" in text
+    assert "races.cu:10, thread (32,0,0)" in text and "3 such accesses" in text
+    assert "racecheck: 1 finding in 1 launch" in text
+
+
+def race(line, other, base=64, **more):
+    there = {"file": "/a/races.cu", "line": other, "thread": [1, 0, 0]}
+    return finding(line=line, other=there, buffer={"base": base, "bytes": 256, "missed_by": 0}, **more)
+
+
+def test_races_whose_lines_hang_together_are_told_once():
+    one_barrier = [race(3, 3), race(5, 6), race(4, 5), race(4, 3)]
+    others = [race(3, 4, base=512), race(20, 21), race(3, 4, kernel="g"), race(3, 4, kind="race between blocks")]
+    found = checked([{"findings": one_barrier + others}] * 2, ["racecheck"], processes.Ended(0, 1.0))
+    assert found.table["line"].tolist() == [3, 3, 20, 3, 3]
+    assert found.table["count"].tolist() == [24, 6, 6, 6, 6] and set(found.table["launches"]) == {2}
+    assert "; so do 3 more pairs of lines 3, 4, 5, 6\n" in repr(found)
+    assert repr(found).count("so do") == 1
+
+
+FAKE_CUDA = """
+class Function:
+    def _launch_kernel(self, *arguments):
+        print("launched")
+"""
+SANITIZER = """#!/bin/sh
+while [ "$1" != --log-file ]; do shift; done
+echo "========= ERROR SUMMARY: 0 errors" > "$2"
+shift 2
+exec "$@"
+"""
+
+
+@pytest.mark.parametrize("launches", [0, 2])
+def test_on_a_gpu_a_program_without_a_launch_is_told(launches, monkeypatch, tmp_path):
+    """compute-sanitizer does not say so: the launches through PyCUDA are counted beside it."""
+    (tmp_path / "pycuda").mkdir()
+    (tmp_path / "pycuda" / "__init__.py").touch()
+    (tmp_path / "pycuda" / "driver.py").write_text(FAKE_CUDA)
+    (tmp_path / "beside.py").write_text(f"launches = {launches}\n")
+    (tmp_path / "program.py").write_text(
+        "import beside, pycuda.driver\nfor i in range(beside.launches): pycuda.driver.Function()._launch_kernel(1, 2)\n"
+    )
+    (tmp_path / "sanitizer").write_text(SANITIZER)
+    (tmp_path / "sanitizer").chmod(0o755)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(nsight, "find", lambda tool: str(tmp_path / "sanitizer"))
+    monkeypatch.setattr(hostcuda, "why_no_gpu", lambda: None)
+    program = str(tmp_path / "program.py")
+    found = sanitize_script(program, tool="memcheck", engine="gpu", capture=True)
+    assert found.ended.status == 0 and found.ended.output.count("launched") == launches
+    assert ("the program itself launched no kernel" in repr(found)) == (launches == 0)
+
+
+def test_a_finding_without_a_line_is_still_one():
+    record = {"findings": [finding(file=None, line=None, other=None)]}
+    found = checked([record], ["racecheck"], processes.Ended(0, 1.0))
+    assert not found.clean and "(no source line)" in repr(found)
+
+
+def test_nothing_launched_is_not_called_clean():
+    found = checked([], ["memcheck"], processes.Ended(0, 1.0))
+    assert "nothing was checked" in repr(found)

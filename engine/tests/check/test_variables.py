@@ -1,0 +1,173 @@
+"""Variables of a module, and what kernels allocate: buffers with bounds of their own."""
+
+import pytest
+
+from hostcuda.sanitize import sanitize_script
+
+PROGRAM = """
+import sys
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+module = SourceModule('''#line 1 "variables.cu"
+struct Pair { int first, zeros[6], second; };
+__device__ int bins[8], guard[8];
+__device__ int filled[6] = {1, 0, 0, 0, 5, 6};
+__constant__ Pair pairs[2] = {{1, {0}, 2}, {3, {0}, 4}};
+namespace ours { __device__ float inner[3]; }
+template <int n> __device__ int sized[n];
+extern "C" __global__ void past_bins(int *o) {
+    atomicAdd(&bins[threadIdx.x], 1);
+}
+extern "C" __global__ void before_guard(int *o) {
+    guard[(int)threadIdx.x - 1] = 1;
+}
+extern "C" __global__ void past_filled(int *o) {
+    filled[threadIdx.x] = 1;
+}
+extern "C" __global__ void past_inner(int *o) {
+    ours::inner[threadIdx.x] = 1;
+}
+extern "C" __global__ void past_sized(int *o) {
+    sized<5>[threadIdx.x] = 1;
+}
+extern "C" __global__ void past_static(int *o) {
+    static int local[4];
+    local[threadIdx.x] = o[threadIdx.x];
+    o[threadIdx.x] = local[threadIdx.x & 3];
+}
+extern "C" __global__ void far_away(int *o) {
+    o[1000000000 + threadIdx.x] = 1;
+}
+extern "C" __global__ void all_within(int *o) {
+    int i = threadIdx.x;
+    if (i < 3) bins[i] = guard[i] + sized<5>[i] + (int)ours::inner[i];
+    if (i < 4) filled[i] += bins[0] * 0;
+    __syncthreads();
+    if (i == 0)
+        for (int k = 0; k < 2; k++) {
+            o[8 * k] = pairs[k].first;
+            for (int j = 0; j < 6; j++) o[8 * k + 1 + j] = pairs[k].zeros[j];
+            o[8 * k + 7] = pairs[k].second;
+        }
+}
+extern "C" __global__ void heap(int *o) {
+    int *block = (int *)malloc(64), *more = new int[4];
+    for (int i = 0; i < 16; i++) block[i] = more[i & 3] = i + threadIdx.x;
+    o[threadIdx.x] = block[5] + more[1];
+    free(block);
+    delete[] more;
+    delete new int(3);
+}
+__device__ int *kept;
+extern "C" __global__ void keeps(int *o) {
+    if (threadIdx.x == 0) kept = (int *)malloc(64);
+    __syncthreads();
+    if (threadIdx.x < 16) kept[threadIdx.x] = threadIdx.x;
+}
+extern "C" __global__ void takes_up(int *o) {
+    if (threadIdx.x < 16) o[threadIdx.x] = kept[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x == 0) free(kept);
+}
+extern "C" __global__ void past_block(int *o) {
+    volatile int *block = (volatile int *)malloc(64);
+    block[threadIdx.x] = 1;
+    free((void *)block);
+}
+extern "C" __global__ void unset_block(int *o) {
+    volatile int *block = (volatile int *)malloc(64);
+    o[threadIdx.x] = block[3];
+    free((void *)block);
+}
+extern "C" __global__ void freed_block(int *o) {
+    volatile int *block = (volatile int *)malloc(64);
+    block[3] = 1;
+    free((void *)block);
+    block[3] = 2;
+}
+extern "C" __global__ void frees_twice(int *o) {
+    volatile int *block = (volatile int *)malloc(64);
+    block[0] = 1;
+    free((void *)block);
+    free((void *)block);
+}
+''', no_extern_c=True)
+o = cuda.to_device(np.zeros(32, np.int32))
+for name in sys.argv[1:]:
+    module.get_function(name)(o, grid=(1, 1), block=(32, 1, 1))
+    cuda.Context.synchronize()
+print(cuda.from_device(o, 32, np.int32).tolist())
+"""
+
+
+@pytest.fixture
+def look(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+
+    def run(*kernels):
+        return sanitize_script(str(tmp_path / "program.py"), kernels, engine="cpu", capture=True)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("kernel", "line", "thread", "words"),
+    [
+        ("past_bins", 8, 8, "at byte 32 of the variable bins of 32 bytes: 4 bytes beyond its end"),
+        ("before_guard", 11, 0, "4 bytes before the variable guard of 32 bytes"),
+        ("past_filled", 14, 6, "of the variable filled of 24 bytes"),
+        ("past_inner", 17, 3, "of the variable inner of 12 bytes"),
+        ("past_sized", 20, 5, "of the variable sized<5> of 20 bytes"),
+        ("past_static", 24, 4, "of the variable local of 16 bytes"),
+        ("far_away", 28, 0, "not near any allocation"),
+        ("past_block", 63, 16, "at byte 64 of an allocation of 64 bytes: 4 bytes beyond its end"),
+        ("freed_block", 75, 0, "at byte 12 of an allocation of 64 bytes that has been freed"),
+        ("frees_twice", 81, 0, "which was freed before"),
+    ],
+)
+def test_an_access_beyond_a_variable_is_found_at_its_line(look, kernel, line, thread, words):
+    (row,) = look(kernel).table.to_dict("records")
+    assert (row["tool"], row["line"], row["thread"][0]) == ("memcheck", line, thread)
+    assert words in row["message"]
+
+
+def test_right_uses_are_clean_and_initial_values_are_what_they_were(look):
+    found = look("heap", "keeps", "takes_up", "all_within")
+    assert found.clean and found.ended.status == 0, f"{found}\n{found.ended.output}"
+    assert "[1, 0, 0, 0, 0, 0, 0, 2, 3, 0, 0, 0, 0, 0, 0, 4" in found.ended.output
+
+
+def test_what_a_kernel_allocates_is_unset(look):
+    (row,) = look("unset_block").table.to_dict("records")
+    assert (row["tool"], row["line"]) == ("initcheck", 68)
+
+
+LITTLE_MEMORY = """
+import resource
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+n = 1 << 24
+kernel = SourceModule("__global__ void add(float *x) { x[threadIdx.x] += 1; }").get_function("add")
+x, y = cuda.mem_alloc(4 * n), cuda.mem_alloc(400)
+cuda.memset_d32(x, 0, n)
+cuda.memset_d32(y, 0, 100)
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (1 << 30),) * 2)
+for _ in range(2):
+    kernel(x, grid=(1, 1), block=(64, 1, 1))
+    kernel(y, grid=(1, 1), block=(64, 1, 1))
+cuda.Context.synchronize()
+"""
+
+
+def test_an_array_that_racecheck_has_no_memory_for_is_named(tmp_path, hostcuda_command):
+    (tmp_path / "program.py").write_text(LITTLE_MEMORY)
+    arguments = ("--engine", "cpu", "--tool", "racecheck", str(tmp_path / "program.py"))
+    status, out, _ = hostcuda_command("sanitize", *arguments)
+    assert status == 1
+    sentence = "racecheck had too little memory for an allocation of 67108864 bytes: not checked"
+    assert f"racecheck: nothing found in 4 launches; {sentence}\n" in out

@@ -1,0 +1,35 @@
+"""Shared by all tests: the CPU engine unless told otherwise, and one cache of compiled kernels between runs."""
+
+import gc
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from hostcuda import settings
+from hostcuda.api import compiler, driver
+
+if not settings.variable("ENGINE")[1]:
+    os.environ["HOSTCUDA_ENGINE"] = "cpu"
+if not settings.variable("CACHE_DIR")[1]:
+    os.environ["HOSTCUDA_CACHE_DIR"] = str(Path(tempfile.gettempdir()) / f"hostcuda-tests-{os.getuid()}")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and what is started inherits it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def no_collection():
+    """For kernels that wait for one not yet launched: memory collected meanwhile would be freed, after both."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.fixture
+def cpu_engine(request, monkeypatch):
+    """The test's `cuda` and `SourceModule` are those of the CPU engine, whichever engine is in use."""
+    monkeypatch.setattr(request.module, "cuda", driver)
+    monkeypatch.setattr(request.module, "SourceModule", compiler.SourceModule)

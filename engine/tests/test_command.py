@@ -1,0 +1,142 @@
+"""The command: what it prints, its exit status, and no traceback for what the engine refuses."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import hostcuda
+from hostcuda import command as cli
+
+COMMANDS = ("doctor", "profile", "pycuda", "run", "sanitize")
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run `hostcuda` in this process: (exit status, stdout, stderr)."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["hostcuda", *map(str, arguments)])
+        with pytest.raises(SystemExit) as done:
+            cli.main()
+        said = capsys.readouterr()
+        return done.value.code or 0, said.out, said.err
+
+    return run
+
+
+def test_version(command):
+    assert command("--version") == (0, f"hostcuda {hostcuda.__version__}\n", "")
+
+
+def test_help_lists_the_commands(command):
+    status, out, _ = command("--help")
+    assert status == 0
+    for name in COMMANDS:
+        assert f" {name} " in out
+    assert "..." not in out.replace("[ARGS]...", "")  # no summary is cut short
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(command, name):
+    status, out, _ = command(name, "--help")
+    assert status == 0
+    assert f"Usage: hostcuda {name}" in out
+    assert "[[" not in out and "bool" not in out  # an argument is named once; a flag takes no value
+
+
+def test_help_has_a_short_form_and_shells_complete_commands(command, monkeypatch):
+    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")  # it would find that of `make`
+    assert command("run", "-h") == command("run", "--help")
+    status, out, _ = command("--show-completion", "bash")
+    assert status == 0
+    assert "_HOSTCUDA_COMPLETE=complete_bash" in out
+
+
+@pytest.mark.parametrize(("shell", "typed", "found", "other"), [
+    ("bash", {"COMP_WORDS": "hostcuda sani", "COMP_CWORD": "1"}, "sanitize", "profile"),
+    ("zsh", {"_TYPER_COMPLETE_ARGS": "hostcuda sani"}, "sanitize", "profile"),
+    ("zsh", {"_TYPER_COMPLETE_ARGS": "hostcuda run --engine g"}, "gpu", "cpu"),
+    ("bash", {"COMP_WORDS": "hostcuda sanitize --tool r", "COMP_CWORD": "3"}, "racecheck", "memcheck"),
+])
+def test_what_a_shell_asks_when_a_word_is_completed(shell, typed, found, other):
+    environment = {**os.environ, **typed, "_HOSTCUDA_COMPLETE": f"complete_{shell}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "hostcuda"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert found in done.stdout and other not in done.stdout
+
+
+@pytest.mark.parametrize("name", ["profile", "sanitize"])
+def test_json_is_alone_on_the_standard_output(command, tmp_path, name):
+    program, csv = tmp_path / "program.py", tmp_path / "rows.csv"
+    program.write_text("print('hello')\n")
+    status, out, err = command(name, "--engine", "cpu", "--json", "--csv", csv, program)
+    assert (status, json.loads(out), err) == (0, [], f"hello\n{csv}\n")
+    assert csv.is_file()
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    (["run", "no-such-program.cu"], "no-such-program.cu"),
+    (["profile", "--engine", "cpu", "--timeout", "0", __file__], "a time limit of 0 s: give"),
+    (["sanitize", "--engine", "cpu", "--timeout", "-1", __file__], "a time limit of -1 s: give"),
+    (["sanitize", "--engine", "cpu", "--tool", "lint", __file__], "lint"),
+    (["profile", "--csv", "no-such-folder/x.csv", __file__], "there is no folder no-such-folder for x.csv"),
+])
+def test_refusals_are_one_line(command, arguments, said):
+    status, out, err = command(*arguments)
+    assert status == 1
+    assert err.startswith("hostcuda: ")
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert "Traceback" not in out + err
+
+
+def test_misspelt_arguments_are_a_usage_error(command):
+    assert command("runn")[0] == 2
+    assert command("profile", "--timeout", "one", __file__)[0] == 2
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def bug(prog_name):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(cli, "app", bug)
+    with pytest.raises(ZeroDivisionError):
+        cli.main()
+
+
+def test_the_status_is_the_programs(command, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nsys.exit(int(sys.argv[1]))\n")
+    assert command("run", "--engine", "cpu", program, 0)[0] == 0
+    assert command("run", "--engine", "cpu", program, 7)[0] == 7
+
+
+def test_an_option_behind_the_program_is_said_to_be_the_programs(command, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nassert sys.argv[1:] == ['--csv', 'out.csv', '--no-nvcc', '--other']\n")
+    status, _, err = command("profile", "--engine", "cpu", program, "--csv", "out.csv", "--no-nvcc", "--other")
+    assert status == 0
+    assert err == f"hostcuda: {program} itself gets --csv, --no-nvcc: put options of hostcuda in front of it\n"
+
+
+def test_python_m_hostcuda_and_a_light_start():
+    """As a process, with nothing heavy imported for a question as small as the version."""
+    code = (
+        "import sys\nsys.argv = ['hostcuda', '--version']\n"
+        "try:\n    import hostcuda.__main__\nfinally:\n    print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    version, modules = done.stdout.split("\n", 1)
+    assert version == f"hostcuda {hostcuda.__version__}"
+    assert not {"numpy", "pandas", "matplotlib", "labkit", "pycuda"} & set(modules.split())
+
+
+def test_doctor_as_json(command):
+    status, out, _ = command("doctor", "--json")
+    told = json.loads(out)
+    assert status == (0 if told["ready"] else 1)
+    assert {"Python", "C++ compiler", "cache"} <= {finding["what"] for finding in told["findings"]}

@@ -1,0 +1,94 @@
+"""Kernels give the same bits in both gears of the engine and in the reference, which shares nothing with it."""
+
+import os
+import re
+
+import pytest
+from differential.compare import CASES, Batch, Case, compare, read
+from differential.generator import BATCH, Node, batch
+from differential.minimize import without_some
+
+QUICK, THOROUGH = 200, int(os.environ.get("HOSTCUDA_RANDOM_KERNELS", 5000))  # seeds
+FILES = sorted(CASES.glob("*.cu"))
+
+
+def all_agree(results):
+    """Whether both gears are right; the reference refuses no kernel."""
+    wrong = [f"{result.case.name} {result.verdict}: {result.detail}" for result in results if result.verdict != "same"]
+    assert not wrong, f"{len(wrong)} of {len(results)} kernels are wrong:\n" + "\n".join(wrong)
+    return True
+
+
+def legal(results):
+    """Without the few kernels that the reference refuses: mistakes of the generator."""
+    kept = [result for result in results if result.verdict != "illegal"]
+    assert len(kept) >= 0.8 * len(results)
+    return kept
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_cases(path):
+    assert all_agree(compare(read(path)))
+
+
+@pytest.mark.parametrize("number", range(QUICK // BATCH))
+def test_random_kernels(number):
+    results = legal(compare(batch(number)))
+    assert all_agree(results)
+    assert sum(result.gear == "loops" for result in results) > BATCH // 10  # else nothing was tested
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", range(QUICK // BATCH, THOROUGH // BATCH))
+def test_more_random_kernels(number):
+    assert all_agree(legal(compare(batch(number), cache_dir=False)))
+
+
+def one(body, **launch):
+    text = f"__global__ void one(unsigned *out, const unsigned *in, int n) {{ {body} }}\n"
+    return compare(Batch("", [Case("one", text, **launch)]))[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("__shared__ unsigned s; s = threadIdx.x; __syncthreads(); out[threadIdx.x] = s;", "order of threads"),
+        ("__shared__ unsigned s[64]; if (threadIdx.x) s[threadIdx.x] = 1; __syncthreads(); out[0] = s[0];", "garbage"),
+        ("out[0] = blockIdx.x;", "order of threads"),
+        ("out[threadIdx.x] = __shfl_down_sync(0xffffffff, n, 1);", "does not take part"),
+        ("if (threadIdx.x & 1) __syncwarp(); out[threadIdx.x] = 1; __syncthreads();", "do not come"),
+        ("if (threadIdx.x & 1)\n__syncthreads(); else\n__syncthreads();", "different barriers"),
+        ("out[4100 + threadIdx.x] = 1;", "outside of its output"),
+        pytest.param("while (in[0] == in[0] + out[0]);", "does not end", marks=pytest.mark.thorough),
+        ("out[threadIdx.x] = nothing;", "nothing. was not declared"),
+    ],
+)
+def test_the_reference_refuses_what_is_undefined(body, why):
+    result = one(body, block=(40, 1, 1), grid=(2, 1, 1))
+    assert result.verdict == "illegal" and re.search(why, result.detail)
+
+
+@pytest.mark.parametrize(
+    ("only", "verdict"),
+    [
+        ("out[threadIdx.x] = HOSTCUDA;", "differs"),
+        ("*(int *)nullptr = HOSTCUDA;", "fails"),
+        ("HOSTCUDA += ;", "does not compile"),
+    ],
+)
+def test_an_engine_that_is_wrong_is_told(only, verdict):
+    body = f"\n#ifdef __CUDACC__\n#define HOSTCUDA 7\n{only}\n#endif\n__syncthreads(); out[threadIdx.x] += threadIdx.x;"
+    result = one(body)
+    assert result.verdict == verdict and result.wrong == ["loops", "fibers"]
+
+
+def test_what_a_wrong_kernel_does_not_need_is_removed():
+    nodes = [Node("a;"), Node("if (n) {", [Node("b;"), Node("bad;"), Node("c;")]), Node("d;"), Node("also;")]
+
+    def wrong():
+        text = "".join(node.text() for node in nodes)
+        return "bad;" in text and "also;" in text
+
+    while without_some(nodes, wrong):
+        pass
+    assert [node.head for node in nodes] == ["bad;", "also;"]

@@ -1,0 +1,254 @@
+"""The doctor: what it finds on a path made for the test, and one remedy for each thing missing."""
+
+import io
+import json
+import os
+import shlex
+import shutil
+import sys
+
+import pytest
+
+from hostcuda import doctor
+from hostcuda.doctor import MISSING, OK, UNUSED
+
+REAL_PATH = os.environ["PATH"]
+GXX = shutil.which("g++")
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    """An otherwise empty PATH on which the test puts programs: `path("nvcc", "echo release 13.0")`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("HOSTCUDA_ENGINE", "auto")
+    for name in ("CXX", "CONDA_PREFIX", "CUDA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(doctor, "_nvidia_hardware", lambda: False)
+    monkeypatch.setattr(doctor.sys, "platform", "linux")
+
+    def put(name, script):
+        program = folder / name
+        program.write_text(f"#!/bin/sh\nPATH={shlex.quote(REAL_PATH)}\n{script}\n")
+        program.chmod(0o755)
+
+    return put
+
+
+SMI = 'echo "NVIDIA H200, 580.65.06"; echo "NVIDIA H200, 580.65.06"'
+NVCC = 'echo "Cuda compilation tools, release 13.0, V13.0.48"'
+
+
+@pytest.fixture
+def python_says(monkeypatch):
+    """What processes of our own Python answer, by a word of their code; everything else fails to import."""
+    answers = {}
+
+    def ask(code, **environment):
+        return next(((0, text) for word, text in answers.items() if word in code), (1, "ImportError: not here"))
+
+    monkeypatch.setattr(doctor, "_python_says", ask)
+    return answers
+
+
+def test_an_empty_machine_gets_a_remedy_for_each_thing(path, python_says, monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_ENGINE", "gpu")
+    path("apt-get", "exit 0")
+    report = doctor.examine()
+    missing = {finding.what: finding.remedy for finding in report.findings if finding.state == MISSING}
+    assert missing.keys() >= {"C++ compiler", "NVIDIA driver", "GPU", "nvcc", "PyCUDA", "CUPTI"}
+    assert all(missing.values())
+    assert all("\n" not in remedy for remedy in missing.values())
+    assert not report.ready
+    assert report.engine is None
+
+
+def test_a_container_is_told_from_a_machine(tmp_path, monkeypatch):
+    mark = tmp_path / "mark"
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr(doctor, "_MARKS", (mark,))
+    assert "container" not in doctor._hostcuda().found
+    mark.touch()
+    assert doctor._hostcuda().found.endswith(", in a container")
+
+
+def test_without_a_gpu_the_compiler_is_enough(path, python_says):
+    path("g++", f'exec {GXX} "$@"')
+    python_says.update({"hostcuda.engine()": "cpu", "__global__": ""})
+    report = doctor.examine()
+    assert report.ready
+    assert report.engine == "cpu"
+    assert report["C++ compiler"].state == OK
+    assert [report[what].state for what in ("NVIDIA driver", "GPU", "nvcc", "PyCUDA", "CUPTI")] == 5 * [UNUSED]
+    assert not any(finding.remedy for finding in report.findings)
+
+
+def test_a_gpu_machine(path, python_says):
+    path("nvidia-smi", SMI)
+    path("nvcc", NVCC)
+    python_says.update({"pycuda": "2026.1", "cupti": "13.4.0", "hostcuda.engine()": "gpu"})
+    report = doctor.examine()
+    assert report.ready
+    assert report.engine == "gpu"
+    assert report["NVIDIA driver"].found == "580.65.06"
+    assert report["GPU"].found == "2 × NVIDIA H200"
+    assert report["nvcc"].found.startswith("release 13.0, ")
+    assert report["C++ compiler"].state == MISSING  # said, though the GPU does without
+
+
+def test_a_gpu_without_pycuda_falls_back_and_says_why(path, python_says):
+    path("nvidia-smi", SMI)
+    path("g++", f'exec {GXX} "$@"')
+    python_says.update({"hostcuda.engine()": "cpu", "__global__": ""})
+    report = doctor.examine()
+    assert report.engine == "cpu"
+    assert report.why == "missing for the GPU: PyCUDA"
+    assert report["PyCUDA"].state == report["nvcc"].state == MISSING
+
+
+def test_neither_compiler_nor_gpu(path, python_says):
+    path("dnf", "exit 0")
+    python_says["hostcuda.engine()"] = "cpu"
+    report = doctor.examine()
+    assert not report.ready
+    assert "neither" in report.why
+    assert report["C++ compiler"].remedy.endswith("dnf install gcc-c++")
+
+
+def test_a_compiler_that_does_not_compile(path):
+    path("g++", "echo 'cannot execute cc1plus' >&2; exit 1")
+    path("apt-get", "exit 0")
+    finding = doctor._compiler()
+    assert finding.state == MISSING
+    assert "cannot execute cc1plus" in finding.found
+    assert finding.remedy.endswith("apt-get install g++")
+
+
+@pytest.mark.parametrize("tools", doctor._MODES.values(), ids=doctor._MODES)
+def test_a_kernel_runs_in_every_mode(tools):
+    assert doctor._kernel_fails(tools) == ""
+
+
+def test_a_compiler_without_a_version(path, monkeypatch):
+    monkeypatch.setattr(doctor, "_kernel_fails", lambda tools: "")  # another compiler: nothing would be in the cache
+    path("g++", f'[ "$1" = --version ] || exec {GXX} "$@"')
+    finding = doctor._compiler()
+    assert (finding.state, finding.found.split(",")[0]) == (OK, "no version")
+
+
+def test_a_wrong_cxx_is_the_thing_to_unset(path, monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler -O2")
+    finding = doctor._compiler()
+    assert finding.state == MISSING
+    assert "no-such-compiler" in finding.found
+    assert finding.remedy == "unset CXX"
+
+
+def test_nvcc_that_is_installed_but_not_on_the_path(path, tmp_path, monkeypatch):
+    (tmp_path / "cuda" / "bin").mkdir(parents=True)
+    (tmp_path / "cuda" / "bin" / "nvcc").touch()
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
+    assert doctor._nvcc(True).remedy == f'export PATH="{tmp_path}/cuda/bin:$PATH"'
+
+
+@pytest.mark.parametrize(("manager", "remedy"), [
+    ("apt-get", "apt-get install g++"), ("dnf", "dnf install gcc-c++"), ("pacman", "pacman -S gcc"),
+    ("zypper", "zypper install gcc-c++"), ("apk", "apk add g++"), (None, "conda install -c conda-forge cxx-compiler"),
+])
+def test_the_remedy_is_the_systems_own(path, manager, remedy, monkeypatch):
+    if manager:
+        path(manager, "exit 0")
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: 0)
+    assert doctor._compiler().remedy == remedy
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: 1000)
+    assert doctor._compiler().remedy == (f"sudo {remedy}" if manager else remedy)
+
+
+def test_the_active_conda_environment_comes_first(path, monkeypatch):
+    path("apt-get", "exit 0")
+    monkeypatch.setenv("CONDA_PREFIX", "/opt/conda/envs/lab")
+    assert doctor._compiler().remedy == "conda install -c conda-forge cxx-compiler"
+
+
+def test_macos(path, monkeypatch):
+    monkeypatch.setattr(doctor.sys, "platform", "darwin")
+    finding = doctor._compiler()
+    assert finding.state == MISSING  # the engine needs Linux
+    assert finding.remedy.startswith("docker run ")
+
+
+def test_an_unwritable_cache(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    finding = doctor._cache()
+    assert finding.state == MISSING
+    assert finding.remedy.startswith("export HOSTCUDA_CACHE_DIR=")
+
+
+def test_a_home_folder_of_another_user(tmp_path, monkeypatch):
+    """As sudo and su may leave HOME: nothing in it can be entered."""
+    (tmp_path / "home").mkdir(mode=0)
+    monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "home" / "cache"))
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        cache = doctor._cache()
+    finally:
+        if root:
+            os.seteuid(0)
+    assert cache.state == MISSING and "cannot be written (Permission denied)" in cache.found
+    assert cache.remedy == 'export HOSTCUDA_CACHE_DIR="$(mktemp -d)"'
+
+
+def test_a_terminal_without_check_marks(monkeypatch):
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
+    monkeypatch.setattr(sys, "stdout", printed)
+    findings = [doctor.Requirement("a", OK, "1"), doctor.Requirement("b", MISSING, "2", "r")]
+    doctor.show(doctor.Report(findings, None, "b"))
+    printed.flush()
+    assert [line[:4] for line in printed.buffer.getvalue().decode("latin-1").splitlines()[:2]] == ["+  a", "x  b"]
+
+
+def test_an_old_python(monkeypatch):
+    monkeypatch.setattr(doctor, "PYTHON", (9, 0))
+    finding = doctor._python()
+    assert finding.state == MISSING
+    assert "too old" in finding.found
+    assert finding.remedy
+
+
+def test_the_engine_is_the_one_that_runs(monkeypatch):
+    """Asked for real, in processes of their own."""
+    monkeypatch.setenv("HOSTCUDA_ENGINE", "cpu")
+    report = doctor.examine()
+    assert (report.engine, report.ready) == ("cpu", True)
+    assert report.why == "HOSTCUDA_ENGINE=cpu asks for it"
+    assert json.loads(json.dumps(report.as_dict()))["engine"] == "cpu"
+
+
+def test_a_process_that_crashes_is_an_answer():
+    status, said = doctor._python_says("import os; os.abort()")
+    assert status
+    assert said
+    assert doctor._python_says("print(1); print('last')") == (0, "last")
+
+
+def test_show_prints_the_remedy_unbroken(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    remedy = f'"{sys.executable}" -m pip install "pycuda>=2025.1,<2027"' + " and more" * 5
+    pycuda = doctor.Requirement("PyCUDA", MISSING, "does not import", remedy)
+    findings = [doctor.Requirement("Python", OK, "3.11"), pycuda]
+    doctor.show(doctor.Report(findings, "cpu", "there is no [GPU] here"))
+    said = capsys.readouterr().out
+    assert remedy in said
+    assert "CUDA runs here, on the CPU engine: there is no [GPU] here." in said
+    doctor.show(doctor.Report(findings, None, "nothing to run on"))
+    assert "CUDA cannot run here yet: nothing to run on." in capsys.readouterr().out
+
+
+def test_the_variables_of_the_convolution_lab_are_read_where_ours_are_not_set(monkeypatch):
+    monkeypatch.delenv("HOSTCUDA_ENGINE", raising=False)
+    monkeypatch.setenv("LABKIT_ENGINE", "cpu")
+    assert doctor._engine([doctor.Requirement("C++ compiler", OK, "")]) == ("cpu", "LABKIT_ENGINE=cpu asks for it")

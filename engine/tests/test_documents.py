@@ -1,0 +1,44 @@
+"""docs/: every environment variable of the engine is on one page, and links lead to files."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import hostcuda
+
+ROOT = Path(hostcuda.__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGE = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
+
+
+def test_every_variable_that_is_read_is_on_the_page():
+    """And those that the page names are read somewhere."""
+    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "hostcuda").rglob("*.py")]
+    text = "\n".join([*sources, *(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))])
+    read = set(re.findall(r"""environ(?:\.get\(|\[)["'](HOSTCUDA_\w+)""", text))
+    read |= {f"HOSTCUDA_{name}" for name in re.findall(r"""variable\("(\w+)"\)""", text)}
+    read |= set(re.findall(r"""= "(HOSTCUDA_PYTEST_\w+)\"""", text))
+    assert read == set(re.findall(r"HOSTCUDA_\w+", PAGE))
+
+
+@pytest.mark.parametrize("name", ["ENGINE", "CACHE_DIR"])
+def test_the_names_of_the_convolution_lab_are_read_too(monkeypatch, name):
+    assert f"`HOSTCUDA_{name}` (`LABKIT_{name}`)" in PAGE
+    monkeypatch.delenv(f"HOSTCUDA_{name}", raising=False)
+    monkeypatch.setenv(f"LABKIT_{name}", "there")
+    assert hostcuda.settings.variable(name) == (f"LABKIT_{name}", "there")
+    monkeypatch.setenv(f"HOSTCUDA_{name}", "here")
+    assert hostcuda.settings.variable(name) == (f"HOSTCUDA_{name}", "here")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_links_lead_to_files(path):
+    for link in re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text(encoding="utf-8")):
+        assert (path.parent / link).exists(), link
+
+
+def test_the_readme_is_one_screen_and_names_every_page():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 80
+    assert all(f"docs/{path.name}" in text for path in (ROOT / "docs").glob("*.md"))

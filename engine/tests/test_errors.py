@@ -1,0 +1,524 @@
+"""Bad input to the CPU engine: one clear error each, and the process goes on."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hostcuda.api.driver as cuda
+from hostcuda.api.compiler import SourceModule
+from hostcuda.runtime import native
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SOURCE = """
+struct Pair { float first, second; };
+__constant__ float mask[4];
+__global__ void add(float *y, const float *__restrict__ x, float a, int n) {
+    int i = threadIdx.x;
+    if (i < n) y[i] += a * x[i];
+}
+__global__ void pairs(Pair p, unsigned char flag, double *y) { y[0] = p.first + flag + mask[0]; }
+__global__ void write(int *y, long long at) { y[at] = 1; }
+__global__ void divide(int *y, int d) { y[0] = y[0] / d; }
+__global__ void quotients(int *y, long long *z, int n) {
+    __shared__ int s[4];
+    s[threadIdx.x] = y[1];
+    long long wide = z[threadIdx.x + 1];
+    y[2] = y[0] / y[1]; y[3] = y[0] % s[threadIdx.x]; y[4] = y[0] / n;
+    z[2] = z[0] / wide; z[3] = z[0] % z[1]; z[4] = (z[0] + 1) / wide;
+}
+__global__ void divergent(int *y) {
+    if (threadIdx.x < 5) __syncthreads();
+    else { y[threadIdx.x] = threadIdx.x; __syncthreads(); } }
+__global__ void endless(volatile int *y) { while (y[0] == 0) { } }
+__global__ void shared(int *y) { extern __shared__ int s[]; __shared__ int t[1024];
+    s[0] = 1; t[threadIdx.x] = y[0]; __syncthreads(); y[1] = t[y[0] & 1] + s[0]; }
+__global__ void __launch_bounds__(64) bounded(int *y) { y[0] = 1; }
+"""
+
+
+@pytest.fixture(scope="module")
+def module():
+    return SourceModule(SOURCE)
+
+
+@pytest.fixture
+def add(module):
+    return module.get_function("add")
+
+
+@pytest.fixture
+def d():
+    return cuda.to_device(np.zeros(16, np.float32))
+
+
+@pytest.fixture(autouse=True)
+def _the_engine_still_works(module):
+    """After each of these tests a kernel still gives the right answer."""
+    yield
+    y = np.ones(4, np.float32)
+    module.get_function("add")(cuda.InOut(y), cuda.In(y), np.float32(2), np.int32(3), block=(4, 1, 1))
+    assert y.tolist() == [3, 3, 3, 1]
+
+
+def test_exceptions_are_pycudas():
+    for error in (cuda.CompileError, cuda.LogicError, cuda.LaunchError, cuda.MemoryError, cuda.RuntimeError):
+        assert issubclass(error, cuda.Error)
+    assert issubclass(cuda.Error, Exception)
+
+
+# -- names
+
+
+def test_unknown_kernel(module):
+    with pytest.raises(cuda.LogicError, match=r"named symbol not found: there is no kernel 'ad'; did you mean 'add'\?"):
+        module.get_function("ad")
+    with pytest.raises(cuda.LogicError, match="the module's kernels are add, pairs, write"):
+        module.get_function("convolution")
+    with pytest.raises(cuda.LogicError, match="has none at all"):
+        SourceModule("__device__ int f() { return 1; }").get_function("f")
+
+
+def test_a_kernel_that_only_c_plus_plus_names():
+    """Likewise on a GPU, where the plain name is not found either."""
+    module = SourceModule("__global__ void plain(int *y) { *y = 1; }", no_extern_c=True)
+    assert module.get_function("_Z5plainPi").symbol == "_Z5plainPi"
+    with pytest.raises(cuda.LogicError, match="'plain' has the symbol '_Z5plainPi': write extern \"C\""):
+        module.get_function("plain")
+
+
+def test_unknown_symbol(module):
+    with pytest.raises(cuda.LogicError, match=r"named symbol not found: .* variable 'masks'"):
+        module.get_global("masks")
+
+
+# -- arguments
+
+
+@pytest.mark.parametrize(
+    ("position", "argument", "words"),
+    [
+        (
+            0,
+            np.zeros(4, np.float32),
+            r"argument 0 \(0-based\) `float \*y`: the kernel takes a pointer, not a NumPy array.*cuda.In",
+        ),
+        (1, 5, "takes a pointer, not the Python int 5.*cuda.mem_alloc"),
+        (1, np.int32(5), r"takes a pointer, not np.int32 \(4 bytes\)"),
+        (0, None, "takes a pointer, not a NoneType"),
+        (
+            2,
+            1.5,
+            r"`float a`: the kernel takes a float of 4 bytes, not the Python float 1.5, which .*np.float32\(value\)",
+        ),
+        (2, np.float64(1.5), r"not np.float64 \(8 bytes\); pass np.float32\(value\)"),
+        (2, np.int32(1), "takes a float of 4 bytes, not np.int32"),
+        (2, "1.5", "not a str"),
+        (
+            3,
+            3,
+            r"`int n`: the kernel takes a signed integer of 4 bytes, not the Python int 3.*np.int32\(value\)",
+        ),
+        (3, True, r"the Python bool True"),
+        (3, np.int64(3), r"not np.int64 \(8 bytes\)"),
+        (3, np.float32(3), "takes a signed integer of 4 bytes, not np.float32"),
+        (3, np.bool_(True), "not np.bool"),
+    ],
+)
+def test_wrong_argument(add, d, position, argument, words):
+    arguments = [d, d, np.float32(1), np.int32(4)]
+    arguments[position] = argument
+    for _ in range(2):
+        with pytest.raises(TypeError, match=f"add: .*{words}"):
+            add(*arguments, block=(4, 1, 1))
+
+
+def test_wrong_struct_argument(module, d):
+    pairs = module.get_function("pairs")
+    with pytest.raises(
+        TypeError, match=r"`Pair p`: the kernel takes a struct of 8 bytes, not np.float32.*structured scalar"
+    ):
+        pairs(np.float32(1), np.uint8(1), d, block=(1, 1, 1))
+    with pytest.raises(TypeError, match="a struct of 8 bytes"):
+        pairs(np.zeros(3, np.float32), np.uint8(1), d, block=(1, 1, 1))
+    with pytest.raises(TypeError, match=r"`unsigned char flag`: .*unsigned integer of 1 bytes.*np.uint8\(value\)"):
+        pairs(np.zeros(2, np.float32), np.int32(1), d, block=(1, 1, 1))
+
+
+@pytest.mark.parametrize("count", [0, 3, 5])
+def test_wrong_number_of_arguments(add, d, count):
+    words = rf"add\(float \*y, const float \*__restrict__ x, float a, int n\) takes 4 arguments, and {count} were given"
+    with pytest.raises(TypeError, match=words):
+        add(*[d] * count, block=(4, 1, 1))
+
+
+def test_wrong_dtype_of_an_array(add, d):
+    for dtype in (np.float64, np.int64, np.float16):
+        words = rf"`const float .* x`: the array's dtype is {np.dtype(dtype)}, .* reads float of 4; .*\.astype"
+        with pytest.raises(TypeError, match=words):
+            add(d, cuda.In(np.zeros(4, dtype)), np.float32(1), np.int32(4), block=(4, 1, 1))
+
+
+def test_array_handlers_want_arrays(add, d):
+    with pytest.raises(TypeError, match="need a NumPy array, not list"):
+        add(d, cuda.In([1.0, 2.0]), np.float32(1), np.int32(2), block=(2, 1, 1))
+    with pytest.raises(ValueError, match="not contiguous"):
+        add(d, cuda.In(np.zeros((4, 4), np.float32)[:, ::2]), np.float32(1), np.int32(4), block=(4, 1, 1))
+    read_only = np.zeros(4, np.float32)
+    read_only.flags.writeable = False
+    with pytest.raises(BufferError, match="read-only"):
+        add(cuda.InOut(read_only), d, np.float32(1), np.int32(4), block=(4, 1, 1))
+
+
+def test_prepared_calls(add, d):
+    with pytest.raises(cuda.LogicError, match=r"call prepare\(...\) before"):
+        add.prepared_call((1, 1), (4, 1, 1), d, d, 1.0, 4)
+    with pytest.raises(TypeError, match="given 3 types for 4 parameters"):
+        add.prepare("PPf")
+    with pytest.raises(TypeError, match=r"argument 3 .*signed integer of 4 bytes, and prepare said 'q', of 8"):
+        add.prepare(["P", "P", np.float32, np.int64])
+    with pytest.raises(TypeError, match=r"argument 2 .*a float of 4 bytes, and prepare said 'i'"):
+        add.prepare("PPii")
+    add.prepare("PPfi")
+    with pytest.raises(TypeError, match="prepared for 4 arguments, and 2 were given"):
+        add.prepared_call((1, 1), (4, 1, 1), d, d)
+    with pytest.raises(TypeError, match=r"argument 3 .*cannot be passed as 'i'"):
+        add.prepared_call((1, 1), (4, 1, 1), d, d, 1.0, 4.5)
+    with pytest.raises(TypeError, match=r"argument 0 .*cannot be passed as 'Q'"):
+        add.prepared_call((1, 1), (4, 1, 1), np.zeros(4), d, 1.0, 4)
+
+
+# -- geometry and resources
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "error", "words"),
+    [
+        ((1, 1), (1025, 1, 1), cuda.LogicError, r"block.x is 1025, and must be 1 to 1024"),
+        (
+            (1, 1),
+            (64, 32, 1),
+            cuda.LogicError,
+            r"block=\(64, 32, 1\): it has 2048 threads, and at most 1024 are allowed",
+        ),
+        ((1, 1), (1, 1, 65), cuda.LogicError, "block.z is 65, and must be 1 to 64"),
+        ((1, 1), (0, 1, 1), cuda.LogicError, "block.x is 0"),
+        ((0, 1), (1, 1, 1), cuda.LogicError, "grid.x is 0"),
+        ((1, 65536), (1, 1, 1), cuda.LogicError, "grid.y is 65536, and must be 1 to 65535"),
+        ((2**31, 1), (1, 1, 1), cuda.LogicError, "grid.x is 2147483648"),
+        ((-1, 1), (1, 1, 1), cuda.LogicError, "grid.x is -1"),
+        ((4 / 2, 1), (1, 1, 1), TypeError, "grid.x is a float; write .*//"),
+        (3, (1, 1, 1), TypeError, "grid must be a tuple of one to three ints, not 3"),
+        ([1, 1], (1, 1, 1), TypeError, "grid must be a tuple"),
+        ((1, 1), (1, 1), TypeError, r"block must be a tuple of three ints, e.g. \(16, 16, 1\), not \(1, 1\)"),
+        ((1, np.int64(1)), (1, 1, 1), TypeError, "grid.y is an int64; write int"),
+        ((1, 1), (1, 1, 1, 1), TypeError, "block must be a tuple of three ints"),
+        ((1, 1), None, ValueError, "must specify block size"),
+    ],
+)
+def test_geometry(add, d, grid, block, error, words):
+    for _ in range(2):
+        with pytest.raises(error, match=words):
+            add(d, d, np.float32(1), np.int32(1), grid=grid, block=block)
+
+
+def test_unknown_keyword(add, d):
+    with pytest.raises(ValueError, match="extra keyword arguments: blocks"):
+        add(d, d, np.float32(1), np.int32(1), blocks=(1, 1, 1))
+
+
+@pytest.mark.parametrize("launch", [
+    {"grid": 4, "block": 256}, {"grid": (4, 1), "block": [256, 1, 1]}, {"block": (2048, 1, 1)}, {"block": None},
+    {"block": (1, 1, 1), "stream": 1}, {"block": (1, 1, 1), "a": 1.0}, {"block": (1, 1, 1), "x": np.ones(4)},
+    {"block": (1, 1, 1), "x": cuda.In(np.ones(4))}, {"block": (1, 1, 1), "blocks": 2},
+])
+def test_a_notebook_shows_a_wrong_launch_in_a_sentence(add, d, launch):
+    with pytest.raises((TypeError, ValueError, cuda.LogicError)) as wrong:
+        add(launch.pop("x", d), d, launch.pop("a", np.float32(1)), np.int32(1), **launch)
+    assert wrong.value.__context__ is None or wrong.value.__suppress_context__
+    (sentence,) = wrong.value._render_traceback_()
+    assert sentence.startswith(("TypeError: ", "ValueError: ", "LogicError: "))
+
+
+def test_more_threads_than_launch_bounds(module, d):
+    with pytest.raises(cuda.LogicError, match=r"it has 65 threads, .*__launch_bounds__ allow at most 64"):
+        module.get_function("bounded")(d, block=(65, 1, 1))
+
+
+def test_too_much_shared_memory(module, d):
+    shared = module.get_function("shared")
+    with pytest.raises(
+        cuda.LogicError,
+        match="49000 bytes of dynamic shared memory and 4096 of static are more than the 49152",
+    ):
+        shared(d, block=(1, 1, 1), shared=49000)
+    with pytest.raises(cuda.LogicError, match="MAX_DYNAMIC_SHARED_SIZE_BYTES"):
+        shared(d, block=(1, 1, 1), shared=60000)
+    with pytest.raises(cuda.LogicError, match="at most 232448"):
+        shared(d, block=(1, 1, 1), shared=300000)
+    with pytest.raises(cuda.LogicError, match="at most 228352 are possible besides 4096 static"):
+        shared.set_attribute(cuda.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, 232448)
+
+
+def test_stream_of_another_type(add, d):
+    with pytest.raises(TypeError, match="stream is an int"):
+        add(d, d, np.float32(1), np.int32(1), block=(1, 1, 1), stream=0)
+
+
+# -- memory
+
+
+def test_out_of_memory():
+    free, _ = cuda.mem_get_info()
+    with pytest.raises(cuda.MemoryError, match=r"out of memory: .* GiB requested, .* of .* free\. Use a smaller batch"):
+        cuda.mem_alloc(free * 4)
+    assert cuda.mem_get_info()[0] == free
+
+
+@pytest.mark.parametrize(
+    ("size", "error", "words"),
+    [
+        (0, cuda.LogicError, "0 bytes"),
+        (-4, OverflowError, "is negative: -4"),
+        (4.0, TypeError, "a Python int, not float"),
+    ],
+)
+def test_wrong_size(size, error, words):
+    with pytest.raises(error, match=words):
+        cuda.mem_alloc(size)
+
+
+def test_copies_that_do_not_fit():
+    d = cuda.mem_alloc(64)
+    with pytest.raises(
+        cuda.LogicError,
+        match=r"128 bytes do not fit in the 64 .*float64 .*did you mean .astype\(np.float32\)",
+    ):
+        cuda.memcpy_htod(d, np.zeros(16))
+    with pytest.raises(cuda.LogicError, match="cuMemcpyDtoH failed: invalid argument: 68 bytes do not fit in the 64"):
+        cuda.memcpy_dtoh(np.zeros(17, np.float32), d)
+    with pytest.raises(cuda.LogicError, match=r"do not fit in the 60 .* from offset 4"):
+        cuda.memcpy_htod(int(d) + 4, np.zeros(16, np.float32))
+    with pytest.raises(cuda.LogicError, match="80 bytes do not fit in the 64"):
+        cuda.memcpy_dtod(d, cuda.mem_alloc(128), 80)
+    with pytest.raises(cuda.LogicError, match=r"cuMemsetD32 failed: .* 68 bytes do not fit"):
+        cuda.memset_d32(d, 0, 17)
+    with pytest.raises(cuda.LogicError, match="is not device memory"):
+        cuda.memcpy_htod(4096, np.zeros(1))
+
+
+def test_copies_of_the_wrong_kind():
+    d = cuda.mem_alloc(64)
+    with pytest.raises(ValueError, match=r"not contiguous \(shape \(4, 2\), strides \(16, 8\)\).*np.ascontiguousarray"):
+        cuda.memcpy_htod(d, np.zeros((4, 4), np.float32)[:, ::2])
+    with pytest.raises(ValueError, match="not contiguous"):
+        cuda.memcpy_dtoh(np.zeros((4, 4), np.float32)[:, ::2], d)
+    with pytest.raises(BufferError, match="read-only"):
+        cuda.memcpy_dtoh(b"12345678", d)
+    with pytest.raises(TypeError, match="wrong order"):
+        cuda.memcpy_htod(np.zeros(4), d)
+    with pytest.raises(TypeError, match=r"a device pointer is a .* not ndarray.*second in memcpy_dtoh"):
+        cuda.memcpy_dtoh(np.zeros(4), np.zeros(4))
+    with pytest.raises(TypeError, match="a list; a NumPy array"):
+        cuda.memcpy_htod(d, [1.0, 2.0])
+    with pytest.raises(TypeError, match="Python objects"):
+        cuda.memcpy_htod(d, np.array([None, 1]))
+    with pytest.raises(TypeError, match="the value must be a Python int, not float"):
+        cuda.memset_d32(d, 1.0, 16)
+    with pytest.raises(OverflowError, match="the value 256 has more than 1 bytes"):
+        cuda.memset_d8(d, 256, 16)
+
+
+def test_use_after_free(add, d):
+    freed = cuda.mem_alloc(64)
+    address = int(freed)
+    freed.free()
+    for use in (
+        lambda: freed.free(),
+        lambda: int(freed),
+        lambda: cuda.memcpy_htod(freed, np.zeros(1)),
+        lambda: add(freed, d, np.float32(1), np.int32(1), block=(1, 1, 1)),
+        lambda: add.prepare("PPfi").prepared_call((1, 1), (1, 1, 1), freed, d, 1.0, 1),
+    ):
+        with pytest.raises(cuda.LogicError, match="used after it was freed"):
+            use()
+    with pytest.raises(cuda.LogicError, match="is not device memory"):
+        cuda.from_device(address, 1, np.int32)
+
+
+# -- kernels that go wrong
+
+
+def faults(launch, words):
+    """The fault is told once, by the next call that waits."""
+    launch()
+    with pytest.raises(cuda.LaunchError, match=words):
+        cuda.Context.synchronize()
+    cuda.Context.synchronize()
+
+
+def test_a_wild_store(module):
+    y = cuda.mem_alloc(64)
+    faults(
+        lambda: module.get_function("write")(y, np.int64(1 << 44), block=(1, 1, 1)),
+        "cuCtxSynchronize failed: .*write",
+    )
+    module.get_function("write")(y, np.int64(1 << 44), block=(1, 1, 1))
+    with pytest.raises(cuda.LaunchError, match="cuMemcpyDtoH failed"):
+        cuda.from_device(y, 1, np.int32)
+
+
+def test_printf_writes_to_no_address():
+    source = 'extern "C" __global__ void tell(int *y) { char p[] = "%d %-*.3n"; p[5] = \'h\'; printf(p, 1, 2, y); }'
+    y = cuda.to_device(np.zeros(1, np.int32))
+    faults(lambda: SourceModule(source).get_function("tell")(y, block=(1, 1, 1)), "printf has no %n: remove it")
+    assert cuda.from_device(y, 1, np.int32)[0] == 0
+
+
+def test_a_fault_in_a_stream(module):
+    stream = cuda.Stream()
+    module.get_function("write")(cuda.mem_alloc(64), np.int64(1 << 44), block=(1, 1, 1), stream=stream)
+    with pytest.raises(cuda.LaunchError, match=r"cuStreamSynchronize failed: .*write"):
+        stream.synchronize()
+
+
+def test_division_by_zero(module):
+    y = cuda.mem_alloc(64)
+    faults(lambda: module.get_function("divide")(y, np.int32(0), block=(1, 1, 1)), "divi")
+
+
+def test_the_least_integer_divided_by_minus_one(module):
+    y, z = np.array([-(2**31), -1, 0, 9, 0], np.int32), np.array([-(2**63), -1, 0, 9, 0], np.int64)
+    module.get_function("quotients")(cuda.InOut(y), cuda.InOut(z), np.int32(-1), block=(1, 1, 1))
+    assert list(y[2:]) == [-(2**31), 0, -(2**31)] and list(z[2:]) == [-(2**63), 0, 2**63 - 1]
+
+
+def test_a_divergent_barrier(module):
+    y = cuda.mem_alloc(4 * 64)
+    faults(lambda: module.get_function("divergent")(y, block=(64, 1, 1)), "barrier|__syncthreads")
+
+
+def test_a_fault_is_told_though_the_buffer_went_first(module):
+    def forgetful():
+        y = cuda.mem_alloc(64)
+        module.get_function("write")(y, np.int64(1 << 44), block=(1, 1, 1))
+
+    forgetful()
+    gc.collect()
+    with pytest.raises(cuda.LaunchError, match="write"):
+        cuda.Context.synchronize()
+
+
+def test_an_overrun_is_told_though_the_buffer_went_first(module):
+    y = cuda.mem_alloc(64)
+    module.get_function("write")(y, np.int64(16), block=(1, 1, 1))
+    del y
+    gc.collect()
+    with pytest.raises(cuda.LaunchError, match="write wrote up to 4 bytes past the end of an allocation of 64 bytes"):
+        cuda.Context.synchronize()
+
+
+def test_ctrl_c_ends_an_endless_kernel(module):
+    y = cuda.to_device(np.zeros(1, np.int32))
+    module.get_function("endless")(y, block=(1, 1, 1))
+    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt) as stop:
+        cuda.Context.synchronize()
+    timer.join()
+    stopped = "Interrupted: cuCtxSynchronize was stopped, and with it all that the device had not finished"
+    assert stop.value._render_traceback_() == [stopped]  # what a notebook shows
+    assert time.monotonic() - start < 10
+
+
+def test_ctrl_c_reaches_a_buffer_that_waits_for_an_endless_kernel(module):
+    y = cuda.to_device(np.zeros(1, np.int32))
+    module.get_function("endless")(y, block=(1, 1, 1))
+    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    buffers = [y]
+    del y
+    with pytest.raises(KeyboardInterrupt):
+        buffers.clear() or time.sleep(10)
+    timer.join()
+
+
+def test_a_program_ends_though_its_kernel_does_not():
+    code = """
+        import numpy as np
+        import hostcuda.api.driver as cuda
+        from hostcuda.api.compiler import SourceModule
+        f = SourceModule("__global__ void endless(volatile int *y) { while (y[0] == 0) { } }").get_function("endless")
+        y = cuda.to_device(np.zeros(1, np.int32))
+        f(y, block=(1, 1, 1))
+        print("queued")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "queued\n", "")
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_is_told(module):
+    cuda.Context.synchronize()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            cuda.mem_alloc(4)
+            answer = "worked"
+        except cuda.LogicError as error:
+            answer = str(error)
+        os.write(write, answer.encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        assert "'spawn'" in pipe.read()
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_fault_after_its_stream_object_has_gone(module, d):
+    stream = cuda.Stream()
+    module.get_function("endless")(d, block=(1, 1, 1), stream=stream)
+    module.get_function("write")(d, np.int64(1 << 40), block=(1, 1, 1), stream=stream)
+    del stream
+    cuda.memset_d32_async(d, 1, 16, stream=cuda.Stream(1))  # ends the first kernel
+    with pytest.raises(cuda.LaunchError, match="kernel write"):
+        cuda.Context.synchronize()
+
+
+def test_a_fault_before_many_asynchronous_copies(module):
+    stream, ones, seen = cuda.Stream(), cuda.to_device(np.ones(4, np.int32)), cuda.pagelocked_zeros(4, np.int32)
+    module.get_function("write")(ones, np.int64(1 << 40), block=(1, 1, 1), stream=stream)
+    cuda.memcpy_dtoh_async(seen, ones, stream)
+    while not seen.all():
+        time.sleep(1e-3)
+    for _ in range(100):  # after some of them it is looked up which have ended
+        cuda.memcpy_htod_async(ones, seen, stream)
+        time.sleep(1e-4)
+    with pytest.raises(cuda.LaunchError, match="kernel write"):
+        stream.synchronize()
+
+
+def test_a_long_wait_says_what_may_keep_it(monkeypatch):
+    monkeypatch.setattr(native, "_LONG_S", -1)
+    statuses = iter([native.NOT_READY, native.NOT_READY, native.OK])
+    with pytest.warns(UserWarning, match="cuX has waited .* waits for another block in a loop") as told:
+        native._wait("cuX", lambda timeout: next(statuses))
+    assert len(told) == 1

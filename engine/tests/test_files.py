@@ -1,0 +1,90 @@
+"""Files and folders: locks, folders of one user, and what a killed process leaves."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hostcuda import files, temporary
+from hostcuda.errors import EngineError
+
+
+def test_a_lock_follows_no_link_and_changes_no_file(tmp_path):
+    (tmp_path / "precious").write_text("text")
+    (tmp_path / ".rows.csv.lock").symlink_to(tmp_path / "precious")
+    with files.locked(tmp_path / "rows.csv"):
+        pass
+    assert (tmp_path / "precious").read_text() == "text"
+
+
+def test_the_cache_folder_is_for_its_owner_alone(tmp_path):
+    assert files.private(tmp_path / "new" / "cache").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize("link", [False, True])
+def test_a_folder_or_link_of_another_user_is_no_cache(tmp_path, link):
+    folder = tmp_path / "theirs"
+    if link:
+        (tmp_path / "mine").mkdir()
+        folder.symlink_to(tmp_path / "mine")
+    else:
+        folder.mkdir()
+    os.chown(folder, 65534, 65534, follow_symlinks=False)
+    with pytest.raises(EngineError, match="belongs to another user"):
+        files.private(folder)
+
+
+def python(code, **environment):
+    """A process that runs `code`."""
+    return subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **environment},
+                            stdout=subprocess.PIPE, text=True)
+
+
+def test_the_folders_of_a_killed_process_go_with_the_next_one(tmp_path):
+    code = """
+import time
+from hostcuda import temporary
+from hostcuda.host import cache
+print(temporary.make()[0])
+print(cache.scratch(), flush=True)
+time.sleep(60)
+"""
+    killed, alive = (python(code, TMPDIR=str(tmp_path)) for _ in range(2))
+    folders = {process: [Path(process.stdout.readline().strip()) for _ in range(2)] for process in (killed, alive)}
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    (tmp_path / "labkit-of-another-kind").mkdir()
+    temporary.remove_left_over.__wrapped__(str(tmp_path))
+    assert [each.exists() for each in folders[killed]] == [False, False]
+    assert [each.exists() for each in folders[alive]] == [True, True]
+    assert (tmp_path / "labkit-of-another-kind").exists()
+    alive.kill()
+    alive.communicate()
+    killed.communicate()
+
+
+def test_a_temporary_folder_ends_with_its_block():
+    with temporary.folder() as folder:
+        (folder / "file").touch()
+    assert not folder.exists()
+
+
+def test_many_processes_at_once_leave_each_other_their_folders(tmp_path):
+    """Each removes what is left over while the others make theirs."""
+    code = """
+import functools
+from hostcuda import temporary
+for _ in range(200):
+    temporary.remove_left_over.cache_clear()
+    with temporary.folder() as folder:
+        (folder / "file").write_text("")
+"""
+    started = [python(code, TMPDIR=str(tmp_path)) for _ in range(3)]
+    assert [process.wait() for process in started] == [0, 0, 0]
+    assert [*tmp_path.iterdir()] == []
+    for process in started:
+        process.communicate()

@@ -1,0 +1,770 @@
+"""half and half2: one correct rounding an operation, against exact arithmetic; conversions; comparisons; functions.
+
+Values travel as their 16 bits. Exact references: NumPy's float64 holds every sum, difference and product of two halves,
+and (as integers of 2^-48) every fused multiply-add; `round_half` rounds such integers once.
+"""
+
+import os
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hostcuda.autoinit  # noqa: F401
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+from hostcuda.host import toolchain
+
+RNG = np.random.default_rng(16)
+ALL = np.arange(65536, dtype=np.uint16)
+
+BINARY = ["a + b", "a - b", "a * b", "a / b", "__hmin(a, b)", "__hmax(a, b)", "__hmin_nan(a, b)", "__hmax_nan(a, b)"]
+BINARY += ["__hadd_sat(a, b)", "__hsub_sat(a, b)", "__hmul_sat(a, b)", "__hadd_rn(a, b)", "__hdiv(a, b)"]
+PAIR = ["a + b", "a - b", "a * b", "a / b", "__hadd2(a, b)", "__hsub2(a, b)", "__hmul2(a, b)", "__h2div(a, b)"]
+PAIR += ["__hmin2(a, b)", "__hmax2(a, b)", "__hadd2_sat(a, b)", "__hmul2_sat(a, b)"]
+FUNCTIONS = ["sqrt", "rsqrt", "rcp", "exp", "exp2", "exp10", "log", "log2", "log10", "sin", "cos"]
+FUNCTIONS += ["floor", "ceil", "rint", "trunc"]
+UNARY = [f"h{name}(a)" for name in FUNCTIONS] + ["-a", "__hneg(a)", "__habs(a)", "+a"]
+RELATIONS = ["eq", "ne", "lt", "le", "gt", "ge"]
+OPERATORS = ["==", "!=", "<", "<=", ">", ">="]
+
+
+def switch(expressions):
+    return "switch (which) {\n" + "\n".join(f"case {i}: r = {e}; break;" for i, e in enumerate(expressions)) + "\n}"
+
+
+SOURCE = f"""
+#include <cuda_fp16.h>
+#define I (blockIdx.x * blockDim.x + threadIdx.x)
+extern "C" __global__ void binary(int which, int n, const half *x, const half *y, half *z)
+{{
+    int i = I;
+    if (i >= n) return;
+    half a = x[i], b = y[i], r;
+    {switch(BINARY)}
+    z[i] = r;
+}}
+extern "C" __global__ void pair(int which, int n, const half2 *x, const half2 *y, half2 *z)
+{{
+    int i = I;
+    if (i >= n) return;
+    half2 a = x[i], b = y[i], r;
+    {switch(PAIR)}
+    z[i] = r;
+}}
+extern "C" __global__ void unary(int which, int n, const half *x, half *z)
+{{
+    int i = I;
+    if (i >= n) return;
+    half a = x[i], r;
+    {switch(UNARY)}
+    z[i] = r;
+}}
+extern "C" __global__ void fused(int n, const half *a, const half *b, const half *c, half *one, half2 *two,
+                                 half *saturated)
+{{
+    int i = I;
+    if (i >= n) return;
+    int j = n - 1 - i;
+    one[i] = __hfma(a[i], b[i], c[i]);
+    two[i] = __hfma2(__halves2half2(a[i], a[j]), __halves2half2(b[i], b[j]), __halves2half2(c[i], c[j]));
+    saturated[i] = __hfma_sat(a[i], b[i], c[i]);
+}}
+extern "C" __global__ void relations(int n, const half *x, const half *y, unsigned *ordered, unsigned *unordered,
+                          unsigned *operators, unsigned *both)
+{{
+    int i = I;
+    if (i >= n) return;
+    half a = x[i], b = y[i];
+    half2 p = __halves2half2(a, b), q = __halves2half2(b, a);
+    ordered[i] = {" | ".join(f"__h{r}(a, b) << {k}" for k, r in enumerate(RELATIONS))};
+    unordered[i] = {" | ".join(f"__h{r}u(a, b) << {k}" for k, r in enumerate(RELATIONS))};
+    operators[i] = {" | ".join(f"(a {r} b) << {k}" for k, r in enumerate(OPERATORS))};
+    both[i] = {" | ".join(f"__hb{r}2(p, q) << {k}" for k, r in enumerate(RELATIONS))}
+        | {" | ".join(f"(__low2float(__h{r}2(p, q)) == 1.0f) << {k + 8}" for k, r in enumerate(RELATIONS))}
+        | {" | ".join(f"(__high2float(__h{r}u2(p, q)) == 1.0f) << {k + 16}" for k, r in enumerate(RELATIONS))}
+        | __hisnan(a) << 24 | (__hisinf(a) == 1) << 25 | (__hisinf(a) == -1) << 26
+        | (__heq2_mask(p, q) == (a == b ? 0xffffffffu : 0u)) << 27;
+}}
+"""
+MODES = ["rn", "rz", "ru", "rd"]
+INTEGERS = {
+    "short": np.int16, "ushort": np.uint16, "int": np.int32, "uint": np.uint32, "ll": np.int64, "ull": np.uint64,
+}
+C_NAME = {"ushort": "unsigned short", "uint": "unsigned int", "ll": "long long", "ull": "unsigned long long"}
+SOURCE += "".join(
+    f"extern \"C\" __global__ void from_float_{m}(int n, const float *x, half *y)\n"
+    f"{{ if (I < n) y[I] = __float2half_{m}(x[I]); }}\n"
+    + "".join(
+        f"extern \"C\" __global__ void from_{k}_{m}(int n, const {C_NAME.get(k, k)} *x, half *y)\n"
+        f"{{ if (I < n) y[I] = __{k}2half_{m}(x[I]); }}\n"
+        f"extern \"C\" __global__ void to_{k}_{m}(int n, const half *x, {C_NAME.get(k, k)} *y)\n"
+        f"{{ if (I < n) y[I] = __half2{k}_{m}(x[I]); }}\n"
+        for k in INTEGERS
+    )
+    for m in MODES
+)
+SOURCE += """
+extern "C" __global__ void from_double(int n, const double *x, half *y)
+{ if (I < n) y[I] = __double2half(x[I]); }
+extern "C" __global__ void to_float(int n, const half *x, float *y)
+{ if (I < n) y[I] = __half2float(x[I]); }
+extern "C" __global__ void packing(const float2 *x, half2 *pairs, float *floats, short *bits)
+{
+    half2 v = __float22half2_rn(x[0]), w = __floats2half2_rn(3.0f, 4.0f);
+    half low = __low2half(v), high = __high2half(v);
+    pairs[0] = v;
+    pairs[1] = __halves2half2(high, low);
+    pairs[2] = __lows2half2(v, w);
+    pairs[3] = __highs2half2(v, w);
+    pairs[4] = __low2half2(v);
+    pairs[5] = __high2half2(v);
+    pairs[6] = __lowhigh2highlow(v);
+    pairs[7] = __half2half2(low);
+    pairs[8] = __float2half2_rn(5.0f);
+    pairs[9] = make_half2(high, 7);
+    pairs[10] = half2(low, high);
+    pairs[10].x = pairs[10].y;
+    pairs[11] = __hneg2(__habs2(-v));
+    pairs[12] = __hcmadd(v, w, v);
+    float2 f = __half22float2(v);
+    floats[0] = f.x; floats[1] = f.y; floats[2] = __low2float(v); floats[3] = __high2float(v);
+    floats[4] = (float)low; floats[5] = low; floats[6] = __half2float(high);
+    bits[0] = __half_as_short(low); bits[1] = (short)__half_as_ushort(high);
+    bits[2] = __half_as_short(__ushort_as_half(0x3c01)); bits[3] = __half_as_short(__short_as_half((short)0x8001));
+    __half_raw raw = low;
+    bits[4] = raw.x; bits[5] = *reinterpret_cast<short *>(&high);
+}
+extern "C" __global__ void mixed(float *y)
+{
+    __shared__ half tile[4][5];
+    tile[1][2] = 1;
+    tile[1][3] = 2.5f;
+    tile[1][4] = 0.1;
+    half a = tile[1][2], b = (half)tile[1][3], c(3), d = __float2half(0.5f), e = 7u, f = (short)-2;
+    a += b;
+    a *= c;
+    a -= d;
+    a /= e;
+    y[0] = a;
+    y[1] = tile[1][4];
+    y[2] = a++; y[3] = --a; y[4] = -f;
+    y[5] = (int)b; y[6] = (unsigned char)half(300); y[7] = (short)half(-1.9f);
+    y[8] = a ? 1 : 0;
+    y[9] = half(0.0f) ? 1 : 0;
+    y[10] = a > b ? 1 : 0;
+    half2 p = __float2half2_rn(1.0f);
+    p += p; p = p * p; ++p;
+    y[11] = __low2float(p) + (p == __half2half2(5) ? 10 : 0);
+    half accumulator = 0;
+    for (int i = 0; i < 4096; i++) accumulator = __hadd(accumulator, __float2half(1.0f));
+    y[12] = accumulator;
+    const half table[3] = {1, 2, 3};
+    y[13] = table[2];
+    y[14] = __half2float(__hfma_relu(half(-1), half(2), half(1)));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def module():
+    return SourceModule(SOURCE, no_extern_c=True)
+
+
+def run(module, name, *arguments, n=None, first=()):
+    n = n or arguments[0].array.size
+    scalars = [np.int32(s) for s in first] + [np.int32(n)]
+    module.get_function(name)(*scalars, *arguments, block=(256, 1, 1), grid=((n + 255) // 256, 1))
+
+
+def halves(bits):
+    return np.asarray(bits, np.uint16).view(np.float16)
+
+
+def assert_same(got, want, *inputs):
+    """Equal bits, except that any NaN equals any other."""
+    got, want = np.asarray(got).view(np.float16), np.asarray(want).view(np.float16)
+    wrong = ~((got.view(np.uint16) == want.view(np.uint16)) | (np.isnan(got) & np.isnan(want)))
+    first = np.flatnonzero(wrong)[:5]
+    assert not first.size, [(got[i], want[i], *(x[i] for x in inputs)) for i in first]
+
+
+def round_half(n, mode="rn"):
+    """n / 2^48, an exact value, rounded once to half; as 16 bits."""
+    sign, n = (0x8000, -n) if n < 0 else (0, n)
+    shift = max(n.bit_length() - 11, 24)  # 11 bits are kept, but none under 2^-24
+    kept, rest = n >> shift, n & ((1 << shift) - 1)
+    if mode == "rn":
+        kept += 2 * rest > 1 << shift or (2 * rest == 1 << shift and kept & 1)
+    else:
+        kept += rest != 0 and mode == ("rd" if sign else "ru")
+    value = kept << (shift - 24)
+    if value > 65504 << 24:
+        return sign | (0x7BFF if mode == "rz" or mode == ("ru" if sign else "rd") else 0x7C00)
+    return sign | int(np.float16(value / 2**24).view(np.uint16))
+
+
+def exact(bits):
+    """A finite half as an integer of 2^-24."""
+    return int(float(halves(bits)[()]) * 2**24)
+
+
+def tricky(count):
+    """Random halves: all bit patterns, and as many of moderate size."""
+    bits = RNG.integers(0, 65536, count, np.uint16)
+    bits[::2] = RNG.normal(scale=4, size=count).astype(np.float16).view(np.uint16)[::2]
+    bits[:12] = [0, 0x8000, 1, 0x8001, 0x3FF, 0x400, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0x3C00]
+    return bits
+
+
+def saturate(x):
+    return np.where(np.isnan(x), 0, np.clip(x, 0, 1))
+
+
+def extreme(choose, sign_first):
+    def reference(a, b):
+        pick = choose(a, b)
+        pick = np.where(a == b, np.where(np.signbit(a) == sign_first, a, b), pick)
+        return np.where(np.isnan(a), b, np.where(np.isnan(b), a, pick))
+
+    return reference
+
+
+def or_nan(reference):
+    return lambda a, b: np.where(np.isnan(a) | np.isnan(b), np.nan, reference(a, b))
+
+
+MIN, MAX = extreme(np.minimum, True), extreme(np.maximum, False)
+REFERENCES = {
+    # in float64, where + - * are exact, then rounded once; a quotient is never so near to halfway that float64 hides it
+    "a + b": np.add, "a - b": np.subtract, "a * b": np.multiply, "a / b": np.divide, "__hdiv(a, b)": np.divide,
+    "__hadd_rn(a, b)": np.add, "__hadd2(a, b)": np.add, "__hsub2(a, b)": np.subtract, "__hmul2(a, b)": np.multiply,
+    "__h2div(a, b)": np.divide, "__hmin(a, b)": MIN, "__hmax(a, b)": MAX, "__hmin2(a, b)": MIN, "__hmax2(a, b)": MAX,
+    "__hmin_nan(a, b)": or_nan(MIN), "__hmax_nan(a, b)": or_nan(MAX),
+    "__hadd_sat(a, b)": lambda a, b: saturate(a + b), "__hsub_sat(a, b)": lambda a, b: saturate(a - b),
+    "__hmul_sat(a, b)": lambda a, b: saturate(a * b), "__hadd2_sat(a, b)": lambda a, b: saturate(a + b),
+    "__hmul2_sat(a, b)": lambda a, b: saturate(a * b),
+}
+
+
+@pytest.mark.parametrize("expression", BINARY)
+def test_binary_operation(module, expression):
+    a, b = tricky(60_000), RNG.permutation(tricky(60_000))
+    a[-4:], b[-4:] = [0, 0x8000, 0, 0x8000], [0x8000, 0, 0, 0x8000]
+    z = np.empty_like(a)
+    run(module, "binary", cuda.In(a), cuda.In(b), cuda.Out(z), n=a.size, first=[BINARY.index(expression)])
+    with np.errstate(all="ignore"):
+        want = REFERENCES[expression](halves(a).astype(float), halves(b).astype(float)).astype(np.float16)
+    zero = (halves(z) == 0) & (want == 0) & ("sat" in expression)  # the sign of a saturated zero is not specified
+    assert_same(np.where(zero, 0, z).astype(np.uint16), np.where(zero, 0, want.view(np.uint16)), halves(a), halves(b))
+
+
+@pytest.mark.parametrize("expression", PAIR)
+def test_pair_operation(module, expression):
+    a, b = tricky(60_000), RNG.permutation(tricky(60_000))
+    a[-4:], b[-4:] = [0, 0x8000, 0, 0x8000], [0x8000, 0, 0, 0x8000]
+    z = np.empty_like(a)
+    run(module, "pair", cuda.In(a), cuda.In(b), cuda.Out(z), n=a.size // 2, first=[PAIR.index(expression)])
+    with np.errstate(all="ignore"):
+        want = REFERENCES[expression](halves(a).astype(float), halves(b).astype(float)).astype(np.float16)
+    zero = (halves(z) == 0) & (want == 0) & ("sat" in expression)
+    assert_same(np.where(zero, 0, z).astype(np.uint16), np.where(zero, 0, want.view(np.uint16)), halves(a), halves(b))
+
+
+def fused(module, a, b, c):
+    a, b, c = (np.asarray(x, np.uint16) for x in (a, b, c))
+    one, two, saturated = np.empty_like(a), np.empty((a.size, 2), np.uint16), np.empty_like(a)
+    run(module, "fused", *map(cuda.In, (a, b, c)), *map(cuda.Out, (one, two, saturated)), n=a.size)
+    return one, two, saturated
+
+
+def check_fused(module, a, b, c):
+    one, two, saturated = fused(module, a, b, c)
+    want = np.array([
+        round_half(exact(x) * exact(y) + (exact(z) << 24)) for x, y, z in zip(a, b, c, strict=True)
+    ], np.uint16)
+    nonzero = want & 0x7FFF != 0  # the sign of an exact zero follows other rules, tested below
+    assert_same(one[nonzero], want[nonzero], *(halves(x)[nonzero] for x in (a, b, c)))
+    assert (one[~nonzero] & 0x7FFF == 0).all()
+    assert_same(two[:, 0], one)
+    assert_same(two[:, 1], one[::-1])
+    clipped = np.clip(halves(one).astype(float), 0, 1).astype(np.float16)
+    assert (halves(saturated) == clipped).all()
+
+
+def test_fused_multiply_add_rounds_once(module):
+    finite = np.array([b for b in range(65536) if b & 0x7C00 != 0x7C00], np.uint16)
+    a, b, c = RNG.choice(finite, (3, 20_000))
+    check_fused(module, a, b, c)
+    # addends that cancel the product up to a few units in the last place
+    with np.errstate(over="ignore"):
+        c = (-(halves(a).astype(np.float32) * halves(b))).astype(np.float16).view(np.uint16)
+    near = c ^ RNG.integers(0, 4, c.size, np.uint16)
+    keep = near & 0x7C00 != 0x7C00
+    check_fused(module, a[keep], b[keep], near[keep])
+
+
+def test_fused_multiply_add_next_to_halfway(module):
+    """Products that lie halfway between two halves, and an addend too small for a float to see beside them."""
+    significands = np.arange(1024, 2048)
+    product = np.multiply.outer(significands, significands)
+    halfway = np.where(product < 2**21, product % 1024 == 512, product % 2048 == 1024)
+    x, y = np.nonzero(halfway)
+    chosen = np.repeat(RNG.choice(x.size, 200, replace=False), 6)
+    a, b = ((significands[v[chosen]] / 64).astype(np.float16).view(np.uint16) for v in (x, y))
+    c = np.tile(np.array([0, 1, 0x8001, 0x3FF, 0x0400, 0x8400], np.uint16), 200)
+    check_fused(module, a, b, c)
+    check_fused(module, a ^ 0x8000, b, c)
+
+
+def test_fused_multiply_add_next_to_halfway_between_subnormals(module):
+    """Products close to 2^-25, half of the last place there, added to subnormal halves."""
+    significands = np.arange(1024, 2048)
+    product = np.multiply.outer(significands, significands)
+    x, y = np.nonzero((abs(product - 2**21) < 64) & (product != 2**21))
+    a, b = ((significands[v] * 2.0**-23).astype(np.float16).view(np.uint16) for v in (x, y))
+    a ^= RNG.choice(np.array([0, 0x8000], np.uint16), a.size)
+    check_fused(module, a, b, RNG.integers(16, 1024, a.size, np.uint16))
+
+
+finite_half = st.integers(0, 65535).filter(lambda bits: bits & 0x7C00 != 0x7C00)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(st.tuples(finite_half, finite_half, finite_half), min_size=1, max_size=40))
+def test_fused_multiply_add_of_any_halves(module, triples):
+    check_fused(module, *(np.array(x, np.uint16) for x in zip(*triples, strict=True)))
+
+
+def test_fused_multiply_add_of_special_values(module):
+    inf, nan, one, zero, minus = 0x7C00, 0x7E00, 0x3C00, 0, 0x8000
+    cases = [
+        (inf, one, one, inf), (inf, zero, one, nan), (inf, one, inf | minus, nan), (nan, one, one, nan),
+        (one, one, nan, nan), (inf | minus, one, 0x7BFF, inf | minus), (0x7BFF, 0x7BFF, 0xFBFF, inf),
+        (zero, one, zero, zero), (minus, one, minus, minus), (minus, one, zero, zero), (one, one, one | minus, zero),
+    ]
+    a, b, c, want = np.array(cases, np.uint16).T.copy()
+    got, two, _ = fused(module, a, b, c)
+    assert_same(got, want)
+    assert_same(two[:, 0], want)
+
+
+def function_reference(name, x):
+    simple = {"sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2, "log10": np.log10}
+    simple |= {"sin": np.sin, "cos": np.cos, "floor": np.floor, "ceil": np.ceil, "rint": np.rint, "trunc": np.trunc}
+    simple |= {"rsqrt": lambda x: 1 / np.sqrt(x), "rcp": lambda x: 1 / x, "exp10": lambda x: 10**x}
+    return simple[name](x)
+
+
+EXACT = ["sqrt", "floor", "ceil", "rint", "trunc"]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_of_every_half(module, name):
+    z = np.empty_like(ALL)
+    run(module, "unary", cuda.In(ALL), cuda.Out(z), n=ALL.size, first=[FUNCTIONS.index(name)])
+    with np.errstate(all="ignore"):
+        want = function_reference(name, halves(ALL).astype(float)).astype(np.float16)
+    if name in EXACT:
+        assert_same(z, want, halves(ALL))
+        return
+    # At most the neighbouring half: these go through a float function that is itself rounded (the GPU's: approximate).
+    assert (np.isnan(halves(z)) == np.isnan(want)).all()
+    usual = ~np.isnan(want)
+    if name in ("sin", "cos"):
+        usual &= abs(halves(ALL).astype(np.float32)) < 8
+        assert np.max(abs(halves(z)[usual].astype(float) - want[usual])) <= 2**-10
+    else:
+        steps = abs(ordered(z[usual]) - ordered(want.view(np.uint16)[usual]))
+        assert steps.max() <= (1 if name not in ("log", "log2", "log10") else 2)
+
+
+def ordered(bits):
+    """Halves as integers in the order of their values."""
+    bits = bits.astype(np.int32)
+    return np.where(bits & 0x8000, 0x8000 - bits, bits)
+
+
+def test_sign_operations_touch_the_sign_only(module):
+    for expression, mask in [("-a", None), ("__hneg(a)", None), ("__habs(a)", 0x7FFF), ("+a", 0xFFFF)]:
+        z = np.empty_like(ALL)
+        run(module, "unary", cuda.In(ALL), cuda.Out(z), n=ALL.size, first=[UNARY.index(expression)])
+        assert_same(z, ALL ^ 0x8000 if mask is None else ALL & mask)
+
+
+def test_comparisons(module):
+    a, b = tricky(30_000), RNG.permutation(tricky(30_000))
+    b[::3] = a[::3]
+    outputs = [np.zeros(a.size, np.uint32) for _ in range(4)]
+    run(module, "relations", cuda.In(a), cuda.In(b), *map(cuda.Out, outputs), n=a.size)
+    x, y = halves(a), halves(b)
+    unordered = np.isnan(x) | np.isnan(y)
+    truth = [x == y, ~unordered & (x != y), x < y, x <= y, x > y, x >= y]
+    word = sum(t.astype(np.uint32) << k for k, t in enumerate(truth))
+    assert (outputs[0] == word).all()
+    assert (outputs[1] == np.where(unordered, 63, word)).all()
+    assert (outputs[2] == np.where(unordered, 2, word)).all()  # only != holds with a NaN
+    swapped = [truth[0], truth[1], truth[4], truth[5], truth[2], truth[3]]  # the upper halves compare b with a
+    both = sum((t & s).astype(np.uint32) << k for k, (t, s) in enumerate(zip(truth, swapped, strict=True)))
+    both += word << 8
+    both += np.where(unordered, 63, sum(s.astype(np.uint32) << k for k, s in enumerate(swapped))) << 16
+    both += np.isnan(x).astype(np.uint32) << 24
+    both += (x == np.inf).astype(np.uint32) << 25
+    both += (x == -np.inf).astype(np.uint32) << 26
+    both += 1 << 27
+    assert (outputs[3] == both).all()
+
+
+def test_every_half_becomes_its_float(module):
+    y = np.empty(ALL.size, np.float32)
+    run(module, "to_float", cuda.In(ALL), cuda.Out(y), n=ALL.size)
+    want = halves(ALL).astype(np.float32)
+    assert np.array_equal(y, want, equal_nan=True) and (np.signbit(y) == np.signbit(want))[~np.isnan(want)].all()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_float_to_half(module, mode):
+    x = RNG.integers(0, 2**32, 100_000, np.uint32).view(np.float32)
+    near = halves(RNG.integers(0, 0x7BFF, 100_000, np.uint16)).astype(np.float32)  # at and around halfway points
+    step = np.spacing(near.astype(np.float16)).astype(np.float32)
+    around = (near + step / 2).view(np.uint32) + RNG.integers(-1, 2, near.size).astype(np.uint32)
+    edges = [65519.996, 65520, -65520, 1e-10, -1e-40, 3e38]
+    x = np.concatenate([x[np.isfinite(x)], around.view(np.float32), -near, edges]).astype(np.float32)
+    y = np.empty(x.size, np.uint16)
+    run(module, f"from_float_{mode}", cuda.In(x), cuda.Out(y), n=x.size)
+    if mode == "rn":
+        with np.errstate(over="ignore"):
+            assert_same(y, x.astype(np.float16), x)
+        return
+    # the neighbour on the right side, from NumPy's nearest
+    with np.errstate(over="ignore"):
+        nearest = x.astype(np.float16)
+        below = np.where(nearest > x, np.nextafter(nearest, np.float16(-np.inf)), nearest)
+        above = np.where(nearest < x, np.nextafter(nearest, np.float16(np.inf)), nearest)
+    down = np.signbit(x) if mode == "rz" else np.zeros(x.size, bool) if mode == "rd" else np.ones(x.size, bool)
+    assert (halves(y) == np.where(down, above, below)).all()
+
+
+def test_special_floats_and_doubles_to_half(module):
+    x = np.array([np.inf, -np.inf, np.nan, 0, -0.0], np.float32)
+    y = np.empty(x.size, np.uint16)
+    for mode in MODES:
+        run(module, f"from_float_{mode}", cuda.In(x), cuda.Out(y), n=x.size)
+        assert_same(y, x.astype(np.float16))
+    # doubles that two roundings, by way of float, would get wrong; and the far ends
+    ties = 1 + 2.0**-11 + np.array([2.0**-40, -(2.0**-40), 0.0])
+    ends = [2**-25 * (1 + 2.0**-50), 2**-25, 1e300, -1e300, 1e-300, 5e-324, np.inf, 65520 - 1e-9]
+    d = np.concatenate([ties, -ties, ends])
+    y = np.empty(d.size, np.uint16)
+    run(module, "from_double", cuda.In(d), cuda.Out(y), n=d.size)
+    with np.errstate(over="ignore", under="ignore"):
+        assert_same(y, d.astype(np.float16), d)
+
+
+@pytest.mark.parametrize("kind", INTEGERS)
+def test_integers_to_half_and_back(module, kind):
+    dtype, info = INTEGERS[kind], np.iinfo(INTEGERS[kind])
+    x = RNG.integers(max(info.min, -70_000), min(info.max, 70_000), 2000, dtype, endpoint=True)
+    x[:4] = info.min, info.max, 0, 2049
+    for mode in MODES:
+        y = np.empty(x.size, np.uint16)
+        run(module, f"from_{kind}_{mode}", cuda.In(x), cuda.Out(y), n=x.size)
+        assert_same(y, np.array([round_half(int(v) << 48, mode) for v in x], np.uint16), x)
+
+        z = np.empty(ALL.size, dtype)
+        run(module, f"to_{kind}_{mode}", cuda.In(ALL), cuda.Out(z), n=ALL.size)
+        with np.errstate(invalid="ignore"):
+            value = {"rn": np.rint, "rz": np.trunc, "ru": np.ceil, "rd": np.floor}[mode](halves(ALL).astype(float))
+        finite = np.isfinite(value)
+        assert z[finite].tolist() == [max(info.min, min(info.max, int(v))) for v in value[finite]]
+        assert (z[value == np.inf] == info.max).all() and (z[value == -np.inf] == info.min).all()
+
+
+def test_packing(module):
+    x = np.array([1.5, -2.25], np.float32)
+    pairs, floats, bits = np.zeros((13, 2), np.float16), np.zeros(7, np.float32), np.zeros(6, np.int16)
+    module.get_function("packing")(
+        cuda.In(x), cuda.Out(pairs), cuda.Out(floats), cuda.Out(bits), block=(1, 1, 1), grid=(1, 1)
+    )
+    a, b = x
+    want = [(a, b), (b, a), (a, 3), (b, 4), (a, a), (b, b), (b, a), (a, a), (5, 5), (b, 7), (b, b), (-a, b)]
+    product = (a + 1j * b) * (3 + 4j) + (a + 1j * b)
+    assert pairs.tolist() == [list(map(float, w)) for w in want] + [[product.real, product.imag]]
+    assert floats.tolist() == [a, b, a, b, a, a, b]
+    low, high = (int(np.float16(v).view(np.int16)) for v in x)
+    assert bits.tolist() == [low, high, 0x3C01, 0x8001 - 65536, low, high]
+
+
+def test_types_mix_as_in_cuda(module):
+    y = np.zeros(15, np.float32)
+    module.get_function("mixed")(cuda.Out(y), block=(1, 1, 1), grid=(1, 1))
+    h = np.float16
+    a = (h(3.5) * h(3) - h(0.5)) / h(7)
+    assert y[0] == a and y[1] == h(0.1)
+    assert y[2] == a and y[3] == h(h(a + h(1)) - h(1)) and y[4] == 2
+    assert y[5:11].tolist() == [2, 255, -1, 1, 0, 0]
+    assert y[11] == 15
+    assert y[12] == 2048  # 2048 + 1 rounds back to 2048: half sums stop growing
+    assert y[13] == 3 and y[14] == 0
+
+
+def test_atomic_add_and_shuffles():
+    source = """
+#include <cuda_fp16.h>
+extern "C" __global__ void sum(half *one, half2 *two, half *shared)
+{
+    __shared__ half s;
+    if (threadIdx.x == 0) s = 0;
+    __syncthreads();
+    atomicAdd(one, half(1));
+    atomicAdd(two, __floats2half2_rn(1, 2));
+    atomicAdd(&s, half(0.5f));
+    __syncthreads();
+    shared[blockIdx.x] = s;
+}
+extern "C" __global__ void rotate(const half2 *x, half2 *y, half *z)
+{
+    int t = threadIdx.x;
+    y[t] = __shfl_sync(0xffffffff, x[t], (t + 1) % 32);
+    z[t] = __shfl_xor_sync(0xffffffff, __low2half(x[t]), 2);
+}
+"""
+    module = SourceModule(source, no_extern_c=True)
+    one, two, shared = np.zeros(1, np.float16), np.zeros(2, np.float16), np.zeros(4, np.float16)
+    module.get_function("sum")(cuda.InOut(one), cuda.InOut(two), cuda.Out(shared), block=(64, 1, 1), grid=(4, 1))
+    assert one[0] == 256 and two.tolist() == [256, 512] and (shared == 32).all()
+
+    x = RNG.normal(size=(32, 2)).astype(np.float16)
+    y, z = np.empty_like(x), np.empty(32, np.float16)
+    module.get_function("rotate")(cuda.In(x), cuda.Out(y), cuda.Out(z), block=(32, 1, 1), grid=(1, 1))
+    assert (y == np.roll(x, -1, axis=0)).all() and (z == x[np.arange(32) ^ 2, 0]).all()
+
+
+def test_bfloat16():
+    source = """
+#include <cuda_bf16.h>
+extern "C" __global__ void ops(const float *x, const float *y, float *sum, float *product, float *fused, float *pair,
+                               int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    __nv_bfloat16 a = __float2bfloat16(x[i]), b = __float2bfloat16(y[i]);
+    sum[i] = __bfloat162float(__hadd(a, b));
+    product[i] = __bfloat162float(a * b);
+    fused[i] = __bfloat162float(__hfma(a, b, a));
+    __nv_bfloat162 p = __floats2bfloat162_rn(x[i], y[i]);
+    float2 f = __bfloat1622float2(__hmul2(p, p));
+    pair[i] = f.x + f.y;
+}
+"""
+    module = SourceModule(source, no_extern_c=True)
+    x, y = RNG.normal(size=(2, 5000)).astype(np.float32)
+    outputs = [np.empty(5000, np.float32) for _ in range(4)]
+    module.get_function("ops")(
+        cuda.In(x), cuda.In(y), *map(cuda.Out, outputs), np.int32(5000), block=(256, 1, 1), grid=(20, 1)
+    )
+
+    def bf16(v):
+        """Float64 to bfloat16, rounded once to nearest even."""
+        mantissa, exponent = np.frexp(v)
+        return np.ldexp(np.rint(mantissa * 256), exponent - 8)
+
+    a, b = bf16(x.astype(float)), bf16(y.astype(float))
+    assert (outputs[0] == bf16(a + b)).all()
+    assert (outputs[1] == bf16(a * b)).all()
+    assert (outputs[2] == bf16(a * b + a)).all()
+    assert (outputs[3] == (bf16(a * a) + bf16(b * b)).astype(np.float32)).all()
+
+
+@pytest.mark.usefixtures("cpu_engine")
+def test_software_conversions_agree_with_the_instructions():
+    source = """
+extern "C" __global__ void compare(const float *x, int n, int *wrong)
+{
+    for (int i = 0; i < n; i++) {
+        wrong[0] += hostcuda::round_to_half<hostcuda::to_nearest>(x[i]) != __half_as_ushort(__float2half_rn(x[i]));
+        wrong[1] += hostcuda::round_to_half<hostcuda::to_zero>(x[i]) != __half_as_ushort(__float2half_rz(x[i]));
+        wrong[2] += hostcuda::round_to_half<hostcuda::up>(x[i]) != __half_as_ushort(__float2half_ru(x[i]));
+        wrong[3] += hostcuda::round_to_half<hostcuda::down>(x[i]) != __half_as_ushort(__float2half_rd(x[i]));
+    }
+    for (int bits = 0; bits < 65536; bits++) {
+        float f = hostcuda::widen_half(bits), g = __half2float(__ushort_as_half(bits));
+        wrong[4] += __float_as_int(f) != __float_as_int(g);
+    }
+}
+"""
+    x = RNG.integers(0, 2**32, 200_000, np.uint32)
+    x[::2] = 0x33000000 + x[::2] % 0x15000000 & 0xFFFFF800  # the range of half, many halfway points
+    wrong = np.zeros(5, np.int32)
+    compare = SourceModule(source, no_extern_c=True).get_function("compare")
+    compare(cuda.In(x), np.int32(x.size), cuda.InOut(wrong), block=(1, 1, 1), grid=(1, 1))
+    assert not wrong.any()
+
+
+THREAD_LOOPS = """
+#include <cuda_fp16.h>
+extern "C" __global__ void pairs(const half2 *__restrict__ a, const half2 *__restrict__ b, const half2 *__restrict__ c,
+                                 half2 *__restrict__ y, float *__restrict__ z)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const half2 first = __hfma2(a[i], b[i], c[i]);
+    __syncthreads();
+    const half2 sum = a[i] + first, product = sum * b[i];
+    y[i] = product - __half2half2(__low2half(c[i]));
+    z[i] = __low2float(first) + __high2float(product);
+}
+extern "C" __global__ void single(const half *__restrict__ a, const half *__restrict__ b, const half *__restrict__ c,
+                                  half *__restrict__ y, float *__restrict__ z)
+{
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    const half first = __hfma(a[i], b[i], c[i]);
+    __syncthreads();
+    y[i] = (a[i] + first) * b[i] - c[i];
+    __syncthreads();
+    z[i] = (float)first;
+}
+"""
+
+
+def near_halfway(rng, size):
+    """Three arrays of pairs of halves: any bits, and sums that cancel or lie near halfway between two halves."""
+    a, b, c = rng.integers(0, 2**32, (3, size), np.uint32)
+    with np.errstate(all="ignore"):
+        product = (a.view(np.float16) * b.view(np.float16)).view(np.uint32)
+    near = product ^ (rng.integers(0, 4, size, np.uint32) * 0x00010001 << rng.integers(0, 12, size, np.uint32))
+    c = np.where(rng.integers(0, 2, size), c, near ^ rng.choice(np.array([0, 0x80008000], np.uint32), size))
+    few = np.where(rng.integers(0, 4, size), 0xFFFFFFFF, 0xFE00FE00).astype(np.uint32)  # few significant bits
+    return a & few, b & few, c
+
+
+@pytest.mark.usefixtures("cpu_engine")
+@pytest.mark.parametrize("kernel", ["pairs", "single"])
+def test_thread_loops_round_as_fibers(monkeypatch, kernel):
+    modules = {}
+    for gear in ("fibers", "loops"):
+        monkeypatch.setenv("HOSTCUDA_GEAR", gear)
+        modules[gear] = SourceModule(THREAD_LOOPS, no_extern_c=True).get_function(kernel)
+        assert modules[gear].gear == gear
+    for width in (61, 16, 8, 5):  # whole vectors, rests of them, and fewer
+        bits = np.uint32 if kernel == "pairs" else np.uint16
+        data = [each.view(bits) for each in near_halfway(np.random.default_rng(width), 200 * width)]
+        out = {}
+        for gear, function in modules.items():
+            out[gear] = np.zeros(data[0].size, bits), np.zeros(data[0].size, np.float32)
+            arguments = *map(cuda.In, data), *map(cuda.Out, out[gear])
+            function(*arguments, grid=(data[0].size // width, 1), block=(width, 1, 1))
+        (y, z), (want_y, want_z) = out["loops"], out["fibers"]
+        np.testing.assert_array_equal(y.view(np.float16), want_y.view(np.float16))
+        np.testing.assert_array_equal(z, want_z)
+
+
+# What g++ calls for vectors of each length, against the operations on one value.
+VERSIONS = """
+#include <cuda_fp16.h>
+#ifdef HOSTCUDA_HALF_VECTORS
+#define ROUND_TRIP(function, x) function##_narrow(function##_widen(x))
+#define VECTORS(n, isa) \\
+    typedef float x##n __attribute__((vector_size(4 * n), aligned(4))); \\
+    extern "C" x##n _ZGV##isa##N##n##vvv_hostcuda_half2_fma(x##n, x##n, x##n); \\
+    extern "C" x##n _ZGV##isa##N##n##vv_hostcuda_half2_add(x##n, x##n); \\
+    extern "C" x##n _ZGV##isa##N##n##vv_hostcuda_half2_sub(x##n, x##n); \\
+    extern "C" x##n _ZGV##isa##N##n##vv_hostcuda_half2_mul(x##n, x##n); \\
+    extern "C" x##n _ZGV##isa##N##n##v_hostcuda_half_widen(x##n); \\
+    extern "C" x##n _ZGV##isa##N##n##v_hostcuda_half_narrow(x##n); \\
+    __device__ void vectors##n(int which, const float *a, const float *b, const float *c, float *y) { \\
+        for (int i = 0; i < 16; i += n) { \\
+            x##n p = *(x##n *)(a + i), q = *(x##n *)(b + i), r = *(x##n *)(c + i); \\
+            *(x##n *)(y + i) = which == 0 ? _ZGV##isa##N##n##vvv_hostcuda_half2_fma(p, q, r) \\
+                             : which == 1 ? _ZGV##isa##N##n##vv_hostcuda_half2_add(p, q) \\
+                             : which == 2 ? _ZGV##isa##N##n##vv_hostcuda_half2_sub(p, q) \\
+                             : which == 3 ? _ZGV##isa##N##n##vv_hostcuda_half2_mul(p, q) \\
+                             : which == 4 ? _ZGV##isa##N##n##v_hostcuda_half_widen(p) \\
+                                          : ROUND_TRIP(_ZGV##isa##N##n##v_hostcuda_half, p); \\
+        } \\
+    }
+VECTORS(4, b)
+VECTORS(8, d)
+#ifdef __AVX512F__
+VECTORS(16, e)
+#endif
+__device__ float one(int which, half2 a, half2 b, half2 c)
+{
+    if (which == 4) return __low2float(a);
+    half2 y = which == 0 ? __hfma2(a, b, c) : which == 1 ? a + b : which == 2 ? a - b : which == 3 ? a * b
+              : __halves2half2(__float2half(__low2float(a)), __ushort_as_half(0));
+    return __int_as_float(*(int *)&y);
+}
+__device__ bool differ(int which, float x, float y)   // two NaN are the same
+{
+    int p = __float_as_int(x), q = __float_as_int(y);
+    if (which == 4) return p != q && !(x != x && y != y);
+    for (int half : {0, 16}) {
+        bool both_nan = (p >> half & 0x7fff) > 0x7c00 && (q >> half & 0x7fff) > 0x7c00;
+        if ((p ^ q) >> half & 0xffff && !both_nan) return true;
+    }
+    return false;
+}
+#endif
+extern "C" __global__ void compare(const float *a, const float *b, const float *c, int n, int *wrong)
+{
+#ifndef HOSTCUDA_HALF_VECTORS
+    wrong[0] = -1;
+#else
+    for (int i = 0; i < n; i += 16)
+        for (int which = 0; which < 6; which++) {
+            float y[4][16];
+            vectors4(which, a + i, b + i, c + i, y[0]);
+            vectors8(which, a + i, b + i, c + i, y[1]);
+#ifdef __AVX512F__
+            vectors16(which, a + i, b + i, c + i, y[2]);
+#else
+            memcpy(y[2], y[1], sizeof y[2]);
+#endif
+            for (int j = 0; j < 16; j++) {
+                float p = a[i + j], q = b[i + j], r = c[i + j];
+                y[3][j] = which == 0 ? hostcuda_half2_fma(p, q, r) : which == 1 ? hostcuda_half2_add(p, q)
+                        : which == 2 ? hostcuda_half2_sub(p, q) : which == 3 ? hostcuda_half2_mul(p, q)
+                        : which == 4 ? hostcuda_half_widen(p) : hostcuda_half_narrow(hostcuda_half_widen(p));
+                float want = one(which, *(half2 *)&p, *(half2 *)&q, *(half2 *)&r);
+                for (int version = 0; version < 4; version++) wrong[which] += differ(which, y[version][j], want);
+            }
+        }
+#endif
+}
+"""
+
+
+@pytest.mark.usefixtures("cpu_engine")
+@pytest.mark.parametrize("size", [40_000, pytest.param(20_000_000, marks=pytest.mark.thorough)])
+def test_the_versions_for_vectors_agree_with_those_for_one_value(size):
+    compare = SourceModule(VERSIONS, no_extern_c=True).get_function("compare")
+    data = near_halfway(np.random.default_rng(size), size // 16 * 16)
+    data[0][:65536] = np.arange(size)[:65536]  # every half
+    wrong = np.zeros(6, np.int32)
+    compare(*map(cuda.In, data), np.int32(data[0].size), cuda.InOut(wrong), block=(1, 1, 1), grid=(1, 1))
+    if wrong[0] < 0:
+        pytest.skip("half arithmetic has versions for vectors with g++ and AVX2, F16C and FMA")
+    assert not wrong.any()
+
+
+def test_the_processors_own_half_arithmetic_compiles(tmp_path):
+    """AVX512-FP16, which few machines have: the runtime's functions assemble, and a product and a sum stay apart."""
+    command = toolchain.find()
+    flags = ["-std=gnu++17", "-O2", "-march=sapphirerapids", "-ffp-contract=fast", "-w", f"-I{toolchain.INCLUDE}"]
+    if toolchain.is_clang(command) or toolchain.run([*command, *flags, "-fsyntax-only", "-xc++", os.devnull])[0]:
+        pytest.skip("g++ 12 or newer for x86-64 compiles AVX512-FP16")
+    source, assembly = tmp_path / "source.cpp", tmp_path / "source.s"
+    source.write_text("""#include "hostcuda.h"
+HOSTCUDA_IN_LANES(0)
+half fused(half a, half b, half c) { return __hfma(a, b, c); }
+half2 fused_pair(half2 a, half2 b, half2 c) { return __hfma2(a, b, c); }
+half apart(half a, half b, half c) { return a * b + c; }
+""")
+    runtime = toolchain.RUNTIME / "half.cpp"
+    for arguments in (["-S", source, "-o", assembly], ["-c", runtime, "-o", tmp_path / "half.o"]):
+        status, _, error = toolchain.run([*command, *flags, *map(str, arguments)])
+        assert status == 0, error
+    fused = re.findall(r"vfn?madd\w+", assembly.read_text())
+    assert sorted(fused) == ["vfmadd231ph", "vfmadd231sh"]

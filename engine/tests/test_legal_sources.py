@@ -1,0 +1,162 @@
+"""Sources that nvcc accepts and a host compiler, or a scan of the text, would not."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+from hostcuda.api import driver
+from hostcuda.api.compiler import SourceModule
+
+SOURCE = r"""
+#define JOINED(a, b) a##_##b
+#define MADE(name) __global__ void name(int *x) { x[0] = 5; }
+#define MMA(d, a, b)                                                \
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 " \
+                 "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"     \
+                 : "+f"(d[0]), "+f"(d[1]),                          \
+                   "+f"(d[2]), "+f"(d[3])                           \
+                 : "r"(a[0]),                                       \
+                   "r"(a[1]), "r"(b))
+
+template <class T> __global__ void deduced(T *x) { x[0] = sizeof(T); }
+template __global__ void deduced(double *);
+template __global__ void deduced(char *x);
+
+template <int N> __global__ void __launch_bounds__(N / 2) bounded(int *x) { x[threadIdx.x] = N; }
+template __global__ void bounded<64>(int *);
+template __global__ void bounded<128>(int *);
+
+namespace inner { MADE(of_namespace) }
+extern "C" __global__ void JOINED(made, of)(int *x) { x[0] = 6; }
+template <class T> __device__ void nobody_calls(T x) { asm("cp.async.wait_all;"); }
+
+static __device__ int only_host_writes = 2;
+namespace { __device__ int nameless = 3; }
+extern "C" __global__ void variables(int *x) { x[0] = only_host_writes; x[1] = nameless; }
+
+struct Pair { float x, y; Pair() {} __host__ __device__ Pair(const Pair &o) : x(o.x), y(o.y) {} };
+extern "C" __global__ void copied(Pair pair, float *y) { y[0] = pair.x - pair.y; }
+
+struct Number { int value; __device__ Number(int value) : value(value) {} };
+extern "C" __global__ void placed(int *x) {
+    __shared__ alignas(sizeof(Number) * 8)
+        unsigned char raw[sizeof(Number) * 32];
+    Number *number = new (raw + threadIdx.x * sizeof(Number)) Number(threadIdx.x);
+    x[threadIdx.x] = (size_t)raw % 32 ? -1 : number->value;
+}
+extern "C" __global__ void multiplied(float *x) {
+    float d[4] = {};
+    unsigned a[2] = {0x3c003c00, 0x3c003c00};
+    MMA(d, a, 0x3c003c00u); x[threadIdx.x] = d[0] + 100 * __LINE__;
+}
+extern "C" __global__ void waits(int *flag, int *x) {
+    if (threadIdx.x == 0) { while (atomicAdd(flag, 0) == 0) ; x[0] = 7; }
+    if (threadIdx.x == 32) atomicExch(flag, 1);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def module():
+    return SourceModule(SOURCE, no_extern_c=True)
+
+
+def first(module, name, block=(1, 1, 1)):
+    """What a kernel writes to the first element."""
+    x = driver.to_device(np.zeros(64, np.int32))
+    module.get_function(name)(x, block=block)
+    return driver.from_device(x, 1, np.int32)[0]
+
+
+def test_an_instantiation_whose_arguments_are_deduced(module):
+    x = driver.to_device(np.zeros(1))
+    module.get_function("_Z7deducedIdEvPT_")(x, block=(1, 1, 1))
+    assert driver.from_device(x, 1, np.float64) == 8
+    assert module.get_function("_Z7deducedIcEvPT_")
+
+
+def test_a_templates_parameter_bounds_its_blocks(module):
+    assert module.get_function("_Z7boundedILi64EEvPi").max_threads_per_block == 32
+    assert module.get_function("_Z7boundedILi128EEvPi").max_threads_per_block == 64
+    assert first(module, "_Z7boundedILi128EEvPi", (64, 1, 1)) == 128
+
+
+def test_kernels_that_macros_make(module):
+    assert first(module, "_ZN5inner12of_namespaceEPi") == 5
+    assert first(module, "made_of") == 6
+
+
+def test_variables_that_only_the_host_writes(module):
+    def find(*names):
+        for name in names[:-1]:
+            with contextlib.suppress(driver.LogicError):
+                return module.get_global(name)
+        return module.get_global(names[-1])
+
+    # g++ 15 marks the second name as that of one file.
+    for names in ("only_host_writes",), ("_ZN12_GLOBAL__N_18namelessE", "_ZN12_GLOBAL__N_1L8namelessE"):
+        address, size = find(*names)
+        driver.memcpy_htod(address, np.int32([9]))
+        assert size == 4
+    assert first(module, "variables") == 9
+
+
+PAIR = np.dtype([("x", "f4"), ("y", "f4")])
+
+
+def test_an_argument_with_its_own_copy_constructor(module):
+    y = np.zeros(1, np.float32)
+    copied = module.get_function("copied")
+    copied(np.array((5, 2), PAIR)[()], driver.Out(y), block=(1, 1, 1))
+    assert y == 3
+
+
+def test_prepared_calls_with_structs(module):
+    copied, y = module.get_function("copied"), driver.to_device(np.zeros(1, np.float32))
+    copied.prepare([PAIR, "P"])
+    for pair, difference in ((np.array((9, 2), PAIR)[()], 7), (np.array((9, 1), PAIR), 8), (b"\0" * 8, 0)):
+        copied.prepared_call((1, 1), (1, 1, 1), pair, y)
+        assert driver.from_device(y, 1, np.float32) == difference
+    with pytest.raises(TypeError, match="prepared for 2 arguments, and 1 were given"):
+        copied.prepared_call((1, 1), (1, 1, 1), y)
+    with pytest.raises(TypeError, match=r"argument 0 .* cannot be passed as '8s'"):
+        copied.prepared_call((1, 1), (1, 1, 1), 3, y)
+
+
+def test_placement_new_into_aligned_shared_memory(module):
+    x = np.zeros(32, np.int32)
+    module.get_function("placed")(driver.Out(x), block=(32, 1, 1))
+    assert (x == np.arange(32)).all()
+
+
+def test_ptx_in_a_macro_of_several_lines(module):
+    x = np.zeros(32, np.float32)
+    module.get_function("multiplied")(driver.Out(x), block=(32, 1, 1))
+    line = 1 + SOURCE[: SOURCE.index("MMA(d, a, 0x")].count("\n")
+    assert (x == 8 + 100 * line).all()
+
+
+@pytest.mark.parametrize(("options", "fused"), [(["-fmad=false"], False), ([], True), (["-fmad", "true"], True)])
+def test_fused_multiplications_can_be_switched_off(options, fused):
+    source = 'extern "C" __global__ void rounded(float *x) { x[3] = x[0] * x[1] + x[2]; }'
+    a = np.float32(1 + 2**-12)
+    x = np.array([a, a, -(a * a), 9], np.float32)
+    SourceModule(source, no_extern_c=True, options=options).get_function("rounded")(driver.InOut(x), block=(1, 1, 1))
+    assert x[3] == (2**-24 if fused else 0)
+
+
+def test_a_thread_waits_with_additions_of_zero(module):
+    flag, x = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    module.get_function("waits")(driver.InOut(flag), driver.InOut(x), block=(64, 1, 1))
+    assert x == 7
+
+
+def test_the_shared_memory_of_a_kernel_is_its_own():
+    """The mangled name of ``conv1f``'s array contains what that of ``f``'s array would begin with."""
+    module = SourceModule("""
+        __global__ void conv1f(float *x) {
+            __shared__ float tile[8000]; tile[threadIdx.x] = x[0]; __syncthreads(); x[1] = tile[0]; }
+        __global__ void f(float *x) {
+            __shared__ float s[8000]; s[threadIdx.x] = 2; __syncthreads(); x[1] = s[0]; }""")
+    assert module.get_function("f").shared_size_bytes == module.get_function("conv1f").shared_size_bytes == 32000

@@ -1,0 +1,506 @@
+"""Thread loops: kernels that are split at their barriers, and those that stay on fibers."""
+
+import re
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from hostcuda.api import compiler, driver
+from hostcuda.errors import Interrupted
+from hostcuda.frontend.source import rewrite
+from hostcuda.loops import add_loops
+from hostcuda.source import rewritten
+
+# Each kernel fills out[threads of the grid] from in[n]. All have a barrier and can be split.
+SPLIT = r"""
+#define HALF(n) ((n) / 2)
+#define COLUMN threadIdx.x
+#ifndef WIDTH
+#define WIDTH 64
+#endif
+__constant__ int scale = 3;
+__device__ int calls;
+struct Pair { float first, second; };
+#define ADD(to, value) atomicAdd(&(to), value)
+__device__ void add_one(float *v) { *v += 1; }
+__device__ void twice(int &n) { n *= 2; }
+__device__ int above(int a, int b) { return a > b ? a : b; }
+__device__ float total(float v) {
+    __shared__ float sums[WIDTH];
+    const int at = threadIdx.x;                    // the kernel has another one
+    sums[at] = v;
+    __syncthreads();
+    for (int s = blockDim.x / 2; s > 0; s /= 2) {
+        if (at < s) sums[at] += sums[at + s];
+        __syncthreads();
+    }
+    return sums[0] + v;
+}
+__device__ int whole(float v) {
+    __syncthreads();
+    return v;                                      // without its fraction
+}
+template <int N, class T> __device__ void reverse(float *tile, T &v, T by) {
+    tile[threadIdx.x] = v * by;
+    __syncthreads();
+    v = tile[blockDim.x - 1 - threadIdx.x] + N;
+    __syncthreads();
+}
+__device__ void exchanged(float tile[WIDTH], float &v, int n) {
+    for (int i = 0; i < n; i++) reverse<2, float>(tile, v, 0.5f);
+}
+#define ROW ((blockIdx.x * blockDim.z + threadIdx.z) * blockDim.y + threadIdx.y)
+#define OUT out[ROW * blockDim.x + threadIdx.x]
+
+extern "C" {
+__global__ void lives_across(float *out, const float *in, int n) {
+    __shared__ float tile[WIDTH];
+    int i = threadIdx.x;
+    float x = in[i % n], y;
+    tile[i] = x;
+    y = x * x;
+    __syncthreads();
+    OUT = x + y + tile[blockDim.x - 1 - i];
+}
+__global__ void returns_early(float *out, const float *in, int n) {
+    __shared__ float tile[WIDTH];
+    OUT = -1;
+    if (threadIdx.x >= n - 8) return;
+    int share = 100 / (n - 8);                     // if no thread is left, this divides by 0
+    tile[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    for (int i = 0; i < 2; i++) {
+        if (threadIdx.x == i) return;
+        __syncthreads();
+    }
+    OUT = tile[0] + share;
+}
+__global__ void sums_as_a_tree(float *out, const float *in, int n) {
+    __shared__ float sums[WIDTH];
+    sums[COLUMN] = in[COLUMN % n];
+    for (int s = HALF(blockDim.x); s > 0; s >>= 1) {
+        __syncthreads();
+        if (COLUMN < s) sums[COLUMN] += sums[COLUMN + s];
+    }
+    __syncthreads();
+    OUT = sums[0];
+}
+__global__ void moves_its_pointer(float *out, const float *in, int n) {
+    in += threadIdx.x % 3;
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < 3; ++i, in += threadIdx.x % 2) {
+        sum += *in;
+        __syncthreads();
+    }
+    OUT = sum;
+}
+__global__ void leaves_its_loop(float *out, const float *in, int n) {
+    float sum = 0;
+    int round = -1;
+    do {
+        ++round;
+        if (round == n) break;
+        if (round % 2 == 1) continue;
+        sum += in[round];
+        __syncthreads();
+    } while (round < 5);
+    while (true) {
+        __syncthreads();
+        round++;
+        if (round > 9) break;
+    }
+    OUT = sum + round;
+}
+__global__ void takes_an_address(float *out, const float *in, int n) {
+    float v = in[threadIdx.x % n], row[3] = {v, v + 1, v + 2};
+    float *last = &row[2];
+    __syncthreads();
+    if (threadIdx.x % 2) add_one(&v);
+    *last += v;
+    __syncthreads();
+    OUT = v + row[0] + row[2];
+}
+__global__ void changes_an_argument(float *out, const float *in, int n) {
+    if (threadIdx.x == 1) twice(n);
+    __syncthreads();
+    OUT = n;
+}
+__global__ void asks_a_function(float *out, const float *in, int n) {
+    for (int i = 0; i < n; i++) {
+        OUT = above(n, i) + i;
+        __syncthreads();
+    }
+}
+__global__ void hides_names(float *out, const float *in, int n) {
+    const int a = 5;
+    const int r = a + threadIdx.x;
+    float sum = scale;
+    int scale = 7;
+    for (int i = 0; i < 2; i++) {
+        const int a = 100;
+        __syncthreads();
+        sum += r + a * scale;
+        for (int n = 0; n < 2; n++) sum += n;
+    }
+    OUT = sum + n;
+}
+__global__ void keeps_more_than_numbers(float *out, const float *in, int n) {
+    Pair pair = {in[0], threadIdx.x + 1.0f};
+    float sums[4] = {1, 2};
+    const float first = in[threadIdx.x % n];
+    __syncthreads();
+    pair.first += pair.second;
+    for (int i = 0; i < 4; i++) sums[i] += pair.second;
+    __syncthreads();
+    OUT = pair.first + sums[0] + sums[3] + first;
+}
+__global__ void asks_its_block(float *out, const float *in, int n) {
+    __shared__ float tile[WIDTH];
+    if (blockIdx.x % 2) {
+        tile[threadIdx.x] = in[0];
+        __syncthreads();
+        OUT = tile[0];
+    } else {
+        __syncthreads();
+        OUT = 2;
+    }
+}
+__global__ void counts_in_shared(float *out, const float *in, int n) {
+    __shared__ int bins[4];
+    if (threadIdx.x < 4) bins[threadIdx.x] = 0;
+    __syncthreads();
+    for (int i = threadIdx.x; i < n; i += blockDim.x) ADD(bins[(int)in[i] % 4], 1);
+    __syncthreads();
+    OUT = bins[threadIdx.x % 4];
+}
+__global__ void has_branches(float *out, const float *in, int n) {
+#ifdef WIDTH
+    float v = in[1];
+#else
+    float v = in[2];
+#endif
+    __syncthreads();
+#ifndef WIDTH
+    v += 100;
+#endif
+    OUT = v;
+}
+__global__ void numbers_its_threads(float *out, const float *in, int n) {
+    extern __shared__ float last[];
+    float number = threadIdx.x + 10 * threadIdx.y + 100 * threadIdx.z;
+    if (threadIdx.x == blockDim.x - 1) last[threadIdx.y + blockDim.y * threadIdx.z] = number;
+    __syncthreads();
+    OUT = number + last[threadIdx.y + blockDim.y * threadIdx.z];
+}
+__global__ void calls_what_waits(float *out, const float *in, int n) {
+    __shared__ float tile[WIDTH];
+    float x = in[threadIdx.x], at = 1.5f;
+    reverse<1, float>(tile, x, at + n);
+    x += at;
+    if (n > 8) exchanged(tile, x, n / 4);
+    const float sum = total(x * at);
+    at = whole(sum);
+    OUT = x + sum + at;
+}
+__global__ void guards_its_row(float *out, const float *in, int n) {
+    __shared__ float tile[WIDTH];
+    const int row = blockIdx.x + threadIdx.y, column = 3u - n + threadIdx.x;
+    const int rounded = 0.75f + 0.75f + threadIdx.x, shifted = 1 << 1 + threadIdx.x;
+    const long wide = 4294967295l + n + threadIdx.x;
+    float v = row < 1 && column >= 0 ? in[row * n - 2 + column + 2] : -1;
+    if (blockIdx.x && row < n) v += rounded + shifted + wide % 100;
+    tile[threadIdx.x] = threadIdx.y < 1 ? v : 0;
+    __syncthreads();
+    OUT = column < n || row > 1 ? tile[threadIdx.x] : tile[n - 5 + column - n];
+}
+}
+template <int N, typename T> __global__ void is_a_template(float *out, const float *in, int n) {
+    T values[N];
+    for (int i = 0; i < N; i++) values[i] = in[(threadIdx.x + i) % n];
+    __syncthreads();
+    OUT = values[N - 1] - values[0];
+}
+template __global__ void is_a_template<3, double>(float *, const float *, int);
+"""
+KERNELS = re.findall(r"__global__ void (\w+)\(float", SPLIT)
+
+
+@pytest.fixture(scope="module")
+def gears():
+    """Gear -> the functions of `SPLIT` by name, compiled once each.
+
+    Without fused operations: a product before a barrier and a sum after it are fused on fibers only.
+    """
+    functions = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for gear in ("fibers", "loops"):
+            patch.setenv("HOSTCUDA_GEAR", gear)
+            module = compiler.SourceModule(SPLIT, options=["-fmad=false"], no_extern_c=True).module
+            names = {kernel.symbol: kernel.name for kernel in module.kernels()}
+            functions[gear] = {re.match(r"\w+", n)[0]: module.get_function(s) for s, n in names.items()}
+    return functions
+
+
+def result(function, n, grid=2, block=(16, 1, 1)):
+    """What a kernel of `SPLIT` computes."""
+    values = np.arange(1, 41, dtype=np.float32) ** 1.5
+    out = np.full((grid, *block[::-1]), np.nan, np.float32)
+    function(driver.Out(out), driver.In(values), np.int32(n), grid=(grid, 1), block=block, shared=256)
+    return out
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("n", [16, 8])
+def test_both_gears_give_the_same_bits(gears, name, n):
+    assert gears["fibers"][name].gear == "fibers"
+    assert (gears["loops"][name].gear, gears["loops"][name].why_fibers) == ("loops", "")
+    for block in [(16, 1, 1), (4, 2, 3)] if name == "numbers_its_threads" else [(16, 1, 1)]:
+        expected = result(gears["fibers"][name], n, block=block)
+        assert not np.isnan(expected).any()
+        np.testing.assert_array_equal(result(gears["loops"][name], n, block=block), expected)
+
+
+def test_each_kernel_is_registered_once():
+    source = "".join(f"__global__ void k{i}(int *p) {{ p[0] = 1; {'__syncthreads();' * i} }}\n" for i in range(3))
+    text = add_loops(rewrite(source).text)
+    assert re.findall(r"HOSTCUDA_KERNEL\w*\(\d+, \((\w*)\), .*, (\w+)\)", text) == [
+        ("", "k0"),
+        ("hostcuda_loops_k1", "k1"),
+        ("hostcuda_loops_k2", "k2"),
+    ]
+    assert text.count("HOSTCUDA_KERNEL") == 3
+
+
+def test_guarded_loads_of_a_row_are_written_for_the_vectorizer():
+    """As g++ reads ``m < n`` and the index, it would make a mask bit by bit and gather neighbors one by one."""
+    body = "const int m = threadIdx.y, i = blockIdx.x * 8 + threadIdx.x; __syncthreads(); "
+    body += "out[i] = m < n && i < n ? in[m * n + i] : 0;"
+    source = f'extern "C" __global__ void f(float *out, const float *in, int n) {{ {body} }}'
+    second = add_loops(rewrite(source).text).split("hostcuda_loops_f")[1]
+    assert "i = hostcuda::sum(blockIdx.x * 8, threadIdx.x)" in second
+    assert "HOSTCUDA_ROW(m < n) && i < n ? in[hostcuda::index(m * n, i)] : 0" in second
+
+
+@pytest.mark.parametrize("n", [5, 1 << 30, (1 << 30) + 1, (1 << 31) - 10])
+def test_a_block_whose_indexes_may_wrap_runs_on_fibers(monkeypatch, n):
+    """For the vectorizer, sums are taken to be small: a block checks that before its threads begin."""
+    source = """
+    extern "C" __global__ void f(unsigned *out, int n) {
+        __shared__ int tile[32];
+        const int column = n + threadIdx.x;
+        tile[threadIdx.x] = column;
+        __syncthreads();
+        for (int k = n - 3; k < n; ++k) {
+            const int next = k + threadIdx.x;
+            tile[threadIdx.x] += next > 0;
+            __syncthreads();
+        }
+        out[threadIdx.x] = (unsigned)column + tile[31 - threadIdx.x] + (column < 0) + 2 * (column < n);
+    }"""
+    monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
+    assert "HOSTCUDA_LIMIT(n, 1073741824)" in rewritten(source, no_extern_c=True)
+    function = compiler.SourceModule(source, no_extern_c=True).get_function("f")
+    assert function.gear == "loops"
+    out = np.zeros(32, np.uint32)
+    function(driver.Out(out), np.int32(n), grid=(3, 1), block=(32, 1, 1))
+    thread = np.arange(32)
+    column = (n + thread).astype(np.uint32).view(np.int32)
+    tile = column + sum((n - k + thread).astype(np.uint32).view(np.int32) > 0 for k in (1, 2, 3))
+    expected = column.view(np.uint32) + tile[::-1].astype(np.uint32) + (column < 0) + 2 * (column < n)
+    np.testing.assert_array_equal(out, expected.astype(np.uint32))
+
+
+def why(body, before=""):
+    """The reason for which a kernel with this body runs on fibers; empty: it does not."""
+    source = f'{before}\nextern "C" __global__ void f(float *out, const float *in, int n) {{ {body} }}\n'
+    text = rewritten(source, no_extern_c=True)
+    return re.search(r'HOSTCUDA_KERNEL_(?:LOOPS|WARPS)\(\d+, \(\w*\), "(.*)", f\)', text)[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("out[0] = n;", "no barrier"),
+        ("if (threadIdx.x < 4) __syncthreads();", "in the if of line 2"),
+        ("for (int i = 0; i < in[0]; i++) __syncthreads();", "in the loop of line 2"),
+        ("int k = threadIdx.x; while (k--) __syncthreads();", "in the loop of line 2"),
+        ("int k = n; k += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = n; if (threadIdx.x) k = 2; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = n, *p = &k; *p += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = n; int &r = k; r += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = n; unknown(k); if (k > 3) { __syncthreads(); }", "calls unknown, which thread loops do not know"),
+        ("int k = n; (threadIdx.x ? k : n) = 1; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = (int)*in; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("for (int i = 0; i < n; i++) { __syncthreads(); if (in[i] > 0) break; }", "the jump of line 2"),
+        ("for (int i = 0; i < n; i++) { __syncthreads(); if (threadIdx.x) continue; out[i] = 1; }", "the jump"),
+        ("int any = __syncthreads_or(n);", "no barrier"),
+        ("__syncthreads(); int any = __syncthreads_or(n);", "it uses __syncthreads_or"),
+        ("switch (n) { case 1: __syncthreads(); }", "in a switch"),
+        ("again: __syncthreads(); if (n) goto again;", "label again"),
+        ("auto f = [&] { out[0] = n; }; __syncthreads(); f();", "lambda"),
+        ("__syncthreads(); out[0] = __match_any_sync(-1, n);", "it uses __match_any_sync"),
+        ('__syncthreads(); printf("%d", n);', "it uses printf"),
+        ("__syncthreads(); while (atomicAdd((int *)out, 1) < n) ;", "result of atomicAdd"),
+        ("__syncthreads(); for (;;) if (!atomicCAS((int *)out, 0, 1)) break;", "it uses atomicCAS"),
+        ("volatile int k = n; __syncthreads();", "it uses volatile"),
+        ("float *volatile p = out; __syncthreads(); *p = n;", "it uses volatile"),
+        ("volatile float *p = out; __syncthreads(); *p = *(volatile const float *)in;", ""),
+        ("static int k; __syncthreads();", "static"),
+        ("auto v = in[threadIdx.x]; __syncthreads(); out[threadIdx.x] = v;", "reference or auto"),
+        ("float s[2][2] = {}; __syncthreads(); out[0] = s[1][threadIdx.x];", "faster on fibers"),
+        ("\n#if 1\n __syncthreads();\n#endif\n", ""),
+        ("__syncthreads(); if (int k = n; k > 3) *out = k;", "declares a variable in a condition"),
+        ("union { int i; float f; }; i = n; __syncthreads(); *out = f;", "declares a class and a variable at once"),
+        ("struct { int i; } s; __syncthreads();", "declares a class and a variable at once"),
+        ("struct S { int me() { return threadIdx.x; } }; S s; __syncthreads();", "it has a type that uses threadIdx"),
+        ("volatile int *p = (int *)out; __syncthreads(); while (!*p) ;", "loop that looks at volatile p"),
+        ("__syncthreads(); while (true) if (__ldcg((int *)out)) break;", "loop that looks at volatile __ldcg"),
+        ("int k = n; __syncthreads(); (int &)k += threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("int k = n; k xor_eq threadIdx.x; if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("__shared__ int k; k = n; __syncthreads(); if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("__syncthreads(); out[0] = in[n == 3];", "a comparison as an index"),
+        ("int late = *in > *out; __syncthreads(); out[0] = in[8 * late];", "a comparison as an index"),
+    ],
+)
+def test_other_kernels_stay_on_fibers(body, reason):
+    assert reason in why(body) if reason else not why(body)
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "reason"),
+    [
+        ("__device__ int me() { return threadIdx.x; }", "__syncthreads(); out[me()] = 1;", "me uses threadIdx"),
+        ("__device__ int wait() { __syncthreads(); return 1; }", "if (wait()) *out = 1;", "wait uses __syncthreads"),
+        ("__device__ void f(int n) { if (n) return; __syncthreads(); }", "f(n);", "f uses __syncthreads"),
+        ("__device__ void f(int *p) { __syncthreads(); *p = i; }\nint i;", "int i; f(&i);", "f uses __syncthreads"),
+        ("__device__ int f() { __syncthreads(); return 1; }", "auto v = f();", "f uses __syncthreads"),
+        ("__device__ void f() { __shared__ int s; __syncthreads(); }", "f(); f();", "f uses __syncthreads"),
+        ("__device__ void go(int n) { for (; n; n--) __syncthreads(); }", "go(threadIdx.x);", "in the loop of line 1"),
+        ("struct S { __device__ int me() { return threadIdx.x; } };", "S s; __syncthreads(); s.me();", "S uses"),
+        (
+            "__device__ int a() { return threadIdx.x; }\n__device__ int b() { return a(); }",
+            "__syncthreads(); b();",
+            "b uses",
+        ),
+        ("#define WAIT __syncthreads()", "out[0] = 1; WAIT; out[1] = 1;", ""),
+        ("#define COUNT(n) atomicAdd(&(n), 1)", "__syncthreads(); while (COUNT(*out) < n) ;", "result of atomicAdd"),
+        ("#define OF(n) *&(n)", "int k = n; *out = OF((k)); if (k > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("#define SET(v) v = threadIdx.x", "int k = 1; SET(k); if (k) { __syncthreads(); }", "in the if of line 2"),
+        ("#define DEFINE(name) int name;\nDEFINE(before)", "__syncthreads();", ""),
+        ("enum { N = 3 };\n__device__ int M;", "if (n > N) { __syncthreads(); }", ""),
+        ("enum { N = 3 };\n__device__ int M;", "if (n > M) { __syncthreads(); }", "in the if of line 3"),
+        ("__device__ int max(int &a, int b) { return a = b; }", "if (max(n, 3)) { __syncthreads(); }", "in the if"),
+        ("__device__ void set(int &a) { a = 1; }", "set(n); if (n) { __syncthreads(); }", "in the if of line 2"),
+        ("__device__ int get(int a) { return a; }", "*out = get(n); if (n) { __syncthreads(); }", ""),
+        ("struct I { int i; };\n__device__ int operator>>(I a, int &b) { return b = a.i; }",
+         "I i = {2}; *out = i >> n; if (n) { __syncthreads(); }", "in the if of line 3"),
+        ("struct I { int &i; I(int &i) : i(i) {} };", "I i(n); i.i = *out; if (n) { __syncthreads(); }", "in the if"),
+        ("struct I { int n; };", "I i = {n}; if (i.n > 3) { __syncthreads(); }", "in the if of line 2"),
+        ("struct I { int n, m; };\n__device__ I one();", "I i = one(); __syncthreads(); *out = i.m;", ""),
+        ("using R = int &;", "R r = n; r = threadIdx.x; if (n) { __syncthreads(); }", "in the if of line 2"),
+        (
+            "__device__ float pick(const float *p, bool second) { return p[second]; }",
+            "__syncthreads(); *out = pick(in, n);",
+            "pick uses a comparison",
+        ),
+    ],
+)
+def test_what_a_kernel_calls_can_need_fibers(before, body, reason):
+    assert reason in why(body, before) if reason else not why(body, before)
+
+
+@pytest.mark.parametrize(
+    ("gear", "options", "reason"),
+    [
+        ("loops", [], ""),
+        ("fibers", [], "HOSTCUDA_GEAR=fibers asks for them"),
+        ("loops", ["-G"], "it is compiled for a debugger"),
+    ],
+)
+def test_every_kernel_on_fibers_has_a_reason(monkeypatch, gear, options, reason):
+    monkeypatch.setenv("HOSTCUDA_GEAR", gear)
+    source = "#define BODY { __syncthreads(); }\n#define KERNEL(name) __global__ void name() BODY\n"
+    source += "__global__ void f() { __syncthreads(); }\nKERNEL(made)\n"
+    module = compiler.SourceModule(source, options=options)
+    assert module.get_function("f").why_fibers == reason
+    assert module.get_function("made").why_fibers == reason
+
+
+def test_thread_loops_are_the_default(monkeypatch):
+    monkeypatch.delenv("HOSTCUDA_GEAR", raising=False)
+    assert compiler.SourceModule("__global__ void f() { __syncthreads(); }").get_function("f").gear == "loops"
+
+
+@pytest.mark.parametrize(("size", "gear"), [(500, "loops"), (3000, "fibers")])
+def test_large_arrays_of_each_thread_stay_on_fibers(monkeypatch, size, gear):
+    """All threads of a block keep them on one stack."""
+    monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
+    text = "".join(f"int a{i}[{size}]; for (int j = 0; j < {size}; ++j) a{i}[j] = threadIdx.x + j;\n" for i in range(7))
+    total = "+".join(f"a{i}[threadIdx.x]" for i in range(7))
+    source = f"__global__ void f(int *out) {{ {text} __syncthreads(); out[threadIdx.x] = {total}; }}"
+    function = compiler.SourceModule(source).get_function("f")
+    assert function.gear == gear
+    assert function.why_fibers == ("" if gear == "loops" else "its thread loops do not compile")
+    out = np.zeros(256, np.int32)
+    function(driver.Out(out), block=(256, 1, 1))
+    np.testing.assert_array_equal(out, 14 * np.arange(256))
+
+
+def test_a_fault_in_a_thread_loop_names_its_thread(monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
+    source = """
+    __global__ void f(float *out, int far) {
+        __shared__ float tile[64];
+        int i = threadIdx.y * blockDim.x + threadIdx.x;
+        tile[i] = i;
+        __syncthreads();
+        out[blockIdx.x == 2 && i == 13 ? far : i] = tile[63 - i];
+    }"""
+    function = compiler.SourceModule(source).get_function("f")
+    assert function.gear == "loops"
+    out = driver.mem_alloc(256)
+    function(out, np.int32(1 << 15), grid=(3, 1), block=(8, 8, 1))  # 128 KB further: in the guard
+    with pytest.raises(driver.LaunchError, match=r"kernel f, block \(2,0,0\), thread \(5,1,0\): a write to"):
+        driver.Context.synchronize()
+
+
+def test_ctrl_c_ends_an_endless_thread_loop(monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
+    source = "__global__ void f(int *p, int n) { for (int i = 0; n > 0; i++) { __syncthreads(); p[threadIdx.x] = i; } }"
+    function = compiler.SourceModule(source).get_function("f")
+    assert function.gear == "loops"
+    memory = driver.mem_alloc(256)
+    function(memory, np.int32(1), block=(64, 1, 1))
+    threading.Timer(0.2, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT)).start()
+    with pytest.raises(Interrupted):
+        driver.Context.synchronize()
+    function(memory, np.int32(0), block=(64, 1, 1))
+    driver.Context.synchronize()
+
+
+def test_a_second_version_that_does_not_compile_is_left_out(monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_GEAR", "loops")
+    source = """
+    const float limit = 2.5f;                      // for the compiler no constant expression
+    __global__ void f(float *out, int n) {
+        if (n > limit) __syncthreads();
+        out[threadIdx.x] = n;
+    }
+    __global__ void g(float *out, int n) { __syncthreads(); out[threadIdx.x] = n; }"""
+    module = compiler.SourceModule(source, cache_dir=False)
+    f, g = module.get_function("f"), module.get_function("g")
+    assert (f.gear, f.why_fibers) == ("fibers", "its thread loops do not compile")
+    assert (g.gear, g.why_fibers) == ("loops", "")
+    for function in (f, g):
+        out = np.zeros(4, np.float32)
+        function(driver.Out(out), np.int32(7), block=(4, 1, 1))
+        assert out.tolist() == [7, 7, 7, 7]
+
+
+def test_an_unknown_gear_is_refused(monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_GEAR", "reverse")
+    with pytest.raises(compiler.CompileError, match="HOSTCUDA_GEAR='reverse' is not a gear"):
+        compiler.SourceModule("__global__ void f() {}")

@@ -1,0 +1,559 @@
+"""Whole programs in CUDA C++: their host code, their launches, their errors, and the commands that take them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hostcuda import processes as child
+from hostcuda.errors import EngineError
+from hostcuda.frontend.hostcode import Names
+from hostcuda.frontend.source import rewrite
+from hostcuda.profile import profile_script
+from hostcuda.sanitize import sanitize_script
+
+EVERYTHING = Path(__file__).parent / "programs" / "everything.cu"
+PRINTED = """\
+deduced: 5050, 250
+special functions of C++17: 2
+managed, struct: 3 3
+header: 9
+overload, dynamic: 126 0 timed
+symbols: 4 4 42
+thread 0 of 2
+thread 1 of 2
+argument one
+pitch: 1 15
+device: 1, warps of 32, 1024 threads per block
+the host's clock: seconds
+by pointers: 9
+error: cudaErrorInvalidConfiguration, then no error
+"""
+
+
+def run(path, *arguments, options=()):
+    command = child.program(str(path), arguments, "cpu", options)
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_a_compilers_message_has_the_line_of_a_relative_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("wrong.cu").write_text("int main()\n{\n\treturn unknown;\n}\n")
+    done = run("wrong.cu")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-2:] == ["    3 | \treturn unknown;", "      | \t       ^"]
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(text):
+        path = tmp_path / "program.cu"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_program_with_most_of_the_runtime_api():
+    ended = run(EVERYTHING, "one")
+    assert ended.stdout == PRINTED
+    assert ended.returncode == 3
+    assert "block.x is 2000" in ended.stderr  # the engine's own sentence
+
+
+FAULTY = """
+#include <stdio.h>
+__global__ void fill(int *x, int n) { x[(blockIdx.x * 32 + threadIdx.x) % SIZE + OFFSET] = n; }
+int main() {
+    int *x, one = 1;
+    cudaMalloc(&x, 100 * sizeof(int));
+    printf("%d\\n", cudaMemcpy(x, &one, 1 << 20, cudaMemcpyHostToDevice));
+    printf("%d\\n", cudaMemcpy(&one, &one, sizeof one, cudaMemcpyHostToDevice));
+    printf("%d\\n", cudaFree(&one));
+    fill<<<4, 32>>>(x, 7);
+    printf("%s\\n", cudaGetErrorString(cudaDeviceSynchronize()));
+    printf("%s\\n", cudaGetErrorString(cudaMemset(x, 0, 4)));
+    return 0;
+}
+"""
+
+
+TEXTBOOK = """#include <stdio.h>
+#include <memory>
+__device__ __noinline__ int next(int x) { return x + 1; }
+__attribute__((__noinline__)) int last(int x) { return x - 1; }
+template <class T> __global__ void fill(T *x, int n = 2, T *also = NULL)
+{
+    if (threadIdx.x < n) x[threadIdx.x] = next(n);
+    if (also && threadIdx.x < n) also[threadIdx.x] = n;
+}
+void CUDART_CB told(cudaStream_t s, cudaError_t status, void *data) { printf("told %d %d\\n", status, *(int *)data); }
+void CUDART_CB called(void *data) { printf("called %d\\n", *(int *)data); }
+template <class F> __global__ void for_each(F f) { f(threadIdx.x); }
+struct Lock {
+    int *mutex;
+    Lock() { cudaMalloc(&mutex, sizeof *mutex), cudaMemset(mutex, 0, sizeof *mutex); }
+    ~Lock() { cudaFree(mutex); }   // of the host's copies only, as on a GPU
+    __device__ void lock() { while (atomicCAS(mutex, 0, 1)); }
+    __device__ void unlock() { atomicExch(mutex, 0); }
+};
+__global__ void count(Lock lock, int *x)
+{
+    if (threadIdx.x > 0) return;
+    lock.lock();
+    *x += 1;
+    lock.unlock();
+}
+__global__ void hello() { printf("hello from %d\\n", threadIdx.x); }
+int elsewhere(int x);
+int textbook()
+{
+    int *x, *y, seen[4] = {};
+    cudaMalloc(&x, sizeof seen);
+    cudaMallocManaged(&y, sizeof seen);
+    fill<<<1, 32, 0, 0>>>(x);
+    fill<int><<<{1, 1}, 32, 0, NULL>>>(x + 2, last(2), y);
+    cudaStreamAddCallback(0, told, y, 0);
+    cudaLaunchHostFunc(0, called, y);
+    cudaMemcpy(seen, x, sizeof seen, cudaMemcpyDeviceToHost);
+    printf("default arguments: %d %d %d %d\\n", seen[0], seen[1], seen[2], y[0]);
+
+    float box[2][3][4], back[2][3][4] = {};
+    for (int i = 0; i < 24; i++) ((float *)box)[i] = i;
+    cudaPitchedPtr device;
+    cudaMemcpy3DParms copy = {};
+    copy.extent = make_cudaExtent(sizeof box[0][0], 3, 2);
+    cudaMalloc3D(&device, copy.extent);
+    copy.srcPtr = make_cudaPitchedPtr(box, sizeof box[0][0], 4, 3), copy.dstPtr = device;
+    copy.kind = cudaMemcpyHostToDevice;
+    cudaMemcpy3D(&copy);
+    copy.dstPtr = make_cudaPitchedPtr(back, sizeof box[0][0], 4, 3), copy.srcPtr = device;
+    copy.kind = cudaMemcpyDeviceToHost;
+    copy.srcPos = make_cudaPos(0, 1, 0), copy.extent.height = 2;
+    cudaMemcpy3D(&copy);
+    printf("a box: %g %g %g\\n", back[0][0][0], back[1][1][3], back[1][2][0]);
+
+    cudaDeviceProp properties;
+    cudaGetDeviceProperties(&properties, 0);
+    printf("managed: %d, elsewhere: %d\\n", properties.managedMemory, elsewhere(5));
+    void *arguments[] = {&x};
+    printf("%s\\n", cudaGetErrorName(cudaLaunchCooperativeKernel((void *)fill<int>, 1, 32, arguments)));
+    hello<<<1, 1>>>();
+    for_each<<<1, 4>>>([=] __device__ (int i) { y[i] = i; });
+    cudaMemLocation host = {cudaMemLocationTypeHost, 0};
+    printf("lambda: %d %d\\n", cudaMemPrefetchAsync(y, sizeof seen, host, 0), cudaDeviceSynchronize());
+    cudaMemset(y, 0, sizeof *y);
+    Lock lock;
+    count<<<5, 32>>>(lock, y);
+    cudaDeviceSynchronize();
+    printf("a lock: %d\\n", y[0]);
+    return y[3];
+}
+"""
+
+
+def test_what_textbooks_use_besides(program):
+    path = program(TEXTBOOK)
+    alone = run(path)
+    assert alone.returncode == 1
+    assert 'has no main: name the file that has it (--options "FILE.cpp")' in alone.stderr
+    other = path.with_name("other.cpp")
+    other.write_text("int elsewhere(int x) { return 2 * x; }\nint textbook();\nint main() { return textbook(); }\n")
+    ended = run(path, options=[str(other)])
+    assert ended.returncode == 3
+    assert ended.stdout.splitlines() == [
+        "told 0 1",
+        "called 1",
+        "default arguments: 3 3 2 1",
+        "a box: 4 23 0",
+        "managed: 1, elsewhere: 10",
+        "cudaErrorNotSupported",
+        "hello from 0",
+        "lambda: 0 0",
+        "a lock: 5",
+    ]
+    assert "cannot wait for each other: end the kernel where it calls grid.sync()" in ended.stderr
+
+
+def test_wrong_calls_and_faults_give_cudas_numbers_and_a_sentence(program):
+    ended = run(program(FAULTY), options=["-DSIZE=100", "-DOFFSET=-(1ll<<40)"])
+    said = "an illegal memory access was encountered"
+    assert ended.stdout.splitlines() == ["1", "1", "1", said, said]
+    for sentence in ("1048576 bytes were asked for", "is no device memory", "cudaMalloc gave no"):
+        assert sentence in ended.stderr
+
+
+def test_sanitize_and_profile_take_a_program(program):
+    path = str(program(FAULTY))
+    found = sanitize_script(path, (), "memcheck", "cpu", capture=True, options=["-DSIZE=128", "-DOFFSET=0"])
+    (row,) = found.table.to_dict("records")
+    assert (row["kind"], row["kernel"], row["line"]) == ("out of bounds", "fill", 3)
+    counted = profile_script(path, (), "cpu", capture=True, nvcc=False, options=["-DSIZE=100", "-DOFFSET=0"])
+    assert counted.value("global_store_requests", "fill") == 4
+
+
+HOSTS = r"""
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string>
+struct alignas(64) Eight { double at[8]; };
+__global__ void sum(double *out, Eight a, char c, Eight b)
+{
+    out[threadIdx.x] = 0;
+    for (int i = 0; i < 8; i++) out[threadIdx.x] += a.at[i] * b.at[i] + c;
+}
+int main()
+{
+    for (int i = 0; i < 200; i++) {   // the C++ library frees what the program allocates, and the other way
+        std::istream *words = new std::istringstream(std::string(i, 'x') + " some words");
+        std::string *word = new std::string;
+        while (*words >> *word) *word += std::string(2 * i, 'y');
+        delete word;
+        delete words;
+    }
+    double *out, seen[4];
+    cudaMalloc(&out, sizeof seen);
+    Eight a, b;
+    for (int i = 0; i < 8; i++) a.at[i] = i, b.at[i] = 2;
+    double total = 0;
+    for (int i = 0; i < 20; i++) {    // wherever the arguments are kept
+        sum<<<1, 4>>>(out, a, 1, b);
+        total += cudaMemcpy(seen, out, sizeof seen, cudaMemcpyDeviceToHost) ? 1e9 : seen[3];
+    }
+    long zeros = 0, *fresh = (long *)malloc(256 << 10);
+    for (int i = 0; i < (256 << 10) / 8; i++) zeros += fresh[i] == 0;
+    printf("aligned: %g, fresh: %ld\n", total, zeros);
+
+    int width, stack, pools;
+    cudaDeviceProp properties;
+    cudaGetDeviceProperties(&properties, 0);
+    cudaDeviceGetAttribute(&width, cudaDevAttrMaxTexture2DWidth, 0);
+    cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, 0);
+    cudaDeviceGetAttribute(&stack, cudaDevAttrComputeMode, 0);
+    printf("attributes: %d %d %d\n", width == properties.maxTexture2D[0], pools, stack == cudaComputeModeDefault);
+
+    cudaMemPool_t pool, own;
+    unsigned long long kept = 1 << 20, told = 0;
+    cudaDeviceGetDefaultMemPool(&pool, 0);
+    cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &kept);
+    cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &told);
+    cudaMemPoolProps wanted = {cudaMemAllocationTypePinned, cudaMemHandleTypeNone, {cudaMemLocationTypeDevice, 0}};
+    cudaMemPoolCreate(&own, &wanted);
+    double *p;
+    int failed = cudaMallocFromPoolAsync(&p, 64, own, 0);
+    failed += cudaMemsetAsync(p, 0, 64, 0) + cudaFreeAsync(p, 0) + cudaMemPoolTrimTo(own, 0) + cudaMemPoolDestroy(own);
+    printf("pools: %d %d %d\n", told == kept, failed, cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &told));
+}
+"""
+
+
+def test_memory_of_host_code_and_wide_parameters(program):
+    ended = run(program(HOSTS))
+    assert ended.stdout.splitlines() == [f"aligned: {20 * (2 * 28 + 8)}, fresh: {(256 << 10) // 8}",
+                                         "attributes: 1 1 1", "pools: 1 0 801"]
+    assert (ended.returncode, "does not count the memory of a pool" in ended.stderr) == (0, True)
+
+
+OPENMP = r"""
+#include <cstdio>
+#include <omp.h>
+__global__ void fill(int *x, int value) { x[threadIdx.x] = value; }
+int main()
+{
+    int *x, sum = 0;
+    cudaMallocManaged(&x, 4 * 32 * sizeof *x);
+    #pragma omp parallel num_threads(4) reduction(+ : sum)
+    {
+        const int i = omp_get_thread_num();
+        fill<<<1, 32>>>(x + 32 * i, i + 1);
+        sum += cudaDeviceSynchronize() == cudaSuccess && omp_get_num_threads() == 4 ? x[32 * i + 31] : 100;
+    }
+    printf("%d\n", sum);
+}
+"""
+
+
+@pytest.mark.parametrize("options", [["-fopenmp"], ["-Xcompiler", "-Wall,-fopenmp"], ["-Xcompiler=-fopenmp"]])
+def test_threads_of_openmp_launch_kernels(program, options):
+    path = program(OPENMP)
+    other = path.with_name("other.cpp")
+    other.write_text("#include <omp.h>\nint other() { return omp_get_thread_num(); }\n")
+    for files in [], [str(other)]:
+        ended = run(path, options=[*options, *files])
+        assert (ended.returncode, ended.stdout) == (0, "10\n")
+
+
+TEXTURE = r"""
+#include <cstdio>
+__global__ void slow(cudaTextureObject_t t, int *x)
+{
+    for (volatile int i = 0; i < 20000000; i++) ;
+    *x = tex1Dfetch<int>(t, 3);
+}
+int main()
+{
+    int *x, *y;
+    cudaMallocManaged(&x, 64), cudaMallocManaged(&y, 4);
+    x[3] = 5;
+    cudaResourceDesc resource = {cudaResourceTypeLinear};
+    resource.res.linear = {x, cudaCreateChannelDesc<int>(), 64};
+    cudaTextureDesc how = {};
+    cudaTextureObject_t t;
+    cudaCreateTextureObject(&t, &resource, &how, nullptr);
+    slow<<<1, 1>>>(t, y);
+    int failed = cudaDestroyTextureObject(t);
+    failed += cudaDeviceSynchronize();
+    printf("%d %d\n", failed, *y);
+    slow<<<1, 1>>>(t, y);
+    return cudaDeviceSynchronize() == cudaSuccess;
+}
+"""
+
+
+def test_a_texture_may_be_destroyed_while_a_kernel_reads_it(program):
+    ended = run(program(TEXTURE))
+    assert (ended.returncode, ended.stdout) == (0, "0 5\n")
+    assert "there is no such object" in ended.stderr
+
+
+def test_a_c_plus_plus_file_may_define_what_cuda_has(program):
+    path = program("int least(); int main() { return least() + umin(3u, 4u); }")
+    other = path.with_name("other.cpp")
+    other.write_text("static unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }\n"
+                     "int least() { return umin(7u, 4u); }\n")
+    assert run(path, options=[str(other)]).returncode == 7
+
+
+CASTS = r"""
+#include <cstdio>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+template <typename To, typename From>
+__global__ void cast(To *to, const From *from) { to[threadIdx.x] = static_cast<To>(from[threadIdx.x]); }
+template <typename To, typename From>
+void print()
+{
+    From *from;
+    To *to;
+    cudaMallocManaged(&from, 4 * sizeof *from), cudaMallocManaged(&to, 4 * sizeof *to);
+    const float values[4] = {2.5f, -1.75f, 1000.0f, NAN};
+    for (int i = 0; i < 4; i++) from[i] = static_cast<From>(values[i]);
+    cast<To, From><<<1, 4>>>(to, from);
+    cudaDeviceSynchronize();
+    for (int i = 0; i < 4; i++) printf("%g ", (float)to[i]);
+    printf("\n");
+}
+int main()
+{
+    print<__half, __nv_bfloat16>();
+    print<__nv_bfloat16, __half>();
+    print<char, __nv_bfloat16>();
+    print<signed char, __nv_bfloat16>();
+    print<unsigned char, __nv_bfloat16>();
+}
+"""
+
+
+def test_halves_bfloat16_and_characters_become_each_other(program):
+    ended = run(program(CASTS))
+    assert ended.stdout.splitlines() == [
+        "2.5 -1.75 1000 nan ", "2.5 -1.75 1000 nan ", "2 -1 127 0 ", "2 -1 127 0 ", "2 0 255 0 "
+    ]
+
+
+def test_an_overload_of_a_kernel_may_be_declared_only(program):
+    text = """#include <cstdio>
+__global__ void fill(int *x, int n, int value);
+__global__ void fill(int *x, int n) { if (threadIdx.x < n) x[threadIdx.x] = threadIdx.x; }
+__global__ void twice(int *first, int n = 2);
+__global__ void twice(int *x, int) { x[threadIdx.x] *= 2; }
+int main()
+{
+    int *x;
+    cudaMallocManaged(&x, 128);
+    fill<<<1, 32>>>(x, 32);
+    twice<<<1, 32>>>(x);
+    cudaDeviceSynchronize();
+    printf("%d", x[31]);
+}
+"""
+    assert run(program(text)).stdout == "62"
+
+
+def test_managed_memory_that_the_host_has_written_is_not_called_uninitialized(program):
+    text = """__global__ void twice(int *x) { x[threadIdx.x] *= 2; }
+int main() {
+    int *x;
+    cudaMallocManaged(&x, 128);
+    for (int i = 0; i < 32; ++i) x[i] = 1;
+    twice<<<1, 32>>>(x);
+    return cudaDeviceSynchronize();
+}
+"""
+    findings = sanitize_script(str(program(text)), tool="initcheck", engine="cpu", capture=True)
+    assert findings.clean and findings.launches == 1
+
+
+def test_nvccs_macros_are_defined(program):
+    text = "#if !defined(__NVCC__) || !defined(__CUDACC__)\n#include <hip/hip_runtime.h>\n#endif\nint main() {}"
+    assert run(program(text)).returncode == 0
+
+
+def test_a_file_of_the_options_that_is_not_there(program):
+    ended = run(program("int main() {}"), options=["none.cpp"])
+    assert (ended.returncode, ended.stderr) == (1, "hostcuda: none.cpp, one of the options, is no file\n")
+
+
+@pytest.mark.parametrize(("text", "said"), [
+    ("__global__ void f() {}", "has no main"),
+    ("int main() { cudaGraph_t g; cudaGraphCreate(&g, 0); }", "the CPU engine has no cudaGraph"),
+    ("#include <thrust/sort.h>\nint main() {}", "the CPU engine has no header thrust/sort.h"),
+    ("__global__ void g() {}\n__global__ void f() { g<<<1, 1>>>(); }\nint main() {}", "dynamic parallelism"),
+    ("__global__ void f(int *x) {}\nint main() { f<<<1, 1>>>(2.5); }", "program.cu:2:"),
+    ("int elsewhere(int x);\nint main() { return elsewhere(2); }", "elsewhere(int) is declared and used, but not "
+     "defined in the source. If another file or a library defines it, name that: --options"),
+])
+def test_what_is_not_supported_is_named(program, text, said):
+    ended = run(program(text))
+    assert ended.returncode == 1
+    assert said in ended.stderr
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(EngineError, match=r"no program .*none\.cu"):
+        child.program(str(tmp_path / "none.cu"), (), "cpu")
+
+
+def test_run_hands_on_arguments_and_status(tmp_path):
+    command = [sys.executable, "-m", "hostcuda", "run", "--engine", "cpu", str(EVERYTHING), "one"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (3, PRINTED)
+
+
+@pytest.mark.parametrize(("launch", "new"), [
+    ("k<<<1, 2>>>(x)", "hostcuda::launch<decltype(hostcuda_pick_k(x))>(hostcuda::Config(1, 2))(x)"),
+    ("k < 3, f<(2)> > <<< g(1), b >>> (x)",
+     "hostcuda::launch<decltype(hostcuda_pick_k < 3, f<(2)> >(x))>(hostcuda::Config(g(1), b))(x)"),
+    (
+        "a::k<<<1, 2>>>(x >> 1)",
+        "hostcuda::launch<decltype(a::hostcuda_pick_k(x >> 1))>(hostcuda::Config(1, 2))(x >> 1)",
+    ),
+    (
+        "if (n) k<<<n >> 1, 2>>>(x)",
+        "if (n) hostcuda::launch<decltype(hostcuda_pick_k(x))>(hostcuda::Config(n >> 1, 2))(x)",
+    ),
+    ("(*p)<<<1, 2>>>(x)", "hostcuda::launch_pointer((*p), hostcuda::Config(1, 2))(x)"),
+    ("table[i].f<<<1, 2>>>(x)", "hostcuda::launch_pointer(table[i].f, hostcuda::Config(1, 2))(x)"),
+    ("d<<<1, 2, 0, 0>>>()", "hostcuda_call_d(hostcuda::Config(1, 2, 0, 0))"),
+    ("d<<<1, 2>>>(x)", "hostcuda_call_d(hostcuda::Config(1, 2), x)"),
+    ("l<<<1, 2>>>(3, [=] { f(x); })", "hostcuda_call_l(hostcuda::Config(1, 2), 3, [=] { f(x); })"),
+    ("cout <<< 3", "cout <<< 3"),
+])
+def test_launches_are_rewritten(launch, new):
+    kernels = "__global__ void k(int); __global__ void d(int n=3); template <class F> __global__ void l(int n, F f) {}"
+    text = f"{kernels}\nint main() {{ {launch}; }}\n"
+    assert rewrite(text, names=Names()).text.splitlines()[1] == f"int main() {{ {new}; }}"
+
+
+def test_lines_stay_where_they_are():
+    text = EVERYTHING.read_text()
+    assert rewrite(text, names=Names()).text.count("\n") == text.count("\n")
+
+
+SHARED = """#pragma once
+#include <cstdio>
+void other(int *x);
+__global__ void everywhere(int *x);
+extern __device__ int total;
+extern __constant__ int factor[2];
+__device__ int far(int v);
+"""
+FIRST = """#include "shared.h"
+#define N 3
+static __global__ void step(int *x) { __shared__ int s[8]; s[0] = N; *x += s[0]; }
+static int count() { return 100; }
+OWN
+template <class T> __global__ void typed(T *x) { *x += sizeof(T); }
+__device__ int total;
+__constant__ int factor[2];
+__device__ int far(int v) { return v * factor[1]; }
+int main() {
+    int *x, value, host[2] = {5, 6};
+    cudaMallocManaged(&x, 4);
+    *x = 0;
+    step<<<1, 1>>>(x); cudaDeviceSynchronize(); printf("%d\\n", *x);
+    other(x); cudaDeviceSynchronize(); printf("%d %d\\n", *x, count());
+    typed<<<1, 1>>>(x); typed<<<1, 1>>>((char *)x); cudaDeviceSynchronize(); printf("%d\\n", *x);
+    cudaMemcpyToSymbol(factor, host, sizeof host);
+    everywhere<<<1, 1>>>(x);
+    cudaMemcpyFromSymbol(&value, total, 4);
+    printf("%d %d\\n", *x, value);
+}
+"""
+SECOND = """#include "shared.h"
+#define N 40
+static __global__ void step(int *x) { *x += N; }
+static int count() { return 1; }
+OWN
+template <class T> __global__ void typed(T *x, int n) { *x += n; }
+__global__ void everywhere(int *x) { *x = far(10); total = factor[0]; }
+void other(int *x) {
+    step<<<1, 1>>>(x); typed<<<1, 1>>>(x, 200); added<<<1, 1>>>(x); cudaDeviceSynchronize(); *x += count();
+}
+"""
+
+
+@pytest.fixture
+def two_files(tmp_path):
+    """The paths of a program's two files; OWN in each becomes its own text."""
+
+    def write(own, others_own):
+        (tmp_path / "shared.h").write_text(SHARED)
+        (tmp_path / "other.cu").write_text(SECOND.replace("OWN", others_own))
+        (tmp_path / "first.cu").write_text(FIRST.replace("OWN", own))
+        return tmp_path / "first.cu", str(tmp_path / "other.cu")
+
+    return write
+
+
+OWN = "__device__ int own = {0}; __device__ int helper() {{ return {0}; }}\n"
+ADDED = "__global__ void added(int *x) { *x += helper() + own; }"
+
+
+def test_each_file_is_compiled_by_itself(two_files):
+    path, other = two_files(OWN.format(7), OWN.format(1000) + ADDED)
+    ended = run(path, options=[other])
+    assert ended.stdout.splitlines() == ["3", "2244 100", "2249", "60 5"]
+    assert (ended.returncode, ended.stderr) == (0, "")
+    found = sanitize_script(str(path), (), "memcheck", "cpu", capture=True, options=[other])
+    assert found.table.empty
+    counted = profile_script(str(path), (), "cpu", capture=True, nvcc=False, options=[other])
+    assert counted.value("global_store_requests", "added") == 1
+
+
+def test_linked_device_code_has_each_name_once(two_files):
+    path, other = two_files("", OWN.format(1000) + ADDED)
+    assert run(path, options=["-rdc=true", other]).stdout.splitlines()[1] == "2244 100"
+    path, other = two_files(OWN.format(7), OWN.format(1000) + ADDED)
+    assert "multiple definition of `own'" in run(path, options=["-rdc=true", other]).stderr
+
+
+def test_an_error_in_another_file_has_its_line(two_files):
+    path, other = two_files("", OWN.format(1) + ADDED + "\nint wrong = nowhere;")
+    assert f"{other}:7:13: error: " in run(path, options=[other]).stderr
+
+
+def test_a_file_in_cpp_without_cudas_headers_is_plain_cpp(tmp_path):
+    """It may define what CUDA files have built in; its exit() ends the program as theirs does."""
+    path, other = tmp_path / "first.cu", tmp_path / "other.cpp"
+    path.write_text('#include <cstdio>\nvoid leave(int);\n__global__ void f() { printf("kernel\\n"); }\n'
+                    "int main() { f<<<1, 1>>>(); leave(7); }\n")
+    other.write_text("#include <cstdlib>\nstruct float4 { char a; };\n"
+                     "static unsigned umin(unsigned a, unsigned b) { return a < b ? a : b; }\n"
+                     "void leave(int n) { std::exit(umin(n, 5) + sizeof(float4)); }\n")
+    ended = run(path, options=[str(other)])
+    assert (ended.returncode, ended.stdout) == (6, "kernel\n")

@@ -1,0 +1,202 @@
+"""The engine against NumPy over random grids, blocks, shapes, shared sizes and streams."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hostcuda.autoinit  # noqa: F401
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+
+quick = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+SOURCE = r"""
+// Every thread writes who it is.
+__global__ void identify(int *y) {
+    int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+    int thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
+    int size = blockDim.x * blockDim.y * blockDim.z;
+    y[block * size + thread] = block * 1024 + thread;
+}
+
+// A block rotates its segment by `by` through dynamic shared memory, `rounds` times.
+__global__ void rotate(int *y, int n, int by, int rounds) {
+    extern __shared__ int s[];
+    int t = threadIdx.x, i = blockIdx.x * blockDim.x + t;
+    int live = min((int)blockDim.x, n - (int)(blockIdx.x * blockDim.x));
+    if (t >= live) return;
+    for (int r = 0; r < rounds; r++) {
+        s[t] = y[i];
+        __syncthreads();
+        y[i] = s[(t + by) % live];
+        __syncthreads();
+    }
+}
+
+// Sum of a block's values in every thread: static shared memory, then shuffles.
+__global__ void totals(const int *x, int *y) {
+    __shared__ int sums[32];
+    int t = threadIdx.x, lane = t % 32, warp = t / 32, v = x[blockIdx.x * blockDim.x + t];
+    unsigned mask = __activemask();
+    for (int offset = 16; offset > 0; offset /= 2) {
+        int other = __shfl_down_sync(mask, v, offset);
+        if (lane + offset < 32 && t + offset < blockDim.x) v += other;
+    }
+    if (lane == 0) sums[warp] = v;
+    __syncthreads();
+    int total = 0;
+    for (int w = 0; w < (blockDim.x + 31) / 32; w++) total += sums[w];
+    y[blockIdx.x * blockDim.x + t] = total;
+}
+
+__global__ void convolve(const float *x, const float *k, float *y, int C, int H, int W, int M, int K) {
+    int Ho = H - K + 1, Wo = W - K + 1;
+    int w = blockIdx.x * blockDim.x + threadIdx.x, h = blockIdx.y * blockDim.y + threadIdx.y;
+    int m = blockIdx.z % M, b = blockIdx.z / M;
+    if (w >= Wo || h >= Ho) return;
+    float sum = 0;
+    for (int c = 0; c < C; c++)
+        for (int p = 0; p < K; p++)
+            for (int q = 0; q < K; q++)
+                sum += x[((b * C + c) * H + h + p) * W + w + q] * k[((m * C + c) * K + p) * K + q];
+    y[((b * M + m) * Ho + h) * Wo + w] = sum;
+}
+
+__global__ void affine(long long *x, int n, long long a, long long b) {
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) x[i] = a * x[i] + b;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def module():
+    return SourceModule(SOURCE)
+
+
+def ceil_div(a, b):
+    return -(-a // b)
+
+
+@st.composite
+def blocks(draw):
+    """A block shape of at most 1024 threads."""
+    x = draw(st.integers(1, 1024))
+    y = draw(st.integers(1, 1024 // x))
+    return x, y, draw(st.integers(1, min(64, 1024 // x // y)))
+
+
+@quick
+@given(grid=st.tuples(*[st.integers(1, 5)] * 3), block=blocks())
+def test_every_thread_of_every_block_runs_once(module, grid, block):
+    blocks_, threads = int(np.prod(grid)), int(np.prod(block))
+    y = np.full(blocks_ * threads, -1, np.int32)
+    module.get_function("identify")(cuda.Out(y), grid=grid, block=block)
+    assert (y.reshape(blocks_, threads) == np.arange(blocks_)[:, None] * 1024 + np.arange(threads)).all()
+
+
+@quick
+@given(
+    n=st.integers(1, 2000),
+    threads=st.integers(1, 1024),
+    by=st.integers(0, 2000),
+    rounds=st.integers(0, 4),
+    spare=st.integers(0, 100),
+)
+def test_barriers_and_dynamic_shared_memory(module, n, threads, by, rounds, spare):
+    y = np.arange(n, dtype=np.int32)
+    grid = (ceil_div(n, threads), 1)
+    module.get_function("rotate")(
+        cuda.InOut(y),
+        np.int32(n),
+        np.int32(by),
+        np.int32(rounds),
+        grid=grid,
+        block=(threads, 1, 1),
+        shared=4 * (threads + spare),
+    )
+    expected = np.arange(n)
+    for start in range(0, n, threads):
+        expected[start : start + threads] = np.roll(expected[start : start + threads], -by * rounds)
+    assert (y == expected).all()
+
+
+@quick
+@given(grid=st.integers(1, 6), threads=st.integers(1, 1024), seed=st.integers(0, 1000))
+def test_shuffles_over_partial_warps(module, grid, threads, seed):
+    x = np.random.default_rng(seed).integers(-1000, 1000, (grid, threads), dtype=np.int32)
+    y = np.empty_like(x)
+    module.get_function("totals")(cuda.In(x), cuda.Out(y), grid=(grid, 1), block=(threads, 1, 1))
+    assert (y == x.sum(axis=1, keepdims=True)).all()
+
+
+@quick
+@given(
+    B=st.integers(1, 3),
+    C=st.integers(1, 3),
+    M=st.integers(1, 4),
+    K=st.integers(1, 5),
+    extra=st.tuples(*[st.integers(0, 20)] * 2),
+    block=st.tuples(st.integers(1, 32), st.integers(1, 32)),
+    seed=st.integers(0, 1000),
+)
+def test_convolution(module, B, C, M, K, extra, block, seed):
+    H, W = K + extra[0], K + extra[1]
+    rng = np.random.default_rng(seed)
+    x, k = rng.standard_normal((B, C, H, W), np.float32), rng.standard_normal((M, C, K, K), np.float32)
+    y = np.full((B, M, H - K + 1, W - K + 1), np.nan, np.float32)
+    module.get_function("convolve")(
+        cuda.In(x),
+        cuda.In(k),
+        cuda.InOut(y),
+        *map(np.int32, (C, H, W, M, K)),
+        block=(*block, 1),
+        grid=(ceil_div(y.shape[3], block[0]), ceil_div(y.shape[2], block[1]), B * M),
+    )
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (K, K), axis=(2, 3))
+    np.testing.assert_allclose(y, np.einsum("bchwpq,mcpq->bmhw", windows, k), rtol=1e-4, atol=1e-4 * C * K * K)
+
+
+@quick
+@given(
+    sizes=st.lists(st.integers(1, 3000), min_size=1, max_size=5),
+    steps=st.lists(
+        st.tuples(st.integers(0, 4), st.integers(-3, 3), st.integers(-5, 5), st.integers(1, 4), st.integers(1, 300)),
+        max_size=25,
+    ),
+)
+def test_streams_keep_their_own_order(module, sizes, steps):
+    """Affine maps, which do not commute, on buffers that each belong to a stream."""
+    affine = module.get_function("affine").prepare("Piqq")
+    expected = [np.arange(n, dtype=np.int64) for n in sizes]
+    streams = [cuda.Stream() for _ in sizes]
+    buffers = [cuda.to_device(x) for x in expected]
+    for which, a, b, grid, threads in steps:
+        s = which % len(sizes)
+        affine.prepared_async_call((grid, 1), (threads, 1, 1), streams[s], buffers[s], sizes[s], a, b)
+        expected[s] = a * expected[s] + b
+    results = [cuda.pagelocked_empty(n, np.int64) for n in sizes]
+    for stream, buffer, result in zip(streams, buffers, results, strict=True):
+        cuda.memcpy_dtoh_async(result, buffer, stream)
+    cuda.Context.synchronize()
+    for result, wanted in zip(results, expected, strict=True):
+        assert (result == wanted).all()
+
+
+@quick
+@given(data=st.data(), size=st.integers(1, 500))
+def test_copies_and_fills_at_any_offset(data, size):
+    memory = np.full(size, 255, np.uint8)
+    d = cuda.mem_alloc(size)
+    cuda.memset_d8(d, 255, size)
+    for _ in range(data.draw(st.integers(0, 6))):
+        start, stop = sorted(data.draw(st.tuples(*[st.integers(0, size)] * 2)))
+        if data.draw(st.booleans()):
+            value = data.draw(st.integers(0, 255))
+            cuda.memset_d8(int(d) + start, value, stop - start)
+            memory[start:stop] = value
+        elif start < stop:
+            part = np.random.default_rng(start).integers(0, 256, stop - start, dtype=np.uint8)
+            cuda.memcpy_htod(int(d) + start, part)
+            memory[start:stop] = part
+    assert (cuda.from_device_like(d, memory) == memory).all()

@@ -1,0 +1,558 @@
+"""Inline PTX: mma.sync in all its forms against float64, how it may be written, and what is refused."""
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hostcuda.autoinit  # noqa: F401
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+from hostcuda.frontend.source import rewrite
+
+RNG = np.random.default_rng(168)
+
+# A warp's rows of a (16 a warp, k halves each) times the 8 columns of b, which lie one after the other, `turns` times.
+KERNEL = """
+extern "C" __global__ void {name}(const unsigned *a, const unsigned *b, {word} *c, int turns)
+{{
+    const int k = {k}, g = threadIdx.x % 32 / 4, t = threadIdx.x % 4, row = threadIdx.x / 32 * 16 + g;
+    unsigned fa[k / 4], fb[k / 8];
+    for (int i = 0; i < k / 4; i++) fa[i] = a[(row + i % 2 * 8) * (k / 2) + t + i / 2 * 4];
+    for (int i = 0; i < k / 8; i++) fb[i] = b[g * (k / 2) + t + i * 4];
+    {word} *at = c + row * {pitch} + {count} / 2 * t, d[{count}];
+    for (int i = 0; i < {count}; i++) d[i] = at[2 * i / {count} * 8 * {pitch} + i % ({count} / 2)];
+    for (int n = 0; n < turns; n++) {{ {mma} }}
+    for (int i = 0; i < {count}; i++) at[2 * i / {count} * 8 * {pitch} + i % ({count} / 2)] = d[i];
+}}
+"""
+
+
+def mma(k, kind, separate=False):
+    """The asm statement for operands fa, fb and d: d is an operand of its own, read and written, or two."""
+    letter, count = ("f", 4) if kind == "f32" else ("r", 2)
+    sizes = [count, k // 4, k // 8, count]
+    first = [0, count, count + k // 4, sum(sizes[:3]) if separate else 0]
+    groups = ["{" + ", ".join(f"%{at + i}" for i in range(n)) + "}" for at, n in zip(first, sizes, strict=True)]
+    outputs = ", ".join(f'"{"=" if separate else "+"}{letter}"({"e" if separate else "d"}[{i}])' for i in range(count))
+    inputs = [f'"r"({name}[{i}])' for name, n in (("fa", k // 4), ("fb", k // 8)) for i in range(n)]
+    inputs += [f'"{letter}"(d[{i}])' for i in range(count)] if separate else []
+    word = "float" if kind == "f32" else "unsigned"
+    name = f"mma.sync.aligned.m16n8k{k}.row.col.{kind}.f16.f16.{kind}"
+    text = f'asm volatile("{name} {", ".join(groups)};" : {outputs} : {", ".join(inputs)});'
+    return f"{word} e[{count}]; {text} for (int i = 0; i < {count}; i++) d[i] = e[i];" if separate else text
+
+
+FORMS = list(itertools.product((16, 8), ("f32", "f16"), (False, True)))
+
+
+def name(k, kind, separate):
+    return f"mma_{k}_{kind}{'_separate' * separate}"
+
+
+def kernel(k, kind, text, name="f"):
+    word, count, pitch = ("float", 4, 8) if kind == "f32" else ("unsigned", 2, 4)
+    return KERNEL.format(name=name, k=k, word=word, count=count, pitch=pitch, mma=text)
+
+
+def run(function, a, b, c, turns, warps):
+    """The kernel's sums, of `c` and float16 operands (rows of a, columns of b)."""
+    word = np.float32 if c.dtype == np.float32 else np.uint32
+    d = c.copy()
+    function(
+        cuda.In(a.view(np.uint32)), cuda.In(b.view(np.uint32)), cuda.InOut(d.view(word)), np.int32(turns),
+        block=(32 * warps, 1, 1), grid=(1, 1),
+    )
+    return d
+
+
+def operands(k, kind, warps):
+    a, b = RNG.normal(size=(16 * warps, k)).astype(np.float16), RNG.normal(size=(8, k)).astype(np.float16)
+    return a, b, RNG.normal(size=(16 * warps, 8)).astype(np.float32 if kind == "f32" else np.float16)
+
+
+def assert_close(d, a, b, c, turns):
+    """Products are exact, sums are float: see test_wmma. A half accumulator is rounded once a turn."""
+    a, b, c = a.astype(np.float64), b.astype(np.float64), c.astype(np.float64)
+    size = turns * (abs(a) @ abs(b.T)) + abs(c)
+    tolerance = turns * 20 * np.finfo(np.float32).eps * size
+    if d.dtype == np.float16:
+        tolerance += turns * (2.0**-11 * size + 2.0**-25)
+    assert (abs(d - (turns * (a @ b.T) + c)) <= tolerance).all()
+
+
+@pytest.fixture(scope="module")
+def module():
+    return SourceModule("".join(kernel(k, kind, mma(k, kind, s), name(k, kind, s)) for k, kind, s in FORMS),
+                        no_extern_c=True)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=[name(*form) for form in FORMS])
+@pytest.mark.parametrize(("warps", "turns"), [(1, 1), (2, 1), (3, 5)])
+def test_product(module, form, warps, turns):
+    a, b, c = operands(*form[:2], warps)
+    assert_close(run(module.get_function(name(*form)), a, b, c, turns, warps), a, b, c, turns)
+
+
+def test_every_element_has_its_place(module):
+    """One term a product, so that a misplaced half shows with certainty."""
+    for k, kind, separate in FORMS:
+        a = (np.arange(16 * k).reshape(16, k) % 251).astype(np.float16)
+        c = np.zeros((16, 8), np.float32 if kind == "f32" else np.float16)
+        for first in range(0, k, 8):
+            b = np.zeros((8, k), np.float16)
+            b[np.arange(8), first + np.arange(8)] = 1
+            d = run(module.get_function(name(k, kind, separate)), a, b, c, 1, 1)
+            assert (d == a[:, first : first + 8]).all()
+
+
+def test_half_sums_are_rounded_once(module):
+    a, b, c = np.zeros((16, 16), np.float16), np.zeros((8, 16), np.float16), np.zeros((16, 8), np.float16)
+    a[0], b[0], c[0, 0] = 1, 1 / 16, 2048  # whose neighbours are 2 away
+    b[0, 0] += 1
+    a[1, 0], b[1, 0] = 60000, 2
+    d = run(module.get_function("mma_16_f16"), a, b, c, 1, 1)
+    assert d[0, 0] == 2050 and d[1, 1] == np.inf
+
+
+SAME = [
+    r"""asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, "   // d
+        "{%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};\n\t"
+        : "+f"(d[0]), "+f"(d[1]),  /* :, ( */
+          "+f"(d[2]), "+f"(d[3])
+        : "r"(fa[0]), "r"(fa[1]), "r"(fa[2]), "r"(fa[3]), "r"(fb[0]), "r"(n < 0 ? 0u : fb[1])
+        : "memory");""",
+    """__asm__ __volatile__(R"(
+            // the product
+            {
+                mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
+                    {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};
+            })" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(fa[0]), "r"(fa[1]), "r"((int)fa[2]), "r"(fa[3]),
+            "r"(fb[0]), "r"(fb[1]));""",
+    'if (n < 0) asm("");\nelse ' + mma(16, "f32").replace("asm volatile", "__asm"),
+    'asm volatile("" ::: "memory"); asm("// keeps d" : "+f"(d[0]), "+r"(fa[0])); ' + mma(16, "f32"),
+]
+
+
+@pytest.mark.parametrize("text", SAME)
+def test_ways_to_write_it(text):
+    a, b, c = operands(16, "f32", 1)
+    function = SourceModule(kernel(16, "f32", text), no_extern_c=True).get_function("f")
+    assert_close(run(function, a, b, c, 2, 1), a, b, c, 2)
+
+
+def test_two_products_in_one_statement():
+    text = mma(16, "f32")
+    one = text.split('"')[1]
+    function = SourceModule(kernel(16, "f32", text.replace(one, one * 2)), no_extern_c=True).get_function("f")
+    a, b, c = operands(16, "f32", 1)
+    assert_close(run(function, a, b, c, 1, 1), a, b, c, 2)
+
+
+def test_in_a_macro():
+    text = mma(16, "f32").replace("d[", "D[").replace(":", "\\\n :").replace(";)", ';" \\\n ")')
+    source = "#define MMA(D, fa, fb) \\\n" + text.rstrip(";") + "\n" + kernel(16, "f32", "MMA(d, fa, fb);")
+    a, b, c = operands(16, "f32", 1)
+    assert_close(run(SourceModule(source, no_extern_c=True).get_function("f"), a, b, c, 1, 1), a, b, c, 1)
+
+
+@pytest.mark.usefixtures("cpu_engine")
+def test_a_warp_that_is_not_whole_is_refused():
+    source = kernel(16, "f32", f"if (threadIdx.x == 20) return;\n{mma(16, 'f32')}")
+    function = SourceModule(source).get_function("f")
+    line = source[: source.index("asm")].count("\n") + 1
+    for threads, taking_part in ((16, 16), (32, 31)):
+        function(*[cuda.to_device(np.zeros(256, np.uint32))] * 3, np.int32(1), block=(threads, 1, 1), grid=(1, 1))
+        with pytest.raises(cuda.LaunchError, match=rf"mma.sync at .*:{line} needs the 32 .* but {taking_part} take"):
+            cuda.Context.synchronize()
+
+
+# -- instructions other than mma of half
+
+OTHERS = r"""
+#include <cuda_bf16.h>
+
+extern "C" __global__ void registers(unsigned *out, const float *x, const unsigned long long *l)
+{
+    unsigned lane, warp, threads, sum, low, packed, shifted, picked, *at = out + threadIdx.x * 15;
+    unsigned short halves[2];
+    unsigned long long wide;
+    float y;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    asm volatile("mov.u32 %0, %%warpid;\n\tmov.u32 %1, %%ntid.x;" : "=r"(warp), "=r"(threads));
+    asm("add.s32 %0, %1, %2; mul.lo.u32 %0, %0, 3;" : "=r"(sum) : "r"(lane), "r"(-7));
+    asm("mov.b32 {%0, %1}, %2;" : "=h"(halves[0]), "=h"(halves[1]) : "r"(sum));
+    asm("mov.b32 %0, {%2, %1};" : "=r"(packed) : "h"(halves[0]), "h"(halves[1]));
+    asm("mad.lo.u64 %0, %1, 0x100000001, 5;" : "=l"(wide) : "l"(l[0]));
+    asm("{ .reg .u32 t<2>; .reg .pred p; mov.u32 t0, 40; setp.lt.u32 p, %1, 16; @p mov.u32 t0, 4; "
+        "@!p mov.u32 t1, t0; shl.b32 %0, %1, t0; }" : "=r"(shifted) : "r"(lane));
+    asm("fma.rn.f32 %0, %1, %1, 0f3F000000;" : "=f"(y) : "f"(x[threadIdx.x]));
+    asm("{ .reg .pred p; setp.ge.f32 p, %1, 0f00000000; selp.u32 %0, 7, 9, p; }" : "=r"(picked) : "f"(x[threadIdx.x]));
+    asm volatile("bar.sync 0; membar.cta; fence.acq_rel.gpu;" ::: "memory");
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(low));
+    float power;
+    asm("{ .reg .f32 t; mul.f32 t, %1, 0f40000000; ex2.approx.ftz.f32 %0, t; }" : "=f"(power) : "f"(x[threadIdx.x]));
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(at[12]) : "f"(x[threadIdx.x]));
+    asm("{ .reg .pred p; setp.ne.f32 p, %1, %1; selp.u32 %0, 1, 0, p; }" : "=r"(at[13]) : "f"(NAN));
+    asm("abs.f32 %0, %1;" : "=f"(((float *)at)[14]) : "f"(-0.0f));
+    at[11] = __float_as_uint(power);
+    at[0] = lane; at[1] = warp; at[2] = threads; at[3] = sum; at[4] = packed; at[5] = (unsigned)wide;
+    at[6] = (unsigned)(wide >> 32); at[7] = shifted; at[8] = __float_as_uint(y); at[9] = picked; at[10] = low;
+}
+
+// Two warps meet at barrier 1 while the third one waits at barrier 2 for what the others do before.
+extern "C" __global__ void barriers(int *out)
+{
+    __shared__ int s[96];
+    s[threadIdx.x] = threadIdx.x;
+    if (threadIdx.x < 64) {
+        asm volatile("bar.sync 1, 64;" ::: "memory");
+        int other = s[threadIdx.x ^ 32];
+        asm volatile("bar.sync 1, %0;" :: "r"(64) : "memory");
+        s[threadIdx.x] = 2 * other;
+        asm volatile("bar.arrive 2, 96;");
+        out[threadIdx.x] = other;
+    } else {
+        asm volatile("bar.sync 2, 96;" ::: "memory");
+        out[threadIdx.x] = s[threadIdx.x - 64] + s[threadIdx.x - 32];
+    }
+}
+
+extern "C" __global__ void copies(const float *x, float *y, int n)
+{
+    __shared__ __align__(16) float s[256];
+    extern __shared__ float d[];
+    unsigned to = (unsigned)__cvta_generic_to_shared(s + threadIdx.x * 4), dynamic;
+    asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(dynamic) : "l"(d + threadIdx.x));
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" :: "r"(to), "l"(x + threadIdx.x * 4) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1 + 8], %2, %3;" ::
+                 "r"(dynamic), "l"(x + threadIdx.x), "n"(4), "r"(threadIdx.x < 20 ? 4 : 0));
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p cp.async.cg.shared.global [%0 + 512], [%1], 16; }"
+                 :: "r"(to), "l"(x + threadIdx.x * 4), "r"((int)(threadIdx.x < n)));
+    asm volatile("cp.async.commit_group;\ncp.async.wait_group 0;\ncp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    y[threadIdx.x] = s[127 - threadIdx.x];
+    y[32 + threadIdx.x] = d[31 - threadIdx.x];
+    y[64 + threadIdx.x] = threadIdx.x < n ? s[128 + threadIdx.x * 4] : 0.0f;
+    float4 v;
+    unsigned two, one;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(x + threadIdx.x * 4));
+    __syncthreads();
+    asm volatile("st.shared.v2.f32 [%0 + 8], {%1, %2};" :: "r"(to), "f"(v.x), "f"(v.w) : "memory");
+    __syncthreads();
+    asm volatile("ld.shared::cta.u32 %0, [%1+12];" : "=r"(two) : "r"(to));
+    asm volatile("ld.shared.u32 %0, [%1 + -8];" : "=r"(one) : "r"(to + 16));
+    asm volatile("st.global.cs.f32 [%0], %1;" :: "l"(y + 128 + threadIdx.x), "f"(__uint_as_float(two)) : "memory");
+    asm volatile("st.global.u32 [%0], %1;" :: "l"(y + 160 + threadIdx.x), "r"(one) : "memory");
+    y[96 + threadIdx.x] = __isShared(s) + 2 * __isShared(d) + 4 * __isGlobal(x) + 8 * __isShared(x);
+}
+
+// The fragments of a 16x16 tile (and its transpose) of bfloat16 times 8 columns.
+extern "C" __global__ void matrices(const __nv_bfloat16 *a, const __nv_bfloat16 *b, float *c, unsigned *raw)
+{
+    __shared__ __align__(16) __nv_bfloat16 as[16][24], bs[16][8];
+    for (int i = threadIdx.x; i < 256; i += 32) as[i / 16][i % 16] = a[i];
+    for (int i = threadIdx.x; i < 128; i += 32) bs[i / 8][i % 8] = b[i];
+    __syncwarp();
+    unsigned fa[4], fb[2], one;
+    float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    unsigned from = (unsigned)__cvta_generic_to_shared(&as[threadIdx.x % 16][threadIdx.x / 16 * 8]);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(fa[0]), "=r"(fa[1]), "=r"(fa[2]), "=r"(fa[3]) : "r"(from));
+    from = (unsigned)__cvta_generic_to_shared(&bs[threadIdx.x % 16][0]);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared::cta.b16 {%0, %1}, [%2];"
+                 : "=r"(fb[0]), "=r"(fb[1]) : "r"(from));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1 + 128];" : "=r"(one) : "r"(from));
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(fa[0]), "r"(fa[1]), "r"(fa[2]), "r"(fa[3]), "r"(fb[0]), "r"(fb[1]));
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5}, {%6}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(fa[0]), "r"(fa[1]), "r"(fb[0]));
+    int g = threadIdx.x / 4, t = threadIdx.x % 4;
+    for (int i = 0; i < 4; i++) c[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = d[i];
+    raw[threadIdx.x] = one;
+}
+
+// tf32: 16 x 8 times 8 x 8, and its first half again.
+extern "C" __global__ void tf32(const unsigned *a, const unsigned *b, float *c)
+{
+    int g = threadIdx.x / 4, t = threadIdx.x % 4;
+    unsigned fa[4], fb[2];
+    float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int i = 0; i < 4; i++) fa[i] = a[(g + i % 2 * 8) * 8 + t + i / 2 * 4];
+    for (int i = 0; i < 2; i++) fb[i] = b[(t + i * 4) * 8 + g];
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(fa[0]), "r"(fa[1]), "r"(fa[2]), "r"(fa[3]), "r"(fb[0]), "r"(fb[1]));
+    asm("mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5}, {%6}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(fa[0]), "r"(fa[1]), "r"(fb[0]));
+    for (int i = 0; i < 4; i++) c[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = d[i];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def others():
+    return SourceModule(OTHERS, no_extern_c=True)
+
+
+def test_functions_of_three_operands_and_trap():
+    tables = {
+        0x96: lambda a, b, c: a ^ b ^ c,
+        0xE8: lambda a, b, c: a & b | a & c | b & c,
+        0xCA: lambda a, b, c: a & b | ~a & c,
+    }
+    lines = "".join(f'asm("lop3.b32 %0, %1, %2, %3, {table:#x};" : "=r"(at[{i}]) : "r"(x[0]), "r"(x[1]), "r"(x[2]));'
+                    for i, table in enumerate(tables))
+    lines += 'asm("vabsdiff4.u32.u32.u32.add %0, %1, %2, %3;" : "=r"(at[3]) : "r"(x[0]), "r"(x[1]), "r"(x[2]));'
+    module = SourceModule(f"__global__ void f(unsigned *at, const unsigned *x) {{ {lines} }}\n"
+                          '__global__ void g(int *x) { if (threadIdx.x > *x) asm("trap;"); }')
+    x, out = RNG.integers(0, 2**31, 3, np.uint32), np.zeros(4, np.uint32)
+    module.get_function("f")(cuda.Out(out), cuda.In(x), block=(1, 1, 1), grid=(1, 1))
+    bytes_ = x.view(np.uint8).reshape(3, 4).astype(int)
+    assert out.tolist() == [*(function(*x) for function in tables.values()), abs(bytes_[0] - bytes_[1]).sum() + x[2]]
+    module.get_function("g")(cuda.In(np.int32([32])), block=(32, 1, 1), grid=(1, 1))
+    cuda.Context.synchronize()
+    module.get_function("g")(cuda.to_device(np.int32([30])), block=(32, 1, 1), grid=(1, 1))
+    with pytest.raises(cuda.LaunchError):
+        cuda.Context.synchronize()
+
+
+def test_registers_and_arithmetic(others):
+    x, l = RNG.normal(size=64).astype(np.float32), np.array([2**33 + 9], np.uint64)
+    out = np.zeros((64, 15), np.uint32)
+    others.get_function("registers")(cuda.Out(out), cuda.In(x), cuda.In(l), block=(64, 1, 1), grid=(1, 1))
+    lane = np.arange(64) % 32
+    sums = (3 * (lane - 7)).astype(np.uint32)
+    wide = (2**33 + 9) * 0x100000001 + 5 & 2**64 - 1
+    assert (out[:, 0] == lane).all() and (out[:, 2] == 64).all()
+    assert (out[:, 1].reshape(2, 32) == out[::32, 1, None]).all()  # %warpid: on a GPU, that of a place for a warp
+    assert (out[:, 3] == sums).all() and (out[:, 4] == (sums << 16 | sums >> 16)).all()
+    assert (out[:, 5] == wide % 2**32).all() and (out[:, 6] == wide >> 32).all()
+    assert (out[:, 7] == np.where(lane < 16, lane << 4, 0)).all()
+    np.testing.assert_allclose(out[:, 8].copy().view(np.float32), x * x + np.float32(0.5), rtol=1e-6)
+    assert (out[:, 9] == np.where(x >= 0, 7, 9)).all() and (out[:, 10] == (1 << lane) - 1).all()
+    np.testing.assert_allclose(out[:, 11].copy().view(np.float32), 4.0**x, rtol=1e-5)
+    assert (out[:, 12] == (x.view(np.uint32) + 0x1000 & 0xFFFFE000)).all()
+    assert (out[:, 13:] == 0).all()  # a NaN is not unequal; |-0| is 0
+
+
+def test_barriers_of_some_warps(others):
+    out = np.zeros(96, np.int32)
+    others.get_function("barriers")(cuda.Out(out), block=(96, 1, 1), grid=(1, 1))
+    other = np.arange(64) ^ 32
+    assert (out == np.r_[other, 2 * (other[:32] + other[32:])]).all()
+
+
+def test_copies_in_the_background(others):
+    x, y = RNG.normal(size=160).astype(np.float32), np.zeros((6, 32), np.float32)
+    others.get_function("copies")(cuda.In(x), cuda.Out(y), np.int32(9), block=(32, 1, 1), grid=(1, 1), shared=128)
+    assert (y[0] == x[127:95:-1]).all()
+    assert (y[1, ::-1] == np.where(np.arange(32) < 20, x[2:34], 0)).all()
+    assert (y[2] == np.where(np.arange(32) < 9, x[:128:4], 0)).all() and (y[3] == 7).all()
+    assert (y[4] == x[3:128:4]).all() and (y[5] == x[:128:4]).all()
+
+
+def bfloat16(x):
+    """The upper halves of floats."""
+    return (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def test_matrices_of_bfloat16(others):
+    a, b = RNG.integers(-60, 60, (16, 16)), RNG.integers(-60, 60, (16, 8))  # exact in bfloat16
+    c, raw = np.zeros((16, 8), np.float32), np.zeros(32, np.uint32)
+    others.get_function("matrices")(
+        cuda.In(bfloat16(a)), cuda.In(bfloat16(b)), cuda.Out(c), cuda.Out(raw), block=(32, 1, 1), grid=(1, 1)
+    )
+    assert (c == a @ b + a[:, :8] @ b[:8]).all()
+    assert (raw.view(np.uint16).reshape(8, 8) == bfloat16(b[8:])).all()
+
+
+def test_matrices_of_tf32(others):
+    a, b = RNG.integers(-1000, 1000, (16, 8)), RNG.integers(-1000, 1000, (8, 8))  # exact in tf32
+    c = np.zeros((16, 8), np.float32)
+    bits = [cuda.In(each.astype(np.float32).view(np.uint32) | np.uint32(0x1FFF)) for each in (a, b)]  # is not read
+    others.get_function("tf32")(*bits, cuda.Out(c), block=(32, 1, 1), grid=(1, 1))
+    assert (c == a @ b + a[:, :4] @ b[:4]).all()
+
+
+# -- what is refused
+
+
+def refusal(text):
+    """What the compiler says of a kernel whose line 4 begins with `text`."""
+    with pytest.raises(cuda.CompileError) as caught:
+        SourceModule(f"__global__ void f(float *x)\n{{\n    unsigned d[2], fa[4], fb[2];\n    {text}\n}}\n")
+    return caught.value.msg
+
+
+@pytest.mark.usefixtures("cpu_engine")
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('asm("ex2.approx.f16x2 %0, %1;" : "=f"(x[0]) : "f"(x[1]));', "not know the inline PTX ex2.approx.f16x2; it"),
+        ('asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");', "cp.async.bulk.wait_group; it knows mma.sync.al"),
+        ('asm("bar.red 0;");', "Write it in CUDA C++, for this engine only between #ifdef HOSTCUDA_CPU and #else, or"),
+        ('asm("add.u32 %0, %1, %2;" :: "r"(d[0]), "r"(d[1]), "r"(d[0]));', "writes %0, which is not an output of its"),
+        ('asm("add.u32 %0, %0;" : "+r"(d[0]));', "add.u32 takes 3 operands, not 2"),
+        ('asm("mov.u32 %0, %%gridid;" : "=r"(d[0]));', "cannot read the operand %gridid of inline PTX"),
+        ('asm("@p mov.u32 %0, 1;" : "=r"(d[0]));', "the predicate p of inline PTX is not declared in its asm"),
+        ('asm("cp.async.cg.shared.global %0, [%1], 16;" :: "r"(0), "l"(x));', "an address of inline PTX is in bracke"),
+        (mma(8, "f16").replace(".f16 {", ".f32 {"), "inline PTX mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f32;"),
+        ('asm("mma.sync" SHAPE ";");', "the CPU engine reads inline PTX from string literals, and SHAPE is not one"),
+        (mma(8, "f16").replace('"r"(fb[0])', '"f"(x[0])'), 'takes the registers {"r", "r"}, {"r", "r"}, {"r"}, {"r", '),
+        (mma(8, "f16").replace("%3", "%7"), "takes the registers"),
+        (mma(8, "f16").replace("%1}, {%2", "%1, %2"), "takes the registers"),
+        (mma(8, "f16").replace("{%0, %1}, {%2, %3}", "{%2, %3}, {%2, %3}"), "of which the first group are outputs"),
+        (mma(8, "f16").replace('"+r"(d[0])', '[d] "+r"(d[0])'), 'is "constraint"(expression), not [d] "+r"(d[0])'),
+        (mma(8, "f16").replace("d[0]", "x[0]"), '"r" is for an int or an unsigned int'),
+        (mma(8, "f32").replace("d[0]", "fa[0]"), '"f" is for a float'),
+    ],
+)
+def test_what_the_engine_cannot_run(text, words):
+    error = refusal(text)
+    assert "kernel.cu:4:" in error and words in error
+
+
+@pytest.mark.usefixtures("cpu_engine")
+def test_what_is_not_compiled_is_not_refused():
+    SourceModule("""
+#define EXP(y, x) asm("ex2.approx.f16x2 %0, %1;" : "=f"(y) : "f"(x))
+__global__ void f(float *x)
+{
+#ifdef HOSTCUDA_CPU
+    x[0] = exp2f(x[1]);
+#else
+    EXP(x[0], x[1]);
+    asm("ex2.approx.f16x2 %0, %1;" : "=f"(x[2]) : "f"(x[3]));
+#endif
+}
+""")
+
+
+# -- the text
+
+
+def test_operands_stay_on_their_lines():
+    text = "__device__ void f() {\n" + SAME[0] + "\n}\nint marker;\n"
+    new = rewrite(text).text.splitlines()
+    assert len(new) == text.count("\n")
+    for word in ("(d[0])", "(d[2])", "(fa[3])", "int marker;"):
+        assert [word in line for line in new] == [word in line for line in text.splitlines()]
+
+
+PRODUCT = '"mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3}, {%4}, {%0, %1};"'
+WORDS = ["asm", "volatile", "(", ")", "{", "}", ":", "::", ",", ";", PRODUCT, '"ex2"', '""', '"+r"', '"r"', "(x)", "x"]
+LINES = ["\n", "\\\n", "\n#define M ", "\n#if A\n", "\n#endif\n", "// c\n", "/* c */", 'R"(mma)"', '"']
+
+
+@given(st.lists(st.sampled_from(WORDS + LINES), max_size=40))
+@settings(deadline=None, max_examples=400)
+def test_no_text_is_too_strange(words):
+    text = "void f() { " + " ".join(words)
+    assert rewrite(text).text.count("\n") == text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'int x asm("y");',
+        '__device__ void f() { asm volatile("" ::: "memory"); asm(""); }',
+        '__device__ void f() { asm("mma',
+        "__device__ void f() { asm",
+        '// asm("mma")',
+        '#if asm("mma.sync")\n#endif',
+    ],
+)
+def test_left_alone(text):
+    assert rewrite(text).text == text
+
+
+@pytest.mark.usefixtures("cpu_engine")
+def test_an_error_behind_it_names_its_line():
+    error = refusal(f'asm(\n"{"mma.sync"}"\n".nothing;"\n:\n: "f"(x[0])\n); nowhere = 1;')
+    assert "kernel.cu:4:" in error and "PTX mma.sync.nothing;" in error
+    assert re.search(r"kernel.cu:9:3: error: .*'nowhere'", error)  # each compiler in its words
+
+
+# -- check mode
+
+CHECKED = """
+__device__ inline void multiply(float (&d)[4], const unsigned (&fa)[4], const unsigned (&fb)[2])
+{
+    FIRST
+}
+extern "C" __global__ void f(const unsigned *a, float *c)
+{
+    __shared__ unsigned s[64];
+    s[threadIdx.x] = a[threadIdx.x];
+    unsigned fa[4] = {1, 2, 3, 4}, fb[2] = {5, 6};
+    float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int n = 0; n < 3; n++) multiply(d, fa, fb);
+    LAST
+    c[threadIdx.x] = d[0] + d[1] + d[2] + d[3];
+}
+""".replace("FIRST", mma(16, "f32")).replace("LAST", mma(8, "f32").replace("fa[1]", "s[threadIdx.x]"))
+
+SCRIPT = """
+import json, sys
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda import checking
+from hostcuda.compiler import SourceModule
+
+a, c = np.zeros(64, np.uint32), np.empty(64, np.float32)
+SourceModule(sys.argv[1], no_extern_c=True).get_function("f")(cuda.In(a), cuda.Out(c), block=(64, 1, 1))
+cuda.Context.synchronize()
+(record,) = checking.launches()
+print(json.dumps([record.sites, [finding.message for finding in record.findings]]))
+"""
+
+
+@pytest.mark.parametrize("tools", ["profile", "profile,memcheck,racecheck,initcheck,synccheck"])
+def test_check_mode_counts_only_the_operands(tools):
+    """An operand in memory is a load; what the lanes hand each other is none."""
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": tools}
+    command = [sys.executable, "-c", SCRIPT, CHECKED]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    sites, findings = json.loads(done.stdout.splitlines()[-1])
+    line = {text.strip(): number for number, text in enumerate(CHECKED.splitlines(), 1)}
+    copy, store = line["s[threadIdx.x] = a[threadIdx.x];"], line["c[threadIdx.x] = d[0] + d[1] + d[2] + d[3];"]
+    sites = [site for site in sites if site["space"] != "local"]  # whether d is in memory depends on the host compiler
+    assert sorted((site["line"], site["space"], site["op"], site["requests"]) for site in sites) == [
+        (copy, "global", "ld", 2),
+        (copy, "shared", "st", 2),
+        (store - 1, "shared", "ld", 2),
+        (store, "global", "st", 2),
+    ]
+    assert findings == []
+
+
+def test_assembly_in_host_code_is_left_to_the_hosts_compiler():
+    host = """static inline unsigned long long ticks()
+{
+    unsigned low, high;
+    asm volatile("rdtsc" : "=a"(low), "=d"(high));
+    return low | (unsigned long long)high << 32;
+}
+"""
+    assert rewrite(host).text == host
+    assert "static_assert" in rewrite("__device__ " + host.removeprefix("static ")).text
+    body = host[host.index("{") :].replace("return low", "*out = low")
+    assert "static_assert" in rewrite(f"void f(unsigned long long *out) {{ each([=] __device__ () {body}); }}").text

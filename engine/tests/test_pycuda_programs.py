@@ -1,0 +1,97 @@
+"""Programs that import PyCUDA, on the CPU engine."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from hostcuda import processes as child
+from hostcuda.programs import pycuda
+from hostcuda.sanitize import sanitize_script
+
+PLAIN = """
+import sys
+import numpy as np
+import pycuda
+import pycuda.autoinit
+import pycuda.driver as drv
+from pycuda.compiler import SourceModule
+
+drv.Context.set_limit(drv.limit.STACK_SIZE, 2048)
+x = np.arange(64, dtype=np.float32)
+SourceModule("__global__ void kernel(float *x) { x[threadIdx.x] += 1; }").get_function("kernel")(
+    drv.InOut(x), block=(BLOCK, 1, 1), grid=(1, 1))
+print(x.sum(), pycuda.VERSION_TEXT, sys.argv[1:], __name__)
+"""
+ARRAYS = """
+import numpy as np
+import pycuda.autoinit
+from pycuda import cumath, gpuarray
+from pycuda.curandom import rand
+from pycuda.elementwise import ElementwiseKernel
+from pycuda.reduction import ReductionKernel
+from pycuda.scan import InclusiveScanKernel
+
+x = gpuarray.to_gpu(np.arange(8, dtype=np.float32))
+axpy = ElementwiseKernel("float a, float *x, float *y", "y[i] = a * x[i] + y[i]")
+axpy(2, x, x)
+dot = ReductionKernel(np.float32, "0", "a + b", "x[i] * y[i]", "const float *x, const float *y")
+print(x.get().tolist(), dot(x, x).get(), float(gpuarray.sum(x).get()))
+print(InclusiveScanKernel(np.int32, "a + b")(gpuarray.arange(5, dtype=np.int32)).get().tolist())
+z = gpuarray.to_gpu(np.array([1 + 2j], np.complex64))
+print((z * z).get()[0], float(cumath.sqrt(x).get()[3]), bool((rand((50,)).get() < 1).all()))
+"""
+
+
+def run(path, *arguments):
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu"}
+    command = child.program(str(path), arguments, "cpu")
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(text):
+        path = tmp_path / "program.py"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_program_that_imports_pycuda(program):
+    ended = run(program(PLAIN.replace("BLOCK", "64")), "a", "b")
+    assert ended.stdout == f"2080.0 {pycuda.VERSION} ['a', 'b'] __main__\n", ended.stderr
+
+
+def test_sanitize_takes_it(program):
+    found = sanitize_script(str(program(PLAIN.replace("BLOCK", "65"))), (), "memcheck", "cpu", capture=True)
+    assert found.table["kind"].tolist() == ["out of bounds"]
+
+
+def test_a_module_that_is_missing_says_how_to_get_it(program, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))
+    ended = run(program("import pycuda.autoinit\nimport pycuda.nonesuch"))
+    assert ended.returncode == 1
+    assert "`hostcuda pycuda` fetches them" in ended.stderr
+
+
+def test_a_program_without_pycuda_runs_as_it_is(program):
+    path = program("# import pycuda is in a comment only\n")
+    assert child.program(str(path), ["x"], "cpu") == [sys.executable, str(path), "x"]
+
+
+@pytest.mark.thorough
+def test_pycudas_own_modules_work_on_the_engine(program, tmp_path, monkeypatch):
+    try:
+        pycuda.fetch()
+    except pycuda.EngineError as error:
+        pytest.skip(str(error))
+    ended = run(program(ARRAYS))
+    assert "Warning" not in ended.stderr
+    assert ended.stdout.splitlines() == [
+        "[0.0, 3.0, 6.0, 9.0, 12.0, 15.0, 18.0, 21.0] 1260.0 84.0",
+        "[0, 1, 3, 6, 10]",
+        "(-3+4j) 3.0 True",
+    ], ended.stderr

@@ -1,0 +1,57 @@
+"""What the engine does not have is told in one sentence at its place; code for the host can be passed over."""
+
+import pytest
+
+import hostcuda.autoinit  # noqa: F401
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+
+PROGRAM = """#include <cuda_runtime.h>
+__global__ void f(float *x) { x[0] = 1 << 3; }
+int main()
+{
+    float *p;
+    cudaMalloc(&p, 4);
+    f<<<1,
+        32>>>(p);
+    return cudaDeviceSynchronize();
+}
+"""
+NESTED = """__global__ void f(float *x) { x[0] = 1; }
+template <class T> __global__ void g(T *x)
+{
+    if (threadIdx.x == 0) { f<<<1, 1>>>(x); }
+}
+template __global__ void g<float>(float *);
+"""
+REFERENCE = """texture<float, 2> picture;
+texture<float> line;
+__global__ void f(float *x) { x[0] = tex2D(picture, 1.0f, 2.0f); }
+"""
+LIBRARY = "#include <cuda_runtime.h>\n#include <cub/cub.cuh>\n__global__ void f(float *x) { x[0] = 1; }\n"
+GENERATOR = "#include <curand_kernel.h>\n__global__ void f(int *x)\n{\n    curandStateSobol32_t s;\n    x[0] = 1;\n}\n"
+LAYERED = "__global__ void f(float *x, cudaTextureObject_t t)\n{\n    x[0] = tex2DLayered<float>(t, 1, 2, 3);\n}\n"
+
+
+@pytest.mark.usefixtures("cpu_engine")
+@pytest.mark.parametrize(
+    ("source", "line", "words"),
+    [
+        (PROGRAM, 7, "no host code: keep the kernels, and launch them from Python"),
+        (NESTED, 4, "no launches by kernels (dynamic parallelism): launch the kernel from Python"),
+        (REFERENCE, 1, "no texture references, which CUDA 12 has removed: use a texture object"),
+        (LIBRARY, 2, "no header cub/cub.cuh: write the loop yourself, or run it on a GPU"),
+        (GENERATOR, 4, "no generators of cuRAND but XORWOW (curandState) and Philox (curandStatePhilox4_32_10_t)"),
+        (LAYERED, 3, "no layered textures, cubemaps and levels of detail: use a texture per layer"),
+    ],
+    ids=["host", "nested", "reference", "library", "generator", "layered"],
+)
+def test_one_sentence(source, line, words):
+    with pytest.raises(cuda.CompileError) as caught:
+        SourceModule(source, no_extern_c=True)
+    assert f"kernel.cu:{line}:" in caught.value.msg and f"the CPU engine has {words}" in caught.value.msg
+    assert caught.value.msg.count("error:") == 1
+
+
+def test_host_code_between_conditionals_is_passed_over():
+    SourceModule(PROGRAM.replace("int main", "#ifndef __CUDA_ARCH__\nint main") + "#endif\n", no_extern_c=True)

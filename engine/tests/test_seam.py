@@ -1,0 +1,213 @@
+"""The seam: which engine `hostcuda` chooses, and that its modules bear PyCUDA's names."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import hostcuda
+from hostcuda.errors import EngineError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def python(code, path=(), **environment):
+    """Run code in a fresh interpreter; return (exit status, output, errors)."""
+    full = {**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, path), str(ROOT)]), **environment}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], env=full, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+FAKE_DRIVER = """
+class Error(Exception): pass
+class LogicError(Error): pass
+ANSWER, COUNT, log = None, 1, []
+def init():
+    if ANSWER: raise LogicError(ANSWER)
+class Context:
+    current = None
+    def push(self): log.append("push"); Context.current = self
+    def pop(self): log.append("pop"); Context.current = None
+    @staticmethod
+    def get_device():
+        if Context.current is None: raise LogicError("cuCtxGetDevice failed: invalid device context")
+        return Device(0)
+class Event:
+    def __init__(self):
+        if Context.current is None: raise LogicError("explicit_context_dependent failed: invalid device context")
+class Device:
+    def __init__(self, number): self.number = number
+    @staticmethod
+    def count(): return COUNT
+    def retain_primary_context(self): log.append(f"retain {self.number}"); return Context()
+"""
+
+
+@pytest.fixture
+def fake_pycuda(tmp_path):
+    """A folder with a stand-in for PyCUDA; the function adds lines to its driver."""
+
+    def make(driver=""):
+        package = tmp_path / "pycuda"
+        package.mkdir()
+        (package / "__init__.py").write_text("")
+        (package / "driver.py").write_text(FAKE_DRIVER + driver)
+        (package / "compiler.py").write_text("class SourceModule: pass\n")
+        (package / "tools.py").write_text(
+            "def clear_context_caches():\n    import pycuda.driver\n    print('cleared after', pycuda.driver.log)\n"
+        )
+        return tmp_path
+
+    return make
+
+
+IMPORTS = """
+    import hostcuda.driver as cuda
+    from hostcuda.compiler import SourceModule
+    from hostcuda import compiler, driver, engine
+    import sys
+    assert cuda is driver and compiler.SourceModule is SourceModule
+    print(engine(), cuda.__name__, SourceModule.__module__)
+"""
+
+
+def test_cpu_on_request(fake_pycuda):
+    status, out, _ = python(IMPORTS + "    assert 'pycuda' not in sys.modules", [fake_pycuda()], HOSTCUDA_ENGINE="cpu")
+    assert (status, out) == (0, "cpu hostcuda.api.driver hostcuda.api.compiler")
+
+
+def test_gpu_where_pycuda_answers(fake_pycuda):
+    status, out, _ = python(IMPORTS, [fake_pycuda()], HOSTCUDA_ENGINE="gpu")
+    assert (status, out) == (0, "gpu pycuda.driver pycuda.compiler")
+
+
+@pytest.fixture
+def choose(monkeypatch):
+    """What a fresh process would choose, given HOSTCUDA_ENGINE and a folder in front of the path."""
+
+    def choose(engine, folder):
+        for name in [name for name in sys.modules if name.partition(".")[0] == "pycuda"]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.setenv("HOSTCUDA_ENGINE", engine)
+        try:
+            return hostcuda.engine.__wrapped__()
+        finally:
+            for name in [name for name in sys.modules if name.partition(".")[0] == "pycuda"]:
+                del sys.modules[name]
+
+    return choose
+
+
+@pytest.mark.parametrize(
+    ("engine", "chosen"), [("gpu", "gpu"), ("auto", "gpu"), ("", "gpu"), (" GPU", "gpu"), ("cpu", "cpu")]
+)
+def test_choice_where_pycuda_answers(fake_pycuda, choose, engine, chosen):
+    assert choose(engine, fake_pycuda()) == chosen
+
+
+@pytest.mark.parametrize(
+    ("driver", "missing"),
+    [
+        ("COUNT = 0", "no NVIDIA device is visible"),
+        (
+            "ANSWER = 'cuInit failed: no CUDA-capable device is detected'",
+            "no CUDA-capable device is detected",
+        ),
+        ("raise ImportError('libcuda.so.1: cannot open shared object file')", "driver library is missing"),
+        ("raise ImportError('undefined symbol: cuCtxCreate_v9')", "does not load"),
+        ("import pytools_of_another_name", "lacks the package 'pytools_of_another_name'"),
+    ],
+)
+def test_what_is_missing_for_the_gpu(fake_pycuda, choose, driver, missing):
+    folder = fake_pycuda(driver)
+    assert choose("auto", folder) == "cpu"
+    with pytest.raises(EngineError, match=rf"HOSTCUDA_ENGINE=gpu, but .*{missing}.*HOSTCUDA_ENGINE=cpu"):
+        choose("gpu", folder)
+
+
+def test_gpu_without_pycuda(tmp_path, choose, monkeypatch):
+    (tmp_path / "pycuda.py").write_text("raise ModuleNotFoundError(\"No module named 'pycuda'\", name='pycuda')")
+    assert choose("auto", tmp_path) == "cpu"
+    for driver, said in ((True, "use: PyCUDA"), (False, r"use: no NVIDIA driver answers here \(.*\), and PyCUDA")):
+        monkeypatch.setattr(hostcuda, "_driver_answers", lambda driver=driver: driver)
+        with pytest.raises(EngineError, match=f"{said} is not installed: pip install pycuda"):
+            choose("gpu", tmp_path)
+
+
+def test_unknown_engine(tmp_path, choose):
+    with pytest.raises(EngineError, match="HOSTCUDA_ENGINE='tpu' is none of auto, gpu, cpu"):
+        choose("tpu", tmp_path)
+
+
+@pytest.mark.parametrize("use", ["hostcuda.engine()", "hostcuda.driver", "import hostcuda.compiler"])
+def test_an_error_of_choice_ends_the_first_use(use):
+    status, out, err = python(f"import hostcuda; print('imported'); {use}", HOSTCUDA_ENGINE="tpu")
+    assert (status, out) == (1, "imported")
+    assert "EngineError: HOSTCUDA_ENGINE='tpu'" in err
+
+
+def test_no_other_module_chooses_an_engine():
+    code = """
+        import importlib, pkgutil, hostcuda
+        for module in pkgutil.walk_packages(hostcuda.__path__, "hostcuda."):
+            if module.name not in {"hostcuda.__main__", *(f"hostcuda.{name}" for name in CHOOSING)}:
+                try:
+                    importlib.import_module(module.name)
+                except ModuleNotFoundError as missing:  # of what only a recorder needs, such as scikit-learn
+                    assert not missing.name.startswith("hostcuda"), missing
+    """
+    code = f"CHOOSING = 'driver', 'compiler', 'activity', 'autoinit'\n{textwrap.dedent(code)}"
+    status, _, err = python(code, HOSTCUDA_ENGINE="none of them")
+    assert status == 0, err
+
+
+def test_an_unknown_tool_to_check_with():
+    status, _, err = python("import hostcuda.driver", HOSTCUDA_ENGINE="cpu", HOSTCUDA_CHECK="profile,valgrind")
+    last = err.splitlines()[-1]
+    assert status == 1
+    assert last.startswith("hostcuda.errors.EngineError: HOSTCUDA_CHECK: 'valgrind' is not one of ")
+
+
+def test_the_primary_context_is_retained_and_released(fake_pycuda):
+    code = """
+        import hostcuda
+        import hostcuda.driver as cuda
+        assert cuda.log == []
+        import hostcuda.autoinit
+        assert hostcuda.ensure_context() is hostcuda.autoinit.context
+        print(cuda.log)
+    """
+    status, out, err = python(code, [fake_pycuda()], HOSTCUDA_ENGINE="gpu", CUDA_DEVICE="0")
+    assert status == 0, err
+    assert out.splitlines() == ["['retain 0', 'push']", "cleared after ['retain 0', 'push', 'pop']"]
+
+
+def test_a_context_that_is_current_stays(fake_pycuda):
+    code = """
+        import pycuda.driver as cuda
+        cuda.Context.current = cuda.Context()
+        import hostcuda
+        hostcuda.ensure_context()
+        print(cuda.log)
+    """
+    assert python(code, [fake_pycuda()], HOSTCUDA_ENGINE="gpu")[:2] == (0, "[]")
+
+
+def test_autoinit_on_the_cpu():
+    code = """
+        from hostcuda import autoinit
+        import hostcuda.driver as cuda
+        print(autoinit.device.compute_capability(), cuda.Context.get_device() == autoinit.device)
+    """
+    assert python(code, HOSTCUDA_ENGINE="cpu")[:2] == (0, "(9, 0) True")
+
+
+def test_importing_starts_nothing(tmp_path):
+    code = "import hostcuda.driver, hostcuda.compiler, os; print(os.listdir(os.environ['HOSTCUDA_CACHE_DIR']))"
+    assert python(code, HOSTCUDA_ENGINE="cpu", HOSTCUDA_CACHE_DIR=str(tmp_path))[:2] == (0, "[]")

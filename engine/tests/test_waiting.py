@@ -1,0 +1,187 @@
+"""Loops in which a thread waits for a word of memory that another thread writes."""
+
+import time
+
+import numpy as np
+import pytest
+
+from hostcuda.api import driver
+from hostcuda.api.compiler import SourceModule
+
+SOURCE = """
+extern "C" {
+__global__ void one_waits(volatile int *flag, int *x)
+{
+    if (threadIdx.x == 0) {
+        while (*flag == 0);
+        x[0] = 7;
+    } else if (threadIdx.x == blockDim.x - 1) {
+        __threadfence();
+        *flag = 1;
+    }
+}
+// Each waits for the next one. What its registers hold must be there afterwards.
+__global__ void all_wait(float *x)
+{
+    __shared__ volatile int turn;
+    const int t = threadIdx.x, last = blockDim.x - 1;
+    if (t == 0) turn = last;
+    float a = t, b = 1 + t, c = 2 * t, d = t * t;
+    long n = 0;
+    __syncthreads();
+    while (turn != t) n++;
+    x[t] = a + b + c + d + (n < 0);
+    turn = t - 1;
+    __syncthreads();
+    x[t] += turn;
+}
+// They count, so that no state comes again.
+__global__ void with_a_counter(volatile int *flag, int *x)
+{
+    if (threadIdx.x == 0) {
+        unsigned n = 0;
+        while (*flag == 0) ++n;
+        x[0] = n;
+    } else {
+        *flag = 1;
+    }
+}
+__global__ void back_and_forth(volatile int *ball, int rounds, int *x)
+{
+    const int t = threadIdx.x;
+    for (int i = 0; i < rounds; ++i) {
+        while (*ball != t);
+        x[t] += i;
+        *ball = 1 - t;
+    }
+}
+__global__ void between_barriers(int rounds, int *x)
+{
+    __shared__ volatile int flag;
+    for (int i = 0; i < rounds; ++i) {
+        if (threadIdx.x == 0) flag = 0;
+        __syncthreads();
+        if (threadIdx.x == i % blockDim.x) flag = 1;
+        else while (flag == 0);
+        atomicAdd(x, 1);
+        __syncthreads();
+    }
+}
+__global__ void in_a_warp(int *x)
+{
+    __shared__ volatile int flag;
+    if (threadIdx.x == 0) flag = 0;
+    __syncwarp();
+    if (threadIdx.x == 31) flag = 1;
+    while (flag == 0);
+    x[threadIdx.x] = __shfl_xor_sync(~0u, (int)threadIdx.x, 1);
+}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return SourceModule(SOURCE, no_extern_c=True)
+
+
+def run(kernels, name, x, *arguments, block, grid=1):
+    kernels.get_function(name)(*arguments, driver.InOut(x), block=(block, 1, 1), grid=(grid, 1))
+    return x
+
+
+def word(value=0):
+    return driver.InOut(np.array([value], np.int32))
+
+
+@pytest.mark.parametrize("name", ["one_waits", "with_a_counter"])
+@pytest.mark.parametrize("block", [2, 33, 1024])
+def test_a_thread_waits_for_a_later_one(kernels, name, block):
+    x = run(kernels, name, np.zeros(1, np.int32), word(), block=block)[0]
+    assert x == 7 or (name == "with_a_counter" and x != 0)
+
+
+@pytest.mark.parametrize("block", [2, 33, 97])
+def test_all_threads_wait_in_turn_and_keep_their_registers(kernels, block):
+    t = np.arange(block, dtype=np.float32)
+    assert (run(kernels, "all_wait", np.zeros(block, np.float32), block=block) == 4 * t + t * t).all()
+
+
+def test_two_threads_hand_a_word_back_and_forth(kernels):
+    x = run(kernels, "back_and_forth", np.zeros(2, np.int32), word(), np.int32(100), block=2)
+    assert x.tolist() == [4950, 4950]
+
+
+def test_threads_wait_between_barriers_in_several_blocks(kernels):
+    assert run(kernels, "between_barriers", np.zeros(1, np.int32), np.int32(9), block=96, grid=6)[0] == 9 * 96 * 6
+
+
+def test_lanes_of_a_warp_wait_for_each_other(kernels):
+    assert (run(kernels, "in_a_warp", np.zeros(32, np.int32), block=32) == (np.arange(32) ^ 1)).all()
+
+
+# ---- Loops that never end -------------------------------------------------------------------------------------------
+
+ENDLESS = """
+extern "C" {
+__global__ void nobody_writes(volatile int *flag) { while (*flag == 0); }
+__global__ void all_blocks_meet(int *count)
+{
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        atomicAdd(count, 1);
+        while (atomicAdd(count, 0) < gridDim.x);
+    }
+    __syncthreads();
+}
+__global__ void never_released(int *lock) { while (atomicCAS(lock, 1, 2) != 1); }
+// They end, after some seconds in which their threads look much alike.
+__global__ void counts_slowly(int *count)
+{
+    if (threadIdx.x == 0)
+        while (atomicAdd(count, 1) < 700000000);
+}
+__global__ void counts_in_a_register(volatile int *flag)
+{
+    for (unsigned i = 0; i < 4000000000u && *flag == 0; ++i);
+}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def endless():
+    return SourceModule(ENDLESS, no_extern_c=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "grid", "reason"),
+    [
+        ("nobody_writes", 64, 1, "nobody writes any more"),
+        ("nobody_writes", 1, 1, "nobody writes any more"),
+        ("never_released", 256, 3, "nobody writes any more"),
+        ("all_blocks_meet", 64, 64, "Of the 64 blocks of its grid"),
+    ],
+)
+def test_a_loop_that_never_ends_is_refused(endless, name, block, grid, reason):
+    start = time.monotonic()
+    with pytest.raises(driver.LaunchError, match=f"kernel {name}, block .*thread .*it waits in a loop.*{reason}"):
+        endless.get_function(name)(word(), block=(block, 1, 1), grid=(grid, 1))
+    assert time.monotonic() - start < 60  # 3 to 4 s on an idle machine
+    assert endless.get_function("all_blocks_meet")(word(), block=(64, 1, 1)) is None  # the engine goes on
+
+
+@pytest.mark.parametrize("name", ["counts_slowly", "counts_in_a_register"])
+def test_a_loop_that_makes_progress_for_seconds_ends(endless, name):
+    endless.get_function(name)(word(), block=(1, 1, 1))
+
+
+def test_a_kernel_waits_for_what_the_host_will_write(endless):
+    stream, flag = driver.Stream(), driver.to_device(np.zeros(1, np.int32))
+    endless.get_function("nobody_writes")(flag, block=(2, 1, 1), stream=stream)
+    time.sleep(4.5)
+    assert not stream.is_done()
+    other = driver.Stream()
+    one = driver.pagelocked_zeros(1, np.int32) + np.int32(1)
+    driver.memcpy_htod_async(flag, one, other)
+    stream.synchronize()

@@ -1,0 +1,77 @@
+"""Whole programs whose arguments are wrong: CUDA's error numbers and a sentence, not the end of the process."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hostcuda import processes as child
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def run(path):
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu"}
+    command = child.program(str(path), (), "cpu", ())
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=300)
+
+
+def test_no_wrong_argument_ends_the_process():
+    done = run(PROGRAMS / "wrong_arguments.cu")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines() == [
+        "accepted: 0", "cudaErrorMemoryAllocation", "cudaErrorInvalidValue", "goes on: 63, no error",
+    ]
+    assert "Traceback" not in done.stderr
+    assert all(line.startswith("hostcuda: ") for line in done.stderr.splitlines())
+
+
+@pytest.fixture
+def main(tmp_path):
+    def compiled(body):
+        path = tmp_path / "program.cu"
+        path.write_text(
+            "#include <cstdio>\n#include <cstdlib>\n#include <vector>\n"
+            "__global__ void fill(const float *unused, float *x, size_t number) { x[threadIdx.x] = number; }\n"
+            f"int main()\n{{\n{body}\n    return cudaDeviceSynchronize();\n}}\n"
+        )
+        return run(path)
+
+    return compiled
+
+
+@pytest.mark.parametrize("array", ["std::vector<float> host(64); float *x = host.data()", "float host[64], *x = host"])
+def test_a_kernel_is_given_a_pointer_of_the_host(main, array):
+    done = main(f"    {array};\n    for (int i = 0; i < 2; i++) fill<<<1, 64>>>(nullptr, x, 1);")
+    assert done.stderr.count("hostcuda: kernel fill: ") == 1 and "`float *x`" in done.stderr
+    assert "a pointer to memory of the host" in done.stderr and done.returncode == 0
+
+
+def test_other_pointers_and_numbers_are_not_told_of(main):
+    done = main(
+        """
+    std::vector<float> host(64);
+    float *device, *pinned, *managed, *mapped;
+    cudaMalloc(&device, 256); cudaMallocHost(&pinned, 256); cudaMallocManaged(&managed, 256);
+    cudaHostRegister(host.data(), 256, 0); cudaHostGetDevicePointer(&mapped, host.data(), 0);
+    for (float *x : {device, pinned, managed, mapped}) fill<<<1, 64>>>(device + 64, x, (size_t)&done);
+    """.replace("&done", "&host")
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_copy_of_more_than_the_host_array_holds(main):
+    body = """
+    std::vector<float> host(50);
+    float *device;
+    cudaMalloc(&device, 256);
+    printf("%d\\n", cudaMemcpy(device, host.data(), COUNT * 4, cudaMemcpyHostToDevice));
+    printf("%d\\n", cudaMemcpy(host.data(), device, COUNT * 4, cudaMemcpyDeviceToHost));
+    """
+    done = main(body.replace("COUNT", "50"))
+    assert (done.stdout, done.stderr) == ("0\n0\n", "")
+    done = main(body.replace("COUNT", "64"))
+    assert done.stdout == "0\n1\n"
+    assert "hostcuda: cudaMemcpy: its source has 200 bytes, from malloc or new, and 256 were asked for" in done.stderr
+    assert "cudaMemcpy failed: its destination has 200 bytes" in done.stderr

@@ -1,0 +1,1 @@
+"""For a class: kernels of others in a sandbox, submissions and their grades, the edition for students."""

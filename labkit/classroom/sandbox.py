@@ -1,0 +1,446 @@
+"""Runs a command that is not trusted: a submitted kernel is native code.
+
+bubblewrap gives the command namespaces of its own: no network, no other processes, and a read-only file system with
+``/usr``, Python and this package without its solutions in it. Writable are one scratch folder and a private ``/tmp``.
+The latter also holds the cache of compiled kernels, so that a submission leaves nothing in the cache of whoever grades
+it. Limits are set by the operating system where it can (processor time, processes, a file's size) and watched from
+outside where it cannot (time, total memory, the scratch folder). When a limit is reached or this process ends, all
+processes in the sandbox end. There is no filter of system calls.
+
+What the command prints, and its exit status, are no results. A result is a file that `answer` reads. It must carry a
+nonce that the command got on its standard input before any submitted code was compiled, and the command must have
+ended by itself with status 0. That excludes results which a submission writes without the memory of the process that
+runs it. It cannot exclude more, because a kernel runs in that process: against code that searches its memory stand the
+checks of `hostcuda.untrusted` and check mode, which see what an ordinary kernel may do. So compare outputs
+outside the sandbox, and never pass the right answers into it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import os
+import secrets
+import selectors
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostcuda import temporary
+from hostcuda.settings import HOME
+from labkit.base.errors import LabError
+from labkit.base.paths import PACKAGE, PYTHONPATH, cuda_src
+from labkit.exercises.exercise import ATTEMPT_S, FILE_BYTES
+from labkit.ladder.source import NVCC_OPTIONS
+
+MIB = 1 << 20
+_POLL_S = 0.05
+# Who runs the command if root starts it. Limits on processes do not bind root, and count all commands of a user.
+_NOBODY, _USERS, _started = 65534, range(60001, 61001), itertools.count()
+_CACHE, _MADE = "/tmp/labkit", "/tmp/labkit-made"  # the cache inside belongs to the command, what is in it does not
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a command may use in the sandbox.
+
+    Attributes
+    ----------
+    seconds : float
+        From its start to its end.
+    processor_seconds : int
+        Of each process.
+    memory : int
+        Bytes of all processes together.
+    processes : int
+        Processes and threads of one user at a time.
+    file, scratch : int
+        Bytes of one file, and of all files in the scratch folder; the private ``/tmp`` can hold as many.
+    open_files : int
+        Of each process.
+    output : int
+        Bytes that are kept of each of its two outputs.
+    """
+
+    seconds: float = ATTEMPT_S
+    processor_seconds: int = 120
+    memory: int = 2048 * MIB
+    processes: int = 128
+    file: int = FILE_BYTES
+    scratch: int = 256 * MIB
+    open_files: int = 256
+    output: int = 64 * 1024
+
+
+@dataclass(frozen=True)
+class SandboxEnded:
+    """How a command ended.
+
+    Attributes
+    ----------
+    status : int or None
+        The exit status, negative for a signal; None if a limit stopped it.
+    problem : str
+        What went wrong, as the end of a sentence ("took longer than 60 s"); empty after status 0.
+    seconds : float
+    peak_memory : int
+        The most bytes of memory that were seen in use. A peak between two looks, 0.05 s apart, is missed.
+    stdout, stderr : str
+        The beginning of what it printed.
+    """
+
+    status: int | None
+    problem: str
+    seconds: float
+    peak_memory: int
+    stdout: str
+    stderr: str
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Whether there is a sandbox
+
+
+@functools.cache
+def why_not() -> str:
+    """Why no command can be run in a sandbox here, in one sentence; empty if it can. The first call tries it."""
+    if sys.platform != "linux":
+        return f"the sandbox needs Linux, and this is {sys.platform}"
+    for name, package in (("bwrap", "bubblewrap"), ("prlimit", "util-linux"), ("setpriv", "util-linux")):
+        if not shutil.which(name):
+            return f"{package} is missing: sudo apt install {package}"
+    with temporary.folder() as folder:
+        command = _inside([sys.executable, "-I", "-c", ""], folder, (), (), Limits())
+        done = subprocess.run(command, env=_environment(""), stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        return (
+            f"bubblewrap is installed but does not work here ({reason}): allow user namespaces, in a container with "
+            "--privileged or --security-opt seccomp=unconfined"
+        )
+    return ""
+
+
+def available() -> bool:
+    """Whether commands can be run in a sandbox here."""
+    return not why_not()
+
+
+def require(unsafe: bool = False) -> None:
+    """Return if there is a sandbox, or if it is given up.
+
+    Parameters
+    ----------
+    unsafe : bool
+        Run what others have written without a sandbox.
+
+    Raises
+    ------
+    LabError
+        There is none; the message says why.
+    """
+    if not unsafe and (reason := why_not()):
+        raise LabError(
+            f"kernels that others have written are not run without a sandbox: {reason}. With --unsafe they run as "
+            "you, and can read, change and send all that you can"
+        )
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Its file system and environment
+
+
+def _environment(check: str) -> dict[str, str]:
+    """The command's environment: nothing of this process's but the language and the compiler's name."""
+    passed = {name: os.environ[name] for name in ("CXX", "LANG", "LC_ALL") if name in os.environ}
+    return passed | {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "PYTHONPATH": PYTHONPATH,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": "/tmp",
+        "TMPDIR": "/tmp",
+        "HOSTCUDA_ENGINE": "cpu",
+        "HOSTCUDA_CHECK": check,
+        "HOSTCUDA_CACHE_DIR": _CACHE,
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+@functools.cache
+def _precompiled(check: str) -> tuple[Path, ...]:
+    """The engine's runtime library and precompiled header in this process's cache, for the tools of check mode."""
+    program = "import sys; from hostcuda import checking; print(*checking.engine_files(sys.argv[1:]), sep='\\n')"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *NVCC_OPTIONS],
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, "HOSTCUDA_CHECK": check},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        raise LabError(f"the CPU engine cannot be prepared for the sandbox: {last}")
+    return tuple(Path(line).resolve() for line in done.stdout.splitlines())
+
+
+def _limited(command: Sequence[str], limits: Limits) -> list[str]:
+    """The command under the limits of its processes."""
+    return [
+        "prlimit",
+        f"--cpu={limits.processor_seconds}:{limits.processor_seconds + 1}",  # SIGXCPU, then SIGKILL
+        f"--as={limits.memory + (4 << 30)}",  # the engine reserves address space that it does not use
+        f"--fsize={limits.file}",
+        f"--nofile={limits.open_files}",
+        "--core=0",
+        "--",
+        *command,
+    ]
+
+
+def _inside(command, scratch: Path, readable: Iterable[Path], cached: Iterable[Path], limits: Limits) -> list[str]:
+    """The command in bubblewrap."""
+    line = ["bwrap", "--die-with-parent", "--new-session", "--unshare-ipc", "--unshare-pid", "--unshare-net"]
+    line += ["--unshare-uts", "--unshare-cgroup-try", "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
+    line += ["--perms", "1777", "--size", str(limits.scratch), "--tmpfs", "/tmp"]
+    line += ["--perms", "0755", "--dir", _MADE, "--ro-bind", "/usr", "/usr"]
+    for path in map(Path, ("/bin", "/sbin", "/lib", "/lib32", "/lib64")):
+        if path.is_symlink():
+            line += ["--symlink", os.readlink(path), str(path)]
+        elif path.is_dir():
+            line += ["--ro-bind", str(path), str(path)]
+    line += ["--perms", "0755", "--dir", "/etc"]
+    for name in ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d"):
+        line += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
+    shown = [Path(path) for path in (sys.base_prefix, sys.prefix, PACKAGE, HOME / "hostcuda", *readable)]
+    shown = [path for path in shown if not path.is_relative_to("/usr")]
+    for folder in dict.fromkeys(folder for path in (*shown, scratch) for folder in reversed(path.parents[:-1])):
+        line += ["--perms", "0755", "--dir", str(folder)]  # bubblewrap would make them for their owner alone
+    for path in shown:
+        line += ["--ro-bind", str(path), str(path)]
+    solutions = cuda_src() / "solutions"
+    if solutions.is_dir():
+        line += ["--tmpfs", str(solutions), "--remount-ro", str(solutions)]
+    for path in cached:
+        line += ["--ro-bind", str(path), f"{_MADE}/{path.name}"]
+    line += ["--bind", str(scratch), str(scratch), "--chdir", str(scratch)]
+    if cached:
+        command = ["sh", "-c", f'mkdir -m 700 {_CACHE} && ln -s {_MADE}/* {_CACHE} && exec "$@"', "sh", *command]
+    command = ["prlimit", f"--nproc={limits.processes}", "--", *_limited(command, limits)]
+    if os.geteuid() == 0:
+        owner = scratch.stat().st_uid or _NOBODY
+        user = [f"--reuid={owner}", f"--regid={owner}", "--clear-groups"]
+        command = ["setpriv", *user, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--", *command]
+    else:
+        line += ["--unshare-user", "--cap-drop", "ALL"]
+    return [*line, "--remount-ro", "/", "--", *command]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Running
+
+
+def run(
+    command: Sequence[str],
+    scratch: Path,
+    *,
+    readable: Iterable[Path] = (),
+    check: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdin: str = "",
+    limits: Limits | None = None,
+    unsafe: bool = False,
+) -> SandboxEnded:
+    """Run a command in the sandbox to its end or to a limit.
+
+    Parameters
+    ----------
+    command : sequence of str
+    scratch : Path
+        A folder of this command alone, with the same path inside: the one place where it can leave files. Where root
+        runs this, the folder is given to the user "nobody".
+    readable : iterable of Path
+        What else it can read, at the same paths.
+    check : str, optional
+        The command uses the CPU engine with these tools of check mode, as in ``HOSTCUDA_CHECK``; empty for none. The
+        engine's own compiled files are then provided, and need not be compiled inside.
+    environment : mapping, optional
+        Added to its environment, which otherwise has nothing of this process's.
+    stdin : str
+        What it reads, for example a nonce.
+    limits : Limits, optional
+    unsafe : bool
+        Run it without bubblewrap, under the limits only, where there is none.
+
+    Raises
+    ------
+    LabError
+        There is no sandbox and `unsafe` is False, or the CPU engine cannot be compiled.
+    """
+    require(unsafe)
+    limits = limits or Limits()
+    scratch = Path(scratch).resolve()
+    variables = _environment(check or "")
+    if available():
+        cached = () if check is None else _precompiled(check)
+        if os.geteuid() == 0:
+            user = _USERS[next(_started) % len(_USERS)]
+            os.chown(scratch, user, user)
+        line = _inside(command, scratch, map(Path, readable), cached, limits)
+    else:
+        line = _limited(command, limits)
+        variables |= {"HOME": str(scratch), "TMPDIR": str(scratch), "HOSTCUDA_CACHE_DIR": str(scratch / "cache")}
+    began = time.monotonic()
+    process = subprocess.Popen(
+        line, env={**variables, **(environment or {})}, cwd=scratch, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )
+    with process.stdout, process.stderr:
+        try:
+            with contextlib.suppress(BrokenPipeError), process.stdin:  # a pipe: what was read cannot be read again
+                process.stdin.write(stdin.encode())
+            problem, peak, texts = _watch(process, scratch, limits, began)
+        finally:
+            _kill(process)
+    seconds = time.monotonic() - began
+    status = None if problem else process.returncode
+    if status is not None and status > 128:  # bubblewrap's status for a signal
+        status = 128 - status
+    return SandboxEnded(status, problem or _problem(status, limits), seconds, peak, *texts)
+
+
+def _watch(process: subprocess.Popen, scratch: Path, limits: Limits, began: float) -> tuple[str, int, list[str]]:
+    """Read the outputs of a running command until it ends or exceeds a limit: which one, peak memory, the outputs."""
+    kept = {process.stdout: bytearray(), process.stderr: bytearray()}
+    problem, peak, look = "", 0, began
+    with selectors.DefaultSelector() as selector:
+        for pipe in kept:
+            selector.register(pipe, selectors.EVENT_READ)
+
+        def read(timeout: float) -> bool:
+            ready = selector.select(timeout)
+            for key, _ in ready:
+                data = os.read(key.fd, 1 << 16)
+                kept[key.fileobj] += data[: limits.output - len(kept[key.fileobj])]
+                if not data:
+                    selector.unregister(key.fileobj)
+            return bool(ready)
+
+        while not problem and not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            read(_POLL_S if selector.get_map() else 0)
+            if not selector.get_map():  # it has closed its outputs
+                time.sleep(_POLL_S)
+            now = time.monotonic()
+            if now < look:
+                continue
+            look = now + _POLL_S
+            memory = _memory(process.pid)
+            peak = max(peak, memory)
+            if now - began > limits.seconds:
+                problem = f"took longer than {limits.seconds:g} s"
+            elif memory > limits.memory:
+                problem = f"used more than {limits.memory // MIB} MB of memory"
+            elif _holds_more(scratch, limits.scratch):
+                problem = f"wrote more than {limits.scratch // MIB} MB of files"
+        _kill(process)
+        until = time.monotonic() + 1
+        while selector.get_map() and time.monotonic() < until and read(_POLL_S):
+            pass
+    return problem, peak, [text.decode("utf-8", "replace") for text in kept.values()]
+
+
+def _kill(process: subprocess.Popen) -> None:
+    """End the command's session; bubblewrap takes with it all that runs in the sandbox."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _memory(pid: int) -> int:
+    """Bytes of memory of a process and of those that it has started, without the files that they map."""
+    total, waiting = 0, [pid]
+    while waiting:
+        process = Path(f"/proc/{waiting.pop()}")
+        with contextlib.suppress(OSError):  # it has just ended
+            for line in (process / "status").read_text().splitlines():
+                if line.startswith(("RssAnon:", "RssShmem:")):
+                    total += 1024 * int(line.split()[1])
+            for task in (process / "task").iterdir():
+                waiting += (task / "children").read_text().split()
+    return total
+
+
+def _holds_more(folder: Path, most: int) -> bool:
+    """Whether the files of a folder take more than `most` bytes; each of them counts at least 4096."""
+    total = 0
+    for place, folders, files in os.walk(folder):
+        for name in folders + files:
+            with contextlib.suppress(OSError):
+                total += max(4096, 512 * os.lstat(os.path.join(place, name)).st_blocks)
+            if total > most:
+                return True
+    return False
+
+
+def _problem(status: int | None, limits: Limits) -> str:
+    """What an exit status says."""
+    if status == -signal.SIGXCPU:
+        return f"used more than {limits.processor_seconds} s of processor time"
+    if status == -signal.SIGXFSZ:
+        return f"wrote a file of more than {limits.file // MIB} MB"
+    if status and status < 0:
+        with contextlib.suppress(ValueError):
+            return f"was ended by {signal.Signals(-status).name}"
+    return f"ended with exit status {status}" if status else ""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Results
+
+
+def nonce() -> str:
+    """A word that nobody can guess."""
+    return secrets.token_hex(16)
+
+
+def answer(ended: SandboxEnded, path: Path, word: str, most: int = 64 * MIB) -> dict:
+    """The result that a command has left, outside the sandbox.
+
+    Parameters
+    ----------
+    ended : SandboxEnded
+        It must have ended by itself with status 0.
+    path : Path
+        A file that `labkit.exercises.grader.write_answer` wrote.
+    word : str
+        The nonce that the command was given.
+    most : int
+        Bytes; a longer file is not read.
+
+    Raises
+    ------
+    LabError
+        The command did not come to its end, there is no such file, it is not a plain file, or the nonce is another one.
+    """
+    if ended.problem:
+        raise LabError(f"there is no result: the program {ended.problem}")
+    try:
+        # A link would be followed with the rights of this process, and a pipe would be waited for.
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(handle, "rb") as file:
+            about = os.fstat(handle)
+            data = file.read(most + 1) if stat.S_ISREG(about.st_mode) and about.st_nlink == 1 else b""
+        found = json.loads(data) if len(data) <= most else None
+    except (OSError, ValueError, RecursionError):
+        found = None
+    said = str(found.get("nonce")) if isinstance(found, dict) else ""
+    right = secrets.compare_digest(said.encode("utf-8", "replace"), word.encode())
+    if not right or not isinstance(found.get("record"), dict):
+        raise LabError("there is no result: the program ended before it could write one, or another one was put there")
+    return found["record"]

@@ -1,0 +1,216 @@
+"""What students hand in: notebooks with kernel cells of exercises, or .cu files named after an exercise."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+
+from hostcuda.errors import EngineError
+from labkit.base.errors import LabError
+from labkit.exercises.exercise import exercise, exercises
+from labkit.exercises.subjects import Numbers
+from labkit.ladder.source import read
+
+_CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\w+)[^\n]*")
+_KINDS = (".ipynb", ".cu")
+# 04a, 04a_alice, alice_04a
+_NAMED = re.compile(r"(?:(?P<before>.+)[_. -])?(?P<number>\d\d?[a-z])(?:[_. -](?P<after>.+))?")
+_BYTES = 20 * 2**20  # of a notebook: with figures it has one or two million
+
+
+@dataclass(frozen=True)
+class Submission:
+    """An attempt of a student at an exercise.
+
+    Attributes
+    ----------
+    student : str
+        The name of the file, or of the folder that it lies in.
+    exercise : str
+        Its number; what was written, if there is no such exercise; empty if nothing that can be graded was handed in.
+    answer : str or tuple
+        The text of the kernel, with lines numbered as in its cell; or the numbers.
+    problem : str
+        Why it cannot be graded, in one sentence; else empty.
+    """
+
+    student: str
+    exercise: str
+    answer: str | tuple = ""
+    problem: str = ""
+
+
+def asked_by(source: str) -> str:
+    """The exercise that a kernel cell names in its first line; empty if it names none."""
+    match = _CELL.match(source)
+    return match[1] if match else ""
+
+
+def submissions(paths: Iterable[Path | str]) -> list[Submission]:
+    """What lies in files and folders: ``alice.ipynb``, ``bob/04a.cu``, or a folder of such.
+
+    A file belongs to the student whose name it has, or to the one whose name its folder has if the file is named after
+    an exercise or a page, or in such a folder begins with a page's number. Of nested folders it is the outermost below
+    the given one: ``alice/week 4/04_tiling.ipynb``, as nbgrader has them. Of several attempts of a student at an
+    exercise the last one counts: in a notebook the lowest cell, whatever the order in which its cells were run. A
+    student of whom a given folder has only other files, or an empty folder, gets a submission that says so.
+
+    Raises
+    ------
+    LabError
+        There is no such file or folder, or nothing in them is a notebook or a .cu file.
+    """
+    found: dict[tuple[str, str], tuple[Submission, Path]] = {}
+    paths = [Path(path) for path in paths]
+    files = [(file, *_folder(file, path)) for path in paths for file in _files(path)]
+    if not files:
+        raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
+    for file, folder, nested in files:
+        for each in _all_of(file, folder, nested):
+            key = each.student, each.exercise
+            before, other = found.get(key, (None, file))
+            if other != file:
+                twice = f"it was handed in twice, in {other.name} and {file.name}: leave one"
+                each = Submission(each.student, each.exercise, problem=twice)
+            damaged = each.problem and before and not before.problem and other == file
+            if not damaged:  # it replaces nothing
+                found[key] = each, file
+    handed_in = [each for each, _ in found.values()]
+    students = {each.student for each in handed_in}
+    return handed_in + [each for path in paths if path.is_dir() for each in _without(path, students)]
+
+
+def _without(path: Path, known: set[str]) -> Iterator[Submission]:
+    """The students of whom a folder has something, but no notebook and no .cu file."""
+    if path.resolve().name in known:  # one student's own folder: the rest of it belongs to the same
+        return
+    graded = {file.relative_to(path).parts[0] for file in _files(path)}
+    if not graded:  # named beside others that have some: a student's, too
+        yield Submission(path.resolve().name, "", problem="there is no .ipynb or .cu file in the folder")
+        return
+    others: dict[str, list[str]] = {}
+    for each in sorted(path.iterdir()):
+        if each.name in graded or each.name.startswith((".", "__")):  # __MACOSX, __pycache__
+            continue
+        named = None if each.is_dir() else _NAMED.fullmatch(each.stem)
+        student = each.name if each.is_dir() else (named and (named["before"] or named["after"])) or each.stem
+        others.setdefault(student, []).append(f"the folder {each.name}" if each.is_dir() else each.name)
+    for student, names in others.items():
+        if student not in known:
+            yield Submission(student, "", problem=f"there is no .ipynb or .cu file, only {' and '.join(names)}")
+
+
+def _all_of(file: Path, folder: str, nested: bool) -> list[Submission]:
+    """The submissions in a file, whatever is in it."""
+    if file.is_symlink():
+        return [Submission(file.stem, "", problem=f"{file.name} is a link: hand in the file itself")]
+    try:
+        if file.stat().st_size > _BYTES:
+            return [Submission(file.stem, "", problem=f"{file.name} has more than {_BYTES // 2**20} MB")]
+        return [*_of(file, folder, nested)]
+    except Exception as error:  # a student's file must not stop the class
+        return [Submission(file.stem, "", problem=f"{file.name} cannot be read: {type(error).__name__}: {error}")]
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        inside = sorted(path.rglob("*"))
+        return [each for each in inside if each.suffix in _KINDS and (each.is_symlink() or each.is_file())
+                and not any(part.startswith(".") for part in each.relative_to(path).parts)]
+    if not path.is_file():
+        raise LabError(f"there is no file or folder {path}")
+    return [path]
+
+
+def _folder(file: Path, given: Path) -> tuple[str, bool]:
+    """The folder that may have a student's name: the outermost below the given one (True), else the file's own."""
+    below = file.relative_to(given).parts
+    return (below[0], True) if len(below) > 1 else (file.resolve().parent.name, False)
+
+
+def _of(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
+    named = _NAMED.fullmatch(file.stem)
+    page = file.stem in {f"{each.number[:2]}_{each.page}" for each in exercises().values()}
+    page = page or (nested and re.match(r"\d\d(?!\d)", file.stem))
+    student = folder if page else file.stem
+    if file.suffix == ".cu":
+        number = named["number"] if named else ""
+        student = (named["before"] or named["after"] or folder) if named else student
+        if not number:
+            remedy = "name it NAME_04a.cu, or 04a.cu in a folder with the student's name"
+            yield Submission(student, "", problem=f"{file.name} does not say which exercise it answers: {remedy}")
+            return
+        yield _kernel(student, number, file)
+    elif file.suffix == ".ipynb":
+        yield from _cells(student, file)
+    else:
+        yield Submission(student, "", problem=f"{file.name} is neither a notebook nor a .cu file")
+
+
+def _kernel(student: str, number: str, file: Path) -> Submission:
+    try:
+        text = read(file).rstrip() + "\n"  # with a line break, it is never taken for the path of another file
+        problem = "" if text.strip() else f"{file.name} is empty: hand in the whole kernel"
+        return Submission(student, exercise(number).number, text, problem)
+    except EngineError as error:
+        return Submission(student, number, problem=str(error).replace(str(file), file.name))
+
+
+def _cells(student: str, file: Path) -> Iterator[Submission]:
+    try:
+        cells = nbformat.read(file, 4).cells
+    except Exception as error:  # nbformat raises whatever its parsers do
+        reason = str(error).splitlines()[0][:120] if str(error) else type(error).__name__
+        yield Submission(student, "", problem=f"{file.name} is not a notebook: {reason}")
+        return
+    found = False
+    for cell in cells:
+        if cell.cell_type != "code":
+            continue
+        if match := _CELL.match(cell.source):
+            found = True
+            above = cell.source[: len(cell.source) - len(cell.source.lstrip())].count("\n")
+            head, _, body = cell.source.lstrip().partition("\n")
+            try:
+                yield Submission(student, exercise(match[1]).number, f"{chr(10) * above}// {head}\n{body}")
+            except EngineError as error:
+                yield Submission(student, match[1], problem=str(error))
+        else:
+            for number, answer in _answers(cell.source):
+                found = True
+                problem = "" if answer is not None else f"{number}: write the numbers into the call of lab.grade"
+                yield Submission(student, number, answer or (), problem)
+    if not found:
+        yield Submission(student, "", problem=f"{file.name} has no kernel cell with --exercise: hand in the notebook "
+                                              "with its first lines of cells as they were")
+
+
+def _answers(source: str) -> Iterator[tuple[str, tuple | None]]:
+    """The numbers that a cell hands to the grader; None where they are neither written out nor named once above."""
+    try:
+        tree = ast.parse("\n".join(line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))))
+    except SyntaxError:
+        return
+    assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
+    assigned = [node for node in assigned if isinstance(node.targets[0], ast.Name)]
+    names = [node.targets[0].id for node in assigned]
+    named = {node.targets[0].id: node.value for node in assigned if names.count(node.targets[0].id) == 1}
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) == "grade"):
+            continue
+        first, *given = node.args or [None]
+        try:
+            asked = exercise(first.value) if isinstance(first, ast.Constant) else None
+        except EngineError:
+            continue
+        if asked and isinstance(asked.subject, Numbers):
+            try:
+                answer = tuple(ast.literal_eval(named.get(getattr(each, "id", ""), each)) for each in given)
+            except (ValueError, TypeError):
+                answer = None
+            yield asked.number, answer

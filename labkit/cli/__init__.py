@@ -1,0 +1,36 @@
+"""The command `labkit`: a file per group of sub-commands.
+
+A sub-command imports what it needs when it runs: `labkit --help` loads neither NumPy nor nbconvert.
+"""
+
+from __future__ import annotations
+
+import labkit
+from hostcuda import terminal
+from labkit.base import installation
+from labkit.cli import classroom, machine, measure, reports, training
+
+app = terminal.application(
+    "labkit",
+    labkit.__version__,
+    "The CUDA convolution lab: the convolution layers of a LeNet, optimized in CUDA C step by step, with or without a "
+    "GPU.",
+)
+for command in (
+    machine.doctor, machine.device, classroom.grade, classroom.student, reports.colab, reports.report, reports.site,
+    reports.store, measure.check, measure.bench, training.train,
+):
+    app.command()(command)
+
+
+def main() -> None:
+    """Run the command. A package of the notebooks that is missing is named with what installs it."""
+    try:
+        terminal.run(app, "labkit")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in installation.NOTEBOOKS:
+            raise
+        terminal.fail(
+            "labkit",
+            f"this needs {error.name}, which comes with the lab's extra for notebooks: {installation.notebooks()}",
+        )

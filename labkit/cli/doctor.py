@@ -1,0 +1,99 @@
+"""What this machine has, what it lacks, and one command for each thing that is missing.
+
+`hostcuda.doctor` examines the engines; here is what the lab needs besides: its data and the packages of its notebooks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import sys
+from pathlib import Path
+
+import labkit
+from hostcuda import doctor
+from hostcuda.doctor import MISSING, OK, UNUSED, Requirement
+from hostcuda.errors import EngineError
+from labkit.base import installation, paths
+from labkit.networks import images
+from labkit.networks.lenet86 import load_weights
+
+
+class Report(doctor.Report):
+    """All findings, and the engine that follows from them."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the lab can run: on either engine, with the data that the repository ships."""
+        return super().ready and self["data"].state == OK
+
+
+def examine() -> Report:
+    """Look for everything that the lab can use."""
+    engines = doctor.examine()
+    found = [_for_a_checkout(finding) for finding in engines.findings]
+    own = [_shipped(), _notebooks(), *(_fetched(name) for name in ("fashion-mnist", "mnist")), _cache()]
+    return Report([_labkit(), *found, *own], engines.engine, engines.why)
+
+
+def show(report: Report) -> None:
+    """Print a report: a table, the remedies, and whether the lab can run."""
+    doctor.show(report, "The lab")
+
+
+def _for_a_checkout(finding: Requirement) -> Requirement:
+    """The finding, with a checkout's own remedies: a container on a Mac, `make gpu` for what a GPU needs in .venv."""
+    root = installation.checkout()
+    if finding.what == "C++ compiler" and finding.remedy and root and sys.platform == "darwin":
+        container = f'docker run -it --rm -v "{root}":/lab -w /lab python:3.13'
+        return dataclasses.replace(finding, remedy=f"{container} make report")
+    if finding.what in ("PyCUDA", "CUPTI") and finding.remedy and root and Path(sys.prefix) == root / ".venv":
+        return dataclasses.replace(finding, remedy="make gpu")
+    return finding
+
+
+def _labkit() -> Requirement:
+    """Which lab this is."""
+    root = installation.checkout()
+    where = f"a checkout, {root}" if root else f"an installed package, {paths.PACKAGE}"
+    return Requirement("labkit", OK, f"{labkit.__version__}, {where}")
+
+
+def _shipped() -> Requirement:
+    """The data of the repository: the images and the weights that the notebooks begin with."""
+    try:
+        count = sum(len(images.dataset("digits", split)) for split in ("train", "test"))
+        load_weights("digits")
+    except EngineError as error:
+        return Requirement("data", MISSING, str(error), installation.restore("data"))
+    said = f"{count} digits and the network's weights, checksums as recorded, {paths.data_dir()}"
+    return Requirement("data", OK, said)
+
+
+def _notebooks() -> Requirement:
+    """Whether the packages are here that only notebooks, figures and reports need."""
+    lacking = [name for name in installation.NOTEBOOKS if importlib.util.find_spec(name) is None]
+    if not lacking:
+        return Requirement("notebooks", OK, "figures, the notebooks and their reports")
+    if installation.checkout():
+        return Requirement("notebooks", MISSING, f"not here: {', '.join(lacking)}", installation.notebooks())
+    return Requirement("notebooks", UNUSED, f"for figures, the notebooks and their reports: {installation.notebooks()}")
+
+
+def _fetched(name: str) -> Requirement:
+    """Whether a data set that is fetched on demand is on this machine."""
+    try:
+        folder = images.stored(name)
+    except EngineError as error:
+        return Requirement(name, UNUSED, str(error))
+    if folder:
+        return Requirement(name, OK, f"found, {folder}")
+    return Requirement(name, UNUSED, "fetched and verified when a notebook first needs it")
+
+
+def _cache() -> Requirement:
+    """Whether the data sets that are fetched can be kept."""
+    try:
+        return Requirement("data cache", OK, str(paths.private_cache()))
+    except EngineError as error:
+        return Requirement("data cache", MISSING, str(error), 'export LABKIT_CACHE_DIR="$(mktemp -d)"')

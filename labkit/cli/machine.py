@@ -1,0 +1,36 @@
+"""Commands about this machine: doctor, device."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import typer
+
+import labkit
+from hostcuda.terminal import Json
+from labkit.cli.options import Use
+
+
+def doctor(as_json: Json = False) -> None:
+    """List what this machine has and lacks, with a remedy for each. Exit status 1 if the lab cannot run."""
+    from labkit.cli import doctor
+
+    report = doctor.examine()
+    if as_json:
+        print(json.dumps(report.as_dict(), indent=2, ensure_ascii=False))
+    else:
+        doctor.show(report)
+    raise typer.Exit(0 if report.ready else 1)
+
+
+def device(engine: Use = None, as_json: Json = False) -> None:
+    """Describe the device that kernels run on."""
+    found = labkit.device()
+    if as_json:
+        facts = dataclasses.asdict(found)
+        known = {name: None if value == math.inf else value for name, value in facts.items()}  # JSON has no infinity
+        print(json.dumps(known, indent=2, ensure_ascii=False, default=str))
+    else:
+        print(found)

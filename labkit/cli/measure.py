@@ -1,0 +1,95 @@
+"""Commands for the ladder: check, bench."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import labkit
+from hostcuda import files
+from hostcuda.terminal import Json
+from labkit.base.errors import LabError
+from labkit.cli.options import Use
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from labkit.spec.layers import Layer
+
+
+def check(
+    rung: Annotated[list[int], typer.Argument(metavar="N", help="Numbers of rungs.")],
+    source: Annotated[
+        Path | None, typer.Option(metavar="FILE.cu", help="A kernel of your own in place of the rung's.")
+    ] = None,
+    sanitize: Annotated[
+        bool, typer.Option("--sanitize", help="Search for races, invalid addresses and uninitialized memory, too.")
+    ] = False,
+    engine: Use = None,
+    as_json: Json = False,
+) -> None:
+    """Check that rungs compute the convolution, on odd shapes."""
+    import pandas as pd
+
+    reports = [
+        labkit.check(labkit.variant(number, source=source), sanitize=sanitize, quiet=as_json) for number in rung
+    ]
+    if as_json:
+        print(_rows(pd.concat([each.table.assign(variant=each.label) for each in reports])))
+
+
+def bench(
+    rung: Annotated[list[int], typer.Argument(metavar="N", help="Numbers of rungs.")],
+    layer: Annotated[str, typer.Option(metavar="NET-L", help='"lenet86-1", "lenet86-2", "lenet72-1", …')] = "lenet86-2",
+    batch: Annotated[list[int] | None, typer.Option(help="Images; may be given several times.")] = None,
+    record: Annotated[bool, typer.Option("--record", help="Keep the results in data/results/.")] = False,
+    engine: Use = None,
+    as_json: Json = False,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write the table to FILE, too.")] = None,
+) -> None:
+    """Check rungs of the ladder, then measure op time and layer time."""
+    from labkit.records import results
+
+    _require_folder(csv)
+    chosen, variants = _layer(layer), [labkit.variant(number) for number in rung]
+    for each in batch or ():
+        chosen.x_shape(each)  # refuses a bad batch before the checks
+    for variant in variants:
+        labkit.check(variant, quiet=as_json)
+    table = labkit.bench(variants, chosen, batch or None)
+    if as_json:
+        print(_rows(table))
+    else:
+        print(labkit.table(table, columns={
+            "label": "variant", "batch": "B", "op_ms": "op time (ms)", "layer_ms": "layer time (ms)",
+            "images_s": "images/s", "x_reference": "time over reference",
+        }))
+    if csv:
+        files.write(csv, table.to_csv(index=False, lineterminator="\n"))
+    if record:
+        print(results.record(table), file=sys.stderr if as_json else sys.stdout)
+
+
+def _rows(table: pd.DataFrame) -> str:
+    """A table as JSON: a list with an object per row."""
+    return table.to_json(orient="records", indent=2, default_handler=str)
+
+
+def _require_folder(csv: Path | None) -> None:
+    """Refuse a file that cannot be written, before minutes of work."""
+    if csv and not csv.parent.is_dir():
+        raise LabError(f"there is no folder {csv.parent} for {csv.name}: make it, or choose another")
+    if csv:
+        files.require_writable(csv.parent)
+
+
+def _layer(name: str) -> Layer:
+    from labkit.spec.layers import PRESETS
+
+    named = {f"{network}-{i}": layer for network, preset in PRESETS.items() for i, layer in enumerate(preset, 1)}
+    if name not in named:
+        raise LabError(f"there is no layer {name!r}; there are {', '.join(named)}")
+    return named[name]

@@ -1,0 +1,29 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from hostcuda.terminal import among
+
+
+def _use(engine: str | None) -> str | None:
+    """Let this process, and those that it starts, use an engine; before anything asks for the device."""
+    if engine:
+        os.environ["HOSTCUDA_ENGINE"] = engine
+    return engine
+
+
+Use = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="cpu|gpu",
+        autocompletion=among("cpu", "gpu"),
+        callback=_use,
+        help="The GPU, where there is one, by default.",
+    ),
+]

@@ -1,0 +1,137 @@
+"""Commands for the notebooks and their pages: report, site, store, colab."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hostcuda import files
+from labkit.cli.options import Use
+
+Notebooks = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NOTEBOOK", help='A file, a name ("01_baseline") or a number ("1"); all by default.'),
+]
+
+
+def report(
+    notebook: Notebooks = None,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Export the outputs stored in the notebooks; execute nothing.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to; reports/ by default.")
+    ] = None,
+    engine: Use = None,
+) -> None:
+    """Execute the notebooks and write HTML pages that need no network."""
+    from labkit.notebooks import html
+
+    with _Bar() as bar:
+        pages = html.make(notebook or (), out, stored=stored, progress=bar)
+    print(pages[0].path.parent / "index.html")
+    if any(page.failure for page in pages):
+        raise typer.Exit(1)
+
+
+def site(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("build/site"),
+    repository: Annotated[
+        str | None, typer.Option("--repository", metavar="OWNER/NAME", help="Where the lab is published on GitHub.")
+    ] = None,
+) -> None:
+    """Write the site: stored report, documents, API reference.
+
+    Its pages load nothing from elsewhere. Exit status 1 if a link leads nowhere.
+    """
+    from labkit.notebooks import site
+
+    print(site.make(out, repository)[0])
+
+
+def store(
+    notebook: Notebooks = None,
+    as_is: Annotated[
+        bool, typer.Option("--as-is", help="Execute nothing; rewrite the files in canonical form.")
+    ] = False,
+    engine: Use = None,
+) -> None:
+    """Execute the notebooks and store their outputs in them.
+
+    In canonical form: no metadata but tags and where the outputs were made. A notebook that fails is left alone.
+    """
+    from labkit.notebooks import execute
+
+    chosen = [execute.read(path) for path in execute.find(notebook or ())]
+    for each in chosen:
+        files.require_writable(each.path.parent)  # before minutes of work
+    with _Bar() as bar:
+        for each in chosen:
+            bar.start(each)
+            if not as_is:
+                execute.run(each, bar)
+            if not each.failure:
+                execute.store(each)
+            bar.finish(each)
+    if any(each.failure for each in chosen):
+        raise typer.Exit(1)
+
+
+def colab(
+    repository: Annotated[
+        str, typer.Argument(metavar="OWNER/NAME", help="Where the lab is published on GitHub.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")
+    ] = Path("build/colab"),
+    requirement: Annotated[
+        str | None, typer.Option("--install", metavar="WHAT", help="What pip installs; the repository by default.")
+    ] = None,
+) -> None:
+    """Write an edition for Google Colab.
+
+    Each notebook installs the lab in its first cell. Push the folder to the branch "colab"; the command prints the
+    badge that opens its first page.
+    """
+    from labkit.notebooks import colab
+
+    files = colab.write_edition(out, repository, requirement)
+    print(f"{out}: {len(files)} notebooks", colab.badge(repository, "notebooks/00_start_here.ipynb"), sep="\n")
+
+
+class _Bar:
+    """The progress of a report: a bar for the current notebook, one line for each finished one."""
+
+    def __enter__(self):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self.console = Console(highlight=False, stderr=True)
+        self.bar = Progress(
+            TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn(), TextColumn("cells"),
+            TimeElapsedColumn(), console=self.console, transient=True,
+        )
+        if self.console.is_terminal:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *error):
+        if self.console.is_terminal:
+            self.bar.stop()
+
+    def start(self, notebook):
+        self.task = self.bar.add_task(notebook.name, total=None)
+
+    def cell(self, notebook, done, of):
+        self.bar.update(self.task, completed=done, total=of)
+
+    def finish(self, notebook):
+        self.bar.remove_task(self.task)
+        took = f"  {notebook.seconds:.0f} s" if notebook.seconds else ""
+        if notebook.failure:
+            self.console.print(f"[red]✗[/] {notebook.name}{took}")
+            self.console.print(f"  {notebook.failure.message}", markup=False, style="red", soft_wrap=True)
+        else:
+            self.console.print(f"[green]✓[/] {notebook.name}{took}")

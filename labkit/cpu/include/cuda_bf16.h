@@ -1,5 +1,0 @@
-// __nv_bfloat16 and __nv_bfloat162. Defined in labkit_cuda.h, which is included before every kernel source.
-#pragma once
-#ifndef LABKIT_CPU
-#include "labkit_cuda.h"
-#endif

@@ -1,2 +1,0 @@
-// Empty: labkit/texture.h has what the engine knows.
-#pragma once

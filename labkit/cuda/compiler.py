@@ -1,7 +1,0 @@
-"""``pycuda.compiler`` itself on a GPU, else the CPU engine's module of that name: importing it chooses the engine."""
-
-import sys
-
-from labkit.cuda import engine_module
-
-sys.modules[__name__] = engine_module("compiler")

@@ -1,0 +1,95 @@
+"""Figures from nvcc for each variant: registers, spills, shared memory, occupancy, accesses in the machine code.
+
+They need no GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from hostcuda.gpu import nvcc
+from hostcuda.gpu.nvcc import ARCH
+from hostcuda.limits import MULTIPROCESSOR
+from labkit.base.errors import LabError
+from labkit.ladder.source import NVCC_OPTIONS, header_folders
+from labkit.ladder.variants import Variant, as_variants
+from labkit.spec.layers import Layer
+
+
+def resources(variants: Variant | int | Iterable[Variant | int], layer: Layer, arch: str = ARCH) -> pd.DataFrame:
+    """Compile variants with nvcc, for a GPU that need not be in this machine.
+
+    Parameters
+    ----------
+    variants : Variant, rung number, or iterable of these
+    layer : Layer
+    arch : str
+        One of `hostcuda.limits.MULTIPROCESSOR`: the H200 is sm_90.
+
+    Returns
+    -------
+    DataFrame
+        A row per kernel: variant, kernel, registers (per thread), stack_bytes (per thread: arrays that do not fit into
+        registers), spill_store_bytes, spill_load_bytes, shared_bytes (per block, static and dynamic), occupancy (share
+        of a multiprocessor's warps), source.
+
+    Raises
+    ------
+    LabError
+        `arch` is unknown.
+    EngineError
+        There is no nvcc, or it refuses the source; the message has nvcc's.
+    """
+    if arch not in MULTIPROCESSOR:
+        raise LabError(f"arch = {arch!r}: it must be one of {', '.join(MULTIPROCESSOR)}")
+    rows = []
+    for each in as_variants(variants):
+        target = _target(each, arch)
+        used = nvcc.read_ptxas(nvcc.compile(*_of_variant(each, layer), target, "-Xptxas", "-v"))
+        for launch in each.launches(layer):
+            facts, dynamic = used[launch.kernel], launch.shared if each.dynamic_shared else 0
+            rows.append({"variant": each.label, "kernel": launch.kernel, **facts,
+                         "shared_bytes": facts["shared_bytes"] + dynamic,
+                         "occupancy": nvcc.occupancy_of(facts, launch.block, dynamic, arch),
+                         "source": f"nvcc, {target}"})
+    return pd.DataFrame(rows)
+
+
+def memory_instructions(
+    variants: Variant | int | Iterable[Variant | int], layer: Layer, arch: str = ARCH
+) -> pd.DataFrame:
+    """The loads, stores and atomics in the machine code of variants.
+
+    Parameters
+    ----------
+    variants, layer, arch
+        As for `resources`.
+
+    Returns
+    -------
+    DataFrame
+        As returned by `hostcuda.gpu.nvcc.disassemble`, with ``variant`` as the first column.
+
+    Raises
+    ------
+    EngineError
+        As `hostcuda.gpu.nvcc.disassemble` does.
+    """
+    tables = [nvcc.disassemble(*_of_variant(each, layer), _target(each, arch)).assign(variant=each.label)
+              for each in as_variants(variants)]
+    table = pd.concat(tables, ignore_index=True)
+    return table[["variant", *table.columns.drop("variant")]]
+
+
+def _of_variant(variant: Variant, layer: Layer) -> tuple[str, str, list[str]]:
+    """A variant's source, file name and options."""
+    includes = [f"-I{folder}" for folder in header_folders(variant.path)]
+    defines = [f"-D{name}={value}" for name, value in variant.defines(layer).items()]
+    return variant.source, variant.file_name, [*NVCC_OPTIONS, *includes, *defines]
+
+
+def _target(variant: Variant, arch: str) -> str:
+    """`arch` with the instructions that it alone has, if the variant asks for them, as where it runs: sm_90a."""
+    return f"{arch}a" if variant.architecture_specific and arch == "sm_90" else arch

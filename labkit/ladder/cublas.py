@@ -1,0 +1,132 @@
+"""cuBLAS's matrix product instead of the kernel `gemm` of rung 05: a binding through ctypes.
+
+It uses the current context and PyCUDA's streams. The handle's math mode is pedantic: products are computed in FP32, not
+rounded to TF32 for the tensor cores.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import importlib.util
+import os
+import shutil
+from pathlib import Path
+
+import hostcuda
+from hostcuda.errors import EngineError
+from labkit.base.errors import LabError
+
+_NO_TRANSPOSE = 0  # CUBLAS_OP_N
+_PEDANTIC = 2  # CUBLAS_PEDANTIC_MATH
+_ONE, _ZERO = ctypes.c_float(1), ctypes.c_float(0)
+
+
+def missing() -> str | None:
+    """None if cuBLAS can multiply here, else a sentence that says why not."""
+    if hostcuda.engine() != "gpu":
+        return "cuBLAS needs an NVIDIA GPU, and this is the CPU engine"
+    try:
+        _library()
+    except EngineError as error:
+        return str(error)
+    return None
+
+
+def product(grid, block, stream, u, k, y, B, C, H, W, M, K, shared_size=0):
+    """y = k u for each of B images. It is called like the prepared kernel `gemm`, with the same arguments.
+
+    Parameters
+    ----------
+    grid, block, shared_size
+        Of the kernel, not used: cuBLAS chooses its own.
+    stream : hostcuda.driver.Stream or None
+    u, k, y : int
+        Addresses on the device: u [B, C K K, Ho Wo], k [M, C K K], y [B, M, Ho Wo], float32, row-major.
+    B, C, H, W, M, K : int
+
+    Raises
+    ------
+    LabError
+        If cuBLAS reports an error; the message names it.
+    """
+    pixels, depth = (H - K + 1) * (W - K + 1), C * K * K
+    library, handle = _handle()
+    _check(library.cublasSetStream_v2(handle, ctypes.c_void_p(stream.handle if stream else None)), "cublasSetStream")
+    # cuBLAS's matrices are column-major. A column-major [pixels, depth] matrix is u in row-major order, so the call
+    # computes the transposed product y' = u' k'. A stride of 0 gives every image the same k.
+    status = library.cublasSgemmStridedBatched(
+        handle, _NO_TRANSPOSE, _NO_TRANSPOSE, pixels, M, depth,
+        ctypes.byref(_ONE), ctypes.c_void_p(u), pixels, ctypes.c_longlong(depth * pixels),
+        ctypes.c_void_p(k), depth, ctypes.c_longlong(0),
+        ctypes.byref(_ZERO), ctypes.c_void_p(y), pixels, ctypes.c_longlong(M * pixels), B,
+    )
+    _check(status, "cublasSgemmStridedBatched")
+
+
+@functools.cache
+def prepare() -> None:
+    """Load the library and make its handle, so that the first product takes no longer than the next.
+
+    Raises
+    ------
+    LabError
+        If there is no GPU or no library, or it does not start.
+    """
+    why = missing()
+    if why:
+        raise LabError(f"{why}: omit gemm=\"cublas\" to use the rung's own kernel")
+    _handle()
+
+
+@functools.cache
+def _handle():
+    """The library and this process's handle, in the current context."""
+    hostcuda.ensure_context()
+    library, handle = _library(), ctypes.c_void_p()
+    _check(library.cublasCreate_v2(ctypes.byref(handle)), "cublasCreate")
+    atexit.register(library.cublasDestroy_v2, handle)  # registered after the context, so destroyed before it
+    _check(library.cublasSetMathMode(handle, _PEDANTIC), "cublasSetMathMode")
+    return library, handle
+
+
+@functools.cache
+def _library():
+    """The loaded library."""
+    tried = []
+    for path in _candidates():
+        try:
+            beside = Path(path).parent / Path(path).name.replace("cublas", "cublasLt")
+            if beside.is_file():  # the folder of a wheel is not on the loader's path
+                ctypes.CDLL(str(beside), ctypes.RTLD_GLOBAL)
+            return ctypes.CDLL(str(path))
+        except OSError as error:
+            tried.append(f"{path}: {error}")
+    found = "; ".join(tried) or "neither in the CUDA toolkit nor in a wheel"
+    raise LabError(
+        "cuBLAS cannot be loaded: install the CUDA toolkit (libcublas.so), or for CUDA 13 `pip install nvidia-cublas` "
+        f"({found})"
+    )
+
+
+def _candidates():
+    """Where libcublas may be: nvcc's CUDA toolkit, NVIDIA's wheels, the loader's path."""
+    folders = []
+    nvcc = shutil.which("nvcc")
+    homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), nvcc and Path(nvcc).resolve().parent.parent]
+    for home in [*filter(None, homes), "/usr/local/cuda"]:
+        folders += [Path(home) / "lib64", *Path(home).glob("targets/*/lib"), Path(home) / "lib"]
+    wheels = importlib.util.find_spec("nvidia")
+    for place in (wheels.submodule_search_locations or ()) if wheels else ():
+        folders += Path(place).glob("*/lib")  # nvidia/cublas/lib up to CUDA 12, nvidia/cu13/lib
+    for folder in folders:
+        yield from sorted(folder.glob("libcublas.so*"))
+    yield from ("libcublas.so.13", "libcublas.so.12", "libcublas.so")
+
+
+def _check(status: int, call: str) -> None:
+    if status:
+        library = _library()
+        library.cublasGetStatusString.restype = ctypes.c_char_p
+        raise LabError(f"{call} failed: {library.cublasGetStatusString(status).decode()}")

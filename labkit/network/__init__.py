@@ -1,1 +1,0 @@
-"""LeNet with any convolution inside: images, weights, accuracy."""

@@ -1,0 +1,158 @@
+"""lenet86 and networks of its kind on the engine in use: forward, backward, and a step of gradient descent.
+
+    x [B,1,H,W] -> convolution, ReLU, max-pool [B,M1,..] -> convolution, ReLU, max-pool [B,M2,..]
+                -> fully connected, ReLU [B,hidden] -> fully connected [B,classes] -> softmax, cross-entropy
+
+The kernels are in cuda_src/training/lenet86.cu.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+import hostcuda
+from labkit.ladder.buffers import Buffers, Kernels
+from labkit.ladder.rung import tiles
+from labkit.networks.model import Arrays, Model
+from labkit.networks.reference.lenet86 import LENET86, Sizes, Stage, initial_weights
+
+THREADS = 64  # per block: the few threads of a batch of 32 are spread over more multiprocessors
+STRIP = 16  # outputs side by side per thread of a convolution, at most: two vectors of AVX2
+TERMS = 256  # windows per thread of a weight gradient: about
+PARTS = 32  # of a fully connected layer's sum, at most
+IDENTITY = (1, 0, 0, 0, 1, 0)  # of `Lenet86.sample`: the image as it is
+
+
+def across(stage: Stage) -> int:
+    """Windows per thread of the forward kernel, alike for all strips of a row."""
+    strips = tiles(stage.Wp, max(1, STRIP // stage.window))
+    return tiles(stage.Wp, strips)
+
+
+def bands(stage: Stage) -> int:
+    """Parts of an image's rows of windows that weight gradients are summed over one by one."""
+    return tiles(stage.Hp, max(1, TERMS // stage.Wp))
+
+
+class Lenet86(Model):
+    """lenet86 in training: with room for the forward and the backward pass of a batch.
+
+    Parameters
+    ----------
+    batch : int
+        Images per pass, at most.
+    seed : int
+        Of the weights, see `initial_weights`. The momentum begins at 0.
+    sizes : Sizes
+
+    Attributes
+    ----------
+    momentum, gradients : Arrays
+        Shapes as those of the weights.
+    """
+
+    network = "lenet86"
+    classes = LENET86.classes
+
+    def __init__(self, batch: int, seed: int = 1, sizes: Sizes = LENET86):
+        super().__init__(sizes.shapes)
+        self.sizes, self.batch = sizes, batch
+        self.kernels = [_kernels(stage.C, stage.K, stage.window, across(stage)) for stage in sizes.stages]
+        self.momentum, self.gradients = (Arrays(self.memory, sizes.shapes) for _ in range(2))
+        self.weights = initial_weights(seed, sizes)
+        self.momentum.fill(0)
+        new = self.memory.new
+        # Of each stage: input, pooled output, winners, and the output's derivative. The last stage's output is the
+        # first fully connected layer's input.
+        self.x = [new((batch, stage.C, stage.H, stage.W)) for stage in sizes.stages]
+        self.y = [*self.x[1:], new((batch, sizes.shapes["fc1"][0]))]
+        self.d_y = [new((batch, stage.M, stage.Hp, stage.Wp)) for stage in sizes.stages]
+        self.winner = [new((batch, stage.M, stage.Hp, stage.Wp), np.uint8) for stage in sizes.stages]
+        self.partial = [new((batch * bands(stage), stage.M, stage.C, stage.K**2)) for stage in sizes.stages]
+        self.hidden, self.d_hidden = new((batch, sizes.hidden)), new((batch, sizes.hidden))
+        self.scores, self.d_scores = new((batch, sizes.classes)), new((batch, sizes.classes))
+        self.parts = new((PARTS, batch, max(sizes.hidden, sizes.classes)))
+        self.loss = new(batch)
+
+    # ------------------------------------------------------------------------------------------------------ the passes
+    def sample(self, images, chosen, maps, B, h, w) -> None:
+        """x = B images of h x w, as seen through affine maps; all arguments are device pointers. See the kernel."""
+        H, W = self.sizes.H, self.sizes.W
+        self.kernels[0].sample(B * H * W, images, chosen, maps, self.x[0], B, h, w, H, W)
+
+    def forward(self, B: int) -> None:
+        """From `x` to `scores`, for B images."""
+        for i, (stage, kernels) in enumerate(zip(self.sizes.stages, self.kernels, strict=True)):
+            kernels.conv_relu_max_pool(
+                B * stage.M * stage.Hp * tiles(stage.Wp, across(stage)), self.x[i], self._weights.at(f"conv{i + 1}"),
+                self.y[i], self.winner[i], B, stage.H, stage.W, stage.M)
+        self._fully_connected("fc1", self.y[-1], self.hidden, B, relu=1)
+        self._fully_connected("fc2", self.hidden, self.scores, B, relu=0)
+
+    def _fully_connected(self, name, x, y, B, relu):
+        (inputs, outputs), kernels = self.sizes.shapes[name], self.kernels[0]
+        parts, w, bias = min(PARTS, inputs), self._weights.at(name), self._weights.at(f"{name}_bias")
+        kernels.fully_connected_parts(parts * B * outputs, x, w, self.parts, B, inputs, outputs, parts)
+        kernels.fully_connected_sum(B * outputs, self.parts, bias, y, B, outputs, parts, relu)
+
+    def backward(self, labels, chosen, B: int) -> None:
+        """From `scores` to `loss` and `gradients`. The label of image b is labels[chosen[b]], int32 on the device."""
+        kernels = self.kernels[0]
+        kernels.softmax_cross_entropy(B, self.scores, labels, chosen, self.loss, self.d_scores, B, self.sizes.classes)
+        for name, x, d_x, d_y in (("fc2", self.hidden, self.d_hidden, self.d_scores),
+                                  ("fc1", self.y[-1], self.d_y[-1], self.d_hidden)):
+            inputs, outputs = self.sizes.shapes[name]
+            kernels.fully_connected_weight_gradient(
+                (inputs + 1) * outputs, x, d_y, self.gradients.at(name), B, inputs, outputs)
+            kernels.fully_connected_data_gradient(
+                B * inputs, x, self._weights.at(name), d_y, d_x, B, inputs, outputs)
+        for i, stage in reversed(list(enumerate(self.sizes.stages))):
+            C, H, W, M, name, kernels = stage.C, stage.H, stage.W, stage.M, f"conv{i + 1}", self.kernels[i]
+            size, rows = M * C * stage.K**2, B * bands(stage)
+            kernels.conv_weight_gradient(
+                rows * size // stage.K, self.x[i], self.d_y[i], self.winner[i], self.partial[i], B, H, W, M,
+                bands(stage))
+            kernels.sum_rows(size, self.partial[i], self.gradients.at(name), rows, size)
+            if i:  # the images need no gradient
+                kernels.conv_data_gradient(
+                    B * H * W, self.x[i], self._weights.at(name), self.d_y[i], self.winner[i], self.d_y[i - 1],
+                    B, H, W, M)
+
+    def descend(self, rate: float, momentum: float) -> None:
+        """momentum = `momentum` times itself + gradients; weights -= rate times that."""
+        count = self._weights.size
+        self.kernels[0].descend(count, self._weights.buffer, self.momentum.buffer, self.gradients.buffer,
+                                np.float32(rate), np.float32(momentum), count)
+
+    def losses(self, B: int) -> np.ndarray:
+        """Wait, and return the cross-entropy of each image of the last `backward`, float32 [B]."""
+        return self.memory.copy_out(self.loss, (B,))
+
+    def outputs(self, images: np.ndarray) -> np.ndarray:
+        """The scores [N, classes] of images [N, 1, h, w], which the device resizes."""
+        found, size = [], images.shape[2:]
+        with Buffers() as memory:
+            maps = memory.copy_in(np.tile(np.float32(IDENTITY), (self.batch, 1)))
+            order = memory.copy_in(np.arange(self.batch, dtype=np.int32))
+            x = memory.new((self.batch, *size))
+            for start in range(0, len(images), self.batch):
+                part = np.ascontiguousarray(images[start : start + self.batch], np.float32)
+                hostcuda.driver.memcpy_htod(x, part)
+                self.sample(x, order, maps, len(part), *size)
+                self.forward(len(part))
+                found.append(memory.copy_out(self.scores, (len(part), self.sizes.classes)))
+        return np.concatenate(found)
+
+
+@functools.cache
+def _kernels(C, K, window, across) -> Kernels:
+    """Compiled at first use, once per process and convolution."""
+    return Kernels(
+        "training/lenet86.cu", f"-DFIXED_C={C}", f"-DFIXED_K={K}", f"-DWINDOW={window}", f"-DACROSS={across}",
+        threads=THREADS, sample="PPPPiiiii", conv_relu_max_pool="PPPPiiii", conv_weight_gradient="PPPPiiiii",
+        sum_rows="PPii", conv_data_gradient="PPPPPiiii", fully_connected_parts="PPPiiii",
+        fully_connected_sum="PPPiiii", fully_connected_weight_gradient="PPPiii",
+        fully_connected_data_gradient="PPPPiii", softmax_cross_entropy="PPPPPii", descend="PPPffi",
+    )

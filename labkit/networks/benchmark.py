@@ -1,0 +1,265 @@
+"""The time of lenet86's whole forward pass: the plain network, the fused one, and PyTorch's, in one interleaved run."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+import hostcuda
+from labkit.base.errors import LabError
+from labkit.ladder.buffers import Buffers
+from labkit.measure.bench import Flush, as_list
+from labkit.measure.check import CheckFailed
+from labkit.networks.fused import PRECISIONS, FusedNetwork, bounded
+from labkit.networks.images import cycle, dataset, resize
+from labkit.networks.lenet86 import Network, load_weights
+from labkit.spec.devices import device
+
+BATCH = {"gpu": 1000, "cpu": 4}  # images by default
+REPEAT = {"gpu": 20, "cpu": 2}  # timed runs by default
+CHECKED_IMAGES = 6
+PLAIN = "tuning"  # the convolutions of the plain network
+WHITE = 16.0  # the byte of the digits that stands for 1
+DEVICE, HOST = "device", "host"  # where the images are, and the probabilities are wanted
+MODES = {"fp32": "float32", "tf32": "float32", "fp16": "float16"}  # PyTorch's, and what it computes in
+# TF32 and half have mantissas of equal length, so the bound of half is that of both.
+_BOUND = {"fp32": "float32", "tf32": "float16", "fp16": "float16"}
+
+
+@dataclass
+class Case:
+    """One way to compute the forward pass.
+
+    `run` takes one forward pass and waits, or on the device only issues it; `result` has the probabilities of the
+    images with the given numbers; `before` is not timed.
+    """
+
+    label: str
+    dtype: str
+    where: str
+    pixels: str
+    bound: str
+    run: Callable[[], None]
+    result: Callable[[np.ndarray], np.ndarray]
+    before: Callable[[], None] = lambda: None
+    times: list[float] = field(default_factory=list)
+    error: float = 0.0
+
+    def time(self, flush: Callable[[], None] = lambda: None) -> float:
+        """One run [ms]: between two events on the device, on the host's clock from the host."""
+        self.before()
+        flush()
+        if self.where == HOST:
+            hostcuda.driver.Context.synchronize()
+            start = time.perf_counter()
+            self.run()
+            return 1e3 * (time.perf_counter() - start)
+        begin, end = hostcuda.driver.Event(), hostcuda.driver.Event()
+        begin.record()
+        self.run()
+        end.record()
+        end.synchronize()
+        return begin.time_till(end)
+
+
+def bench_network(
+    batch: int | Iterable[int] | None = None, repeat: int | None = None, pytorch: bool | None = None
+) -> pd.DataFrame:
+    """Measure the forward pass of lenet86 on the digits: `Network`, `FusedNetwork`, and PyTorch where it is installed.
+
+    The runs of all ways alternate, so that a changing clock rate affects all of them. On the device the time is that
+    between two events, from images on the device to probabilities on the device, after the L2 cache was overwritten.
+    From the host it is that on the host's clock, from images to probabilities in host memory, which is page-locked for
+    all but `Network`. All buffers are allocated before, except by `Network`. The probabilities of some images are
+    compared with float64 before and after timing.
+
+    Parameters
+    ----------
+    batch : int or iterable of int, optional
+        Images; by default `BATCH` of the engine.
+    repeat : int, optional
+        Timed runs of each; by default `REPEAT` of the engine.
+    pytorch : bool, optional
+        Measure PyTorch, too: its calls one by one ("eager") and as a CUDA graph, in fp32, tf32 and fp16. By default
+        where it can be imported and has a GPU.
+
+    Returns
+    -------
+    DataFrame
+        A row per batch and way: label, dtype, batch, where ("device" or "host": the images), pixels ("float32",
+        "uint8 86x86", "uint8 8x8"), ms (median), min_ms, max_ms, images_s, error (the largest of a probability among
+        the images compared), repeat, engine, device. `attrs["note"]` says so if these are not GPU times.
+
+    Raises
+    ------
+    LabError
+        If the fused network or PyTorch cannot run here.
+    CheckFailed
+        If probabilities are wrong before or after timing.
+    """
+    here = device()
+    repeat = REPEAT[here.engine] if repeat is None else repeat
+    if repeat < 1:
+        raise LabError(f"repeat = {repeat}: at least one run has to be timed")
+    torch = _pytorch(pytorch)
+    rows = []
+    for B in as_list(BATCH[here.engine] if batch is None else batch):
+        with ExitStack() as stack:
+            flush = Flush(here)
+            stack.callback(flush.close)
+            images = Images(B)
+            cases = [*_ours(stack, images), *(_of_pytorch(torch, images) if torch else ())]
+            for case in cases:
+                images.check(case, "before timing")
+                case.time(flush)
+            for _ in tqdm(range(repeat), desc=f"measuring {B} images", delay=2, leave=False, file=sys.stdout):
+                for case in cases:
+                    case.times.append(case.time(flush))
+            for case in cases:
+                images.check(case, "after timing", again=False)
+            rows += [row(case, B) for case in cases]
+    table = pd.DataFrame(rows)
+    table.attrs["note"] = here.note
+    return table
+
+
+def row(case: Case, B: int) -> dict:
+    """The row of a table for one case."""
+    median = float(np.median(case.times))
+    return {
+        "label": case.label, "dtype": case.dtype, "batch": B, "where": case.where, "pixels": case.pixels,
+        "ms": median, "min_ms": min(case.times), "max_ms": max(case.times), "images_s": 1e3 * B / median,
+        "error": case.error, "repeat": len(case.times), "engine": device().engine, "device": device().name,
+    }
+
+
+class Images:
+    """B images in three forms, and what is expected of some of them."""
+
+    def __init__(self, B: int):
+        at = np.arange(B) % len(dataset())
+        self.weights = load_weights("digits")
+        floats = cycle(dataset(size=86), B).images
+        small = np.rint(dataset().images[:, 0] * WHITE).astype(np.uint8)[at]
+        large = np.rint(floats[:, 0] * 255).astype(np.uint8)
+        # Pixels: the array, height and width of bytes, and the byte that stands for 1.
+        self.forms = {"float32": (np.ascontiguousarray(floats), None, 255.0), "uint8 86x86": (large, (86, 86), 255.0),
+                      "uint8 8x8": (small, (8, 8), WHITE)}
+        inner = np.random.default_rng(2).permutation(np.arange(1, max(B - 1, 1)))[: CHECKED_IMAGES - 2]
+        self.checked = np.unique([0, *inner, B - 1])
+        self._expected = {}
+
+    def check(self, case: Case, when: str, again: bool = True) -> None:
+        """Compare the probabilities of some images with float64; `again`: of a new run, else of the last one."""
+        if again:
+            case.before()
+            case.run()
+        key = case.pixels, case.bound
+        if key not in self._expected:
+            images, source, white = self.forms[case.pixels]
+            images = images[self.checked] if source is None else resize(images[self.checked], 86, white)
+            self._expected[key] = bounded(images, self.weights, case.bound)
+        expected, bound = self._expected[key]
+        error = np.abs(case.result(self.checked) - expected)
+        case.error = max(case.error, float(error.max()))
+        if not (error <= bound).all():
+            raise CheckFailed(f"{case.label} in {case.dtype} is wrong {when}: a probability of {len(self.checked)} "
+                              f"images is off by {error.max():.1e}, and roundings explain {bound.max():.1e}")
+
+
+def _ours(stack: ExitStack, images: Images) -> Iterator[Case]:
+    """The plain network from the host, and the fused one from everywhere."""
+    memory = stack.enter_context(Buffers())
+    B = len(images.forms["float32"][0])
+    plain, found = Network(images.weights, conv=PLAIN), {}
+    floats = images.forms["float32"][0]
+    yield Case("plain", "float32", HOST, "float32", "float32", lambda: found.update(y=plain.forward(floats)),
+               lambda some: found["y"][some], found.clear)
+    on_device = {name: memory.copy_in(array) for name, (array, _, _) in images.forms.items()}
+    for dtype in PRECISIONS:
+        network = stack.enter_context(FusedNetwork(images.weights, dtype))
+        for pixels, (array, source, white) in images.forms.items():
+            x, y = on_device[pixels], memory.new((B, 10))
+            yield Case("fused", dtype, DEVICE, pixels, dtype,
+                       functools.partial(network.launch, x, y, B, source, white),
+                       lambda some, y=y: memory.copy_out(y, (B, 10))[some],
+                       functools.partial(hostcuda.driver.memset_d8, y, 0xFF, 40 * B))
+            batch = stack.enter_context(network.batch(B, source, white))
+            batch.x[...] = array
+            yield Case("fused", dtype, HOST, pixels, dtype, batch.run, lambda some, batch=batch: batch.y[some],
+                       lambda batch=batch: batch.y.fill(np.nan))
+
+
+# ----------------------------------------------------------------------------------------------------------- PyTorch
+def _pytorch(wanted: bool | None):
+    """PyTorch's module if it is to be measured, else None."""
+    if wanted is False:
+        return None
+    try:
+        torch = importlib.import_module("torch")  # no dependency: nothing else in the package needs it
+    except ModuleNotFoundError:
+        torch = None
+    if torch is not None and hostcuda.engine() == "gpu" and torch.cuda.is_available():
+        return torch
+    if wanted:
+        raise LabError("the network in PyTorch needs PyTorch and an NVIDIA GPU that it can use: "
+                       "https://pytorch.org/get-started/locally")
+    return None
+
+
+def _of_pytorch(torch, images: Images) -> Iterator[Case]:
+    """PyTorch's calls one by one and as a graph, in three modes; cuDNN's autotuner chooses in the first pass."""
+    torch.backends.cudnn.benchmark = True
+    array = images.forms["float32"][0]
+    pinned = torch.from_numpy(array).pin_memory()
+    for mode, dtype in MODES.items():
+        forward, x = _forward(torch, images.weights, mode, array)
+        found = {}
+
+        def eager(forward=forward, x=x, found=found):
+            found["y"] = forward(x)
+
+        def from_host(forward=forward, found=found):
+            found["y"] = forward(pinned.to("cuda", non_blocking=True)).cpu()
+
+        def result(some, found=found):
+            return found["y"].float().cpu().numpy()[some]
+
+        yield Case(f"PyTorch {mode}", dtype, DEVICE, "float32", _BOUND[mode], eager, result, found.clear)
+        yield Case(f"PyTorch {mode}", dtype, HOST, "float32", _BOUND[mode], from_host, result, found.clear)
+        eager()  # outside of the graph: the autotuner chooses
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(graph):
+            y = forward(x)
+        yield Case(f"PyTorch {mode}, graph", dtype, DEVICE, "float32", _BOUND[mode], graph.replay,
+                   lambda some, y=y: y.float().cpu().numpy()[some], lambda y=y: y.fill_(float("nan")))
+
+
+def _forward(torch, weights: dict, mode: str, images: np.ndarray):
+    """The forward pass as a function of a tensor on the GPU, and the images there, in the mode's type and layout."""
+    f, dtype = torch.nn.functional, torch.float16 if mode == "fp16" else torch.float32
+    order = torch.channels_last if mode == "fp16" else torch.contiguous_format  # the faster one of each
+    w = {name: torch.from_numpy(each).to("cuda", dtype) for name, each in weights.items()}
+    for name in ("conv1", "conv2"):
+        w[name] = w[name].to(memory_format=order)
+
+    def forward(x):
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = mode == "tf32"
+        with torch.no_grad():
+            x = x.to(dtype, memory_format=order)
+            x = f.max_pool2d(f.relu(f.conv2d(x, w["conv1"])), 2, 2)
+            x = f.max_pool2d(f.relu(f.conv2d(x, w["conv2"])), 4, 4, ceil_mode=True)
+            x = f.relu(x.flatten(1) @ w["fc1"] + w["fc1_bias"])
+            return torch.softmax((x @ w["fc2"] + w["fc2_bias"]).float(), 1)
+
+    return forward, torch.from_numpy(images).to("cuda", dtype, memory_format=order)

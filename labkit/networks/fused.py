@@ -1,0 +1,451 @@
+"""lenet86 in one kernel, on tensor cores: from pixels in host memory to probabilities in host memory.
+
+The kernel is cuda_src/13_network.cu. The host arranges the weights for it once, allocates all buffers once, and issues
+a batch as one CUDA graph, or in chunks on streams if it is large.
+
+    with labkit.FusedNetwork("digits", dtype="float32") as network:
+        probabilities = network.forward(images)
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+import hostcuda
+from hostcuda.graphs import Graph
+from labkit.base.errors import LabError
+from labkit.base.paths import cuda_src
+from labkit.ladder.buffers import Buffers
+from labkit.ladder.rung import tiles
+from labkit.ladder.source import module_arguments
+from labkit.networks import lenet86
+from labkit.networks.model import KernelSource, as_labels
+from labkit.networks.reference.layers import max_pool, relu, softmax
+from labkit.networks.reference.lenet86 import POOLS
+from labkit.spec.devices import device
+from labkit.spec.reference import conv_float64
+
+SIZE, CLASSES = 86, lenet86.CLASSES
+LIMIT = 16.0  # the largest absolute value of a pixel: no map then exceeds the largest half
+MOST_HALF = 65504.0
+CHUNK, STREAMS = 1000, 3
+DEVIATIONS = 6  # standard deviations that an error may reach
+_STEPS, _K = 4, 7
+_SIGNATURE = "PPPPPPifffff"
+_CAPABILITY = (8, 0)
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How the kernel computes in one data type.
+
+    Attributes
+    ----------
+    products : int
+        Of halves, per product of two numbers.
+    parts : int
+        Halves per number.
+    roundoff : float
+        Largest relative error of a number as the kernel keeps it, beside that of a subnormal low part.
+    sizes : dict
+        Of the kernel: warps, blocks (per multiprocessor), and what a warp computes at once of each convolution.
+    """
+
+    products: int
+    parts: int
+    roundoff: float
+    sizes: dict[str, int]
+
+
+PRECISIONS = {
+    "float16": Precision(1, 1, 2.0**-11, {"WARPS": 7, "BLOCKS": 4, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1}),
+    "float32": Precision(3, 2, 2.0**-22, {"WARPS": 10, "BLOCKS": 2, "PAIRS_1": 5, "PAIRS_2": 6, "GROUPS_2": 1}),
+}
+_SHARED_BYTES = 49_128  # per part of a number: one image, its maps, and the features of eight
+
+
+# ------------------------------------------------------------------------------------------------ scales and weights
+def _power(most: float) -> float:
+    """The largest power of two, times which `most` stays below the largest half."""
+    return 2.0 ** np.floor(np.log2(MOST_HALF / (most * (1 + 2.0**-8))))
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Powers of two that multiply what is kept as halves: the pixels, both convolutions' maps, the weights."""
+
+    pixels: float
+    maps: tuple[float, float]
+    weights: tuple[float, float, float]
+
+    @classmethod
+    def of(cls, weights: dict[str, np.ndarray]) -> Scales:
+        """Those for which nothing overflows while no pixel exceeds `LIMIT`."""
+        most, maps = LIMIT, []
+        for name in ("conv1", "conv2"):
+            most *= max(float(np.abs(weights[name]).astype(np.float64).sum(axis=(1, 2, 3)).max()), 2.0**-20)
+            maps.append(_power(most))
+        largest = (max(float(np.abs(weights[name]).max()), 2.0**-20) for name in ("conv1", "conv2", "fc1"))
+        return cls(_power(LIMIT), tuple(maps), tuple(map(_power, largest)))
+
+    @property
+    def factors(self) -> tuple[float, float, float]:
+        """What each layer's sums are multiplied by."""
+        inputs, outputs = (self.pixels, *self.maps), (*self.maps, 1.0)
+        return tuple(after / (before * w) for before, w, after in zip(inputs, self.weights, outputs, strict=True))
+
+
+def _parts(a: np.ndarray, parts: int) -> np.ndarray:
+    """Arranged numbers as halves: the rounded ones and, if there are two parts, what rounding left of them."""
+    high = a.astype(np.float16)
+    if parts == 1:
+        return high[None]
+    return np.stack([high, (a - high.astype(np.float32)).astype(np.float16)])
+
+
+def arrange_convolution(k: np.ndarray) -> np.ndarray:
+    """The mask as the lanes of a warp need it, [M/4, C, step, lane, register, 2].
+
+    Row r < 8 of a product is the output in map r / 2, row r % 2 and column 0 of a square; row r + 8 is the one beside
+    it. A lane has the rows lane / 4 and lane / 4 + 8, and of each the terms in columns 2 (lane % 4) and the next, in
+    two rows of the window.
+    """
+    M, C = k.shape[:2]
+    padded = np.zeros((M, C, _K + 2, _K + 3), k.dtype)
+    padded[:, :, 1:-1, 1:-2] = k
+    group, c, step, lane, register, column = np.indices((M // 4, C, _STEPS, 32, 4, 2), sparse=True)
+    p = 2 * step - lane // 4 % 2 + register // 2
+    q = lane % 4 * 2 - register % 2 + column
+    return padded[4 * group + lane // 8, c, p + 1, q + 1]
+
+
+def arrange_matrix(w: np.ndarray) -> np.ndarray:
+    """A matrix [inputs, outputs] as the lanes need it, [inputs/16, outputs/16, lane, register, 2]; rows are outputs."""
+    step, group, lane, register, column = np.indices((w.shape[0] // 16, w.shape[1] // 16, 32, 4, 2), sparse=True)
+    return w[16 * step + register // 2 * 8 + lane % 4 * 2 + column, 16 * group + lane // 4 + register % 2 * 8]
+
+
+# ------------------------------------------------------------------------------------------------------- the network
+def _path() -> Path:
+    return cuda_src() / "13_network.cu"
+
+
+class FusedNetwork:
+    """lenet86 in one kernel. A context manager: at its end the device's buffers are freed.
+
+    Parameters
+    ----------
+    weights : str, Path or mapping
+        For `labkit.networks.lenet86.load_weights`.
+    dtype : {"float32", "float16"}
+        float32: three products of halves for a product, as exact as float32 to within a few units of its last digit.
+        float16: pixels, maps and weights are rounded to half; sums are float32.
+
+    Attributes
+    ----------
+    weights : dict of ndarray
+    dtype : dtype
+
+    Raises
+    ------
+    LabError
+        If the GPU has a compute capability below 8.0, the data type is another one, or the weights are no lenet86's.
+    """
+
+    def __init__(self, weights: str | Path | dict = "digits", dtype: DTypeLike = "float32"):
+        self.dtype = np.dtype(dtype)
+        if self.dtype.name not in PRECISIONS:
+            raise LabError(f"dtype={self.dtype.name}: the fused network computes in {' or '.join(PRECISIONS)}")
+        capability = device().compute_capability
+        if capability is not None and capability < _CAPABILITY:
+            needed, has = (".".join(map(str, each)) for each in (_CAPABILITY, capability))
+            raise LabError(f"the fused network needs a GPU of compute capability {needed}, and {device().name} has "
+                           f"{has}: take labkit.Network")
+        self.weights = lenet86.load_weights(weights)
+        self.precision = PRECISIONS[self.dtype.name]
+        self.scales = Scales.of(self.weights)
+        self._memory, self._functions = Buffers(), {}
+        arranged = (arrange_convolution(self.weights["conv1"]), arrange_convolution(self.weights["conv2"]),
+                    arrange_matrix(self.weights["fc1"]))
+        self._weights = [
+            self._memory.copy_in(np.ascontiguousarray(_parts(a * np.float32(scale), self.precision.parts)))
+            for a, scale in zip(arranged, self.scales.weights, strict=True)
+        ]
+        dense = [self.weights[name].ravel() for name in ("fc1_bias", "fc2", "fc2_bias")]
+        self._dense = self._memory.copy_in(np.concatenate(dense))
+
+    def __enter__(self) -> FusedNetwork:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<FusedNetwork in {self.dtype.name}>"
+
+    def close(self) -> None:
+        """Free the device's buffers; a second call does nothing."""
+        self._memory.close()
+
+    def function(self, source: tuple[int, int] | None = None):
+        """The kernel for float32 images, or for bytes of this height and width, compiled at first use."""
+        if source not in self._functions:
+            if source is not None and source != (SIZE, SIZE) and not (source[1] <= 39 and min(source) >= 1):
+                raise LabError(f"pixels of {source[0]} x {source[1]}: the device resizes images of at most 39 columns, "
+                               f"and takes those of {SIZE} x {SIZE} as they are; resize others with labkit.dataset")
+            defines = {"PRODUCTS": self.precision.products, "LIMIT": f"{LIMIT}f", **self.precision.sizes}
+            if source is not None:
+                defines |= {"SOURCE_H": source[0], "SOURCE_W": source[1]}
+            path = _path()
+            options = (f"-D{name}={value}" for name, value in defines.items())
+            module = hostcuda.compiler.SourceModule(**module_arguments(path.read_text(), path, *options))
+            function = module.get_function("network").prepare(_SIGNATURE)
+            function.set_attribute(hostcuda.driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES, self.shared_bytes)
+            self._functions[source] = function
+        return self._functions[source]
+
+    @staticmethod
+    def source(beginning: str) -> KernelSource:
+        """A function of the kernel's file, for `labkit.show`: the first one whose head has this text.
+
+        Raises
+        ------
+        LabError
+            There is none.
+        """
+        return KernelSource.of(_path(), beginning, "13 network", _path().name)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a block."""
+        return self.precision.parts * _SHARED_BYTES
+
+    def launch(self, x, y, B: int, source: tuple[int, int] | None = None, white: float = 255.0, stream=None) -> None:
+        """Launch the kernel and return: from device buffer x to device buffer y, float32 [B, 10].
+
+        Parameters
+        ----------
+        x : device pointer
+            float32 [B, 1, 86, 86], or with `source` uint8 [B, *source].
+        y : device pointer
+        B : int
+            Images.
+        source : (int, int), optional
+        white : float
+            The byte that stands for 1.
+        stream : hostcuda.driver.Stream, optional
+        """
+        sizes = self.precision.sizes
+        blocks = min(B, sizes["BLOCKS"] * device().multiprocessors)
+        self.function(source).prepared_async_call(
+            (blocks, 1, 1), (32, sizes["WARPS"], 1), stream, x, *self._weights, self._dense, y, B,
+            self.scales.pixels, np.float32(1 / white), *self.scales.factors, shared_size=self.shared_bytes)
+
+    def batch(self, B: int, source: tuple[int, int] | None = None, white: float = 255.0, x: np.ndarray | None = None,
+              chunk: int = CHUNK, streams: int = STREAMS) -> Batch:
+        """A `Batch`: page-locked arrays and device buffers for B images, to be run again and again."""
+        return Batch(self, B, source, white, x, chunk, streams)
+
+    def forward(self, images: np.ndarray, white: float = 255.0) -> np.ndarray:
+        """Run the network on images in host memory.
+
+        Parameters
+        ----------
+        images : ndarray, float32 [B, 1, 86, 86] or uint8 [B, h, w]
+            Bytes are divided by `white` and resized to 86 x 86 on the device, as `labkit.dataset` does it on the host.
+            Copies overlap with the kernels if the array is page-locked.
+        white : float
+            The byte that stands for 1: 16 for the digits.
+
+        Returns
+        -------
+        ndarray, float32 [B, 10]
+            The probability of each class.
+
+        Raises
+        ------
+        LabError
+            If the images have another shape or data type; if a pixel is a NaN, or its absolute value exceeds `LIMIT`.
+        """
+        images, source = as_pixels(images)
+        with self.batch(len(images), source, white, x=images) as batch:
+            return batch.run().copy()
+
+    def accuracy(self, images: np.ndarray, labels: np.ndarray, white: float = 255.0) -> float:
+        """The part of the images that the network classifies correctly, 0 to 1; parameters as for `forward`."""
+        labels = as_labels(labels, len(images))
+        return float((self.forward(images, white).argmax(axis=1) == labels).mean())
+
+
+def as_pixels(images: np.ndarray) -> tuple[np.ndarray, tuple[int, int] | None]:
+    """Images in C order as the kernel takes them, and the height and width of bytes; None for float32."""
+    shape = np.shape(images)
+    if getattr(images, "dtype", None) == np.uint8 and len(shape) == 3 and shape[0]:
+        return np.ascontiguousarray(images), shape[1:]
+    if len(shape) != 4 or shape[1:] != (1, SIZE, SIZE) or not shape[0]:
+        raise LabError(f"the images are {getattr(images, 'dtype', 'no array')} of the shape {shape}; the fused network "
+                       f"takes float32 [B, 1, {SIZE}, {SIZE}] or uint8 [B, h, w]")
+    return np.ascontiguousarray(images, np.float32), None
+
+
+class Batch:
+    """A batch with everything it needs, allocated once: page-locked arrays, device buffers, a graph or streams.
+
+    Up to `chunk` images go in one piece: copy in, kernel, copy out, as one CUDA graph. (The CPU engine has no graphs
+    and issues the three steps.) More go in chunks, on streams in turn.
+
+    Parameters
+    ----------
+    network : FusedNetwork
+    B : int
+        Images.
+    source, white
+        As for `FusedNetwork.launch`.
+    x : ndarray, optional
+        The images, in memory of the caller; by default a page-locked array is made.
+    chunk : int
+        Images per chunk; the last chunk takes the rest.
+    streams : int
+        Each has device buffers for one chunk.
+
+    Attributes
+    ----------
+    x : ndarray, float32 [B, 1, 86, 86] or uint8 [B, h, w]
+        Fill it in place before `run`.
+    y : ndarray, float32 [B, 10]
+        Page-locked. The next run writes into it again.
+    """
+
+    def __init__(self, network: FusedNetwork, B: int, source=None, white=255.0, x=None, chunk=CHUNK, streams=STREAMS):
+        if B < 1 or chunk < 1 or streams < 1:
+            raise LabError(f"B={B}, chunk={chunk}, streams={streams}: each is at least 1")
+        self.network, self.source, self.white, self._graph = network, source, white, None
+        network.function(source)  # compiled, and refused if the size is
+        shape, dtype = ((B, 1, SIZE, SIZE), np.float32) if source is None else ((B, *source), np.uint8)
+        self._memory = Buffers()
+        try:
+            caller = x is not None
+            self.x = x if caller else _page_locked(shape, dtype)
+            self.y = _page_locked((B, CLASSES), np.float32)
+            self.chunk = min(B, chunk)
+            self._lanes = [
+                (hostcuda.driver.Stream(), self._memory.new((self.chunk, *shape[1:]), dtype),
+                 self._memory.new((self.chunk, CLASSES)))
+                for _ in range(min(streams, tiles(B, self.chunk)))
+            ]
+            if len(self._lanes) == 1 and not caller:  # a graph keeps the addresses, and needs page-locked memory
+                self._graph = Graph(self.issue, self._lanes[0][0])
+        except BaseException:
+            self.close()
+            raise
+
+    def issue(self) -> None:
+        """Issue all copies and launches without waiting."""
+        htod, dtoh = hostcuda.driver.memcpy_htod_async, hostcuda.driver.memcpy_dtoh_async
+        firsts = range(0, len(self.y), self.chunk)
+        for first, (stream, x, y) in zip(firsts, itertools.cycle(self._lanes), strict=False):
+            images = slice(first, first + self.chunk)
+            htod(x, self.x[images], stream)
+            self.network.launch(x, y, len(self.y[images]), self.source, self.white, stream)
+            dtoh(self.y[images], y, stream)
+
+    def run(self) -> np.ndarray:
+        """Compute `y` from `x`, and wait.
+
+        Raises
+        ------
+        LabError
+            If a pixel is a NaN, or its absolute value exceeds `LIMIT`.
+        """
+        if self._graph:
+            self._graph.launch()
+        else:
+            self.issue()
+        for stream, _, _ in self._lanes:
+            stream.synchronize()
+        refused = np.flatnonzero(np.isnan(self.y[:, 0]))
+        if len(refused):
+            raise LabError(f"image {refused[0]} has a pixel that is a NaN or beyond -{LIMIT:g} to {LIMIT:g}: the fused "
+                           "network keeps its maps as halves, and chose their scales for these limits. Scale the "
+                           f"pixels to 0 to 1, or take labkit.Network ({len(refused)} of {len(self.y)} images)")
+        return self.y
+
+    def close(self) -> None:
+        """Free the device's buffers; a second call does nothing."""
+        if self._graph:
+            self._graph.close()
+            self._graph = None
+        self._memory.close()
+
+    def __enter__(self) -> Batch:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _page_locked(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    try:
+        return hostcuda.driver.pagelocked_zeros(shape, dtype)
+    except (hostcuda.driver.MemoryError, hostcuda.driver.LogicError, MemoryError) as error:
+        size = np.prod(shape, dtype=np.int64) * np.dtype(dtype).itemsize / 1e9
+        raise LabError(f"cannot allocate {size:.2f} GB of page-locked memory for {shape[0]:,} images ({error}): take "
+                       "a smaller batch, or FusedNetwork.forward, which takes ordinary memory") from error
+
+
+# --------------------------------------------------------------------------------------------------------- the check
+def bounded(images: np.ndarray, weights: dict[str, np.ndarray], dtype: DTypeLike) -> tuple[np.ndarray, np.ndarray]:
+    """The probabilities in float64, and how far off a correct kernel's may be.
+
+    The standard deviation of every rounding's error goes through the network, and the bound is `DEVIATIONS` of them at
+    the end. The worst case would say nothing: it lets all errors of three layers have the same sign. (Roundings as
+    independent errors: Higham and Mary, SIAM J. Sci. Comput. 41(5), 2019.) A number that is kept as halves is off by
+    `Precision.roundoff` of itself, and by what is lost below the least half; a sum by 2^-22 sum |x| |w| for each 16
+    products, because tensor cores truncate (see `labkit.measure.check`). ReLU and a maximum enlarge no error, and
+    scores that are off by at most e change a probability p by at most p (exp(2 e) - 1).
+
+    Parameters
+    ----------
+    images : ndarray, float32 [B, 1, 86, 86]
+    weights : dict of ndarray
+    dtype : {"float32", "float16"}
+
+    Returns
+    -------
+    (ndarray, ndarray), float64 [B, 10]
+    """
+    precision, scales = PRECISIONS[np.dtype(dtype).name], Scales.of(weights)
+    w = {name: each.astype(np.float64) for name, each in weights.items()}
+
+    def kept(a, scale):
+        """The variance of what is kept of a."""
+        return (precision.roundoff * np.abs(a) + 2.0**-25 / scale) ** 2
+
+    def summed(product, x, variance, name, scale, terms):
+        """A layer's sums, and their variance: of the weights, of the inputs, of the sums and of products left out."""
+        of = w[name]
+        growth = np.sqrt(tiles(precision.products * terms, 16) + precision.parts - 1) * 2.0**-22
+        from_rounding = product(x * x, kept(of, scale)) + product(variance, of * of)
+        return product(x, of), from_rounding + (growth * product(np.abs(x), np.abs(of))) ** 2
+
+    x, scale = np.asarray(images, np.float64), scales.pixels
+    variance = kept(x, scale)
+    for i, (name, window) in enumerate(zip(("conv1", "conv2"), POOLS, strict=True)):
+        terms, scale = int(np.prod(w[name].shape[1:])), scales.maps[i]
+        y, variance = summed(conv_float64, x, variance, name, scales.weights[i], terms)
+        x, variance = (max_pool(each, window, window, ceil=True) for each in (relu(y), variance))
+        variance = variance + kept(x, scale)
+    x, variance = x.reshape(len(x), -1), variance.reshape(len(x), -1)
+    y, variance = summed(np.matmul, x, variance, "fc1", scales.weights[2], x.shape[1])
+    x = relu(y + w["fc1_bias"])
+    scores = x @ w["fc2"] + w["fc2_bias"]
+    size = x @ np.abs(w["fc2"]) + np.abs(w["fc2_bias"])
+    deviation = np.sqrt(variance @ w["fc2"] ** 2 + (len(w["fc2"]) * 2.0**-24 * size) ** 2)
+    error = DEVIATIONS * deviation.max(axis=1, keepdims=True) + 2.0**-22  # of a score, and of exp and the quotient
+    probabilities = softmax(scores)
+    return probabilities, np.minimum(probabilities * np.expm1(2 * error), 1.0) + 2.0**-24

@@ -1,0 +1,169 @@
+"""The experiments on lenet28: which kernels a step launches, from which files, with how many threads.
+
+The files are in cuda_src/training/lenet28. Each has only the kernels that its experiment replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from labkit.ladder.rung import tiles
+from labkit.networks.reference.lenet28 import Sizes
+
+
+class Launch(NamedTuple):
+    """The threads of a kernel: how many, how many per block, and the rows of the grid (images, rows or one)."""
+
+    threads: Callable[[Sizes], int]
+    block: Callable[[Sizes], int] = lambda s: 128
+    rows: str = "B"
+
+
+def _warps(sums: Callable[[Sizes], int], rows: str = "B") -> Launch:
+    return Launch(lambda s: 32 * sums(s), rows=rows)
+
+
+def _blocks(count: Callable[[Sizes], int], block: Callable[[Sizes], int], rows: str = "B") -> Launch:
+    return Launch(lambda s: count(s) * block(s), block, rows)
+
+
+def _of_c1(s):
+    return s.maps * (s.K**2 + 1)
+
+
+def _of_s1(s):
+    return s.pool**2 + 1
+
+
+def _of_f(s):
+    return s.classes * (s.features + 1)
+
+
+def _map_block(s):  # a thread per position of a map, in whole warps
+    return min(1024, 32 * tiles(s.c1**2, 32))
+
+
+_OUTPUTS, _FEATURES, _CLASSES = (Launch(lambda s, n=n: getattr(s, n)) for n in ("outputs", "features", "classes"))
+
+# File -> its kernels.
+FILES: dict[str, dict[str, Launch]] = {
+    "loops": {
+        "fp_c1": _OUTPUTS, "fp_s1": _FEATURES, "fp_f": _CLASSES, "bp_weight_f": Launch(_of_f, rows="1"),
+        "bp_s1": _FEATURES, "bp_weight_s1": Launch(_of_s1, rows="1"), "bp_c1": _OUTPUTS,
+        "bp_weight_c1": Launch(_of_c1, rows="1"),
+        "update": Launch(lambda s: _of_c1(s) + _of_s1(s) + _of_f(s), rows="1"),
+    },
+    "atomics": {
+        "fp_start": _OUTPUTS, "fp_c1": Launch(lambda s: s.K**2 * s.outputs), "activate_c1": _OUTPUTS,
+        "fp_s1": _OUTPUTS, "activate_s1": _FEATURES, "fp_f": Launch(lambda s: s.classes * s.features),
+        "activate_f": _CLASSES, "bp_weight_f": Launch(_of_f), "bp_s1": Launch(lambda s: s.classes * s.features),
+        "bp_weight_s1": Launch(lambda s: _of_s1(s) * s.features),
+        "bp_weight_c1": Launch(lambda s: _of_c1(s) * s.c1**2),
+    },
+    "shared_c1": {"fp_s1": _blocks(lambda s: 1, lambda s: 256)},
+    "shared_s1": {"fp_f": _blocks(lambda s: 1, lambda s: 256)},
+    "shared_mask": {"fp_c1": _OUTPUTS},
+    "shared_input": {"fp_c1": _OUTPUTS},
+    "constant_input": {"fp_c1": _OUTPUTS},
+    "shuffle": {"fp_f": _warps(lambda s: s.classes), "bp_weight_s1": _warps(_of_s1), "bp_weight_c1": _warps(_of_c1)},
+    "shared_sum": {"bp_weight_s1": _blocks(_of_s1, lambda s: 128), "bp_weight_c1": _blocks(_of_c1, lambda s: 128)},
+    "together": {"fp_c1_s1": _blocks(lambda s: s.maps, _map_block),
+                 "bp_f": Launch(lambda s: max(s.features, s.classes)),
+                 "bp_s1_c1": _blocks(lambda s: s.maps, lambda s: 32 * _of_s1(s))},
+    "minibatch": {"bp_weight_f": Launch(_of_f, rows="rows"),
+                  "bp_s1_c1": _blocks(lambda s: 1, lambda s: 32 * _of_s1(s), "rows"),
+                  "bp_weight_c1": _blocks(lambda s: s.maps, lambda s: 192, "rows")},
+    "one_launch": {"train": _blocks(lambda s: 1, lambda s: 1024, "1")},
+}
+_LOOPS = FILES["loops"]
+FILES["register"] = {name: _LOOPS[name] for name in _LOOPS if name not in ("bp_c1", "update")}
+FILES["unrolled"] = {name: _LOOPS[name] for name in FILES["register"] if name != "bp_weight_f"}
+FILES["deterministic"] = FILES["minibatch"]
+
+ARGUMENTS = {  # of each kernel, as names; `order`, `rate`, `B` and `parts` belong to the step
+    "fp_start": "weights values",
+    "fp_c1": "images order weights values",
+    "fp_s1": "weights values",
+    "fp_f": "labels order weights values",
+    "fp_c1_s1": "images order weights values",
+    "activate_c1": "values",
+    "activate_s1": "values",
+    "activate_f": "labels order values",
+    "bp_f": "weights values gradient",
+    "bp_weight_f": "values gradient B",
+    "bp_s1": "weights values",
+    "bp_weight_s1": "values gradient B",
+    "bp_c1": "weights values",
+    "bp_s1_c1": "weights values gradient B",
+    "bp_weight_c1": "images order values gradient B",
+    "update": "weights gradient rate parts",
+    "train": "images labels order weights values rate B",
+}
+TYPES = {"rate": "f", "B": "i", "parts": "i"}  # the others are pointers
+WRITES = {  # the kernels that write an array, the last of them names it in `comparisons`
+    "c1": ("fp_c1", "activate_c1", "fp_c1_s1"), "s1": ("fp_s1", "activate_s1", "fp_c1_s1"),
+    "f": ("fp_f", "activate_f"), "d_f": ("fp_f", "activate_f"), "d_s1": ("bp_s1", "bp_f"),
+    "d_c1": ("bp_c1", "bp_s1_c1"), "gradient c1": ("bp_weight_c1",), "gradient c1_bias": ("bp_weight_c1",),
+    "gradient s1": ("bp_weight_s1", "bp_s1_c1"), "gradient s1_bias": ("bp_weight_s1", "bp_s1_c1"),
+    "gradient f": ("bp_weight_f", "bp_f"), "gradient f_bias": ("bp_weight_f", "bp_f"),
+}
+
+
+class Experiment(NamedTuple):
+    """What an experiment is about, and where its kernels come from.
+
+    Attributes
+    ----------
+    about : str
+    files : tuple of str
+        A kernel comes from the last of these files that has it.
+    kernels : tuple of str
+        In the order of their launches.
+    batches : bool
+        Whether it takes mini-batches.
+    """
+
+    about: str
+    files: tuple[str, ...]
+    kernels: tuple[str, ...] = tuple(_LOOPS)
+    batches: bool = True
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "loops": Experiment("one thread per sum, partial sums in memory", ("loops",)),
+    "atomics": Experiment(
+        "one thread per product, atomicAdd", ("loops", "atomics"),
+        ("fp_start", "fp_c1", "activate_c1", "fp_s1", "activate_s1", "fp_f", "activate_f", "bp_weight_f", "bp_s1",
+         "bp_weight_s1", "bp_c1", "bp_weight_c1", "update"),
+    ),
+    "register": Experiment("sums in a register", ("loops", "register")),
+    "unrolled": Experiment("loops unrolled", ("loops", "register", "unrolled")),
+    "shared_c1": Experiment("6 maps of 24 x 24 in shared memory", ("loops", "register", "shared_c1")),
+    "shared_s1": Experiment("6 maps of 6 x 6 in shared memory", ("loops", "register", "shared_s1")),
+    "shared_mask": Experiment("masks in shared memory", ("loops", "register", "unrolled", "shared_mask")),
+    "shared_input": Experiment("masks and image in shared memory", ("loops", "register", "unrolled", "shared_input")),
+    "constant_input": Experiment(
+        "image in constant memory", ("loops", "register", "unrolled", "constant_input"), batches=False
+    ),
+    "shuffle": Experiment("a warp per sum", ("loops", "register", "unrolled", "shuffle")),
+    "shared_sum": Experiment("a block per sum", ("loops", "register", "unrolled", "shuffle", "shared_sum")),
+    "together": Experiment(
+        "what won, in six launches", ("loops", "shuffle", "together"),
+        ("fp_c1_s1", "fp_f", "bp_f", "bp_s1_c1", "bp_weight_c1", "update"),
+    ),
+    "minibatch": Experiment(
+        "mini-batches, atomics", ("loops", "register", "unrolled", "shuffle", "together", "minibatch"),
+        ("fp_c1_s1", "fp_f", "bp_weight_f", "bp_s1", "bp_s1_c1", "bp_weight_c1", "update"),
+    ),
+    "deterministic": Experiment(
+        "mini-batches, no atomics", ("loops", "register", "unrolled", "shuffle", "together", "deterministic"),
+        ("fp_c1_s1", "fp_f", "bp_weight_f", "bp_s1", "bp_s1_c1", "bp_weight_c1", "update"),
+    ),
+    "one_launch": Experiment("one block, one image after the other", ("loops", "one_launch"), ("train",), False),
+}
+
+
+def file_of(experiment: str, kernel: str) -> str:
+    """The file that an experiment takes a kernel from."""
+    return next(name for name in reversed(EXPERIMENTS[experiment].files) if kernel in FILES[name])

@@ -1,0 +1,361 @@
+"""The network lenet86: on the engine at hand, with any convolution inside, and in NumPy to verify it.
+
+    images [B,1,86,86] -> conv1 [B,4,80,80] -> ReLU, max-pool 2/2 [B,4,40,40]
+                       -> conv2 [B,16,34,34] -> ReLU, max-pool 4/4, ceil mode [B,16,9,9]
+                       -> fully connected, ReLU [B,32] -> fully connected [B,10] -> softmax [B,10]
+
+The convolutions have no bias; the fully connected layers have.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import json
+import time
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import hostcuda
+from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
+from labkit.ladder import variants
+from labkit.ladder.buffers import Buffers, Kernels
+from labkit.networks.model import as_labels, fitting
+from labkit.networks.reference.layers import pool_size
+from labkit.networks.reference.lenet86 import LENET86 as SIZES
+from labkit.networks.reference.lenet86 import forward_numpy
+from labkit.spec.layers import LENET86
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CLASSES = SIZES.classes
+WEIGHT_SHAPES = SIZES.shapes
+
+
+# --------------------------------------------------------------------------------------------------- weights
+def load_weights(which="digits"):
+    """The weights of a trained lenet86.
+
+    Parameters
+    ----------
+    which : str, Path or mapping
+        A data set whose weights are in data/weights, the path of an .npz file that
+        `labkit train` wrote, or the arrays themselves by name.
+
+    Returns
+    -------
+    dict of ndarray, float32
+        conv1 [4,1,7,7], conv2 [16,4,7,7], fc1 [1296,32], fc1_bias [32], fc2 [32,10], fc2_bias [10].
+
+    Raises
+    ------
+    LabError
+        If there are none, the file is damaged, or an array has a wrong shape.
+    """
+    if isinstance(which, (str, Path)):
+        path = _weights_path(which)
+        arrays = _read_weights(path)
+    else:
+        if not isinstance(which, Mapping):
+            raise LabError(f"{which!r} names no weights: take a data set such as \"digits\", a file, or arrays")
+        path, arrays = "the weights", dict(which)
+    weights = fitting(arrays, WEIGHT_SHAPES, path, "lenet86")
+    for name, w in weights.items():
+        if not np.isfinite(w).all():
+            raise LabError(f"{path}: {name} holds NaN or infinity; train it again with a lower --rate")
+    return weights
+
+
+def provenance(which="digits"):
+    """How the weights were trained (data, seed, settings, accuracies): the record beside them, as a dict."""
+    path = _weights_path(which).with_suffix(".json")
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise LabError(f"cannot read {path} ({error}); `labkit train` writes it") from None
+
+
+def _weights_path(which):
+    if isinstance(which, Path) or str(which).endswith(".npz"):
+        path = Path(which).expanduser()
+    else:
+        path = data_dir() / "weights" / f"lenet86-{which}.npz"
+    if not path.is_file():
+        raise LabError(f"there are no weights {path}. Train them: labkit train --dataset "
+                       f"digits|mnist|fashion-mnist, and --out for another place than data/weights")
+    return path
+
+
+def _read_weights(path):
+    content = path.read_bytes()
+    if path.with_suffix(".json").is_file():
+        recorded = provenance(path).get("sha256")
+        if recorded and hashlib.sha256(content).hexdigest() != recorded:
+            raise LabError(f"{path} is not the file that {path.with_suffix('.json').name} describes: its "
+                           f"SHA-256 differs. Restore both, or train again: labkit train")
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise LabError(f"{path} is no .npz file, or a damaged one ({error}); train again: "
+                       "labkit train") from None
+
+
+# ------------------------------------------------------------------------------------------------ the engine
+@dataclass(frozen=True)
+class Times:
+    """What one forward pass took.
+
+    Attributes
+    ----------
+    op_ms : (float, float)
+        The kernels of conv1 and conv2, between events around `Plan.run`: no copies, no conversions to half
+        and back.
+    layer_ms : (float, float) or None
+        Each convolution with its allocations, the copies of its input and mask to the device, and that of its
+        output back. None if the pass kept its data on the device.
+    total_s : float
+        From the images in host memory to the probabilities in host memory.
+    """
+
+    op_ms: tuple[float, float]
+    layer_ms: tuple[float, float] | None
+    total_s: float
+
+
+class Network:
+    """lenet86 on the engine at hand, a GPU or the CPU engine.
+
+    Parameters
+    ----------
+    weights : str, Path or mapping
+        For `load_weights`.
+    conv : Variant, number or name of a rung, or a pair of these, optional
+        The convolution of both layers, or of each. Default: 01 baseline.
+    streams : mapping, optional
+        What a `labkit.Pipeline` is to do: ``{"chunk": 1000, "streams": 3}``. With `course` the convolutions then
+        go through pipelines, and the layer times are those from and to page-locked memory.
+
+    Attributes
+    ----------
+    weights : dict of ndarray
+    conv : (Variant, Variant)
+    layers : (Layer, Layer)
+    times : Times or None
+        Of the last forward pass.
+
+    Raises
+    ------
+    LabError
+        If a variant cannot compute its layer.
+    """
+
+    layers = tuple(LENET86)
+
+    def __init__(self, weights="digits", conv=None, streams=None):
+        chosen = variants.as_variants(1 if conv is None else conv)
+        self.conv = tuple(2 * chosen if len(chosen) == 1 else chosen)
+        if len(self.conv) != 2:
+            raise LabError(f"conv is one variant for both layers, or a pair of variants; not {len(self.conv)} of them")
+        for each, layer in zip(self.conv, self.layers, strict=True):
+            each.supports(layer)
+        self.weights = load_weights(weights)
+        self.streams = streams
+        self.times = None
+
+    def __repr__(self):
+        first, second = (each.label for each in self.conv)
+        return f"<Network with {first}{'' if first == second else ' and ' + second}>"
+
+    def forward(self, images, course=False):
+        """Run the network on one batch, and note in `.times` how long it took.
+
+        Parameters
+        ----------
+        images : ndarray, float32 [B, 1, 86, 86]
+        course : bool
+            Copy the input of each convolution from host memory to the device and its output back, as the
+            course's program does, where the host computes everything else: that gives layer times. (ReLU,
+            pooling and the rest run on the device here all the same.) Otherwise the data stays on the device
+            from the images to the probabilities.
+
+        Returns
+        -------
+        ndarray, float32 [B, 10]
+            The probability of each class.
+
+        Raises
+        ------
+        LabError
+            If the images have another shape.
+        hostcuda.driver.MemoryError
+            If the batch does not fit into the device's memory; nothing stays allocated.
+        """
+        images = self._as_images(images)
+        kernels = _kernels()
+        for variant, layer in zip(self.conv, self.layers, strict=True):
+            variant.module(layer)  # compiled before the clock starts
+        B, op_ms, layer_ms = len(images), [], []
+        begin = time.perf_counter()
+        with Buffers() as memory:
+            x, host = None, images
+            for i, (layer, window) in enumerate(zip(self.layers, SIZES.pools, strict=True)):
+                if course and self.streams:
+                    y = self._stream(memory, i, host, op_ms, layer_ms)
+                else:
+                    clock = time.perf_counter()
+                    if x is None:
+                        x = memory.copy_in(host)
+                    y = memory.new(layer.y_shape(B))
+                    op_ms.append(self._convolve(memory, i, B, x, y))
+                    memory.free(x)
+                    if course:
+                        memory.copy_out(y, layer.y_shape(B))
+                        layer_ms.append((time.perf_counter() - clock) * 1e3)
+                Ho, Wo = (pool_size(length, window, window, ceil=True) for length in (layer.Ho, layer.Wo))
+                shape = B, layer.M, Ho, Wo
+                x = memory.new(shape)
+                kernels.relu_max_pool(B * layer.M * Ho * Wo, y, x, B * layer.M, layer.Ho, layer.Wo,
+                                      window, window, Ho, Wo)
+                memory.free(y)
+                if course and i == 0:
+                    host = memory.copy_out(x, shape)
+                    memory.free(x)
+                    x = None
+            probabilities = self._classify(memory, kernels, B, x)
+        self.times = Times(tuple(op_ms), tuple(layer_ms) if course else None, time.perf_counter() - begin)
+        return probabilities
+
+    def accuracy(self, images, labels, batch=None):
+        """The part of the images that the network classifies correctly, 0 to 1.
+
+        Parameters
+        ----------
+        images : ndarray, float32 [N, 1, 86, 86]
+        labels : ndarray, int [N]
+        batch : int, optional
+            Images per forward pass; default: all at once.
+        """
+        labels = as_labels(labels, len(images))
+        batch = batch or len(labels)
+        right = 0
+        for start in range(0, len(labels), batch):
+            part = slice(start, start + batch)
+            right += int((self.forward(images[part]).argmax(axis=1) == labels[part]).sum())
+        return right / len(labels)
+
+    def course_table(
+        self, images: np.ndarray, labels: np.ndarray, batches: Sequence[int] = (100, 1000, 10000)
+    ) -> pd.DataFrame:
+        """Op times, layer times, total time and accuracy at several batch sizes, as in the course's reports.
+
+        Parameters
+        ----------
+        images : ndarray, float32 [N, 1, 86, 86]
+        labels : ndarray, int [N]
+            A batch larger than N starts again at the first image; the last column is the number of distinct images.
+        batches : sequence of int
+
+        Returns
+        -------
+        DataFrame
+            batch, op time 1 ms, op time 2 ms, layer time 1 ms, layer time 2 ms, total s, accuracy, distinct images.
+        """
+        import pandas as pd  # here, because pandas loads slowly and `labkit doctor` needs only the weights
+
+        labels = as_labels(labels, len(images))
+        self.forward(images[:1], course=True)  # loads the kernels: otherwise the first launch of each would
+        rows = []
+        for batch in batches:
+            if batch < 1:
+                raise LabError(f"a batch needs at least one image, not {batch}")
+            at = np.arange(batch) % len(labels)
+            probabilities = self.forward(images[at], course=True)
+            rows.append({
+                "batch": batch,
+                "op time 1 ms": self.times.op_ms[0],
+                "op time 2 ms": self.times.op_ms[1],
+                "layer time 1 ms": self.times.layer_ms[0],
+                "layer time 2 ms": self.times.layer_ms[1],
+                "total s": self.times.total_s,
+                "accuracy": float((probabilities.argmax(axis=1) == labels[at]).mean()),
+                "distinct images": min(batch, len(labels)),
+            })
+        return pd.DataFrame(rows)
+
+    def forward_numpy(self, images: np.ndarray) -> np.ndarray:
+        """The forward pass in NumPy with the same weights: the reference. Probabilities, float32 [B, 10]."""
+        return forward_numpy(images, self.weights)
+
+    def _as_images(self, images):
+        shape = np.shape(images)
+        wanted = self.layers[0].x_shape(1)[1:]
+        if len(shape) != 4 or shape[1:] != wanted or shape[0] < 1:
+            raise LabError(f"the images have the shape {shape}; lenet86 takes [B, {wanted[0]}, {wanted[1]}, "
+                           f"{wanted[2]}], as labkit.dataset(size={wanted[1]}).images has them")
+        return np.ascontiguousarray(images, np.float32)
+
+    def _convolve(self, memory, i, B, x, y):
+        """conv1 (i = 0) or conv2 from device buffer x to y, both float32; the op time in ms."""
+        variant, layer = self.conv[i], self.layers[i]
+        half = variant.io_dtype == np.float16
+        x_size, y_size = (int(np.prod(shape)) for shape in (layer.x_shape(B), layer.y_shape(B)))
+        x_io, y_io = x, y
+        if half:
+            x_io, y_io = memory.new(x_size, np.float16), memory.new(y_size, np.float16)
+            _kernels().float_to_half(x_size, x, x_io, x_size)
+        start, stop = hostcuda.driver.Event(), hostcuda.driver.Event()
+        with variant.plan(layer, B, x=x_io, y=y_io) as plan:
+            # Every time: two layers may share one module, and so its __constant__ mask.
+            plan.load(k=self.weights[f"conv{i + 1}"])
+            start.record()
+            plan.run()
+            stop.record()
+            stop.synchronize()
+        if half:
+            _kernels().half_to_float(y_size, y_io, y, y_size)
+            memory.free(x_io, y_io)
+        return stop.time_since(start)
+
+    def _stream(self, memory, i, host, op_ms, layer_ms):
+        """conv1 or conv2 of a host array, in chunks on streams; notes its times, returns y on the device, float32."""
+        from labkit.measure.pipeline import Pipeline, busy_ms, host_arrays  # here, because it imports pandas
+
+        variant, layer, B = self.conv[i], self.layers[i], len(host)
+        arrays = host_arrays(layer, B, variant.io_dtype)
+        np.copyto(arrays[0], host, casting="same_kind")
+        clock = time.perf_counter()
+        with Pipeline(variant, layer, B, host=arrays, **self.streams) as pipeline:
+            y = pipeline.run(k=self.weights[f"conv{i + 1}"])
+            layer_ms.append((time.perf_counter() - clock) * 1e3)
+            op_ms.append(float(busy_ms(pipeline.timeline)["kernel"]))
+        return memory.copy_in(y.astype(np.float32, copy=False))
+
+    def _classify(self, memory, kernels, B, x):
+        """The fully connected layers and softmax, from device buffer x [B, 1296] to host memory."""
+        for layer, activate in (("fc1", 1), ("fc2", 0)):
+            inputs, outputs = WEIGHT_SHAPES[layer]
+            w, bias = memory.copy_in(self.weights[layer]), memory.copy_in(self.weights[f"{layer}_bias"])
+            y = memory.new((B, outputs))
+            kernels.fully_connected(B * outputs, x, w, bias, y, B, inputs, outputs, activate)
+            x = y
+        y = memory.new((B, CLASSES))
+        kernels.softmax(B, x, y, B, CLASSES)
+        return memory.copy_out(y, (B, CLASSES))
+
+
+@functools.cache
+def _kernels() -> Kernels:
+    """Compiled at first use, once per process."""
+    return Kernels(
+        "00_network.cu", relu_max_pool="PPiiiiiii", fully_connected="PPPPiiii", softmax="PPii",
+        float_to_half="PPq", half_to_float="PPq",
+    )

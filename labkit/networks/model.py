@@ -1,0 +1,165 @@
+"""What the trained networks share: their arrays on the device, the weights that can be read and set, the accuracy."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+import hostcuda
+from labkit.base.errors import LabError
+from labkit.ladder.buffers import Buffers
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A kernel's text: `labkit.show` and `labkit.diff` take it.
+
+    Attributes
+    ----------
+    label, file_name, source : str
+        "atomics, fp_c1"; the kernel's file; its text, with the comment above it.
+    """
+
+    label: str
+    file_name: str
+    source: str
+
+    @classmethod
+    def of(cls, path: Path, head: str, label: str, file_name: str) -> KernelSource:
+        """The first function of a kernel file that has the text `head` before its body.
+
+        Raises
+        ------
+        LabError
+            There is none.
+        """
+        _contract, *parts = re.split(r"\n\n(?=\S)", path.read_text(encoding="utf-8"))
+        for part in parts:
+            if head in re.sub(r"^//[^\n]*\n", "", part, flags=re.M).partition("{")[0]:
+                return cls(label, file_name, part.rstrip("\n") + "\n")
+        raise LabError(f"{path.name} has no function with {head!r} in its head")
+
+
+def fitting(arrays: Mapping[str, ArrayLike], shapes: Mapping[str, tuple[int, ...]], about: str,
+            network: str) -> dict[str, np.ndarray]:
+    """The arrays of these names as float32, in C order.
+
+    Raises
+    ------
+    LabError
+        An array is missing or has another shape.
+    """
+    for name, shape in shapes.items():
+        if name not in arrays or np.shape(arrays[name]) != shape:
+            state = f"has the shape {np.shape(arrays[name])}" if name in arrays else "is missing"
+            raise LabError(f"{about}: {name} {state}; {network} needs {shape}")
+    return {name: np.ascontiguousarray(arrays[name], np.float32) for name in shapes}
+
+
+def as_labels(labels: ArrayLike, count: int) -> np.ndarray:
+    """The labels of `count` images, in one row."""
+    labels = np.asarray(labels)
+    if labels.shape != (count,) or not count:
+        raise LabError(f"{count} images need as many labels, in one row; there are labels of the shape {labels.shape}")
+    return labels
+
+
+class Arrays:
+    """Named float32 arrays, one after the other in a device buffer.
+
+    Parameters
+    ----------
+    memory : Buffers
+        What owns the buffer.
+    shapes : dict of str to tuple of int
+        In the order in memory.
+    rows : int, optional
+        So many of each array: the names repeat in every row.
+
+    Attributes
+    ----------
+    buffer : device pointer
+    size : int
+        Elements per row.
+    """
+
+    def __init__(self, memory: Buffers, shapes: Mapping[str, tuple[int, ...]], rows: int | None = None):
+        self.shapes, self.rows = dict(shapes), rows
+        *starts, self.size = np.cumsum([0, *(math.prod(shape) for shape in shapes.values())]).tolist()
+        self._starts = dict(zip(shapes, starts, strict=True))
+        self.buffer = memory.new((rows or 1, self.size))
+
+    def at(self, name: str) -> int:
+        """The address of an array, in the first row."""
+        return int(self.buffer) + 4 * self._starts[name]
+
+    def fill(self, byte: int) -> None:
+        """Set every byte."""
+        hostcuda.driver.memset_d8(self.buffer, byte, 4 * self.size * (self.rows or 1))
+
+    def write(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Copy the arrays of a row to the device."""
+        flat = np.concatenate([np.ravel(arrays[name]) for name in self.shapes]).astype(np.float32)
+        hostcuda.driver.memcpy_htod(self.buffer, flat)
+
+    def read(self, rows: int | None = None) -> dict[str, np.ndarray]:
+        """Wait, and copy the arrays back: those of the first `rows` rows, by default of all, [rows, *shape]."""
+        rows = rows or self.rows
+        flat = Buffers.copy_out(self.buffer, (rows or 1, self.size))
+        return {name: flat[:, self._starts[name] :][:, : math.prod(shape)].reshape(*([rows] if rows else []), *shape)
+                for name, shape in self.shapes.items()}
+
+
+class Model:
+    """A network with its weights on the device. A context manager: at its end all device buffers are freed.
+
+    Parameters
+    ----------
+    shapes : dict of str to tuple of int
+        Of the weights.
+
+    Attributes
+    ----------
+    network : str
+        The name of the network.
+    memory : Buffers
+    outputs : callable
+        Of a subclass: what the last layer gives for images, float32 [N, classes].
+    """
+
+    network: str
+    outputs: Callable[[np.ndarray], np.ndarray]
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]]):
+        self.memory = Buffers()
+        self._weights = Arrays(self.memory, shapes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the device memory; a second call does nothing."""
+        self.memory.close()
+
+    @property
+    def weights(self) -> dict[str, np.ndarray]:
+        """The weights by name, copied from the device, float32. They can be set."""
+        return self._weights.read()
+
+    @weights.setter
+    def weights(self, arrays: Mapping[str, ArrayLike]) -> None:
+        self._weights.write(fitting(arrays, self._weights.shapes, "the weights", self.network))
+
+    def accuracy(self, images: np.ndarray, labels: np.ndarray) -> float:
+        """The part of the images whose largest output is that of their class, 0 to 1."""
+        return float((self.outputs(images).argmax(axis=1) == as_labels(labels, len(images))).mean())

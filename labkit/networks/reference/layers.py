@@ -1,0 +1,160 @@
+"""Layers and their derivatives in NumPy, the bound of a kernel's rounding errors, and differences of a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from labkit.base.errors import LabError
+
+U = 2.0**-24  # the largest relative error of one rounding to nearest in float32
+
+
+# -------------------------------------------------------------------------------------------------------- activations
+def relu(x: np.ndarray) -> np.ndarray:
+    """max(x, 0), element by element."""
+    return np.maximum(x, 0)
+
+
+def sigmoid(z: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-z)), element by element."""
+    return 1 / (1 + np.exp(-z))
+
+
+def slope(y: np.ndarray) -> np.ndarray:
+    """The derivative of the sigmoid, from its result y."""
+    return y * (1 - y)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Probabilities from scores [B, N], each row for itself."""
+    powers = np.exp(x - x.max(axis=1, keepdims=True))  # without the maximum, exp overflows
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def one_hot(labels: np.ndarray, classes: int) -> np.ndarray:
+    """1 for each image's class, 0 for the others: float64 [B, classes]."""
+    return np.eye(classes)[labels]
+
+
+# ------------------------------------------------------------------------------------------------------------- layers
+def fully_connected(x: np.ndarray, w: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """y [B, O] = x [B, I] w [I, O] + bias [O]."""
+    return x @ w + bias
+
+
+def pool_size(length: int, window: int, stride: int, ceil: bool = False) -> int:
+    """The number of windows that fit into `length`; in ceil mode the last may reach over the edge.
+
+    It has to begin inside: a window with nothing in it has no maximum.
+    """
+    steps = (length - window) / stride
+    count = int(np.ceil(steps) if ceil else np.floor(steps)) + 1
+    return count - 1 if (count - 1) * stride >= length else count
+
+
+def max_pool(x: np.ndarray, window: int, stride: int, ceil: bool = False) -> np.ndarray:
+    """The maximum of each window.
+
+    Parameters
+    ----------
+    x : ndarray [..., H, W]
+    window, stride : int
+        Alike in both directions.
+    ceil : bool
+        Keep a last window that reaches over the edge, cut there.
+
+    Returns
+    -------
+    ndarray [..., Ho, Wo]
+    """
+    Ho, Wo = (pool_size(length, window, stride, ceil) for length in x.shape[-2:])
+    y = np.full((*x.shape[:-2], Ho, Wo), -np.inf, x.dtype)
+    for p in range(window):
+        for q in range(window):
+            under = x[..., p::stride, q::stride][..., :Ho, :Wo]  # element (p, q) of every window that has one
+            part = y[..., : under.shape[-2], : under.shape[-1]]
+            np.maximum(part, under, out=part)
+    return y
+
+
+# ------------------------------------------------------------------------------------------------- checks by numbers
+def growth(terms: int, roundings: int = 2) -> float:
+    """The largest error of a sum of products in float32, as a part of sum |x| |w|.
+
+    A sum of n products, in any order, is off by at most n u sum |x| |w| (Jeannerod and Rump, SIAM J. Matrix Anal. Appl.
+    34(2), 2013); each of `roundings` further operations adds a factor 1 + u.
+    """
+    return (1 + terms * U) * (1 + U) ** roundings - 1
+
+
+def bounded(
+    function: Callable[..., np.ndarray], terms: int, *arrays: np.ndarray, roundings: int = 2
+) -> tuple[np.ndarray, np.ndarray]:
+    """A sum of `terms` products in float64, and the largest error of a kernel that computes it in float32.
+
+    Parameters
+    ----------
+    function : callable
+        From the arrays to the sums, each product of one element per array; so the same function of their absolute
+        values is sum |x| |w|.
+    terms : int
+    *arrays : ndarray
+    roundings : int
+        For `growth`.
+    """
+    arrays = [np.asarray(each, np.float64) for each in arrays]
+    return function(*arrays), growth(terms, roundings) * function(*map(np.abs, arrays))
+
+
+def finite_differences(
+    loss: Callable[[dict[str, np.ndarray]], float],
+    weights: dict[str, np.ndarray],
+    count: int | None = None,
+    seed: int = 0,
+    step: float = 1e-5,
+) -> dict[str, np.ndarray]:
+    """The gradient of a loss by central differences: (loss(w + step) - loss(w - step)) / (2 step), per element.
+
+    Parameters
+    ----------
+    loss : callable
+        A scalar function of a dict like `weights`. It gets float64 arrays and must not change them.
+    weights : dict of ndarray
+        Where to differentiate. Unchanged.
+    count : int, optional
+        At most so many elements of each array, drawn at random; by default all of them.
+    seed : int
+        For the draw.
+    step : float
+        The error is about step^2 times the third derivative plus 1e-16 / step times the loss. A maximum or a ReLU whose
+        decision changes between the two losses makes the difference meaningless.
+
+    Returns
+    -------
+    dict of ndarray, float64
+        Shaped like `weights`; NaN where an element was not drawn.
+
+    Raises
+    ------
+    LabError
+        If a loss is NaN or infinite.
+    """
+    random = np.random.default_rng(seed)
+    point = {name: np.array(w, np.float64) for name, w in weights.items()}
+    gradients = {name: np.full(w.shape, np.nan) for name, w in point.items()}
+    for name, w in point.items():
+        flat, gradient = w.reshape(-1), gradients[name].reshape(-1)
+        drawn = range(flat.size) if count is None or count >= flat.size else random.choice(flat.size, count, False)
+        for i in drawn:
+            original, losses = flat[i], []
+            for moved in (original + step, original - step):
+                flat[i] = moved
+                losses.append(float(loss(point)))
+            flat[i] = original
+            if not np.isfinite(losses).all():
+                raise LabError(f"the loss is {losses[0]} and {losses[1]} beside element {i} of {name}: it has no "
+                               "gradient there")
+            gradient[i] = (losses[0] - losses[1]) / (2 * step)
+    return gradients

@@ -1,0 +1,122 @@
+"""lenet86 and networks of its kind in NumPy: their sizes, initial weights and forward pass.
+
+Convolution, ReLU and max-pool, twice; fully connected, twice; softmax.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from labkit.ladder.rung import tiles
+from labkit.networks.reference.layers import fully_connected, max_pool, relu, softmax
+from labkit.spec.reference import conv_numpy
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A convolution of C x H x W with M masks of K x K, then ReLU and the maximum of each window x window."""
+
+    C: int
+    H: int
+    W: int
+    M: int
+    K: int
+    window: int
+
+    @property
+    def Hp(self) -> int:
+        """Rows of the pooled map; a last window may extend beyond the edge."""
+        return tiles(self.H - self.K + 1, self.window)
+
+    @property
+    def Wp(self) -> int:
+        """Columns of the pooled map."""
+        return tiles(self.W - self.K + 1, self.window)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of a network; the default is lenet86.
+
+    Attributes
+    ----------
+    H, W : int
+        Of an image.
+    convolutions : tuple of (int, int, int)
+        Masks, their side, and the side of the max-pool's windows, 1 to 16.
+    hidden, classes : int
+        Outputs of the fully connected layers.
+    """
+
+    H: int = 86
+    W: int = 86
+    convolutions: tuple[tuple[int, int, int], ...] = ((4, 7, 2), (16, 7, 4))
+    hidden: int = 32
+    classes: int = 10
+
+    @functools.cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """Both convolutions with the size of their input."""
+        stages, shape = [], (1, self.H, self.W)
+        for each in self.convolutions:
+            stages.append(Stage(*shape, *each))
+            shape = stages[-1].M, stages[-1].Hp, stages[-1].Wp
+        return tuple(stages)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The weights by name, in their order in memory: a bias follows its matrix [inputs, outputs]."""
+        last = self.stages[-1]
+        return {
+            **{f"conv{i}": (stage.M, stage.C, stage.K, stage.K) for i, stage in enumerate(self.stages, 1)},
+            "fc1": (last.M * last.Hp * last.Wp, self.hidden),
+            "fc1_bias": (self.hidden,),
+            "fc2": (self.hidden, self.classes),
+            "fc2_bias": (self.classes,),
+        }
+
+    @property
+    def pools(self) -> tuple[int, ...]:
+        """The sides of the max-pools' windows."""
+        return tuple(stage.window for stage in self.stages)
+
+
+LENET86 = Sizes()
+POOLS = LENET86.pools
+
+
+def initial_weights(seed: int, sizes: Sizes = LENET86) -> dict[str, np.ndarray]:
+    """Random weights, normal with the variance 2 / fan-in that suits ReLU (He et al. 2015); biases of 0. float32."""
+    random = np.random.RandomState(seed)  # its stream never changes, so a recorded seed keeps its meaning
+    weights = {}
+    for name, shape in sizes.shapes.items():
+        fan_in = np.prod(shape[1:]) if name.startswith("conv") else shape[0]
+        normal = random.standard_normal(shape) * np.sqrt(2 / fan_in)
+        weights[name] = np.zeros(shape, np.float32) if name.endswith("bias") else normal.astype(np.float32)
+    return weights
+
+
+def forward_numpy(images: np.ndarray, weights: Mapping[str, np.ndarray],
+                  conv: Callable[[np.ndarray, np.ndarray], np.ndarray] = conv_numpy,
+                  pools: Sequence[int] = POOLS) -> np.ndarray:
+    """The probabilities [B, classes] of images [B, 1, H, W], in the data type that `conv` returns.
+
+    Parameters
+    ----------
+    images : ndarray
+    weights : dict of ndarray
+        As `labkit.networks.lenet86.load_weights` gives them.
+    conv : callable
+        The convolution: (x [B,C,H,W], k [M,C,K,K]) -> y [B,M,Ho,Wo].
+    pools : sequence of int
+        The sides of the max-pools' windows, in ceil mode.
+    """
+    x = images
+    for name, window in zip(("conv1", "conv2"), pools, strict=True):
+        x = max_pool(relu(conv(x, weights[name])), window, window, ceil=True)
+    x = relu(fully_connected(x.reshape(len(x), -1), weights["fc1"], weights["fc1_bias"]))
+    return softmax(fully_connected(x, weights["fc2"], weights["fc2_bias"]))

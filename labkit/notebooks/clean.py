@@ -1,0 +1,126 @@
+"""HTML that a notebook brings along, without what could run in a browser or load something.
+
+Markdown may contain any HTML, and so may the outputs of cells. `Cleaner.clean` leaves the elements and attributes of
+text, tables and pictures, without ids and without the classes that make up a page. An inline SVG becomes an image, in
+which nothing runs and which loads nothing; MathML stays if it is nothing else. What the report itself makes, such as
+formulas, is set aside meanwhile (`Cleaner.keep`).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+from xml.etree import ElementTree
+
+import nh3
+
+_TAGS = {
+    "a", "abbr", "acronym", "b", "blockquote", "br", "caption", "code", "col", "colgroup", "dd", "del", "details",
+    "div", "dl", "dt", "em", "figcaption", "figure", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "ins", "kbd",
+    "li", "mark", "ol", "p", "pre", "q", "s", "samp", "section", "small", "span", "strong", "sub", "summary", "sup",
+    "table", "tbody", "td", "tfoot", "th", "thead", "time", "tr", "u", "ul", "var", "wbr",
+}
+_ATTRIBUTES = {
+    "a": {"href", "rel"}, "img": {"src", "alt", "width", "height"}, "td": {"colspan", "rowspan", "headers"},
+    "th": {"colspan", "rowspan", "scope", "headers"}, "ol": {"start", "type"}, "details": {"open"},
+    "col": {"span"}, "colgroup": {"span"}, "time": {"datetime"},
+    "*": {"class", "style", "title", "lang", "dir", "role", "tabindex", "aria-label", "aria-hidden"},
+}
+_PROPERTIES = {
+    "background", "background-color", "border", "border-bottom-color", "border-collapse", "border-color", "border-left",
+    "border-left-color", "border-radius", "border-right-color", "border-top-color", "clear", "color", "cursor",
+    "direction", "display", "float", "font", "font-family", "font-size", "font-style", "font-variant", "font-weight",
+    "height", "letter-spacing", "line-height", "margin", "max-width", "overflow", "padding", "text-align",
+    "text-decoration", "text-indent", "text-wrap", "unicode-bidi", "vertical-align", "white-space", "width",
+}
+# The classes of the page's own parts, which the style sheet places.
+_OF_THE_PAGE = {
+    "all", "anchor", "answer", "badge", "bar", "broken", "cell", "code", "companion", "contents", "error", "failed",
+    "failure", "folded", "home", "jump", "ladder", "lead", "name", "neighbours", "notebooks", "number", "output",
+    "outputs", "overview", "prose", "provenance", "seconds", "series", "sheet", "stderr", "stream", "zoom",
+}
+_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp|svg\+xml)[;,]", re.IGNORECASE)
+_WITH_CONTENT = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL)
+_SVG = re.compile(r"<(/?)svg\b[^>]*>", re.IGNORECASE)
+_MATH = re.compile(r"<math\b.*?</math\s*>", re.IGNORECASE | re.DOTALL)
+
+
+def is_formula(node: ElementTree.Element) -> bool:
+    """Whether an element is MathML, and has no attribute that runs, links, moves or names something."""
+    forbidden = re.compile(r"on.*|.*href|src|style|id|class", re.IGNORECASE)
+    mathml = re.fullmatch("m[a-z]+|semantics|annotation", node.tag)
+    return bool(mathml) and not any(map(forbidden.fullmatch, node.attrib))
+
+
+def _svg_as_images(text: str) -> str:
+    """The text with an image in place of each inline SVG."""
+    pieces, done, depth, start = [], 0, 0, 0
+    for tag in _SVG.finditer(text):
+        if tag[1]:
+            depth = max(depth - 1, 0)
+        elif not tag[0].endswith("/>"):
+            start = start if depth else tag.start()
+            depth += 1
+        if tag[1] and not depth and start >= done:
+            pieces += [text[done:start], _image(text[start : tag.end()])]
+            done = start = tag.end()
+    return "".join(pieces) + text[done:]
+
+
+def _image(svg: str) -> str:
+    head, title = svg[: svg.index(">")], re.search(r"<title>([^<]*)</title>", svg)
+    label = re.search(r"""aria-label=["']([^"'<>]*)""", head)
+    alt = (label or title or {1: "A drawing without a description"})[1]
+    if "xmlns=" not in head:
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg"{svg[4:]}'
+    data = base64.b64encode(svg.encode()).decode()
+    return f'<img src="data:image/svg+xml;base64,{data}" alt="{alt.replace(chr(34), "&quot;")}">'
+
+
+class Cleaner:
+    """Cleans the HTML of a page."""
+
+    def __init__(self):
+        self._word = f"labkit{secrets.token_hex(8)}"  # that no notebook knows
+        self._place = re.compile(rf"{self._word}x(\d+)x")
+        self._kept: list[str] = []
+        self._cleaner = nh3.Cleaner(
+            _TAGS, attributes=_ATTRIBUTES, attribute_filter=self._filtered, filter_style_properties=_PROPERTIES,
+            url_schemes={"http", "https", "mailto", "data"}, link_rel=None,
+        )
+
+    def _filtered(self, tag: str, name: str, value: str) -> str | None:
+        """An allowed attribute's value; None to leave it out."""
+        if self._word in value:
+            return None
+        if value.strip().lower().startswith("data:") and not (tag == "img" and _IMAGE.match(value.strip())):
+            return None
+        return " ".join(each for each in value.split() if each not in _OF_THE_PAGE) if name == "class" else value
+
+    def keep(self, ours: str) -> str:
+        """A word that stands for HTML of the report's own until the text around it is clean."""
+        self._kept.append(ours)
+        return f"{self._word}x{len(self._kept) - 1}x"
+
+    def without_kept(self, text: str) -> str:
+        """The text with a space in place of what was kept."""
+        return self._place.sub(" ", text)
+
+    def _keep_formula(self, match: re.Match) -> str:
+        """MathML, kept; only its text stays if it is more than that, or no XML."""
+        try:
+            tree = ElementTree.fromstring("" if "<!" in match[0] else match[0])
+        except ElementTree.ParseError:
+            return match[0]
+        for node in tree.iter():
+            node.tag = node.tag.removeprefix("{http://www.w3.org/1998/Math/MathML}")
+        if not all(map(is_formula, tree.iter())):
+            return match[0]
+        return self.keep(ElementTree.tostring(tree, encoding="unicode"))
+
+    def clean(self, text: str) -> str:
+        """The text without active content, and with what was kept."""
+        text = _MATH.sub(self._keep_formula, _svg_as_images(_WITH_CONTENT.sub("", text)))
+        clean = self._cleaner.clean(text)
+        return self._place.sub(lambda match: self._kept[int(match[1])], clean)

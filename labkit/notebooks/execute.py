@@ -1,0 +1,327 @@
+"""The notebooks of the series: find them, execute them on this machine's engine, store them in one canonical form."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import datetime
+import functools
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+
+from hostcuda import temporary
+from hostcuda.files import write
+from labkit.base.errors import LabError
+from labkit.base.paths import PACKAGE, PYTHONPATH
+
+CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
+CLOSER = "closer_look"  # the folder of the companions: what deepens a notebook of the series, under the same name
+_NAME = re.compile(r"(\d\d)_\w+")  # NN_name.ipynb belongs to the series; drafts and copies do not
+
+
+@dataclass
+class Failure:
+    """What stopped a notebook: the cell's index and a message that names notebook, cell and error."""
+
+    cell: int | None
+    message: str
+
+
+@dataclass(eq=False)
+class Notebook:
+    """A notebook.
+
+    Attributes
+    ----------
+    path : Path
+    nb : NotebookNode
+        Its content, in nbformat 4.
+    failure : Failure or None
+        What stopped its execution, or what is wrong with its page.
+    seconds : float
+        The time of its execution; 0 without one.
+    """
+
+    path: Path
+    nb: NotebookNode
+    failure: Failure | None = None
+    seconds: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending, "01_baseline"; of a companion with its folder, "closer_look/08_fp16"."""
+        return f"{CLOSER}/{self.path.stem}" if self.closer else self.path.stem
+
+    @property
+    def closer(self) -> bool:
+        """Whether it is a companion, a closer look at what another notebook teaches."""
+        return self.path.resolve().parent.name == CLOSER
+
+    @property
+    def number(self) -> str:
+        """The rung's number, "01"; empty for a notebook outside the series."""
+        match = _NAME.fullmatch(self.path.stem)
+        return match[1] if match else ""
+
+    @property
+    def title(self) -> str:
+        """The first heading as plain text, without the number in front of it."""
+        for line in self._prose():
+            if line.startswith("# "):
+                return re.sub(r"^\d\d\s*[·.:–-]\s*|[*`]", "", line[2:].strip())
+        return self.name
+
+    @property
+    def summary(self) -> str:
+        """The paragraph that begins with "You will learn", as Markdown; empty if there is none."""
+        text = "\n".join(self._prose())
+        match = re.search(r"^\W*You will learn\b.*?(?=\n\s*\n|\Z)", text, re.MULTILINE | re.DOTALL)
+        return " ".join(match[0].split()) if match else ""
+
+    @property
+    def produced(self) -> dict:
+        """Where the outputs come from: `engine`, `device` and `date`; empty if not recorded."""
+        return dict(self.nb.metadata.get("labkit", {}))
+
+    def _prose(self):
+        for cell in self.nb.cells:
+            if cell.cell_type == "markdown":
+                yield from [*cell.source.splitlines(), ""]
+
+
+class Progress:
+    """Called while notebooks are executed. This one shows nothing."""
+
+    def start(self, notebook: Notebook) -> None:
+        """Before a notebook."""
+
+    def cell(self, notebook: Notebook, done: int, of: int) -> None:
+        """After each code cell: `done` of them have run."""
+
+    def finish(self, notebook: Notebook) -> None:
+        """After a notebook, whether it failed or not."""
+
+
+def has_series() -> bool:
+    """Whether labkit runs from a checkout, with the notebooks beside it."""
+    return (PACKAGE.parent / "notebooks").is_dir()
+
+
+def folder() -> Path:
+    """The checkout's `notebooks/`.
+
+    Raises
+    ------
+    LabError
+        There is none: labkit is not used from a checkout.
+    """
+    found = PACKAGE.parent / "notebooks"
+    if not has_series():
+        raise LabError(
+            f"no notebooks at {found}: they belong to the repository, not to the installed package. "
+            "Run labkit from a checkout, or name the notebooks' files."
+        )
+    return found
+
+
+def read(path: Path | str) -> Notebook:
+    """Read a notebook.
+
+    Raises
+    ------
+    LabError
+        The file cannot be read, or is no notebook.
+    """
+    path = Path(path)
+    try:
+        nb = nbformat.read(path, as_version=4)
+    except OSError as error:
+        raise LabError(f"cannot read {path}: {error.strerror}") from None
+    except Exception as error:  # nbformat raises JSON, validation and plain attribute errors
+        reason = str(error).split("\n")[0][:200]
+        raise LabError(f"{path} is no Jupyter notebook: {reason}") from None
+    return Notebook(path, nb)
+
+
+def series() -> list[Path]:
+    """The files of the series in their order, without the companions."""
+    return _numbered(folder())
+
+
+def closer_looks() -> list[Path]:
+    """The files of the companions, in the order of the notebooks that they belong to."""
+    return _numbered(folder() / CLOSER)
+
+
+def _numbered(where: Path) -> list[Path]:
+    return sorted(path for path in where.glob("*.ipynb") if _NAME.fullmatch(path.stem))
+
+
+def find(names: Iterable[str] = ()) -> list[Path]:
+    """The files of notebooks by name; without names, of the whole series and then of the companions.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Each a file, a name ("01_baseline", "closer_look/08_fp16") or a number ("1", "closer_look/8"). Duplicates count
+        once.
+
+    Raises
+    ------
+    LabError
+        No notebook has that name.
+    """
+    return list(dict.fromkeys(map(_find, names))) or [*series(), *closer_looks()]
+
+
+def _find(name: str) -> Path:
+    if name.endswith(".ipynb") and Path(name).is_file():
+        return Path(name).resolve()
+    wanted = name.removesuffix(".ipynb")
+    closer, stem = Path(wanted).parent.name == CLOSER, Path(wanted).name
+    known = closer_looks() if closer else series()
+    if closer or stem == wanted or name != wanted:  # a name, or a path that ends with .ipynb
+        for path in known:
+            if stem == path.stem or (stem.isdigit() and int(stem) == int(path.stem[:2])):
+                return path
+    there = [*(path.stem for path in series()), *(f"{CLOSER}/{path.stem}" for path in closer_looks())]
+    raise LabError(f"no notebook {name!r}; there are {', '.join(there) or 'none yet'}")
+
+
+def run(notebook: Notebook, progress: Progress | None = None) -> None:
+    """Execute a notebook in a fresh kernel of this Python, from its own folder.
+
+    Stored outputs are removed first. A cell that fails stops the notebook, unless it has the tag `raises-exception`.
+    Sets `notebook.failure` and `notebook.seconds`; the notebook's metadata say where its outputs come from.
+    """
+    began = time.monotonic()
+    notebook.failure = _execute(notebook, functools.partial((progress or Progress()).cell, notebook))
+    notebook.seconds = time.monotonic() - began
+
+
+def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failure | None:
+    nb = notebook.nb
+    code = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
+    for cell in nb.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nb.metadata.pop("labkit", None)
+
+    client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True)
+    nb.metadata["labkit"] = {"date": datetime.date.today().isoformat()}
+    progress(0, len(code))
+    at, failure, logging = None, None, client.log.disabled
+    client.log.disabled = True  # the Failure has the message
+    try:
+        with (
+            temporary.folder() as scratch,
+            _kernel(client, scratch, notebook.path.resolve().parent),
+        ):
+            try:
+                for count, at in enumerate(code, 1):
+                    client.execute_cell(nb.cells[at], at, execution_count=count)
+                    progress(count, len(code))
+            except CellExecutionError as error:
+                failure = _failure(notebook, at, f"{error.ename}: {error.evalue}".strip().removesuffix(":"))
+            nb.metadata["labkit"].update(_engine_of(client))
+    except CellTimeoutError:
+        failure = _failure(notebook, at, f"stopped after {CELL_TIMEOUT} s without finishing")
+    except (DeadKernelError, RuntimeError) as error:
+        if at is None:
+            failure = _failure(notebook, None, f"its kernel did not start: {error}")
+        else:
+            failure = _failure(notebook, at, "the kernel died: Python itself crashed here, or ran out of memory")
+    finally:
+        client.log.disabled = logging
+    return failure
+
+
+def _failure(notebook: Notebook, at: int | None, what: str) -> Failure:
+    if at is None:
+        return Failure(None, f"{notebook.path.name}: {what}")
+    cell = notebook.nb.cells[at]
+    if not any(output.output_type == "error" for output in cell.outputs):  # so that the page shows it, too
+        cell.outputs.append(nbformat.v4.new_output("error", ename="Stopped", evalue=what, traceback=[what]))
+    number = 1 + sum(c.cell_type == "code" for c in notebook.nb.cells[:at])
+    first = next((line.strip() for line in cell.source.splitlines() if line.strip()), "")
+    return Failure(at, f"{notebook.path.name}, code cell {number} ({first[:60]}): {what}")
+
+
+@contextlib.contextmanager
+def _kernel(client, scratch: Path, cwd: Path):
+    """A kernel for a client while a `with` lasts: local sockets in a folder of its own, no network ports."""
+    km = client.create_kernel_manager()
+    km.kernel_spec_manager = _ThisPython()
+    if os.name == "posix":
+        km.transport, km.connection_file = "ipc", str(scratch / "kernel.json")
+    paths = [PYTHONPATH, *filter(None, [os.environ.get("PYTHONPATH")])]  # labkit, installed or not
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "TQDM_DISABLE": "1",  # a page would keep the bars
+    }
+    with (
+        open(scratch / "stderr", "wb") as stderr,  # the kernel's own messages; what cells print is not among them
+        client.setup_kernel(cwd=str(cwd), env=environment, stderr=stderr),
+    ):
+        yield
+
+
+class _ThisPython(KernelSpecManager):
+    """A kernel is the Python that runs labkit, whatever kernels the user has registered elsewhere."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        return KernelSpec(argv=argv, display_name="Python 3", language="python", metadata={"debugger": False})
+
+
+def _engine_of(client) -> dict:
+    """Engine and device, from the kernel that made the outputs; empty if that fails."""
+    question = "(lambda d: (d.engine, d.name))(__import__('labkit').device())"
+    message = client.kc.execute("", silent=True, store_history=False, user_expressions={"device": question})
+    reply = client.wait_for_reply(message)
+    answer = reply["content"].get("user_expressions", {}).get("device", {}) if reply else {}
+    if answer.get("status") != "ok":
+        return {}
+    engine, device = ast.literal_eval(answer["data"]["text/plain"])
+    return {"engine": engine, "device": device}
+
+
+def canonical(nb: NotebookNode) -> str:
+    """A notebook as the repository stores it, as JSON text.
+
+    One kernel name, tags as the only metadata of cells, no Python version: a diff shows what changed in the lesson. A
+    cell with the tag "hide-input" is folded in JupyterLab, too.
+    """
+    nb = nbformat.from_dict(nb)
+    kept = {"labkit": nb.metadata["labkit"]} if "labkit" in nb.metadata else {}
+    nb.metadata = nbformat.from_dict({
+        **kept,
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"file_extension": ".py", "name": "python", "pygments_lexer": "ipython3"},
+    })
+    nb.cells = [cell for cell in nb.cells if cell.source.strip()]
+    for cell in nb.cells:
+        cell.setdefault("id", nbformat.v4.new_markdown_cell().id)
+        tags = cell.metadata.get("tags")
+        cell.metadata = {"tags": tags} if tags else {}
+        if tags and "hide-input" in tags:
+            cell.metadata["jupyter"] = {"source_hidden": True}
+    nb.nbformat, nb.nbformat_minor = 4, 5
+    return nbformat.writes(nb) + "\n"
+
+
+def store(notebook: Notebook) -> None:
+    """Write a notebook back to its file in canonical form, whole or not at all."""
+    write(notebook.path, canonical(notebook.nb))

@@ -1,0 +1,465 @@
+"""The HTML report: the series executed on this machine's engine, as pages that open from disk and load nothing.
+
+Mathematics is MathML, figures and styles are inside the page, and there is no script. A page that would load anything
+from a network is reported as a failure.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime
+import html
+import itertools
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
+
+import latex2mathml.converter
+import nbformat
+from nbconvert.exporters.html import HTMLExporter
+from nbconvert.exporters.templateexporter import TemplateExporter
+from nbconvert.filters.highlight import Highlight2HTML
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat import NotebookNode
+
+import labkit
+from hostcuda.errors import EngineError
+from hostcuda.files import require_writable, write
+from labkit.base.errors import LabError
+from labkit.base.installation import checkout
+from labkit.base.paths import PACKAGE
+from labkit.draw.dark import dark
+from labkit.exercises import progress
+from labkit.notebooks import STYLE, TEMPLATES, execute
+from labkit.notebooks.clean import Cleaner, is_formula
+from labkit.notebooks.execute import Failure, Notebook, Progress
+from labkit.notebooks.links import requests_in
+from labkit.page import listing, overview
+from labkit.records.recorded import recorded
+
+TITLE = "The CUDA convolution lab"
+LEAD = (
+    "The convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. "
+    "Each idea is predicted, checked and measured, and its page says whether it worked and why."
+)
+RECORDED = "H200"  # the device of the first page's ladder
+PHONE = 390  # CSS pixels
+_BEFORE_A_SIGN = re.compile(r"<math\b(?:(?!</math>).)*</math>[.,;:?!)]+", re.DOTALL)  # the sign stays in its line
+_SHOWN = ("text/html", "text/markdown", "image/svg+xml", "text/latex", "image/png", "image/jpeg", "text/plain")
+
+
+@dataclass(eq=False)
+class Page:
+    """A notebook and the page made of it.
+
+    Attributes
+    ----------
+    notebook : Notebook
+    path : Path
+        The file to write.
+    prose : dict of int to str
+        The HTML of each Markdown cell, by the cell's index.
+    contents : list of (int, str, str)
+        Level, anchor and text of each heading.
+    previous, next : Page or None
+        Its neighbours in the series; a companion has none.
+    companion : Page or None
+        The closer look that belongs to a notebook of the series, and the other way round.
+    """
+
+    notebook: Notebook
+    path: Path
+    prose: dict[int, str] = field(default_factory=dict)
+    contents: list[tuple[int, str, str]] = field(default_factory=list)
+    previous: Page | None = None
+    next: Page | None = None
+    companion: Page | None = None
+
+    @property
+    def home(self) -> str:
+        """The first page, seen from this one."""
+        return "../index.html" if self.notebook.closer else "index.html"
+
+    def to(self, other: Page) -> str:
+        """Another page, seen from this one."""
+        return Path(os.path.relpath(other.path, self.path.parent)).as_posix()
+
+    @property
+    def failure(self) -> Failure | None:
+        """What stopped the notebook, or what is wrong with its page."""
+        return self.notebook.failure
+
+
+def make(
+    names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False, progress: Progress | None = None
+) -> list[Page]:
+    """Execute notebooks and write `index.html` and a page for each.
+
+    The notebooks run one after another, so that none disturbs the times that another measures. With `names`, the pages
+    of the other notebooks stay as they are, and the index has those that exist. A notebook that fails does not stop the
+    others, and its page shows the cells before the failure.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Files, names or numbers of notebooks; the whole series by default.
+    out : path
+        The folder to write to; by default `reports/` of the checkout, or of the current folder without one.
+    stored : bool
+        Export the outputs that the notebooks hold; execute nothing.
+    progress : Progress
+
+    Returns
+    -------
+    list of Page
+        Those that were asked for; `page.failure` says what went wrong.
+
+    Raises
+    ------
+    LabError
+        No notebook has that name, a file is no notebook, two have the same name, or the folder cannot be written.
+    """
+    progress = progress or Progress()
+    out = Path(out) if out else (checkout() or Path()) / "reports"
+    asked = execute.find(names)
+    ours = [*execute.series(), *execute.closer_looks()] if execute.has_series() else []
+    files = ours if set(asked) <= set(ours) else asked  # notebooks outside the series are a report of their own
+    notebooks = [each for each in map(execute.read, files)
+                 if each.path in asked or (out / f"{each.name}.html").is_file()]
+    pages, documents = pages_of(notebooks, out), []
+    if files is ours and (glossary := execute.folder().parent / "docs" / "glossary.md").is_file():
+        documents.append(document(glossary, out))
+    if len({page.path for page in pages}) < len(pages):
+        raise LabError("two of these notebooks have the same name, and so would their pages: rename one")
+    if not pages:
+        raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
+    require_writable(out)  # before minutes of work
+
+    wanted = [page for page in pages if page.notebook.path in asked]
+    exporter = Exporter(pages, documents)
+    for page in pages:
+        if page in wanted:
+            progress.start(page.notebook)
+            if not stored:
+                execute.run(page.notebook, progress)
+            exporter.write(page)
+            progress.finish(page.notebook)
+        else:
+            page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
+    for page in documents:
+        exporter.write(page)
+    write(out / "index.html", exporter.series())
+    return wanted
+
+
+def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:
+    """A page for each notebook, with its neighbours and its companion among them."""
+    pages = [Page(notebook, out / f"{notebook.name}.html") for notebook in notebooks]
+    for before, after in itertools.pairwise(page for page in pages if not page.notebook.closer):
+        before.next, after.previous = after, before
+    main = {page.path.name: page for page in pages if not page.notebook.closer}
+    for page in pages:
+        if page.notebook.closer and page.path.name in main:
+            page.companion = main[page.path.name]
+            page.companion.companion = page
+    return pages
+
+
+def document(path: Path, out: Path, text: str | None = None) -> Page:
+    """The page of a Markdown file; of `text` in its place, if there is any."""
+    text = path.read_text(encoding="utf-8") if text is None else text
+    cell = nbformat.v4.new_markdown_cell(text)
+    return Page(Notebook(path, nbformat.v4.new_notebook(cells=[cell])), out / f"{path.stem.lower()}.html")
+
+
+def _noted_in(path: Path) -> dict:
+    """Where the outputs of an earlier page come from, as recorded in the page."""
+    note = re.search(r'<meta name="labkit-produced" content="([^"]*)">', path.read_text(encoding="utf-8"))
+    return json.loads(html.unescape(note[1])) if note else {}
+
+
+class Exporter(HTMLExporter):
+    """nbconvert's HTML exporter with the lab's template, mathematics as MathML, and links between pages.
+
+    Parameters
+    ----------
+    pages : list of Page
+        The whole series: links between its notebooks become links between pages.
+    documents : list of Page
+        Pages of Markdown files. The first one, the glossary, is named at the end of every page.
+    """
+
+    def __init__(self, pages: list[Page], documents: Iterable[Page] = ()):
+        self.pages, self.documents, self.page = pages, [*documents], pages[0]
+        self.cleaner, self.asks = Cleaner(), []
+        super().__init__(template_name="notebook", extra_template_basedirs=[str(TEMPLATES)])
+        self.environment.tests["listing"] = _is_listing
+        style = STYLE.read_text(encoding="utf-8")
+        style += f"\n{listing.STYLE}\n"  # listings bring it along, but no output keeps a style of its own
+        self.common = {"series_title": TITLE, "style": style, "documents": self.documents}
+
+    @property
+    def default_config(self):
+        """nbconvert's settings, but no output that needs a script."""
+        config = super().default_config
+        config.NbConvertBase.display_data_priority = list(_SHOWN)
+        config.HighlightMagicsPreprocessor.languages = {"%%kernel": "cuda", "%%cuda": "cuda"}
+        return config
+
+    def write(self, page: Page) -> None:
+        """Write a notebook's page, whole or not at all."""
+        text = self.render(page)
+        asks = [*self.asks, *requests_in(text)]
+        if asks and not page.failure:
+            what = f"its page would load {asks[0]}, and pages have to open offline"
+            page.notebook.failure = Failure(
+                None, f"{page.notebook.path.name}: {what}; keep a copy beside the notebook"
+            )
+            text = self.render(page)
+        write(page.path, text)
+
+    def render(self, page: Page) -> str:
+        """A notebook as the text of an HTML page."""
+        self.page, page.contents, self.asks, self.cleaner = page, [], [], Cleaner()
+        cells = enumerate(page.notebook.nb.cells)
+        page.prose = {i: self.markdown(cell.source, cell) for i, cell in cells if cell.cell_type == "markdown"}
+        self.environment.globals.update(page=page, **self.common)
+        # Not HTMLExporter's own: it reads and writes the page once more, which takes as long as all before.
+        return TemplateExporter.from_notebook_node(self, page.notebook.nb)[0]
+
+    def series(self) -> str:
+        """The text of the first page: the series with what each notebook teaches."""
+        listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
+        return self.environment.get_template("series.html.j2").render(
+            pages=listed, lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
+            version=labkit.__version__, progress=_progress(), **self.common,
+        )
+
+    def default_filters(self):
+        """The filters of the template, besides those of nbconvert."""
+        yield from super().default_filters()
+        yield "clean", self.clean
+        yield "day", _day
+        yield "highlight_code", Highlight2HTML(pygments_lexer="ipython3", parent=self)
+        yield "formula", lambda text: formula(text.strip().strip("$"), "block")
+        yield "markdown2html", self.markdown
+        yield "picture", _output_picture
+        yield "scrolling", _scrolling
+        yield "tables", _tables
+
+    def markdown(self, source: str, cell: NotebookNode | None = None) -> str:
+        """Markdown to HTML, with links and pictures relative to the current page."""
+        folder = str(self.page.notebook.path.resolve().parent)
+        renderer = Renderer(self, attachments=(cell or {}).get("attachments"), path=folder)
+        listed = len(self.page.contents)
+        text = self.clean(MarkdownWithMath(renderer=renderer).render(source))
+        text = _BEFORE_A_SIGN.sub(r'<span class="formula">\g<0></span>', text)
+        self.page.contents[listed:] = [
+            (level, anchor, self.cleaner.clean(heading)) for level, anchor, heading in self.page.contents[listed:]
+        ]
+        return text
+
+    def elsewhere(self, target: Path) -> str:
+        """The address of a file that has no page."""
+        return Path(os.path.relpath(target, self.page.path.resolve().parent)).as_posix()
+
+    def clean(self, text: str) -> str:
+        """HTML of a notebook without active content; what it would have loaded is a failure of the page."""
+        self.asks += requests_in(text)
+        return self.cleaner.clean(text)
+
+
+class Renderer(IPythonRenderer):
+    """The elements of Markdown as HTML of the report."""
+
+    def __init__(self, exporter: Exporter, **options):
+        super().__init__(escape=False, embed_images=True, **options)
+        self.exporter = exporter
+
+    def heading(self, text: str, level: int, **attrs) -> str:
+        """A heading with an anchor, added to the table of contents."""
+        contents = self.exporter.page.contents
+        words = html.unescape(re.sub(r"<[^>]+>", " ", self.exporter.cleaner.without_kept(text)))
+        anchor = base = re.sub(r"\W+", "-", words).strip("-").lower() or "section"
+        taken = {known for _, known, _ in contents}
+        for number in range(2, 100):
+            if anchor not in taken:
+                break
+            anchor = f"{base}-{number}"
+        contents.append((level, anchor, re.sub(r"</?a\b[^>]*>", "", text)))
+        link = f'<a class="anchor" href="#{anchor}" aria-label="Link to this section">#</a>' if level > 1 else ""
+        text = self.exporter.cleaner.clean(text)
+        return self.exporter.cleaner.keep(f'<h{level} id="{anchor}">{text}{link}</h{level}>') + "\n"
+
+    def block_code(self, code: str, info: str | None = None) -> str:
+        """Code in a frame that scrolls."""
+        code = f'<div class="scroll"{_scrolling(code, "Code")}>{super().block_code(code, info)}</div>'
+        return self.exporter.cleaner.keep(code) + "\n"
+
+    def table(self, text: str) -> str:
+        """A table in a frame that scrolls."""
+        return _tables(f"<table>\n{text}</table>\n")
+
+    def _html_embed_images(self, html: str) -> str:
+        """HTML with its pictures inside; a start tag alone stays one, which nbconvert would close at once."""
+        return super()._html_embed_images(html) if "<img" in html.lower() else html
+
+    def inline_math(self, body: str) -> str:
+        """`$...$` as MathML."""
+        return self.exporter.cleaner.keep(formula(body, "inline"))
+
+    def block_math(self, body: str) -> str:
+        """`$$...$$` as MathML on a line of its own."""
+        return self.exporter.cleaner.keep(formula(body, "block"))
+
+    def latex_environment(self, name: str, body: str) -> str:
+        r"""`\begin{align}` and other environments as MathML."""
+        return self.exporter.cleaner.keep(formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block"))
+
+    def block_mermaidjs(self, code: str) -> str:
+        """A Mermaid diagram as its source: a drawing would need a script."""
+        return f"<pre><code>{html.escape(code)}</code></pre>\n"
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        """A link relative to the page; a link to a notebook leads to its page."""
+        return super().link(text, self._relative(url), title)
+
+    def _relative(self, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme or parts.netloc or not parts.path:
+            return url
+        target = (Path(self.path) / unquote(parts.path)).resolve()
+        anchor = f"#{parts.fragment}" if parts.fragment else ""
+        for page in (*self.exporter.pages, *self.exporter.documents):
+            if page.notebook.path.resolve() == target:
+                return self.exporter.page.to(page) + anchor.lower()
+        return self.exporter.elsewhere(target) + anchor
+
+
+def formula(latex: str, display: str) -> str:
+    """LaTeX as MathML; as LaTeX source where latex2mathml cannot read it.
+
+    Parameters
+    ----------
+    latex : str
+        Without the dollar signs.
+    display : {"inline", "block"}
+    """
+    try:
+        text = latex2mathml.converter.convert(latex.strip(), xmlns="", display=display)
+        tree = ElementTree.fromstring(text)
+        if not all(map(is_formula, tree.iter())):  # from HTML in \text, or from \href and \style
+            raise ValueError("more than mathematics")
+    except Exception:  # its exceptions have no common base class; some inputs raise IndexError
+        return f'<code class="latex">{html.escape(latex)}</code>'
+    for tag in ("msub", "msup", "msubsup", "munder", "mover", "munderover"):
+        for parent in tree.iter(tag):
+            for script in list(parent)[1:]:
+                for operator in script.iter("mo"):  # TeX sets indices and limits without space, MathML with it
+                    operator.attrib.update(lspace="0", rspace="0")
+    for operator in tree.iter("mo"):
+        if operator.text == "|":  # the bar of an absolute value; MathML takes it for a relation
+            operator.attrib.update(lspace="0", rspace="0")
+    if display == "block":
+        for operator in tree.iter("mo"):
+            if operator.text and operator.text in "∑∏":  # browsers enlarge them only with a mathematical font
+                operator.attrib.update({"largeop": "false", "class": "large"})
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def _output_picture(output: NotebookNode, kind: str) -> str:
+    data, about = output.data[kind], output.get("metadata", {}).get(kind, {})
+    if kind == "image/svg+xml":
+        data = base64.b64encode(data.encode()).decode()
+    alt = about.get("alt") or "A figure without a description, drawn by the code above"
+    return _picture(data, kind, alt, about.get("width"), about.get("height"))
+
+
+def _picture(data: str, kind: str, alt: str, width: int | str | None = None, height: int | str | None = None) -> str:
+    """An image with its dark version, if it has one; where it is wider than a phone, a tap shows it in full size."""
+    width, height = (int(each) if str(each).isdecimal() else 0 for each in (width, height))  # not "100%"
+    size = f' width="{width}"' if width else ""
+    size += f' height="{height}"' if height else ""
+    data = "".join(data.split())
+    image = f'<img src="data:{kind};base64,{html.escape(data)}" alt="{html.escape(alt)}"{size}>'
+    try:
+        picture = base64.b64decode(data)
+    except binascii.Error:  # damaged: the browser shows its description
+        picture = b""
+    if night := kind == "image/png" and dark(picture):
+        source = f"data:image/webp;base64,{base64.b64encode(night).decode()}"
+        image = f'<picture><source media="(prefers-color-scheme: dark)" srcset="{source}">{image}</picture>'
+    if width > PHONE:
+        toggle = '<input type="checkbox" aria-label="Enlarge the figure"><span></span>'
+        image = f'<label class="zoom">{toggle}{image}</label>'
+    return image
+
+
+def _overview() -> dict[str, str]:
+    """The pictures of the README and of the results, and the ladder's table, for the first page, as HTML.
+
+    Empty where their files are missing.
+    """
+    pictures = {}
+    for page in (PACKAGE.parent / "README.md", PACKAGE.parent / "docs" / "results.md"):
+        text = page.read_text(encoding="utf-8") if page.is_file() else ""
+        for name, width, alt in re.findall(r'<img src="([\w/.-]+\.png)" width="(\d+)" alt="([^"]*)">', text):
+            if (page.parent / name).is_file():
+                data = base64.b64encode((page.parent / name).read_bytes()).decode()
+                pictures[Path(name).stem] = _picture(data, "image/png", html.unescape(alt), width)
+    try:
+        table = overview.html(recorded(RECORDED))
+    except EngineError:
+        table = ""
+    return {"first": pictures.get("lab", ""), "ladder": pictures.get("ladder", ""), "table": table}
+
+
+def _progress() -> str:
+    """The reader's exercises as a table, or why they cannot be read; empty if none was tried."""
+    try:
+        return progress.progress()._repr_html_() if progress.read() else ""
+    except EngineError as error:
+        return f"<p>{html.escape(str(error))}</p>"
+
+
+def _is_listing(text: str) -> bool:
+    """Whether an output is CUDA C++: a line of it is only the bracket that opens a body."""
+    return any(line.strip() == "{" for line in text.splitlines())
+
+
+_PHONE = 40  # characters of code in a line on a narrow phone
+
+
+def _scrolling(text: str, name: str, wraps: bool = False) -> str:
+    """The attributes of a frame around text that may be too wide or too high for it: the keyboard reaches it.
+
+    A group and not a region: a page has dozens, and each region would be a landmark.
+    """
+    lines = text.splitlines()
+    high = sum(1 + wraps * len(line) // _PHONE for line in lines) > 20
+    wide = not wraps and any(len(line) > _PHONE for line in lines)
+    return f' tabindex="0" role="group" aria-label="{name}"' if high or wide else ""
+
+
+def _tables(text: str) -> str:
+    """An HTML output in a frame, which scrolls if there is a table in it.
+
+    Tables have the page's style in place of that of pandas, and no empty cell is a heading.
+    """
+    text = re.sub(r"<style scoped>.*?</style>", "", text, flags=re.DOTALL)
+    text = text.replace('<table border="1" class="dataframe">', '<table class="dataframe">')
+    text = re.sub(r"<th\b([^>]*)>\s*</th>", r"<td\1></td>", text)
+    frame = ' tabindex="0" role="group" aria-label="Table"' if "<table" in text else ""
+    return f'<div class="html"{frame}>{text}</div>'
+
+
+def _day(date: str) -> str:
+    """"2026-11-05" as "5 November 2026"."""
+    day = datetime.date.fromisoformat(date)
+    return f"{day.day} {day:%B %Y}"

@@ -1,0 +1,84 @@
+"""The site: the stored report, the documents and the API reference as one folder of pages that load nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from hostcuda.files import require_writable, write
+from labkit.base.errors import LabError
+from labkit.notebooks import api, execute, html
+from labkit.notebooks.colab import require_repository
+from labkit.notebooks.links import dead_links
+
+GENERATED = "docs/api.md"  # from the docstrings; there is no such file
+# In the order of the first page: files, and patterns of those that are not named before.
+DOCUMENTS = ("docs/glossary.md", GENERATED, "docs/*.md", "engine/docs/*.md", "data/counters.md", "CHANGELOG.md")
+
+
+class Exporter(html.Exporter):
+    """The report's exporter, for which files of the checkout without a page are on GitHub.
+
+    Parameters
+    ----------
+    pages, documents
+        See `html.Exporter`.
+    repository : str, optional
+        "owner/name".
+    """
+
+    def __init__(self, pages: list[html.Page], documents: Iterable[html.Page] = (), repository: str | None = None):
+        self.repository = repository
+        super().__init__(pages, documents)
+
+    def elsewhere(self, target: Path) -> str:
+        """The address of a file that has no page."""
+        root = execute.folder().parent.resolve()
+        if self.repository and target.is_relative_to(root):
+            return f"https://github.com/{self.repository}/blob/HEAD/{target.relative_to(root).as_posix()}"
+        return super().elsewhere(target)
+
+
+def make(out: Path, repository: str | None = None) -> list[Path]:
+    """Write the site.
+
+    Parameters
+    ----------
+    out : Path
+        The folder to write to.
+    repository : str, optional
+        Where the lab is published on GitHub, "owner/name": links to files without a page lead there.
+
+    Returns
+    -------
+    list of Path
+        The pages.
+
+    Raises
+    ------
+    EngineError
+        labkit is not used from a checkout, the folder cannot be written, a page would load something from a network, or
+        a link leads nowhere; the message lists those links.
+    """
+    if repository:
+        require_repository(repository)
+    root = execute.folder().parent
+    require_writable(out)
+    pages = html.pages_of(map(execute.read, [*execute.series(), *execute.closer_looks()]), out)
+    documents = [html.document(path, out, api.text() if path == root / GENERATED else None) for path in texts(root)]
+    exporter = Exporter(pages, documents, repository)
+    for page in (*pages, *documents):
+        exporter.write(page)
+        if page.failure:
+            raise LabError(page.failure.message)
+    index = write(out / "index.html", exporter.series())
+    written = [index, *(page.path for page in (*pages, *documents))]
+    if dead := dead_links(written):
+        raise LabError(f"{len(dead)} links of the site lead nowhere: {'; '.join(dead)}")
+    return written
+
+
+def texts(root: Path) -> list[Path]:
+    """The files that become pages beside the notebooks."""
+    found = (path for name in DOCUMENTS for path in (sorted(root.glob(name)) if "*" in name else [root / name]))
+    return list(dict.fromkeys(found))

@@ -1,1 +1,0 @@
-"""Notebooks executed, reports written; the command and the doctor."""

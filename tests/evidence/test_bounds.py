@@ -1,0 +1,13 @@
+"""Which sources need the check of local arrays' indices, and which arrays are local."""
+
+from hostcuda.check.bounds import needed
+from labkit.ladder.rungs import LADDER
+from labkit.ladder.source import header_folders
+from labkit.ladder.variants import variant
+
+
+def test_the_ladder_is_as_fast_as_without_it():
+    """But for rung 11, whose indices are computed from the counters of its unrolled loops."""
+    several = [variant(rung.name) for rung in LADDER]
+    slower = [each.rung.name for each in several if needed(each.source, header_folders(each.path))]
+    assert slower == ["split_floats"]

@@ -1,0 +1,115 @@
+"""Counters: held against Nsight Compute's, through every way a program can end."""
+
+import math
+import shutil
+
+import pytest
+
+import labkit
+from hostcuda import profile as profile_module
+from hostcuda.errors import EngineError
+from hostcuda.limits import DRIVER_BYTES, MULTIPROCESSOR, occupancy
+from hostcuda.metrics import COUNTED
+from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
+from labkit.ladder.rungs import LADDER, rung
+from labkit.records import store
+
+
+@pytest.fixture(scope="module")
+def first_rungs():
+    return labkit.profile([1, 2, 3, 4], labkit.LENET86[0], batch=2, engine="cpu")
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_global_traffic_is_what_ncu_counts(first_rungs, number):
+    theirs = store.read(data_dir() / "counters" / "exact" / "nvidia-h200.csv")
+    theirs = theirs.set_index(["program", "shape"]).loc[rung(number).label, labkit.LENET86[0].name]
+    for name in ("global_load_requests", "global_load_sectors", "global_store_requests", "global_store_sectors"):
+        assert first_rungs.value(name, number) == pytest.approx(theirs[name], rel=0.01), name
+
+
+def test_a_rungs_number_is_its_own_kernel_beside_its_steps():
+    profile = labkit.profile([3, labkit.variant(3, step="rolled")], labkit.Layer("small", 1, 9, 9, 1, 3), engine="cpu")
+    assert profile.value("global_load_requests", 3) == profile.value("global_load_requests", "03 registers")
+    with pytest.raises(EngineError, match="0 rows of this profile are 2"):
+        profile.value("global_load_requests", 2)
+
+
+def test_a_ratio_of_two_rungs(first_rungs):
+    assert first_rungs.ratio("global_sectors", 1, 4) == pytest.approx(846_400 / 25_100, rel=0.01)
+    assert first_rungs.ratio(COUNTED["global_store_requests"], 1, 3) == 50
+    assert first_rungs.ratio("shared_wavefronts", 4, 1) == float("inf")
+
+
+def test_every_row_says_where_it_comes_from(first_rungs):
+    table = first_rungs.table
+    assert set(table["source"]) == {profile_module.COUNTED}
+    assert (table["blocks_counted"] <= table["blocks"]).all() and (table["blocks_counted"] > 0).all()
+    assert table["grid"].iloc[0] == (25, 4, 2) and table["block"].iloc[0] == (16, 16, 1)
+    assert profile_module.COUNTED in first_rungs.note
+
+
+def test_traffic_reads_as_text_and_as_a_page(first_rungs):
+    assert "04 tiling" in repr(first_rungs) and "sectors per load" in repr(first_rungs)
+    assert "<table" in first_rungs._repr_html_()
+
+
+def test_an_unknown_counter_or_rung_is_named(first_rungs):
+    with pytest.raises(EngineError, match=r"no counter 'sectorz'.*global_sectors"):
+        first_rungs.value("sectorz", 1)
+    with pytest.raises(EngineError, match="01 baseline"):
+        first_rungs.value("global_sectors", 9)
+    with pytest.raises(EngineError, match="4 rows"):
+        first_rungs.value("global_sectors")
+
+
+def test_counts_are_proportional_to_the_batch(first_rungs):
+    one = labkit.profile(1, labkit.LENET86[0], engine="cpu")
+    assert 2 * one.value("global_sectors") == first_rungs.value("global_sectors", 1)
+
+
+def test_a_choice_between_an_address_and_a_variable_is_no_local_request():
+    """Also where no lane of a copy of an unrolled loop chooses the address: nvcc makes stacks of 0 bytes of them."""
+    variants = [labkit.variant(8), labkit.variant(9, step="plain")]
+    found = labkit.profile(variants, labkit.LENET86[0], engine="cpu")
+    assert found.table["lab__local_requests_address_taken.sum"].isna().all()
+    assert not (found.sites["space"] == "local").any()
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_a_profile_and_the_resources_agree():
+    variants = [labkit.variant(4), labkit.variant(9)]  # extern shared memory, and WMMA
+    found = labkit.profile(variants, labkit.LENET86[0], engine="cpu", nvcc=True).table
+    expected = labkit.resources(variants, labkit.LENET86[0])
+    assert found["launch__registers_per_thread"].tolist() == expected["registers"].tolist()
+    assert (found["sm__maximum_warps_per_active_cycle_pct"] / 100).tolist() == expected["occupancy"].tolist()
+
+
+@pytest.mark.parametrize("watched", [labkit.profile, labkit.sanitize])
+def test_no_images_are_refused_before_anything_runs(watched):
+    with pytest.raises(LabError, match=r"^a batch of 0"):
+        watched(3, labkit.LENET86[0], 0, engine="cpu")
+
+
+@pytest.mark.parametrize("watched", [labkit.profile, labkit.sanitize])
+def test_several_layers_are_refused(watched):
+    with pytest.raises(LabError, match=r"^layer is a Preset: give one layer, such as lab\.LENET86\[0\]"):
+        watched(3, labkit.LENET86, engine="cpu")
+
+
+H200 = MULTIPROCESSOR["sm_90"]
+
+
+def test_occupancy_is_what_nsight_compute_says_of_every_kernel_that_was_recorded():
+    recorded = store.read(data_dir() / "counters" / "nvidia-h200.csv")
+    every = {each.label: each for rung in LADDER for each in labkit.variants(rung.number)}
+    held = 0
+    for row in recorded[recorded["label"].isin(every)].to_dict("records"):
+        launches = every[row["label"]].launches(labkit.spec.layers.layer(row["layer"]), row["batch"])
+        launch = next(each for each in launches if each.kernel == row["kernel"])
+        shared = row["launch__shared_mem_per_block"] - DRIVER_BYTES  # ncu adds the driver's
+        share = occupancy(math.prod(launch.block), row["launch__registers_per_thread"], shared, H200)
+        assert 100 * share == pytest.approx(row["sm__maximum_warps_per_active_cycle_pct"], abs=0.01), row["label"]
+        held += 1
+    assert held > 100

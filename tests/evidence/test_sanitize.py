@@ -1,0 +1,47 @@
+"""Findings: what they say, and how the command ends."""
+
+import sys
+
+import pytest
+
+import labkit
+from hostcuda.errors import EngineError
+from hostcuda.processes import Ended
+from hostcuda.sanitize import checked
+from labkit.evidence import child
+from labkit.ladder.rungs import LADDER
+
+
+def test_the_ladder_is_clean_and_a_broken_variant_is_not(tmp_path):
+    layer = labkit.Layer("odd", 2, 11, 13, 3, 3)
+    clean = labkit.sanitize([rung.number for rung in LADDER], layer, engine="cpu")  # all tools
+    assert clean.clean, repr(clean)
+    launches = sum(len(labkit.variant(rung.name).calls) for rung in LADDER)
+    assert clean.launches == launches and f"nothing found in {launches} launches" in repr(clean)
+    source = labkit.variant(1).source
+    broken = source.replace("w >= Wo", "w > Wo")
+    assert broken != source
+    found = labkit.sanitize(labkit.variant(1, source=broken), layer, tool="memcheck", engine="cpu")
+    assert not found.clean and set(found.table["kind"]) == {"out of bounds"}
+    assert "<table" in found._repr_html_()
+
+
+def finding(**more):
+    base = {"tool": "racecheck", "kind": "race", "kernel": "f", "file": "/a/races.cu", "line": 8, "block": [0, 0, 0],
+            "thread": [31, 0, 0], "other": {"file": "/a/races.cu", "line": 10, "thread": [32, 0, 0]}, "address": 64,
+            "size": 4, "buffer": None, "count": 3, "message": "a write and a read of the same word"}
+    return {**base, **more}
+
+
+def test_the_same_mistake_in_several_launches_is_told_once():
+    records = [{"findings": [finding(), finding(line=9)]}, {"findings": [finding()]}]
+    found = checked(records, ["racecheck"], Ended(0, 1.0))
+    assert found.table[["line", "count", "launches"]].to_numpy().tolist() == [[8, 6, 2], [9, 3, 1]]
+    assert "6 such accesses in 2 launches" in repr(found) and "2 findings in 2 launches" in repr(found)
+
+
+def test_a_program_that_fails_without_a_finding_is_an_error(monkeypatch):
+    crash = [sys.executable, "-c", "print('no memory left'); raise SystemExit(3)"]
+    monkeypatch.setattr(child, "plans", lambda *_: crash)
+    with pytest.raises(EngineError, match=r"(?s)exit status 3.*no memory left"):
+        labkit.sanitize(1, labkit.LENET86[0], engine="cpu")
