@@ -36,8 +36,8 @@ struct Allocation {
 
 Mutex mutex;
 std::map<const char *, Allocation> allocations;
-struct Freed { const char *base; size_t bytes; };
-std::vector<Freed> freed;            // for messages: the latest, and some older ones
+struct Freed { const char *base; size_t bytes; char *mapping; size_t mapping_bytes; };
+std::vector<Freed> freed;            // the latest, and some older ones: for messages; their addresses stay reserved
 std::map<const char *, Allocation> mapped;   // the host's page-locked memory, which kernels may use
 size_t limit, used;
 
@@ -258,15 +258,17 @@ EXPORT int hc_mem_free(void *address) {
     Allocation allocation = it->second;
     allocations.erase(it);
     used -= allocation.bytes;
-    freed.push_back({(const char *)address, allocation.bytes});
-    if (freed.size() > 512) freed.erase(freed.begin(), freed.end() - 256);
-    lock.unlock();
     std::string damage = take_damage((char *)address, allocation.bytes);
     free(allocation.written);
-    // In check mode the addresses stay reserved, so that a later use of them is found.
+    // The addresses stay reserved, so that a later use of them is found: in check mode for good, else until 256 others are freed.
     constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-    if (checking) mmap(allocation.mapping, allocation.mapping_bytes, PROT_NONE, flags, -1, 0);
-    else munmap(allocation.mapping, allocation.mapping_bytes);
+    mmap(allocation.mapping, allocation.mapping_bytes, PROT_NONE, flags, -1, 0);
+    freed.push_back({(const char *)address, allocation.bytes, allocation.mapping, allocation.mapping_bytes});
+    if (freed.size() > 512) {
+        if (!checking)
+            for (auto old = freed.begin(); old != freed.end() - 256; ++old) munmap(old->mapping, old->mapping_bytes);
+        freed.erase(freed.begin(), freed.end() - 256);
+    }
     return damage.empty() ? (int)HC_OK : set_error(HC_INVALID, "a kernel %s", damage.c_str());
 }
 
