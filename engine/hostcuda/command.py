@@ -110,15 +110,23 @@ def profile(
     nvcc: Annotated[
         bool, typer.Option("--nvcc/--no-nvcc", help="Without a GPU: registers and occupancy from nvcc, if it is there.")
     ] = True,
+    estimate: Annotated[
+        str | None, typer.Option("--estimate", metavar="CARD", help="Estimate the kernels' times on a GPU: H200.")
+    ] = None,
     options: Options = "",
 ) -> None:
     """Run a program and count the memory accesses of its launches.
 
-    One row per kernel; with --csv or --json one per launch, under Nsight Compute's names for the counters.
+    One row per kernel; with --csv or --json one per launch, under Nsight Compute's names for the counters. With
+    --estimate its time on a GPU, estimated from the counts.
     """
     from shlex import split
 
     from hostcuda.profile import profile_script
+
+    if estimate:
+        _estimate(script, args or (), estimate, timeout, csv, json, split(options))
+        return
 
     _warn_of_options(context, script, args or ())
     _require_folder(csv)
@@ -166,6 +174,25 @@ def sanitize(
     if not findings.clean and not findings.ended.interrupted:
         raise typer.Exit(1)
     _after(findings.ended, script)
+
+
+def _estimate(script, args, device, timeout, csv, json, options) -> None:
+    """Run a program on the CPU engine and print what its launches would take on a card."""
+    from hostcuda import processes
+    from hostcuda.estimate import card, estimate
+    from hostcuda.profile import recorded
+
+    card(device)  # refused before minutes of work
+    _require_folder(csv)
+    records, modules, ended = recorded(processes.program(script, args, "cpu", options), timeout, capture=json)
+    _after(ended, script)
+    if not records:
+        raise EngineError(f"{script} launches no kernel, so there is nothing to estimate")
+    found = estimate(records, modules, device)
+    print(ended.output, end="", file=sys.stderr)
+    print(found.table.to_json(orient="records", indent=2) if json else found.launches())
+    if csv:
+        files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))
 
 
 def _print(result, csv: Path | None, json: bool) -> None:

@@ -179,23 +179,22 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
 def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None,
           capture: bool = False, nvcc: bool = True, on_the_cpu: str = ON_THE_CPU) -> Profile:
     """Run a command, and return the counters of its launches."""
+    if processes.engine(engine) == "cpu":
+        records, modules, ended = recorded(command, timeout, capture)
+        return counted(records, ended, modules if nvcc else ())
     with temporary.folder() as folder:
-        if processes.engine(engine) == "cpu":
-            out = folder / "launches"
-            return counted(*_records(command, out, timeout, capture), _modules(out) if nvcc else ())
         return _measure(command, folder, timeout, capture, on_the_cpu)
 
 
-def _records(command, out: Path, timeout, capture) -> tuple[list[dict], processes.Ended]:
-    """The CPU engine's record of each launch, and how the program ended."""
-    environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile", "HOSTCUDA_CHECK_OUT": str(out)}
-    ended = processes.run(command, environment, timeout, capture)
-    return processes.lines(out), ended
-
-
-def _modules(out: Path) -> list[dict]:
-    """The CPU engine's records of the modules that were loaded."""
-    return processes.lines(out.with_name(f"{out.name}.modules"))
+def recorded(command: Sequence[str], timeout: float | None = None,
+             capture: bool = True) -> tuple[list[dict], list[dict], processes.Ended]:
+    """Run a command on the CPU engine: the records of its launches (`hostcuda.check.records.LaunchRecord`, as dicts),
+    those of the modules that were loaded, and how the program ended."""
+    with temporary.folder() as folder:
+        out = folder / "launches"
+        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile", "HOSTCUDA_CHECK_OUT": str(out)}
+        ended = processes.run(command, environment, timeout, capture)
+        return processes.lines(out), processes.lines(out.with_name(f"{out.name}.modules")), ended
 
 
 def counted(records: Sequence[dict], ended: processes.Ended, modules: Sequence[dict] = ()) -> Profile:

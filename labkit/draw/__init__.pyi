@@ -5,6 +5,7 @@ from .bars import kernels as kernels
 from .bars import stalls as stalls
 from .bars import time as time
 from .bars import traffic as traffic
+from .bars import units as units
 from .heat import heatmap as heatmap
 from .lines import constant_divergence as constant_divergence
 from .lines import occupancy as occupancy

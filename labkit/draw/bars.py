@@ -270,6 +270,45 @@ def instructions(page: Page, mixes: Mapping[str, Mapping[str, float]], unit: str
 
 
 @figure
+def units(page: Page, estimate, before=None) -> None:
+    """The time that each unit of a GPU needs, as estimated from counts: the busiest one sets the kernel's time.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        As `labkit.estimate` returns it.
+    before : Estimate, optional
+        Of the kernel as it was: its bars are drawn thin, below.
+    """
+    now = estimate.units.sum().sort_values(ascending=False)
+    old = before.units.sum() if before is not None else now * 0
+    shown = [name for name in now.index if max(now[name], old.get(name, 0.0)) >= 0.02 * now.max()]
+    near = [name for name in shown if now[name] >= 0.9 * now.max()]
+    step, top = (34, 66) if before is not None else (25, 66)
+    page.open(96 + step * len(shown), _estimated(estimate, before), estimate.note)
+    left = 24 + widest(shown, SMALL)
+    scale = (page.width - 120 - left) / max(now.max(), old.max())
+    for i, name in enumerate(shown):
+        y = top + i * step
+        page.small(left - 10, y + 13, name, style.INK, ha="right", weight="bold" if name in near else "normal")
+        page.rect(left, y + 2, now[name] * scale, 15, style.BLUE if name in near else style.PALE)
+        page.small(left + now[name] * scale + 8, y + 13, ms(now[name]), style.INK)
+        if before is not None:
+            page.rect(left, y + 18, old.get(name, 0.0) * scale, 6, style.ORANGE)
+    page.line([left, left], [top, top + step * len(shown)], style.FAINT)
+    words = "time that each unit needs, if it is never idle; dark: the busiest, and those within 10 % of it"
+    page.small(12, top + step * len(shown) + 18, f"{words}{'; orange: before' * (before is not None)}")
+    was = {name: f" (before {ms(old.get(name, 0.0))})" * (before is not None) for name in shown}
+    said = ", ".join(f"{name} {ms(now[name])}{was[name]}" for name in shown)
+    page.alt = f"Bar chart, estimated time of each unit: {said}. {estimate.note}"
+    page.plain = "Figure: estimated time of each unit of the GPU"
+
+
+def _estimated(estimate, before) -> str:
+    return str(estimate) if before is None else estimate.against(before)
+
+
+@figure
 def stalls(page: Page, counters: pd.DataFrame) -> None:
     """How many cycles pass between two instructions of a warp, and what it waits for; a bar per row.
 

@@ -12,15 +12,24 @@ one runs. The order follows the control flow, not the compiler's layout of the c
 path comes before it, all blocks of a loop before those that follow the loop, and a function before its callers. So
 lanes converge where the paths of a branch join.
 
+The blocks themselves, with the arithmetic of each line in them, are written to a section of the file that is not
+loaded: `hostcuda.estimate` reads it.
+
 This is for x86-64. On other processors the calls remain, and the runtime's functions write the same log.
 """
 
+import json
 import platform
 import re
+from pathlib import PurePath
 
 from hostcuda.errors import CompileError
+from hostcuda.host.toolchain import INCLUDE
 
-__all__ = ["able", "instrument"]
+__all__ = ["FLOW", "able", "instrument"]
+
+FLOW = ".hostcuda_flow"  # the section
+IN_HEADERS = ""  # in place of "file:line": in CUDA's headers for the host, of which a GPU has only the arithmetic
 
 _HOOK = re.compile(
     r"\tcallq?\t\*?(?:__tsan_(?P<volatile>volatile_)?(?P<what>read|write)(?P<size>1|2|4|8|16)|"
@@ -33,6 +42,20 @@ _JUMP = re.compile(r"\t(?:bnd )?(j\w+)\s+(\*?)([^\s(#]+)")
 _CALL = re.compile(r"\t(?:bnd )?call\w*\s+(\*?)([^\s#]+)")
 _END = re.compile(r"\t(?:rep )?(?:ret\w*|ud2|hlt)\b")
 _FUNCTION = re.compile(r"\t\.type\t(\S+),\s*@function")
+_FILE = re.compile(r'\t\.file (\d+) (?:"[^"]*" )?"([^"]*)"')
+_LOC = re.compile(r"\t\.loc (\d+) (\d+)")
+# The instructions that a GPU has, too; moves and stack operations differ from compiler to compiler.
+WORK = {
+    "fma": re.compile(r"v?fn?m(?:add|sub)\d+[sp][sd]$"),
+    "multiply": re.compile(r"v?mul[sp][sd]$"),
+    "add": re.compile(r"v?(?:add|sub)[sp][sd]$"),
+    "branch": re.compile(r"j(?!mp)"),
+    "divide": re.compile(r"i?div[bwlq]?$"),
+    "integer": re.compile(
+        r"(?:add|sub|i?mul|lea|cmp|test|and|or|xor|not|neg|sh[lr]|sa[lr]|ro[lr]|set|cmov|mov[sz]|c[lqd]\w+q$|v?cvt)"
+    ),
+}
+ARITHMETIC = range(3)  # the first ones
 _MOST = 200  # accesses per piece; the runtime's logs have room for as many after their end
 
 
@@ -42,16 +65,18 @@ def able() -> bool:
 
 
 class _Block:
-    """A basic block, which is entered only at its start, and its pieces: lists of line numbers."""
+    """A basic block, which is entered only at its start; its pieces, lists of line numbers; and its `WORK`: the number
+    of instructions of each kind by "file:line" of the source."""
 
     def __init__(self, function):
-        self.function, self.pieces, self.next, self.calls = function, [], [], []
+        self.function, self.pieces, self.next, self.calls, self.work = function, [], [], [], {}
 
 
 def _read(lines):
     """The blocks of the text, in the text's order."""
     functions = {match[1] for match in map(_FUNCTION.match, lines) if match}
     blocks, at, function = [], {}, ""
+    files, place = {}, IN_HEADERS
     block = piece = None
     assembler = False
 
@@ -81,6 +106,10 @@ def _read(lines):
         if line.startswith("\t."):
             if line.startswith(("\t.section", "\t.text")):
                 piece = None
+            elif match := _LOC.match(line):
+                place = f"{files[match[1]]}:{match[2]}" if files.get(match[1]) else IN_HEADERS
+            elif match := _FILE.match(line):
+                files[match[1]] = None if match[2].startswith(f"{INCLUDE}/") else PurePath(match[2]).name
             continue
         if assembler or block is None:
             continue
@@ -89,7 +118,12 @@ def _read(lines):
                 piece = []
                 block.pieces.append(piece)
             piece.append(number)
-        elif jump := _JUMP.match(line):
+            continue
+        operation = line.split(None, 1)[0]
+        kind = next((i for i, pattern in enumerate(WORK.values()) if pattern.match(operation)), None)
+        if kind is not None and (place != IN_HEADERS or kind in ARITHMETIC):
+            block.work.setdefault(place, [0] * len(WORK))[kind] += 1
+        if jump := _JUMP.match(line):
             if not jump[2]:
                 block.next.append(jump[3])
             if jump[1] in ("jmp", "jmpq"):
@@ -208,8 +242,11 @@ def instrument(text: str, checks: bool) -> str:
                 "missed: leave out unusual options in CXX, or set it to g++", []
             )
     pieces, accesses, stubs = [], [], []
-    for block in _ordered(_read(lines)):
+    blocks = _read(lines)
+    numbers = {}
+    for block in _ordered(blocks):
         for piece in block.pieces:
+            numbers.setdefault(block, []).append(len(pieces))
             hooks = [_HOOK.match(lines[at]) for at in piece]
             size = 8 * (1 + sum(hook["what"] is not None for hook in hooks))
             number, offset = len(pieces), 8
@@ -243,7 +280,18 @@ def instrument(text: str, checks: bool) -> str:
                         f"\t.byte\t{int(hook['what'] == 'write')}, {hook['size']}, {int(bool(hook['volatile']))}, 0"
                     )
                 lines[at] = "\n".join(new)
-    return "\n".join([*lines, *_tail(pieces, accesses, stubs)])
+    return "\n".join([*lines, *_tail(pieces, accesses, stubs), *_flow(blocks, numbers)])
+
+
+def _flow(blocks, numbers):
+    """The section `FLOW`: a list in JSON, per block its ``pieces`` by number, the ``next`` blocks, its ``work``."""
+    place = {block: i for i, block in enumerate(blocks)}
+    text = json.dumps([
+        {"pieces": numbers.get(block, []), "next": [place[to] for to in block.next], "work": block.work}
+        for block in blocks
+    ])
+    parts = [text[at : at + 4000].replace("\\", "\\\\").replace('"', '\\"') for at in range(0, len(text), 4000)]
+    return [f'\t.section\t{FLOW},"",@progbits', *(f'\t.ascii\t"{part}"' for part in parts), ""]
 
 
 def _tail(pieces, accesses, stubs):

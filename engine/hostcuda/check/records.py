@@ -80,7 +80,9 @@ class LaunchRecord:
     sites : list of dict
         One per access in the source and memory space: ``file``, ``line``, ``space`` ("global", "shared", "constant",
         "local"), ``op`` ("ld", "st", "atom", "red"), ``size`` in bytes per lane, ``requests``, ``bytes``, and
-        ``sectors`` (global) or ``wavefronts`` and ``conflicts`` (shared, constant).
+        ``sectors``, ``passes`` over the banks of the L1 cache, ``lines`` of 128 bytes and ``loaded``, sectors that a
+        block loads for the first time (global), or ``wavefronts``, ``conflicts`` and ``uniform``, the requests in which
+        all lanes have one address (shared, constant).
     findings : list of Finding
     error : str
         Why the launch was abandoned; empty if it was not.
@@ -88,6 +90,11 @@ class LaunchRecord:
         What a tool could not check, and why.
     module : str
         The compiled file.
+    plays : list
+        For each piece of the code (see `hostcuda.check.instrument`) that warps have run: its number, how often.
+    constant_traces : list
+        For some warps, each of another block, the pieces that read constant memory, in order: a line's number and how
+        often it is asked for in a row, and so on. The piece ``[0, 0]`` is a barrier.
     """
 
     index: int
@@ -103,6 +110,8 @@ class LaunchRecord:
     error: str = ""
     module: str = ""
     unchecked: list = field(default_factory=list)
+    plays: list = field(default_factory=list)
+    constant_traces: list = field(default_factory=list)
 
 
 _take = None
@@ -206,10 +215,12 @@ def _record(raw):
         for counter in _counters(space, op):
             counts[counter.metric] += figures[counter.figure]
         shown = {"requests": access["requests"]}
+        if space == "global":
+            shown |= {name: access[name] for name in ("passes", "lines", "loaded")}
         if space in _UNITS:
             shown[_UNITS[space]] = access["units"]
         if _UNITS.get(space) == "wavefronts":
-            shown["conflicts"] = figures["extra"]
+            shown |= {"conflicts": figures["extra"], "uniform": access["uniform"]}
         key = (file, line, space, op, access["size"])
         site = sites.setdefault(key, dict(zip(("file", "line", "space", "op", "size"), key, strict=True)))
         for name, value in {**shown, "bytes": access["bytes"]}.items():
@@ -218,7 +229,7 @@ def _record(raw):
     return LaunchRecord(
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
         raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], _error(raw),
-        raw["module"], raw["unchecked"],
+        raw["module"], raw["unchecked"], raw["plays"], raw["constant_traces"],
     )
 
 

@@ -9,6 +9,7 @@ import csv
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -20,12 +21,13 @@ NO_PERMISSION = "ERR_NVGPUCTRPERM"
 
 
 def find(tool: str) -> str | None:
-    """The path of a tool such as `ncu`: on PATH, or in the usual folders of the CUDA toolkit."""
+    """The path of a tool such as `ncu`: on PATH, in the usual folders of the CUDA toolkit, or among NVIDIA's wheels."""
     path = shutil.which(tool)
     if path:
         return path
     homes = [os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")]
-    for home in [*filter(None, homes), "/usr/local/cuda"]:
+    wheels = [folder for place in sys.path for folder in sorted(Path(place).glob("nvidia/cu[0-9]*"), reverse=True)]
+    for home in [*filter(None, homes), "/usr/local/cuda", *wheels]:
         for path in (Path(home) / "bin" / tool, Path(home) / tool / tool):
             if os.access(path, os.X_OK) and path.is_file():
                 return str(path)

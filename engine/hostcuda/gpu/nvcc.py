@@ -5,10 +5,10 @@ They need no GPU.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,11 +18,12 @@ import pandas as pd
 
 from hostcuda import temporary
 from hostcuda.errors import EngineError
-from hostcuda.gpu import nsight
+from hostcuda.gpu import nsight, sass
 from hostcuda.host.toolchain import demangled
 from hostcuda.limits import MULTIPROCESSOR, occupancy
 
 ARCH = "sm_90"
+WHEELS = 'NVIDIA\'s wheels of it: pip install "hostcuda[nvcc]"'
 _TARGET = re.compile(r"--?(arch|gpu-architecture|code|gpu-code|gencode|generate-code)(=.*)?")
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -46,7 +47,9 @@ def occupancy_of(facts: Mapping[str, int], block: Sequence[int], dynamic: int, a
     return occupancy(math.prod(block), facts["registers"], facts["shared_bytes"] + dynamic, MULTIPROCESSOR[arch])
 
 
-def of_modules(modules: Iterable[Mapping], arch: str = ARCH) -> tuple[dict[str, dict], list[str]]:
+def of_modules(
+    modules: Iterable[Mapping], arch: str = ARCH, code: bool = False
+) -> tuple[dict[str, dict], list[str]]:
     """Compile many modules with nvcc, in parallel and each distinct one once.
 
     Parameters
@@ -55,11 +58,14 @@ def of_modules(modules: Iterable[Mapping], arch: str = ARCH) -> tuple[dict[str, 
         As recorded by the CPU engine's check mode: ``module`` (a name), ``source``, ``options``, ``include_dirs``.
     arch : str
         Used instead of an architecture among the options.
+    code : bool
+        Disassemble, too.
 
     Returns
     -------
     kernels : dict
-        Name of the module -> the result of `read_ptxas`.
+        Name of the module -> the result of `read_ptxas`. With `code` each kernel has its ``blocks``, too, from
+        `hostcuda.gpu.sass.read`.
     refused : list of str
         The first error of each source that nvcc refuses.
     """
@@ -68,15 +74,27 @@ def of_modules(modules: Iterable[Mapping], arch: str = ARCH) -> tuple[dict[str, 
              for each in modules}
     kernels, refused = {}, []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {key: pool.submit(compile, key[0], "kernel.cu", key[1:], arch, "-Xptxas", "-v")
-                for key in set(keys.values())}
+        jobs = {key: pool.submit(_facts, key, arch, code) for key in set(keys.values())}
         for key, job in jobs.items():
             try:
-                kernels[key] = _by_plain_names(read_ptxas(job.result()))
+                kernels[key] = _by_plain_names(job.result())
             except EngineError as error:
                 lines = str(error).splitlines()
                 refused.append(next((line for line in lines if "error" in line), lines[0]))
     return {name: kernels.get(key, {}) for name, key in keys.items()}, refused
+
+
+@functools.lru_cache(64)  # a notebook estimates the same kernel again and again
+def _facts(key: tuple[str, ...], arch: str, code: bool) -> dict[str, dict]:
+    """The figures of each kernel of a source with these options, by its symbol."""
+    source, *options = key
+    if not code:
+        return read_ptxas(compile(source, "kernel.cu", options, arch, "-Xptxas", "-v"))
+    with temporary.folder() as folder:
+        cubin = folder / "kernel.cubin"
+        facts = read_ptxas(compile(source, "kernel.cu", options, arch, "-Xptxas", "-v", "-lineinfo", cubin=cubin))
+        blocks = sass.read(machine_code(cubin))
+    return {symbol: own | {"blocks": blocks[symbol]} for symbol, own in facts.items()}
 
 
 def _by_plain_names(kernels: dict[str, dict]) -> dict[str, dict]:
@@ -126,21 +144,33 @@ def disassemble(source: str, name: str, options: Sequence[str] = (), arch: str =
     EngineError
         If there is no nvcc or no nvdisasm, or nvcc refuses the source; the message has nvcc's.
     """
-    nvdisasm = nsight.find("nvdisasm")
-    if nvdisasm is None:
-        raise EngineError("reading machine code needs nvdisasm, which is not on this machine: install the CUDA toolkit")
     with temporary.folder() as folder:
         cubin = folder / "kernel.cubin"
         compile(source, name, options, arch, "-lineinfo", cubin=cubin)
-        done = subprocess.run([nvdisasm, "-gi", "-c", str(cubin)], capture_output=True, text=True)
+        return pd.DataFrame(read_sass(machine_code(cubin), name))
+
+
+def machine_code(cubin: Path) -> str:
+    """The output of ``nvdisasm -gi -c``: the instructions of a compiled file, with the lines that they come from.
+
+    Raises
+    ------
+    EngineError
+        There is no nvdisasm, or it cannot read the file.
+    """
+    nvdisasm = nsight.find("nvdisasm")
+    if nvdisasm is None:
+        raise EngineError("reading machine code needs nvdisasm, which is not on this machine: "
+                          f"install the CUDA toolkit, or {WHEELS}")
+    done = subprocess.run([nvdisasm, "-gi", "-c", str(cubin)], capture_output=True, text=True)
     if done.returncode:
-        raise EngineError(f"nvdisasm cannot read {name}: {done.stderr.strip()}")
-    return pd.DataFrame(read_sass(done.stdout, name))
+        raise EngineError(f"nvdisasm cannot read {cubin.name}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def nvcc_available() -> bool:
     """Whether there is an nvcc."""
-    return shutil.which("nvcc") is not None
+    return nsight.find("nvcc") is not None
 
 
 def nvcc_version() -> str:
@@ -150,9 +180,9 @@ def nvcc_version() -> str:
 
 
 def _nvcc() -> str:
-    nvcc = shutil.which("nvcc")
+    nvcc = nsight.find("nvcc")
     if nvcc is None:
-        raise EngineError("registers and spills need nvcc, which is not on this machine: install the CUDA toolkit")
+        raise EngineError(f"this needs nvcc, which is not on this machine: install the CUDA toolkit, or {WHEELS}")
     return nvcc
 
 
@@ -195,12 +225,9 @@ def read_ptxas(text: str) -> dict[str, dict]:
     return kernels
 
 
-_SECTION = re.compile(r"^\.text\.(\w+):")
-_PLACE = re.compile(r'//## File "([^"]*)", line (\d+)')
-_MEMORY = re.compile(r"/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?((LDSM|LDS|STS|ATOMS|LDG|STG|ATOMG|ATOM|REDG|RED|LDL|STL|LD|ST)"
-                     r"(?:\.[\w.]+)?)\s")
 _SPACES = {"S": "shared", "G": "global", "L": "local", "": "generic"}
 _OPS = {"LD": "ld", "ST": "st", "ATOM": "atom", "RED": "red"}
+_MEMORY = re.compile(r"(LD|ST|ATOM|RED)(S|G|L|)M?")
 
 
 def read_sass(text: str, name: str) -> list[dict]:
@@ -209,29 +236,12 @@ def read_sass(text: str, name: str) -> list[dict]:
     The line is that of the file `name`, also for an instruction of another file that is inlined there.
     """
     rows: dict[tuple, dict] = {}
-    kernel, places, begun = "", [], True
-    for text_line in text.splitlines():
-        if section := _SECTION.match(text_line):
-            kernel, places = section[1], []
-        elif place := _PLACE.search(text_line):  # several in a row: from the innermost function to the kernel
-            places = [*([] if begun else places), place]
-            begun = False
-        elif kernel and (code := _MEMORY.search(text_line)):
-            begun = True
-            own = [int(each[2]) for each in places if Path(each[1]).name == name]
-            word, opcode = code[2], code[3]
-            row = {"kernel": kernel, "line": own[0] if own else 0, "instruction": word, **_kind(word, opcode),
-                   "predicated": bool(code[1]), "count": 0}
-            rows.setdefault(tuple(row.values()), row)["count"] += 1
-        elif "/*" in text_line:
-            begun = True
+    for kernel, blocks in sass.read(text).items():
+        for each in (each for block in blocks for each in block.code):
+            if memory := _MEMORY.fullmatch(each.name):
+                own = [line for file, line in each.places if file == name]
+                row = {"kernel": kernel, "line": own[0] if own else 0, "instruction": each.word,
+                       "space": _SPACES[memory[2]], "op": _OPS[memory[1]], "bytes": each.bytes,
+                       "predicated": bool(each.predicate), "count": 0}
+                rows.setdefault(tuple(row.values()), row)["count"] += 1
     return sorted(rows.values(), key=lambda row: (row["kernel"], row["line"], row["instruction"], row["predicated"]))
-
-
-def _kind(word: str, opcode: str) -> dict:
-    """Memory space, operation and bytes per lane."""
-    if opcode == "LDSM":  # 8x8 matrices of 16-bit elements: 4 bytes per lane each
-        return {"space": "shared", "op": "ld", "bytes": 4 * int(word[-1]) if word[-2:-1] == "." else 4}
-    op = next(each for each in ("ATOM", "RED", "LD", "ST") if opcode.startswith(each))
-    width = re.search(r"\.[SU]?(8|16|64|128)\b", word)
-    return {"space": _SPACES[opcode.removeprefix(op)], "op": _OPS[op], "bytes": int(width[1]) // 8 if width else 4}

@@ -217,7 +217,9 @@ size_t end_allocations() {
         if (!range.touched) return;
         for (size_t i = 0; i < range.bytes / 64 + 2; i++) unique_bytes += __builtin_popcountll(range.touched[i]);
         free(range.touched);
+        free(range.loaded);
         range.touched = nullptr;
+        range.loaded = nullptr;
     };
     for (Range &range : known.ranges) finish(range);
     for (auto block = known.heap.begin(); block != known.heap.end();) {

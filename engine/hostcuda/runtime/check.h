@@ -15,6 +15,7 @@ struct Range {
     const char *name;          // a variable's, or null
     uint64_t *touched;         // one bit per byte, for global ranges that the launch has accessed
     uint8_t *written;          // one byte per byte: it was written; null: not known, and not reported
+    uint32_t *loaded = nullptr;           // per sector of global ranges: the number of the last block that has loaded it
     struct GlobalCell *cells = nullptr;   // the last accesses in this launch; null until racecheck needs it
     bool unchecked = false;    // there was too little memory for these
     bool freed = false;        // by a kernel, in this launch

@@ -11,6 +11,10 @@
 //
 // A load from the address of the same thread's latest store, without a barrier between, is checked but not counted: a GPU's
 // compiler keeps that value in a register, even if the host's does not.
+//
+// For hostcuda.estimate there are counts besides: how often warps run each piece, the passes that an access to global memory
+// needs over the banks of the L1 cache and the lines that it is in, the sectors that a block loads for the first time, and what some warps ask of the
+// constant cache, in order.
 #ifdef HOSTCUDA_CHECK
 #include "parts.h"
 #include <algorithm>
@@ -32,6 +36,8 @@ constexpr size_t log_pitch = log_entries + log_room; // an odd number of cache l
 
 struct Tally {
     uint64_t requests = 0, units = 0, ideal = 0, bytes = 0;   // units: sectors, wavefronts, addresses
+    uint64_t passes = 0, lines = 0, loaded = 0;      // of global memory: passes over 32 banks, lines, sectors new to the block
+    uint64_t uniform = 0;                            // requests in which all lanes have one address
 };
 
 // For counting: one access in the code.
@@ -55,7 +61,8 @@ struct Pattern {
     uint64_t odd = 0;                                // the bits set in any of them
     uint32_t version = 0;                            // a new number after each change; 0: not used yet
     uint32_t twin_version = 0;                       // the version of an equal pattern of a store
-    uint8_t units[32];                               // by the first address modulo 32; 0: not counted yet
+    uint8_t units[32], passes[32];                   // by the first address modulo 32; no units: not counted yet
+    uint8_t lines[4] = {};                           // by the first address modulo 128, in sectors; 0: not counted yet
     uint8_t ideal = 0, lanes = 0;
     bool runs_known = false;
     Space space = unwatched_space;                   // of the units
@@ -79,6 +86,7 @@ struct Piece {
     unsigned first = 0, count = 0;                   // its accesses
     unsigned next = 0;                               // another piece with the same return address
     unsigned youngest = 0;
+    uint64_t plays = 0;                              // how often warps have run it
     std::unique_ptr<Variant> variants[4];
 };
 
@@ -95,6 +103,19 @@ struct Lane {
     uint64_t *begin = nullptr;
     unsigned thread = 0;
 };
+
+// The lines of constant memory that a warp asks for, piece by piece: pairs of a line's number and how often in a row. A
+// piece of zeros is a barrier.
+struct ConstantTrace {
+    static constexpr size_t most_pieces = 4096;
+    std::vector<std::vector<uint64_t>> pieces;
+    void add(uint64_t line) {
+        auto &runs = pieces.back();
+        if (runs.size() && runs[runs.size() - 2] == line) runs.back()++;
+        else runs.insert(runs.end(), {line, 1});
+    }
+};
+constexpr size_t constant_line = 64, most_traces = 16;   // bytes; warps, each of another block
 
 // The last stores of a warp's lanes.
 struct Stored {
@@ -118,6 +139,9 @@ struct Logs {
     unsigned waiting[most_warps];                    // lanes at a barrier, or with a full log
     int buffer_of[most_warps];
     std::vector<int> free_buffers;
+    uint32_t block = 0;                              // the number of the running one, from 1
+    std::vector<ConstantTrace> traces;
+    unsigned traced = most_warps;                    // the warp of the block that is traced, or none
 
     // Accesses that the last lane to arrive makes for all lanes that have converged.
     unsigned together_piece = 0;
@@ -140,29 +164,42 @@ void touch(Range *range, uintptr_t address, size_t bytes) {
     }
 }
 
+// The sectors of these bytes that the block had not loaded yet.
+unsigned newly_loaded(Range *range, uintptr_t address, size_t bytes) {
+    if (UNLIKELY(!range->loaded)) range->loaded = (uint32_t *)calloc(range->bytes / 32 + 2, sizeof *range->loaded);
+    if (UNLIKELY(!range->loaded)) return without_memory("profile", *range), 0;
+    uint32_t *blocks = range->loaded - range->low / 32;
+    unsigned count = 0;
+    for (uintptr_t sector = address / 32; sector <= (address + bytes - 1) / 32; sector++)
+        if (blocks[sector] != logs.block) blocks[sector] = logs.block, count++;
+    return count;
+}
+
 unsigned distinct(uint64_t *values, unsigned count) {
     std::sort(values, values + count);
     return (unsigned)(std::unique(values, values + count) - values);
 }
 
-// Sectors of 32 bytes. Accesses are aligned and at most 16 bytes long, so each is in one sector. Lanes outside the mask have
+// Sectors of 32 bytes, or lines of 128. Accesses are aligned and at most 16 bytes long, so each is in one sector. Lanes outside the mask have
 // the address of a lane inside it.
-unsigned count_sectors(const uintptr_t *address) {
+unsigned count_parts(const uintptr_t *address, size_t bytes) {
     uintptr_t least = address[0], most = address[0];
     for (unsigned l = 1; l < warp_size; l++) {
         least = address[l] < least ? address[l] : least;
         most = address[l] > most ? address[l] : most;
     }
-    least /= 32;
-    if (most / 32 - least < 64) {
+    least /= bytes;
+    if (most / bytes - least < 64) {
         uint64_t set = 0;
-        for (unsigned l = 0; l < warp_size; l++) set |= 1ull << (address[l] / 32 - least);
+        for (unsigned l = 0; l < warp_size; l++) set |= 1ull << (address[l] / bytes - least);
         return __builtin_popcountll(set);
     }
-    uint64_t sectors[warp_size];
-    for (unsigned l = 0; l < warp_size; l++) sectors[l] = address[l] / 32;
-    return distinct(sectors, warp_size);
+    uint64_t parts[warp_size];
+    for (unsigned l = 0; l < warp_size; l++) parts[l] = address[l] / bytes;
+    return distinct(parts, warp_size);
 }
+unsigned count_sectors(const uintptr_t *address) { return count_parts(address, 32); }
+unsigned count_lines(const uintptr_t *address) { return count_parts(address, 128); }
 
 // For an atomic operation: lanes with the same address run one after the other, the n-th of each in the n-th pass, and the
 // sectors of each pass are counted.
@@ -242,12 +279,24 @@ void count(Access &a, Space space, const uintptr_t *lanes, uint32_t mask) {
     unsigned ideal;
     tally.units += measure(space, a, address, mask, ideal);
     tally.ideal += ideal;
+    tally.uniform += count_parts(address, 1) == 1;
     tally.bytes += (uint64_t)__builtin_popcount(mask) * a.size;
-    if (space == global_space)
-        for (uint32_t left = mask; left; left &= left - 1) {
-            uintptr_t at = address[__builtin_ctz(left)];
-            touch(find(at), at, a.size);
-        }
+    if (space != global_space) return;
+    tally.passes += count_passes(a.size, a.operation, address, mask, ideal);
+    tally.lines += count_lines(address);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        uintptr_t at = address[__builtin_ctz(left)];
+        Range *range = find(at);
+        touch(range, at, a.size);
+        if (a.operation == load) tally.loaded += newly_loaded(range, at, a.size);
+    }
+}
+
+// Every address in constant memory that lanes of the traced warp ask for, once.
+void trace_constant(const uintptr_t *lanes, uint32_t mask) {
+    uint64_t values[warp_size];
+    for (unsigned l = 0; l < warp_size; l++) values[l] = lanes[mask >> l & 1 ? l : __builtin_ctz(mask)];
+    for (unsigned i = 0, n = distinct(values, warp_size); i < n; i++) logs.traces.back().add(values[i] / constant_line);
 }
 
 // ---- Values in registers ----------------------------------------------------------------------------------------------
@@ -328,6 +377,7 @@ void learn(Variant &v, Pattern &p, unsigned entry, unsigned size, const uint64_t
     p.version = ++logs.versions;
     p.twin_version = 0;
     memset(p.units, 0, sizeof p.units);
+    memset(p.lines, 0, sizeof p.lines);
     p.lanes = __builtin_popcount(v.mask);
     p.runs_known = false;
 }
@@ -399,16 +449,31 @@ inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uint
     uint8_t &units = p.units[base % 32];
     if (UNLIKELY(!units)) {
         addresses(address);
-        unsigned ideal;
+        unsigned ideal, any;
         units = measure(a.space, a, address, v.mask, ideal);
         p.ideal = ideal;
+        p.passes[base % 32] = a.space == global_space ? count_passes(a.size, a.operation, address, v.mask, any) : 0;
     }
     tally.units += units;
     tally.ideal += p.ideal;
+    tally.uniform += p.least == p.most;
     tally.bytes += p.lanes * a.size;
+    if (a.space == global_space) {
+        uint8_t &lines = p.lines[base / 32 % 4];
+        if (UNLIKELY(!lines)) addresses(address), lines = count_lines(address);
+        tally.passes += p.passes[base % 32];
+        tally.lines += lines;
+    }
+    if (UNLIKELY(a.space == constant_space && warp == logs.traced)) {
+        addresses(address);
+        trace_constant(address, v.mask);
+    }
     if (a.space != global_space || (a.touched_base == base && a.touched_version == p.version)) return;
     if (UNLIKELY(!p.runs_known)) learn_runs(v, p, entry, a.size);
-    for (const auto &run : p.runs) touch(a.range, base + run.offset, run.bytes);
+    for (const auto &run : p.runs) {
+        touch(a.range, base + run.offset, run.bytes);
+        if (a.operation == load) tally.loaded += newly_loaded(a.range, base + run.offset, run.bytes);
+    }
     a.touched_base = base;
     a.touched_version = p.version;
 }
@@ -430,6 +495,13 @@ Variant &variant_for(Piece &piece, uint32_t mask) {
 
 typedef uint64_t Entries __attribute__((vector_size(8 * chunk), aligned(8), may_alias));
 
+// The traced warp runs another piece.
+void begin_trace() {
+    auto &pieces = logs.traces.back().pieces;
+    if (pieces.size() == ConstantTrace::most_pieces) logs.traced = most_warps;
+    else if (pieces.empty() || pieces.back().size()) pieces.emplace_back();
+}
+
 // Run one piece for the lanes in the mask, whose entries are at `rows`; lanes outside it have those of the leader. Returns
 // false, and does nothing, if the lanes are at different pieces.
 bool play(const uint64_t *const *rows, uint32_t mask, unsigned leader, unsigned warp) {
@@ -442,7 +514,11 @@ bool play(const uint64_t *const *rows, uint32_t mask, unsigned leader, unsigned 
         Entries base = *(const Entries *)(own + begin), other = {};
         for (unsigned l = 0; l < warp_size; l++)
             other |= (*(const Entries *)(rows[l] + begin) - base) ^ *(const Entries *)delta[l];
-        if (begin == 0 && other[0]) return false;
+        if (begin == 0) {
+            if (other[0]) return false;
+            piece.plays++;
+            if (UNLIKELY(warp == logs.traced)) begin_trace();
+        }
         unsigned end = begin + chunk <= piece.count ? begin + chunk : piece.count + 1;
         for (unsigned entry = begin ? begin : 1; entry < end; entry++) {
             Access &a = accesses[entry];
@@ -662,6 +738,9 @@ void begin_counting() {
         a.high = a.touched_version = 0;
         for (Tally &tally : a.tally) tally = Tally();
     }
+    for (Piece &piece : logs.code->pieces) piece.plays = 0;
+    logs.block = 0;
+    logs.traces.clear();
     logs.words = module.log ? module.log : logs.own_words;
     logs.together_log.clear();
     if (!logs.memory) {
@@ -683,7 +762,16 @@ void begin_counting() {
 void count_block() {
     memset(logs.waiting, 0, sizeof logs.waiting);
     memset(logs.parked, 0, sizeof logs.parked);
-    for (unsigned warp = 0; warp * warp_size < running.threads; warp++) logs.stored[warp] = Stored();
+    unsigned warps = (running.threads + warp_size - 1) / warp_size;
+    for (unsigned warp = 0; warp < warps; warp++) logs.stored[warp] = Stored();
+    for (Access &a : logs.code->accesses) a.touched_version = 0;   // the block's first access to its bytes
+    const Index &grid = running.launch->grid;
+    size_t blocks = (size_t)grid.x * grid.y * grid.z, apart = (blocks + most_traces - 1) / most_traces;
+    logs.traced = most_warps;
+    if (logs.block++ % apart == 0) {
+        logs.traced = logs.traces.size() % warps;
+        logs.traces.emplace_back();
+    }
 }
 
 void count_thread(unsigned thread) {
@@ -712,9 +800,31 @@ std::string counts_text() {
             if (!n.requests) continue;
             unsigned operation = a.operation == atomic && !a.used && space == global_space ? 3 : a.operation;
             text += format("%s{\"pc\":%u,\"space\":\"%s\",\"op\":\"%s\",\"size\":%u,\"requests\":%zu,\"units\":%zu,"
-                           "\"ideal\":%zu,\"bytes\":%zu}", text.empty() ? "" : ",", a.pc, spaces[space], operations[operation],
-                           a.size, (size_t)n.requests, (size_t)n.units, (size_t)n.ideal, (size_t)n.bytes);
+                           "\"ideal\":%zu,\"bytes\":%zu,\"passes\":%zu,\"lines\":%zu,\"loaded\":%zu,\"uniform\":%zu}", text.empty() ? "" : ",", a.pc,
+                           spaces[space], operations[operation], a.size, (size_t)n.requests, (size_t)n.units, (size_t)n.ideal,
+                           (size_t)n.bytes, (size_t)n.passes, (size_t)n.lines, (size_t)n.loaded, (size_t)n.uniform);
         }
+    return text;
+}
+
+std::string plays_text() {
+    std::string text;
+    for (size_t i = 0; i < logs.code->pieces.size(); i++)
+        if (uint64_t plays = logs.code->pieces[i].plays) text += format("%s[%zu,%zu]", text.empty() ? "" : ",", i, (size_t)plays);
+    return text;
+}
+
+std::string traces_text() {
+    std::string text;
+    for (const ConstantTrace &trace : logs.traces) {
+        std::string pieces;
+        for (const auto &runs : trace.pieces) {
+            std::string numbers;
+            for (uint64_t n : runs) numbers += format("%s%zu", numbers.empty() ? "" : ",", (size_t)n);
+            if (!runs.empty()) pieces += (pieces.empty() ? "[" : ",[") + numbers + "]";
+        }
+        if (!pieces.empty()) text += (text.empty() ? "[" : ",[") + pieces + "]";
+    }
     return text;
 }
 
@@ -745,6 +855,8 @@ bool watch_resumes(unsigned thread) {
 
 void watch_barrier_released() {
     order_barrier();
+    if (logs.traced < most_warps && logs.traces.back().pieces.size() < ConstantTrace::most_pieces)
+        logs.traces.back().pieces.push_back({0, 0});
     for (unsigned &count : logs.waiting) {
         if (count) count_barrier();
         count = 0;

@@ -64,6 +64,11 @@ class Elf:
             for name, kind, flags, _, at, size, link, info, _, _ in rows
         ]
 
+    def content(self, name: str) -> bytes:
+        """The bytes of the section of this name; empty if there is none."""
+        at = next(((section.offset, section.bytes) for section in self.sections if section.name == name), (0, 0))
+        return self._data[at[0] : sum(at)]
+
     def symbols(self, table) -> list[Symbol]:
         """The `Symbol` of each row of the tables of one type."""
         return [symbol for section in self.sections if section.kind == table for symbol in self._symbols(section)]

@@ -1,0 +1,239 @@
+"""The time that kernels would take on a GPU, estimated from what the CPU engine counts. No GPU is needed.
+
+With nvcc, which needs no GPU either, the estimate is *fine*: the machine code's instructions, registers and occupancy
+are known. Without it, it is *coarse*. Both were fitted to times that were recorded on a card, and say in which
+interval 8 of 10 of these were. Where no such times tell how good an estimate is, there is none: see `why_not`. """
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from hostcuda.check.instrument import FLOW
+from hostcuda.errors import EngineError
+from hostcuda.estimate.model import Card, card, launches, time_ms, units
+from hostcuda.estimate.work import CODE, merged, without_code, work
+from hostcuda.gpu import nsight
+from hostcuda.gpu.nvcc import nvcc_available, of_modules
+from hostcuda.runtime.elf import Elf
+from hostcuda.tables import HTML, table
+
+__all__ = ["Card", "Estimate", "card", "estimate", "estimated", "fine", "why_not", "works"]
+
+_NEAR = 0.9  # of the busiest unit's time: such a unit may as well be the busiest
+
+
+def fine() -> bool:
+    """Whether nvcc, nvdisasm and SciPy are on this machine: ``pip install "hostcuda[nvcc]"`` brings them."""
+    return nvcc_available() and nsight.find("nvdisasm") is not None and importlib.util.find_spec("scipy") is not None
+
+
+@dataclass(repr=False)
+class Estimate:
+    """Estimated times of launches.
+
+    Attributes
+    ----------
+    card : Card
+    kind : {"fine", "coarse"}
+        With machine code, or without.
+    table : DataFrame
+        A row per kernel and launch geometry: ``kernel``, ``launches``, ``ms``, ``low_ms``, ``high_ms`` of all of them
+        (NaN if there is no estimate), ``busiest``, ``near`` (a list of the units within 10 % of it), ``why_not``
+        (empty if there is an estimate).
+    units : DataFrame
+        A row per kernel as in `table`: the time that each unit needs [ms].
+    """
+
+    card: Card
+    kind: str
+    table: pd.DataFrame
+    units: pd.DataFrame = field(repr=False)
+
+    @property
+    def ms(self) -> float:
+        """The time of all launches [ms]; NaN if one of them has no estimate."""
+        return float(self.table["ms"].sum(skipna=False))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Between these times [ms] the recorded one was in 8 of 10 comparisons."""
+        return float(self.table["low_ms"].sum(skipna=False)), float(self.table["high_ms"].sum(skipna=False))
+
+    @property
+    def busiest(self) -> str:
+        """The busiest unit of the kernel that takes the longest."""
+        longest = self.units.max(axis=1).to_numpy().argmax()
+        return str(self.table["busiest"].iloc[longest])
+
+    @property
+    def why_not(self) -> str:
+        """Why there is no time, for the first kernel without one; else empty."""
+        return next((f"{row.kernel}: {row.why_not}" for row in self.table.itertuples() if row.why_not), "")
+
+    @property
+    def note(self) -> str:
+        """Where the figures come from."""
+        how = "counts and nvcc's machine code" if self.kind == "fine" else "counts alone (coarse: there is no nvcc)"
+        return f"Estimated for the {self.card.name} from {how}; not measured."
+
+    def against(self, before: Estimate) -> str:
+        """This estimate beside that of the kernel as it was, in words."""
+        if math.isnan(before.ms):
+            return f"{self}; before {before}"
+        low, high = before.interval
+        moved = f", before: {before.busiest}" if before.busiest != self.busiest else ", as before"
+        now, _, busiest = str(self).partition(". ")
+        return f"{now}; before about {_short(before.ms)} ms ({_short(low)} to {_short(high)}). {busiest}{moved}"
+
+    def __str__(self) -> str:
+        if math.isnan(self.ms):
+            return f"no time ({self.why_not}). Busiest: {self.busiest}"
+        low, high = self.interval
+        return f"about {_short(self.ms)} ms ({_short(low)} to {_short(high)}). Busiest: {self.busiest}"
+
+    def __repr__(self) -> str:
+        return f"{self}. {self.note}"
+
+    def launches(self) -> HTML:
+        """A row per kernel, as a table for a page or a terminal."""
+        shown = self.table.assign(near=[", ".join(each) for each in self.table["near"]])
+        shown.attrs["note"] = self.note
+        return table(
+            shown,
+            "Estimated times",
+            {
+                "kernel": "kernel",
+                "launches": "launches",
+                "ms": "ms",
+                "low_ms": "from",
+                "high_ms": "to",
+                "near": "busiest units",
+                "why_not": "why no time",
+            },
+        )
+
+
+def _short(ms: float) -> str:
+    """Two significant digits."""
+    return f"{ms:.2g}" if ms < 100 else f"{round(ms, 1 - math.floor(math.log10(ms))):.0f}"
+
+
+def why_not(found: Mapping[str, float]) -> str:
+    """Why a launch with this work gets no time: the estimate was not compared with recorded times of such kernels, or
+    was found to be wrong. Empty if it gets one."""
+    memory = max(found["memory_instructions"], 1.0)
+    code = {name.removeprefix(CODE): value for name, value in found.items() if name.startswith(CODE)}
+    if code.get("tensor"):
+        return "it uses tensor cores, whose times the estimate does not predict well"
+    if found["atomic_sectors"] + found["shared_atomics"] > 0.01 * memory:
+        return "its atomic operations were not compared with recorded times"
+    if code.get("fp64", 0) > 0.01 * code.get("instructions", 0):
+        return "its double-precision operations were not compared with recorded times"
+    if code.get("local", 0) > 0.02 * memory:
+        return "its registers spill to local memory, whose accesses the engine does not count"
+    if code.get("missed", 0) > 0.35:
+        return "its machine code does not fit the counts"
+    if code.get("occupancy", 1) < 0.15:
+        return "its occupancy is below 15 %"
+    return ""
+
+
+def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, list[dict[str, float]]]:
+    """The work of launches.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+        The CPU engine's records of the launches, with the tool ``profile``.
+    modules : iterable of mapping
+        Its records of the modules; empty: no machine code.
+
+    Returns
+    -------
+    kind : {"fine", "coarse"}
+    works : list of dict
+        As `hostcuda.estimate.work.work` returns them, with ``kernel``.
+
+    Raises
+    ------
+    EngineError
+        A launch was abandoned, or its module was compiled in a way that the counts cannot be matched with.
+    """
+    code = of_modules(modules, code=True)[0] if fine() else {}
+    flows: dict[str, list] = {}
+    same: dict[str, dict] = {}  # a program may launch a kernel a thousand times
+    found = []
+    for record in records:
+        if record["error"]:
+            raise EngineError(f"no estimate: the launch of {record['kernel']} was abandoned: {record['error']}")
+        module = record["module"]
+        if module not in flows:
+            flows[module] = json.loads(Elf(module).content(FLOW) or "[]")
+        if not flows[module]:
+            raise EngineError(
+                f"no estimate of {record['kernel']}: the engine counts its instructions only on x86-64, and "
+                "only in a program of one file"
+            )
+        key = json.dumps([record[name] for name in ("module", "kernel", "grid", "block", "shared", "sites", "plays")])
+        if key not in same:
+            facts = code.get(module, {}).get(record["kernel"], {})
+            same[key] = work(record, flows[module], facts.get("blocks"), facts) | {"kernel": record["kernel"]}
+        found.append(same[key])
+    return ("fine" if found and all(f"{CODE}instructions" in each for each in found) else "coarse"), found
+
+
+def estimated(found: Sequence[Mapping], kind: str, on: Card) -> Estimate:
+    """The estimate of launches with this work, from `works`; those of one kernel may be merged, with their
+    ``launches``."""
+    rows, busy = [], []
+    low, high = on.intervals[kind]
+    for each in found:
+        own = each if kind == "fine" else without_code(each)
+        times = units(own, on)
+        most = max(times.values())
+        reason = why_not(own)
+        ms = math.nan if reason else time_ms(own, on)
+        rows.append(
+            {
+                "kernel": each["kernel"],
+                "launches": int(launches(own)),
+                "ms": ms,
+                "low_ms": ms * low,
+                "high_ms": ms * high,
+                "busiest": max(times, key=times.__getitem__),
+                "near": [name for name, time in times.items() if time >= _NEAR * most],
+                "why_not": reason,
+            }
+        )
+        busy.append(times)
+    return Estimate(on, kind, pd.DataFrame(rows), pd.DataFrame(busy).fillna(0.0))
+
+
+def estimate(records: Sequence[Mapping], modules: Iterable[Mapping], device: str = "H200") -> Estimate:
+    """The estimated time of launches that the CPU engine has counted, on a card.
+
+    Parameters
+    ----------
+    records, modules
+        As for `works`.
+    device : str
+        A part of the card's name.
+
+    Raises
+    ------
+    EngineError
+        No times of this card were recorded; or as `works` does.
+    """
+    on = card(device)
+    kind, found = works(records, modules)
+    alike: dict[tuple, list] = {}
+    for record, own in zip(records, found, strict=True):
+        alike.setdefault((record["module"], record["kernel"], *record["grid"], *record["block"]), []).append(own)
+    together = [merged(own) | {"kernel": own[0]["kernel"], "launches": len(own)} for own in alike.values()]
+    return estimated(together, kind, on)

@@ -1,0 +1,198 @@
+"""What a launch asks of each unit of a GPU: from the CPU engine's counts, and from nvcc's machine code if there is
+any."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+
+from hostcuda.check.instrument import WORK
+from hostcuda.estimate import constants
+from hostcuda.estimate.flow import Executions, executions, solve
+from hostcuda.gpu.nvcc import ARCH, occupancy_of
+from hostcuda.gpu.sass import L1_CYCLES, L2_CYCLES, USERS_CONSTANT, Block, warp_cycles
+from hostcuda.limits import MULTIPROCESSOR, WARP
+
+CODE = "code_"  # what begins with this is known from the machine code alone
+# Figures of a launch that do not grow with its number of blocks.
+PER_WARP = (
+    "block_warps",
+    "constant_misses",
+    *(f"{CODE}{name}" for name in ("occupancy", "constant_misses", "warp_cycles", "warp_cycles_l2", "missed")),
+)
+_FROM_SHARED = {1: 1, 2: 1, 4: 1, 8: 1, 16: 2}  # wavefronts of a shared load without conflicts, by bytes per lane
+
+
+def work(
+    record: Mapping,
+    flow: Sequence[Mapping],
+    blocks: list[Block] | None = None,
+    facts: Mapping[str, int] | None = None,
+    arch: str = ARCH,
+) -> dict[str, float]:
+    """The work of a launch.
+
+    Parameters
+    ----------
+    record : mapping
+        A `hostcuda.check.records.LaunchRecord`, as a dict.
+    flow : sequence of mapping
+        The section `hostcuda.check.instrument.FLOW` of its module.
+    blocks : list of Block, optional
+        The kernel's machine code.
+    facts : mapping, optional
+        Of the kernel, as returned by `hostcuda.gpu.nvcc.read_ptxas`; with `blocks`.
+    arch : str
+        What it was compiled for.
+
+    Returns
+    -------
+    dict
+        Of the whole launch: ``blocks``, ``warps``; of memory ``stored_sectors``, ``stored_bytes``, ``loaded_sectors``
+        (new to their block), ``unique_bytes``, ``atomic_sectors``, ``shared_atomics``; of the L1 cache
+        ``global_passes``, ``global_lines``, ``shared_wavefronts``, some of which nvcc is taken to join;
+        ``constant_requests``, one per word; and the instructions of warps: ``memory_instructions``, ``arithmetic``,
+        ``integer``, ``branches``, ``divisions``. Per request: ``constant_misses``.
+
+        With machine code, after `CODE`: ``instructions``, and those of each pipe by its name; ``shared_wavefronts``,
+        ``constant_requests`` and ``constant_misses`` again, as nvcc has changed them; ``operands``, arithmetic with a
+        word of constant memory; ``warp_cycles`` and ``warp_cycles_l2`` of a warp that runs alone, with its loads from
+        the L1 or from the L2 cache; ``occupancy``, 0 to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
+    """
+    sites: dict = defaultdict(lambda: defaultdict(float))
+    for site in record["sites"]:
+        for name, value in site.items():
+            if isinstance(value, int):
+                sites[site["space"], site["op"]][name] += value
+    loads, stores = sites["global", "ld"], sites["global", "st"]
+    block_warps = -(-math.prod(record["block"]) // WARP)
+    waits = sum(sites[space, "ld"]["requests"] for space in ("global", "shared"))
+    constant = sites["constant", "ld"]
+
+    def misses(occupancy):
+        resident = max(1, round(occupancy * MULTIPROCESSOR[arch]["warps"] / block_warps))
+        return constants.miss_rate(
+            record["constant_traces"], block_warps, resident, constant["requests"] / max(waits, 1)
+        )
+
+    found = {
+        "blocks": math.prod(record["grid"]),
+        "block_warps": block_warps,
+        "warps": math.prod(record["grid"]) * block_warps,
+        "stored_sectors": stores["sectors"],
+        "stored_bytes": stores["bytes"],
+        "loaded_sectors": loads["loaded"],
+        "unique_bytes": record["counts"]["lab__unique_bytes_global.sum"],
+        "atomic_sectors": sites["global", "atom"]["sectors"] + sites["global", "red"]["sectors"],
+        "shared_atomics": sites["shared", "atom"]["wavefronts"],
+        "global_passes": loads["passes"] + stores["passes"],
+        "global_lines": loads["lines"] + stores["lines"],
+        "shared_wavefronts": sum(sites["shared", op]["wavefronts"] for op in ("ld", "st", "atom")) - _joined(record),
+        "constant_requests": constant["wavefronts"],
+        "constant_misses": misses(1.0),
+        "memory_instructions": sum(own["requests"] for (space, _), own in sites.items() if space != "local"),
+        **_arithmetic(record, flow),
+    }
+    if blocks and facts:
+        share = occupancy_of(facts, record["block"], record["shared"], arch)
+        known = _executed(solve(blocks, record, flow), record)
+        known |= {"occupancy": share, "constant_misses": misses(share)}
+        found |= {f"{CODE}{name}": value for name, value in known.items()}
+    return found
+
+
+def _joined(record: Mapping) -> float:
+    """Wavefronts of shared loads that nvcc saves where all lanes read one address, such as weights: it joins
+    neighbouring words to 16 bytes, which take two wavefronts. Of other loads it cannot know that the addresses are
+    aligned."""
+    loads = [site for site in record["sites"] if (site["space"], site["op"]) == ("shared", "ld")]
+    return sum(site["uniform"] * max(0.0, 1 - site["size"] / 8) for site in loads)
+
+
+def without_code(found: Mapping[str, float]) -> dict[str, float]:
+    """What is known without machine code."""
+    return {name: value for name, value in found.items() if not name.startswith(CODE)}
+
+
+def _arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, float]:
+    """Instructions of the host's code that a GPU has, too: a multiplication and an addition are one."""
+    kinds = dict.fromkeys(WORK, 0.0)
+    arithmetic = 0.0
+    for block, times in zip(flow, executions(record, flow), strict=True):
+        for amounts in block["work"].values():
+            own = dict(zip(WORK, amounts, strict=True))
+            arithmetic += times * (own["fma"] + max(own["multiply"], own["add"]))
+            for kind, amount in own.items():
+                kinds[kind] += times * amount
+    return {
+        "arithmetic": arithmetic,
+        "integer": kinds["integer"],
+        "branches": kinds["branch"],
+        "divisions": kinds["divide"],
+    }
+
+
+def _executed(found: Executions, record: Mapping) -> dict[str, float]:
+    """The instructions by pipe, and what the machine code asks of memory where it differs from the source."""
+    pipes: dict[str, float] = defaultdict(float)
+    near = far = users = operands = 0.0
+    for times, block in zip(found.times, found.blocks, strict=True):
+        for each in block.code:
+            pipes[each.pipe] += times
+            if USERS_CONSTANT.search(each.arguments):
+                users += times * (each.pipe == "constant")
+                operands += times * (each.pipe in ("fma", "half"))
+        near += times * warp_cycles(block.code, L1_CYCLES)
+        far += times * warp_cycles(block.code, L2_CYCLES)
+    constant = [site for site in record["sites"] if site["space"] == "constant"]
+    asked = sum(site["requests"] for site in constant)
+    words = sum(site["wavefronts"] for site in constant)
+    return {
+        "instructions": sum(pipes.values()),
+        **pipes,
+        # nvcc may join loads of constant memory, or keep words in registers. The launch's arguments are there, too.
+        "constant_requests": min(asked, users) * (words / asked if asked else 1) + pipes["constant"] - users,
+        "operands": operands,
+        "shared_wavefronts": _shared(found, record),
+        "warp_cycles": near / found.warps,
+        "warp_cycles_l2": far / found.warps,
+        "missed": found.missed,
+    }
+
+
+def _shared(found: Executions, record: Mapping) -> float:
+    """Wavefronts of shared memory as nvcc joins neighbouring loads and stores into wider ones."""
+    made: dict = defaultdict(lambda: defaultdict(int))
+    for block in found.blocks:
+        for each in block.code:
+            if each.name in ("LDS", "LDSM", "STS"):
+                for place in each.places:
+                    made[place, "st" if each.name == "STS" else "ld"][each.bytes] += 1
+    lines: dict = defaultdict(list)
+    for site in record["sites"]:
+        if site["space"] == "shared":
+            lines[(PurePath(site["file"] or "").name, site["line"]), site["op"]].append(site)
+    wavefronts = 0.0
+    for key, own in lines.items():
+        written = sum(site["wavefronts"] for site in own)
+        widths = made.get(key)
+        if not widths or {*widths} == {site["size"] for site in own}:
+            wavefronts += written
+            continue
+        moved = sum(site["requests"] * site["size"] for site in own)
+        turns = moved / sum(width * number for width, number in widths.items())
+        conflicts = sum(site["conflicts"] for site in own) if {*widths} & {site["size"] for site in own} else 0
+        joined = sum(_FROM_SHARED[width] * number * turns for width, number in widths.items())
+        wavefronts += min(written, joined + conflicts)
+    return wavefronts
+
+
+def merged(found: Sequence[Mapping[str, float]], factor: float = 1.0) -> dict[str, float]:
+    """The work of several launches of a kernel together, times `factor`: that of a larger grid."""
+    return {
+        name: value if name in PER_WARP else factor * sum(each[name] for each in found)
+        for name, value in found[0].items()
+        if not isinstance(value, str)
+    }

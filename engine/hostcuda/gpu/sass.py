@@ -1,0 +1,215 @@
+"""A GPU's machine code (SASS), as nvdisasm prints it: straight-line blocks, and the pipe that executes each
+instruction.
+
+The pipes are those of Nsight Compute's documentation ("Hardware Model", "Pipelines"). Which instruction goes to which
+pipe, and how many cycles its result takes, was measured for such instructions by others: Luo et al., "Benchmarking and
+Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking" (2024). """
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import NamedTuple
+
+_SECTION = re.compile(r"^\.text\.(\w+):")
+_OTHER_SECTION = re.compile(r"^\s*\.section\s+(?!\.text\.)")
+_PLACE = re.compile(r'//## File "([^"]*)", line (\d+)')
+_LABEL = re.compile(r"^(\.L_x_\d+):")
+_CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
+_REGISTER = re.compile(r"\b(U?R\d+|U?P\d)\b")
+_ENDS = {"BRA", "BRX", "EXIT", "RET", "BSYNC", "CALL", "WARPSYNC"}
+CONSTANT_MEMORY = re.compile(r"c\[0x[0-9a-f]+\]")
+USERS_CONSTANT = re.compile(r"c\[0x[1-9a-f][0-9a-f]*\]")  # bank 0 holds the launch's arguments
+
+_OF_PIPE = {
+    "fma": "FFMA FMUL FADD FFMA32I FADD32I FMUL32I",
+    "fp64": "DFMA DADD DMUL DSETP",
+    "half": "HFMA2 HADD2 HMUL2 HFMA2_32I HMNMX2",
+    "imad": "IMAD IDP",
+    "tensor": "HMMA IMMA DMMA HGMMA IGMMA QGMMA",
+    "xu": "MUFU I2F F2I F2F POPC FLO BREV FRND",
+    "global": "LDG STG ATOMG ATOM REDG RED LD ST LDGSTS",
+    "local": "LDL STL",
+    "shared": "LDS STS LDSM STSM ATOMS",
+    "constant": "LDC",
+    "mio": "SHFL S2R S2UR CS2R R2UR REDUX VOTE MATCH",
+    "barrier": "BAR",
+    "control": "BRA EXIT BSSY BSYNC RET CALL WARPSYNC NOP DEPBAR LDGDEPBAR MEMBAR BRX YIELD ERRBAR CCTL ARRIVES SYNCS "
+    "WARPGROUP",
+}
+_PIPES = {word: pipe for pipe, words in _OF_PIPE.items() for word in words.split()}
+# Cycles from an instruction to one that uses its result, without a queue before the pipe. Loads: see
+# `Instruction.cycles`.
+_LATENCY = {
+    "fma": 4,
+    "half": 5,
+    "imad": 5,
+    "alu": 5,
+    "uniform": 6,
+    "fp64": 8,
+    "xu": 20,
+    "mio": 25,
+    "barrier": 20,
+    "control": 2,
+    "constant": 30,
+    "shared": 29,
+    "local": 36,
+    "tensor": 33,
+}
+L1_CYCLES, L2_CYCLES = 36, 280  # of a global load: from the L1 cache, and from the L2 cache
+
+
+class Instruction(NamedTuple):
+    """One instruction.
+
+    Attributes
+    ----------
+    word : str
+        Its name with its modifiers: "LDS.128".
+    predicate : str
+        "P0", "!P0"; empty: it is always executed.
+    arguments : str
+    places : tuple of (str, int)
+        File and line that it comes from: of the innermost inlined function first, of the kernel last.
+    """
+
+    word: str
+    predicate: str
+    arguments: str
+    places: tuple
+
+    @property
+    def name(self) -> str:
+        """The name without modifiers."""
+        return self.word.partition(".")[0]
+
+    @property
+    def pipe(self) -> str:
+        """The pipe that executes it; "alu" for all that are not named above."""
+        if self.name.startswith("HFMA2") and ".MMA" in self.word:
+            return "imad"  # a move through the FMA pipe
+        return _PIPES.get(self.name) or ("uniform" if self.name.startswith("U") else "alu")
+
+    @property
+    def bytes(self) -> int:
+        """What a load, a store or an atomic moves per lane."""
+        if self.name == "LDSM":  # 8x8 matrices of 16-bit elements: 4 bytes per lane each
+            return 4 * int(self.word[-1]) if self.word[-2:-1] == "." else 4
+        width = re.search(r"\.[SU]?(8|16|64|128)\b", self.word)
+        return int(width[1]) // 8 if width else 4
+
+
+@dataclass
+class Block:
+    """Instructions without a jump between them.
+
+    Attributes
+    ----------
+    label : str
+    code : list of Instruction
+    next : list of int
+        The blocks that may follow, by their index.
+    """
+
+    label: str
+    code: list[Instruction] = field(default_factory=list)
+    next: list[int] = field(default_factory=list)
+
+
+def read(text: str) -> dict[str, list[Block]]:
+    """The blocks of each kernel, by its symbol, in the output of ``nvdisasm -gi -c``."""
+    kernels: dict[str, list[Block]] = {}
+    blocks: list[Block] | None = None
+    places, begun = [], True
+    for row in text.splitlines():
+        if section := _SECTION.match(row):
+            blocks, places = kernels.setdefault(section[1], [Block("entry")]), []
+        elif _OTHER_SECTION.match(row):
+            blocks = None
+        elif place := _PLACE.search(row):  # several in a row: from the innermost function to the kernel
+            places = [*([] if begun else places), (PurePath(place[1]).name, int(place[2]))]
+            begun = False
+        elif blocks is not None and (label := _LABEL.match(row)):
+            blocks.append(Block(label[1]))
+        elif blocks is not None and (code := _CODE.search(row)):
+            begun = True
+            blocks[-1].code.append(Instruction(code[2], code[1] or "", code[3], tuple(places)))
+            if blocks[-1].code[-1].name in _ENDS:
+                blocks.append(Block(f"{blocks[-1].label}+"))
+    return {kernel: _linked(found) for kernel, found in kernels.items()}
+
+
+def _linked(blocks: list[Block]) -> list[Block]:
+    """The blocks that have code, with those that follow each."""
+    kept = [block for block in blocks if block.code]
+    place = {id(block): i for i, block in enumerate(kept)}
+    at, follows = {}, None
+    for block in reversed(blocks):  # a label without code is that of the next block
+        follows = place.get(id(block), follows)
+        at[block.label] = follows
+    for i, block in enumerate(kept):
+        last = block.code[-1]
+        target = re.search(r"`\((\.L_x_\d+)\)", last.arguments) if last.name == "BRA" else None
+        if target and at.get(target[1]) is not None:
+            block.next.append(at[target[1]])
+        always = last.name in ("BRA", "EXIT", "RET") and not (
+            last.predicate or (last.name == "BRA" and re.search(r"\bU?P\d", last.arguments.split("`")[0]))
+        )
+        if not always and i + 1 < len(kept) and i + 1 not in block.next:
+            block.next.append(i + 1)
+    return kept
+
+
+def warp_cycles(code: Sequence[Instruction], load_cycles: float) -> float:
+    """How long one warp takes for these instructions if no other warp is in its way: in order, one per cycle, each
+    waiting for the registers that it reads.
+
+    Parameters
+    ----------
+    code : sequence of Instruction
+    load_cycles : float
+        From a global load to the use of its value.
+    """
+    ready: dict[str, float] = {}
+    now = 0.0
+    for each in code:
+        results, read = _registers(each)
+        now = max([now + 1, *(ready[name] for name in read if name in ready)])
+        cycles = load_cycles if each.pipe == "global" else _LATENCY[each.pipe]
+        ready.update((name, now + cycles) for name in results)
+    return now
+
+
+def _registers(each: Instruction) -> tuple[list[str], list[str]]:
+    """The registers that an instruction writes, and those that it reads."""
+    found = _REGISTER.findall(each.arguments)
+    stores = each.name.startswith(("ST", "RED", "BRA", "EXIT", "BAR"))
+    wide = 4 if ".128" in each.word else 2 if ".64" in each.word else 1
+    results: list[str] = []
+    if found and not stores:
+        if each.name == "LDSM":
+            wide = each.bytes // 4
+        elif each.pipe == "tensor":
+            wide = 4 if "F32" in each.word else 2
+        elif ".WIDE" in each.word or each.pipe == "fp64":
+            wide = 2
+        if found[0].startswith(("P", "UP")):  # a comparison: one or two predicates
+            results = found[: 2 if each.name in ("ISETP", "FSETP", "HSETP2", "PLOP3", "UISETP", "UPLOP3") else 1]
+        else:
+            results = list(_from(found[0], wide))
+    read = list(found[1 if results else 0 :])
+    addresses_64 = ".64]" in each.arguments or ".WIDE" in each.word
+    for name in tuple(read):
+        if each.pipe == "tensor":
+            read += _from(name, 4)
+        elif addresses_64 or (stores and wide > 1):
+            read += _from(name, max(wide, 2))
+    return results, [*read, *([each.predicate.lstrip("!")] if each.predicate else [])]
+
+
+def _from(register: str, count: int) -> Iterator[str]:
+    """This register and those after it."""
+    letters, number = re.fullmatch(r"(\D+)(\d+)", register).groups()
+    return (f"{letters}{int(number) + i}" for i in range(count))
