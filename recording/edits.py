@@ -47,9 +47,10 @@ def every_edit(folder: Path = EDITS) -> list[Edit]:
     """The edits of `edits.csv`, in its order. Without layers in its row, an edit is for both layers of lenet86."""
     found = []
     for row in store.stored(folder / "edits.csv", keep_default_na=False).itertuples():
-        start = variant(row.rung, **tables.options(row.options))
+        options = tables.options(row.options)
         layers = tuple(map(as_layer, row.layers.split(" + "))) if row.layers else (*LENET86,)
-        found.append(Edit(variant(row.rung, folder / row.file, **start.options), start, layers, row.idea))
+        mine = variant(row.rung, folder / row.file, **options)
+        found.append(Edit(mine, variant(row.rung, **options), layers, row.idea))
     return found
 
 
@@ -118,7 +119,10 @@ def edits(
     folder: Folder = None,
     dry: Dry = False,
 ) -> None:
-    """Measure edits of the rungs' kernels, and programs that are no convolutions: data/estimates/."""
+    """Time kernels that no estimate has seen: data/estimates/.
+
+    These are edits of the rungs, beside the rungs with the same options, and programs that are no convolutions.
+    """
     if (here := device()).engine != "gpu":
         raise LabError(f"edits are timed on a GPU, and nothing was written; the engine here is the CPU's ({here.name})")
     table = time_edits(batch, repeat)

@@ -108,33 +108,33 @@ def test_nothing_is_recorded_without_a_gpu(tmp_path, monkeypatch):
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.fixture
-def as_gpu(monkeypatch):
-    """The recorder takes the CPU engine for a GPU, and has two edits and two programs, of which one is wrong."""
+def test_what_is_measured_is_kept(tmp_path, monkeypatch):
+    """The recorder takes the CPU engine for a GPU, and has two edits and two programs, of which one fails."""
+    layers = {"01_float4_row": SMALL[:1], "01_sum_per_row": (SMALL[0], labkit.LENET28[0])}
+    few = [edit._replace(layers=layers[edit.variant.path.stem]) for edit in EDITS if edit.variant.path.stem in layers]
+
+    def run_program(path, on):
+        if path.stem != "scan":
+            raise EngineError(f"{path.name} fails")
+        return {"name": "scan", "size": 512, "kernel": "scan_block", "ms": 1.5}
+
     monkeypatch.setattr(edits, "device", lambda: SimpleNamespace(engine="gpu", name="a GPU"))
-    few = [edit for edit in EDITS if edit.variant.path.stem in ("01_float4_row", "01_sum_per_row")]
     monkeypatch.setattr(edits, "every_edit", lambda: few)
-    monkeypatch.setattr(edits, "every_program", lambda: [edits.PROGRAMS / name for name in ("copy.cu", "scan.cu")])
-
-    def run(path, on, run=edits.run_program):
-        return run(path, "cpu", "512")  # too small for copy
-
-    monkeypatch.setattr(edits, "run_program", run)
-
-
-def test_what_is_measured_is_kept(as_gpu, tmp_path):
-    for _ in range(2):  # a second measurement replaces the first
-        done = record(tmp_path, "--batch", "1", "--repeat", "1")
+    monkeypatch.setattr(edits, "run_program", run_program)
+    for options in (["--dry"], [], []):  # the last one replaces what the one before has kept
+        done = record(tmp_path, "--batch", "1", "--repeat", "1", *options)
         assert done.exit_code == 0, done.output
-    assert "FAILED copy.cu failed with exit status 1" in done.output
+        assert "01_sum_per_row.cu" in done.output and "FAILED copy.cu fails" in done.output
+        assert ("--dry" in options) == (not [*tmp_path.iterdir()])
     kept, programs = (pd.read_csv(tmp_path / f"{name}.csv") for name in ("edits", "programs"))
-    assert set(kept["label"]) == {"baseline", "baseline, 01_sum_per_row.cu", "baseline, 01_float4_row.cu"}
-    assert len(kept) == 5  # one edit is for layer 2 alone
+    assert set(zip(kept["label"], kept["layer"], strict=True)) == {
+        (label, layer.name)
+        for edit in few
+        for layer in edit.layers
+        for label in ("baseline", f"baseline, {edit.variant.path.name}")
+    }
+    assert len(kept) == 5
     assert (kept["op_ms"] > 0).all() and (kept["device"] == "a GPU").all() and kept["date"].notna().all()
-    assert programs["name"].tolist() == ["scan"] and programs["size"].tolist() == [512]
-
-
-def test_a_trial_keeps_nothing(as_gpu, tmp_path):
-    done = record(tmp_path, "--batch", "1", "--repeat", "1", "--dry")
-    assert done.exit_code == 0 and "01_sum_per_row.cu" in done.output
-    assert not [*tmp_path.iterdir()]
+    assert programs.drop(columns="date").to_dict("records") == [
+        {"device": "a GPU", "name": "scan", "size": 512, "kernel": "scan_block", "ms": 1.5}
+    ]
