@@ -119,7 +119,7 @@ def edits(
     folder: Folder = None,
     dry: Dry = False,
 ) -> None:
-    """Time kernels that no estimate has seen: data/estimates/.
+    """Time what no estimate has seen: data/estimates/.
 
     These are edits of the rungs, beside the rungs with the same options, and programs that are no convolutions.
     """

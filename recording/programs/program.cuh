@@ -2,9 +2,9 @@
 //
 //     PROGRAM [SIZE [REPEATS]]
 //
-// Without arguments a program has a size that fills a large GPU for 0.1 to 10 ms, and times 20 launches. With a SIZE it
-// times one launch: a small size is for counting on a processor. Before the timed launches there are five times as many
-// that are not timed, in which a GPU raises its clock. A launch finds in the L2 cache what the one before it has left.
+// Without arguments a program has a size meant to take 0.1 to 10 ms on a large GPU, and times 20 launches, after 95 in
+// which the GPU raises its clock. A launch finds in the L2 cache what the one before it has left. With a SIZE and
+// without REPEATS there is one launch: a small size is for counting on a processor.
 //
 // A program checks its result. It prints one line: its name, the size, the name of the kernel, and the median time of a
 // launch in milliseconds, separated by commas. If a call fails or the result is wrong, it exits with status 1.
@@ -87,7 +87,7 @@ float median_ms(int repeats, Launch launch)
     cudaEvent_t start, end;
     CUDA(cudaEventCreate(&start));
     CUDA(cudaEventCreate(&end));
-    for (int i = 0; i < 5 * repeats; ++i)
+    for (int i = 0; i < 5 * (repeats - 1); ++i)
         launch();
     CUDA(cudaGetLastError());
     std::vector<float> times(repeats);
