@@ -10,6 +10,7 @@ from recording.compare_sanitizers import compare_sanitizers
 from recording.counters import counters
 from recording.cudnn import cudnn
 from recording.digits import digits
+from recording.edits import edits
 from recording.estimates import estimates
 from recording.framework import framework
 from recording.network import network
@@ -22,8 +23,8 @@ from recording.training import training
 from recording.versus import versus
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (times, counters, sweep, streams, cudnn, versus, framework, network, compare_counters,
-                compare_sanitizers, estimates, training, pictures, readme, timings, digits):
+for command in (times, counters, sweep, streams, cudnn, versus, framework, network, edits, estimates, compare_counters,
+                compare_sanitizers, training, pictures, readme, timings, digits):
     app.command()(command)
 
 

@@ -27,6 +27,7 @@ from hostcuda.estimate.work import without_code
 from hostcuda.files import write
 from labkit.base.paths import PACKAGE, data_dir
 from labkit.evidence.estimate import BATCH, COUNTED, counted, for_batch
+from labkit.ladder import tables
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import Variant, solutions, variant, variants
 from labkit.records.recorded import recorded
@@ -66,17 +67,7 @@ def swept(layer: Layer) -> list[Variant]:
         "op_ms"
     )
     rows = table.iloc[np.linspace(0, len(table) - 1, SWEPT).astype(int)]
-    return [variant("tuning", **_options(text)) for text in rows.options]
-
-
-def _options(text: str) -> dict:
-    """The options in "rows=4 block=160x1 step=maps"."""
-    found = {}
-    for word in text.split():
-        name, value = word.split("=")
-        numbers = [int(n) for n in value.split("x")] if re.fullmatch(r"\d+(x\d+)*", value) else None
-        found[name] = value if numbers is None else numbers[0] if len(numbers) == 1 else tuple(numbers)
-    return found
+    return [variant("tuning", **tables.options(text)) for text in rows.options]
 
 
 def collect(jobs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
@@ -317,7 +308,7 @@ def validated(table: pd.DataFrame, sweep: pd.DataFrame) -> dict[str, object]:
     swept_times = {(label, layer): ms for label, layer, ms in zip(*columns, strict=True)}
     without_07 = fit([case for case in several if case.rung != "tuning"], "fine", start)
     found["sweep"] = predict(
-        cases(sweep, SWEPT_BATCH, swept_times, lambda row: variant("tuning", **_options(row.options))),
+        cases(sweep, SWEPT_BATCH, swept_times, lambda row: variant("tuning", **tables.options(row.options))),
         "fine",
         without_07,
     )

@@ -1,0 +1,135 @@
+"""The times of kernels that no estimate was made from, for data/estimates/: edits of the rungs, and whole programs.
+
+`edits/edits.csv` has a row per edit: its file, the rung whose place it takes, the options and the layers it is for, and
+its idea. `programs/` has programs that are no convolutions; each checks its result and prints its time.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import re
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import pandas as pd
+from typer import Option
+
+from hostcuda import processes
+from hostcuda.errors import EngineError
+from labkit.base.errors import LabError
+from labkit.base.paths import data_dir
+from labkit.ladder import tables
+from labkit.ladder.variants import Variant, variant
+from labkit.records import store
+from labkit.spec.devices import device
+from labkit.spec.layers import LENET86, Layer, as_layer
+from recording import jobs
+from recording.options import Dry, Folder, Repeat
+from recording.times import bench_all, right
+
+EDITS, PROGRAMS = (Path(__file__).parent / name for name in ("edits", "programs"))
+KEPT = ["label", "options", "code", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_max_ms", "repeat"]
+PATIENCE_S = 300  # for a program
+_LINE = re.compile(r"(\w+),(\d+),(\w+),([\d.e+-]+)")
+
+
+class Edit(NamedTuple):
+    """A kernel in place of a rung's: the variant, the rung with the same options, the layers it is for, its idea."""
+
+    variant: Variant
+    start: Variant
+    layers: tuple[Layer, ...]
+    idea: str
+
+
+def every_edit(folder: Path = EDITS) -> list[Edit]:
+    """The edits of `edits.csv`, in its order. Without layers in its row, an edit is for both layers of lenet86."""
+    found = []
+    for row in store.stored(folder / "edits.csv", keep_default_na=False).itertuples():
+        options = tables.options(row.options)
+        layers = tuple(map(as_layer, row.layers.split(" + "))) if row.layers else (*LENET86,)
+        mine = variant(row.rung, folder / row.file, **options)
+        found.append(Edit(mine, variant(row.rung, **options), layers, row.idea))
+    return found
+
+
+def every_program() -> list[Path]:
+    """The programs."""
+    return sorted(PROGRAMS.glob("*.cu"))
+
+
+def run_program(path: Path, on: str, *arguments: str) -> dict[str, str | int | float]:
+    """Run a program on an engine: its name, its size, the name of its kernel, the median time of a launch [ms].
+
+    Raises
+    ------
+    EngineError
+        It does not compile, or fails.
+    LabError
+        It prints another line.
+    """
+    ended = processes.run(processes.program(str(path), arguments, on), {}, PATIENCE_S, capture=True)
+    ended.require(path.name)
+    if not (line := _LINE.fullmatch(ended.output.strip())) or not (ms := float(line[4])) > 0:
+        raise LabError(f"{path.name} has to print one line, name,size,kernel,ms; it printed:\n{ended.last_lines}")
+    return {"name": line[1], "size": int(line[2]), "kernel": line[3], "ms": ms}
+
+
+def time_edits(batch: int, repeat: int | None) -> pd.DataFrame:
+    """Check the edits and the rungs they begin from, and measure them side by side, layer by layer."""
+    shapes: dict[Variant, dict[Layer, None]] = {}
+    for edit in every_edit():
+        for each in (edit.start, edit.variant):
+            shapes.setdefault(each, {}).update(dict.fromkeys(edit.layers))
+    jobs.compile_all(jobs.of(each, layer) for each, layers in shapes.items() for layer in layers)
+    passed = [each for each, layers in shapes.items() if right([each], [(layer, 2) for layer in layers])]
+    measured = []
+    for layer in dict.fromkeys(layer for layers in shapes.values() for layer in layers):
+        several = [each for each in passed if layer in shapes[each]]
+        if several:
+            measured += bench_all(several, layer, batch, repeat=repeat, layer_time=False)
+        print(f"{layer.name}: {len(several)} kernels", flush=True)
+    return pd.concat(measured, ignore_index=True)[KEPT] if measured else pd.DataFrame(columns=KEPT)
+
+
+def time_programs() -> pd.DataFrame:
+    """Run the programs. What fails is printed."""
+    rows = []
+    for path in every_program():
+        try:
+            rows.append(run_program(path, "gpu"))
+        except EngineError as error:
+            print(f"FAILED {error}", flush=True)
+    return pd.DataFrame(rows, columns=["name", "size", "kernel", "ms"])
+
+
+def keep(table: pd.DataFrame, name: str, key: list[str], folder: Path | None = None) -> Path:
+    """Merge rows into a file of data/estimates/; on a device, a new row replaces the old one with the same key."""
+    table = store.named(table)
+    table.insert(0, "date", datetime.date.today().isoformat())
+    table.insert(1, "device", device().name)
+    read = functools.partial(store.stored, dtype={"code": str})
+    return store.merge((folder or data_dir() / "estimates") / f"{name}.csv", table, ["device", *key], read=read)
+
+
+def edits(
+    batch: Annotated[int, Option(help="Images.")] = 10_000,
+    repeat: Repeat = None,
+    folder: Folder = None,
+    dry: Dry = False,
+) -> None:
+    """Time what no estimate has seen: data/estimates/.
+
+    These are edits of the rungs, beside the rungs with the same options, and programs that are no convolutions.
+    """
+    if (here := device()).engine != "gpu":
+        raise LabError(f"edits are timed on a GPU, and nothing was written; the engine here is the CPU's ({here.name})")
+    table = time_edits(batch, repeat)
+    print(table.to_string(index=False))
+    if not dry and len(table):
+        print(f"kept in {keep(table, 'edits', ['label', 'layer', 'batch'], folder)}", flush=True)
+    table = time_programs()
+    print(table.to_string(index=False))
+    if not dry and len(table):
+        print(f"kept in {keep(table, 'programs', ['name', 'size', 'kernel'], folder)}")

@@ -1,0 +1,30 @@
+// 01 loop order: the loop over the channels is the innermost one.
+//
+// Wanted    To see whether the order of the three loops matters. The mask and the input are now walked with strides of
+//           K*K and H*W elements. The sum still grows in y.
+// Launch    As rung 01.
+
+extern "C" __global__
+void conv(const float *x, const float *k, float *y,
+          int B, int C, int H, int W, int M, int K)
+{
+    const int Ho = H - K + 1, Wo = W - K + 1;
+
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
+    const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
+    const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
+    const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
+    const int m = blockIdx.y;
+    const int b = blockIdx.z;
+    if (h >= Ho || w >= Wo) return;                         // the last tiles extend beyond the map
+
+    // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
+    x += (size_t)b * C * H * W;
+    y += ((size_t)b * M + m) * Ho * Wo;
+
+    y[h * Wo + w] = 0;
+    for (int q = 0; q < K; ++q)
+        for (int p = 0; p < K; ++p)
+            for (int c = 0; c < C; ++c)
+                y[h * Wo + w] += x[(c * H + h + p) * W + w + q] * k[((m * C + c) * K + p) * K + q];
+}

@@ -1,0 +1,37 @@
+// 03 unroll inner: only the loop over q is unrolled.
+//
+// Wanted    A short program: 7 products in a row are enough to hide the loop, and 49 may not fit into the instruction
+//           cache.
+// Launch    As rung 03.
+// Requires  M*C*K*K <= 16384.
+
+__constant__ float mask[16384];    // [M,C,K,K], 64 KB: all there is
+
+extern "C" __global__
+void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
+          int B, int C, int H, int W, int M, int)
+{
+    constexpr int K = FIXED_K;                              // the last argument, known to the compiler
+    const int Ho = H - K + 1, Wo = W - K + 1;
+
+    // The output of this thread. Neighbours in threadIdx.x are neighbours in w and in memory.
+    const int tiles = (Wo + blockDim.x - 1) / blockDim.x;   // tiles side by side across a map
+    const int h = blockIdx.x / tiles * blockDim.y + threadIdx.y;
+    const int w = blockIdx.x % tiles * blockDim.x + threadIdx.x;
+    const int m = blockIdx.y;
+    const int b = blockIdx.z;
+    if (h >= Ho || w >= Wo) return;                         // the last tiles extend beyond the map
+
+    // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
+    x += (size_t)b * C * H * W;
+    y += ((size_t)b * M + m) * Ho * Wo;
+
+    float sum = 0;
+    for (int c = 0; c < C; ++c)
+        #pragma unroll 1
+        for (int p = 0; p < K; ++p)
+            #pragma unroll
+            for (int q = 0; q < K; ++q)
+                sum += x[(c * H + h + p) * W + w + q] * mask[((m * C + c) * K + p) * K + q];
+    y[h * Wo + w] = sum;
+}

@@ -1,0 +1,66 @@
+// 07 column ahead: the next column of inputs is loaded before the present one is multiplied.
+//
+// Wanted    To hide the latency of the loads, for ROWS + K - 1 further registers. The column after the last one of a
+//           channel is the first of the next; at the very end the thread loads a column again.
+// Launch    As rung 07.
+
+extern "C" __global__
+void conv(const float *__restrict__ x, const float *__restrict__ k, float *__restrict__ y,
+          int B, int C, int, int, int M, int)
+{
+    constexpr int K = FIXED_K, H = FIXED_H, W = FIXED_W;    // the missing arguments, known to the compiler
+    constexpr int Ho = H - K + 1, Wo = W - K + 1, Q = UNROLL;    // the loop over q unrolls by Q
+    constexpr int TERMS = CHANNELS * K * K;                 // of CHANNELS input channels
+    __shared__ __align__(16) float mask[TERMS][GROUPS * MAPS];
+
+    // The outputs of this thread. Neighbours in threadIdx.x are neighbours in w. The last thread of a column
+    // moves up to fill its rows: it computes some of its neighbour's outputs again and does not store them.
+    const int n = blockIdx.x * THREADS + threadIdx.x;
+    const int first = n / Wo * ROWS, w = n % Wo;
+    const int h = min(first, Ho - ROWS);
+    const int m0 = blockIdx.y * GROUPS * MAPS;              // the block's first map
+    const int mine = threadIdx.y * MAPS;                    // the thread's first map, counted from m0
+    const int b = blockIdx.z;
+
+    // From here on x and y point at the thread's first input and output.
+    x += (size_t)b * C * H * W + h * W + w;
+    y += (((size_t)b * M + m0 + mine) * Ho + h) * Wo + w;
+
+    float sum[MAPS][ROWS] = {};
+    float column[ROWS + K - 1], next[ROWS + K - 1];
+    #pragma unroll
+    for (int i = 0; i < ROWS + K - 1; ++i)
+        column[i] = x[i * W];
+    for (int c0 = 0; c0 < C; c0 += CHANNELS) {
+        __syncthreads();                                    // the previous masks are no longer read
+        for (int i = threadIdx.y * THREADS + threadIdx.x; i < TERMS * GROUPS * MAPS; i += THREADS * GROUPS) {
+            const int m = i / TERMS, t = i % TERMS;
+            mask[t][m] = m0 + m < M && c0 * K * K + t < C * K * K ? k[((m0 + m) * C + c0) * K * K + t] : 0;
+        }
+        __syncthreads();                                    // the masks are complete
+        for (int c = 0; c < CHANNELS && c0 + c < C && first < Ho; ++c, x += H * W)
+            #pragma unroll Q
+            for (int q = 0; q < K; ++q) {
+                const int ahead = q + 1 < K ? q + 1 : c0 + c + 1 < C ? H * W : q;
+                #pragma unroll
+                for (int i = 0; i < ROWS + K - 1; ++i)
+                    next[i] = x[i * W + ahead];
+                #pragma unroll
+                for (int p = 0; p < K; ++p)
+                    #pragma unroll
+                    for (int m = 0; m < MAPS; ++m)
+                        #pragma unroll
+                        for (int r = 0; r < ROWS; ++r)
+                            sum[m][r] += column[r + p] * mask[(c * K + p) * K + q][mine + m];
+                #pragma unroll
+                for (int i = 0; i < ROWS + K - 1; ++i)
+                    column[i] = next[i];
+            }
+    }
+    #pragma unroll
+    for (int m = 0; m < MAPS; ++m)
+        #pragma unroll
+        for (int r = 0; r < ROWS; ++r)
+            if (m0 + mine + m < M && h + r >= first)        // rows above first are the neighbour's
+                y[(m * Ho + r) * Wo] = sum[m][r];
+}

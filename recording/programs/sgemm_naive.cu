@@ -1,0 +1,33 @@
+// sgemm_naive: c = a b for matrices of SIZE x SIZE floats. A thread computes one element, from global memory.
+
+#include "program.cuh"
+
+__global__ void sgemm_naive(const float *a, const float *b, float *c, int n)
+{
+    const int column = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;
+    float sum = 0;
+    for (int k = 0; k < n; ++k)
+        sum += a[row * n + k] * b[k * n + column];
+    c[row * n + column] = sum;
+}
+
+int main(int argc, char **argv)
+{
+    const Arguments arguments(argc, argv, 2048, 16);
+    const int n = arguments.size;
+    const size_t count = (size_t)n * n;
+    const std::vector<float> left = small_integers(count), right(left.rbegin(), left.rend());
+    float *a = on_device(left), *b = on_device(right), *c = poisoned(count);
+    const float ms = median_ms(arguments.repeats, [=] {
+        sgemm_naive<<<dim3(n / 16, n / 16), dim3(16, 16)>>>(a, b, c, n);
+    });
+    // Every 97th element is computed again. The sums are whole numbers below 2^24, so that float is exact.
+    const std::vector<float> result = on_host(c, count);
+    for (size_t i = 0; i < count; i += 97) {
+        float sum = 0;
+        for (int k = 0; k < n; ++k)
+            sum += left[i / n * n + k] * right[(size_t)k * n + i % n];
+        require(result[i] == sum, "sgemm_naive: an element is wrong");
+    }
+    printf("sgemm_naive,%d,sgemm_naive,%.6g\n", n, ms);
+}
