@@ -286,7 +286,7 @@ def units(page: Page, estimate, before=None) -> None:
     near = [name for name in shown if now[name] >= 0.9 * now.max()]
     step, top = (34, 66) if before is not None else (25, 66)
     page.open(96 + step * len(shown), _estimated(estimate, before), estimate.note)
-    left = 24 + widest(shown, SMALL)
+    left = 24 + widest(shown, SMALL, weight="bold")
     scale = (page.width - 120 - left) / max(now.max(), old.max())
     for i, name in enumerate(shown):
         y = top + i * step

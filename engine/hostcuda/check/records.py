@@ -81,8 +81,8 @@ class LaunchRecord:
         One per access in the source and memory space: ``file``, ``line``, ``space`` ("global", "shared", "constant",
         "local"), ``op`` ("ld", "st", "atom", "red"), ``size`` in bytes per lane, ``requests``, ``bytes``, and
         ``sectors``, ``passes`` over the banks of the L1 cache, ``lines`` of 128 bytes and ``loaded``, sectors that a
-        block loads for the first time (global), or ``wavefronts``, ``conflicts`` and ``uniform``, the requests in which
-        all lanes have one address (shared, constant).
+        block loads for the first time (global), or ``wavefronts``, ``conflicts`` and ``broadcast``, the requests in
+        which the lanes have at most two addresses (shared, constant).
     findings : list of Finding
     error : str
         Why the launch was abandoned; empty if it was not.
@@ -220,7 +220,7 @@ def _record(raw):
         if space in _UNITS:
             shown[_UNITS[space]] = access["units"]
         if _UNITS.get(space) == "wavefronts":
-            shown |= {"conflicts": figures["extra"], "uniform": access["uniform"]}
+            shown |= {"conflicts": figures["extra"], "broadcast": access["broadcast"]}
         key = (file, line, space, op, access["size"])
         site = sites.setdefault(key, dict(zip(("file", "line", "space", "op", "size"), key, strict=True)))
         for name, value in {**shown, "bytes": access["bytes"]}.items():

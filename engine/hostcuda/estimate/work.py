@@ -58,7 +58,7 @@ def work(
 
         With machine code, after `CODE`: ``instructions``, and those of each pipe by its name; ``shared_wavefronts``,
         ``constant_requests`` and ``constant_misses`` again, as nvcc has changed them; ``operands``, arithmetic with a
-        word of constant memory; ``warp_cycles`` and ``warp_cycles_l2`` of a warp that runs alone, with its loads from
+        word of constant memory; ``uniform_words``, loads of such a word by a warp as a whole; ``warp_cycles`` and ``warp_cycles_l2`` of a warp that runs alone, with its loads from
         the L1 or from the L2 cache; ``occupancy``, 0 to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
     """
     sites: dict = defaultdict(lambda: defaultdict(float))
@@ -104,11 +104,11 @@ def work(
 
 
 def _joined(record: Mapping) -> float:
-    """Wavefronts of shared loads that nvcc saves where all lanes read one address, such as weights: it joins
-    neighbouring words to 16 bytes, which take two wavefronts. Of other loads it cannot know that the addresses are
+    """Wavefronts of shared loads that nvcc saves where the lanes read one or two addresses, such as a tile's rows: it
+    joins neighbouring words to 16 bytes, which take two wavefronts. Of other loads it cannot know that the addresses are
     aligned."""
     loads = [site for site in record["sites"] if (site["space"], site["op"]) == ("shared", "ld")]
-    return sum(site["uniform"] * max(0.0, 1 - site["size"] / 8) for site in loads)
+    return sum(site["broadcast"] * max(0.0, 1 - site["size"] / 8) for site in loads)
 
 
 def without_code(found: Mapping[str, float]) -> dict[str, float]:
@@ -137,13 +137,14 @@ def _arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, float]:
 def _executed(found: Executions, record: Mapping) -> dict[str, float]:
     """The instructions by pipe, and what the machine code asks of memory where it differs from the source."""
     pipes: dict[str, float] = defaultdict(float)
-    near = far = users = operands = 0.0
+    near = far = users = operands = uniform = 0.0
     for times, block in zip(found.times, found.blocks, strict=True):
         for each in block.code:
             pipes[each.pipe] += times
             if USERS_CONSTANT.search(each.arguments):
                 users += times * (each.pipe == "constant")
                 operands += times * (each.pipe in ("fma", "half"))
+                uniform += times * (each.pipe == "uniform")
         near += times * warp_cycles(block.code, L1_CYCLES)
         far += times * warp_cycles(block.code, L2_CYCLES)
     constant = [site for site in record["sites"] if site["space"] == "constant"]
@@ -155,6 +156,7 @@ def _executed(found: Executions, record: Mapping) -> dict[str, float]:
         # nvcc may join loads of constant memory, or keep words in registers. The launch's arguments are there, too.
         "constant_requests": min(asked, users) * (words / asked if asked else 1) + pipes["constant"] - users,
         "operands": operands,
+        "uniform_words": uniform,
         "shared_wavefronts": _shared(found, record),
         "warp_cycles": near / found.warps,
         "warp_cycles_l2": far / found.warps,

@@ -74,7 +74,7 @@ def of_modules(
              for each in modules}
     kernels, refused = {}, []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = {key: pool.submit(_facts, key, arch, code) for key in set(keys.values())}
+        jobs = {key: pool.submit(_facts, key, arch, code, _nvcc()) for key in set(keys.values())}
         for key, job in jobs.items():
             try:
                 kernels[key] = _by_plain_names(job.result())
@@ -85,8 +85,9 @@ def of_modules(
 
 
 @functools.lru_cache(64)  # a notebook estimates the same kernel again and again
-def _facts(key: tuple[str, ...], arch: str, code: bool) -> dict[str, dict]:
-    """The figures of each kernel of a source with these options, by its symbol."""
+def _facts(key: tuple[str, ...], arch: str, code: bool, compiler: str) -> dict[str, dict]:
+    """The figures of each kernel of a source with these options, by its symbol; of one `compiler`."""
+    del compiler  # another one may follow in the same process
     source, *options = key
     if not code:
         return read_ptxas(compile(source, "kernel.cu", options, arch, "-Xptxas", "-v"))

@@ -37,7 +37,7 @@ constexpr size_t log_pitch = log_entries + log_room; // an odd number of cache l
 struct Tally {
     uint64_t requests = 0, units = 0, ideal = 0, bytes = 0;   // units: sectors, wavefronts, addresses
     uint64_t passes = 0, lines = 0, loaded = 0;      // of global memory: passes over 32 banks, lines, sectors new to the block
-    uint64_t uniform = 0;                            // requests in which all lanes have one address
+    uint64_t broadcast = 0;                          // requests in which the lanes have at most two addresses
 };
 
 // For counting: one access in the code.
@@ -64,6 +64,7 @@ struct Pattern {
     uint8_t units[32], passes[32];                   // by the first address modulo 32; no units: not counted yet
     uint8_t lines[4] = {};                           // by the first address modulo 128, in sectors; 0: not counted yet
     uint8_t ideal = 0, lanes = 0;
+    bool broadcast = false;
     bool runs_known = false;
     Space space = unwatched_space;                   // of the units
     struct Run { int64_t offset; size_t bytes; };
@@ -201,6 +202,17 @@ unsigned count_parts(const uintptr_t *address, size_t bytes) {
 unsigned count_sectors(const uintptr_t *address) { return count_parts(address, 32); }
 unsigned count_lines(const uintptr_t *address) { return count_parts(address, 128); }
 
+// Whether the lanes have at most two addresses: such a load is one of a table's rows, which a row of threads reads together.
+bool broadcasts(const uintptr_t *address) {
+    uintptr_t other = address[0];
+    for (unsigned l = 1; l < warp_size; l++) {
+        if (address[l] == address[0] || address[l] == other) continue;
+        if (other != address[0]) return false;
+        other = address[l];
+    }
+    return true;
+}
+
 // For an atomic operation: lanes with the same address run one after the other, the n-th of each in the n-th pass, and the
 // sectors of each pass are counted.
 unsigned count_atomic_sectors(const uintptr_t *address, uint32_t mask) {
@@ -279,7 +291,7 @@ void count(Access &a, Space space, const uintptr_t *lanes, uint32_t mask) {
     unsigned ideal;
     tally.units += measure(space, a, address, mask, ideal);
     tally.ideal += ideal;
-    tally.uniform += count_parts(address, 1) == 1;
+    tally.broadcast += broadcasts(address);
     tally.bytes += (uint64_t)__builtin_popcount(mask) * a.size;
     if (space != global_space) return;
     tally.passes += count_passes(a.size, a.operation, address, mask, ideal);
@@ -452,11 +464,12 @@ inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uint
         unsigned ideal, any;
         units = measure(a.space, a, address, v.mask, ideal);
         p.ideal = ideal;
+        p.broadcast = broadcasts(address);
         p.passes[base % 32] = a.space == global_space ? count_passes(a.size, a.operation, address, v.mask, any) : 0;
     }
     tally.units += units;
     tally.ideal += p.ideal;
-    tally.uniform += p.least == p.most;
+    tally.broadcast += p.broadcast;
     tally.bytes += p.lanes * a.size;
     if (a.space == global_space) {
         uint8_t &lines = p.lines[base / 32 % 4];
@@ -800,9 +813,9 @@ std::string counts_text() {
             if (!n.requests) continue;
             unsigned operation = a.operation == atomic && !a.used && space == global_space ? 3 : a.operation;
             text += format("%s{\"pc\":%u,\"space\":\"%s\",\"op\":\"%s\",\"size\":%u,\"requests\":%zu,\"units\":%zu,"
-                           "\"ideal\":%zu,\"bytes\":%zu,\"passes\":%zu,\"lines\":%zu,\"loaded\":%zu,\"uniform\":%zu}", text.empty() ? "" : ",", a.pc,
+                           "\"ideal\":%zu,\"bytes\":%zu,\"passes\":%zu,\"lines\":%zu,\"loaded\":%zu,\"broadcast\":%zu}", text.empty() ? "" : ",", a.pc,
                            spaces[space], operations[operation], a.size, (size_t)n.requests, (size_t)n.units, (size_t)n.ideal,
-                           (size_t)n.bytes, (size_t)n.passes, (size_t)n.lines, (size_t)n.loaded, (size_t)n.uniform);
+                           (size_t)n.bytes, (size_t)n.passes, (size_t)n.lines, (size_t)n.loaded, (size_t)n.broadcast);
         }
     return text;
 }

@@ -8,13 +8,15 @@ from hostcuda.check import records
 LAUNCH = {
     "index": 0, "kernel": "f", "module": "m", "grid": [2, 1, 1], "block": [32, 1, 1], "shared": 0, "blocks_watched": 2,
     "blocks": 2, "barriers": 7, "unique_bytes": 640, "findings": [], "callers": [], "error": "", "unchecked": [],
+    "plays": [], "constant_traces": [],
 }
 
 
 def record(monkeypatch, *accesses):
     """The record of a launch with these accesses, one per line of the source."""
     names = ("space", "op", "requests", "units", "ideal", "inside")
-    sites = [dict(zip(names, access, strict=True), pc=pc, size=4, bytes=128) for pc, access in enumerate(accesses, 1)]
+    more = {"size": 4, "bytes": 128, "passes": 1, "lines": 1, "loaded": 4, "broadcast": 0}
+    sites = [dict(zip(names, access, strict=True), pc=pc, **more) for pc, access in enumerate(accesses, 1)]
     monkeypatch.setattr(records, "_lines", {("m", site["pc"]): ("k.cu", site["pc"], site["inside"]) for site in sites})
     return records._record({**LAUNCH, "sites": sites})
 
