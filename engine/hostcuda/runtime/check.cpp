@@ -42,6 +42,8 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) 
     running.counts = watches("profile");
     running.checks = running.examines || watches("memcheck") || watches("synccheck");
     begin_record();
+    running.follows = running.will_follow;
+    begin_requests();
     begin_counting();
     begin_allocations(dynamic_shared, static_end);
     begin_races(dynamic_shared, static_end);

@@ -4,6 +4,7 @@
 //   hooks.cpp        what compiled kernels call
 //   allocations.cpp  in which allocation an access is; memory that kernels allocate
 //   counting.cpp     the requests of a warp's instructions, from the logs of its lanes
+//   requests.cpp     the single requests of one warp
 //   races.cpp        races, and reads of memory that was not written
 //   records.cpp      findings, and the record of a launch as JSON
 #pragma once
@@ -16,6 +17,7 @@ namespace check {
 constexpr unsigned warp_size = 32, most_warps = 32;
 
 enum Operation { load, store, atomic };
+enum Follow { no_requests, worst_requests, one_warp };   // requests.cpp
 
 // ---- check.cpp --------------------------------------------------------------------------------------------
 
@@ -32,6 +34,8 @@ struct Running {
     // Accesses that the last lane to arrive makes for all lanes that have converged: their place, or 1, and these lanes.
     uintptr_t together = 0;
     unsigned together_lanes = 0, together_warp = 0;
+    Follow follows = no_requests, will_follow = no_requests;   // in this launch, and in the next one
+    unsigned counted_warp = 0;                       // whose requests are counted
 };
 extern Running running;
 
@@ -90,6 +94,13 @@ void note(unsigned piece, uintptr_t address, unsigned addresses);   // write one
 void note_together(uintptr_t address, unsigned size, Operation operation, bool keep);
 uint64_t note_atomic(uintptr_t at, unsigned size, bool used);   // returns what note_used takes
 void note_used(uint64_t atomic);                     // the result of this atomic operation is used
+
+// ---- requests.cpp -----------------------------------------------------------------------------------------
+
+void begin_requests();
+void note_request(uint32_t pc, Space, Operation, unsigned size, const uintptr_t *address, uint32_t mask, unsigned units);
+std::string worst_text(uint32_t pc, Space, Operation);   // for the record of a site
+std::string requests_text();
 
 // ---- races.cpp --------------------------------------------------------------------------------------------
 

@@ -131,7 +131,7 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
                               bracketed(launch.grid).c_str(), bracketed(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
                               (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, unique_bytes);
     text += ",\"error\":" + quoted(error) + ",\"callers\":" + list(records.cancelled_at);
-    text += ",\"sites\":[" + counts_text() + "],\"unchecked\":[";
+    text += ",\"sites\":[" + counts_text() + "],\"requests\":[" + requests_text() + "],\"unchecked\":[";
     for (const std::string &each : records.unchecked) text += (&each == &records.unchecked[0] ? "" : ",") + quoted(each);
     text += "],\"findings\":[";
     for (const Finding &f : records.findings) text += (&f == &records.findings[0] ? "" : ",") + text_of(f);
