@@ -36,16 +36,18 @@ class Finding:
     block, thread : tuple of int
         Its block and thread (x, y, z).
     other : dict or None
-        The other access of a race: ``file``, ``line``, ``thread``.
+        The other access of a race, which came before: ``file``, ``line``, ``thread``, ``op``.
     address, size : int
         Of the access, in bytes.
     buffer : dict or None
-        The nearest allocation: ``base``, ``bytes``, ``offset`` of the access in it, and ``missed_by``: bytes beyond its
-        end or, negative, before its start.
+        The nearest allocation: ``base``, ``bytes``, ``name`` of a variable (or empty), ``offset`` of the access in it, and
+        ``missed_by``: bytes beyond its end or, negative, before its start.
     count : int
         Number of accesses with this error.
     message : str
         One sentence.
+    op : str
+        Of a race: "ld", "st" or "atom".
     """
 
     tool: str
@@ -61,6 +63,7 @@ class Finding:
     buffer: dict | None
     count: int
     message: str
+    op: str = ""
 
 
 @dataclass
@@ -296,8 +299,8 @@ def _finding(raw, f):
     other = None
     if "other_pc" in f:
         other_file, other_line, _ = _lines[raw["module"], f["other_pc"]]
-        other = {"file": other_file, "line": other_line, "thread": tuple(f["other_thread"])}
+        other = {"file": other_file, "line": other_line, "thread": tuple(f["other_thread"]), "op": f["other_op"]}
     return Finding(
         f["tool"], f["kind"], raw["kernel"], file, line, tuple(f["block"]), tuple(f["thread"]), other,
-        f["address"], f["size"], f.get("buffer"), f["count"], f["message"],
+        f["address"], f["size"], f.get("buffer"), f["count"], f["message"], f.get("op", ""),
     )

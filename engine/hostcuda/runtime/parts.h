@@ -129,11 +129,13 @@ struct Finding {
     uint32_t pc, other_pc;
     Index block, thread, other_thread;
     bool has_other;
+    Operation operation, other_operation;            // if there is another access
     uintptr_t address;
     size_t size;
     bool has_buffer;
     uintptr_t base;
     size_t bytes;
+    const char *name;                                // of the variable, or null
     long offset, missed_by;
     uint64_t count;
     const char *file;                                // the place, if `pc` is 0
