@@ -5,6 +5,7 @@
 //   allocations.cpp  in which allocation an access is; memory that kernels allocate
 //   counting.cpp     the requests of a warp's instructions, from the logs of its lanes
 //   requests.cpp     the single requests of one warp
+//   steps.cpp        one thread, from statement to statement
 //   races.cpp        races, and reads of memory that was not written
 //   records.cpp      findings, and the record of a launch as JSON
 #pragma once
@@ -30,7 +31,7 @@ struct Running {
     Index block{};
     unsigned thread = 0, threads = 0;                // of the block
     unsigned volatile_reads = 0;                     // of the thread, since it has begun or was let run again
-    bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false;
+    bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false, steps = false;
     // Accesses that the last lane to arrive makes for all lanes that have converged: their place, or 1, and these lanes.
     uintptr_t together = 0;
     unsigned together_lanes = 0, together_warp = 0;
@@ -78,6 +79,7 @@ unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operat
 std::string named(const Range &);                    // for messages: name and size
 // There is not enough memory for the records of a range: report it once.
 void without_memory(const char *tool, Range &range);
+void fill_shared_memory(unsigned char pattern);
 
 // ---- counting.cpp -----------------------------------------------------------------------------------------
 
@@ -101,6 +103,13 @@ void begin_requests();
 void note_request(uint32_t pc, Space, Operation, unsigned size, const uintptr_t *address, uint32_t mask, unsigned units);
 std::string worst_text(uint32_t pc, Space, Operation);   // for the record of a site
 std::string requests_text();
+
+// ---- steps.cpp --------------------------------------------------------------------------------------------
+
+void begin_steps();
+void step_block();                                   // it begins
+void step_away();                                    // another thread runs from now on, or none
+void note_step(uintptr_t at, uintptr_t address, unsigned bytes, Operation operation);
 
 // ---- races.cpp --------------------------------------------------------------------------------------------
 
