@@ -44,21 +44,25 @@ class Access:
         "ld", "st" or "atom"; "global", "shared" or "constant".
     name : str
         Of the variable; empty for an allocation, and for dynamic shared memory.
+    shape : tuple of int
+        Of the variable, if it is an array.
     base, bytes : int
         Address and size of the variable or allocation.
     address, size : int
-    data : bytes or None
-        What was loaded, or is there after the access; None if it has not been set.
+    value
+        What was loaded, or is there after the access: as a variable's; None if it has not been set, or its type is not
+        known.
     """
 
     op: str
     space: str
     name: str
+    shape: tuple[int, ...]
     base: int
     bytes: int
     address: int
     size: int
-    data: bytes | None
+    value: Any
 
 
 @dataclass
@@ -132,7 +136,7 @@ def follow(launch: Callable[[], None], function, thread: Sequence[int], block: S
         raise EngineError(why)
     with open(function._module._path, "rb") as file:
         elf = ELFFile(file)
-        code = _Code(stops.read(elf), dwarf.functions(elf))
+        code = _Code(stops.read(elf), *dwarf.functions(elf))
     runs = [_run(launch, code, thread, block, before, pattern) for pattern in _PATTERNS]
     if [event.key for event in runs[0]] != [event.key for event in runs[1]]:
         raise EngineError("what this thread does depends on memory that has not been set: initcheck names the access")
@@ -161,9 +165,9 @@ class _Event:
 class _Code:
     """The stops of a file, and the variables that are known at each."""
 
-    def __init__(self, found: list[stops.Stop], functions: list[dwarf.Function]):
-        self._functions, self._stops = functions, found
-        self.at: dict[int, tuple[stops.Stop, str, int, list[dwarf.Variable]]] = {}
+    def __init__(self, found: list[stops.Stop], functions: list[dwarf.Function], variables: dict[str, dwarf.Type]):
+        self.at: dict[int, tuple[stops.Stop, dwarf.Function, int, list[dwarf.Variable]]] = {}
+        self.variables = variables
         rows = []
         for stop in found:
             pc = stop.place - stops.LEAD
@@ -177,7 +181,7 @@ class _Code:
                 known = [each for each in inside.variables if each.low <= pc < each.high]
                 low = min((each.offset for each in known), default=0)
                 high = max((each.offset + each.type.size for each in known), default=0)
-                self.at[stop.place] = stop, inside.name, low, known
+                self.at[stop.place] = stop, inside, low, known
                 rows.append((stop.place, stop.kind, low, high - low))
         self.table = b"".join(_STOP.pack(*row) for row in rows)
 
@@ -204,6 +208,22 @@ def _run(launch, code, thread, block, before, pattern) -> list[_Event]:
     return events
 
 
+def _same(event: _Event, twin: _Event) -> bytes:
+    """1 for each byte that both runs have, which has therefore been set."""
+    return bytes(a == b for a, b in zip(event.data, twin.data, strict=True))
+
+
+def _access(code: _Code, function: dwarf.Function, variables: dict, event: _Event, twin: _Event) -> Access:
+    """An access with its value, if its type is known: that of the variable, or of a pointer into the allocation."""
+    kind = function.shared.get(event.name) or code.variables.get(event.name) if event.name else None
+    pointers = (each.target for each in variables.values() if isinstance(each, Pointer)
+                and 0 <= each.address - event.base < event.bytes and not event.name)
+    found = dwarf.element(kind or next(filter(None, pointers), None), len(event.data))
+    value = dwarf.decode(found, event.data, _same(event, twin)) if found else None
+    return Access(_OPERATIONS[event.kind - 1], _SPACES[event.space], event.name, kind.shape if kind else (), event.base,
+                  event.bytes, event.where, len(event.data), value)
+
+
 def _steps(code: _Code, run: list[_Event], other: list[_Event]) -> list[Step]:
     steps: list[Step] = []
     frames: list[int] = []  # the frame pointers of the calls that have not ended, the outermost first
@@ -213,9 +233,7 @@ def _steps(code: _Code, run: list[_Event], other: list[_Event]) -> list[Step]:
     for event, twin in zip(run, other, strict=True):
         if event.kind:
             if steps:
-                data = event.data if event.data == twin.data else None
-                steps[-1].accesses.append(Access(_OPERATIONS[event.kind - 1], _SPACES[event.space], event.name, event.base,
-                                                 event.bytes, event.where, len(event.data), data))
+                steps[-1].accesses.append(_access(code, function, steps[-1].before, event, twin))
             continue
         stop, function, low, known = code.at[event.place]
         while frames and frames[-1] < event.where:  # the stack grows down: these have returned
@@ -231,13 +249,12 @@ def _steps(code: _Code, run: list[_Event], other: list[_Event]) -> list[Step]:
             last = event.place
             continue
         last = event.place
-        same = bytes(a == b for a, b in zip(event.data, twin.data, strict=True))
-        values = {}
+        same, values = _same(event, twin), {}
         for each in known:
             part = slice(each.offset - low, each.offset - low + each.type.size)
             values[each.name] = dwarf.decode(each.type, event.data[part], same[part])
         if step:
             step.after = values
-        open_steps[call] = Step(stop.file, stop.line, function, call, values)
+        open_steps[call] = Step(stop.file, stop.line, function.name, call, values)
         steps.append(open_steps[call])
     return steps

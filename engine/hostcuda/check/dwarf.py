@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import struct
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +13,7 @@ from elftools.dwarf.die import DIE
 from elftools.dwarf.dwarf_expr import DWARFExprParser
 from elftools.elf.elffile import ELFFile
 
-__all__ = ["Function", "Pointer", "Type", "Variable", "decode", "functions"]
+__all__ = ["Function", "Pointer", "Type", "Variable", "decode", "element", "functions"]
 
 MOST_ELEMENTS = 8  # of an array
 _FLOAT, _BOOLEAN, _SIGNED, _UNSIGNED = 4, 2, (5, 6, 0x0D), (7, 8, 0x10)  # DW_ATE_*
@@ -33,19 +33,19 @@ class Type:
         Bytes.
     code : str
         NumPy's, of a number; "pointer"; or empty.
-    target : int
-        Bytes of what a pointer points to; 0 if it is not known.
+    target : Type or None
+        Of what a pointer points to; None if it cannot be shown.
+    shape : tuple of int
+        Of an array.
     parts : tuple
         (name, offset, `Type`) of the members of a struct, or of the first elements of an array, whose names are empty.
-    more : bool
-        Whether the array has more elements.
     """
 
     size: int
     code: str = ""
-    target: int = 0
+    target: Type | None = None
+    shape: tuple = ()
     parts: tuple = ()
-    more: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,23 +74,30 @@ class Variable:
 
 @dataclass
 class Function:
-    """A function and its variables, those of outer blocks first."""
+    """A function, its variables, those of outer blocks first, and the types of its ``__shared__`` variables by name."""
 
     name: str
     low: int
     high: int
     variables: list[Variable] = field(default_factory=list)
+    shared: dict[str, Type] = field(default_factory=dict)
 
 
-def functions(file: ELFFile) -> list[Function]:
-    """The functions of a compiled file that have code of their own.
+def functions(file: ELFFile) -> tuple[list[Function], dict[str, Type]]:
+    """The functions of a compiled file that have code of their own, and the types of its global variables by name.
 
     Variables are left out whose place is not in the frame, or whose type cannot be shown, and those of functions that
     were inlined.
     """
     units = file.get_dwarf_info().iter_CUs() if file.has_dwarf_info() else ()
-    return [found for unit in units for die in unit.iter_DIEs() if die.tag == "DW_TAG_subprogram"
-            for found in _Reader(die, unit).function()]
+    found, variables = [], {}
+    for unit in units:
+        for die in unit.iter_DIEs():
+            if die.tag == "DW_TAG_subprogram":
+                found += _Reader(die, unit).function()
+            elif die.tag == "DW_TAG_variable" and "DW_AT_location" in die.attributes and (kind := _type(die)):
+                variables.setdefault(_name(die), kind)
+    return found, variables
 
 
 class _Reader:
@@ -103,7 +110,7 @@ class _Reader:
         if extent is None or self._base is None:
             return
         found = Function(_name(self._die), *extent)
-        self._collect(self._die, extent, found.variables, block=False)
+        self._collect(self._die, extent, found, block=False)
         yield found
 
     def _operation(self, die: DIE, attribute: str):
@@ -124,21 +131,19 @@ class _Reader:
                 return 0
         return None
 
-    def _collect(self, scope, extent, variables, block):
+    def _collect(self, scope, extent, found, block):
         for die in scope.iter_children():
-            if die.tag in ("DW_TAG_variable", "DW_TAG_formal_parameter"):
-                variables += self._variable(die, extent, block)
+            if die.tag not in ("DW_TAG_variable", "DW_TAG_formal_parameter") or "DW_AT_artificial" in die.attributes:
+                continue
+            name, kind = _name(die), _type(die)
+            place = self._operation(die, "DW_AT_location")
+            if name and kind and place and place[0] == "DW_OP_fbreg":
+                found.variables.append(Variable(name, kind, self._base + place[1], *extent, block))
+            elif name and kind and "DW_AT_location" in die.attributes:
+                found.shared[name] = kind
         for die in scope.iter_children():
             if die.tag == "DW_TAG_lexical_block" and (inner := _extent(die)):
-                self._collect(die, inner, variables, block=True)
-
-    def _variable(self, die, extent, block) -> Iterator[Variable]:
-        name, kind = _name(die), _type(die)
-        place = self._operation(die, "DW_AT_location")
-        if not name or "DW_AT_artificial" in die.attributes or kind is None or place is None:
-            return
-        if place[0] == "DW_OP_fbreg":
-            yield Variable(name, kind, self._base + place[1], *extent, block)
+                self._collect(die, inner, found, block=True)
 
 
 def _extent(die: DIE):
@@ -177,8 +182,8 @@ def _type(die: DIE) -> Type | None:
     if die.tag == "DW_TAG_enumeration_type":
         return Type(size, f"i{size}") if size <= 8 else None
     if die.tag in _POINTERS:
-        target = _type(die)
-        return Type(8, "pointer", target.size if target else 0)
+        target = None if _points_to_a_struct(die) else _type(die)  # a struct may point to its like
+        return Type(8, "pointer", target)
     if die.tag == "DW_TAG_array_type":
         return _array(die)
     if die.tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
@@ -186,21 +191,30 @@ def _type(die: DIE) -> Type | None:
     return None
 
 
+def _points_to_a_struct(die: DIE) -> bool:
+    while "DW_AT_type" in die.attributes:
+        die = die.get_DIE_from_attribute("DW_AT_type")
+        if die.tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
+            return _name(die) not in _HALF
+    return False
+
+
 def _array(die: DIE) -> Type | None:
-    element, count = _type(die), 1
+    element, shape = _type(die), []
     for part in die.iter_children():
         if part.tag != "DW_TAG_subrange_type":
             continue
         if "DW_AT_count" in part.attributes:
-            count *= part.attributes["DW_AT_count"].value
+            shape.append(part.attributes["DW_AT_count"].value)
         elif "DW_AT_upper_bound" in part.attributes and isinstance(part.attributes["DW_AT_upper_bound"].value, int):
-            count *= part.attributes["DW_AT_upper_bound"].value + 1
+            shape.append(part.attributes["DW_AT_upper_bound"].value + 1)
         else:
             return None
-    if element is None or count < 1:
+    count = math.prod(shape)
+    if element is None or not shape or count < 1:
         return None
     parts = tuple(("", i * element.size, element) for i in range(min(count, MOST_ELEMENTS)))
-    return Type(count * element.size, "", 0, parts, count > MOST_ELEMENTS)
+    return Type(count * element.size, shape=tuple(shape), parts=parts)
 
 
 def _struct(die: DIE, size: int) -> Type | None:
@@ -216,7 +230,7 @@ def _struct(die: DIE, size: int) -> Type | None:
         if kind is None or where is None or not isinstance(where.value, int) or "DW_AT_bit_size" in part.attributes:
             return None
         parts.append((_name(part), where.value, kind))
-    return Type(size, "", 0, tuple(parts))
+    return Type(size, parts=tuple(parts))
 
 
 def decode(kind: Type, data: bytes, known: bytes):
@@ -232,18 +246,30 @@ def decode(kind: Type, data: bytes, known: bytes):
     if kind.parts:
         values = [decode(part, data[at : at + part.size], known[at : at + part.size]) for _, at, part in kind.parts]
         if not kind.parts[0][0]:
-            return values + [...] * kind.more
+            return values
         return dict(zip((name for name, _, _ in kind.parts), values, strict=True))
     if not all(known) or len(data) != kind.size:
         return None
     if kind.code == "pointer":
-        return Pointer(struct.unpack("<Q", data)[0], kind.target)
+        return Pointer(int.from_bytes(data, "little"), kind.target)
     return np.frombuffer(data, kind.code)[0].item()
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """The value of a pointer: an address, and the bytes of what it points to (0 if that is not known)."""
+    """The value of a pointer: an address, and the type of what is there (None if it cannot be shown)."""
 
     address: int
-    target: int
+    target: Type | None
+
+
+def element(kind: Type | None, size: int) -> Type | None:
+    """The type of `size` bytes of a variable of this type: of one element of an array, or of several; None if not known."""
+    while kind and kind.shape:
+        kind = kind.parts[0][2]
+    if kind is None or kind.size == size:
+        return kind
+    count, rest = divmod(size, kind.size)
+    if rest or not kind.code or kind.code == "pointer":
+        return None
+    return Type(size, shape=(count,), parts=tuple(("", i * kind.size, kind) for i in range(count)))

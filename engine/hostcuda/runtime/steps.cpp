@@ -42,7 +42,8 @@ struct Steps {
     const Stop **first_at = nullptr, *last = nullptr;   // of these two
     char *log = nullptr;
     size_t used = 0;
-    Event *pending = nullptr;                        // a store that is not made yet
+    Event *pending[64];                              // stores of the running statement: their values are known at its end
+    unsigned pending_count = 0;
 } steps;
 
 // The followed code may be using any register. What runs between its statements leaves those of vectors alone, calls no function of a
@@ -80,9 +81,10 @@ PLAIN Event *add(const Event &event, const void *data) {
     return at;
 }
 
-PLAIN void settle_store() {
-    if (steps.pending) copy(steps.pending + 1, (void *)steps.pending->where, steps.pending->bytes);
-    steps.pending = nullptr;
+PLAIN void settle_stores() {
+    for (unsigned i = 0; i < steps.pending_count; i++)
+        copy(steps.pending[i] + 1, (void *)steps.pending[i]->where, steps.pending[i]->bytes);
+    steps.pending_count = 0;
 }
 
 PLAIN bool is_followed() {
@@ -96,7 +98,7 @@ void begin_steps() {
     const Index &size = running.launch->block, &at = steps.index;
     steps.on = !steps.stops.empty() && steps.launches_before-- == 0 && at.x < size.x && at.y < size.y && at.z < size.z;
     steps.thread = at.x + size.x * (at.y + size.y * at.z);
-    steps.pending = nullptr;
+    steps.pending_count = 0;
     steps.began = steps.ended = false;
     if (!steps.on) return;
     if (!steps.log) steps.log = (char *)mmap(nullptr, log_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -119,18 +121,21 @@ void step_block() {
     steps.began |= here;
 }
 
-void step_away() { settle_store(); }
+void step_away() { settle_stores(); }
 
 void note_step(uintptr_t at, uintptr_t address, unsigned bytes, Operation operation) {
     if (steps.ended) leave_launch("the thread was followed to its end");
     if (!is_followed()) return;
-    settle_store();
+    if (steps.pending_count == sizeof steps.pending / sizeof *steps.pending) settle_stores();
     const Range *range = find(address);
     if (!range || range->space == unwatched_space || range->space == local_space) return;
     Event event{(uint32_t)(running.text_begin + at - running.module->base), 1u + operation, bytes, range->space,
                 address, range->low, range->bytes, range->name};
     Event *added = add(event, (void *)address);
-    if (added && operation != load) steps.pending = added;
+    if (!added || operation == load) return;
+    for (unsigned i = 0; i < steps.pending_count; i++)   // a statement that stores twice in one place
+        if (const Event &other = *steps.pending[i]; address - other.where < other.bytes || other.where - address < bytes) settle_stores();
+    steps.pending[steps.pending_count++] = added;
 }
 
 }  // namespace check
@@ -157,7 +162,7 @@ EXPORT size_t hc_step_log(const char **log) {
 // Called before each statement.
 EXPORT PLAIN RESTORES void hostcuda_step() {
     if (!is_followed()) return;
-    settle_store();
+    settle_stores();
     uintptr_t at = (uintptr_t)__builtin_return_address(0) - running.text_begin;
     if (at >= running.text_bytes) return;
     uintptr_t *own = (uintptr_t *)__builtin_frame_address(0);   // the caller's frame pointer, the return address, its flags
