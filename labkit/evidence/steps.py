@@ -102,7 +102,7 @@ def _rows(plan: Plan, number: int, thread, block) -> list[dict]:
     return [{
         "line": step.line, "function": step.function, "call": step.frame,
         "values": {name: _plain(value, buffers) for name, value in step.after.items()},
-        "changed": [name for name, value in step.after.items() if value is not None and value != step.before.get(name)],
+        "changed": [name for name, value in step.after.items() if value is not None and str(value) != str(step.before.get(name))],
         "accesses": [_access(each, buffers) for each in step.accesses],
     } for step in steps if Path(step.file).name == variant.file_name]
 
@@ -119,7 +119,8 @@ def _plain(value, buffers):
     if base is None or value.target is None:
         return f"{value.address:#x}"
     name, shape = buffers[base]
-    return _element(name, _unflat((value.address - base) // value.target.size, shape))
+    index = _unflat((value.address - base) // value.target.size, shape)
+    return f"&{name}[{', '.join(map(str, index))}]"
 
 
 def _access(access, buffers) -> dict:
@@ -134,10 +135,6 @@ def _unflat(number: int, shape: Sequence[int]) -> list[int]:
     if not shape or number >= np.prod(shape):
         return [number]
     return [int(each) for each in np.unravel_index(number, shape)]
-
-
-def _element(name: str, index: Sequence[int]) -> str:
-    return f"{name}[{', '.join(map(str, index))}]"
 
 
 def _main(folder: Path) -> None:

@@ -21,7 +21,7 @@ _WALK = """<script>(() => {
   const box = document.getElementById("ID"), all = DATA, rows = [...box.querySelectorAll("tbody tr")];
   const bar = document.createElement("div"), out = document.createElement("pre");
   bar.style.cssText = "position:sticky;top:0;display:flex;gap:.5em;align-items:center";
-  out.style.cssText = "white-space:pre-wrap;margin:.3em 0;font-size:12px";
+  out.style.cssText = "white-space:pre-wrap;margin:.3em 0;min-height:5.5em;font-size:12px";
   out.setAttribute("aria-live", "polite");
   let at = 0;
   const show = (to) => {
@@ -89,7 +89,7 @@ class Steps:
 
 def _state(line: int, code: str, values: dict) -> str:
     """All that is known after a step, as text."""
-    known = "\n".join(f"{name} = {_text(value)}" for name, value in values.items() if value is not None)
+    known = ",  ".join(f"{name} = {_text(value)}" for name, value in values.items() if value is not None)
     return f"line {line}: {code}\n{known}"
 
 
