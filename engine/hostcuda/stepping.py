@@ -2,8 +2,8 @@
 
 The CPU engine compiles the kernel without optimization, so that each variable has a place in memory, and keeps the
 thread's frame before each statement, and its accesses to memory. The compiler's debug information says what is where.
-The launch is made twice, and memory that has not been set has other contents each time. A value that differs has not
-been set: it is None. So no value is shown that the program did not compute.
+The launch is made twice, and memory that has not been set has other contents each time: what differs has not been set,
+and is None. A comparison with unset memory may come out alike both times; initcheck finds that read.
 
 The environment variable ``HOSTCUDA_CHECK=step`` has to be set before the first import. This is for x86-64 and g++.
 """
