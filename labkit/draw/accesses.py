@@ -57,7 +57,7 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
         said = _words(first)
         elements = [f"{first.name}[{(at - first.base) // first.size}]" for at in parts]
         turn_panel(page, 74, "", said, "lane", "turn", 14, [[dict.fromkeys(lanes, "") for lanes in parts.values()]], elements)
-    page.alt = (f"Line {found.line} of {found.file}, {found.text} The worst {_named(first)}, by {about}: {said}.")
+    page.alt = f"Line {found.line} of {found.file}, “{found.text}”. The worst {_named(first)}, by {about}: {said}."
     if not found.following:
         return
     top = 90 + height
