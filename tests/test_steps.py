@@ -11,7 +11,7 @@ import labkit
 from hostcuda import stepping
 from labkit.base.errors import LabError
 from labkit.ladder.variants import variant
-from labkit.page.steps import _memory, _text
+from labkit.page.steps import _did, _text
 from labkit.spec.layers import LENET86, Layer
 
 if stepping.why_not():
@@ -82,9 +82,9 @@ def test_the_table_shows_the_chosen_steps_and_says_which():
 
 def test_values_read_as_c():
     assert [_text(value) for value in (None, 1 / 3, 3, [0.5, None], {"x": 1.0}, "&x[0, 2]")] == [
-        "not set", "0.333333", "3", "{0.5, not set}", "{x: 1}", "&x[0, 2]"]
+        "not set", "0.33333", "3", "{0.5, not set}", "{x: 1}", "&x[0, 2]"]
     made = [{"op": "st", "name": "y", "index": [1], "value": 2.5}, {"op": "ld", "name": "x", "index": [0, 3], "value": None}]
-    assert _memory(made) == "x[0, 3] is not set; y[1] becomes 2.5"
+    assert _did(made, {"n": 3}) == "x[0, 3] is not set; y[1] becomes 2.5; n = 3"
 
 
 def test_a_pointer_is_the_element_that_it_points_to():

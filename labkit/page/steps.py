@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import json
 import zlib
 from collections.abc import Sequence
 
 import pandas as pd
 
-from hostcuda.tables import HTML, table
 from labkit.base.errors import LabError
 from labkit.evidence.steps import followed
 from labkit.ladder.variants import Variant, as_variants
@@ -16,6 +16,7 @@ from labkit.spec.layers import LENET86, Layer
 
 _NOTE = ("Values are those after the line. In x, k and y the index is that of the whole array. Compiled without "
          "optimization, so a sum may differ from the GPU's in its last digit.")
+_LEFT = ' style="text-align:left"'  # JupyterLab: right
 # Two buttons and the line in view; without scripts the table stands alone.
 _WALK = """<script>(() => {
   const box = document.getElementById("ID"), all = DATA, rows = [...box.querySelectorAll("tbody tr")];
@@ -62,26 +63,28 @@ class Steps:
     def _shown(self) -> pd.DataFrame:
         return self.table.iloc[self._first - 1 : self._first - 1 + self._most]
 
-    def _table(self) -> HTML:
+    @property
+    def _caption(self) -> str:
         shown = self._shown()
         last = self._first + len(shown) - 1
-        part = f", steps {self._first} to {last} of {len(self.table):,}" if len(shown) < len(self.table) else ""
-        texts = pd.DataFrame({
-            "step": shown["step"], "line": shown["line"], "code": shown["code"],
-            "variables": [", ".join(f"{name} = {_text(value)}" for name, value in each.items()) for each in shown["changed"]],
-            "memory": [_memory(each) for each in shown["accesses"]],
-        })
-        texts.attrs["note"] = _NOTE
-        return table(texts, f"{self._about}{part}", {
-            "step": "step", "line": "line", "code": "code", "variables": "variables changed", "memory": "memory"})
+        return self._about + f", steps {self._first} to {last} of {len(self.table):,}" * (len(shown) < len(self.table))
 
     def __repr__(self) -> str:
-        return repr(self._table())
+        shown = self._shown()
+        texts = shown[["step", "line", "code"]].assign(did=[*map(_did, shown["accesses"], shown["changed"])])
+        return f"{self._caption}\n{_NOTE}\n{texts.rename(columns={'did': 'what it did'}).to_string(index=False)}"
 
     def _repr_html_(self) -> str:
-        page = self._table().page
-        name = f"labkit-steps-{zlib.crc32(page.encode()):08x}"
         shown = self._shown()
+        rows = "".join(
+            f'<tr><td class="figure">{number}</td><td class="figure">{line}</td><td{_LEFT}><code>{html.escape(code)}</code></td>'
+            f"<td{_LEFT}>{html.escape(_did(accesses, changed))}</td></tr>"
+            for number, line, code, accesses, changed in
+            shown[["step", "line", "code", "accesses", "changed"]].itertuples(index=False))
+        page = (f'<table><caption{_LEFT}>{html.escape(self._caption)}<div class="lab-note">{_NOTE}</div></caption><thead><tr>'
+                f'<th class="figure">step</th><th class="figure">line</th><th{_LEFT}>code</th><th{_LEFT}>what it did</th></tr>'
+                f"</thead><tbody>{rows}</tbody></table>")
+        name = f"labkit-steps-{zlib.crc32(page.encode()):08x}"
         states = [*map(_state, shown["line"], shown["code"], shown["values"])]
         data = json.dumps(states).replace("<", "\\u003c")
         return f'<div id="{name}">{page}</div>{_WALK.replace("ID", name, 1).replace("DATA", data, 1)}'
@@ -94,11 +97,11 @@ def _state(line: int, code: str, values: dict) -> str:
 
 
 def _text(value) -> str:
-    """A value with at most six digits."""
+    """A value with at most five digits."""
     if value is None:
         return "not set"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return f"{value:.5g}"
     if isinstance(value, list):
         return f"{{{', '.join(map(_text, value))}}}"
     if isinstance(value, dict):
@@ -106,12 +109,12 @@ def _text(value) -> str:
     return str(value)
 
 
-def _memory(accesses: Sequence[dict]) -> str:
-    """ "tile[0, 3] is 0.5; y[0, 0, 0, 3] becomes 48.8"."""
+def _did(accesses: Sequence[dict], changed: dict) -> str:
+    """ "tile[0, 3] is 0.5; mask[0] is 3; sum = 1.5": what a line read, what it stored, and which variables it changed."""
     verbs = {"ld": "is", "st": "becomes", "atom": "becomes"}
     ordered = sorted(accesses, key=lambda each: each["op"] != "ld")
-    return "; ".join(f"{each['name']}[{', '.join(map(str, each['index']))}] {verbs[each['op']]} {_text(each['value'])}"
-                     for each in ordered)
+    return "; ".join([*(f"{each['name']}[{', '.join(map(str, each['index']))}] {verbs[each['op']]} {_text(each['value'])}"
+                        for each in ordered), *(f"{name} = {_text(value)}" for name, value in changed.items())])
 
 
 def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[int] = (0, 0, 0), layer: Layer = LENET86[1],
