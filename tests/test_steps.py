@@ -74,7 +74,7 @@ def test_the_table_shows_the_chosen_steps_and_says_which():
     page = steps._repr_html_()
     shown = [html.unescape(each) for each in re.findall(r'<td class="figure">(\d+)</td><td class="figure">(\d+)', page)[0]]
     assert shown == ["12", str(steps.table["line"].iloc[11])]
-    assert page.count("<tr>") == 1 + 5 and "Back" in page and "Next" in page
+    assert page.count("<tr>") == 1 + 5 and "<br>" in page and "Back" in page and "Next" in page
     states = json.loads(re.search(r"all = (\[.*?\]), rows", page)[1])
     assert len(states) == 5 and states[0].startswith(f"line {steps.table['line'].iloc[11]}: ")
     assert page == labkit.step(4, (3,), layer=LAYER, first=12, most=5)._repr_html_()  # it is compared by nbval

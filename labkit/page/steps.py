@@ -77,12 +77,12 @@ class Steps:
     def _repr_html_(self) -> str:
         shown = self._shown()
         rows = "".join(
-            f'<tr><td class="figure">{number}</td><td class="figure">{line}</td><td{_LEFT}><code>{html.escape(code)}</code></td>'
-            f"<td{_LEFT}>{html.escape(_did(accesses, changed))}</td></tr>"
+            f'<tr><td class="figure">{number}</td><td class="figure">{line}</td><td{_LEFT}><code>{html.escape(code)}</code>'
+            f"<br>{html.escape(_did(accesses, changed))}".removesuffix("<br>") + "</td></tr>"
             for number, line, code, accesses, changed in
             shown[["step", "line", "code", "accesses", "changed"]].itertuples(index=False))
         page = (f'<table><caption{_LEFT}>{html.escape(self._caption)}<div class="lab-note">{_NOTE}</div></caption><thead><tr>'
-                f'<th class="figure">step</th><th class="figure">line</th><th{_LEFT}>code</th><th{_LEFT}>what it did</th></tr>'
+                f'<th class="figure">step</th><th class="figure">line</th><th{_LEFT}>code, and what it did</th></tr>'
                 f"</thead><tbody>{rows}</tbody></table>")
         name = f"labkit-steps-{zlib.crc32(page.encode()):08x}"
         states = [*map(_state, shown["line"], shown["code"], shown["values"])]
