@@ -78,8 +78,8 @@ class Step:
     frame : int
         Which call of the function.
     before, after : dict of str to value
-        The variables that are known there, before the line and after it: numbers, `Pointer`, lists (the first elements of
-        an array), dicts (a struct); None if a value has not been set. `after` is empty if the function ends there.
+        The variables that are known there, before the line and after it: numbers, `Pointer`, lists (the first elements
+        of an array), dicts (a struct); None if a value has not been set. `after` is empty if the function ends there.
     accesses : list of Access
         In their order.
     """
@@ -125,8 +125,8 @@ def follow(launch: Callable[[], None], function, thread: Sequence[int], block: S
     Raises
     ------
     EngineError
-        This process is not in check mode with the tool ``step``; threads cannot be followed here; or what the thread does
-        depends on memory that has not been set.
+        This process is not in check mode with the tool ``step``; threads cannot be followed here; or what the thread
+        does depends on memory that has not been set.
     LaunchError
         The kernel fails.
     """
@@ -189,7 +189,8 @@ class _Code:
 def _run(launch, code, thread, block, before, pattern) -> list[_Event]:
     """The events of one run."""
     library, three = native.library(), ctypes.c_uint * 3
-    library.hc_step(three(*block), three(*thread), before, pattern, code.table, ctypes.c_size_t(len(code.table) // _STOP.size))
+    count = ctypes.c_size_t(len(code.table) // _STOP.size)
+    library.hc_step(three(*block), three(*thread), before, pattern, code.table, count)
     try:
         launch()
     except LaunchError as error:
@@ -229,7 +230,7 @@ def _steps(code: _Code, run: list[_Event], other: list[_Event]) -> list[Step]:
     frames: list[int] = []  # the frame pointers of the calls that have not ended, the outermost first
     numbers: list[int] = []  # and the numbers of these calls
     open_steps: dict[int, Step] = {}  # call -> its last step
-    last, calls = 0, 0
+    last, calls, function = 0, 0, None
     for event, twin in zip(run, other, strict=True):
         if event.kind:
             if steps:

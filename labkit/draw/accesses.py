@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from hostcuda.limits import BANKS
-from labkit.draw import style
+from labkit.draw import style, warps
 from labkit.draw.style import Page, count, figure, percent
-from labkit.draw.warps import (HIGH, bytes_used, in_turns, in_wavefronts, sector_boxes, sector_panel, served_by_turn,
-                               turn_panel, wavefronts)
 from labkit.evidence import accesses as evidence
 from labkit.evidence.accesses import Access
 from labkit.ladder.variants import Variant
@@ -36,27 +34,29 @@ def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = Non
         most above what their bytes need.
     """
     found = evidence.accesses(of, layer, line)
-    first, height = found.worst, HIGH
+    first, height = found.worst, warps.HIGH
     if first.space == "shared":
-        parts = wavefronts(first.lanes, first.size, first.op == "ld")
+        parts = warps.wavefronts(first.lanes, first.size, first.op == "ld")
         height = 62 + 20 * sum(map(len, parts))
     elif first.space == "constant":
-        parts = served_by_turn(first.lanes)
+        parts = warps.served_by_turn(first.lanes)
         height = 62 + 14 * len(parts)
     about = f"kernel {found.kernel}, block {found.block}, warp {found.warp}"
     page.open(92 + height + (30 + _ROW * len(found.following)) * bool(found.following),
-              f"Line {found.line}: a warp’s {_named(first)} takes {_amount(first)}", f"{found.variant}   ·   {layer.name}   ·   {about}")
+              f"Line {found.line}: a warp’s {_named(first)} takes {_amount(first)}",
+              style.joined(found.variant, layer.name, about))
     page.code(12, 66, found.text, page.width - 24)
     if first.space == "global":
         origin = first.base // 32 * 32
-        said = sector_panel(page, 74, "", {lane: at - origin for lane, at in first.lanes.items()}, first.size)
+        said = warps.sector_panel(page, 74, "", {lane: at - origin for lane, at in first.lanes.items()}, first.size)
     elif first.space == "shared":
         said = _words(first)
-        turn_panel(page, 74, "", said, "bank", "wavefront", 20, parts)
+        warps.turn_panel(page, 74, "", said, "bank", "wavefront", 20, parts)
     else:
         said = _words(first)
         elements = [f"{first.name}[{(at - first.base) // first.size}]" for at in parts]
-        turn_panel(page, 74, "", said, "lane", "turn", 14, [[dict.fromkeys(lanes, "") for lanes in parts.values()]], elements)
+        turns = [dict.fromkeys(lanes, "") for lanes in parts.values()]
+        warps.turn_panel(page, 74, "", said, "lane", "turn", 14, [turns], elements)
     page.alt = f"Line {found.line} of {found.file}, “{found.text}”. The worst {_named(first)}, by {about}: {said}."
     if not found.following:
         return
@@ -83,10 +83,10 @@ def _amount(access: Access) -> str:
 def _words(access: Access) -> str:
     """What an access takes, as its panel says it."""
     if access.space == "constant":
-        return in_turns(served_by_turn(access.lanes))
+        return warps.in_turns(warps.served_by_turn(access.lanes))
     if access.space == "shared":
-        return in_wavefronts(wavefronts(access.lanes, access.size, access.op == "ld"))
-    used, moved = bytes_used(access.lanes, access.size)
+        return warps.in_wavefronts(warps.wavefronts(access.lanes, access.size, access.op == "ld"))
+    used, moved = warps.bytes_used(access.lanes, access.size)
     return f"{count(len(moved), 'sector')}, {percent(len(used) / 32 / len(moved))} of their bytes used"
 
 
@@ -96,16 +96,17 @@ def _row(page: Page, top: float, access: Access) -> None:
     page.small(12, top + 13, _named(access), style.INK)
     page.small(right + 14, top + 13, _amount(access), style.AMBER if access.units > 1 else style.MUTED)
     if access.space == "global":
-        sector_boxes(page, left, right, top + 2, 14, bytes_used(access.lanes, access.size)[0], most=56, middle=False)
+        warps.sector_boxes(page, left, right, top + 2, 14, warps.bytes_used(access.lanes, access.size)[0], most=56, middle=False)
         return
     if access.space == "shared":
-        groups = wavefronts(access.lanes, access.size, access.op == "ld")
+        groups = warps.wavefronts(access.lanes, access.size, access.op == "ld")
     else:
-        groups = [[*served_by_turn(access.lanes).values()]]
+        groups = [[*warps.served_by_turn(access.lanes).values()]]
     parts = [(served, bool(i)) for group in groups for i, served in enumerate(group)]
     w = min(148.0, (right - left) / min(len(parts), _MOST_TURNS) - 8)
     for i, (served, more) in enumerate(parts[:_MOST_TURNS]):
         x = left + i * (w + 8)
         page.rect(x, top + 3, w, 12, style.HAIR)
         for at in served:
-            page.rect(x + w * at / BANKS, top + 3, w / BANKS - (0.5 if w > 60 else 0), 12, style.ORANGE if more else style.BLUE)
+            cell = w / BANKS
+            page.rect(x + at * cell, top + 3, cell - 0.5 * (w > 60), 12, style.ORANGE if more else style.BLUE)

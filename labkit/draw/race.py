@@ -24,13 +24,14 @@ def race(page: Page, found: Findings) -> None:
     """
     if not isinstance(found, Findings):
         raise LabError(f"draw.race takes what lab.sanitize gives, and got {type(found).__name__}")
-    rows = [row for row in found.table.to_dict("records") if row["tool"] == "racecheck" and isinstance(row["other"], dict)]
+    rows = [row for row in found.table.to_dict("records")
+            if row["tool"] == "racecheck" and isinstance(row["other"], dict)]
     if not rows:
         raise LabError(f"there is no race of two known accesses to draw. {found.verdict()}")
     row, between = rows[0], rows[0]["kind"] == "race between blocks"
     buffer = row["buffer"] if isinstance(row["buffer"], dict) else {}
     where = buffer.get("name") or ("shared or global memory" if not buffer else "the same array")
-    element = f"element {buffer['offset'] // row['size']:,} of {where}" if "offset" in buffer else f"the same bytes of {where}"
+    element = f"element {buffer['offset'] // row['size']:,}" if "offset" in buffer else "the same bytes"
     title = f"Race on {where}: " + ("nothing orders two blocks" if between else "no barrier between two accesses")
     block = "" if row["block"] is None else f"block {tuple(row['block'])}   ·   "
     page.open(322, title, f"kernel {row['kernel']}   ·   {block}racecheck counted {row['count']:,} of these")
@@ -42,7 +43,7 @@ def race(page: Page, found: Findings) -> None:
         edge = x + lane * _WIDE
         page.line([edge + (1 - 2 * lane) * 22] * 2, [84, 312], style.FAINT, 3, zorder=0)
         page.text(edge, 78, who, weight="bold", ha="right" if lane else "left")
-        does = f"{_DOES.get(access.get('op'), 'accesses')} {element}"
+        does = f"{_DOES.get(access.get('op'), 'accesses')} {element} of {where}"
         page.rect(x, top, _WIDE, _HIGH, style.TINT if lane == 0 else style.WARM)
         page.text(x + 12, top + 21, does, color=style.INK)
         code = _code(found, access)

@@ -215,12 +215,12 @@ def in_turns(served: Mapping[int, list[int]]) -> str:
 
 
 def wavefronts(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> list[list[dict[int, str]]]:
-    """The wavefronts of a request to shared memory: which lanes each bank serves in each, as texts. The first wavefront of
-    each group of lanes that are served together is needed, the others are conflicts.
+    """The wavefronts of a request to shared memory: which lanes each bank serves in each, as texts. The first wavefront
+    of each group of lanes that are served together is needed, the others are conflicts.
 
-    A bank serves one word of 4 bytes per wavefront, to any number of lanes. Accesses of 8 or 16 bytes per lane are served
-    for half or a quarter of a warp at a time; for twice as many lanes if all neighbours load the same (measured on an
-    H200, and counted so by the engine).
+    A bank serves one word of 4 bytes per wavefront, to any number of lanes. Accesses of 8 or 16 bytes per lane are
+    served for half or a quarter of a warp at a time; for twice as many lanes if all neighbours load the same (measured
+    on an H200, and counted so by the engine).
 
     Parameters
     ----------
@@ -233,7 +233,8 @@ def wavefronts(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> li
     """
     words = max(1, size // 4)
     group = WARP // words
-    if words > 1 and load and any(all(lanes.get(lane ^ away, at) == at for lane, at in lanes.items()) for away in (1, 2)):
+    alike = (all(lanes.get(lane ^ away, at) == at for lane, at in lanes.items()) for away in (1, 2))
+    if words > 1 and load and any(alike):
         group *= 2
     groups = []
     for first in range(0, WARP, group):

@@ -117,9 +117,9 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> Line:
     ended.require("drawing the accesses")
     where, *several = told
     if not several:
-        there = ", ".join(map(str, where["lines"])) or "none"
-        which = f"line {line} of " if line else ""
-        raise LabError(f"{which}{chosen[0].file_name} accesses no global, shared or constant memory; lines that do: {there}")
+        there, which = ", ".join(map(str, where["lines"])) or "none", f"line {line} of " if line else ""
+        raise LabError(f"{which}{chosen[0].file_name} accesses no global, shared or constant memory; lines that do: "
+                       f"{there}")
     worst, *following = (Access(**each | {"lanes": {int(lane): at for lane, at in each["lanes"].items()}})
                          for each in several)
     return Line(chosen[0].label, where["kernel"], chosen[0].file_name, lines[where["line"] - 1].strip(), where["line"],

@@ -37,11 +37,11 @@ def followed(of: Variant | int, layer: Layer, thread: Sequence[int], block: Sequ
     Returns
     -------
     list of dict
-        A row per line that the thread ran, in order: ``line`` of the variant's own file, ``function``, ``call`` (which one
-        of it), ``values`` (name -> value after the line), ``changed`` (those that the line changed), and ``accesses``, a
-        list of dicts: ``op``, ``space``, ``name`` (x, k, y, u, a, or the variable's), ``index`` (of each dimension) and
-        ``value``. A value is a number, a list of the first elements, a dict, a text for a pointer, or None if it has
-        not been set.
+        A row per line that the thread ran, in order: ``line`` of the variant's own file, ``function``, ``call`` (which
+        one of it), ``values`` (name -> value after the line), ``changed`` (those that the line changed), and
+        ``accesses``, a list of dicts: ``op``, ``space``, ``name`` (x, k, y, u, a, or the variable's), ``index`` (of
+        each dimension) and ``value``. A value is a number, a list of the first elements, a dict, a text for a pointer,
+        or None if it has not been set.
 
     Raises
     ------
@@ -83,7 +83,8 @@ def _index(name: str, value: Sequence[int], limits: Sequence[int]) -> tuple[int,
         three = ()
     full = (*limits, 1, 1)[:3]
     if not three or not all(0 <= each < most for each, most in zip(three, full, strict=True)):
-        raise LabError(f"{name} = {value!r}: the launch has {name}s from (0, 0, 0) to {tuple(most - 1 for most in full)}")
+        last = tuple(most - 1 for most in full)
+        raise LabError(f"{name} = {value!r}: the launch has {name}s from (0, 0, 0) to {last}")
     return three
 
 
@@ -102,7 +103,8 @@ def _rows(plan: Plan, number: int, thread, block) -> list[dict]:
     return [{
         "line": step.line, "function": step.function, "call": step.frame,
         "values": {name: _plain(value, buffers) for name, value in step.after.items()},
-        "changed": [name for name, value in step.after.items() if value is not None and str(value) != str(step.before.get(name))],
+        "changed": [name for name, value in step.after.items()
+                    if value is not None and str(value) != str(step.before.get(name))],
         "accesses": [_access(each, buffers) for each in step.accesses],
     } for step in steps if Path(step.file).name == variant.file_name]
 
@@ -127,7 +129,8 @@ def _access(access, buffers) -> dict:
     name, shape = buffers.get(access.base, (access.name or f"{access.space} memory", access.shape))
     dims = len(shape) and access.bytes // int(np.prod(shape))
     index = _unflat((access.address - access.base) // (dims or access.size), shape)
-    return {"op": access.op, "space": access.space, "name": name, "index": index, "value": _plain(access.value, buffers)}
+    value = _plain(access.value, buffers)
+    return {"op": access.op, "space": access.space, "name": name, "index": index, "value": value}
 
 
 def _unflat(number: int, shape: Sequence[int]) -> list[int]:

@@ -77,8 +77,8 @@ class Prediction:
 
 
 def predict(**expected: float | EllipsisType) -> Prediction:
-    """Predict measurements as ``name=number``; ``.against()`` compares them with the measured numbers. Dots in place of a
-    number are a place that has not been filled in yet."""
+    """Predict measurements as ``name=number``; ``.against()`` compares them with the measured numbers. Dots in place of
+    a number are a place that has not been filled in yet."""
     return Prediction(**{name: float("nan") if value is ... else value for name, value in expected.items()})
 
 

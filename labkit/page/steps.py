@@ -52,9 +52,9 @@ class Steps:
     Attributes
     ----------
     table : DataFrame
-        A row per line that the thread ran: ``step`` from 1, ``line``, ``code``, ``changed`` (the variables that the line
-        changed, with their values after it, a dict), ``values`` (all that are known after it, a dict), ``accesses`` (a list
-        of dicts: op, space, name, index, value). A value that has not been set is None.
+        A row per line that the thread ran: ``step`` from 1, ``line``, ``code``, ``changed`` (the variables that the
+        line changed, with their values after it, a dict), ``values`` (all that are known after it, a dict),
+        ``accesses`` (a list of dicts: op, space, name, index, value). A value that has not been set is None.
     """
 
     def __init__(self, rows: pd.DataFrame, about: str, first: int, most: int):
@@ -77,13 +77,12 @@ class Steps:
     def _repr_html_(self) -> str:
         shown = self._shown()
         rows = "".join(
-            f'<tr><td class="figure">{number}</td><td class="figure">{line}</td><td{_LEFT}><code>{html.escape(code)}</code>'
-            f"<br>{html.escape(_did(accesses, changed))}".removesuffix("<br>") + "</td></tr>"
-            for number, line, code, accesses, changed in
-            shown[["step", "line", "code", "accesses", "changed"]].itertuples(index=False))
-        page = (f'<table><caption{_LEFT}>{html.escape(self._caption)}<div class="lab-note">{_NOTE}</div></caption><thead><tr>'
-                f'<th class="figure">step</th><th class="figure">line</th><th{_LEFT}>code, and what it did</th></tr>'
-                f"</thead><tbody>{rows}</tbody></table>")
+            f'<tr><td class="figure">{each.step}</td><td class="figure">{each.line}</td><td{_LEFT}>'
+            + f"<code>{html.escape(each.code)}</code><br>{html.escape(_did(each.accesses, each.changed))}"
+            .removesuffix("<br>") + "</td></tr>" for each in shown.itertuples())
+        page = (f'<table><caption{_LEFT}>{html.escape(self._caption)}<div class="lab-note">{_NOTE}</div></caption>'
+                '<thead><tr><th class="figure">step</th><th class="figure">line</th>'
+                f"<th{_LEFT}>code, and what it did</th></tr></thead><tbody>{rows}</tbody></table>")
         name = f"labkit-steps-{zlib.crc32(page.encode()):08x}"
         states = [*map(_state, shown["line"], shown["code"], shown["values"])]
         data = json.dumps(states).replace("<", "\\u003c")
@@ -110,15 +109,14 @@ def _text(value) -> str:
 
 
 def _did(accesses: Sequence[dict], changed: dict) -> str:
-    """ "tile[0, 3] is 0.5; mask[0] is 3; sum = 1.5": what a line read, what it stored, and which variables it changed."""
-    verbs = {"ld": "is", "st": "becomes", "atom": "becomes"}
-    ordered = sorted(accesses, key=lambda each: each["op"] != "ld")
-    return "; ".join([*(f"{each['name']}[{', '.join(map(str, each['index']))}] {verbs[each['op']]} {_text(each['value'])}"
-                        for each in ordered), *(f"{name} = {_text(value)}" for name, value in changed.items())])
+    """What a line read, stored and changed: "tile[0, 3] is 0.5; mask[0] is 3; sum = 1.5"."""
+    memory = [f"{each['name']}[{', '.join(map(str, each['index']))}] {'is' if each['op'] == 'ld' else 'becomes'} "
+              f"{_text(each['value'])}" for each in sorted(accesses, key=lambda each: each["op"] != "ld")]
+    return "; ".join([*memory, *(f"{name} = {_text(value)}" for name, value in changed.items())])
 
 
-def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[int] = (0, 0, 0), layer: Layer = LENET86[1],
-         kernel: str | None = None, first: int = 1, most: int = 40) -> Steps:
+def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[int] = (0, 0, 0),
+         layer: Layer = LENET86[1], kernel: str | None = None, first: int = 1, most: int = 40) -> Steps:
     """Follow one thread of your kernel line by line, with the values of its variables.
 
     The CPU engine runs the kernel on one image, without optimization. The thread is followed twice, and memory that has
@@ -143,7 +141,7 @@ def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[i
     Raises
     ------
     LabError
-        There is no such thread, block, kernel or step; the kernel failed; or threads cannot be followed on this machine.
+        There is no such thread, block, kernel or step; the kernel failed; or threads cannot be followed here.
     CompileError
         It does not compile.
     """

@@ -264,7 +264,7 @@ class Pointer:
 
 
 def element(kind: Type | None, size: int) -> Type | None:
-    """The type of `size` bytes of a variable of this type: of one element of an array, or of several; None if not known."""
+    """The type of `size` bytes of a variable of this type: of an element of an array, or several; None if not known."""
     while kind and kind.shape:
         kind = kind.parts[0][2]
     if kind is None or kind.size == size:

@@ -40,8 +40,8 @@ class Finding:
     address, size : int
         Of the access, in bytes.
     buffer : dict or None
-        The nearest allocation: ``base``, ``bytes``, ``name`` of a variable (or empty), ``offset`` of the access in it, and
-        ``missed_by``: bytes beyond its end or, negative, before its start.
+        The nearest allocation: ``base``, ``bytes``, ``name`` of a variable (or empty), ``offset`` of the access in it,
+        and ``missed_by``: bytes beyond its end or, negative, before its start.
     count : int
         Number of accesses with this error.
     message : str
@@ -255,8 +255,13 @@ def _record(raw):
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
         raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], _error(raw),
         raw["module"], raw["unchecked"],
-        [dict(zip(("file", "line"), _lines[raw["module"], each.pop("pc")][:2], strict=True)) | each for each in raw["requests"]],
+        [_request(raw["module"], **each) for each in raw["requests"]],
     )
+
+
+def _request(module, pc, **request):
+    file, line, _ = _lines[module, pc]
+    return {"file": file, "line": line, **request}
 
 
 def _error(raw):

@@ -47,7 +47,8 @@ for block in range(4):
     for warp in range(2):
         checking.follow((block, 0, 0), warp)
         everything.append(launch().requests)
-print(json.dumps({"plain": plain.sites, "requests": plain.requests, "worst": worst.sites, "all": everything, "x": int(x)}))
+print(json.dumps({"plain": plain.sites, "requests": plain.requests, "worst": worst.sites, "all": everything,
+                  "x": int(x)}))
 """
 
 
@@ -73,7 +74,7 @@ def test_the_worst_request_is_that_of_the_warp_with_the_greatest_distance(seen):
     load, shared = site(seen["worst"], 6, "global"), site(seen["worst"], 8, "shared")
     assert load["worst"] == {"units": 32, "warp": 1, "block": [3, 0, 0]}  # 8 floats apart: a sector per lane
     assert shared["worst"] == {"units": 8, "warp": 1, "block": [3, 0, 0]}
-    assert site(seen["worst"], 11, "global")["worst"] == {"units": 4, "warp": 0, "block": [0, 0, 0]}  # all alike: the first
+    assert site(seen["worst"], 11, "global")["worst"] == {"units": 4, "warp": 0, "block": [0, 0, 0]}  # the first
 
 
 @pytest.mark.parametrize(("line", "space", "name"), [(6, "global", "sectors"), (6, "shared", "wavefronts"),
