@@ -96,7 +96,8 @@ def _row(page: Page, top: float, access: Access) -> None:
     page.small(12, top + 13, _named(access), style.INK)
     page.small(right + 14, top + 13, _amount(access), style.AMBER if access.units > 1 else style.MUTED)
     if access.space == "global":
-        warps.sector_boxes(page, left, right, top + 2, 14, warps.bytes_used(access.lanes, access.size)[0], most=56, middle=False)
+        used, _ = warps.bytes_used(access.lanes, access.size)
+        warps.sector_boxes(page, left, right, top + 2, 14, used, most=56, middle=False)
         return
     if access.space == "shared":
         groups = warps.wavefronts(access.lanes, access.size, access.op == "ld")
