@@ -3,7 +3,7 @@
 The environment variable ``HOSTCUDA_CHECK`` turns it on before the first import: a list of the tools ``profile``,
 ``memcheck``, ``racecheck``, ``initcheck`` and ``synccheck``, separated by commas. `launches` has the records of all
 launches that have ended. ``HOSTCUDA_CHECK_OUT`` names a file that gets them, too, as lines of JSON: `take` writes those
-that are not there yet, and so does each call that waits for the device.
+that are not there yet, and so does each call that waits for the device. `follow` adds single requests to the records.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from hostcuda.build.prelude import WITHOUT_MACROS, prelude
 from hostcuda.build.unit import unit
 from hostcuda.check.mode import TOOLS
-from hostcuda.check.records import Finding, LaunchRecord, launches, take
+from hostcuda.check.records import Finding, LaunchRecord, follow, launches, take
 from hostcuda.host import cache, toolchain
 from hostcuda.runtime import native
 
-__all__ = ["TOOLS", "Finding", "LaunchRecord", "engine_files", "fills_variables", "launches", "take"]
+__all__ = ["TOOLS", "Finding", "LaunchRecord", "engine_files", "fills_variables", "follow", "launches", "take"]
 
 
 def fills_variables() -> bool:

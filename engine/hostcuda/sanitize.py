@@ -21,7 +21,7 @@ from hostcuda.tables import table
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 COLUMNS = ("tool", "kind", "kernel", "file", "line", "block", "thread", "other", "address", "size", "buffer", "count",
-           "launches", "message")
+           "launches", "message", "op")
 
 
 @dataclass(repr=False)
@@ -32,8 +32,9 @@ class Findings:
     ----------
     table : DataFrame
         A row per finding: ``tool``, ``kind``, ``kernel``, ``file`` and ``line`` of the user's source, ``block`` and
-        ``thread`` (x, y, z), ``other`` (the other access of a race: file, line, thread), ``address``, ``size`` of the
-        access [bytes], ``buffer`` (the nearest: base, bytes, missed_by), ``count`` (accesses with this error),
+        ``thread`` (x, y, z), ``other`` (the other access of a race: file, line, thread, op), ``address``, ``size`` of
+        the access [bytes], ``op`` of a race ("ld", "st", "atom"; None if the tool does not report it), ``buffer`` (the
+        nearest: base, bytes, name, offset, missed_by), ``count`` (accesses with this error),
         ``launches`` with it (None if the tool does not report it), ``message``, ``source``.
     launches : int or None
         Number of launches that were checked; None if the tool does not report it.

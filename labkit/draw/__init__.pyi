@@ -1,3 +1,4 @@
+from .accesses import accesses as accesses
 from .bars import bank_conflicts as bank_conflicts
 from .bars import constant_budget as constant_budget
 from .bars import instructions as instructions
@@ -15,6 +16,7 @@ from .matrices import fused_index as fused_index
 from .matrices import im2col as im2col
 from .matrices import outputs_per_thread as outputs_per_thread
 from .matrices import squares as squares
+from .race import race as race
 from .roof import roofline as roofline
 from .rungs import ladder as ladder
 from .start import convolution as convolution

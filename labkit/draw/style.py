@@ -169,6 +169,13 @@ class Page:
         """Small text, by default in grey."""
         self.text(x, y, text, size=SMALL, color=color, **options)
 
+    def code(self, x: float, y: float, text: str, most: float) -> None:
+        """A line of a source, at most so wide: smaller, and cut off if it is still too wide."""
+        letter = 0.625 * DPI / 72  # pixels per point: the width of a letter of DejaVu Sans Mono
+        size = max(6, min(SMALL, most / letter / max(1, len(text))))
+        fits = int(most / letter / size + 1e-6)
+        self.text(x, y, text if len(text) <= fits else text[: fits - 1] + "…", size=size, family=MONO)
+
     def caption(self, x: float, y: float, name: str, detail: str = "") -> None:
         """What a part of a figure is, in bold, and its size in grey."""
         self.text(x, y, name, weight="bold")

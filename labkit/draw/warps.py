@@ -1,6 +1,6 @@
 """What a warp asks of a memory at once: sectors of global memory, banks of shared memory, words of constant memory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from labkit.draw.style import SMALL, Page, count, figure, percent, widest
 from labkit.spec.layers import Layer
 
 _EMPTY = "#eef1f4"  # the ground of what is not used
-_HIGH = 172  # pixels of a panel of sectors
+HIGH = 172  # pixels of a panel of sectors
 
 
 def _panels(given, who: str, what: str) -> dict[str, dict[int, int]]:
@@ -71,51 +71,74 @@ def coalescing(page: Page, layer: Layer, block: tuple[int, int] = (16, 16)) -> N
 
 def _sectors(page, addresses, size, about=""):
     panels = _panels(addresses, "draw.sectors", "addresses")
-    used = {name: np.unique(np.add.outer([*lanes.values()], np.arange(size))) for name, lanes in panels.items()}
-    moved = {name: np.unique(found // SECTOR) for name, found in used.items()}
-    message = f"One request of a warp, {_against([len(each) for each in moved.values()], 'sector')} moved"
-    page.open(62 + _HIGH * len(panels), message, about)
-    left, right, said = 26, page.width - 26, []
-    pitch = (right - left) / WARP
-    for i, (name, lanes) in enumerate(panels.items()):
-        top, n, total = 58 + _HIGH * i, len(moved[name]), SECTOR * len(moved[name])
-        bytes_used = f"{len(used[name]):,} of {total:,} bytes used ({percent(len(used[name]) / total)})"
-        said.append(f"{count(n, 'sector')}, {bytes_used}")
-        page.caption(left, top + 18, name)
-        page.text(right, top + 18, said[-1], ha="right", color=style.MUTED)
-        # Sectors side by side, a little apart, and further apart where memory in between is left out.
-        apart = np.diff(moved[name], prepend=moved[name][0])
-        before = np.cumsum(np.select([apart > 1, apart == 1], [18, 5] if n <= 12 else [5, 3]))
-        w = min(150.0, (right - left - before[-1]) / n)
-        xs = left + (right - left - w * n - before[-1]) / 2 + before + w * np.arange(n)
-        place, y = dict(zip(moved[name].tolist(), xs, strict=True)), top + 100
-        numbered = bool(widest(place, SMALL) < w)
-        for sector, x in place.items():
-            page.rect(x, y, w, 24, _EMPTY)
-            inside = used[name][used[name] // SECTOR == sector] % SECTOR
-            for run in np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1):
-                page.rect(x + w * run[0] / SECTOR, y, w * len(run) / SECTOR, 24, style.BLUE)
-            for word in range(1, 8 if w > 60 else 1):
-                page.line([x + w * word / 8] * 2, [y, y + 24], style.PAPER, 0.8)
-            page.frame(x, y, w, 24, style.INK, 1.6)
-            page.small(x + w / 2, y + 39, str(sector) * numbered, style.INK, ha="center")
-        for lane in range(WARP):
-            x, face = left + lane * pitch, style.BLUE if lane in lanes else style.PAPER
-            page.rect(x + 1, top + 30, pitch - 2, 18, face, style.BLUE if lane in lanes else style.FAINT, 1)
-            page.text(x + pitch / 2, top + 42.5, str(lane), ha="center", size=6.6,
-                      color=style.PAPER if lane in lanes else style.MUTED)
-            if lane in lanes:
-                to = place[lanes[lane] // SECTOR] + w * (lanes[lane] % SECTOR + size / 2) / SECTOR
-                page.line([x + pitch / 2, to], [top + 50, y - 2], style.PALE, 0.9, zorder=0.5)
-        below = "each box is a sector of 32 bytes" + ", numbered" * numbered
-        if (apart > 1).any():
-            below += f" · {'wider ' * (1 in apart)}gaps: memory left out"
-        page.small(left, y + 57, below)
+    moved = [len(bytes_used(lanes, size)[1]) for lanes in panels.values()]
+    page.open(62 + HIGH * len(panels), f"One request of a warp, {_against(moved, 'sector')} moved", about)
+    said = [sector_panel(page, 58 + HIGH * i, name, lanes, size) for i, (name, lanes) in enumerate(panels.items())]
     page.alt = _alt("A warp's 32 lanes and the 32-byte sectors of memory that they touch.", panels, said)
 
 
-def _turns(page, top, name, said, across, down, step, turns, notes=()) -> float:
-    """A line per turn: which lanes or banks are served in it, with a text in each; returns where the panel ends."""
+def bytes_used(lanes: Mapping[int, int], size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The bytes that these lanes touch, and their sectors."""
+    used = np.unique(np.add.outer([*lanes.values()], np.arange(size)))
+    return used, np.unique(used // SECTOR)
+
+
+def sector_boxes(page: Page, left: float, right: float, y: float, high: float, used: np.ndarray, most: float = 150,
+                 middle: bool = True) -> tuple[dict[int, float], float]:
+    """The sectors of these bytes side by side, a little apart, and further apart where memory in between is left out;
+    returns where each begins, and their width."""
+    moved = np.unique(used // SECTOR)
+    apart, n = np.diff(moved, prepend=moved[0]), len(moved)
+    before = np.cumsum(np.select([apart > 1, apart == 1], [18, 5] if n <= 12 else [5, 3]))
+    w = min(most, (right - left - before[-1]) / n)
+    xs = left + (right - left - w * n - before[-1]) / 2 * middle + before + w * np.arange(n)
+    place = dict(zip(moved.tolist(), xs.tolist(), strict=True))
+    for sector, x in place.items():
+        page.rect(x, y, w, high, _EMPTY)
+        inside = used[used // SECTOR == sector] % SECTOR
+        for run in np.split(inside, np.flatnonzero(np.diff(inside) > 1) + 1):
+            page.rect(x + w * run[0] / SECTOR, y, w * len(run) / SECTOR, high, style.BLUE)
+        for word in range(1, 8 if w > 60 else 1):
+            page.line([x + w * word / 8] * 2, [y, y + high], style.PAPER, 0.8)
+        page.frame(x, y, w, high, style.INK, min(1.6, w / 10))
+    return place, w
+
+
+def sector_panel(page: Page, top: float, name: str, lanes: Mapping[int, int], size: int) -> str:
+    """The lanes of a request and the sectors that they touch; returns the request in words."""
+    left, right, y = 26, page.width - 26, top + 100
+    used, moved = bytes_used(lanes, size)
+    pitch, total = (right - left) / WARP, SECTOR * len(moved)
+    said = f"{count(len(moved), 'sector')}, {len(used):,} of {total:,} bytes used ({percent(len(used) / total)})"
+    page.caption(left, top + 18, name)
+    page.text(right, top + 18, said, ha="right", color=style.MUTED)
+    place, w = sector_boxes(page, left, right, y, 24, used)
+    numbered = bool(widest(place, SMALL) < w)
+    for sector, x in place.items():
+        page.small(x + w / 2, y + 39, str(sector) * numbered, style.INK, ha="center")
+    for lane in range(WARP):
+        x, face = left + lane * pitch, style.BLUE if lane in lanes else style.PAPER
+        page.rect(x + 1, top + 30, pitch - 2, 18, face, style.BLUE if lane in lanes else style.FAINT, 1)
+        page.text(x + pitch / 2, top + 42.5, str(lane), ha="center", size=6.6,
+                  color=style.PAPER if lane in lanes else style.MUTED)
+        if lane in lanes:
+            to = place[lanes[lane] // SECTOR] + w * (lanes[lane] % SECTOR + size / 2) / SECTOR
+            page.line([x + pitch / 2, to], [top + 50, y - 2], style.PALE, 0.9, zorder=0.5)
+    apart = np.diff(moved)
+    below = "each box is a sector of 32 bytes" + ", numbered" * numbered
+    if (apart > 1).any():
+        below += f" · {'wider ' * (1 in apart)}gaps: memory left out"
+    page.small(left, y + 57, below)
+    return said
+
+
+def turn_panel(page: Page, top: float, name: str, said: str, across: str, down: str, step: float,
+               groups: list[list[dict[int, str]]], notes: Sequence[str] = ()) -> float:
+    """A line per turn: which lanes or banks are served in it, with a text in each; returns where the panel ends.
+
+    Turns come in groups, and the first of each is needed in any case.
+    """
+    turns, needed = [turn for group in groups for turn in group], [not i for group in groups for i in range(len(group))]
     left, right = 92, page.width - (108 if notes else 14)
     pitch = (right - left) / 32
     page.caption(12, top + 16, name, said)
@@ -128,9 +151,9 @@ def _turns(page, top, name, said, across, down, step, turns, notes=()) -> float:
         if i < 3 or i == len(turns) - 1:
             page.small(left - 10, y + step / 2 + 4, f"{down} {i + 1}", ha="right")
         for at, text in turn.items():
-            page.rect(left + at * pitch, y, pitch, step, style.ORANGE if i else style.BLUE, zorder=2)
+            page.rect(left + at * pitch, y, pitch, step, style.BLUE if needed[i] else style.ORANGE, zorder=2)
             page.text(left + (at + 0.5) * pitch, y + step / 2 + 3, text, ha="center", size=6.4, zorder=4,
-                      color=style.INK if i else style.PAPER)
+                      color=style.PAPER if needed[i] else style.INK)
         for note in notes[i : i + 1]:
             page.text(right + 8, y + step / 2 + 3, note, size=6.8, family=style.MONO)
     return top + 62 + step * len(turns)
@@ -146,21 +169,13 @@ def banks(page: Page, words) -> None:
         Which 4-byte word of shared memory each lane touches; a negative one marks a lane that takes no part. A
         mapping draws a panel each.
     """
-    panels, fronts, said = _panels(words, "draw.banks", "words"), {}, []
-    for name, lanes in panels.items():
-        queues: dict[int, list[str]] = {}  # bank -> for each of its words the lanes that share it; a wavefront each
-        for word in dict.fromkeys(lanes.values()):
-            sharing = [lane for lane in lanes if lanes[lane] == word]
-            queues.setdefault(word % BANKS, []).append(str(sharing[0]) if len(sharing) == 1 else f"{len(sharing)}×")
-        longest = max(map(len, queues.values()))
-        fronts[name] = [{bank: texts[i] for bank, texts in queues.items() if i < len(texts)} for i in range(longest)]
-        conflicts = f"{longest - 1} of them conflicts" if longest > 1 else "no conflict"
-        said.append(f"{count(longest, 'wavefront')}, {conflicts}, {len(queues)} of {BANKS} banks used")
-    top = 58
-    page.open(62 + sum(62 + 20 * len(each) for each in fronts.values()),
-              f"One access of a warp, {_against([len(each) for each in fronts.values()], 'wavefront')}")
+    panels = _panels(words, "draw.banks", "words")
+    fronts = {name: wavefronts({lane: 4 * word for lane, word in lanes.items()}) for name, lanes in panels.items()}
+    said = [in_wavefronts(each) for each in fronts.values()]
+    top, counts = 58, [sum(map(len, each)) for each in fronts.values()]
+    page.open(62 + sum(62 + 20 * n for n in counts), f"One access of a warp, {_against(counts, 'wavefront')}")
     for (name, each), text in zip(fronts.items(), said, strict=True):
-        top = _turns(page, top, name, text, "bank", "wavefront", 20, each)
+        top = turn_panel(page, top, name, text, "bank", "wavefront", 20, each)
     page.alt = _alt("A map of the 32 banks of shared memory.", panels, said)
 
 
@@ -174,19 +189,71 @@ def constant_reads(page: Page, elements) -> None:
         Which element of the __constant__ array each lane reads; a negative one marks a lane that takes no part. A
         mapping draws a panel each.
     """
-    panels, turns, said = _panels(elements, "draw.constant_reads", "elements"), {}, []
-    for name, lanes in panels.items():
-        asked = dict.fromkeys(lanes.values())
-        turns[name] = {element: [lane for lane in lanes if lanes[lane] == element] for element in asked}
-        sizes = {len(served) for served in turns[name].values()}
-        if len(asked) == 1:
-            said.append(f"1 turn serves {'all 32' if len(lanes) == 32 else len(lanes)} lanes")
-        else:
-            said.append(f"{len(asked)} turns of {'up to ' * (len(sizes) > 1)}{count(max(sizes), 'lane')}")
+    panels = _panels(elements, "draw.constant_reads", "elements")
+    served = {name: served_by_turn(lanes) for name, lanes in panels.items()}
+    said = [in_turns(each) for each in served.values()]
     top = 56
-    page.open(58 + sum(62 + 14 * len(each) for each in turns.values()),
-              f"One read of a warp, {_against([len(each) for each in turns.values()], 'turn')}")
-    for (name, each), text in zip(turns.items(), said, strict=True):
-        served = [dict.fromkeys(lanes, "") for lanes in each.values()]
-        top = _turns(page, top, name, text, "lane", "turn", 14, served, [f"mask[{element}]" for element in each])
+    page.open(58 + sum(62 + 14 * len(each) for each in served.values()),
+              f"One read of a warp, {_against([len(each) for each in served.values()], 'turn')}")
+    for (name, each), text in zip(served.items(), said, strict=True):
+        by_turn = [dict.fromkeys(lanes, "") for lanes in each.values()]
+        top = turn_panel(page, top, name, text, "lane", "turn", 14, [by_turn], [f"mask[{element}]" for element in each])
     page.alt = _alt("Lanes of a warp that read constant memory, and the turns that it takes.", panels, said)
+
+
+def served_by_turn(lanes: Mapping[int, int]) -> dict[int, list[int]]:
+    """Element (or address) of constant memory -> the lanes that ask for it: one turn serves them."""
+    return {element: [lane for lane in lanes if lanes[lane] == element] for element in dict.fromkeys(lanes.values())}
+
+
+def in_turns(served: Mapping[int, list[int]]) -> str:
+    """The turns of `served_by_turn` in words."""
+    sizes = [*map(len, served.values())]
+    if len(sizes) == 1:
+        return f"1 turn serves {'all 32' if sizes == [WARP] else sizes[0]} lanes"
+    return f"{len(sizes)} turns of {'up to ' * (len({*sizes}) > 1)}{count(max(sizes), 'lane')}"
+
+
+def wavefronts(lanes: Mapping[int, int], size: int = 4, load: bool = True) -> list[list[dict[int, str]]]:
+    """The wavefronts of a request to shared memory: which lanes each bank serves in each, as texts. The first wavefront
+    of each group of lanes that are served together is needed, the others are conflicts.
+
+    A bank serves one word of 4 bytes per wavefront, to any number of lanes. Accesses of 8 or 16 bytes per lane are
+    served for half or a quarter of a warp at a time; for twice as many lanes if all neighbours load the same (measured
+    on an H200, and counted so by the engine).
+
+    Parameters
+    ----------
+    lanes : mapping of int to int
+        Lane to address.
+    size : int
+        Bytes per lane.
+    load : bool
+        Whether it is a load.
+    """
+    words = max(1, size // 4)
+    group = WARP // words
+    alike = (all(lanes.get(lane ^ away, at) == at for lane, at in lanes.items()) for away in (1, 2))
+    if words > 1 and load and any(alike):
+        group *= 2
+    groups = []
+    for first in range(0, WARP, group):
+        queues: dict[int, dict[int, list[int]]] = {}  # bank -> word -> the lanes that share it
+        for lane in range(first, min(first + group, WARP)):
+            for word in range(lanes[lane] // 4, lanes[lane] // 4 + words) if lane in lanes else ():
+                queues.setdefault(word % BANKS, {}).setdefault(word, []).append(lane)
+        texts = {bank: [str(served[0]) if len(served) == 1 else f"{len(served)}×" for served in queue.values()]
+                 for bank, queue in queues.items()}
+        longest = max(map(len, texts.values()), default=0)
+        groups.append([{bank: each[i] for bank, each in texts.items() if i < len(each)} for i in range(longest)])
+    return [each for each in groups if each]
+
+
+def in_wavefronts(groups: list[list[dict[int, str]]]) -> str:
+    """The wavefronts of a request in words."""
+    total = sum(map(len, groups))
+    more = total - len(groups)
+    conflicts = f"{more} of them conflicts" if more else "no conflict"
+    banks_used = len({bank for fronts in groups for front in fronts for bank in front})
+    return f"{count(total, 'wavefront')}, {conflicts}, {banks_used} of {BANKS} banks used"
+

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import pickle
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +17,16 @@ import hostcuda
 from hostcuda.errors import type_of
 from hostcuda.processes import lines
 from labkit.base.errors import LabError
+from labkit.ladder.plan import Plan
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
 
 
-def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int) -> list[str]:
+def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
+          module: str = "labkit.evidence.child", **more) -> list[str]:
     """The command that runs each variant once on random images; it writes a line per variant to `folder`/ran.
+
+    Another `module` does something else with the plans that `loaded` gives it, and with `more`.
 
     Raises
     ------
@@ -34,8 +38,8 @@ def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer
     chosen = as_variants(variants)
     for each in chosen:
         each.launches(layer, batch)
-    (folder / "job").write_bytes(pickle.dumps((chosen, layer, int(batch))))
-    return [sys.executable, "-m", "labkit.evidence.child", str(folder)]
+    (folder / "job").write_bytes(pickle.dumps((chosen, layer, int(batch), more)))
+    return [sys.executable, "-m", module, str(folder)]
 
 
 def ran(folder: Path) -> list[dict]:
@@ -51,9 +55,10 @@ def ran(folder: Path) -> list[dict]:
     return lines(folder / "ran")
 
 
-def _main(folder: Path) -> None:
+def loaded(folder: Path) -> Iterator[tuple[Plan, dict]]:
+    """In the child: the plan of each variant, with its images loaded, and what else it was given."""
     hostcuda.ensure_context()
-    variants, layer, batch = pickle.loads((folder / "job").read_bytes())
+    variants, layer, batch, more = pickle.loads((folder / "job").read_bytes())
     rng = np.random.default_rng(2)
     x, k = rng.random(layer.x_shape(batch), np.float32), rng.random(layer.k_shape, np.float32)
     with open(folder / "ran", "w", buffering=1) as log:
@@ -68,8 +73,13 @@ def _main(folder: Path) -> None:
                 hostcuda.driver.Context.synchronize()
                 record = {"label": variant.label, "rung": variant.rung.number, "launches": len(plan.launches)}
                 log.write(json.dumps(record) + "\n")  # before it runs, so that a fault is attributed to this variant
-                plan.run()
-                hostcuda.driver.Context.synchronize()
+                yield plan, more
+
+
+def _main(folder: Path) -> None:
+    for plan, _ in loaded(folder):
+        plan.run()
+        hostcuda.driver.Context.synchronize()
 
 
 if __name__ == "__main__":

@@ -6,12 +6,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
+import hostcuda.sanitize
 from hostcuda import temporary
-from hostcuda.sanitize import Findings, watch
+from hostcuda.sanitize import watch
 from labkit.evidence import child
-from labkit.ladder.variants import Variant
+from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
+
+
+@dataclass(repr=False)
+class Findings(hostcuda.sanitize.Findings):
+    """The findings in variants.
+
+    Attributes
+    ----------
+    table, launches, tools, ended, note, whole
+        As those of `hostcuda.sanitize.Findings`.
+    sources : dict of str to str
+        The text of each variant's own file, by the file's name.
+    """
+
+    sources: dict[str, str] = field(default_factory=dict)
 
 
 def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int = 1, tool: str = "all",
@@ -44,4 +61,4 @@ def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer, ba
             found.launches = sum(each["launches"] for each in ran)
     if found.table.empty or found.ended.interrupted:
         found.ended.require("sanitizing", found.note)
-    return found
+    return Findings(**vars(found), sources={each.file_name: each.source for each in as_variants(variants)})

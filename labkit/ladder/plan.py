@@ -64,6 +64,9 @@ class Plan:
     ----------
     x, k, y : device pointers
         x [B,C,H,W], k [M,C,K,K], y [B,M,Ho,Wo].
+    buffers : dict of str to int
+        The address of each buffer that a kernel may get: x, k, y, u (between the kernels) and a (the mask, arranged); 0
+        if the variant has none.
     scratch_bytes : int
         Of the buffer between the kernels.
     images : int
@@ -114,6 +117,7 @@ class Plan:
         self.scratch_bytes = scratch * self.images
         u = int(new(self.scratch_bytes, np.uint8)) if scratch else 0
         a = int(new(arranged, np.uint8)) if arranged else 0
+        self.buffers = {"x": int(self.x), "k": int(self.k), "y": int(self.y), "u": u, "a": a}
 
         self.functions = {name: self._function(module, name) for name in variant.kernels}
         x_step = dtype.itemsize * layer.C * layer.H * layer.W  # bytes per image

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import importlib
 import sys
+from types import EllipsisType
 
 import pandas as pd
 
@@ -75,9 +76,10 @@ class Prediction:
         return table(pd.DataFrame(rows), "Prediction and measurement")
 
 
-def predict(**expected: float) -> Prediction:
-    """Predict measurements as ``name=number``; ``.against()`` compares them with the measured numbers."""
-    return Prediction(**expected)
+def predict(**expected: float | EllipsisType) -> Prediction:
+    """Predict measurements as ``name=number``; ``.against()`` compares them with the measured numbers. Dots in place of
+    a number are a place that has not been filled in yet."""
+    return Prediction(**{name: float("nan") if value is ... else value for name, value in expected.items()})
 
 
 _OTHERWISE = (

@@ -1,11 +1,11 @@
 """Check mode: counts and checks every memory access of every kernel.
 
 The environment variable ``HOSTCUDA_CHECK`` turns it on for a process: a list, separated by commas, of the tools
-``profile``, ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``. Kernels are then compiled so that each load and
-store reports its address to the runtime (``runtime/parts.h``), and `hostcuda.check.records` has what it says of each
-launch. With any tool, an invalid address ends the launch with an error. It does so before the access, except with
-``profile`` alone, which checks the addresses of a warp when all its lanes wait. Findings are only those of the chosen
-tools.
+``profile``, ``memcheck``, ``racecheck``, ``initcheck``, ``synccheck``, or ``step`` alone. Kernels are then compiled so
+that each load and store reports its address to the runtime (``runtime/parts.h``), and `hostcuda.check.records` has what
+it says of each launch. With any tool, an invalid address ends the launch with an error. It does so before the access,
+except with ``profile`` alone, which checks the addresses of a warp when all its lanes wait. Findings are only those of
+the chosen tools.
 
 ``HOSTCUDA_CHECK_OUT`` names a file to which the records are appended as lines of JSON, one per launch. A second file,
 with ``.modules`` after its name, has a line per module; see `hostcuda.check.records.loaded`.
@@ -29,17 +29,19 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from hostcuda.check import bounds, instrument
+from hostcuda.check import bounds, instrument, stops
 from hostcuda.errors import EngineError
 from hostcuda.frontend.source import without_comments
 
 __all__ = ["TOOLS", "flags", "prepare", "unneeded", "unrolled"]
 
-KNOWN = ("profile", "memcheck", "racecheck", "initcheck", "synccheck")
+KNOWN = ("profile", "memcheck", "racecheck", "initcheck", "synccheck", "step")
 TOOLS = tuple(word.strip() for word in os.environ.get("HOSTCUDA_CHECK", "").split(",") if word.strip())
 for _tool in TOOLS:
     if _tool not in KNOWN:
         raise EngineError(f"HOSTCUDA_CHECK: {_tool!r} is not one of {', '.join(KNOWN)}")
+if "step" in TOOLS and len(TOOLS) > 1:
+    raise EngineError("HOSTCUDA_CHECK: step compiles kernels in another way than the other tools, and is used alone")
 
 # The sanitizer's calls are inserted after most optimizations, so that variables in registers cause no accesses, and
 # before loops are vectorized. A struct is not split into its members: a float4 is one access.
@@ -67,6 +69,8 @@ _GCC_COUNTS = [
     "-fno-tree-slp-vectorize",  # packing values across calls costs more than it saves
     "-fdisable-rtl-loop2_unroll",  # only loops with a known number of iterations are unrolled
 ]
+# To follow a thread, every variable is kept in memory, at one place for as long as its function runs.
+_STEP = ["-O0", "-g", "-mno-red-zone", "-fno-omit-frame-pointer", "-fstack-reuse=none"]
 # clang inserts the calls last, and splits structs before: a float4 whose members are used one by one is four accesses.
 _CLANG = [
     "-g",
@@ -84,6 +88,8 @@ _CLANG_COUNTS = ["-fsanitize-coverage=bb,no-prune,trace-pc"]
 def flags(clang: bool) -> list[str]:
     """The compiler's flags for the chosen tools."""
     chosen = [*_FLAGS, *(_CLANG if clang else _GCC)]
+    if "step" in TOOLS:
+        return [*chosen, *_STEP]
     if "profile" in TOOLS:
         chosen += ["-DHOSTCUDA_COUNTS", *(_CLANG_COUNTS if clang else _GCC_COUNTS)]
     if TOOLS and TOOLS != ("profile",):
@@ -185,4 +191,6 @@ def prepare(path: Path, alone: bool) -> None:
     text = _MEMORY.sub(r"\1__tsan_\2", with_red_zones(bounds.only_local(text, path.parent)))
     if "profile" in TOOLS and alone and instrument.able():
         text = instrument.instrument(text, checks=TOOLS != ("profile",))
+    if "step" in TOOLS:
+        text = stops.insert(text)
     path.write_text(text, encoding="utf-8", errors="surrogateescape")

@@ -12,13 +12,15 @@ import os
 import re
 import shutil
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from pathlib import Path
 
 from hostcuda.check.mode import TOOLS
+from hostcuda.errors import EngineError
 from hostcuda.host import toolchain
 from hostcuda.metrics import COUNTERS
 
-__all__ = ["Finding", "LaunchRecord", "attach", "launches", "loaded", "take"]
+__all__ = ["Finding", "LaunchRecord", "attach", "follow", "launches", "loaded", "take"]
 
 
 @dataclass
@@ -34,16 +36,18 @@ class Finding:
     block, thread : tuple of int
         Its block and thread (x, y, z).
     other : dict or None
-        The other access of a race: ``file``, ``line``, ``thread``.
+        The other access of a race, which came before: ``file``, ``line``, ``thread``, ``op``.
     address, size : int
         Of the access, in bytes.
     buffer : dict or None
-        The nearest allocation: ``base``, ``bytes``, ``offset`` of the access in it, and ``missed_by``: bytes beyond its
-        end or, negative, before its start.
+        The nearest allocation: ``base``, ``bytes``, ``name`` of a variable (or empty), ``offset`` of the access in it,
+        and ``missed_by``: bytes beyond its end or, negative, before its start.
     count : int
         Number of accesses with this error.
     message : str
         One sentence.
+    op : str
+        Of a race: "ld", "st" or "atom".
     """
 
     tool: str
@@ -59,6 +63,7 @@ class Finding:
     buffer: dict | None
     count: int
     message: str
+    op: str = ""
 
 
 @dataclass
@@ -82,12 +87,17 @@ class LaunchRecord:
         "local"), ``op`` ("ld", "st", "atom", "red"), ``size`` in bytes per lane, ``requests``, ``bytes``, and
         ``sectors``, ``passes`` over the banks of the L1 cache, ``lines`` of 128 bytes and ``loaded``, sectors that a
         block loads for the first time (global), or ``wavefronts``, ``conflicts`` and ``broadcast``, the requests in
-        which the lanes have at most two addresses (shared, constant).
+        which the lanes have at most two addresses (shared, constant). After `follow`, also ``worst``: the ``block`` and
+        the ``warp`` of the request with the most ``units``, which are sectors or wavefronts.
     findings : list of Finding
     error : str
         Why the launch was abandoned; empty if it was not.
     unchecked : list of str
         What a tool could not check, and why.
+    requests : list of dict
+        Of the warp that `follow` chose, in order: ``file``, ``line``, ``space``, ``op``, ``size``, ``units``,
+        ``addresses`` (of the 32 lanes, -1 where a lane takes no part), and ``base``, ``bytes`` and ``name`` of the
+        allocation or variable (empty for what has no name).
     module : str
         The compiled file.
     plays : list
@@ -112,18 +122,42 @@ class LaunchRecord:
     unchecked: list = field(default_factory=list)
     plays: list = field(default_factory=list)
     constant_traces: list = field(default_factory=list)
+    requests: list = field(default_factory=list)
 
 
-_take = None
+_take = _follow = None
 _records = []
 _lines = {}  # (module, return address) -> (file, line, whether the access is in the engine's own headers)
 
 
 def attach(library: ctypes.CDLL) -> None:
     """Use this runtime library."""
-    global _take
-    _take = library.hc_check_take
+    global _take, _follow
+    _take, _follow = library.hc_check_take, library.hc_follow
     _take.restype, _take.argtypes = ctypes.c_size_t, [ctypes.c_char_p, ctypes.c_size_t]
+    _follow.restype, _follow.argtypes = None, [ctypes.c_uint * 3, ctypes.c_int]
+
+
+def follow(block: tuple[int, int, int] | None = None, warp: int = 0) -> None:
+    """Look at single requests from the next launch on, which takes a few times as long as counting them.
+
+    Parameters
+    ----------
+    block : tuple of int, optional
+        `LaunchRecord.requests` gets all requests of a warp of this block, at most 50,000. Without a block,
+        `LaunchRecord.sites` tell which warp made the worst request of each access.
+    warp : int
+        Its number in the block.
+
+    Raises
+    ------
+    EngineError
+        This process has not started the CPU engine with the tool ``profile`` of check mode.
+    """
+    if _follow is None or "profile" not in TOOLS:
+        raise EngineError("requests are seen in check mode alone: set HOSTCUDA_CHECK=profile, and launch or call "
+                          "hostcuda.ensure_context() first")
+    _follow((ctypes.c_uint * 3)(*(block or (0, 0, 0))), -1 if block is None else warp)
 
 
 def take() -> None:
@@ -202,7 +236,7 @@ def _counters(space, op):
 def _record(raw):
     places = [finding[key] for finding in raw["findings"] for key in ("pc", "other_pc") if finding.get(key)]
     callers = [place for each in (raw, *raw["findings"]) for place in each.get("callers", ())]
-    _locate(raw["module"], places + callers + [site["pc"] for site in raw["sites"]])
+    _locate(raw["module"], places + callers + [each["pc"] for each in (*raw["sites"], *raw["requests"])])
     counts = {each.metric: 0 if each.space else raw[each.figure] for each in COUNTERS}
     sites = {}
     choices = _choices(raw)
@@ -225,12 +259,20 @@ def _record(raw):
         site = sites.setdefault(key, dict(zip(("file", "line", "space", "op", "size"), key, strict=True)))
         for name, value in {**shown, "bytes": access["bytes"]}.items():
             site[name] = site.get(name, 0) + value
+        if "worst" in access:
+            site["worst"] = max(site.get("worst", access["worst"]), access["worst"], key=itemgetter("units"))
     order = sorted(sites.values(), key=lambda s: (s["file"] or "", s["line"] or 0, s["space"], s["op"]))
     return LaunchRecord(
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
         raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], _error(raw),
         raw["module"], raw["unchecked"], raw["plays"], raw["constant_traces"],
+        [_request(raw["module"], **each) for each in raw["requests"]],
     )
+
+
+def _request(module, pc, **request):
+    file, line, _ = _lines[module, pc]
+    return {"file": file, "line": line, **request}
 
 
 def _error(raw):
@@ -273,8 +315,8 @@ def _finding(raw, f):
     other = None
     if "other_pc" in f:
         other_file, other_line, _ = _lines[raw["module"], f["other_pc"]]
-        other = {"file": other_file, "line": other_line, "thread": tuple(f["other_thread"])}
+        other = {"file": other_file, "line": other_line, "thread": tuple(f["other_thread"]), "op": f["other_op"]}
     return Finding(
         f["tool"], f["kind"], raw["kernel"], file, line, tuple(f["block"]), tuple(f["thread"]), other,
-        f["address"], f["size"], f.get("buffer"), f["count"], f["message"],
+        f["address"], f["size"], f.get("buffer"), f["count"], f["message"], f.get("op", ""),
     )

@@ -169,6 +169,11 @@ void without_memory(const char *tool, Range &range) {
     range.unchecked = true;
 }
 
+void fill_shared_memory(unsigned char pattern) {
+    for (Range &range : known.ranges)
+        if (range.space == shared_space) memset((void *)range.low, pattern, range.bytes);
+}
+
 void begin_allocations(char *dynamic_shared, char *static_end) {
     WatchedModule &module = *running.module;
     if (module.site_at.empty()) {

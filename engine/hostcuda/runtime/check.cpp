@@ -40,11 +40,15 @@ void watch_launch(const Launch &launch, char *dynamic_shared, char *static_end) 
     running.initcheck = watches("initcheck");
     running.examines = running.racecheck || running.initcheck;
     running.counts = watches("profile");
-    running.checks = running.examines || watches("memcheck") || watches("synccheck");
+    running.steps = watches("step");
+    running.checks = running.examines || running.steps || watches("memcheck") || watches("synccheck");
     begin_record();
+    running.follows = running.will_follow;
+    begin_requests();
     begin_counting();
     begin_allocations(dynamic_shared, static_end);
     begin_races(dynamic_shared, static_end);
+    begin_steps();
 }
 
 void watch_block(Index at, unsigned threads) {
@@ -53,10 +57,12 @@ void watch_block(Index at, unsigned threads) {
     record_block();
     order_block();
     count_block();
+    step_block();
 }
 
 void watch_thread(unsigned thread) {
     settle_again();
+    step_away();
     running.thread = thread;
     running.volatile_reads = 0;
     count_thread(thread);
@@ -75,6 +81,7 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders) {
 }
 
 void watch_end(bool whole, const std::string &error) {
+    step_away();
     end_races();
     end_record(whole, error, end_allocations());
     running.text_bytes = running.checked_bytes = 0;

@@ -288,10 +288,11 @@ void count(Access &a, Space space, const uintptr_t *lanes, uint32_t mask) {
     if (space == local_space) return;
     uintptr_t address[warp_size];
     for (unsigned l = 0; l < warp_size; l++) address[l] = lanes[mask >> l & 1 ? l : __builtin_ctz(mask)];
-    unsigned ideal;
-    tally.units += measure(space, a, address, mask, ideal);
+    unsigned ideal, units = measure(space, a, address, mask, ideal);
+    tally.units += units;
     tally.ideal += ideal;
     tally.broadcast += broadcasts(address);
+    if (UNLIKELY(running.follows)) note_request(a.pc, space, a.operation, a.size, address, mask, units);
     tally.bytes += (uint64_t)__builtin_popcount(mask) * a.size;
     if (space != global_space) return;
     tally.passes += count_passes(a.size, a.operation, address, mask, ideal);
@@ -481,6 +482,7 @@ inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uint
         addresses(address);
         trace_constant(address, v.mask);
     }
+    if (UNLIKELY(running.follows)) addresses(address), note_request(a.pc, a.space, a.operation, a.size, address, v.mask, units);
     if (a.space != global_space || (a.touched_base == base && a.touched_version == p.version)) return;
     if (UNLIKELY(!p.runs_known)) learn_runs(v, p, entry, a.size);
     for (const auto &run : p.runs) {
@@ -636,6 +638,7 @@ void take_log() {
 
 void match_warp(unsigned warp, uint32_t more) {
     if (logs.buffer_of[warp] < 0) return;
+    running.counted_warp = warp;
     lane->next = logs.words[0];
     if (running.counts) match(warp, more);
     take_log();
@@ -813,9 +816,10 @@ std::string counts_text() {
             if (!n.requests) continue;
             unsigned operation = a.operation == atomic && !a.used && space == global_space ? 3 : a.operation;
             text += format("%s{\"pc\":%u,\"space\":\"%s\",\"op\":\"%s\",\"size\":%u,\"requests\":%zu,\"units\":%zu,"
-                           "\"ideal\":%zu,\"bytes\":%zu,\"passes\":%zu,\"lines\":%zu,\"loaded\":%zu,\"broadcast\":%zu}", text.empty() ? "" : ",", a.pc,
-                           spaces[space], operations[operation], a.size, (size_t)n.requests, (size_t)n.units, (size_t)n.ideal,
-                           (size_t)n.bytes, (size_t)n.passes, (size_t)n.lines, (size_t)n.loaded, (size_t)n.broadcast);
+                           "\"ideal\":%zu,\"bytes\":%zu,\"passes\":%zu,\"lines\":%zu,\"loaded\":%zu,\"broadcast\":%zu%s}",
+                           text.empty() ? "" : ",", a.pc, spaces[space], operations[operation], a.size, (size_t)n.requests,
+                           (size_t)n.units, (size_t)n.ideal, (size_t)n.bytes, (size_t)n.passes, (size_t)n.lines,
+                           (size_t)n.loaded, (size_t)n.broadcast, worst_text(a.pc, space, a.operation).c_str());
         }
     return text;
 }
@@ -880,6 +884,7 @@ void watch_barrier_released() {
 void watch_met() {
     take_log();
     running.together = 0;
+    running.counted_warp = running.together_warp;
     auto &log = logs.together_log;
     auto before = [](const Logs::Common &a, const Logs::Common &b) {
         return a.piece != b.piece ? a.piece < b.piece : a.space < b.space;

@@ -37,6 +37,7 @@ inline __attribute__((always_inline)) void access(void *pointer, unsigned size, 
         else note(dynamic_piece(at, operation, size, keep), address, 1);
     }
     if (!running.checks) return;
+    if (UNLIKELY(running.steps)) note_step(at, address, size, operation);
     if (UNLIKELY(running.together)) return check_together(address, size, operation, reads);
     unsigned index = places.site_at[at];
     const Site *site = &places.sites[index];

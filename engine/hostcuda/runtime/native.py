@@ -119,7 +119,7 @@ _UNITS = {
 }
 _CHECK_UNITS = {  # only in check mode
     "counting": ("counting",),
-    "hooks": ("allocations", "races", "check", "hooks"),
+    "hooks": ("allocations", "requests", "steps", "races", "check", "hooks"),
     "records": ("records",),
 }
 _COLD = {"pool", "records"}

@@ -4,6 +4,8 @@
 //   hooks.cpp        what compiled kernels call
 //   allocations.cpp  in which allocation an access is; memory that kernels allocate
 //   counting.cpp     the requests of a warp's instructions, from the logs of its lanes
+//   requests.cpp     the single requests of one warp
+//   steps.cpp        one thread, from statement to statement
 //   races.cpp        races, and reads of memory that was not written
 //   records.cpp      findings, and the record of a launch as JSON
 #pragma once
@@ -16,6 +18,7 @@ namespace check {
 constexpr unsigned warp_size = 32, most_warps = 32;
 
 enum Operation { load, store, atomic };
+enum Follow { no_requests, worst_requests, one_warp };   // requests.cpp
 
 // ---- check.cpp --------------------------------------------------------------------------------------------
 
@@ -28,10 +31,12 @@ struct Running {
     Index block{};
     unsigned thread = 0, threads = 0;                // of the block
     unsigned volatile_reads = 0;                     // of the thread, since it has begun or was let run again
-    bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false;
+    bool counts = false, checks = false, racecheck = false, initcheck = false, examines = false, steps = false;
     // Accesses that the last lane to arrive makes for all lanes that have converged: their place, or 1, and these lanes.
     uintptr_t together = 0;
     unsigned together_lanes = 0, together_warp = 0;
+    Follow follows = no_requests, will_follow = no_requests;   // in this launch, and in the next one
+    unsigned counted_warp = 0;                       // whose requests are counted
 };
 extern Running running;
 
@@ -74,6 +79,7 @@ unsigned locate(uintptr_t at, uintptr_t address, unsigned size, Operation operat
 std::string named(const Range &);                    // for messages: name and size
 // There is not enough memory for the records of a range: report it once.
 void without_memory(const char *tool, Range &range);
+void fill_shared_memory(unsigned char pattern);
 
 // ---- counting.cpp -----------------------------------------------------------------------------------------
 
@@ -92,6 +98,20 @@ void note(unsigned piece, uintptr_t address, unsigned addresses);   // write one
 void note_together(uintptr_t address, unsigned size, Operation operation, bool keep);
 uint64_t note_atomic(uintptr_t at, unsigned size, bool used);   // returns what note_used takes
 void note_used(uint64_t atomic);                     // the result of this atomic operation is used
+
+// ---- requests.cpp -----------------------------------------------------------------------------------------
+
+void begin_requests();
+void note_request(uint32_t pc, Space, Operation, unsigned size, const uintptr_t *address, uint32_t mask, unsigned units);
+std::string worst_text(uint32_t pc, Space, Operation);   // for the record of a site
+std::string requests_text();
+
+// ---- steps.cpp --------------------------------------------------------------------------------------------
+
+void begin_steps();
+void step_block();                                   // it begins
+void step_away();                                    // another thread runs from now on, or none
+void note_step(uintptr_t at, uintptr_t address, unsigned bytes, Operation operation);
 
 // ---- races.cpp --------------------------------------------------------------------------------------------
 
@@ -120,11 +140,13 @@ struct Finding {
     uint32_t pc, other_pc;
     Index block, thread, other_thread;
     bool has_other;
+    Operation operation, other_operation;            // if there is another access
     uintptr_t address;
     size_t size;
     bool has_buffer;
     uintptr_t base;
     size_t bytes;
+    const char *name;                                // of the variable, or null
     long offset, missed_by;
     uint64_t count;
     const char *file;                                // the place, if `pc` is 0

@@ -41,10 +41,13 @@ std::string text_of(const Finding &f) {
                               bracketed(f.thread).c_str(), (size_t)f.address, f.size, (size_t)f.count, quoted(f.message).c_str());
     if (f.file) text += format(",\"file\":%s,\"line\":%d", quoted(f.file).c_str(), f.line);
     if (!f.callers.empty()) text += ",\"callers\":" + list(f.callers);
-    if (f.has_other) text += format(",\"other_pc\":%u,\"other_thread\":%s", f.other_pc, bracketed(f.other_thread).c_str());
+    static const char *const operations[] = {"ld", "st", "atom"};
+    if (f.has_other)
+        text += format(",\"op\":\"%s\",\"other_op\":\"%s\",\"other_pc\":%u,\"other_thread\":%s", operations[f.operation],
+                       operations[f.other_operation], f.other_pc, bracketed(f.other_thread).c_str());
     if (f.has_buffer)
-        text += format(",\"buffer\":{\"base\":%zu,\"bytes\":%zu,\"offset\":%ld,\"missed_by\":%ld}", (size_t)f.base, f.bytes,
-                       f.offset, f.missed_by);
+        text += format(",\"buffer\":{\"base\":%zu,\"bytes\":%zu,\"name\":\"%s\",\"offset\":%ld,\"missed_by\":%ld}",
+                       (size_t)f.base, f.bytes, f.name ? f.name : "", f.offset, f.missed_by);
     return text + "}";
 }
 
@@ -98,12 +101,15 @@ void report(std::vector<Finding> &findings, const char *tool, const char *kind, 
     if (other) {
         f.has_other = true;
         f.other_pc = other_pc;
+        f.operation = places.sites[places.site_at[running.module->base + pc - running.text_begin]].operation;
+        f.other_operation = places.sites[other->site].operation;
         f.other_thread = index_of(other->thread);
     }
     if (const Range *range = find(address)) {
         f.has_buffer = true;
         f.base = range->low;
         f.bytes = range->bytes;
+        f.name = range->name;
         f.offset = (long)(address - range->low);
     }
     findings.push_back(f);
@@ -132,7 +138,7 @@ void end_record(bool whole, const std::string &error, size_t unique_bytes) {
                               (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, unique_bytes);
     text += ",\"error\":" + quoted(error) + ",\"callers\":" + list(records.cancelled_at);
     text += ",\"sites\":[" + counts_text() + "],\"plays\":[" + plays_text() + "],\"constant_traces\":[" + traces_text();
-    text += "],\"unchecked\":[";
+    text += "],\"requests\":[" + requests_text() + "],\"unchecked\":[";
     for (const std::string &each : records.unchecked) text += (&each == &records.unchecked[0] ? "" : ",") + quoted(each);
     text += "],\"findings\":[";
     for (const Finding &f : records.findings) text += (&f == &records.findings[0] ? "" : ",") + text_of(f);

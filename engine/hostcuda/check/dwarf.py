@@ -1,0 +1,275 @@
+"""Where a function's variables are, and of what type: from the debug information of a file that is not optimized."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from elftools.dwarf.descriptions import describe_form_class
+from elftools.dwarf.die import DIE
+from elftools.dwarf.dwarf_expr import DWARFExprParser
+from elftools.elf.elffile import ELFFile
+
+__all__ = ["Function", "Pointer", "Type", "Variable", "decode", "element", "functions"]
+
+MOST_ELEMENTS = 8  # of an array
+_FLOAT, _BOOLEAN, _SIGNED, _UNSIGNED = 4, 2, (5, 6, 0x0D), (7, 8, 0x10)  # DW_ATE_*
+_TRANSPARENT = ("DW_TAG_typedef", "DW_TAG_const_type", "DW_TAG_volatile_type", "DW_TAG_restrict_type",
+                "DW_TAG_atomic_type")
+_POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
+_HALF = ("__half", "half")
+
+
+@dataclass(frozen=True)
+class Type:
+    """A type whose values can be shown.
+
+    Attributes
+    ----------
+    size : int
+        Bytes.
+    code : str
+        NumPy's, of a number; "pointer"; or empty.
+    target : Type or None
+        Of what a pointer points to; None if it cannot be shown.
+    shape : tuple of int
+        Of an array.
+    parts : tuple
+        (name, offset, `Type`) of the members of a struct, or of the first elements of an array, whose names are empty.
+    """
+
+    size: int
+    code: str = ""
+    target: Type | None = None
+    shape: tuple = ()
+    parts: tuple = ()
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable or parameter.
+
+    Attributes
+    ----------
+    name : str
+    type : Type
+    offset : int
+        Of its place from the frame pointer.
+    low, high : int
+        The addresses of the code in which it is known.
+    block : bool
+        It belongs to a block that begins at `low`, not to the whole function.
+    """
+
+    name: str
+    type: Type
+    offset: int
+    low: int
+    high: int
+    block: bool
+
+
+@dataclass
+class Function:
+    """A function, its variables, those of outer blocks first, and the types of its ``__shared__`` variables by name."""
+
+    name: str
+    low: int
+    high: int
+    variables: list[Variable] = field(default_factory=list)
+    shared: dict[str, Type] = field(default_factory=dict)
+
+
+def functions(file: ELFFile) -> tuple[list[Function], dict[str, Type]]:
+    """The functions of a compiled file that have code of their own, and the types of its global variables by name.
+
+    Variables are left out whose place is not in the frame, or whose type cannot be shown, and those of functions that
+    were inlined.
+    """
+    units = file.get_dwarf_info().iter_CUs() if file.has_dwarf_info() else ()
+    found, variables = [], {}
+    for unit in units:
+        for die in unit.iter_DIEs():
+            if die.tag == "DW_TAG_subprogram":
+                found += _Reader(die, unit).function()
+            elif die.tag == "DW_TAG_variable" and "DW_AT_location" in die.attributes and (kind := _type(die)):
+                variables.setdefault(_name(die), kind)
+    return found, variables
+
+
+class _Reader:
+    def __init__(self, die: DIE, unit):
+        self._die, self._expressions = die, DWARFExprParser(unit.structs)
+
+    def function(self) -> Iterator[Function]:
+        """The function, if it has code and a frame that is understood."""
+        extent = _extent(self._die)
+        if extent is None or self._base is None:
+            return
+        found = Function(_name(self._die), *extent)
+        self._collect(self._die, extent, found, block=False)
+        yield found
+
+    def _operation(self, die: DIE, attribute: str):
+        """The only operation of a location: its name and argument."""
+        value = die.attributes.get(attribute)
+        if value is None or not isinstance(value.value, list):
+            return None
+        operations = self._expressions.parse_expr(value.value)
+        return (operations[0].op_name, *operations[0].args) if len(operations) == 1 else None
+
+    @cached_property
+    def _base(self):
+        """What offsets of variables count from, from the frame pointer; None if it is not known."""
+        match self._operation(self._die, "DW_AT_frame_base"):
+            case ("DW_OP_call_frame_cfa",):
+                return 16  # where stops.py stops, the frame pointer is below the return address
+            case ("DW_OP_reg6",):
+                return 0
+        return None
+
+    def _collect(self, scope, extent, found, block):
+        for die in scope.iter_children():
+            if die.tag not in ("DW_TAG_variable", "DW_TAG_formal_parameter") or "DW_AT_artificial" in die.attributes:
+                continue
+            name, kind = _name(die), _type(die)
+            place = self._operation(die, "DW_AT_location")
+            if name and kind and place and place[0] == "DW_OP_fbreg":
+                found.variables.append(Variable(name, kind, self._base + place[1], *extent, block))
+            elif name and kind and "DW_AT_location" in die.attributes:
+                found.shared[name] = kind
+        for die in scope.iter_children():
+            if die.tag == "DW_TAG_lexical_block" and (inner := _extent(die)):
+                self._collect(die, inner, found, block=True)
+
+
+def _extent(die: DIE):
+    """The addresses of its code, (low, high); None if it has none, or in several pieces."""
+    low, high = (die.attributes.get(f"DW_AT_{end}_pc") for end in ("low", "high"))
+    if low is None or high is None:
+        return None
+    return low.value, high.value + low.value * (describe_form_class(high.form) == "constant")
+
+
+def _name(die: DIE) -> str:
+    """Its name, which may stand at its declaration."""
+    while "DW_AT_name" not in die.attributes:
+        link = next((each for each in ("DW_AT_specification", "DW_AT_abstract_origin") if each in die.attributes), None)
+        if link is None:
+            return ""
+        die = die.get_DIE_from_attribute(link)
+    return die.attributes["DW_AT_name"].value.decode(errors="replace")
+
+
+def _type(die: DIE) -> Type | None:
+    """The type of what it declares; None if its values cannot be shown."""
+    if "DW_AT_type" not in die.attributes:
+        return None
+    die = die.get_DIE_from_attribute("DW_AT_type")
+    while die.tag in _TRANSPARENT:
+        if "DW_AT_type" not in die.attributes:
+            return None
+        die = die.get_DIE_from_attribute("DW_AT_type")
+    size = die.attributes["DW_AT_byte_size"].value if "DW_AT_byte_size" in die.attributes else 0
+    if die.tag == "DW_TAG_base_type":
+        encoding = die.attributes["DW_AT_encoding"].value
+        letter = ("f" if encoding == _FLOAT else "?" if encoding == _BOOLEAN else "i" if encoding in _SIGNED else
+                  "u" if encoding in _UNSIGNED else "")
+        return Type(size, letter if letter == "?" else f"{letter}{size}") if letter and size <= 8 else None
+    if die.tag == "DW_TAG_enumeration_type":
+        return Type(size, f"i{size}") if size <= 8 else None
+    if die.tag in _POINTERS:
+        target = None if _points_to_a_struct(die) else _type(die)  # a struct may point to its like
+        return Type(8, "pointer", target)
+    if die.tag == "DW_TAG_array_type":
+        return _array(die)
+    if die.tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
+        return _struct(die, size)
+    return None
+
+
+def _points_to_a_struct(die: DIE) -> bool:
+    while "DW_AT_type" in die.attributes:
+        die = die.get_DIE_from_attribute("DW_AT_type")
+        if die.tag in ("DW_TAG_structure_type", "DW_TAG_class_type"):
+            return _name(die) not in _HALF
+    return False
+
+
+def _array(die: DIE) -> Type | None:
+    element, shape = _type(die), []
+    for part in die.iter_children():
+        if part.tag != "DW_TAG_subrange_type":
+            continue
+        if "DW_AT_count" in part.attributes:
+            shape.append(part.attributes["DW_AT_count"].value)
+        elif "DW_AT_upper_bound" in part.attributes and isinstance(part.attributes["DW_AT_upper_bound"].value, int):
+            shape.append(part.attributes["DW_AT_upper_bound"].value + 1)
+        else:
+            return None
+    count = math.prod(shape)
+    if element is None or not shape or count < 1:
+        return None
+    parts = tuple(("", i * element.size, element) for i in range(min(count, MOST_ELEMENTS)))
+    return Type(count * element.size, shape=tuple(shape), parts=parts)
+
+
+def _struct(die: DIE, size: int) -> Type | None:
+    if _name(die) in _HALF and size == 2:
+        return Type(2, "f2")
+    members = [part for part in die.iter_children() if part.tag in ("DW_TAG_member", "DW_TAG_inheritance")]
+    members = [part for part in members if "DW_AT_external" not in part.attributes]
+    if not 1 <= len(members) <= MOST_ELEMENTS:
+        return None
+    parts = []
+    for part in members:
+        where, kind = part.attributes.get("DW_AT_data_member_location"), _type(part)
+        if kind is None or where is None or not isinstance(where.value, int) or "DW_AT_bit_size" in part.attributes:
+            return None
+        parts.append((_name(part), where.value, kind))
+    return Type(size, parts=tuple(parts))
+
+
+def decode(kind: Type, data: bytes, known: bytes):
+    """The value of these bytes: a number, a `Pointer`, a dict for a struct, a list for an array.
+
+    Parameters
+    ----------
+    kind : Type
+    data : bytes
+    known : bytes
+        Not zero for each byte that has been set. What has other bytes is None.
+    """
+    if kind.parts:
+        values = [decode(part, data[at : at + part.size], known[at : at + part.size]) for _, at, part in kind.parts]
+        if not kind.parts[0][0]:
+            return values
+        return dict(zip((name for name, _, _ in kind.parts), values, strict=True))
+    if not all(known) or len(data) != kind.size:
+        return None
+    if kind.code == "pointer":
+        return Pointer(int.from_bytes(data, "little"), kind.target)
+    return np.frombuffer(data, kind.code)[0].item()
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """The value of a pointer: an address, and the type of what is there (None if it cannot be shown)."""
+
+    address: int
+    target: Type | None
+
+
+def element(kind: Type | None, size: int) -> Type | None:
+    """The type of `size` bytes of a variable of this type: of an element of an array, or several; None if not known."""
+    while kind and kind.shape:
+        kind = kind.parts[0][2]
+    if kind is None or kind.size == size:
+        return kind
+    count, rest = divmod(size, kind.size)
+    if rest or not kind.code or kind.code == "pointer":
+        return None
+    return Type(size, shape=(count,), parts=tuple(("", i * kind.size, kind) for i in range(count)))

@@ -1,0 +1,113 @@
+"""Inserts a call before each statement into the assembler text of a kernel, so that one thread can be followed.
+
+The tool ``step`` compiles kernels without optimization: each variable has its place in the frame from the beginning of
+its function to the end. The compiler marks where each statement of the source begins (``.loc``), and each block with
+variables of its own (``.LBB``). `insert` puts a call there that changes no register. Two more facts are needed: a place
+is only used where the frame pointer is known to point to the frame (``.cfi``), and where a function gets its frame,
+because what is in it then has not been set.
+
+A table beside the code, ``hostcuda_stops``, has a row per call: `read` gives it back. Only the user's own functions
+are followed, not those of headers in a folder ``include``.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+__all__ = ["LEAD", "Stop", "insert", "read"]
+
+LEAD = 7  # bytes from where a call is inserted to its return address: pushfq and call
+STATEMENT, ENTERED, BEGAN = range(3)  # as in runtime/steps.cpp
+
+_CALL = "\tpushfq\n\tcall\t*hostcuda_step@GOTPCREL(%rip)\n.Llk_stop{}:\n\tpopfq"
+_FILE = re.compile(r'\t\.file (\d+) (?:"([^"]*)" )?"([^"]*)"')
+_LOC = re.compile(r"\t\.loc (\d+) (\d+)(?: \d+)?(.*)")
+_BLOCK = re.compile(r"\.LBB\d+:")
+_FRAMED = re.compile(r"\t\.cfi_def_cfa_register (?:6|%rbp)\b")
+_UNFRAMED = re.compile(r"\t\.cfi_(?:def_cfa (?:7|%rsp)\b|endproc|startproc)")
+_MEMORY = re.compile(r"\tsubq\t\$(\d+), %rsp")
+_FOREIGN = re.compile(r"(?:^|/)include/|^kernel\.cpp$")
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A call that `insert` has inserted.
+
+    Attributes
+    ----------
+    place : int
+        Its return address, from the beginning of the file in memory.
+    kind : int
+        ``STATEMENT``, ``ENTERED`` (a function has its frame), ``BEGAN`` (a block with variables begins).
+    file : str
+        Of the statement, as the compiler names it.
+    line : int
+        Of the statement.
+    bytes : int
+        Of the frame that was entered.
+    """
+
+    place: int
+    kind: int
+    file: str
+    line: int
+    bytes: int
+
+
+def insert(text: str) -> str:
+    """The assembler text with the calls."""
+    lines, files, rows = text.split("\n"), {}, []
+    framed = own = False
+    entered = begins = True
+
+    def call(kind, number=0, value=0):
+        rows.append(f"\t.long\t.Llk_stop{len(rows)} - hostcuda_stops, {kind}, {number}, {value}")
+        return _CALL.format(len(rows) - 1)
+
+    for at, line in enumerate(lines):
+        if match := _FILE.match(line):
+            files[int(match[1])] = str(Path(match[2] or "", match[3]))
+        elif match := _LOC.match(line):
+            number = int(match[1])
+            own = not _FOREIGN.search(files.get(number, "/include/"))
+            begins = "is_stmt 1" in match[3] or (begins and "is_stmt 0" not in match[3])
+            if framed and own and begins:
+                lines[at] += "\n" + call(STATEMENT, number, int(match[2]))
+            entered |= framed
+        elif _FRAMED.match(line):
+            framed, entered = True, False
+        elif _UNFRAMED.match(line):
+            framed = False
+        elif framed and own and not entered and (match := _MEMORY.match(line)):
+            lines[at] += "\n" + call(ENTERED, 0, int(match[1]))
+        elif framed and own and _BLOCK.match(line):
+            lines[at] += "\n" + call(BEGAN)
+    names = "".join(f"{number}\t{name}\n" for number, name in files.items() if not _FOREIGN.search(name))
+    names = "".join(f"\\{byte:03o}" for byte in names.encode())
+    return "\n".join([*lines, '\t.section\t.rodata.hostcuda,"a"', "\t.balign\t4", "hostcuda_stops:", *rows,
+                      "hostcuda_stops_end:", f'\t.ascii\t"{names}"', "hostcuda_files_end:", ""])
+
+
+def read(file: ELFFile) -> list[Stop]:
+    """The calls in a compiled file, by place; none if it was not compiled for this."""
+    symbols = file.get_section_by_name(".symtab")
+    names = ("hostcuda_stops", "hostcuda_stops_end", "hostcuda_files_end")
+    found = [(symbols.get_symbol_by_name(name) or [None])[0] if symbols else None for name in names]
+    if None in found:
+        return []
+    section = file.get_section(found[0]["st_shndx"])
+    table, end, last = (symbol["st_value"] for symbol in found)
+    data = section.data()[table - section["sh_addr"] : last - section["sh_addr"]]
+    files = dict(line.split("\t", 1) for line in data[end - table :].decode(errors="replace").splitlines())
+    stops = []
+    for where, kind, number, value in struct.iter_unpack("<iIII", data[: end - table]):
+        line, size = (value, 0) if kind == STATEMENT else (0, value)
+        stops.append(Stop(table + where, kind, files.get(str(number), ""), line, size))
+    return sorted(stops, key=lambda stop: (stop.place, stop.kind))

@@ -1,0 +1,105 @@
+"""Single requests of a warp: the worst of each access, and all of one warp, beside what the same launch was counted."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import hostcuda
+from hostcuda import checking
+from hostcuda.errors import EngineError
+
+SCRIPT = r"""
+import json
+import numpy as np
+import hostcuda.autoinit
+import hostcuda.driver as cuda
+from hostcuda.compiler import SourceModule
+from hostcuda import checking
+
+module = SourceModule('''#line 1 "requests.cu"
+__constant__ int steps[64];
+// Block b, warp w: the lanes' distance grows with both, up to a sector each in the last warp.
+extern "C" __global__ void strided(const float *x, float *y) {
+    __shared__ float tile[1024];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, far = 1 + 2 * blockIdx.x + warp;
+    tile[threadIdx.x] = x[lane * far];
+    __syncthreads();
+    float sum = tile[lane * far];
+    for (int i = 0; i < 3; i++)
+        if (lane < 8 + i) sum += steps[lane % 4];
+    y[threadIdx.x] = sum;
+}''', no_extern_c=True)
+x, y = cuda.to_device(np.zeros(4096, np.float32)), cuda.to_device(np.zeros(4096, np.float32))
+
+def launch():
+    module.get_function("strided")(x, y, grid=(4, 1), block=(64, 1, 1))
+    cuda.Context.synchronize()
+    return checking.launches()[-1]
+
+plain = launch()
+checking.follow()
+worst = launch()
+everything = []
+for block in range(4):
+    for warp in range(2):
+        checking.follow((block, 0, 0), warp)
+        everything.append(launch().requests)
+print(json.dumps({"plain": plain.sites, "requests": plain.requests, "worst": worst.sites, "all": everything,
+                  "x": int(x)}))
+"""
+
+
+@pytest.fixture(scope="module")
+def seen():
+    environment = {**os.environ, "HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def site(sites, line, space):
+    (found,) = (each for each in sites if (each["line"], each["space"]) == (line, space))
+    return found
+
+
+def test_nothing_changes_where_nobody_asks(seen):
+    assert seen["requests"] == [] and not any("worst" in each for each in seen["plain"])
+    assert [{**each, "worst": None} for each in seen["worst"]] == [{**each, "worst": None} for each in seen["plain"]]
+
+
+def test_the_worst_request_is_that_of_the_warp_with_the_greatest_distance(seen):
+    load, shared = site(seen["worst"], 6, "global"), site(seen["worst"], 8, "shared")
+    assert load["worst"] == {"units": 32, "warp": 1, "block": [3, 0, 0]}  # 8 floats apart: a sector per lane
+    assert shared["worst"] == {"units": 8, "warp": 1, "block": [3, 0, 0]}
+    assert site(seen["worst"], 11, "global")["worst"] == {"units": 4, "warp": 0, "block": [0, 0, 0]}  # the first
+
+
+@pytest.mark.parametrize(("line", "space", "name"), [(6, "global", "sectors"), (6, "shared", "wavefronts"),
+                                                     (8, "shared", "wavefronts"), (10, "constant", "wavefronts"),
+                                                     (11, "global", "sectors")])
+def test_the_requests_of_all_warps_make_up_the_counts(seen, line, space, name):
+    own = [each for warp in seen["all"] for each in warp if (each["line"], each["space"]) == (line, space)]
+    counted = site(seen["plain"], line, space)
+    assert (len(own), sum(each["units"] for each in own)) == (counted["requests"], counted[name])
+    assert counted["bytes"] == sum(4 * sum(at >= 0 for at in each["addresses"]) for each in own)
+
+
+def test_a_request_has_the_address_of_each_lane_and_what_it_belongs_to(seen):
+    last = seen["all"][7]
+    load = next(each for each in last if each["line"] == 6 and each["space"] == "global")
+    assert load["addresses"] == [seen["x"] + 4 * 8 * lane for lane in range(32)]
+    assert (load["base"], load["bytes"], load["name"], load["op"]) == (seen["x"], 4 * 4096, "", "ld")
+    stored = next(each for each in last if each["space"] == "shared")
+    assert (stored["op"], stored["name"], stored["bytes"]) == ("st", "tile", 4096)
+    masks = [sum(at >= 0 for at in each["addresses"]) for each in last if each["space"] == "constant"]
+    assert masks == [8, 9, 10]
+
+
+def test_it_needs_check_mode():
+    hostcuda.ensure_context()
+    if not checking.TOOLS:
+        with pytest.raises(EngineError, match="HOSTCUDA_CHECK=profile"):
+            checking.follow()

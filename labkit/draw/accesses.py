@@ -1,0 +1,113 @@
+"""What a line of a kernel asks of the memories: the worst access of a warp, and what the warp does there next."""
+
+from __future__ import annotations
+
+from hostcuda.limits import BANKS
+from labkit.draw import style, warps
+from labkit.draw.style import Page, count, figure, percent
+from labkit.evidence import accesses as evidence
+from labkit.evidence.accesses import Access
+from labkit.ladder.variants import Variant
+from labkit.spec.layers import Layer
+
+_VERBS = {"ld": "load of", "st": "store to", "atom": "atomic operation on"}
+_KEYS = {"global": "a box: a sector, its used bytes blue", "shared": "a wavefront: 32 banks, conflicts orange",
+         "constant": "a turn: 32 lanes"}
+_ROW, _MOST_TURNS = 27, 8  # pixels of an access in the strip; wavefronts that are drawn of it
+
+
+@figure
+def accesses(page: Page, of: Variant | int, layer: Layer, line: int | None = None) -> None:
+    """The worst access of a warp at a line of your kernel, and the next ones of the same warp at this line.
+
+    The kernel runs on one image of the layer, in the CPU engine. Global memory is drawn as sectors of 32 bytes, shared
+    memory as wavefronts over its 32 banks, constant memory as turns. The worst access is the one that took the most of
+    these, of all warps of the launch.
+
+    Parameters
+    ----------
+    of : Variant or rung number
+        Your kernel, as a ``%%kernel`` cell gives it.
+    layer : Layer
+    line : int, optional
+        A line of the kernel's file or cell, from 1; the magic's line counts. By default the line whose accesses took
+        most above what their bytes need.
+    """
+    found = evidence.accesses(of, layer, line)
+    first, height = found.worst, warps.HIGH
+    if first.space == "shared":
+        parts = warps.wavefronts(first.lanes, first.size, first.op == "ld")
+        height = 62 + 20 * sum(map(len, parts))
+    elif first.space == "constant":
+        parts = warps.served_by_turn(first.lanes)
+        height = 62 + 14 * len(parts)
+    about = f"kernel {found.kernel}, block {found.block}, warp {found.warp}"
+    page.open(92 + height + (30 + _ROW * len(found.following)) * bool(found.following),
+              f"Line {found.line}: a warp’s {_named(first)} takes {_amount(first)}",
+              style.joined(found.variant, layer.name, about))
+    page.code(12, 66, found.text, page.width - 24)
+    if first.space == "global":
+        origin = first.base // 32 * 32
+        said = warps.sector_panel(page, 74, "", {lane: at - origin for lane, at in first.lanes.items()}, first.size)
+    elif first.space == "shared":
+        said = _words(first)
+        warps.turn_panel(page, 74, "", said, "bank", "wavefront", 20, parts)
+    else:
+        said = _words(first)
+        elements = [f"{first.name}[{(at - first.base) // first.size}]" for at in parts]
+        turns = [dict.fromkeys(lanes, "") for lanes in parts.values()]
+        warps.turn_panel(page, 74, "", said, "lane", "turn", 14, [turns], elements)
+    page.alt = f"Line {found.line} of {found.file}, “{found.text}”. The worst {_named(first)}, by {about}: {said}."
+    if not found.following:
+        return
+    top = 90 + height
+    spaces = dict.fromkeys(each.space for each in found.following)
+    page.text(12, top + 12, "What this warp does next at the line", weight="bold")
+    page.small(page.width - 12, top + 12, "   ·   ".join(_KEYS[each] for each in spaces), ha="right")
+    for i, each in enumerate(found.following):
+        _row(page, top + 24 + _ROW * i, each)
+    next_ones = [f"{_named(each)}: {_amount(each)}" for each in found.following]
+    page.alt += f" Next, the same warp makes there: {', '.join(next_ones)}."
+
+
+def _named(access: Access) -> str:
+    """ "load of x"."""
+    return f"{_VERBS[access.op]} {access.name or access.space + ' memory'}"
+
+
+def _amount(access: Access) -> str:
+    unit = {"global": "sector", "shared": "wavefront", "constant": "turn"}[access.space]
+    return count(access.units, unit)
+
+
+def _words(access: Access) -> str:
+    """What an access takes, as its panel says it."""
+    if access.space == "constant":
+        return warps.in_turns(warps.served_by_turn(access.lanes))
+    if access.space == "shared":
+        return warps.in_wavefronts(warps.wavefronts(access.lanes, access.size, access.op == "ld"))
+    used, moved = warps.bytes_used(access.lanes, access.size)
+    return f"{count(len(moved), 'sector')}, {percent(len(used) / 32 / len(moved))} of their bytes used"
+
+
+def _row(page: Page, top: float, access: Access) -> None:
+    """An access of the strip: what it is, its sectors or wavefronts in small, and how many there are."""
+    left, right = 150, page.width - 118
+    page.small(12, top + 13, _named(access), style.INK)
+    page.small(right + 14, top + 13, _amount(access), style.AMBER if access.units > 1 else style.MUTED)
+    if access.space == "global":
+        used, _ = warps.bytes_used(access.lanes, access.size)
+        warps.sector_boxes(page, left, right, top + 2, 14, used, most=56, middle=False)
+        return
+    if access.space == "shared":
+        groups = warps.wavefronts(access.lanes, access.size, access.op == "ld")
+    else:
+        groups = [[*warps.served_by_turn(access.lanes).values()]]
+    parts = [(served, bool(i)) for group in groups for i, served in enumerate(group)]
+    w = min(148.0, (right - left) / min(len(parts), _MOST_TURNS) - 8)
+    for i, (served, more) in enumerate(parts[:_MOST_TURNS]):
+        x = left + i * (w + 8)
+        page.rect(x, top + 3, w, 12, style.HAIR)
+        for at in served:
+            cell = w / BANKS
+            page.rect(x + at * cell, top + 3, cell - 0.5 * (w > 60), 12, style.ORANGE if more else style.BLUE)

@@ -1,0 +1,70 @@
+"""A race as a timeline: two threads, their accesses to the same bytes, and the barrier that is missing between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hostcuda.sanitize import Findings
+from labkit.base.errors import LabError
+from labkit.draw import style
+from labkit.draw.style import Page, figure
+
+_DOES = {"ld": "reads", "st": "writes", "atom": "updates"}
+_WIDE, _HIGH = 600, 70  # pixels of an access's box
+
+
+@figure
+def race(page: Page, found: Findings) -> None:
+    """The first race of these findings as a timeline, from top to bottom.
+
+    Parameters
+    ----------
+    found : Findings
+        As `labkit.sanitize` gives them.
+    """
+    if not isinstance(found, Findings):
+        raise LabError(f"draw.race takes what lab.sanitize gives, and got {type(found).__name__}")
+    rows = [row for row in found.table.to_dict("records")
+            if row["tool"] == "racecheck" and isinstance(row["other"], dict)]
+    if not rows:
+        raise LabError(f"there is no race of two known accesses to draw. {found.verdict()}")
+    row, between = rows[0], rows[0]["kind"] == "race between blocks"
+    buffer = row["buffer"] if isinstance(row["buffer"], dict) else {}
+    where = buffer.get("name") or ("shared or global memory" if not buffer else "the same array")
+    element = f"element {buffer['offset'] // row['size']:,}" if "offset" in buffer else "the same bytes"
+    title = f"Race on {where}: " + ("nothing orders two blocks" if between else "no barrier between two accesses")
+    block = "" if row["block"] is None else f"block {tuple(row['block'])}   ·   "
+    page.open(322, title, f"kernel {row['kernel']}   ·   {block}racecheck counted {row['count']:,} of these")
+    said = []
+    for lane, (access, top) in enumerate(((row["other"], 92), (row, 236))):
+        x = 14 + lane * (page.width - 28 - _WIDE)
+        who = f"thread {tuple(access['thread'])}" if access.get("thread") is not None else "another thread"
+        who += " of another block" * (between and not lane)
+        edge = x + lane * _WIDE
+        page.line([edge + (1 - 2 * lane) * 22] * 2, [84, 312], style.FAINT, 3, zorder=0)
+        page.text(edge, 78, who, weight="bold", ha="right" if lane else "left")
+        does = f"{_DOES.get(access.get('op'), 'accesses')} {element} of {where}"
+        page.rect(x, top, _WIDE, _HIGH, style.TINT if lane == 0 else style.WARM)
+        page.text(x + 12, top + 21, does, color=style.INK)
+        code = _code(found, access)
+        place = f"{Path(access['file'] or 'unknown file').name}, line {access['line']}"
+        page.small(x + 12, top + 40, place)
+        page.code(x + 12, top + 58, code, _WIDE - 24)
+        said.append(f"{who} {does}, at {place}: {code}")
+    middle = (92 + _HIGH + 236) / 2
+    page.line([14, page.width - 14], [middle, middle], style.RUST, 1.6, ls=style.DASHED)
+    missing = ("no order: the blocks of a launch run in any order" if between
+               else "no __syncthreads() here: either access may come first")
+    page.text(page.width / 2, middle + 4, missing, color=style.RUST, weight="bold", ha="center",
+              bbox={"facecolor": style.PAPER, "edgecolor": "none", "pad": 4})
+    page.alt = f"Timeline of a race. First, {said[0]}. Then, {said[1]}. Between the two: {missing}."
+
+
+def _code(found: Findings, access: dict) -> str:
+    """The line of an access; empty if its file is not known."""
+    file = access["file"] or ""
+    text = getattr(found, "sources", {}).get(Path(file).name)
+    if text is None and Path(file).is_file():
+        text = Path(file).read_text(errors="replace")
+    lines = (text or "").splitlines()
+    return lines[access["line"] - 1].split("//")[0].strip() if 0 < access["line"] <= len(lines) else ""

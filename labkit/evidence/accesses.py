@@ -1,0 +1,181 @@
+"""The memory accesses of one warp at one line of a kernel, as the CPU engine saw them.
+
+The kernel runs twice in a process of its own: the first run tells which warp made the worst access at each line, the
+second one keeps that warp's accesses. This module, as ``python -m labkit.evidence.accesses``, is the program that runs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import hostcuda
+from hostcuda import checking, processes, temporary
+from hostcuda.limits import SECTOR
+from labkit.base.errors import LabError
+from labkit.evidence import child
+from labkit.ladder.plan import Plan
+from labkit.ladder.variants import Variant, as_variants
+from labkit.spec.layers import Layer
+
+
+@dataclass(frozen=True)
+class Access:
+    """One access of a warp.
+
+    Attributes
+    ----------
+    space, op : str
+        "global", "shared" or "constant"; "ld", "st" or "atom".
+    size : int
+        Bytes per lane.
+    units : int
+        What the engine counted for it: sectors of global memory, wavefronts of the other two.
+    name : str
+        Of the array; empty if it has none.
+    base : int
+        The array's address.
+    lanes : dict of int to int
+        Lane to address; without the lanes that take no part.
+    """
+
+    space: str
+    op: str
+    size: int
+    units: int
+    name: str
+    base: int
+    lanes: dict[int, int]
+
+
+@dataclass(frozen=True)
+class Line:
+    """The accesses of one warp at one line.
+
+    Attributes
+    ----------
+    variant : str
+        Its label.
+    kernel : str
+    file, text : str
+        The file's name, and the text of the line.
+    line : int
+        From 1.
+    block : tuple of int
+    warp : int
+        Its number in the block.
+    worst : Access
+        The access at this line that took the most sectors or wavefronts, of all warps of the launch.
+    following : list of Access
+        What the same warp did next at this line.
+    """
+
+    variant: str
+    kernel: str
+    file: str
+    text: str
+    line: int
+    block: tuple[int, int, int]
+    warp: int
+    worst: Access
+    following: list[Access]
+
+
+def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> Line:
+    """The worst access at a line of a variant's own file, and what the same warp did there next.
+
+    Parameters
+    ----------
+    of : Variant or rung number
+    layer : Layer
+        One image of it is computed.
+    line : int, optional
+        From 1. By default the line whose accesses took most above what their bytes need.
+
+    Raises
+    ------
+    LabError
+        `line` is not a line with accesses; or the kernel failed, and the message says why.
+    CompileError
+        It does not compile.
+    """
+    chosen = as_variants(of)
+    if len(chosen) != 1:
+        raise LabError(f"draw.accesses takes one variant, and got {len(chosen)}")
+    lines = chosen[0].source.splitlines()
+    if line is not None and not (isinstance(line, int) and 1 <= line <= len(lines)):
+        raise LabError(f"line = {line!r}: {chosen[0].file_name} has the lines 1 to {len(lines)}")
+    with temporary.folder() as folder:
+        command = child.plans(folder, chosen, layer, 1, __name__, line=line)
+        environment = {"HOSTCUDA_ENGINE": "cpu", "HOSTCUDA_CHECK": "profile"}
+        ended = processes.run(command, environment, timeout=600, capture=True)
+        child.ran(folder)
+        told = processes.lines(folder / "accesses")
+    ended.require("drawing the accesses")
+    where, *several = told
+    if not several:
+        there, which = ", ".join(map(str, where["lines"])) or "none", f"line {line} of " if line else ""
+        raise LabError(f"{which}{chosen[0].file_name} accesses no global, shared or constant memory; lines that do: "
+                       f"{there}")
+    worst, *following = (Access(**each | {"lanes": {int(lane): at for lane, at in each["lanes"].items()}})
+                         for each in several)
+    return Line(chosen[0].label, where["kernel"], chosen[0].file_name, lines[where["line"] - 1].strip(), where["line"],
+                tuple(where["block"]), where["warp"], worst, following)
+
+
+_FOLLOWING = 8
+_RATES = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}
+
+
+def _excess(site: dict) -> int:
+    """The sectors or wavefronts of a site above those that its bytes need."""
+    return site["conflicts"] if "conflicts" in site else max(0, site["sectors"] - -(-site["bytes"] // SECTOR))
+
+
+def _own(plan: Plan, line: int | None, rows: Iterable[dict]) -> list[dict]:
+    """Those of the rows that are about the variant's own file, and about this line if there is one."""
+    return [row for row in rows if row["space"] in _RATES and row["file"]
+            and Path(row["file"]).name == plan.variant.file_name and line in (None, row["line"])]
+
+
+def _followed(plan: Plan, line: int | None) -> list[dict]:
+    """What the parent reads: where and by which warp, then the accesses; or only which lines have accesses."""
+
+    def launches():
+        plan.run()
+        hostcuda.driver.Context.synchronize()
+        return checking.launches()[-len(plan.launches):]
+
+    checking.follow()
+    records = launches()
+    sites = [(number, site) for number, each in enumerate(records) for site in _own(plan, line, each.sites)]
+    if not sites:
+        return [{"lines": sorted({site["line"] for each in records for site in _own(plan, None, each.sites)})}]
+    number, site = max(sites, key=lambda pair: (_excess(pair[1]), pair[1][_RATES[pair[1]["space"]]]))
+    worst = site["worst"]
+    checking.follow(tuple(worst["block"]), worst["warp"])
+    record = launches()[number]
+    requests = _own(plan, site["line"], record.requests)
+    first = next(i for i, each in enumerate(requests)
+                 if all(each[name] == site[name] for name in ("space", "size")) and each["units"] == worst["units"]
+                 and (each["op"] == "ld") == (site["op"] == "ld"))
+    names = {address: name for name, address in plan.buffers.items()}
+    where = {"kernel": record.kernel, "line": site["line"], "block": worst["block"], "warp": worst["warp"]}
+    return [where, *({
+        **{name: each[name] for name in ("space", "op", "size", "units", "base")},
+        "name": each["name"] or names.get(each["base"], ""),
+        "lanes": {lane: address for lane, address in enumerate(each["addresses"]) if address >= 0},
+    } for each in requests[first : first + 1 + _FOLLOWING])]
+
+
+def _main(folder: Path) -> None:
+    for plan, more in child.loaded(folder):
+        rows = _followed(plan, more["line"])
+        (folder / "accesses").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]))

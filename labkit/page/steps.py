@@ -1,0 +1,166 @@
+"""A thread of your kernel, line by line, with what each line did: a table, and in JupyterLab a walk through it."""
+
+from __future__ import annotations
+
+import html
+import json
+import zlib
+from collections.abc import Sequence
+
+import pandas as pd
+
+from labkit.base.errors import LabError
+from labkit.evidence.steps import followed
+from labkit.ladder.variants import Variant, as_variants
+from labkit.spec.layers import LENET86, Layer
+
+_NOTE = ("Values are those after the line. In x, k and y the index is that of the whole array. Compiled without "
+         "optimization, so a sum may differ from the GPU's in its last digit.")
+_LEFT = ' style="text-align:left"'  # JupyterLab: right
+# Two buttons and the line in view; without scripts the table stands alone.
+_WALK = """<script>(() => {
+  const box = document.getElementById("ID"), all = DATA, rows = [...box.querySelectorAll("tbody tr")];
+  const bar = document.createElement("div"), out = document.createElement("pre");
+  bar.style.cssText = "position:sticky;top:0;display:flex;gap:.5em;align-items:center";
+  out.style.cssText = "white-space:pre-wrap;margin:.3em 0;min-height:5.5em;font-size:12px";
+  out.setAttribute("aria-live", "polite");
+  let at = 0;
+  const show = (to) => {
+    rows[at].style.background = "";
+    at = Math.max(0, Math.min(rows.length - 1, to));
+    rows[at].style.background = "rgba(232,150,30,.28)";
+    out.textContent = all[at];
+    frame.scrollTop = rows[at].offsetTop - frame.clientHeight / 2;
+  };
+  for (const [text, step] of [["\\u25c0 Back", -1], ["Next \\u25b6", 1]]) {
+    const button = document.createElement("button");
+    button.textContent = text;
+    button.onclick = () => show(at + step);
+    bar.append(button);
+  }
+  const frame = document.createElement("div");
+  frame.style.cssText = "max-height:22em;overflow:auto;position:relative";
+  frame.append(...box.childNodes);
+  box.append(bar, out, frame);
+  show(0);
+})();</script>"""
+
+
+class Steps:
+    """What one thread did. Prints as a table; in JupyterLab there are buttons to walk through it.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row per line that the thread ran: ``step`` from 1, ``line``, ``code``, ``changed`` (the variables that the
+        line changed, with their values after it, a dict), ``values`` (all that are known after it, a dict),
+        ``accesses`` (a list of dicts: op, space, name, index, value). A value that has not been set is None.
+    """
+
+    def __init__(self, rows: pd.DataFrame, about: str, first: int, most: int):
+        self.table, self._about, self._first, self._most = rows, about, first, most
+
+    def _shown(self) -> pd.DataFrame:
+        return self.table.iloc[self._first - 1 : self._first - 1 + self._most]
+
+    @property
+    def _caption(self) -> str:
+        shown = self._shown()
+        last = self._first + len(shown) - 1
+        return self._about + f", steps {self._first} to {last} of {len(self.table):,}" * (len(shown) < len(self.table))
+
+    def __repr__(self) -> str:
+        shown = self._shown()
+        texts = shown[["step", "line", "code"]].assign(did=[*map(_did, shown["accesses"], shown["changed"])])
+        return f"{self._caption}\n{_NOTE}\n{texts.rename(columns={'did': 'what it did'}).to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        shown = self._shown()
+        rows = "".join(
+            f'<tr><td class="figure">{each.step}</td><td class="figure">{each.line}</td><td{_LEFT}>'
+            + f"<code>{html.escape(each.code)}</code><br>{html.escape(_did(each.accesses, each.changed))}"
+            .removesuffix("<br>") + "</td></tr>" for each in shown.itertuples())
+        page = (f'<table><caption{_LEFT}>{html.escape(self._caption)}<div class="lab-note">{_NOTE}</div></caption>'
+                '<thead><tr><th class="figure">step</th><th class="figure">line</th>'
+                f"<th{_LEFT}>code, and what it did</th></tr></thead><tbody>{rows}</tbody></table>")
+        name = f"labkit-steps-{zlib.crc32(page.encode()):08x}"
+        states = [*map(_state, shown["line"], shown["code"], shown["values"])]
+        data = json.dumps(states).replace("<", "\\u003c")
+        return f'<div id="{name}">{page}</div>{_WALK.replace("ID", name, 1).replace("DATA", data, 1)}'
+
+
+def _state(line: int, code: str, values: dict) -> str:
+    """All that is known after a step, as text."""
+    known = ",  ".join(f"{name} = {_text(value)}" for name, value in values.items() if value is not None)
+    return f"line {line}: {code}\n{known}"
+
+
+def _text(value) -> str:
+    """A value with at most five digits."""
+    if value is None:
+        return "not set"
+    if isinstance(value, float):
+        return f"{value:.5g}"
+    if isinstance(value, list):
+        return f"{{{', '.join(map(_text, value))}}}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{name}: {_text(each)}' for name, each in value.items())}}}"
+    return str(value)
+
+
+def _did(accesses: Sequence[dict], changed: dict) -> str:
+    """What a line read, stored and changed: "tile[0, 3] is 0.5; mask[0] is 3; sum = 1.5"."""
+    memory = [f"{each['name']}[{', '.join(map(str, each['index']))}] {'is' if each['op'] == 'ld' else 'becomes'} "
+              f"{_text(each['value'])}" for each in sorted(accesses, key=lambda each: each["op"] != "ld")]
+    return "; ".join([*memory, *(f"{name} = {_text(value)}" for name, value in changed.items())])
+
+
+def step(of: Variant | int, thread: Sequence[int] = (0, 0, 0), block: Sequence[int] = (0, 0, 0),
+         layer: Layer = LENET86[1], kernel: str | None = None, first: int = 1, most: int = 40) -> Steps:
+    """Follow one thread of your kernel line by line, with the values of its variables.
+
+    The CPU engine runs the kernel on one image, without optimization. The thread is followed twice, and memory that has
+    not been set has other contents each time: what differs is shown as "not set".
+
+    Parameters
+    ----------
+    of : Variant or rung number
+        Your kernel, as a ``%%kernel`` cell gives it.
+    thread, block : sequence of int
+        Index of the thread in its block, and of the block: up to three numbers each.
+    layer : Layer
+    kernel : str, optional
+        Which of the variant's kernels; by default the first one that is launched.
+    first, most : int
+        The first step that is shown, from 1, and how many.
+
+    Returns
+    -------
+    Steps
+
+    Raises
+    ------
+    LabError
+        There is no such thread, block, kernel or step; the kernel failed; or threads cannot be followed here.
+    CompileError
+        It does not compile.
+    """
+    for name, value in (("first", first), ("most", most)):
+        if not isinstance(value, int) or value < 1:
+            raise LabError(f"{name} = {value!r}: give a whole number from 1")
+    rows = followed(of, layer, thread, block, kernel)
+    chosen = as_variants(of)[0]
+    if first > len(rows):
+        raise LabError(f"first = {first}: this thread makes {len(rows):,} steps in {chosen.file_name}")
+    lines = chosen.source.splitlines()
+    found = pd.DataFrame([{
+        "step": number, "line": row["line"], "code": lines[row["line"] - 1].split("//")[0].strip(),
+        "changed": {name: row["values"][name] for name in row["changed"]}, "values": row["values"],
+        "accesses": row["accesses"],
+    } for number, row in enumerate(rows, 1)])
+    where = f"thread {_three(thread)} of block {_three(block)}"
+    return Steps(found, f"{chosen.label}, {layer.name}: {where}", first, most)
+
+
+def _three(index: Sequence[int]) -> tuple[int, ...]:
+    return (*index, 0, 0)[:3]

@@ -1,0 +1,142 @@
+"""What a line of a kernel accesses, and a race: drawn as they were counted and found."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from test_draw import collisions, drawn, said  # noqa: F401  fixtures
+
+import labkit
+import labkit.draw as draw
+from hostcuda.processes import Ended
+from labkit.base.errors import LabError
+from labkit.draw.accesses import _words
+from labkit.draw.warps import bytes_used, served_by_turn, wavefronts
+from labkit.evidence.accesses import accesses
+from labkit.evidence.sanitize import Findings
+from labkit.ladder.variants import variant
+from labkit.spec.layers import LENET86, Layer
+
+SMALL = Layer("two channels", 2, 22, 22, 5, 7)
+TILED = variant(4)
+RACY = variant(4, "".join(TILED.source.rpartition("__syncthreads();")[::2]))
+# Each lane reads its own element of the mask, and float4s that are 5 apart from shared memory.
+SCATTERED = variant(2, """
+__constant__ float mask[16384];
+extern "C" __global__
+void conv(const float *x, const float *k, float *y, int B, int C, int H, int W, int M, int K)
+{
+    __shared__ float4 wide[320];
+    const int t = threadIdx.y * blockDim.x + threadIdx.x;
+    if (t < 64) wide[t] = make_float4(t, t, t, t);
+    __syncthreads();
+    float4 four = wide[t * 5 % 64];
+    atomicAdd(&y[t % 3], four.x + mask[t % 7]);
+}
+""")
+LINES = [(1, None), (1, 29), (TILED, None), (TILED, 41), (TILED, 42), (5, 36), (9, None), (SCATTERED, 10),
+         (SCATTERED, 11), (variant(4, step="weights"), None)]
+
+
+@pytest.mark.parametrize(("of", "line"), LINES)
+def test_what_is_drawn_is_what_was_counted(of, line):
+    """The engine's sectors and wavefronts of each request, and those that the figure draws of its addresses."""
+    found = accesses(of, LENET86[1], line)
+    assert line in (None, found.line)
+    for each in (found.worst, *found.following):
+        drawn_units = {
+            "global": lambda a: len(bytes_used(a.lanes, a.size)[1]),
+            "shared": lambda a: sum(map(len, wavefronts(a.lanes, a.size, a.op == "ld"))),
+            "constant": lambda a: len(served_by_turn(a.lanes)),
+        }[each.space](each)
+        if each.op != "atom":  # lanes with the same address take several passes, each with its sectors
+            assert drawn_units == each.units, _words(each)
+        assert each.units <= found.worst.units or each.space != found.worst.space
+    assert len(found.following) == 8 or found.worst.op == "atom" or line in (29, 10, 11, 41, 42)
+
+
+def test_the_figure_has_the_numbers_of_the_profile(said):  # noqa: F811
+    """Every load of the tile conflicts in the same way, so that of the worst warp is the mean."""
+    counts = labkit.profile(TILED, LENET86[1], engine="cpu")
+    assert counts.value("wavefronts_per_shared_load") == 2
+    page = said(draw.accesses, TILED, LENET86[1], 48)
+    assert page.title == "Line 48: a warp’s load of tile takes 2 wavefronts"
+    assert page.words.count("2 wavefronts") == 4 and page.words.count("1 turn") == 4
+    assert "2 wavefronts, 1 of them conflicts, 26 of 32 banks used" in page.alt
+
+
+def test_the_default_line_is_the_one_with_most_above_its_bytes(said):  # noqa: F811
+    assert said(draw.accesses, TILED, LENET86[1]).title.startswith("Line 48")  # half of the wavefronts are conflicts
+    page = said(draw.accesses, 1, LENET86[1])
+    assert page.title == "Line 33: a warp’s store to y takes 6 sectors"
+    assert "y[h * Wo + w] += x[" in page.alt and "load of k: 1 sector" in page.alt
+
+
+def test_lines_are_those_of_the_readers_cell():
+    """A cell's magic is its first line, so all others move down by one."""
+    own = variant(1, "// %%kernel 01\n" + variant(1).source)
+    assert accesses(own, SMALL).line == accesses(1, SMALL).line + 1
+
+
+@pytest.mark.parametrize(("of", "line"), LINES[::3])
+def test_figures_of_accesses_are_tidy(drawn, of, line):  # noqa: F811
+    page = drawn(draw.accesses, of, LENET86[1], line)
+    assert not collisions(page)
+    assert page.alt.endswith(".") and "\n" not in page.alt
+
+
+@pytest.mark.parametrize(("of", "line", "message"), [
+    (TILED, 3, r"line 3 of 04_tiling\.cu accesses no .*; lines that do: 41, 42, 48, 52"),
+    (TILED, 1000, "has the lines 1 to 53"), (TILED, "48", "has the lines 1 to 53"), ([1, 4], None, "takes one variant"),
+    (variant(1, 'extern "C" __global__ void conv(const float *, const float *, float *, int, int, int, int, int, int)\n'
+                "{}"), None, "lines that do: none"),
+])
+def test_what_cannot_be_drawn_is_refused(of, line, message):
+    with pytest.raises(LabError, match=message):
+        draw.accesses(of, SMALL, line)
+
+
+# ------------------------------------------------------------------------------------------------------------ races
+@pytest.fixture(scope="module")
+def race():
+    return labkit.sanitize(RACY, Layer("one block", 2, 22, 22, 1, 7), tool="racecheck", engine="cpu")
+
+
+def test_a_race_has_both_threads_lines_and_the_missing_barrier(drawn, race):  # noqa: F811
+    page = drawn(draw.race, race)
+    assert not collisions(page)
+    row, source = race.table.iloc[0], RACY.source.splitlines()
+    assert page.title == "Race on tile: no barrier between two accesses"
+    for access, verb in ((row["other"], "reads"), (row, "writes")):
+        assert f"thread {tuple(access['thread'])}" in page.words
+        assert f"{verb} element {row['buffer']['offset'] // 4} of tile" in page.words
+        assert f"04_own.cu, line {access['line']}" in page.words
+        assert source[access["line"] - 1].split("//")[0].strip()[:60] in page.alt
+    assert any("no __syncthreads() here" in word for word in page.words)
+    assert row["op"] == "st" and row["other"]["op"] == "ld"
+
+
+def test_a_race_of_blocks_is_not_about_a_barrier(drawn):  # noqa: F811
+    everyone = variant(1, variant(1).source.replace("const int b = blockIdx.z;", "const int b = blockIdx.z; y[0] = m;"))
+    found = labkit.sanitize(everyone, SMALL, tool="racecheck", engine="cpu")
+    between = found.table[found.table["kind"] == "race between blocks"]
+    assert len(between)
+    page = drawn(draw.race, Findings(between, 1, ("racecheck",), Ended(0, 1.0)))
+    assert not collisions(page)
+    assert "the blocks of a launch run in any order" in page.alt and "__syncthreads" not in page.alt
+
+
+def test_a_race_that_compute_sanitizer_reports_lacks_what_it_does_not_say(drawn):  # noqa: F811
+    row = {"tool": "racecheck", "kind": "race", "kernel": "conv", "file": "/a/b.cu", "line": 9, "block": (0, 0, 0),
+           "thread": (3, 0, 0), "other": {"file": "/a/b.cu", "line": 7, "thread": None}, "address": 0, "size": 4,
+           "buffer": None, "count": 1, "launches": None, "message": "", "op": np.nan, "source": "compute-sanitizer"}
+    page = drawn(draw.race, Findings(pd.DataFrame([row]), None, ("racecheck",), Ended(0, 1.0)))
+    assert not collisions(page)
+    assert {"another thread", "b.cu, line 7", "accesses the same bytes of shared or global memory"} <= set(page.words)
+
+
+def test_without_a_race_there_is_nothing_to_draw():
+    clean = labkit.sanitize(TILED, Layer("one block", 2, 22, 22, 1, 7), tool="racecheck", engine="cpu")
+    with pytest.raises(LabError, match=r"no race of two known accesses to draw\. racecheck: nothing found in 1 launch"):
+        draw.race(clean)
+    with pytest.raises(LabError, match=r"takes what lab\.sanitize gives, and got int"):
+        draw.race(3)

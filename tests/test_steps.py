@@ -1,0 +1,127 @@
+"""A thread that is followed: its values are those that NumPy computes, and the table says them."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import labkit
+from hostcuda import stepping
+from labkit.base.errors import LabError
+from labkit.ladder.variants import variant
+from labkit.page.steps import _did, _text
+from labkit.spec.layers import LENET86, Layer
+
+if stepping.why_not():
+    pytest.skip(stepping.why_not(), allow_module_level=True)
+
+LAYER = Layer("small", 2, 13, 11, 3, 3)
+RANDOM = np.random.default_rng(2)  # as labkit.evidence.child makes its images
+X, MASK = (RANDOM.random(shape, np.float32) for shape in (LAYER.x_shape(1), LAYER.k_shape))
+
+
+def sums(m, h, w):
+    """The sum after each product, in the kernels' order."""
+    found = [np.float32(0)]
+    for c in range(LAYER.C):
+        for p in range(LAYER.K):
+            for q in range(LAYER.K):
+                found.append(np.float32(found[-1] + np.float32(X[0, c, h + p, w + q] * MASK[m, c, p, q])))
+    return [float(each) for each in found[1:]]
+
+
+def rows(steps, text):
+    return steps.table[steps.table["code"].str.contains(text, regex=False)]
+
+
+@pytest.mark.parametrize(("number", "thread", "block"), [
+    (3, (4, 2), (0, 1)), (4, (4, 2, 0), (0, 1, 0)), (4, (0, 9), (0, 2)),
+])
+def test_the_sum_is_what_numpy_computes(number, thread, block):
+    steps = labkit.step(number, thread, block, LAYER)
+    products, m, (w, h) = rows(steps, "sum +="), block[1], thread[:2]
+    assert [row["sum"] for row in products["values"]] == sums(m, h, w)
+    assert [(row["c"], row["p"], row["q"]) for row in products["values"]] == [*np.ndindex(LAYER.C, LAYER.K, LAYER.K)]
+    (stored,) = rows(steps, "= sum;").itertuples()
+    value = sums(m, h, w)[-1]
+    assert stored.accesses == [{"op": "st", "space": "global", "name": "y", "index": [0, m, h, w], "value": value}]
+
+
+def test_accesses_name_the_element_and_its_value():
+    steps = labkit.step(1, (4, 2), (0, 1), LAYER)
+    first, *_, last = rows(steps, "y[h * Wo + w] +=")["accesses"]
+    assert [(each["op"], each["name"], each["index"]) for each in first] == [
+        ("ld", "y", [0, 1, 2, 4]), ("ld", "x", [0, 0, 2, 4]), ("ld", "k", [1, 0, 0, 0]), ("st", "y", [0, 1, 2, 4])]
+    values = [each["value"] for each in first]
+    assert values == [0, float(X[0, 0, 2, 4]), float(MASK[1, 0, 0, 0]), sums(1, 2, 4)[0]]
+    assert last[-1]["value"] == sums(1, 2, 4)[-1]
+
+
+def test_a_thread_beyond_the_edge_returns():
+    steps = labkit.step(1, (15, 15), layer=LAYER)
+    assert steps.table["code"].iloc[-1].endswith("return;") and len(steps.table) < 10
+
+
+def test_the_other_kernel_of_a_rung_is_chosen_by_its_name():
+    gemm = labkit.step(5, (3, 1), layer=LAYER, kernel="gemm")
+    (row, *_) = rows(gemm, "sum +=").itertuples()
+    assert {each["name"] for each in row.accesses} == {"k_tile", "u_tile"}
+    assert not len(rows(gemm, "x[")) and len(rows(labkit.step(5, (3,), layer=LAYER), "x["))
+
+
+def test_the_table_shows_the_chosen_steps_and_says_which():
+    steps = labkit.step(4, (3,), layer=LAYER, first=12, most=5)
+    assert f"steps 12 to 16 of {len(steps.table)}" in repr(steps)
+    page = steps._repr_html_()
+    shown = re.findall(r'<td class="figure">(\d+)</td><td class="figure">(\d+)', page)[0]
+    assert shown == ("12", str(steps.table["line"].iloc[11]))
+    assert page.count("<tr>") == 1 + 5 and "<br>" in page and "Back" in page and "Next" in page
+    states = json.loads(re.search(r"all = (\[.*?\]), rows", page)[1])
+    assert len(states) == 5 and states[0].startswith(f"line {steps.table['line'].iloc[11]}: ")
+    assert page == labkit.step(4, (3,), layer=LAYER, first=12, most=5)._repr_html_()  # it is compared by nbval
+
+
+def test_values_read_as_c():
+    assert [_text(value) for value in (None, 1 / 3, 3, [0.5, None], {"x": 1.0}, "&x[0, 2]")] == [
+        "not set", "0.33333", "3", "{0.5, not set}", "{x: 1}", "&x[0, 2]"]
+    made = [{"op": "st", "name": "y", "index": [1], "value": 2.5},
+            {"op": "ld", "name": "x", "index": [0, 3], "value": None}]
+    assert _did(made, {"n": 3}) == "x[0, 3] is not set; y[1] becomes 2.5; n = 3"
+
+
+def test_a_pointer_is_the_element_that_it_points_to():
+    steps = labkit.step(3, (1,), (0, 2), LAYER)
+    assert steps.table["values"].iloc[-2]["y"] == "&y[0, 2, 0, 0]"
+
+
+def test_what_is_not_set_is_not_shown():
+    source = variant(1).source.replace("y[h * Wo + w] = 0;", "float never; y[h * Wo + w] = 0;")
+    steps = labkit.step(variant(1, source), (1,), layer=LAYER)
+    assert all(row["never"] is None for row in steps.table["values"] if "never" in row)
+    assert "never" not in repr(steps).replace("float never", "")
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"thread": (16, 0)}, r"thread = \(16, 0\): the launch has threads from \(0, 0, 0\) to \(15, 15, 0\)"),
+    ({"thread": 3}, "thread = 3"), ({"thread": (-1,)}, "thread = "), ({"thread": (0, 0, 0, 0)}, "thread = "),
+    ({"block": (9, 9)}, r"block = \(9, 9\): the launch has blocks"), ({"kernel": "gemm"}, "01 baseline launches conv"),
+    ({"first": 10**6}, "this thread makes"), ({"most": 0}, "most = 0"), ({"layer": 3}, "give one layer"),
+])
+def test_wrong_arguments_are_refused(arguments, message):
+    with pytest.raises(LabError, match=message):
+        labkit.step(1, **{"layer": LAYER, **arguments})
+
+
+def test_a_kernel_that_fails_says_why():
+    broken = variant(1, variant(1).source.replace("h >= Ho || w >= Wo", "false"))
+    with pytest.raises(LabError, match="beyond"):
+        labkit.step(broken, (15, 15), (0, 2), LAYER)
+    unset = variant(1, variant(1).source.replace("if (h >= Ho", "int way; if (way & 1) return;\n    if (h >= Ho"))
+    with pytest.raises(LabError, match="depends on memory that has not been set"):
+        labkit.step(unset, layer=LAYER)
+
+
+def test_every_rung_can_be_followed():
+    for number in (2, 6, 7, 8, 9, 10, 11):
+        assert len(labkit.step(number, (1,), layer=LENET86[0]).table) > 5
