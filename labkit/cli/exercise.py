@@ -28,8 +28,8 @@ def start(which: Annotated[str, typer.Argument(metavar="EXERCISE", help="A folde
     print(exercise(which).start, end="")
 
 
-@app.command()
-def test(
+@app.command("test")
+def try_out(
     which: Annotated[
         list[str] | None, typer.Argument(metavar="[EXERCISE]...", help="Folders, or numbers; by default the series.")
     ] = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import html
+import itertools
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +38,8 @@ from labkit.exercises.exercise import (
     number,
 )
 from labkit.exercises.subjects import InPlaceOf, Numbers
+from labkit.exercises.text import causes, unset_sums
 from labkit.exercises.text import counts as counts_in
-from labkit.exercises.text import unset_sums
 from labkit.ladder.messages import errors, messages, report
 from labkit.ladder.source import changed_lines
 from labkit.ladder.variants import solution, variant
@@ -334,10 +335,9 @@ def _goals(asked: Exercise, reached: Sequence[float]) -> Iterator[Line]:
 
 
 def _mistake(asked: Exercise, attempt: Attempt) -> str:
-    for each in asked.mistakes:
-        if each.when(attempt):
-            return each.sentence
-    return ""
+    right = [*asked.start.splitlines(), *asked.solution.splitlines()]
+    own = (each.sentence for each in asked.mistakes if each.when(attempt))
+    return next(itertools.chain(causes(attempt, map(code_only, right)), own), "")
 
 
 def _marks(ran: Ran) -> dict[str, dict]:

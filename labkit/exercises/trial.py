@@ -1,4 +1,4 @@
-"""Begins exercises and tries them out: the starting code misses, the solution passes, each wrong answer gets its sentence.
+"""Begins exercises and tries them out: the start misses, the solution passes, each wrong answer gets its sentence.
 
 Wrong answers are in the ``wrong.toml`` of the exercise's folder, a table each:
 

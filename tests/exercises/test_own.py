@@ -77,8 +77,7 @@ def test_the_test_says_what_does_not_hold(tmp_path):
     shutil.copytree(SAXPY, folder)
     text = (folder / "saxpy.cu").read_text()
     (folder / "saxpy.cu").write_text(text.replace("a * x[i] + y[i]", "a * x[i] - y[i]"))
-    (folder / "wrong.toml").write_text('["the solution"]\nsays = "x"\nof = "solution"\nedits = []\n'
-                                       '["no such sentence"]\nsays = "you forgot the tail"\nedits = [["++i", "i += 1"]]')
+    (folder / "wrong.toml").write_text('["no such sentence"]\nsays = "you forgot the tail"\nedits = [["++i", "i++"]]')
     done = subprocess.run([sys.executable, "-m", "labkit", "exercise", "test", folder], capture_output=True, text=True)
     assert done.returncode == 1
     assert "✓ saxpy the starting code" in done.stdout
@@ -116,7 +115,7 @@ def test_what_is_wrong_with_its_wrong_answers_is_said_in_one_sentence(tmp_path, 
     (tmp_path / "saxpy" / "wrong.toml").write_text(text)
     tried = trials(exercise(tmp_path / "saxpy"))
     with pytest.raises(LabError, match=says) as refused:
-        [*tried]
+        list(tried)
     assert "\n" not in str(refused.value)
 
 

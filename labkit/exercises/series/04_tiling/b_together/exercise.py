@@ -23,6 +23,11 @@ def _textbook(layer):
     )
 
 
+def _loads(attempt):
+    """Wavefronts of shared loads; 282,240 if all threads sum and nothing conflicts."""
+    return attempt.counts.get("layer 2", {}).get("shared_load_wavefronts", 0)
+
+
 EXERCISE = Exercise(
     title="No sum without an output",
     subject=InPlaceOf("tiling", "b", {"layer 2": LAYERS["layer 2"]}),
@@ -44,6 +49,11 @@ EXERCISE = Exercise(
             "Threads without an output load inputs for the others, and all threads of a block have to reach both "
             "barriers: put the condition before the loops of the sum, and nowhere else.",
             lambda attempt: bool(attempt.wrong and _SKIPS.search(attempt.source)),
+        ),
+        Mistake(
+            "There are more wavefronts than with all sums: inside the loops the condition is asked for each product, "
+            "and neighbouring weights are no longer loaded together. Ask once, before the loops.",
+            lambda attempt: _loads(attempt) > 282_240 and attempt.counts["layer 2"][_WAVEFRONTS] <= 1.05,
         ),
         _textbook("layer 2"),
     ),
