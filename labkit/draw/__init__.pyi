@@ -15,6 +15,7 @@ from .matrices import fused_index as fused_index
 from .matrices import im2col as im2col
 from .matrices import outputs_per_thread as outputs_per_thread
 from .matrices import squares as squares
+from .patterns import steps as steps
 from .roof import roofline as roofline
 from .rungs import ladder as ladder
 from .start import convolution as convolution
