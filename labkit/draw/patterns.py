@@ -27,15 +27,15 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
     """
     sizes = [len(cells) for cells in rows.values()]
     if not sizes or not all(1 <= size <= WARP for size in sizes) or len(moves) != len(sizes) - 1:
-        raise LabError(f"draw.steps: give rows of 1 to {WARP} cells, and a list of moves from each row to the next; got "
+        raise LabError(f"draw.steps: give rows of 1 to {WARP} cells, and a list of moves from each to the next; got "
                        f"rows of {sizes} cells and {count(len(moves), 'list')} of moves")
     for (here, there), pairs in zip(pairwise(sizes), moves, strict=True):
         if not all(0 <= a < here and 0 <= b < there for a, b in pairs):
             raise LabError(f"draw.steps: a move leads beyond a row of {here} or of {there} cells")
     left = 34 + widest(rows)
     pitch = min(64, (WIDTH - 16 - left) / max(sizes))
-    joined = sum(max(Counter(b for _, b in pairs).values(), default=0) > 1 for pairs in moves)
-    page.open(_TOP + len(sizes) * (_HIGH + _GAP) - _GAP + 16, f"{count(len(moves), 'step')}, {joined} of them join values")
+    height = _TOP + len(sizes) * (_HIGH + _GAP) - _GAP + 16
+    page.open(height, count(len(moves), "step"), "orange: a place where several values meet")
     begins = [left + (max(sizes) - size) * pitch / 2 for size in sizes]
     met = [Counter(), *(Counter(b for _, b in pairs) for pairs in moves)]
     for i, (name, cells) in enumerate(rows.items()):
@@ -50,6 +50,7 @@ def steps(page: Page, rows: Mapping[str, Sequence[object]], moves: Sequence[Sequ
             page.text(x + pitch / 2, y + 17, str(text), ha="center", color=ink_on(face), size=style.SMALL)
         for a, b in moves[i] if i < len(moves) else ():
             xs = begins[i] + (a + 0.5) * pitch, begins[i + 1] + (b + 0.5) * pitch
-            page.line(xs, [y + _HIGH, y + _HIGH + _GAP], style.BLUE if met[i + 1][b] > 1 else style.PALE, 1.2, zorder=0.5)
+            color = style.BLUE if met[i + 1][b] > 1 else style.PALE
+            page.line(xs, [y + _HIGH, y + _HIGH + _GAP], color, 1.2, zorder=0.5)
     said = (f"{name}: {' '.join('-' if text is None else str(text) for text in cells)}" for name, cells in rows.items())
     page.alt = f"Rows of values, with lines from each to where it is used in the next row. {'; '.join(said)}."

@@ -53,5 +53,5 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
     for found in re.finditer(r"__shared__ \w+ (\w+)\[", code):
         filled = re.findall(rf"\b{found[1]}\[[^=;]*\]\s*=(?!=)([^;]*);", code)
         if "uninitialized" in attempt.findings and filled and all(f"{found[1]}[" in each for each in filled):
-            yield (f"`{found[1]}` is filled from itself: inside the kernel this name is the shared array's, which hides "
-                   "any array of that name outside. Copy from the pointer that the kernel gets.")
+            yield (f"`{found[1]}` is filled from itself: inside the kernel this name is the shared array's, which "
+                   "hides any array of that name outside. Copy from the pointer that the kernel gets.")

@@ -61,7 +61,7 @@ class Notebook:
 
     @property
     def name(self) -> str:
-        """The file's name without its ending, "01_baseline"; outside the series with its folder, "closer_look/08_fp16"."""
+        """The file's name without its ending, "01_baseline"; of others with their folder, "closer_look/08_fp16"."""
         return f"{self.folder}/{self.path.stem}" if self.folder else self.path.stem
 
     @property

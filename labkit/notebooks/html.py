@@ -236,10 +236,11 @@ class Exporter(HTMLExporter):
     def series(self) -> str:
         """The text of the first page: the series with what each notebook teaches."""
         listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
+        practice = [page for page in listed if page.notebook.folder == execute.PRACTICE]
         return self.environment.get_template("series.html.j2").render(
-            pages=[page for page in listed if page.notebook.folder != execute.PRACTICE], lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
-            practice=[page for page in listed if page.notebook.folder == execute.PRACTICE],
-            version=labkit.__version__, progress=_progress(), **self.common,
+            pages=[page for page in listed if page not in practice], practice=practice, lead=LEAD,
+            overview=_overview(), today=datetime.date.today().isoformat(), version=labkit.__version__,
+            progress=_progress(), **self.common,
         )
 
     def default_filters(self):

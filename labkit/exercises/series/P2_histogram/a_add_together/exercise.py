@@ -37,8 +37,8 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake(
-            "Threads add to one bin at the same time, and all but one of their additions are lost: only atomicAdd keeps "
-            "them.",
+            "Threads add to one bin at the same time, and all but one of their additions are lost: only atomicAdd "
+            "keeps them.",
             lambda attempt: attempt.runs_wrong and "atomicAdd" not in attempt.source,
         ),
         Mistake(

@@ -32,8 +32,8 @@ EXERCISE = Exercise(
     ),
     hints=(
         "Only threads of a block can share memory. What can a block do alone, and what is left for the whole grid?",
-        "Count into unsigned mine[256] in shared memory, with atomicAdd. At the end a block adds its 256 counts to bins: "
-        "that is one atomic addition per bin and block.",
+        "Count into unsigned mine[256] in shared memory, with atomicAdd. At the end a block adds its 256 counts to "
+        "bins: that is one atomic addition per bin and block.",
         "Shared memory begins undefined: set it to zero first. One barrier after that, and one before the counts are "
         "added. A block may have fewer or more than 256 threads.",
     ),

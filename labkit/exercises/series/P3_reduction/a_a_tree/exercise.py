@@ -33,8 +33,8 @@ EXERCISE = Exercise(
     hints=(
         "First each thread adds its own numbers in a register, with a grid-stride loop. Then a block has one sum per "
         "thread, and all of them have to come together.",
-        "Put the sums into shared memory. In each step the first half of the threads adds what the second half has, and "
-        "half as many go on. Between two steps all threads need a barrier.",
+        "Put the sums into shared memory. In each step the first half of the threads adds what the second half has, "
+        "and half as many go on. Between two steps all threads need a barrier.",
         "for (int half = blockDim.x / 2; half > 0; half /= 2): threads below `half` add part[threadIdx.x + half] to "
         "their own. The barrier stands outside of the if. At the end thread 0 adds part[0] to total, atomically.",
     ),

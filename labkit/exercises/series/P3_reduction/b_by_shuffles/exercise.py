@@ -35,8 +35,8 @@ EXERCISE = Exercise(
         "without a barrier. How many sums are left in a block when each warp has added its own?",
         "mine += __shfl_down_sync(0xffffffff, mine, apart) for apart = 16, 8, 4, 2, 1: then lane 0 has the sum of its "
         "warp. It stores that to shared memory.",
-        "After one barrier the first warp loads the warps' sums, a lane each and 0 for the others, and adds them by the "
-        "same shuffles.",
+        "After one barrier the first warp loads the warps' sums, a lane each and 0 for the others, and adds them by "
+        "the same shuffles.",
     ),
     mistakes=(
         Mistake(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
 
 _ROWS = "4 rows of 256"
 
@@ -27,11 +27,12 @@ EXERCISE = Exercise(
         counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0),
     ),
     hints=(
-        "A thread that adds up all numbers before its own takes up to 256 steps. What do two neighbours have in common?",
+        "A thread that adds up all numbers before its own takes up to 256 steps. What do two neighbours have in "
+        "common?",
         "Let each number add the one before it, then the one two before, then four, eight and so on. After a step with "
         "distance d a place holds the sum of 2 d numbers.",
-        "In each step a thread first loads what lies `apart` before it, 0 if there is nothing. All threads wait, then all "
-        "add, then all wait again: two barriers per step.",
+        "In each step a thread first loads what lies `apart` before it, 0 if there is nothing. All threads wait, then "
+        "all add, then all wait again: two barriers per step.",
     ),
     mistakes=(
         Mistake(

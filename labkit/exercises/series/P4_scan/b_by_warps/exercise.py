@@ -30,8 +30,8 @@ EXERCISE = Exercise(
         "Within a warp nothing needs shared memory: which shuffle hands a number to the lane `apart` above?",
         "__shfl_up_sync(0xffffffff, sum, apart) gives the sum of the lane `apart` below. Lanes under `apart` get their "
         "own back, and must not add it.",
-        "Then lane 31 of each warp has the sum of its warp. It stores that to shared memory; after one barrier a thread "
-        "adds those of all warps before its own.",
+        "Then lane 31 of each warp has the sum of its warp. It stores that to shared memory; after one barrier a "
+        "thread adds those of all warps before its own.",
     ),
     mistakes=(
         Mistake(

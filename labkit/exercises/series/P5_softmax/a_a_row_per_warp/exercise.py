@@ -31,12 +31,12 @@ EXERCISE = Exercise(
         counted("barriers", _ROWS, exactly=0),
     ),
     hints=(
-        "A row needs its largest number, then the sum of the powers, then the quotients. Each of the three is a loop of "
-        "the warp over the row, 32 numbers at a time.",
-        "__shfl_xor_sync(0xffffffff, v, apart) exchanges v between lanes whose numbers differ by `apart`. With 16, 8, 4, 2 "
-        "and 1 all lanes get the largest number, or the sum.",
-        "A lane that has no number begins with -INFINITY for the largest and with 0 for the sum. A whole warp without a "
-        "row returns.",
+        "A row needs its largest number, then the sum of the powers, then the quotients. Each of the three is a loop "
+        "of the warp over the row, 32 numbers at a time.",
+        "__shfl_xor_sync(0xffffffff, v, apart) exchanges v between lanes whose numbers differ by `apart`. With 16, 8, "
+        "4, 2 and 1 all lanes get the largest number, or the sum.",
+        "A lane that has no number begins with -INFINITY for the largest and with 0 for the sum. A whole warp without "
+        "a row returns.",
     ),
     mistakes=(
         Mistake(
@@ -57,7 +57,8 @@ EXERCISE = Exercise(
             lambda attempt: attempt.runs_wrong and "__shfl" not in attempt.source,
         ),
         Mistake(
-            "Right, but neighbouring lanes load numbers that lie apart: let lane l take the numbers l, l + 32 and so on.",
+            "Right, but neighbouring lanes load numbers that lie apart: let lane l take the numbers l, l + 32 and so "
+            "on.",
             lambda attempt: attempt.counts.get(_ROWS, {}).get("sectors_per_load", 0) > 4,
         ),
     ),
