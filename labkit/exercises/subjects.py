@@ -137,8 +137,8 @@ class Output:
     expected : ndarray
         What it has to hold in the end: the reference. Shape and dtype are those of the array on the device.
     before : ndarray or number, optional
-        What it holds before the launch; by default NaN, or the integer of the same bits, so that an element which no
-        thread stores is wrong.
+        What it holds before the launch; by default a NaN of its own, or an integer that is not expected, so that an
+        element which no thread stores is wrong.
     allowed : float or ndarray
         The largest error of an element.
     """
@@ -150,9 +150,13 @@ class Output:
 
     def filled(self) -> np.ndarray:
         """The array before the launch."""
-        if self.before is None:
-            return np.full(self.expected.nbytes, 0xFF, np.uint8).view(self.expected.dtype).reshape(self.expected.shape)
-        return np.array(np.broadcast_to(self.before, self.expected.shape), self.expected.dtype, order="C")
+        dtype, before = self.expected.dtype, self.before
+        if before is None and dtype.kind == "f":
+            return np.full(self.expected.nbytes, 0xFF, np.uint8).view(dtype).reshape(self.expected.shape)
+        if before is None:
+            info, there = np.iinfo(dtype), {*self.expected.ravel().tolist()}
+            before = next((value for value in range(info.max, info.min, -1) if value not in there), info.max)
+        return np.array(np.broadcast_to(before, self.expected.shape), dtype, order="C")
 
     def compare(self, got: np.ndarray, where: str) -> None:
         """Raise CheckFailed if an element is wrong; the message says how many no thread has stored."""

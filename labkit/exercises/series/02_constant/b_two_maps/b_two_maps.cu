@@ -1,7 +1,7 @@
 // 02b two maps: a thread computes the outputs of two maps, and loads each input once for both.
 //
-// The sums are in registers, so the stores are gone that hid what constant memory saves. Each load now serves
-// two products, whose weights come from the constant cache.
+// The sums are in registers, so the stores are gone that hid what constant memory saves. Each load now
+// serves two products, whose weights come from the constant cache.
 
 __constant__ float mask[16384];    // [M,C,K,K], 64 KB: all there is
 
@@ -20,8 +20,8 @@ void conv(const float *x, const float *k, float *y,
 #ifdef SKELETON
     if (h >= Ho || w >= Wo) return;                         // the last tiles extend beyond the map
 #else
-    if (h >= Ho || w >= Wo || m % 2) return;                // the block of the map before computes this one, too
-    const int next = m + 1 < M ? m + 1 : m;                 // the last of an odd number of maps has no partner
+    if (h >= Ho || w >= Wo || m % 2) return;                // the block of map m - 1 computes these
+    const int next = m + 1 < M ? m + 1 : m;                 // the last of odd maps has no partner
 #endif
 
     // From here on x is image b, y its output map m. A batch may need 64-bit offsets, an image does not.
