@@ -68,7 +68,7 @@ class Notebook:
     def folder(self) -> str:
         """That of the companions or of the practice pages; empty for a notebook of the series."""
         name = self.path.resolve().parent.name
-        return name if name in (CLOSER, PRACTICE) else ""
+        return name if name in (CLOSER, PRACTICE) and self.path.suffix == ".ipynb" else ""
 
     @property
     def closer(self) -> bool:
