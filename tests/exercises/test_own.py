@@ -94,7 +94,7 @@ def test_starting_code_to_hand_out():
 @pytest.mark.parametrize(("name", "text", "says"), [
     ("exercise.py", "EXERCISE = 1 / 0", "fails: ZeroDivisionError: division by zero"),
     ("exercise.py", "", r"defines no exercise: write EXERCISE = Exercise\(...\)"),
-    ("saxpy.cu", "#ifdef SKELETON\n#else\n__global__ void saxpy() {}\n#endif\n", "has no starting code: write it into saxpy.cu"),
+    ("saxpy.cu", "#ifdef SKELETON\n#else\n__global__ void saxpy() {}\n#endif\n", "has no starting code: write it into"),
 ])
 def test_what_is_wrong_with_an_exercise_is_said_in_one_sentence(tmp_path, name, text, says):
     folder = tmp_path / "saxpy"
