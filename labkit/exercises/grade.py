@@ -204,7 +204,8 @@ def _advice(done: Grade, source: str, record: bool) -> str:
     solved = asked.solution or (isinstance(asked.subject, Numbers) and asked.subject.solution())
     own = f'lab.solution("{asked.key}")' if solved else ""  # the students' edition has none
     if done.passed:
-        return " ".join(filter(None, [f"The lab's own: {own}." if own else "", _times(asked.subject)]))
+        times = _times(asked.subject) if asked.of_series else ""
+        return " ".join(filter(None, [f"The lab's own: {own}." if own else "", times]))
     if not asked.hints:
         return ""
     due = min(hints, len(asked.hints))

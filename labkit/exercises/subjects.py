@@ -41,8 +41,8 @@ class InPlaceOf:
     ----------
     name : str
         Of the rung.
-    letter : str
-        Of the exercise: `Rung.solved` has the options of its launch.
+    letter : str, optional
+        Of an exercise of the series: `Rung.solved` has the options of its launch.
     layers : mapping of str to Layer
         Those on which its goals are counted, with one image, by the names that messages give them.
     hidden : tuple of (Layer, batch)
@@ -52,7 +52,7 @@ class InPlaceOf:
     """
 
     name: str
-    letter: str
+    letter: str = ""
     layers: Mapping[str, Layer] = field(default_factory=lambda: LAYERS)
     hidden: tuple[tuple[Layer, int], ...] = HIDDEN
     chosen: Mapping[str, object] | None = None

@@ -119,6 +119,22 @@ def test_what_is_wrong_with_its_wrong_answers_is_said_in_one_sentence(tmp_path, 
     assert "\n" not in str(refused.value)
 
 
+def test_a_kernel_in_place_of_a_rungs(tmp_path):
+    folder = tmp_path / "turn_it"
+    folder.mkdir()
+    (folder / "turn_it.cu").write_text(exercise("01a").file.read_text())
+    (folder / "exercise.py").write_text("""
+from labkit.exercises import LAYERS, Exercise, InPlaceOf, counted
+EXERCISE = Exercise("Turned", InPlaceOf("baseline", layers={"layer 1": LAYERS["layer 1"]}, chosen={"block": (8, 8)}), (
+    counted("global_store_sectors", "layer 1", per="global_store_requests", exactly=8),))
+""")
+    solved = lab.solution(folder)
+    assert solved.source == exercise("01a").solution
+    graded = lab.grade(folder, solved, quiet=True)
+    assert graded.passed
+    assert str(graded).endswith(f'The lab\'s own: lab.solution("{exercise(folder).key}").')
+
+
 def test_a_folder_without_an_exercise_says_what_to_do(tmp_path):
     with pytest.raises(LabError, match=r"is no exercise: it has no exercise.py. `labkit exercise new"):
         lab.grade(tmp_path / "nothing", "")
