@@ -35,7 +35,7 @@ site: $(STAMP)  ## Write the stored report, the documents and the API reference 
 
 test: $(STAMP) lint  ## Run the unit tests, and the notebooks of the series against their stored outputs
 	@$(if $(wildcard engine/tests),$(ENGINE) -n $(JOBS) tests)
-	@$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) $(wildcard tests) $(wildcard notebooks/*.ipynb)
+	@$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) $(wildcard tests) $(wildcard notebooks/*.ipynb notebooks/practice/*.ipynb)
 
 thorough: $(STAMP)  ## Run what `make test` leaves out: the closer looks, every exercise's wrong answers, every step
 	@$(ENGINE) -n $(JOBS) -m thorough tests
@@ -63,7 +63,7 @@ lint: $(STAMP)  ## Check the style, which packages import which, and how large t
 	@$(BIN)/python recording/lines.py
 
 lab: $(LAB)/.installed  ## Open the notebooks in JupyterLab; ARGS="--no-browser --port 9000"
-	@$(LAB)/bin/jupyter trust notebooks/*.ipynb notebooks/closer_look/*.ipynb >/dev/null
+	@$(LAB)/bin/jupyter trust notebooks/*.ipynb notebooks/*/*.ipynb >/dev/null
 	@$(LAB)/bin/jupyter lab --notebook-dir=. --LabApp.extra_labextensions_path=labkit/page/labextensions \
 	    $(if $(filter 0,$(shell id -u)),--allow-root) $(OUTSIDE) $(ARGS) notebooks/00_start_here.ipynb
 

@@ -141,6 +141,8 @@ FIGURES = {
     "sectors": (draw.sectors, (np.arange(32) * 8 + 4,), {}),
     "sectors one": (draw.sectors, (np.zeros(32, int),), {"size": 16}),
     "sectors few": (draw.sectors, ({"one": np.array([-1, 64, -1, 4096]), "wide": np.arange(32) * 16},), {"size": 16}),
+    "steps": (draw.steps, ({"four": [1, 2, 3, 4], "two": [4, 6, None, None]}, [[(0, 0), (2, 0), (1, 1), (3, 1)]]), {}),
+    "steps one row": (draw.steps, ({"a row of its own": range(32)}, []), {}),
     "images": (draw.images, (np.ones((20, 1, 8, 8)), range(20)), {}),
     "images wrong": (draw.images, (np.zeros((3, 8, 8)), [1, 2, 3], [1, 2, 4]), {"names": ["Ankle boot, brown"] * 5}),
     "time": (draw.time, (activity(),), {"subtitle": "lenet86"}),
@@ -156,6 +158,15 @@ FIGURES = {
     **{f"roofline counted {n}": (draw.roofline, (counted(n),), {"times": rungs(n)}) for n in (1, 5, 9)},
     "roofline layers": (draw.roofline, (rungs(6, list(FLOORS)[:2]),), {"device": "H200"}),
 }
+
+
+@pytest.mark.parametrize(("rows", "moves", "says"), [
+    ({}, [], "rows of 1 to 32 cells"), ({"a": [1]}, [[(0, 0)]], "and 1 list of moves"),
+    ({"a": range(33)}, [], r"rows of \[33\] cells"), ({"a": [1], "b": [1]}, [[(0, 1)]], "a move leads beyond"),
+])
+def test_steps_that_do_not_fit_are_refused(rows, moves, says):
+    with pytest.raises(LabError, match=says):
+        draw.steps(rows, moves)
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -11,7 +11,7 @@ from labkit.base.paths import PACKAGE
 from labkit.notebooks import execute
 
 FOLDER = PACKAGE.parent / "notebooks"
-FILES = [*sorted(FOLDER.glob("*.ipynb")), *sorted((FOLDER / execute.CLOSER).glob("*.ipynb"))]
+FILES = [*sorted(FOLDER.glob("*.ipynb")), *sorted(FOLDER.glob("*/*.ipynb"))]
 REQUIRED = {"00_start_here", "01_baseline"}
 # A path or an address that only one machine has.
 MACHINE = re.compile(
@@ -51,6 +51,7 @@ def test_a_companion_is_found_by_its_folder(monkeypatch):
     assert execute.find(names) == [FOLDER / "closer_look" / "08_fp16.ipynb"]
     assert execute.find(["08"]) == [FOLDER / "08_fp16.ipynb"]
     assert execute.find() == FILES
+    assert execute.find(["P1", "practice/P1", "practice/P1_transpose.ipynb"]) == [execute.practice()[0]]
     for unknown in ("closer_look/77", "elsewhere/08"):
         with pytest.raises(LabError, match=rf"no notebook '{unknown}'; there are 00_start_here, .*closer_look/08_fp16"):
             execute.find([unknown])
@@ -62,7 +63,7 @@ def test_the_series_begins():
 
 def test_only_the_series_is_stored():
     series = execute.series()
-    outside = [path.name for path in FILES if path not in (*series, *execute.closer_looks())]
+    outside = [path.name for path in FILES if path not in execute.everything()]
     assert not outside, "a notebook outside the series: name it NN_name.ipynb, or remove it"
     numbers = [path.stem[:2] for path in series]
     assert len(numbers) == len(set(numbers)), "two notebooks with one number"

@@ -329,6 +329,26 @@ def test_the_pages_of_other_notebooks_are_not_made(tmp_path, monkeypatch):
     assert [a["href"] for a in tags(one, "a") if "rel" in a] == ["03_three.html"] * 2
 
 
+def test_practice_pages_are_listed_by_themselves(tmp_path, monkeypatch):
+    folder = tmp_path / "notebooks"
+    (folder / "practice").mkdir(parents=True)
+    monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
+    save(folder, "01_one", [new_markdown_cell("# 01 · One\n\n[Practice](practice/P1_some.ipynb).")])
+    save(folder, "02_two", [new_markdown_cell("# 02 · Two")])
+    save(folder / "practice", "P1_some", [new_markdown_cell("# P1 · Some\n\n[Back](../01_one.ipynb).")])
+    pages = report.make([], tmp_path / "out", stored=True)
+    assert [page.notebook.name for page in pages] == ["01_one", "02_two", "practice/P1_some"]
+    index, one, two, some = ((tmp_path / "out" / f"{name}.html").read_text()
+                             for name in ("index", "01_one", "02_two", "practice/P1_some"))
+    assert '<a href="practice/P1_some.html">Some</a>' in index.partition('id="practice"')[2]
+    assert "P1_some" not in index.partition('id="practice"')[0]
+    assert 'href="practice/P1_some.html"' in one and 'href="../01_one.html"' in some
+    assert [a["href"] for a in tags(two, "a") if "rel" in a] == ["01_one.html"] * 2  # it is the last of the series
+    assert {a["href"] for a in tags(some, "a", **{"class": "home"})} == {"../index.html"}
+    report.make([str(folder / "01_one.ipynb")], tmp_path / "other", stored=True)
+    assert "Practice" not in (tmp_path / "other" / "index.html").read_text()
+
+
 def test_a_companion_has_a_page_beside_its_notebook(tmp_path, monkeypatch):
     folder = tmp_path / "notebooks"
     (folder / "closer_look").mkdir(parents=True)

@@ -7,6 +7,7 @@ from hostcuda.files import private
 from hostcuda.settings import HOME, of_user
 
 PACKAGE = Path(__file__).resolve().parent.parent
+SERIES = PACKAGE / "exercises" / "series"  # the exercises: a folder per page, and in it one for each
 PYTHONPATH = os.pathsep.join(dict.fromkeys([str(PACKAGE.parent), str(HOME)]))  # for processes that find no package
 
 

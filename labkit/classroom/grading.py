@@ -27,7 +27,7 @@ from labkit.base.paths import PACKAGE, cuda_src
 from labkit.classroom import sandbox
 from labkit.classroom.submissions import Submission
 from labkit.exercises import grade
-from labkit.exercises.exercise import ATTEMPT_S, Exercise, exercise, hand_over
+from labkit.exercises.exercise import ATTEMPT_S, Exercise, exercise, exercises, hand_over
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.spec.devices import device
 
@@ -189,8 +189,9 @@ def _file(folder: Path, each: Submission) -> Path:
 @functools.cache
 def _grader() -> str:
     """A digest of what decides a grade: the exercises with their starting code and its headers, and the grader."""
-    code = (path for room in ("exercises", "classroom") for path in sorted((PACKAGE / room).rglob("*.py")))
-    files = [*code, *sorted((cuda_src() / "solutions").rglob("*.cu")), *sorted(cuda_src().glob("*.cuh"))]
+    code = [path for room in ("exercises", "classroom") for path in sorted((PACKAGE / room).rglob("*.py"))]
+    posed = [path for each in exercises().values() for path in sorted(each.folder.iterdir()) if path.is_file()]
+    files = [*code, *posed, *sorted(cuda_src().glob("*.cuh"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 

@@ -37,7 +37,7 @@ from pathlib import Path
 from hostcuda import temporary
 from hostcuda.settings import HOME
 from labkit.base.errors import LabError
-from labkit.base.paths import PACKAGE, PYTHONPATH, cuda_src
+from labkit.base.paths import PACKAGE, PYTHONPATH, SERIES
 from labkit.exercises.exercise import ATTEMPT_S, FILE_BYTES
 from labkit.ladder.source import NVCC_OPTIONS
 
@@ -223,9 +223,7 @@ def _inside(command, scratch: Path, readable: Iterable[Path], cached: Iterable[P
         line += ["--perms", "0755", "--dir", str(folder)]  # bubblewrap would make them for their owner alone
     for path in shown:
         line += ["--ro-bind", str(path), str(path)]
-    solutions = cuda_src() / "solutions"
-    if solutions.is_dir():
-        line += ["--tmpfs", str(solutions), "--remount-ro", str(solutions)]
+    line += ["--tmpfs", str(SERIES), "--remount-ro", str(SERIES)]  # the solutions
     for path in cached:
         line += ["--ro-bind", str(path), f"{_MADE}/{path.name}"]
     line += ["--bind", str(scratch), str(scratch), "--chdir", str(scratch)]

@@ -26,7 +26,7 @@ _LEFT_OUT = ("tests/", "engine/tests/", ".ci/", "recording/edits/")
 # What a checkout has that is not the lab, where there is no git to say so.
 _UNTRACKED = re.compile(r"\.git|\.venv.*|\.lab|__pycache__|.*\.egg-info|\.\w+_cache|\.ipynb_checkpoints|reports|build")
 _SOLUTION = re.compile(r"\blab\.solution\(")
-_GRADE = re.compile(r'(lab\.grade\("(\w+)",.*\));?[ \t]*(#.*)?')
+_GRADE = re.compile(r'(lab\.grade\("([^"]+)",.*\));?[ \t]*(#.*)?')
 
 
 def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
@@ -62,11 +62,9 @@ def write_edition(out: Path, nbgrader: bool = False) -> list[Path]:
     written = []
     for path in files:
         target = out / path.relative_to(checkout)
-        if path.is_relative_to(checkout / "labkit" / "cuda_src" / "solutions"):
-            if start := without_solution(read(path)):
-                written.append(write(target, start))
-        elif path.is_relative_to(checkout / "labkit" / "exercises" / "series"):
-            written.append(write(target, unanswered(read(path))))
+        if path.is_relative_to(checkout / "labkit" / "exercises" / "series"):
+            if text := _posed(path):
+                written.append(write(target, text))
         elif path.suffix == ".ipynb":
             written.append(write(target, _notebook(path, nbgrader)))
         else:
@@ -95,6 +93,13 @@ def _walk(checkout: Path) -> Iterator[Path]:
     for folder, folders, files in os.walk(checkout):
         folders[:] = [name for name in folders if not _UNTRACKED.fullmatch(name)]
         yield from (Path(folder, name) for name in files)
+
+
+def _posed(path: Path) -> str:
+    """A file of an exercise as students get it; empty if they get none."""
+    if path.suffix == ".cu":
+        return without_solution(read(path))
+    return "" if path.name == "wrong.toml" else unanswered(read(path))
 
 
 def unanswered(module: str) -> str:
@@ -139,14 +144,14 @@ def mark(nb: NotebookNode) -> None:
         if cell.cell_type != "code":
             continue
         if number := asked_by(cell.source):
-            cell.metadata["nbgrader"] = _marks(f"kernel-{number}", solution=True)
+            cell.metadata["nbgrader"] = _marks(f"kernel-{Path(number).name}", solution=True)
         elif not (found := _GRADE.fullmatch(cell.source)):
             continue
         elif isinstance(exercise(found[2]).subject, Numbers):
             cell.metadata["nbgrader"] = _marks(f"answer-{found[2]}", grade=True, solution=True, points=1)
         else:
             cell.source = f"assert {found[1]}.passed"
-            cell.metadata["nbgrader"] = _marks(f"grade-{found[2]}", grade=True, locked=True, points=1)
+            cell.metadata["nbgrader"] = _marks(f"grade-{Path(found[2]).name}", grade=True, locked=True, points=1)
 
 
 def _marks(name: str, **values: bool | int) -> dict:

@@ -16,10 +16,8 @@ from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import read
 
-_CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\w+)[^\n]*")
+_CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\S+)[^\n]*")
 _KINDS = (".ipynb", ".cu")
-# 04a, 04a_alice, alice_04a
-_NAMED = re.compile(r"(?:(?P<before>.+)[_. -])?(?P<number>\d\d?[a-z])(?:[_. -](?P<after>.+))?")
 _BYTES = 20 * 2**20  # of a notebook: with figures it has one or two million
 
 
@@ -43,6 +41,13 @@ class Submission:
     exercise: str
     answer: str | tuple = ""
     problem: str = ""
+
+
+def _named(stem: str) -> re.Match | None:
+    """The parts of a name like 04a, 04a_alice or alice_04a."""
+    own = "|".join(re.escape(number) for number, each in exercises().items() if not each.of_series)
+    number = rf"\d\d?[a-z]|P\d[a-z]{'|' * bool(own)}{own}"
+    return re.fullmatch(rf"(?:(?P<before>.+)[_. -])?(?P<number>{number})(?:[_. -](?P<after>.+))?", stem)
 
 
 def asked_by(source: str) -> str:
@@ -97,7 +102,7 @@ def _without(path: Path, known: set[str]) -> Iterator[Submission]:
     for each in sorted(path.iterdir()):
         if each.name in graded or each.name.startswith((".", "__")):  # __MACOSX, __pycache__
             continue
-        named = None if each.is_dir() else _NAMED.fullmatch(each.stem)
+        named = None if each.is_dir() else _named(each.stem)
         student = each.name if each.is_dir() else (named and (named["before"] or named["after"])) or each.stem
         others.setdefault(student, []).append(f"the folder {each.name}" if each.is_dir() else each.name)
     for student, names in others.items():
@@ -134,9 +139,9 @@ def _folder(file: Path, given: Path) -> tuple[str, bool]:
 
 
 def _of(file: Path, folder: str, nested: bool) -> Iterator[Submission]:
-    named = _NAMED.fullmatch(file.stem)
-    page = file.stem in {f"{each.number[:2]}_{each.page}" for each in exercises().values()}
-    page = page or (nested and re.match(r"\d\d(?!\d)", file.stem))
+    named = _named(file.stem)
+    page = file.stem in {each.page for each in exercises().values()}
+    page = page or (nested and re.match(r"(\d|P)\d(?!\d)", file.stem))
     student = folder if page else file.stem
     if file.suffix == ".cu":
         number = named["number"] if named else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import labkit
 from hostcuda import terminal
 from labkit.base import installation
-from labkit.cli import classroom, machine, measure, reports, training
+from labkit.cli import classroom, exercise, machine, measure, reports, training
 
 app = terminal.application(
     "labkit",
@@ -21,6 +21,7 @@ for command in (
     reports.store, measure.check, measure.bench, training.train,
 ):
     app.command()(command)
+app.add_typer(exercise.app)
 
 
 def main() -> None:

@@ -22,6 +22,10 @@ def grade(
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Submissions at a time; by default one per core.")
     ] = None,
+    own: Annotated[
+        list[Path] | None,
+        typer.Option("--exercise", metavar="FOLDER", help="An exercise of your own; it is named by its folder."),
+    ] = None,
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Run others' kernels without a sandbox where there is none.")
     ] = False,
@@ -37,7 +41,10 @@ def grade(
 
     from labkit.classroom import grades, grading
     from labkit.classroom.submissions import submissions as handed_in
+    from labkit.exercises.exercise import add
 
+    for folder in own or ():
+        add(folder)
     found = handed_in(submissions)
     with tqdm(total=len(found), unit="submission", file=sys.stderr, disable=None) as bar:
         results = grading.grade_all(found, out, jobs, unsafe, lambda result: bar.update())

@@ -16,6 +16,7 @@ from .matrices import fused_index as fused_index
 from .matrices import im2col as im2col
 from .matrices import outputs_per_thread as outputs_per_thread
 from .matrices import squares as squares
+from .patterns import steps as steps
 from .race import race as race
 from .roof import roofline as roofline
 from .rungs import ladder as ladder

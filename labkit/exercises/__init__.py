@@ -1,1 +1,11 @@
-"""The exercises: their starting code and solutions, what they ask for, and the grader that answers an attempt."""
+"""The exercises: a folder each, in `series/` or of one's own, and the grader that answers an attempt.
+
+What the ``exercise.py`` of such a folder needs comes from here, see `labkit.exercises.exercise`.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs={
+    "exercise": ["SOURCE", "Attempt", "Case", "Exercise", "Goal", "Mistake", "counted"],
+    "subjects": ["HIDDEN", "LAYERS", "InPlaceOf", "Kernels", "Numbers", "Output", "launch", "whole_number"],
+})

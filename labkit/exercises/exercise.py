@@ -1,33 +1,42 @@
-"""What an exercise is: a kernel to start from, its solution, and goals that can be counted.
+"""What an exercise is: a folder with a kernel to start from, its solution, and goals that can be counted.
 
-Starting code and solution are two views of one file in `labkit/cuda_src/solutions`, so that they cannot drift apart:
+    a_no_conflicts/
+        exercise.py          EXERCISE = Exercise(...): shapes, launch, reference, goals, hints, typical mistakes
+        a_no_conflicts.cu    what is asked, the starting code and the solution
+        wrong.toml           wrong answers, each with a part of the sentence that it gets: `labkit.exercises.trial`
+
+Starting code and solution are two views of one file, so that they cannot drift apart:
 
     #ifdef SKELETON
         __shared__ float tile[SIDE][SIDE];
     #else
         __shared__ float tile[SIDE][SIDE + 2];
     #endif
+
+The lab's own exercises are in `series/`, in a folder per page: `04_tiling/a_no_conflicts` is exercise 04a. Any other
+folder is an exercise, too, and is named by its path. ``labkit exercise new FOLDER`` writes one to begin with.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
-import itertools
-import pkgutil
+import importlib.util
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from hostcuda.errors import EngineError
 from hostcuda.source import code_only, kernel_names
 from labkit.base.errors import LabError
-from labkit.exercises import series
-from labkit.ladder.source import read, solution_files, view
+from labkit.base.paths import SERIES
+from labkit.ladder.source import read, view
 
 Counts = Mapping[str, float]  # counters of one case, by their friendly names
 # What an attempt may take of the machine.
@@ -47,7 +56,8 @@ class Case(NamedTuple):
     name : str
         As messages call it: "layer 2".
     what : object
-        The data that the subject needs to make the inputs: for a convolution, a layer and a batch.
+        What the subject needs to make the inputs: for a convolution, a layer and a batch; for `Kernels`, a tuple of
+        arguments.
     counted : bool
         Whether goals are counted on it; the other cases are hidden shapes, for the check alone.
     """
@@ -192,14 +202,10 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Exercise:
-    """An exercise of a page.
+    """An exercise, as its ``exercise.py`` defines it.
 
     Attributes
     ----------
-    number : str
-        As its page calls it: "04a".
-    page : str
-        The name of the page, and of the folder with its solutions: "tiling".
     title : str
     subject : Subject
         How an attempt is run and judged.
@@ -210,21 +216,43 @@ class Exercise:
         From the vaguest to the plainest. Each attempt that misses the goal unlocks the next.
     mistakes : tuple of Mistake
         The first that fits says its sentence in place of a hint.
+    folder : Path
+        Where it was found: `exercise` fills it in.
     """
 
-    number: str
-    page: str
     title: str
     subject: Subject
     goals: tuple[Goal, ...] = ()
     lines: int | None = None
     hints: tuple[str, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
+    folder: Path = Path()
+
+    @property
+    def of_series(self) -> bool:
+        """Whether it is one of the lab's own."""
+        return self.folder.parent.parent == SERIES
+
+    @property
+    def page(self) -> str:
+        """The file name of the notebook that poses it: "04_tiling"; empty for an exercise of one's own."""
+        return self.folder.parent.name if self.of_series else ""
+
+    @property
+    def number(self) -> str:
+        """What its page calls it, "04a"; the name of its folder for an exercise of one's own."""
+        return _number(self.folder) if self.of_series else self.folder.name
+
+    @property
+    def key(self) -> str:
+        """What `exercise` finds it by, here and now: the number, or the path."""
+        return self.number if self.of_series else Path(os.path.relpath(self.folder)).as_posix()
 
     @cached_property
     def file(self) -> Path | None:
         """The file with its starting code and solution; None for an exercise that is answered by numbers."""
-        return solution_files(self.page).get(self.number[-1])
+        path = self.folder / f"{self.folder.name}.cu"
+        return path if path.is_file() else None
 
     @cached_property
     def start(self) -> str:
@@ -242,8 +270,11 @@ class Exercise:
         Raises
         ------
         LabError
-            It cannot be one, is too long, or has other kernels than the starting code.
+            It cannot be one, is too long, or has other kernels than the starting code; or there is none.
         """
+        if not self.start:
+            raise LabError(f"{self.folder} has no starting code: write it into {self.folder.name}.cu, between #ifdef "
+                           "SKELETON and #else")
         text = self.subject.source(given)
         if text.count("\n") > SOURCE_LINES or len(text) > SOURCE_CHARACTERS:
             raise LabError(f"this has {text.count(chr(10)):,} lines and {len(text):,} characters: an attempt may have "
@@ -256,35 +287,91 @@ class Exercise:
         return text
 
 
+_added: dict[str, Path] = {}  # folders by the name of the exercise
+
+
+def _number(folder: Path) -> str:
+    return folder.parent.name.partition("_")[0] + folder.name[0]
+
+
 @functools.cache
-def exercises() -> dict[str, Exercise]:
-    """All exercises by their numbers, in the order of the pages."""
-    names = (f"{series.__name__}.{each.name}" for each in pkgutil.iter_modules(series.__path__))
-    found = itertools.chain(*(importlib.import_module(name).EXERCISES for name in names))
-    return {each.number: each for each in sorted(found, key=lambda each: each.number)}
+def _series() -> dict[str, Path]:
+    """The folders of the lab's own exercises by their numbers, in the order of the pages."""
+    return {_number(folder): folder for folder in sorted(SERIES.glob("*_*/[a-z]_*"))}
 
 
-def exercise(number: str) -> Exercise:
-    """The exercise that a page calls by this number: "04a".
+def add(folder: Path | str) -> Exercise:
+    """Let an exercise of one's own be found by the name of its folder, as those of the series are by their numbers."""
+    found = load(Path(folder))
+    _added[found.number] = found.folder
+    return found
+
+
+def load(folder: Path) -> Exercise:
+    """The exercise in a folder.
 
     Raises
     ------
     LabError
-        There is no such exercise; the message lists those there are.
+        There is none, or its ``exercise.py`` fails.
     """
-    match = re.fullmatch(r"(\d\d?)([a-z])", str(number).strip())
-    found = exercises().get(f"{int(match[1]):02d}{match[2]}") if match else None
-    if found is None:
-        raise LabError(f"there is no exercise {number!r}; there are {', '.join(exercises())}")
-    return found
+    path = folder.expanduser().resolve() / "exercise.py"
+    if not path.is_file():
+        raise LabError(f"{folder} is no exercise: it has no exercise.py. `labkit exercise new {folder}` writes one")
+    spec = importlib.util.spec_from_file_location(f"exercise of {path.parent}", path)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except EngineError:
+        raise
+    except Exception as error:
+        raise LabError(f"{path} fails: {type(error).__name__}: {error}") from error
+    if not isinstance(found := getattr(module, "EXERCISE", None), Exercise):
+        raise LabError(f"{path} defines no exercise: write EXERCISE = Exercise(...)")
+    return replace(found, folder=path.parent)
+
+
+_of_series = functools.cache(load)
+
+
+def exercises() -> dict[str, Exercise]:
+    """All exercises by their numbers, in the order of the pages; then those that were added."""
+    return {**{name: _of_series(folder) for name, folder in _series().items()},
+            **{name: load(folder) for name, folder in _added.items()}}
+
+
+def exercise(which: str | Path) -> Exercise:
+    """The exercise that a page calls by this number, "04a", or that lies in this folder.
+
+    Raises
+    ------
+    LabError
+        There is no such exercise; the message lists those there are. Or the folder has none, or one that fails.
+    """
+    text = str(which).strip()
+    match = re.fullmatch(r"(\d\d?|P\d)([a-z])", text)
+    if folder := _series().get(f"{match[1]:0>2}{match[2]}" if match else ""):
+        return _of_series(folder)
+    own = bool(text) and (isinstance(which, Path) or "/" in text or os.sep in text or Path(text).is_dir())
+    if own and Path(text).expanduser().is_dir():
+        return load(Path(text))
+    if added := _added.get(Path(text).name):  # others may keep it at another place
+        return load(added)
+    if own:
+        return load(Path(text))
+    raise LabError(f"there is no exercise {which!r}; there are {', '.join((*_series(), *_added))}, and any folder of "
+                   "an exercise, given by its path")
 
 
 def hand_over(asked: Exercise, source: str, folder: Path) -> None:
-    """Write what a child process reads: `received` gives it back there."""
-    (folder / "exercise").write_text(asked.number)
+    """Write what a child process reads: `received` gives it back there. Solution and wrong answers stay here."""
+    (folder / "exercise").mkdir()
+    for path in asked.folder.iterdir():
+        if path.is_file() and path.name != "wrong.toml" and path != asked.file:
+            (folder / "exercise" / path.name).write_bytes(path.read_bytes())
     (folder / "attempt.cu").write_text(source, encoding="utf-8")
 
 
 def received(folder: Path) -> tuple[Exercise, str]:
-    """The exercise and the text of the attempt that `hand_over` has written."""
-    return exercise((folder / "exercise").read_text()), (folder / "attempt.cu").read_text(encoding="utf-8")
+    """The exercise, without its solution, and the text of the attempt that `hand_over` has written."""
+    return load(folder / "exercise"), (folder / "attempt.cu").read_text(encoding="utf-8")

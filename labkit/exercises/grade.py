@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import html
+import itertools
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +38,8 @@ from labkit.exercises.exercise import (
     number,
 )
 from labkit.exercises.subjects import InPlaceOf, Numbers
+from labkit.exercises.text import causes, unset_sums
 from labkit.exercises.text import counts as counts_in
-from labkit.exercises.text import unset_sums
 from labkit.ladder.messages import errors, messages, report
 from labkit.ladder.source import changed_lines
 from labkit.ladder.variants import solution, variant
@@ -135,7 +136,7 @@ class Grade:
         """Show nothing: `grade` has printed it already."""
 
 
-def grade(which: str, *attempt: object, quiet: bool = False, record: bool = True) -> Grade:
+def grade(which: str | Path, *attempt: object, quiet: bool = False, record: bool = True) -> Grade:
     """Grade an attempt at an exercise, print the answer, and note it in the reader's progress.
 
     The sanitizer's tools look first. Then the results are compared on shapes that the page does not name, with integers
@@ -144,8 +145,8 @@ def grade(which: str, *attempt: object, quiet: bool = False, record: bool = True
 
     Parameters
     ----------
-    which : str
-        The exercise, as its page calls it: "04a".
+    which : str or Path
+        The exercise, as its page calls it: "04a"; or the folder of one's own.
     *attempt
         A variant or a module of a kernel cell, the path of a .cu file, or its text. For an exercise that is answered
         by numbers: these.
@@ -171,7 +172,7 @@ def grade(which: str, *attempt: object, quiet: bool = False, record: bool = True
         done = _of_numbers(asked, answer)
     else:
         if len(attempt) != 1:
-            raise LabError(f"exercise {asked.number} is answered by one kernel: grade(\"{asked.number}\", mine)")
+            raise LabError(f"exercise {asked.number} is answered by one kernel: grade(\"{asked.key}\", mine)")
         source = asked.attempt(attempt[0])
         done = of_source(asked, source)
         if done.passed and isinstance(asked.subject, InPlaceOf) and device().engine == "gpu":
@@ -192,7 +193,8 @@ def _advice(done: Grade, source: str, record: bool) -> str:
     if record:
         digest = hashlib.sha256(source.encode()).hexdigest()[:16]
         try:  # an attempt that is told otherwise what to do, as by the sentence for a typical mistake, uses up no hint
-            hints = progress.note(asked.number, digest, done.passed, hint=not (wrong or long or done.mistake))
+            key, hint = asked.number if asked.of_series else str(asked.folder), not (wrong or long or done.mistake)
+            hints = progress.note(key, digest, done.passed, hint)
         except EngineError as error:
             return f"Not noted in your progress: {error}"
     if wrong:
@@ -200,9 +202,10 @@ def _advice(done: Grade, source: str, record: bool) -> str:
     if long:
         return "The goal is met, with more lines than it takes: which of them can stay as they were?"
     solved = asked.solution or (isinstance(asked.subject, Numbers) and asked.subject.solution())
-    own = f'lab.solution("{asked.number}")' if solved else ""  # the students' edition has none
+    own = f'lab.solution("{asked.key}")' if solved else ""  # the students' edition has none
     if done.passed:
-        return " ".join(filter(None, [f"The lab's own: {own}." if own else "", _times(asked.subject)]))
+        times = _times(asked.subject) if asked.of_series else ""
+        return " ".join(filter(None, [f"The lab's own: {own}." if own else "", times]))
     if not asked.hints:
         return ""
     due = min(hints, len(asked.hints))
@@ -333,10 +336,9 @@ def _goals(asked: Exercise, reached: Sequence[float]) -> Iterator[Line]:
 
 
 def _mistake(asked: Exercise, attempt: Attempt) -> str:
-    for each in asked.mistakes:
-        if each.when(attempt):
-            return each.sentence
-    return ""
+    right = [*asked.start.splitlines(), *asked.solution.splitlines()]
+    own = (each.sentence for each in asked.mistakes if each.when(attempt))
+    return next(itertools.chain(causes(attempt, map(code_only, right)), own), "")
 
 
 def _marks(ran: Ran) -> dict[str, dict]:

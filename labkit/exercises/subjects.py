@@ -1,4 +1,4 @@
-"""How attempts at exercises are run and judged: a kernel in place of a rung's, a module of its own, or numbers."""
+"""How attempts at exercises are run and judged: a kernel in place of a rung's, kernels on arrays, or numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from labkit.exercises.exercise import Case, Counts
 from labkit.ladder.rungs import rung
 from labkit.ladder.source import as_path, cell_arguments, read
 from labkit.ladder.variants import Variant, variant
-from labkit.measure.check import compare, compare_array, draw_integers, draw_reals, poison, tolerance
+from labkit.measure.check import CheckFailed, compare, compare_array, draw_integers, draw_reals, poison, tolerance
 from labkit.spec.layers import LENET86, Layer
 from labkit.spec.reference import conv_float64, error_scale
 
@@ -40,8 +41,8 @@ class InPlaceOf:
     ----------
     name : str
         Of the rung.
-    letter : str
-        Of the exercise: `Rung.solved` has the options of its launch.
+    letter : str, optional
+        Of an exercise of the series: `Rung.solved` has the options of its launch.
     layers : mapping of str to Layer
         Those on which its goals are counted, with one image, by the names that messages give them.
     hidden : tuple of (Layer, batch)
@@ -51,7 +52,7 @@ class InPlaceOf:
     """
 
     name: str
-    letter: str
+    letter: str = ""
     layers: Mapping[str, Layer] = field(default_factory=lambda: LAYERS)
     hidden: tuple[tuple[Layer, int], ...] = HIDDEN
     chosen: Mapping[str, object] | None = None
@@ -126,29 +127,97 @@ class InPlaceOf:
 
 
 @dataclass(frozen=True)
-class Module:
-    """CUDA C++ of its own, as of a ``%%cuda`` cell.
+class Output:
+    """An array that a kernel writes, as an argument of `launch`.
 
     Attributes
     ----------
     name : str
-        Of the module, for messages: "vectors".
-    run : callable
-        Of the module and what a case holds: launches the kernels, yields the arrays of each run by their names.
-    expected : callable
-        Of what a case holds: yields, for each run, the true arrays by their names. They have to be equal.
+        As messages call it.
+    expected : ndarray
+        What it has to hold in the end: the reference. Shape and dtype are those of the array on the device.
+    before : ndarray or number, optional
+        What it holds before the launch; by default a NaN of its own, or an integer that is not expected, so that an
+        element which no thread stores is wrong.
+    allowed : float or ndarray
+        The largest error of an element.
+    """
+
+    name: str
+    expected: np.ndarray
+    before: np.ndarray | float | None = None
+    allowed: np.ndarray | float = 0.0
+
+    def filled(self) -> np.ndarray:
+        """The array before the launch."""
+        dtype, before = self.expected.dtype, self.before
+        if before is None and dtype.kind == "f":
+            return np.full(self.expected.nbytes, 0xFF, np.uint8).view(dtype).reshape(self.expected.shape)
+        if before is None:
+            info, there = np.iinfo(dtype), {*self.expected.ravel().tolist()}
+            before = next((value for value in range(info.max, info.min, -1) if value not in there), info.max)
+        return np.array(np.broadcast_to(before, self.expected.shape), dtype, order="C")
+
+    def compare(self, got: np.ndarray, where: str) -> None:
+        """Raise CheckFailed if an element is wrong; the message says how many no thread has stored."""
+        try:
+            compare_array(f"{self.name}, {where},", got, self.expected, self.allowed)
+        except CheckFailed as wrong:
+            words = f"u{self.expected.itemsize}"
+            left = int((got.view(words) == self.filled().view(words)).sum()) if self.before is None else 0
+            unset = f"\n{left:,} of its elements hold what they held before the launch: no thread has stored them"
+            raise CheckFailed(f"{wrong}{unset if left else ''}") from None
+
+
+class Launch(NamedTuple):
+    """A launch of a kernel: `launch` makes one."""
+
+    kernel: str
+    arguments: tuple
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared: int
+
+
+def launch(kernel: str, *arguments: object, grid: int | tuple, block: int | tuple, shared: int = 0) -> Launch:
+    """A launch, for `Kernels`: ``launch("saxpy", n, 2.0, x, Output("y", 2 * x + y, before=y), grid=4, block=128)``.
+
+    Parameters
+    ----------
+    kernel : str
+        Its name.
+    *arguments
+        In the kernel's order: arrays that it reads, an `Output` for each that it writes, and scalars. A Python int is
+        passed as an int, a float as a float; a NumPy scalar as what it is. Launches that get the same array or the
+        same Output share it.
+    grid, block : int or tuple of int
+        Blocks, and threads of a block, in x or in x, y, z.
+    shared : int
+        Bytes of dynamic shared memory per block.
+    """
+    grid, block = ((size,) if isinstance(size, int) else tuple(size) for size in (grid, block))
+    return Launch(kernel, arguments, (*grid, 1, 1)[:3], (*block, 1, 1)[:3], shared)
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """CUDA C++ on arrays, as of a ``%%cuda`` cell.
+
+    Attributes
+    ----------
+    launches : callable
+        Of what a case holds, its arguments: the `launch`, or several in their order. It is called twice, once to run
+        the kernel and once for the reference, and has to answer alike.
     cases : tuple of Case
     options : callable
-        Of what a case holds: the options that the compiler gets for it.
+        Of the same arguments: the options that the compiler gets for the case.
     headers : tuple of str
         Names that come with the exercise and may be included.
     """
 
-    name: str
-    run: Callable[..., Iterator[dict[str, np.ndarray]]]
-    expected: Callable[..., Iterator[dict[str, np.ndarray]]]
+    launches: Callable[..., Launch | Sequence[Launch]]
     cases: tuple[Case, ...] = ()
-    options: Callable[..., tuple[str, ...]] = lambda what: ()
+    options: Callable[..., tuple[str, ...]] = lambda *what: ()
     headers: tuple[str, ...] = ()
 
     def source(self, attempt: object) -> str:
@@ -162,28 +231,39 @@ class Module:
             self._module(source, case)
 
     def execute(self, source: str, case: Case) -> Iterator[dict[str, np.ndarray]]:
-        """Run it on a case."""
-        yield from self.run(self._module(source, case), case.what)
+        """Launch the kernels of a case; yield the arrays that they have written."""
+        module, launches = self._module(source, case), self._launches(case)
+        given = [each for one in launches for each in one.arguments]
+        arrays = {id(each): each for each in given if isinstance(each, (np.ndarray, Output))}
+        filled = {key: each.filled() if isinstance(each, Output) else np.ascontiguousarray(each)
+                  for key, each in arrays.items()}
+        on_device = {key: hostcuda.driver.to_device(each) for key, each in filled.items()}
+        for kernel, arguments, grid, block, shared in launches:
+            passed = [on_device[id(each)] if id(each) in on_device else _scalar(each) for each in arguments]
+            module.get_function(kernel)(*passed, grid=grid, block=block, shared=shared)
+        yield {each.name: hostcuda.driver.from_device_like(on_device[key], each.expected)
+               for key, each in arrays.items() if isinstance(each, Output)}
 
     def compare(self, source: str, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> None:
         """Raise CheckFailed at the first wrong element."""
-        for wanted, got in zip(self.expected(case.what), runs, strict=True):
-            for name, expected in wanted.items():
-                compare_array(f"{name}, {case.name},", got[name], expected, np.zeros_like(expected, np.float64))
+        (got,) = runs
+        for each in (each for one in self._launches(case) for each in one.arguments if isinstance(each, Output)):
+            each.compare(got[each.name], case.name)
 
     def measured(self, case: Case, runs: Sequence[Mapping[str, np.ndarray]]) -> Counts:
-        """Nothing: the goals of a module are counters."""
+        """Nothing: the goals of kernels are counters."""
         return {}
 
-    def arguments(self, source: str) -> dict:
-        """The arguments of `SourceModule`, for the case that is counted."""
-        return self._arguments(source, self.cases[-1])
+    def _launches(self, case: Case) -> Sequence[Launch]:
+        found = self.launches(*case.what)
+        return [found] if isinstance(found, Launch) else found
 
-    def _arguments(self, source: str, case: Case) -> dict:
-        return cell_arguments(source, self.name, *self.options(case.what))
+    def arguments(self, source: str, case: Case | None = None) -> dict:
+        """The arguments of `SourceModule` for a case; by default for the one that is counted."""
+        return cell_arguments(source, "attempt", *self.options(*(case or self.cases[-1]).what))
 
     def _module(self, source: str, case: Case):
-        return hostcuda.compiler.SourceModule(**self._arguments(source, case))
+        return hostcuda.compiler.SourceModule(**self.arguments(source, case))
 
     def warnings(self, source: str) -> str:
         """What the host's compiler warns of."""
@@ -225,6 +305,23 @@ class Numbers:
             wanted = ", ".join(inspect.signature(self.count).parameters)
             raise LabError(f"the answer is {wanted}; this has {len(answer)} value{'s' * (len(answer) != 1)}") from None
         return self.count(*answer)
+
+
+def whole_number(value: object, what: str, least: int, most: int) -> int:
+    """A value of an answer by numbers that has to be an integer from `least` to `most`.
+
+    Raises
+    ------
+    LabError
+        It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value <= most:
+        raise LabError(f"{value!r} is no {what}; it is an integer from {least} to {most:,}")
+    return int(value)
+
+
+def _scalar(value: object) -> object:
+    return np.int32(value) if isinstance(value, int) else np.float32(value) if isinstance(value, float) else value
 
 
 def _supported(which: Variant, layer: Layer) -> bool:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from labkit.base.errors import LabError
-from labkit.base.paths import cuda_src
+from labkit.base.paths import SERIES, cuda_src
 
 NVCC_OPTIONS = ("-std=c++17", "-O3")
 
@@ -90,7 +90,7 @@ def view(text: str, skeleton: bool) -> str:
     """
     if not skeleton:
         return _MARKED.sub(lambda found: found[2] or "", text)
-    return re.sub(r"\A(?://[^\n]*\n)+\n*", "", _MARKED.sub(lambda found: found[1], text))
+    return _MARKED.sub(lambda found: found[1], re.sub(r"\A(?://[^\n]*\n)+\n*", "", text))
 
 
 def without_solution(text: str) -> str:
@@ -100,9 +100,9 @@ def without_solution(text: str) -> str:
     """
     if not _MARKED.search(text):
         return ""
-    return f"#ifdef SKELETON\n// The starting code of an exercise.\n\n{view(text, skeleton=True)}#endif\n"
+    return f"#ifdef SKELETON\n{view(text, skeleton=True)}#endif\n"
 
 
 def solution_files(name: str) -> dict[str, Path]:
     """The files of a page's exercises, by their letter: each has the starting code and the solution, see `view`."""
-    return {path.name[0]: path for path in sorted((cuda_src() / "solutions" / name).glob("[a-z]_*.cu"))}
+    return {path.name[0]: path for path in sorted(SERIES.glob(f"*_{name}/[a-z]_*/[a-z]_*.cu"))}

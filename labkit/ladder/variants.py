@@ -26,7 +26,7 @@ import hostcuda
 from hostcuda.limits import CONSTANT_BYTES, MAX_GRID, MAX_THREADS, SHARED_BYTES
 from hostcuda.source import code_only, constant_arrays, has_dynamic_shared, headers, kernel_names
 from labkit.base.errors import LabError
-from labkit.base.paths import cuda_src
+from labkit.base.paths import PACKAGE
 from labkit.ladder import cublas
 from labkit.ladder.options import short
 from labkit.ladder.plan import Plan
@@ -317,7 +317,7 @@ class Variant:
         """The compute capability of the device; None of the CPU engine, which runs every kernel."""
         here, needed = device(), self.rung.min_capability
         capability = here.compute_capability
-        from_lab = self.path and self.path.is_relative_to(cuda_src())  # a reader's own kernel may need less
+        from_lab = self.path and self.path.is_relative_to(PACKAGE)  # a reader's own kernel may need less
         if capability and capability < needed and from_lab:
             raise LabError(
                 f"{self.label} needs compute capability {needed[0]}.{needed[1]}; the {here.name} has "

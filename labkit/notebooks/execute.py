@@ -27,7 +27,8 @@ from labkit.base.paths import PACKAGE, PYTHONPATH
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
 CLOSER = "closer_look"  # the folder of the companions: what deepens a notebook of the series, under the same name
-_NAME = re.compile(r"(\d\d)_\w+")  # NN_name.ipynb belongs to the series; drafts and copies do not
+PRACTICE = "practice"  # the folder of the short pages of patterns, which stand on their own
+_NAME = re.compile(r"(\d\d|P\d)_\w+")  # NN_name.ipynb belongs to the series; drafts and copies do not
 
 
 @dataclass
@@ -60,13 +61,19 @@ class Notebook:
 
     @property
     def name(self) -> str:
-        """The file's name without its ending, "01_baseline"; of a companion with its folder, "closer_look/08_fp16"."""
-        return f"{CLOSER}/{self.path.stem}" if self.closer else self.path.stem
+        """The file's name without its ending, "01_baseline"; of others with their folder, "closer_look/08_fp16"."""
+        return f"{self.folder}/{self.path.stem}" if self.folder else self.path.stem
+
+    @property
+    def folder(self) -> str:
+        """That of the companions or of the practice pages; empty for a notebook of the series."""
+        name = self.path.resolve().parent.name
+        return name if name in (CLOSER, PRACTICE) and self.path.suffix == ".ipynb" else ""
 
     @property
     def closer(self) -> bool:
         """Whether it is a companion, a closer look at what another notebook teaches."""
-        return self.path.resolve().parent.name == CLOSER
+        return self.folder == CLOSER
 
     @property
     def number(self) -> str:
@@ -79,7 +86,7 @@ class Notebook:
         """The first heading as plain text, without the number in front of it."""
         for line in self._prose():
             if line.startswith("# "):
-                return re.sub(r"^\d\d\s*[·.:–-]\s*|[*`]", "", line[2:].strip())
+                return re.sub(r"^(\d\d|P\d)\s*[·.:–-]\s*|[*`]", "", line[2:].strip())
         return self.name
 
     @property
@@ -164,25 +171,35 @@ def closer_looks() -> list[Path]:
     return _numbered(folder() / CLOSER)
 
 
+def practice() -> list[Path]:
+    """The files of the practice pages."""
+    return _numbered(folder() / PRACTICE)
+
+
+def everything() -> list[Path]:
+    """The files of the series, of the companions and of the practice pages."""
+    return [*series(), *closer_looks(), *practice()]
+
+
 def _numbered(where: Path) -> list[Path]:
     return sorted(path for path in where.glob("*.ipynb") if _NAME.fullmatch(path.stem))
 
 
 def find(names: Iterable[str] = ()) -> list[Path]:
-    """The files of notebooks by name; without names, of the whole series and then of the companions.
+    """The files of notebooks by name; without names, `everything`.
 
     Parameters
     ----------
     names : iterable of str
-        Each a file, a name ("01_baseline", "closer_look/08_fp16") or a number ("1", "closer_look/8"). Duplicates count
-        once.
+        Each a file, a name ("01_baseline", "closer_look/08_fp16") or a number ("1", "closer_look/8", "P1").
+        Duplicates count once.
 
     Raises
     ------
     LabError
         No notebook has that name.
     """
-    return list(dict.fromkeys(map(_find, names))) or [*series(), *closer_looks()]
+    return list(dict.fromkeys(map(_find, names))) or everything()
 
 
 def _find(name: str) -> Path:
@@ -190,12 +207,12 @@ def _find(name: str) -> Path:
         return Path(name).resolve()
     wanted = name.removesuffix(".ipynb")
     closer, stem = Path(wanted).parent.name == CLOSER, Path(wanted).name
-    known = closer_looks() if closer else series()
-    if closer or stem == wanted or name != wanted:  # a name, or a path that ends with .ipynb
+    known = closer_looks() if closer else [*series(), *practice()]
+    if closer or wanted in (stem, f"{PRACTICE}/{stem}") or name != wanted:  # a name, or a path that ends with .ipynb
         for path in known:
-            if stem == path.stem or (stem.isdigit() and int(stem) == int(path.stem[:2])):
+            if stem in (path.stem, path.stem[:2]) or (stem.isdigit() and stem.zfill(2) == path.stem[:2]):
                 return path
-    there = [*(path.stem for path in series()), *(f"{CLOSER}/{path.stem}" for path in closer_looks())]
+    there = [Notebook(path, None).name for path in everything()]
     raise LabError(f"no notebook {name!r}; there are {', '.join(there) or 'none yet'}")
 
 

@@ -68,7 +68,7 @@ class Page:
     contents : list of (int, str, str)
         Level, anchor and text of each heading.
     previous, next : Page or None
-        Its neighbours in the series; a companion has none.
+        Its neighbours in the series; a companion and a practice page have none.
     companion : Page or None
         The closer look that belongs to a notebook of the series, and the other way round.
     """
@@ -84,7 +84,7 @@ class Page:
     @property
     def home(self) -> str:
         """The first page, seen from this one."""
-        return "../index.html" if self.notebook.closer else "index.html"
+        return "../index.html" if self.notebook.folder else "index.html"
 
     def to(self, other: Page) -> str:
         """Another page, seen from this one."""
@@ -128,7 +128,7 @@ def make(
     progress = progress or Progress()
     out = Path(out) if out else (checkout() or Path()) / "reports"
     asked = execute.find(names)
-    ours = [*execute.series(), *execute.closer_looks()] if execute.has_series() else []
+    ours = execute.everything() if execute.has_series() else []
     files = ours if set(asked) <= set(ours) else asked  # notebooks outside the series are a report of their own
     notebooks = [each for each in map(execute.read, files)
                  if each.path in asked or (out / f"{each.name}.html").is_file()]
@@ -161,9 +161,9 @@ def make(
 def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:
     """A page for each notebook, with its neighbours and its companion among them."""
     pages = [Page(notebook, out / f"{notebook.name}.html") for notebook in notebooks]
-    for before, after in itertools.pairwise(page for page in pages if not page.notebook.closer):
+    for before, after in itertools.pairwise(page for page in pages if not page.notebook.folder):
         before.next, after.previous = after, before
-    main = {page.path.name: page for page in pages if not page.notebook.closer}
+    main = {page.path.name: page for page in pages if not page.notebook.folder}
     for page in pages:
         if page.notebook.closer and page.path.name in main:
             page.companion = main[page.path.name]
@@ -236,9 +236,11 @@ class Exporter(HTMLExporter):
     def series(self) -> str:
         """The text of the first page: the series with what each notebook teaches."""
         listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
+        practice = [page for page in listed if page.notebook.folder == execute.PRACTICE]
         return self.environment.get_template("series.html.j2").render(
-            pages=listed, lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
-            version=labkit.__version__, progress=_progress(), **self.common,
+            pages=[page for page in listed if page not in practice], practice=practice, lead=LEAD,
+            overview=_overview(), today=datetime.date.today().isoformat(), version=labkit.__version__,
+            progress=_progress(), **self.common,
         )
 
     def default_filters(self):

@@ -64,7 +64,7 @@ def make(out: Path, repository: str | None = None) -> list[Path]:
         require_repository(repository)
     root = execute.folder().parent
     require_writable(out)
-    pages = html.pages_of(map(execute.read, [*execute.series(), *execute.closer_looks()]), out)
+    pages = html.pages_of(map(execute.read, execute.everything()), out)
     documents = [html.document(path, out, api.text() if path == root / GENERATED else None) for path in texts(root)]
     exporter = Exporter(pages, documents, repository)
     for page in (*pages, *documents):

@@ -21,7 +21,7 @@ import hostcuda
 from hostcuda.source import code_only, kernel_names, warnings_about
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise
-from labkit.exercises.subjects import InPlaceOf, Module
+from labkit.exercises.subjects import InPlaceOf, Kernels
 from labkit.ladder import source, tables
 from labkit.ladder.messages import errors, messages, report, unrolls
 from labkit.ladder.rungs import rung
@@ -117,9 +117,9 @@ class KernelCells(Magics):
             if "--exercise" in options:
                 at = options.index("--exercise")
                 subject = exercise(" ".join(options[at + 1 : at + 2])).subject
-                if not isinstance(subject, Module):
+                if not isinstance(subject, Kernels):
                     raise UsageError(f"--exercise {options[at + 1]} does not belong to a cell of %%cuda")
-                more = subject.options(subject.cases[-1].what)
+                more = subject.options(*subject.cases[-1].what)
                 del options[at : at + 2]
         except ValueError as error:
             raise UsageError(f"%%cuda {line}: {error}") from None

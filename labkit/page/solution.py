@@ -53,8 +53,10 @@ def solution(which: int | str, letter: str | None = None, **options) -> Variant 
         return _Solution(variants.solution(which, letter, **options))
     asked = exercise(which)
     if isinstance(asked.subject, InPlaceOf):
-        options = {**asked.subject.options, **options}
-        return _Solution(variants.solution(asked.subject.name, asked.subject.letter, **options))
+        name, options = asked.subject.name, {**asked.subject.options, **options}
+        if asked.of_series:
+            return _Solution(variants.solution(name, asked.subject.letter, **options))
+        return _Solution(variants.variant(name, asked.solution, **options))
     if options:
         raise LabError(f"exercise {asked.number} is in place of no rung, so it has no option {', '.join(options)}")
     found = asked.subject.solution() if isinstance(asked.subject, Numbers) else asked.solution

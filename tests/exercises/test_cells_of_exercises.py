@@ -14,9 +14,9 @@ from labkit.notebooks import execute
 
 EXERCISES = exercises()
 OWN_START = set()  # starting code that is written for the exercise, not a kernel of the ladder
-PAGES = execute.series()
-_CELL = re.compile(r"%%(kernel|cuda) ([^\n]*?)--exercise +(\d\d[a-z])\b([^\n]*)\n(.*)", re.S)
-_GRADED = re.compile(r'lab\.grade\("(\d\d[a-z])"')
+PAGES = [*execute.series(), *execute.practice()]
+_CELL = re.compile(r"%%(kernel|cuda) ([^\n]*?)--exercise +((?:\d\d|P\d)[a-z])\b([^\n]*)\n(.*)", re.S)
+_GRADED = re.compile(r'lab\.grade\("((?:\d\d|P\d)[a-z])"')
 every_page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 
 
@@ -36,14 +36,14 @@ def cells(path):
 def test_a_page_poses_and_grades_its_two_exercises(path):
     asked = [path.stem[:2] + letter for letter in "ab"]
     text = "\n".join(sources(path, "markdown"))
-    assert sorted(re.findall(r"^\*\*(\d\d[a-z])\b", text, re.M)) == asked
+    assert sorted(re.findall(r"^\*\*((?:\d\d|P\d)[a-z])\b", text, re.M)) == asked
     assert [number for source in sources(path, "code") for number in _GRADED.findall(source)] == asked
     assert [number for *_, number, _ in cells(path)] == [
         number for number in asked if not isinstance(EXERCISES[number].subject, Numbers)
     ]
 
 
-@pytest.mark.parametrize("path", [*execute.series(), *execute.closer_looks()], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", execute.everything(), ids=lambda path: path.stem)
 def test_a_cell_has_the_starting_code(path):
     for magic, arguments, number, code in cells(path):
         asked = EXERCISES[number]

@@ -143,7 +143,7 @@ def test_goals_in_words_and_numbers():
 
 
 def test_numbers_of_another_count_are_refused():
-    asked = Exercise("99a", "x", "x", Numbers(lambda chunks, size: {}, start=(1, 2)))
+    asked = Exercise("x", Numbers(lambda chunks, size: {}, start=(1, 2)))
     with pytest.raises(LabError, match="the answer is chunks, size; this has 1 value"):
         asked.subject.counts((1,))
 

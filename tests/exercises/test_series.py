@@ -1,38 +1,49 @@
-"""Every exercise of the series: its starting code misses the goal, its solution meets it."""
+"""Every exercise of the series: its starting code misses the goal, its solution meets it, and each wrong answer gets
+its sentence."""
 
 import pytest
 
+import labkit as lab
 from hostcuda import untrusted
-from labkit.exercises.exercise import exercises
+from labkit.base.errors import LabError
+from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.grade import grade
 from labkit.exercises.subjects import Numbers
+from labkit.exercises.trial import SOLUTION, START, trials
+from labkit.networks.lenet28 import Lenet28
 
 EXERCISES = exercises()
 KERNELS = [number for number, each in EXERCISES.items() if not isinstance(each.subject, Numbers)]
-NUMBERS = sorted(set(EXERCISES) - set(KERNELS))
-# `make test` takes one exercise of each sort: a module, a rung, a rung of two kernels, tensor cores, numbers.
-QUICK = ("00a", "04a", "05a", "09a", "12a")
+# `make test` takes one exercise of each sort: kernels on arrays, a rung, a rung of two kernels, tensor cores, numbers.
+QUICK = {"00a", "04a", "05a", "09a", "12a"}
+SENTENCES = {
+    ("01b", "a sum without a zero"), ("01b", "a store for every product"), ("02b", "an array that is too small"),
+    ("14a", "the parameter alone"),
+}
+TRIALS = [(number, trial) for number, asked in EXERCISES.items() for trial in trials(asked)]
 
 
-def series(numbers):
-    """A test of exercises; `make thorough` runs it on all of them."""
-    marks = {number: () if number in QUICK else pytest.mark.thorough for number in numbers}
-    return pytest.mark.parametrize("number", [pytest.param(number, marks=marks[number]) for number in numbers])
+def _mark(number, trial):
+    quick = number in QUICK if trial.about in (START, SOLUTION) else (number, trial.about) in SENTENCES
+    by_numbers = isinstance(trial.exercise.subject, Numbers) and number != "14b"  # which trains a network
+    return () if quick or by_numbers else pytest.mark.thorough
 
 
-@series(KERNELS)
-def test_the_starting_code_misses_the_goal(number):
+@pytest.mark.parametrize("trial", [pytest.param(trial, id=f"{number} {trial.about}", marks=_mark(number, trial))
+                                   for number, trial in TRIALS])
+def test_the_grader_answers_as_it_should(trial):
+    assert trial.problem() == ""
+
+
+@pytest.mark.parametrize("number", [
+    pytest.param(number, marks=() if number in QUICK else pytest.mark.thorough) for number in KERNELS
+    if not number.startswith("P")  # there the cell is empty
+])
+def test_the_starting_code_is_right_and_misses_the_goal(number):
     start = grade(number, EXERCISES[number].start, quiet=True, record=False)
     assert start.verdict == "goal missed: this is the starting code"
-    assert not start.passed
     assert [line.ok for line in start.lines[:2]] == [True, True], f"it is wrong:\n{start}"
     assert not all(goal.met(got) for goal, got in zip(start.exercise.goals, start.reached, strict=True))
-
-
-@series(KERNELS)
-def test_the_solution_meets_it(number):
-    solved = grade(number, EXERCISES[number].solution, quiet=True, record=False)
-    assert solved.passed, solved
 
 
 @pytest.mark.parametrize("number", KERNELS)
@@ -41,17 +52,51 @@ def test_a_sandbox_takes_both(number):
         untrusted.refuse(source, EXERCISES[number].subject.headers)
 
 
-@series(NUMBERS)
-def test_numbers_meet_the_goal_or_miss_it(number):
-    subject = EXERCISES[number].subject
-    assert not grade(number, *subject.start, quiet=True, record=False).passed
-    solved = grade(number, *subject.solution(), quiet=True, record=False)
-    assert solved.passed, solved
-
-
 @pytest.mark.parametrize("number", EXERCISES)
-def test_it_has_hints_and_a_countable_goal(number):
+def test_it_has_hints_a_countable_goal_and_wrong_answers(number):
     asked = EXERCISES[number]
     assert len(asked.hints) >= 2
     assert asked.goals
-    assert asked.lines or isinstance(asked.subject, Numbers)
+    assert len([trial for of, trial in TRIALS if of == number]) >= 2 + (3 if number.startswith("P") else 5), "too few"
+    assert asked.lines or number not in KERNELS or number.startswith("P")
+
+
+@pytest.mark.parametrize(("number", "values", "says"), [
+    ("11a", (0, 3), "0 is no number of products"),
+    ("11a", (17, 3), "17 is no number of products; it is an integer from 1 to 16"),
+    ("11a", (True, 3), "True is no number of products"),
+    ("11a", (2.5, 3), "2.5 is no number of products"),
+    ("11b", (17, -1), "-1 is no exponent"),
+    ("11b", (17, 60), "60 is no exponent; it is an integer from 0 to 59"),
+    ("12a", ("seven", 3), "'seven' is no number of chunks"),
+    ("12a", (7, 0), "0 is no number of chunks of layer 1 of lenet72"),
+    ("12b", ((-100, 10_100),), "a chunk of -100 images"),
+    ("12b", ((),), "a chunk of 0 images"),
+    ("12b", ("many",), "a chunk of 'm' images"),
+    ("13a", (50,), "the answer is half, float; this has 1 value"),
+    ("13a", (50.5, 76), "50.5 is no side in pixels"),
+    ("13b", (True,), "True is no number of images"),
+    ("13b", (10_001,), "it is an integer from 1 to 10,000"),
+    ("14b", (None,), "the rate is a number"),
+    ("14b", (float("nan"),), "the rate is a number"),
+    ("14b", (0.1, 0.2), "the answer is rate; this has 2 values"),
+])
+def test_what_is_no_answer_is_refused_in_one_sentence(number, values, says):
+    with pytest.raises(LabError, match=says) as refused:
+        grade(number, *values, quiet=True, record=False)
+    assert "\n" not in str(refused.value)
+
+
+def test_14a_begins_with_the_kernel_of_atomics():
+    with Lenet28("atomics") as atomics:
+        assert exercise("14a").start.endswith(atomics.source("bp_weight_c1").source)
+
+
+def test_the_solution_of_14a_trains_lenet28():
+    with Lenet28("atomics", own=lab.solution("14a").source) as mine:
+        lab.check(mine, quiet=True)
+
+
+def test_other_parameters_of_a_kernel_are_refused():
+    source = exercise("14a").solution.replace("Weights *gradient, int)", "Weights *gradient)")
+    assert "bp_weight_c1" in str(grade("14a", source, quiet=True, record=False))

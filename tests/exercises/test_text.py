@@ -2,7 +2,8 @@
 
 import pytest
 
-from labkit.exercises.text import counts, loops, unset_sums
+from labkit.exercises.exercise import Attempt
+from labkit.exercises.text import causes, counts, loops, unset_sums
 
 
 @pytest.mark.parametrize(("code", "divisions"), [
@@ -35,3 +36,20 @@ def test_a_loop_in_a_loop_is_a_part_of_it():
 ])
 def test_sums_that_nobody_sets_to_zero(code, unset):
     assert unset_sums(code) == unset
+
+
+@pytest.mark.parametrize(("code", "findings", "wrong", "says"), [
+    ("void f(float *restrict y)", (), "compiles\n", "__restrict__"),
+    ("int sum = 0; sum += x[i] * k[j];", (), "right\n", "`sum` is an int"),
+    ("int n = 0, m; n += K * x[i];", (), "right\n", "`n` is an int"),
+    ("float sum = 0; int i = 0; i += 2; sum += x[i] * k[j];", (), "right\n", ""),
+    ("int sum = 0; sum += x[i] * k[j];", (), "", ""),
+    ("const int t = i / 4, m = i %  4;", (), "right\n", "Line 1 has / and % exchanged"),
+    ("const int t = i % 4, m = i / 4;", (), "right\n", ""),
+    ("__shared__ float a[4]; a[i] = a[i + 1];", ("uninitialized",), "clean", "`a` is filled from itself"),
+    ("__shared__ float a[4]; a[i] = x[i]; a[i] = a[i] + a[i + 1];", ("uninitialized",), "clean", ""),
+    ("__shared__ float a[4]; a[i] = a[i + 1];", (), "right", ""),
+])
+def test_causes_that_any_kernel_may_have(code, findings, wrong, says):
+    found = [*causes(Attempt(code, {}, findings, wrong), ["const int t = i % 4, m = i / 4;"])]
+    assert found[0].startswith(says) or says in found[0] if says else found == [], found

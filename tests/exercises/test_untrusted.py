@@ -88,7 +88,7 @@ def test_the_message_names_the_line_as_submitted():
         untrusted.refuse(source)
 
 
-def test_the_ladders_kernels_and_the_solutions_are_allowed():
+def test_the_ladders_kernels_are_allowed():
     paths = [path for path in cuda_src().rglob("*.cu") if "training" not in path.parts]
     assert len(paths) > 30
     for path in paths:

@@ -1,0 +1,49 @@
+"""Commands for exercises of one's own: exercise new, exercise start, exercise test."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(name="exercise", help="Exercises of your own: a folder each.", no_args_is_help=True)
+
+
+@app.command()
+def new(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="It must not exist.")]) -> None:
+    """Write an exercise to begin with, which passes its test."""
+    from labkit.exercises.trial import begin
+
+    for path in begin(folder):
+        print(path)
+
+
+@app.command()
+def start(which: Annotated[str, typer.Argument(metavar="EXERCISE", help="A folder, or a number: 04a.")]) -> None:
+    """Print what is asked and the starting code: the file to hand out."""
+    from labkit.exercises.exercise import exercise
+
+    print(exercise(which).start, end="")
+
+
+@app.command("test")
+def try_out(
+    which: Annotated[
+        list[str] | None, typer.Argument(metavar="[EXERCISE]...", help="Folders, or numbers; by default the series.")
+    ] = None,
+) -> None:
+    """Grade the starting code, which has to miss, the solution, which has to pass, and each wrong answer, which has to
+    get its sentence."""
+    from labkit.exercises.exercise import exercise, exercises
+    from labkit.exercises.trial import trials
+
+    failed = 0
+    for asked in map(exercise, which or exercises()):
+        for trial in trials(asked):
+            problem = trial.problem()
+            failed += bool(problem)
+            print(f"{'✗' if problem else '✓'} {asked.number} {trial.about}{' ' * bool(problem)}{problem}", flush=True)
+    if failed:
+        sys.exit(f"labkit: {failed} attempt{'s' * (failed != 1)} did not get the answer that was expected")

@@ -1,0 +1,48 @@
+"""Exercise 00a: all threads at work."""
+
+import numpy as np
+
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+
+def add(n: int, blocks: int, threads: int):
+    """Two vectors of whole numbers, which float32 adds without an error."""
+    a = np.arange(n, dtype=np.float32)
+    b = 1000 * (a % 7)
+    return launch("add", a, b, Output("sum", a + b), n, grid=blocks, block=threads)
+
+
+def _hidden(*what: int) -> Case:
+    return Case("{:,} elements in {} blocks of {}".format(*what), what)
+
+
+def _loads(attempt: Attempt) -> float:
+    return attempt.counts.get("1,000 elements", {}).get("global_load_requests", 0)
+
+
+EXERCISE = Exercise(
+    title="All threads at work",
+    # Grids with fewer threads than elements, as many, and more.
+    subject=Kernels(add, (_hidden(777, 3, 64), _hidden(256, 4, 64), _hidden(50, 2, 64),
+                          Case("1,000 elements", (1000, 4, 64), counted=True))),
+    lines=4,
+    goals=(counted("global_load_requests", "1,000 elements", at_most=64),),
+    hints=(
+        "Which elements belong to thread number 0, if each of the 256 threads takes every 256th element? "
+        "Which to thread number 1?",
+        "A thread begins at its own number in the grid, as in the kernel at the top of the page. The step of the "
+        "loop is the number of all threads.",
+        "gridDim.x blocks of blockDim.x threads: that product is the step. The line with return has to go.",
+    ),
+    mistakes=(
+        Mistake(
+            "The sums are right, but several threads compute each of them. Every thread needs a first element of "
+            "its own, and a step over the elements of all other threads.",
+            lambda attempt: _loads(attempt) > 64 and "return" not in attempt.source,
+        ),
+        Mistake(
+            "A thread has to add more than one element: here the grid has fewer threads than there are elements.",
+            lambda attempt: attempt.runs_wrong and "for" not in attempt.source.split(),
+        ),
+    ),
+)

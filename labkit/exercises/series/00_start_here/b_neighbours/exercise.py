@@ -1,0 +1,43 @@
+"""Exercise 00b: neighbours read neighbours."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+
+def add(n: int, threads: int):
+    """Two vectors of whole numbers, and a thread for every four elements, rounded up to whole blocks."""
+    a = np.arange(n, dtype=np.float32)
+    b = 1000 * (a % 7)
+    return launch("add", a, b, Output("sum", a + b), n, grid=-(-n // (4 * threads)), block=threads)
+
+
+EXERCISE = Exercise(
+    title="Neighbours read neighbours",
+    subject=Kernels(add, (
+        Case("1,001 elements in blocks of 64", (1001, 64)),
+        Case("127 elements in blocks of 32", (127, 32)),
+        Case("3 elements in blocks of 32", (3, 32)),
+        Case("4,096 elements", (4096, 128), counted=True),
+    )),
+    lines=2,
+    goals=(
+        counted("global_load_sectors", "4,096 elements", at_most=1024),
+        counted("global_store_sectors", "4,096 elements", at_most=512),
+    ),
+    hints=(
+        "All lanes of a warp run the loop in step: j is the same for all. Which 32 elements does a warp load at "
+        "j = 0? Which ones should it load?",
+        "At the same j, thread t + 1 should load the element next to that of thread t.",
+        "The threads of the grid take the first quarter of the elements at j = 0, the second at j = 1 and so on: "
+        "from one j to the next, a thread goes on by the number of all threads.",
+    ),
+    mistakes=(
+        Mistake(
+            "The threads of a block now lie side by side, but all blocks take the same elements: count the blocks "
+            "before this one, too.",
+            # Of the first 1,001 elements those of one block are stored: 4 * 64.
+            lambda attempt: "[256]: nan" in attempt.wrong and "745 of its elements" in attempt.wrong,
+        ),
+    ),
+)

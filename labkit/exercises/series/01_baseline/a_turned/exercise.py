@@ -1,0 +1,28 @@
+"""Exercise 01a: the mapping turned."""
+
+from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
+
+_FIRST = {"layer 1": LAYERS["layer 1"]}
+
+
+EXERCISE = Exercise(
+    title="The mapping turned",
+    subject=InPlaceOf("baseline", "a", _FIRST),
+    lines=2,
+    goals=(
+        counted("global_store_sectors", "layer 1", per="global_store_requests", what="sectors per store",
+                exactly=8, words="that of the turned mapping: count it on paper"),
+    ),
+    hints=(
+        "A warp is the first 32 threads of its block, counted along threadIdx.x, then along threadIdx.y.",
+        "Only two lines say which output belongs to a thread. In them threadIdx.x and threadIdx.y change places.",
+    ),
+    mistakes=(
+        Mistake(
+            "Both lines use the same part of threadIdx now, so several threads compute one output and others "
+            "none: threadIdx.x and threadIdx.y change places.",
+            lambda attempt: attempt.runs_wrong
+            and not ("threadIdx.x" in attempt.source and "threadIdx.y" in attempt.source),
+        ),
+    ),
+)

@@ -1,0 +1,53 @@
+"""Exercise 01b: the sum in a register."""
+
+import re
+
+from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
+
+
+def _stores(attempt, layer="layer 1"):
+    return attempt.counts.get(layer, {}).get("global_store_requests", 0)
+
+
+EXERCISE = Exercise(
+    title="The sum in a register",
+    subject=InPlaceOf("baseline", "b", LAYERS),
+    lines=4,
+    goals=(
+        counted("global_store_requests", "layer 1", what="store requests", at_most=800),
+        counted("global_store_requests", "layer 2", what="store requests", at_most=816),  # it has four channels
+        counted("global_load_requests", "layer 1", what="load requests", at_most=78_400),
+    ),
+    hints=(
+        "Which memory does a local variable of a thread need?",
+        "Add the products to a local float. Where does its value have to be stored, and how often?",
+        "One store per output is left if it stands below all three loops.",
+    ),
+    mistakes=(
+        Mistake(
+            "This computes a thread per input, but the grid has threads for the outputs only, and several threads "
+            "add to one output. Keep a thread per output.",
+            lambda attempt: attempt.runs_wrong and bool(re.search(r"\b(h - p|w - q)\b", attempt.source)),
+        ),
+        Mistake(
+            "The sum begins at zero for every channel, so only the last one is left: it begins once per output.",
+            lambda attempt: attempt.runs_wrong and "float sum" in attempt.source.partition("for (int c")[2],
+        ),
+        Mistake(
+            "+= adds the sum to what y held before the launch: store the sum with =.",
+            lambda attempt: attempt.runs_wrong and bool(re.search(r"\+= *sum *;", attempt.source)),
+        ),
+        Mistake(
+            "The store still stands inside of a loop: below all three loops it is done once per output.",
+            lambda attempt: 1600 < _stores(attempt) < 40_000,
+        ),
+        Mistake(
+            "One store per channel is left, as layer 2 shows: below all three loops it is done once per output.",
+            lambda attempt: _stores(attempt) == 800 and _stores(attempt, "layer 2") > 816,
+        ),
+        Mistake(
+            "Two stores per output are left: the zero before the loops is not needed any more.",
+            lambda attempt: _stores(attempt) == 1600,
+        ),
+    ),
+)

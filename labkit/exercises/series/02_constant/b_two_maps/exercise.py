@@ -1,0 +1,51 @@
+"""Exercise 02b: two maps per thread."""
+
+import re
+
+from labkit.exercises import LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
+
+_FIRST = {"layer 1": LAYERS["layer 1"]}
+
+
+def _count(attempt: Attempt, name: str) -> float:
+    return attempt.counts.get("layer 1", {}).get(name, 0)
+
+
+EXERCISE = Exercise(
+    title="Two maps per thread",
+    subject=InPlaceOf("constant", "b", _FIRST),
+    lines=12,
+    goals=(
+        counted("global_store_requests", "layer 1", what="store requests", at_most=800),
+        counted("global_load_requests", "layer 1", what="load requests", at_most=19_600),
+        counted("constant_requests", "layer 1", what="reads of constant memory", at_most=39_200),
+    ),
+    hints=(
+        "Outputs at the same place of two maps need the same inputs. What differs between their products?",
+        "A thread needs two local sums, as in 01b, and in the inner loop a local variable for the input. The mask of "
+        "map m + 1 begins C * K * K elements behind that of map m.",
+        "The grid has a block for every map: those with an odd m return. If M is odd, the last map has no partner: "
+        "let its thread read its own mask twice, and store only once.",
+    ),
+    mistakes=(
+        Mistake(
+            "With an odd number of maps the last one has no partner: compare m + 1 with M before anything is stored "
+            "there.",
+            lambda attempt: attempt.runs_wrong and not re.search(r"<=? *M\b|\bM *(?:>|-)|M *% *2", attempt.source),
+        ),
+        Mistake(
+            "The sums still live in y: add the products to local variables, and store them below the loops.",
+            lambda attempt: _count(attempt, "global_store_requests") > 2000,
+        ),
+        Mistake(
+            "Each map but the first is computed twice, by its own block and by that of the map before: blocks with an "
+            "odd m have nothing to do.",
+            lambda attempt: 800 < _count(attempt, "global_store_requests") <= 2000
+            and _count(attempt, "global_load_requests") > 19_600,
+        ),
+        Mistake(
+            "The stores are gone, and each input is still loaded for every map: let a thread compute two maps.",
+            lambda attempt: _count(attempt, "global_load_requests") == 39_200,
+        ),
+    ),
+)

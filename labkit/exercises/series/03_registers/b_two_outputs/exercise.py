@@ -1,0 +1,43 @@
+"""Exercise 03b: two outputs per thread."""
+
+import re
+
+from labkit.exercises import HIDDEN, LAYERS, Exercise, InPlaceOf, Mistake, counted
+from labkit.spec.layers import Layer
+
+_FIRST = {"layer 1": LAYERS["layer 1"]}
+_REQUESTS = 800  # of a store of all outputs of layer 1: 4 * 80 * 80 / 32
+_ODD = (Layer("13 rows of outputs", C=2, H=19, W=12, M=3, K=7), 2)
+
+
+EXERCISE = Exercise(
+    title="Two outputs per thread",
+    subject=InPlaceOf("registers", "b", _FIRST, (*HIDDEN, _ODD)),
+    lines=12,
+    goals=(
+        counted("constant_requests", "layer 1", what="reads of constant memory", at_most=19_600),
+        counted("global_load_requests", "layer 1", what="load requests", at_most=39_200),
+        counted("global_store_requests", "layer 1", what="store requests", at_most=_REQUESTS),
+    ),
+    hints=(
+        "Two sums per thread, and one local variable for the element of the mask that both use.",
+        "The upper half has (Ho + 1) / 2 rows. The guard compares h with that number.",
+        "If Ho is odd, the last row of the upper half has no partner: let it read its own row again, and store "
+        "only once.",
+    ),
+    mistakes=(
+        Mistake(
+            "Mind the middle row of an odd map: (Ho + 1) / 2 rows are the upper half, and the last of them has "
+            "no partner below it.",
+            lambda attempt: attempt.runs_wrong and not re.search(r"\(\s*Ho \+ 1\s*\) */ *2", attempt.source),
+        ),
+        Mistake(
+            "The row half a map below may lie beyond the map: what may a thread without it read and store?",
+            lambda attempt: attempt.runs_wrong and "out of bounds" in attempt.findings,
+        ),
+        Mistake(
+            "Threads of the lower half still compute outputs, which others compute, too: they have to return.",
+            lambda attempt: attempt.counts.get("layer 1", {}).get("global_store_requests", 0) > _REQUESTS,
+        ),
+    ),
+)

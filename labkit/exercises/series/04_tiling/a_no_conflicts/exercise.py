@@ -1,0 +1,43 @@
+"""Exercise 04a: rows apart."""
+
+import re
+
+from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
+
+_WAVEFRONTS = "wavefronts_per_shared_load"
+
+
+def _textbook(layer):
+    """The padding of textbooks, for a layer on which it leaves conflicts."""
+
+    def padded(attempt):
+        conflicts = attempt.counts.get(layer, {}).get(_WAVEFRONTS, 0) > 1.05
+        return conflicts and bool(re.search(r"\]\[SIDE \+ 1\]", attempt.source))
+
+    return Mistake(
+        "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
+        "with 23 words per row their banks still overlap.",
+        padded,
+    )
+
+
+EXERCISE = Exercise(
+    title="Rows apart",
+    subject=InPlaceOf("tiling", "a", {"layer 1": LAYERS["layer 1"]}),
+    lines=1,
+    goals=(counted(_WAVEFRONTS, "layer 1", at_most=1.05),),
+    hints=(
+        "A warp reads two rows of the tile, 16 words of each. In which banks does the second row begin?",
+        "The rows have SIDE = 22 words, so the second begins at bank 22 and ends at bank 37 - 32 = 5: six banks "
+        "are asked twice. Where would it have to begin?",
+        "A row of 16 words more than a multiple of 32 puts the second row into the other half of the banks: pad "
+        "the rows to 48 words.",
+    ),
+    mistakes=(
+        _textbook("layer 1"),
+        Mistake(
+            "This is a row more, and the rows are as long as before: the second index is the length of a row.",
+            lambda attempt: bool(re.search(r"\[SIDE \+ \d+\]\[SIDE\]", attempt.source)),
+        ),
+    ),
+)

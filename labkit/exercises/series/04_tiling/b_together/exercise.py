@@ -1,0 +1,60 @@
+"""Exercise 04b: no sum without an output."""
+
+import re
+
+from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
+
+_WAVEFRONTS = "wavefronts_per_shared_load"
+# Threads leave a pass or the kernel; or a condition has a barrier, or the loop that loads the inputs, inside of it.
+_SKIPS = re.compile(r"\b(?:continue|return);|\bif \(h < Ho && w < Wo\)\s*(?:\{[^}]*__syncthreads|for \(int i)")
+
+
+def _textbook(layer):
+    """The padding of textbooks, for a layer on which it leaves conflicts."""
+
+    def padded(attempt):
+        conflicts = attempt.counts.get(layer, {}).get(_WAVEFRONTS, 0) > 1.05
+        return conflicts and bool(re.search(r"\]\[SIDE \+ 1\]", attempt.source))
+
+    return Mistake(
+        "SIDE + 1 is the padding for a column, whose words lie a row apart. Here a warp reads two rows, and "
+        "with 23 words per row their banks still overlap.",
+        padded,
+    )
+
+
+def _loads(attempt):
+    """Wavefronts of shared loads; 282,240 if all threads sum and nothing conflicts."""
+    return attempt.counts.get("layer 2", {}).get("shared_load_wavefronts", 0)
+
+
+EXERCISE = Exercise(
+    title="No sum without an output",
+    subject=InPlaceOf("tiling", "b", {"layer 2": LAYERS["layer 2"]}),
+    lines=5,
+    goals=(
+        counted(_WAVEFRONTS, "layer 2", at_most=1.05),
+        counted("shared_load_wavefronts", "layer 2", at_most=205_000),
+    ),
+    hints=(
+        "Two things cost wavefronts: the conflicts of 04a, and sums that no thread stores. Which threads compute "
+        "those?",
+        "The condition of the store says which threads have an output. The others have to load inputs and to reach "
+        "both barriers, and nothing else.",
+        "Put the condition before the three loops of the sum, between the two barriers, and pad the rows of the "
+        "tile as in 04a.",
+    ),
+    mistakes=(
+        Mistake(
+            "Threads without an output load inputs for the others, and all threads of a block have to reach both "
+            "barriers: put the condition before the loops of the sum, and nowhere else.",
+            lambda attempt: bool(attempt.wrong and _SKIPS.search(attempt.source)),
+        ),
+        Mistake(
+            "There are more wavefronts than with all sums: inside the loops the condition is asked for each product, "
+            "and neighbouring weights are no longer loaded together. Ask once, before the loops.",
+            lambda attempt: _loads(attempt) > 282_240 and attempt.counts["layer 2"][_WAVEFRONTS] <= 1.05,
+        ),
+        _textbook("layer 2"),
+    ),
+)

@@ -1,0 +1,56 @@
+"""Exercise 05a: read once, write often."""
+
+from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
+
+_IM2COL, _LOADS = "layer 1, im2col", "global_load_requests"
+
+
+EXERCISE = Exercise(
+    title="Read once, write often",
+    subject=InPlaceOf("unroll_gemm", "a", {"layer 1": LAYERS["layer 1"]}),
+    lines=15,
+    goals=(counted(_LOADS, _IM2COL, at_most=300),),
+    hints=(
+        "Input (row, column) is element (p, q) of the window that begins at (h, w), with h + p = row and "
+        "w + q = column. Solve for h and w.",
+        "Not every (h, w) is a window: near the edge of the image h or w would be negative, or beyond the last "
+        "window. Write to u only where there is a window.",
+        "The grid has a thread for each output, and there are more inputs. Let a thread begin with the input of "
+        "its own number and go on with those that lie gridDim.x * blockDim.x apart, up to H * W.",
+    ),
+    mistakes=(
+        Mistake(
+            "The grid has a thread for each output, but there are more inputs: those at the end are in no thread's "
+            "hands. Let each thread take several inputs, one whole grid apart.",
+            lambda attempt: "uninitialized" in attempt.findings and "gridDim" not in attempt.source,
+        ),
+        Mistake(
+            "gemm reads elements of u that no thread has written. Does each of the H * W inputs come to a thread, "
+            "and are its row and column those in an image of width W?",
+            lambda attempt: "uninitialized" in attempt.findings,
+        ),
+        Mistake(
+            "Two threads write the same element of u. (h, w) has limits on all four sides, and no two threads take "
+            "the same input.",
+            lambda attempt: "race" in attempt.findings,
+        ),
+        Mistake(
+            "Take one input and go through its windows by hand: which (h, w) contain the input (0, 0), and which "
+            "contain (K, K)? Where in u are they?",
+            lambda attempt: attempt.wrong.startswith("right"),
+        ),
+        Mistake(
+            "Several threads take the same inputs: the next input of a thread lies one whole grid apart.",
+            lambda attempt: _loads(attempt) > 300 and "gridDim" not in attempt.source,
+        ),
+        Mistake(
+            "An input is still loaded for every window that contains it. Read it into a variable, before the loops "
+            "over p and q.",
+            lambda attempt: _loads(attempt) > 300,
+        ),
+    ),
+)
+
+
+def _loads(attempt):
+    return attempt.counts.get(_IM2COL, {}).get(_LOADS, 0)

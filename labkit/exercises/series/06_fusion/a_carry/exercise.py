@@ -1,0 +1,39 @@
+"""Exercise 06a: carry."""
+
+from labkit.exercises import LAYERS, SOURCE, Exercise, Goal, InPlaceOf, Mistake
+
+_LAYER_2 = {"layer 2": LAYERS["layer 2"]}
+
+
+EXERCISE = Exercise(
+    title="Carry",
+    subject=InPlaceOf("fusion", "a", _LAYER_2),
+    lines=10,
+    goals=(
+        Goal("divisions and remainders in loops", lambda counts: counts[SOURCE]["divisions_in_loops"], exactly=0),
+    ),
+    hints=(
+        "A clock does not divide to show the next minute. It adds one, and at 60 it carries into the hours. Here "
+        "q counts up to K, p up to K, and c counts channels.",
+        "TILE rows are DC channels, DP rows of a window and DQ columns: TILE = (DC * K + DP) * K + DQ. These are "
+        "constants. Compute (c, p, q) of the first row before the loop, and add them at the end of each step.",
+        "First add DQ to q, and DP to p, one more if q has reached K. Then add DC to c, one more if p has reached "
+        "K. At last take K off the digits that have reached it.",
+    ),
+    mistakes=(
+        Mistake(
+            "The digits have to begin with the thread's own row, threadIdx.y: its c, p and q come from divisions "
+            "before the loop.",
+            lambda attempt: bool(attempt.wrong) and not _divides_thread_row(attempt.source),
+        ),
+        Mistake(
+            "The digits are not those of the row. Write down (c, p, q) of the rows 0, 16, 32, 48 and 64 for K = 7, "
+            "and follow your additions and carries from each to the next.",
+            lambda attempt: attempt.wrong.startswith("right"),
+        ),
+    ),
+)
+
+
+def _divides_thread_row(code):
+    return "threadIdx.y /" in code or "threadIdx.y %" in code

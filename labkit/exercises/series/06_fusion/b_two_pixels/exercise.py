@@ -1,0 +1,55 @@
+"""Exercise 06b: two outputs per thread."""
+
+import re
+
+from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
+
+_LAYER_2 = {"layer 2": LAYERS["layer 2"]}
+# Products of a warp on layer 2, with those that only fill tiles: 73 blocks of 8 warps, 13 steps of 16.
+_PER_PRODUCT = counted("shared_load_instructions", "layer 2", per=73 * 8 * 13 * 16, what="shared loads per product",
+                       at_most=1.6)
+
+
+def _loads(attempt):
+    return _PER_PRODUCT.number(attempt.counts) if attempt.counts else 0
+
+
+EXERCISE = Exercise(
+    title="Two outputs per thread",
+    subject=InPlaceOf("fusion", "b", _LAYER_2),
+    lines=22,
+    goals=(_PER_PRODUCT,),
+    hints=(
+        "A block now computes 2 * TILE columns of the output, with as many threads. What has to be twice as wide, "
+        "and what does a thread have two of?",
+        "A thread has two pixels, n and n + TILE, with an h and a w each. It fills two places of u_tile, sums "
+        "into two sums, and stores each under its own guard.",
+        "In the loop over i, load the element of k_tile into a variable and use it for both sums. A block whose "
+        "first pixel is beyond the last one returns at once, with all its threads.",
+    ),
+    mistakes=(
+        Mistake(
+            "A thread that returns loads nothing for the others and misses the barriers: only a whole block may "
+            "return, and blockIdx.x says which.",
+            lambda attempt: bool(attempt.wrong and re.search(r"\bif \(n\b[^)]*\) return;", attempt.source)),
+        ),
+        Mistake(
+            "The second pixel has its own row and column: h and w follow from n + TILE, as they do from n.",
+            lambda attempt: bool(attempt.wrong) and _one_division(attempt.source),
+        ),
+        Mistake(
+            "Neighbouring blocks compute the same pixels: a block has 2 * TILE of them, so the next one begins "
+            "as far away.",
+            lambda attempt: _loads(attempt) > 2.5 and "blockIdx.x * TILE" in attempt.source,
+        ),
+        Mistake(
+            "Every second block has no pixel, but it still multiplies zeros: let the whole block return at its "
+            "beginning.",
+            lambda attempt: _loads(attempt) > 2.5,
+        ),
+    ),
+)
+
+
+def _one_division(code):
+    return "n / Wo" in code and len(re.findall(r"/ Wo\b", code)) == 1

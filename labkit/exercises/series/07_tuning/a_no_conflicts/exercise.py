@@ -1,0 +1,36 @@
+"""Exercise 07a: one bank per thread."""
+
+import re
+
+from labkit.exercises import LAYERS, Exercise, InPlaceOf, Mistake, counted
+
+_LAYER_1 = {"layer 1": LAYERS["layer 1"]}
+_STORES = "wavefronts_per_shared_store"
+
+
+EXERCISE = Exercise(
+    title="One bank per thread",
+    subject=InPlaceOf("tuning", "a", _LAYER_1),
+    lines=2,
+    goals=(counted(_STORES, "layer 1", at_most=1.05),),
+    hints=(
+        "Thread number i stores mask[t][m]. Which word of the array is that, and which word does thread i + 1 "
+        "store?",
+        "mask[t][m] is word t * GROUPS * MAPS + m. If neighbouring threads have neighbouring t, their words lie "
+        "GROUPS * MAPS apart. Let them have neighbouring m.",
+        "i counts the words of mask in their order: m is the remainder of i, and t the quotient, by the same "
+        "divisor.",
+    ),
+    mistakes=(
+        Mistake(
+            "As i counts up, (t, m) has to go through all places of mask, each once: m is below GROUPS * MAPS, t "
+            "below TERMS, one is the remainder and the other the quotient by the same number.",
+            lambda attempt: bool(attempt.findings) and attempt.source.count("__syncthreads()") == 2,
+        ),
+        Mistake(
+            "Padding leaves some conflicts, and on a GPU a row that is no multiple of four words cannot be loaded "
+            "16 bytes at a time. Leave the array as it is, and change the order.",
+            lambda attempt: bool(attempt.counts) and bool(re.search(r"GROUPS \* MAPS \+ \d\]", attempt.source)),
+        ),
+    ),
+)

@@ -1,0 +1,47 @@
+"""Exercise 07b: nothing to wait for."""
+
+import re
+
+from labkit.exercises import HIDDEN, LAYERS, Exercise, InPlaceOf, Mistake, counted
+from labkit.spec.layers import Layer
+
+_LAYER_1 = {"layer 1": LAYERS["layer 1"]}
+# Its masks come in two passes, and a thread of the last block has no output.
+_PASSES = Layer("channels in two passes", C=5, H=30, W=34, M=18, K=4), 1
+_BARRIERS = counted("barriers", "layer 1", per=20, what="barriers per block", at_most=1)  # of 20 blocks
+_UNLIKE = re.compile(r"\bif \([^;{]*\b(?:first|h|n|w|mine|threadIdx)\b[^;{]*\)\s*\{?\s*__syncthreads")
+
+
+EXERCISE = Exercise(
+    title="Nothing to wait for",
+    subject=InPlaceOf("tuning", "b", _LAYER_1, (*HIDDEN[:2], _PASSES)),
+    lines=2,
+    goals=(_BARRIERS,),
+    hints=(
+        "What could go wrong without the first barrier, and in which passes of the loop over c0?",
+        "A thread that is early would store new masks while others still read the previous ones. The first pass "
+        "has no previous ones.",
+        "A barrier may stand in an if, as long as all threads of the block decide alike: c0 is the same for all.",
+    ),
+    mistakes=(
+        Mistake(
+            "All threads of a block have to decide alike whether they wait. c0 is the same for all; threadIdx, and "
+            "what follows from it, is not.",
+            lambda attempt: bool(attempt.wrong and _UNLIKE.search(attempt.source)),
+        ),
+        Mistake(
+            "The second barrier stays as it is: no thread may sum before all masks are stored.",
+            lambda attempt: "uninitialized" in attempt.findings,
+        ),
+        Mistake(
+            "From the second pass on, slow threads may still read the masks that fast ones replace: there the "
+            "barrier is needed.",
+            lambda attempt: "race" in attempt.findings,
+        ),
+        Mistake(
+            "The barrier has moved, but it still runs in every pass: leave it out where there is nothing to wait "
+            "for.",
+            lambda attempt: bool(attempt.counts) and _BARRIERS.number(attempt.counts) == 2,
+        ),
+    ),
+)

@@ -1,0 +1,45 @@
+"""Exercise 08a: one store."""
+
+from labkit.exercises import HIDDEN, LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.spec.layers import Layer
+
+_STORES = "global_store_requests"
+_ODD = (Layer("maps of 35 pixels", C=2, H=13, W=11, M=5, K=7), 2)
+
+
+def _stores(attempt: Attempt) -> float:
+    return attempt.counts.get("layer 1", {}).get(_STORES, 0)
+
+
+EXERCISE = Exercise(
+    title="One store",
+    subject=InPlaceOf("fp16", "a", LAYERS, (_ODD, *HIDDEN[::2])),
+    lines=6,
+    goals=tuple(counted(_STORES, layer, at_most=count, what="store requests")
+                for layer, count in (("layer 1", 400), ("layer 2", 296))),
+    hints=(
+        "The pixels n and n + 1 are neighbours in memory, and both sums are in one float2. Which conversion gives "
+        "a half2, and which pointer stores it?",
+        "A half2 lies at a multiple of four bytes. n is even; where does map m begin if a map has an odd number "
+        "of pixels?",
+        "If `pixels` is even, every map begins at an even element and n + 1 is a pixel, too: one half2. If it is "
+        "odd, store as before.",
+    ),
+    mistakes=(
+        Mistake(
+            "A half2 has to lie at a multiple of four bytes. With an odd number of pixels every second map begins "
+            "between two of them, and so does every second image if its maps are odd in number: what decides is "
+            "whether `pixels` is even.",
+            lambda attempt: "misaligned" in attempt.findings,
+        ),
+        Mistake(
+            "There is a store of a half2 now, but the two stores of single pixels are executed as well: they "
+            "belong into an else.",
+            lambda attempt: _stores(attempt) > 800,
+        ),
+        Mistake(
+            "Maps with an odd number of pixels have to be stored, too: pixel by pixel, as before.",
+            lambda attempt: "maps of 35 pixels" in attempt.wrong and "written" in attempt.wrong,
+        ),
+    ),
+)

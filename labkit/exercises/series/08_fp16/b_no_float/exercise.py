@@ -1,0 +1,39 @@
+"""Exercise 08b: no float."""
+
+from labkit.exercises import HIDDEN, LAYERS, SOURCE, Exercise, Goal, InPlaceOf, Mistake, counted
+from labkit.spec.layers import Layer
+
+_LONG = Layer("3136 products", C=64, H=10, W=11, M=4, K=7)
+_ROUNDING = 2.0**-11  # the largest relative error of one rounding to half
+
+
+EXERCISE = Exercise(
+    title="No float",
+    subject=InPlaceOf("fp16", "b", {"layer 2": LAYERS["layer 2"]}, (*HIDDEN[::2], (_LONG, 1)), {"step": "half2"}),
+    lines=3,
+    goals=(counted("largest_error", _LONG.name, per=_ROUNDING, at_most=4.6,
+                   what="largest error in units of 2^-11"),
+           Goal("variables of type float", lambda counts: counts[SOURCE]["floats"], exactly=0)),
+    hints=(
+        "A half has 11 bits, so a product that is added to a large sum loses its last bits. Which sums stay small?",
+        "Sum the TILE products of one step in a half2 of their own, which begins at zero in each step.",
+        "After the loop over i, add that part to the sum: __hadd2(sum, part).",
+    ),
+    mistakes=(
+        Mistake(
+            "The part has no value when the first product is added to it: it has to begin at zero in each step.",
+            lambda attempt: bool(attempt.wrong) and "half2 part;" in attempt.source,
+        ),
+        Mistake(
+            "Each step adds its part, and the part still has the products of the steps before: it has to begin at "
+            "zero in each step.",
+            lambda attempt: bool(attempt.wrong) and "__hadd2" in attempt.source
+            and attempt.source.find(" part") < attempt.source.find("for (int step"),
+        ),
+        Mistake(
+            "The result holds the last step only: the part has to be added to the sum of the steps before.",
+            lambda attempt: bool(attempt.wrong) and "__hadd2" not in attempt.source and " part" in attempt.source
+            and " + " not in attempt.source.split("u_tile[i][threadIdx.x], part)")[-1].split("__syncthreads")[0],
+        ),
+    ),
+)

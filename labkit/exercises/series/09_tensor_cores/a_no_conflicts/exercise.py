@@ -1,0 +1,42 @@
+"""Exercise 09a: rows in different banks."""
+
+from labkit.exercises import HIDDEN, LAYERS, Attempt, Exercise, InPlaceOf, Mistake, counted
+
+_FIRST = {"layer 1": LAYERS["layer 1"]}
+
+
+def _conflicts(attempt: Attempt) -> float:
+    return attempt.counts.get("layer 1", {}).get("shared_load_conflicts", 0)
+
+
+EXERCISE = Exercise(
+    title="Rows in different banks",
+    subject=InPlaceOf("tensor_cores", "a", _FIRST, HIDDEN[1:]),
+    lines=2,
+    goals=(counted("shared_load_conflicts", "layer 1", exactly=0),),
+    hints=(
+        "load_matrix_sync reads eight rows of 16 bytes at a time. In which banks do the rows of u_tile begin, and "
+        "in which those of k_tile?",
+        "A row of 16 halves has 8 words, so row 4 begins in the bank of row 0. How many words apart do eight rows "
+        "of 4 words fill all 32 banks?",
+        "The distance of the rows has to be an odd multiple of 4 words, and WMMA asks for a multiple of 8 halves. "
+        "Change the array and the stride together.",
+    ),
+    mistakes=(
+        Mistake(
+            "With this distance some of eight rows still meet in a bank. WMMA takes a multiple of 8 halves, that "
+            "is of 4 words; it has to be an odd one.",
+            lambda attempt: _conflicts(attempt) > 0 and "[DEPTH][WN +" in attempt.source,
+        ),
+        Mistake(
+            "More rows do not move a row to another bank; the rows have to be longer.",
+            lambda attempt: _conflicts(attempt) > 0 and "[DEPTH +" in attempt.source,
+        ),
+        Mistake(
+            "The array and the stride of load_matrix_sync do not agree: both have to say how far apart the rows "
+            "lie.",
+            lambda attempt: bool(attempt.wrong)
+            and ("[DEPTH][WN];" in attempt.source) != ("[warp][0][0], WN);" in attempt.source),
+        ),
+    ),
+)

@@ -1,0 +1,66 @@
+"""Exercise 10a: maps apart."""
+
+import re
+
+from labkit.exercises import Attempt, Exercise, InPlaceOf, Mistake, counted
+from labkit.spec.layers import Layer
+
+# Its maps are as large as those of layer 2 of lenet86, but it compiles in a second.
+_NAME = "one channel of layer 2"
+_PART = {_NAME: Layer(_NAME, C=1, H=40, W=40, M=12, K=7)}
+_STORES = "wavefronts_per_shared_store"
+
+
+def _gaps(attempt: Attempt) -> bool:
+    """Whether maps in `out` have a size of their own, under the name that the hints give it."""
+    return re.search(r"\bMAP\b", attempt.source) is not None
+
+
+EXERCISE = Exercise(
+    title="Maps apart",
+    subject=InPlaceOf("speed_of_light", "a", _PART, (
+        (Layer("maps of 50 halves", C=2, H=8, W=13, M=6, K=4), 2),  # copied in pieces of four
+        (Layer("rows of 8 halves", C=1, H=9, W=12, M=5, K=5), 2),
+    )),
+    lines=6,
+    goals=(counted(_STORES, _NAME, at_most=1.25),),
+    hints=(
+        "A store of a warp goes to four maps, to two rows of each, and to four words of a row. How many words lie "
+        "between two maps, and which rest does that leave by 32?",
+        "A map has 34 x 34 halves, 578 words: 18 times the banks and 2 words. With 8 words in place of the 2, four "
+        "maps of 8 words lie side by side.",
+        "Give maps in `out` a size of their own, MAP. Three places use it: the array, the store, and the copy, "
+        "which has to skip the gap after each map. Where outputs do not gather, or a piece of the copy spans the "
+        "end of a map, MAP has to remain Ho * Wo.",
+    ),
+    mistakes=(
+        Mistake(
+            "There is a gap after each map now, but of a size that leaves the maps in the same banks: their "
+            "distance should be 8 words more than a multiple of 32, that is 16 halves more than one of 64.",
+            lambda attempt: not attempt.wrong and _gaps(attempt)
+            and attempt.counts.get(_NAME, {}).get(_STORES, 0) > 1.25,
+        ),
+        Mistake(
+            "`copy` has to skip the gaps: element `at` is in map at / (Ho * Wo), and each map before it has one.",
+            lambda attempt: _gaps(attempt) and (
+                "&out[at];" in attempt.source
+                or ("uninitialized" in attempt.findings and attempt.source.count("__syncthreads") > 3)),
+        ),
+        Mistake(
+            "`out` has to have room for the gaps, too.",
+            lambda attempt: _gaps(attempt) and "out of bounds" in attempt.findings
+            and "MAPS * Ho * Wo : 1]" in attempt.source,
+        ),
+        Mistake(
+            "Where Wo is a multiple of 4, outputs go to y directly, and there maps have no gaps: `store` is used "
+            "for both.",
+            lambda attempt: _gaps(attempt) and ("out of bounds" in attempt.findings
+                                                or "rows of 8 halves" in attempt.wrong),
+        ),
+        Mistake(
+            "A map of 50 halves ends in the middle of a piece of 8 bytes, which `copy` reads and writes at once: "
+            "such maps can have no gap.",
+            lambda attempt: "maps of 50 halves" in attempt.wrong or "misaligned" in attempt.findings,
+        ),
+    ),
+)

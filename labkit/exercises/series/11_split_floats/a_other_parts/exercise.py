@@ -1,0 +1,86 @@
+"""Exercise 11a: other parts."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+
+_BITS = {"BF16": 8, "TF32": 11}
+_LARGEST = 2.0**-21  # of what is left out, relative to the product
+_MOST = 16
+
+
+def _rounded(x: np.ndarray, bits: int) -> np.ndarray:
+    """x with `bits` significant bits."""
+    fraction, exponent = np.frexp(x)
+    return np.ldexp(np.rint(np.ldexp(fraction, bits)), exponent - bits)
+
+
+def _parts(x: np.ndarray, bits: int, count: int) -> list[np.ndarray]:
+    """`count` numbers of so many bits, which add up to x as nearly as they can, the largest first."""
+    parts = []
+    for _ in range(count):
+        parts.append(_rounded(x - sum(parts), bits))
+    return parts
+
+
+def _left_out(bits: int, products: int) -> float:
+    """The largest error of a product of floats, as a sum of so many products of parts, the largest first."""
+    x, k = np.random.default_rng(11).uniform(1, 2, (2, 10_000)).astype(np.float32).astype(np.float64)
+    order = sorted(itertools.product(range(4), repeat=2), key=lambda each: (sum(each), each))
+    of_x, of_k = _parts(x, bits, 4), _parts(k, bits, 4)
+    total = sum(of_x[i] * of_k[j] for i, j in order[:products])
+    return float(np.max(np.abs(total - x * k) / (x * k)))
+
+
+def _products(BF16: object, TF32: object) -> dict[str, dict[str, float]]:
+    found = {}
+    for name, value in zip(_BITS, (BF16, TF32), strict=True):
+        count = whole_number(value, "number of products", 1, _MOST)
+        found[name] = {"products": count, "error": _left_out(_BITS[name], count),
+                       "fewer": _left_out(_BITS[name], count - 1) if count > 1 else 1.0}
+    return found
+
+
+def _fewest() -> tuple[int, ...]:
+    return tuple(next(n for n in range(1, _MOST) if _left_out(bits, n) <= _LARGEST) for bits in _BITS.values())
+
+
+def _goals_of(name: str) -> tuple[Goal, Goal]:
+    return (
+        Goal(f"error of a product, in units of 2^-21, {name}", lambda counts: counts[name]["error"] / _LARGEST,
+             at_most=1),
+        Goal(f"with one product fewer, {name}", lambda counts: counts[name]["fewer"] / _LARGEST, at_least=1),
+    )
+
+
+EXERCISE = Exercise(
+    title="Other parts",
+    subject=Numbers(_products, start=(3, 3), solution=_fewest),
+    goals=(*_goals_of("BF16"), *_goals_of("TF32")),
+    hints=(
+        "What does the first part of a number leave, relative to the number? And the first two?",
+        "Count the parts from 0. With parts of n bits, part i of a number is 2^(-n i) of it or less. The product "
+        "of part i and part j is at most 2^(-n (i + j)) of the whole product.",
+        "With 8 bits, the products with i + j = 2 are 2^-16 of the whole: they are needed. Those with i + j = 3 "
+        "are not. Count the pairs.",
+    ),
+    mistakes=(
+        Mistake(
+            "Parts of BF16 have 8 bits: two of them are 16, and a float has 24. It needs three parts, and more "
+            "products than those of two.",
+            lambda attempt: attempt.counts["BF16"]["products"] in (3, 4),
+        ),
+        Mistake(
+            "Three parts make nine products, but not all of them matter.",
+            lambda attempt: attempt.counts["BF16"]["products"] == 9,
+        ),
+        Mistake(
+            "TF32 has as many bits as half: what holds for the products of half holds for its products, too.",
+            lambda attempt: attempt.counts["TF32"]["products"] != 3,
+        ),
+    ),
+)

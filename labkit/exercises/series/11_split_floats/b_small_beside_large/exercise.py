@@ -1,0 +1,67 @@
+"""Exercise 11b: small beside large."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+
+_PIXEL = "a pixel 2^n times smaller"
+_FARTHEST = 60
+
+
+def _kept(n: int) -> tuple[float, float]:
+    """Of pixels about 2^n times smaller than the largest: their largest relative error, the share that becomes 0."""
+    pixels = np.ldexp(np.random.default_rng(11).uniform(1, 2, 10_000).astype(np.float32), 14 - n)
+    high = pixels.astype(np.float16)
+    both = high.astype(np.float64) + (pixels - high).astype(np.float16)
+    return float(np.max(np.abs(both - pixels) / pixels)), float(np.mean(both == 0))
+
+
+def _distances(exact: object, there: object) -> dict[str, dict[str, float]]:
+    for value in (exact, there):
+        whole_number(value, "exponent", 0, _FARTHEST - 1)
+    counts = {"exact": exact, "there": there, "error": _kept(exact)[0], "farther": _kept(exact + 1)[0]}
+    return {_PIXEL: {**counts, "gone": _kept(there)[1], "beyond": _kept(there + 1)[1]}}
+
+
+def _farthest() -> tuple[int, int]:
+    exact = max(n for n in range(_FARTHEST) if _kept(n)[0] <= 2.0**-22)
+    return exact, max(n for n in range(_FARTHEST) if _kept(n)[1] == 0)
+
+
+EXERCISE = Exercise(
+    title="Small beside large",
+    subject=Numbers(_distances, start=(11, 24), solution=_farthest),
+    goals=(
+        Goal("error, in units of 2^-22", lambda counts: counts[_PIXEL]["error"] * 2**22, at_most=1),
+        Goal("error with n larger by one", lambda counts: counts[_PIXEL]["farther"] * 2**22, at_least=1.5),
+        Goal("share of pixels that become 0", lambda counts: counts[_PIXEL]["gone"], exactly=0),
+        Goal("with n larger by one", lambda counts: counts[_PIXEL]["beyond"], at_least=0.99),
+    ),
+    hints=(
+        "After scaling the largest pixel is 2^14 or more. How large is a pixel 2^n times smaller, and how large is "
+        "its low part?",
+        "Halves below 2^-14 are 2^-24 apart. So the low part is off by 2^-25 at most, however small it is.",
+        "An error of 2^-25 is 2^-22 of a pixel of 2^-3, and 2^-3 = 2^14 / 2^17. A pixel under 2^-25 is nearer to 0 "
+        "than to the smallest half.",
+    ),
+    mistakes=(
+        Mistake(
+            "The first number is the distance at which the high part becomes subnormal. The low part is about "
+            "2^-12 of its pixel, so it loses bits long before.",
+            lambda attempt: attempt.counts[_PIXEL]["exact"] in (27, 28, 29),
+        ),
+        Mistake(
+            "At the second distance the pixel becomes subnormal. It is still there, with fewer bits.",
+            lambda attempt: attempt.counts[_PIXEL]["there"] in (28, 29),
+        ),
+        Mistake(
+            "The largest pixel is scaled to 2^14, not to 1: both distances are larger by 14.",
+            lambda attempt: (
+                attempt.counts[_PIXEL]["exact"] == _farthest()[0] - 14
+                or attempt.counts[_PIXEL]["there"] == _farthest()[1] - 14
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,83 @@
+"""Exercise 12a: the fewest chunks."""
+
+from __future__ import annotations
+
+import math
+
+from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.measure.pipeline import schedule, span_ms
+from labkit.records.recorded import recorded
+from labkit.spec.layers import LENET72, LENET86, Layer
+
+_IMAGES = 10_000
+_RUNG = 7  # the page's kernel
+_FIRST = {"layer 1 of lenet86": LENET86[0], "layer 1 of lenet72": LENET72[0]}
+_SLACK = 5  # per cent above the reference time
+_ABOVE = "% above the reference time"
+
+
+def _above(layer: Layer, chunk: int) -> float:
+    """How far the layer time on two streams of an H200 is above the link's reference time, in per cent."""
+    op_ms = recorded("H200").op_ms(_RUNG, layer, _IMAGES)
+    planned = span_ms(schedule(layer, _IMAGES, op_ms, chunk, streams=2, on="H200"))
+    return 100 * (float(planned / layer.link_reference_ms(_IMAGES, device="H200")) - 1)
+
+
+def _equal(lenet86: object, lenet72: object) -> dict[str, dict[str, float]]:
+    found = {}
+    for (name, layer), count in zip(_FIRST.items(), (lenet86, lenet72), strict=True):
+        count = whole_number(count, f"number of chunks of {name}", 1, _IMAGES)
+        fewer = _above(layer, math.ceil(_IMAGES / (count - 1))) if count > 1 else math.inf
+        found[name] = {"above": _above(layer, math.ceil(_IMAGES / count)), "fewer": fewer, "chunks": float(count)}
+    return found
+
+
+def _fewest() -> tuple[int, ...]:
+    """Beside the way back only the first chunk is visible: its way in, and its kernel."""
+    found = []
+    for layer in _FIRST.values():
+        into, back = layer.link_ms(_IMAGES, device="H200")
+        op_ms = recorded("H200").op_ms(_RUNG, layer, _IMAGES)
+        found.append(math.ceil((into + op_ms) / (_SLACK / 100 * back)))
+    return tuple(found)
+
+
+def _goals_of(name: str) -> tuple[Goal, Goal]:
+    return (
+        Goal(f"{_ABOVE}, {name}", lambda counts: counts[name]["above"], at_most=_SLACK),
+        Goal(f"and with one chunk fewer, {name}", lambda counts: counts[name]["fewer"], at_least=_SLACK),
+    )
+
+
+def _on_each(attempt) -> list:
+    return [attempt.counts[name] for name in _FIRST]
+
+
+EXERCISE = Exercise(
+    title="The fewest chunks",
+    subject=Numbers(_equal, start=(2, 2), solution=_fewest),
+    goals=(*_goals_of("layer 1 of lenet86"), *_goals_of("layer 1 of lenet72")),
+    hints=(
+        "The way back is the longer one, and it is busy from the end of the first kernel on. So what is added to "
+        "the reference time?",
+        "Before the way back begins, the first chunk comes in and is computed. With n chunks that is the n-th part "
+        "of the whole way in and of the whole op time.",
+        "(way in + op time) / n may be at most 5 % of the way back. The cells above print all three.",
+    ),
+    mistakes=(
+        Mistake(
+            "The two layers are in the other order: the first number is that of lenet86.",
+            lambda attempt: tuple(int(each["chunks"]) for each in _on_each(attempt)) == _fewest()[::-1]
+            and len({*_fewest()}) > 1,
+        ),
+        Mistake(
+            "Within 5 % this is, but fewer chunks are, too: each chunk costs three calls.",
+            lambda attempt: all(each["above"] <= _SLACK for each in _on_each(attempt))
+            and any(each["fewer"] < _SLACK for each in _on_each(attempt)),
+        ),
+        Mistake(
+            "A single chunk overlaps with nothing: its copy in, its kernel and its copy out follow each other.",
+            lambda attempt: any(each["chunks"] == 1 for each in _on_each(attempt)),
+        ),
+    ),
+)

@@ -1,0 +1,75 @@
+"""Exercise 12b: growing chunks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from labkit.exercises import Exercise, Goal, Mistake, Numbers
+from labkit.measure.pipeline import chunk_sizes, schedule, span_ms
+from labkit.records.recorded import recorded
+from labkit.spec.layers import LENET86
+
+_IMAGES = 10_000
+_RUNG = 7  # the page's kernel
+_LAYER, _FIRST = "layer 1 of lenet86", LENET86[0]
+_MOST, _WITHIN = 8, 1  # chunks, and per cent above the reference time
+_ABOVE = "% above the reference time"
+
+
+def _above(chunks: Sequence[int]) -> float:
+    """How far the layer time on two streams of an H200 is above the link's reference time, in per cent."""
+    op_ms = recorded("H200").op_ms(_RUNG, _FIRST, _IMAGES)
+    planned = span_ms(schedule(_FIRST, _IMAGES, op_ms, chunks, streams=2, on="H200"))
+    return 100 * (float(planned / _FIRST.link_reference_ms(_IMAGES, device="H200")) - 1)
+
+
+def _grow(sizes: object) -> dict[str, dict[str, float]]:
+    chosen = chunk_sizes(_IMAGES, sizes)
+    equal = {*chosen[:-1]} <= {chosen[0]} and chosen[-1] <= chosen[0]
+    return {_LAYER: {"above": _above(chosen), "chunks": float(len(chosen)), "first": float(chosen[0]),
+                     "equal": float(equal), "falls": float(chosen[0] > chosen[-1]),
+                     "growth": max((b / a for a, b in itertools.pairwise(chosen)), default=1.0)}}
+
+
+def _growing(factor: int = 2) -> tuple[tuple[int, ...]]:
+    """Each chunk is `factor` times the one before; the last takes what is left."""
+    sizes = [_IMAGES * factor**i // (factor**_MOST - 1) for i in range(_MOST - 1)]
+    return ((*sizes, _IMAGES - sum(sizes)),)
+
+
+def _slow(attempt) -> bool:
+    return attempt.counts[_LAYER]["above"] > _WITHIN
+
+
+EXERCISE = Exercise(
+    title="Growing chunks",
+    subject=Numbers(_grow, start=((2500,) * 4,), solution=_growing),
+    goals=(
+        Goal(f"chunks, {_LAYER}", lambda counts: counts[_LAYER]["chunks"], at_most=_MOST),
+        Goal(f"{_ABOVE}, {_LAYER}", lambda counts: counts[_LAYER]["above"], at_most=_WITHIN),
+    ),
+    hints=(
+        "Only the first chunk is visible before the way back begins. How small has it to be for 1 %?",
+        "While a chunk goes back, the next one comes in. How much larger may that one be, if the way back must not "
+        "wait for it?",
+        "An image takes about three times as long back as in. So each chunk may be two or three times as large as "
+        "the one before.",
+    ),
+    mistakes=(
+        Mistake(
+            "Equal chunks do not help: the first of n is the n-th part of the way in, and no eight are enough.",
+            lambda attempt: _slow(attempt) and bool(attempt.counts[_LAYER]["equal"]),
+        ),
+        Mistake(
+            "The sizes fall: the way back waits for the first chunk, which is the largest.",
+            lambda attempt: _slow(attempt) and bool(attempt.counts[_LAYER]["falls"]),
+        ),
+        Mistake(
+            "The first chunk is small enough, but a later one is so much larger than the one before that the way "
+            "back waits for it.",
+            lambda attempt: _slow(attempt) and attempt.counts[_LAYER]["growth"] > 4
+            and attempt.counts[_LAYER]["first"] <= 150,
+        ),
+    ),
+)

@@ -1,0 +1,75 @@
+"""Exercise 13a: how many pixels."""
+
+from __future__ import annotations
+
+import math
+
+from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.records.recorded import recorded
+from labkit.spec.devices import device
+
+_IMAGES, _MULTIPROCESSORS, _SIDE = 10_000, 132, 86
+_TYPES = {"half": "float16", "float": "float32"}
+
+
+def _link_ms(side: int) -> float:
+    """The time of 10,000 images of side x side bytes from page-locked memory to an H200 [ms]."""
+    return float(1e3 * _IMAGES * side**2 / device("H200").measured["to_device_pinned"])
+
+
+def _kernel_ms(dtype: str) -> float:
+    """The recorded time of the fused network for 10,000 images on an H200 [ms]."""
+    rows = recorded("H200").network(label="fused", dtype=dtype, where="device", pixels="uint8 86x86")
+    return float(rows["ms"].item())
+
+
+def _sides(half: object, float: object) -> dict[str, dict[str, float]]:
+    found = {}
+    for (name, dtype), value in zip(_TYPES.items(), (half, float), strict=True):
+        side, kernel_ms = whole_number(value, "side in pixels", 1, 1000), _kernel_ms(dtype)
+        found[name] = {"side": side, "link": _link_ms(side) / kernel_ms, "larger": _link_ms(side + 1) / kernel_ms}
+    return found
+
+
+def _largest() -> tuple[int, ...]:
+    """Where the bytes of the images take as long as the kernel."""
+    rate = device("H200").measured["to_device_pinned"]
+    return tuple(math.isqrt(int(_kernel_ms(dtype) / 1e3 / _IMAGES * rate)) for dtype in _TYPES.values())
+
+
+def _goals_of(name: str) -> tuple[Goal, Goal]:
+    return (
+        Goal(f"link over kernel, {name}", lambda counts: counts[name]["link"], at_most=1),
+        Goal(f"and with sides one pixel longer, {name}", lambda counts: counts[name]["larger"], at_least=1),
+    )
+
+
+def _both(attempt, holds) -> bool:
+    return all(holds(attempt.counts[name]) for name in _TYPES)
+
+
+EXERCISE = Exercise(
+    title="How many pixels",
+    subject=Numbers(_sides, start=(86, 86), solution=_largest),
+    goals=(*_goals_of("half"), *_goals_of("float")),
+    hints=(
+        "The kernel takes the same time for images of any size, because it resizes them. What does the link take?",
+        "An image of n x n pixels has n² bytes, and the link carries 55.2 GB/s.",
+        "n² = 55.2 GB/s times the kernel's time for one image. The recorded table has it for 10,000.",
+    ),
+    mistakes=(
+        Mistake(
+            "The two are in the other order: the first number is that of half.",
+            lambda attempt: tuple(int(attempt.counts[name]["side"]) for name in _TYPES) == _largest()[::-1],
+        ),
+        Mistake(
+            "These are the sides for four bytes per pixel. Here a pixel is one byte.",
+            lambda attempt: tuple(attempt.counts[name]["side"] for name in _TYPES)
+            == tuple(side // 2 for side in _largest()),
+        ),
+        Mistake(
+            "With these the link is the shorter one, but it still is with larger images.",
+            lambda attempt: _both(attempt, lambda each: each["larger"] < 1),
+        ),
+    ),
+)

@@ -1,0 +1,74 @@
+"""Exercise 13b: a chunk for streams."""
+
+from __future__ import annotations
+
+import math
+
+from labkit.exercises import Exercise, Goal, Mistake, Numbers, whole_number
+from labkit.networks.fused import PRECISIONS
+from labkit.records.recorded import recorded
+from labkit.spec.devices import device
+
+_IMAGES, _MULTIPROCESSORS, _SIDE = 10_000, 132, 86
+_LEAST, _MOST = 0.99, 2.0  # share of the room for blocks, and per cent of the link's time
+
+
+def _link_ms(side: int) -> float:
+    """The time of 10,000 images of side x side bytes from page-locked memory to an H200 [ms]."""
+    return float(1e3 * _IMAGES * side**2 / device("H200").measured["to_device_pinned"])
+
+
+def _kernel_ms(dtype: str) -> float:
+    """The recorded time of the fused network for 10,000 images on an H200 [ms]."""
+    rows = recorded("H200").network(label="fused", dtype=dtype, where="device", pixels="uint8 86x86")
+    return float(rows["ms"].item())
+
+
+_CASE = "half, from bytes"
+
+
+def _chunk(images: object) -> dict[str, dict[str, float]]:
+    chunk = whole_number(images, "number of images", 1, _IMAGES)
+    room = _MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"]
+    last = chunk * _kernel_ms("float16") / _IMAGES
+    return {_CASE: {"chunk": float(chunk), "filled": chunk / (math.ceil(chunk / room) * room), "room": float(room),
+                    "visible": 100 * last / _link_ms(_SIDE), "chunks": float(math.ceil(_IMAGES / chunk))}}
+
+
+def _one_turn() -> tuple[int]:
+    """As many images as there is room for blocks."""
+    return (_MULTIPROCESSORS * PRECISIONS["float16"].sizes["BLOCKS"],)
+
+
+EXERCISE = Exercise(
+    title="A chunk for streams",
+    subject=Numbers(_chunk, start=(1000,), solution=_one_turn),
+    goals=(
+        Goal("share of the room for blocks that a chunk uses", lambda counts: counts[_CASE]["filled"],
+             at_least=_LEAST),
+        Goal("the last chunk's kernel, % of the link's time", lambda counts: counts[_CASE]["visible"],
+             at_most=_MOST),
+        Goal("chunks", lambda counts: counts[_CASE]["chunks"], at_most=20),
+    ),
+    hints=(
+        "Which part of the kernels is visible if all but the last one run while the link is busy?",
+        "A block has one image at a time. How many blocks does the device have room for at once?",
+        "132 multiprocessors with four blocks each. What happens to the 529th image?",
+    ),
+    mistakes=(
+        Mistake(
+            "One multiprocessor has room for four of these blocks: this fills a quarter of the device.",
+            lambda attempt: attempt.counts[_CASE]["chunk"] == _MULTIPROCESSORS,
+        ),
+        Mistake(
+            "The images beyond a multiple of 528 begin when the others are done, and most blocks wait for them.",
+            lambda attempt: attempt.counts[_CASE]["filled"] < _LEAST
+            and attempt.counts[_CASE]["chunk"] > attempt.counts[_CASE]["room"],
+        ),
+        Mistake(
+            "The device is filled, but nothing hides the kernel of the last chunk: it should be small.",
+            lambda attempt: attempt.counts[_CASE]["filled"] >= _LEAST
+            and attempt.counts[_CASE]["visible"] > _MOST,
+        ),
+    ),
+)

@@ -1,0 +1,91 @@
+"""Exercise 14a: lanes apart."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from labkit.base.paths import cuda_src
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+from labkit.ladder.rung import tiles
+from labkit.networks.lenet28_experiments import FILES
+from labkit.networks.reference.lenet28 import Sizes, parameter_gradients
+
+_LAUNCH = FILES["atomics"]["bp_weight_c1"]
+
+
+def _options(s: Sizes, batch: int) -> tuple[str, ...]:
+    """The sizes, and the folder of lenet28.h."""
+    return *s.defines, f"-I{cuda_src() / 'training' / 'lenet28'}"
+
+
+def gradient(s: Sizes, batch: int):
+    """The gradient of c1: images [B+1,side,side], their order [B], and the values: integers, so that every sum is
+    exact, NaN elsewhere."""
+    rng = np.random.default_rng([s.side, batch])
+    images = rng.integers(1, 5, (batch + 1, s.side, s.side)).astype(np.float32)
+    order = rng.permutation(batch + 1)[:batch].astype(np.int32)
+    values = {name: np.full((batch, *shape), np.nan, np.float32) for name, shape in s.values.items()}
+    values["d_c1"][...] = rng.integers(1, 5, values["d_c1"].shape) * rng.choice([-1, 1], values["d_c1"].shape)
+    known = parameter_gradients(images[order].astype(np.float64), {name: np.nan_to_num(each.astype(np.float64))
+                                                                   for name, each in values.items()})
+    expected = np.concatenate([np.ravel(known[name] if name.startswith("c1") else np.zeros(shape))
+                               for name, shape in s.weights.items()])
+    block = _LAUNCH.block(s)
+    return launch(
+        "bp_weight_c1", images, order, np.concatenate([each.reshape(batch, -1) for each in values.values()], axis=1),
+        Output("gradient of all parameters, those of c1 first", expected.astype(np.float32), before=0), batch,
+        block=block, grid=(tiles(_LAUNCH.threads(s), block), batch),
+    )
+
+
+_SECTORS = counted("reduction_sectors", "lenet28", per="reduction_requests", what="sectors per request", at_most=8)
+
+
+EXERCISE = Exercise(
+    title="Lanes apart",
+    subject=Kernels(
+        gradient,
+        (Case("a smaller network, three images", (Sizes(14, 3, 5, 4, 7), 3)),
+         Case("lenet28", (Sizes(), 1), counted=True)),
+        _options, headers=("lenet28.h",),
+    ),
+    goals=(_SECTORS,),
+    lines=3,
+    hints=(
+        "Which index changes from a thread to its neighbour? Here it is the position w, and a warp's lanes meet "
+        "at one parameter.",
+        "Each thread needs a map m, a parameter t of its K * K + 1, and a position. Only the order in which i "
+        "counts them has to change.",
+        "Let t be the remainder of i by K * K + 1; the quotient then counts positions and maps.",
+    ),
+    mistakes=(
+        Mistake(
+            "With this h and w a parameter does not meet every position, and some it meets twice: where the "
+            "parameter is a remainder of i, the position has to come from the quotient.",
+            lambda attempt: bool(attempt.wrong) and "i % (K * K + 1)" in attempt.source
+            and "h = i / C1 % C1" in attempt.source,
+        ),
+        Mistake(
+            "Neighbouring lanes have different maps now, but there are few maps, and their parameters lie K * K "
+            "words apart: lanes still meet at one address. Which parameters lie side by side in struct Weights?",
+            lambda attempt: not attempt.wrong and "i % MAPS" in attempt.source,
+        ),
+        Mistake(
+            "A map has K * K + 1 parameters: the last one is its bias, which gets products, too.",
+            lambda attempt: bool(attempt.wrong) and "i % (K * K)," in attempt.source,
+        ),
+        Mistake(
+            "The grid is rounded up to whole blocks: threads beyond the last product have to return.",
+            lambda attempt: bool(attempt.wrong) and "return;" not in attempt.source,
+        ),
+        Mistake(
+            "Lanes can be summed only if they all belong to one parameter. In the smaller network a map has 144 "
+            "positions, which is no number of whole warps.",
+            lambda attempt: bool(attempt.wrong) and ("warp_sum" in attempt.source or "__shfl" in attempt.source),
+        ),
+        Mistake(
+            "Threads of many blocks add to one parameter: only atomicAdd keeps all of their products.",
+            lambda attempt: "race" in attempt.findings and "atomicAdd" not in attempt.source,
+        ),
+    ),
+)

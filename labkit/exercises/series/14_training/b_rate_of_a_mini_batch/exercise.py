@@ -1,0 +1,67 @@
+"""Exercise 14b: the rate of a mini-batch."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from labkit.base.errors import LabError
+from labkit.exercises import Exercise, Goal, Mistake, Numbers
+from labkit.networks.images import dataset
+from labkit.networks.lenet28 import Lenet28
+
+_HELD_OUT = "held-out digits"
+
+
+def _accuracy(rate: object) -> dict[str, dict[str, float]]:
+    if isinstance(rate, bool) or not isinstance(rate, (int, float, np.number)) or not math.isfinite(rate):
+        raise LabError(f"the rate is a number, such as 0.2, not {rate!r}")
+    if rate <= 0:
+        raise LabError(f"a rate of {rate} does not train: take one above 0")
+    return {_HELD_OUT: {"rate": float(rate), "accuracy": _trained(float(rate))}}
+
+
+@functools.cache
+def _trained(rate: float) -> float:
+    """The accuracy after five passes, 50 images per step; without atomics, so that it is the same in every run."""
+    train, test = (dataset("digits", part, size=28) for part in ("train", "test"))
+    with Lenet28("unrolled", batch=50, rate=rate) as model:
+        for _ in range(5):
+            model.epoch(train.images, train.labels)
+        return float(model.accuracy(test.images, test.labels))
+
+
+def _rate(attempt) -> float:
+    return attempt.counts[_HELD_OUT]["rate"]
+
+
+def _missed(attempt) -> bool:
+    return attempt.counts[_HELD_OUT]["accuracy"] < 0.7
+
+
+EXERCISE = Exercise(
+    title="The rate of a mini-batch",
+    subject=Numbers(_accuracy, start=(0.1,), solution=lambda: (0.3,)),
+    goals=(
+        Goal(f"accuracy, {_HELD_OUT}", lambda counts: counts[_HELD_OUT]["accuracy"], at_least=0.7),
+    ),
+    hints=(
+        "A step of 50 images has one update where 50 steps of one image have 50. Its gradient is their mean.",
+        "The mean of 50 gradients is steadier than one, so the step may be longer: but how much, before it jumps "
+        "over the minimum? Try a few rates between 0.1 and 1.",
+    ),
+    mistakes=(
+        Mistake(
+            "With this rate the steps jump over the minimum, and the sigmoids end at 0 and 1, where their slope "
+            "is zero. A mean of 50 gradients is steadier than one, but it points no further.",
+            lambda attempt: _missed(attempt) and _rate(attempt) > 0.5,
+        ),
+        Mistake(
+            "This is less than the rate of single images, and there are 50 times fewer updates: the weights have "
+            "hardly moved.",
+            lambda attempt: _missed(attempt) and _rate(attempt) < 0.1,
+        ),
+    ),
+)

@@ -1,0 +1,44 @@
+"""Exercise P1a: a transpose from an empty cell."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+_SHAPE = "a matrix of 64 x 96"
+
+
+def transpose(rows: int, columns: int):
+    """A block of 32 x 32 threads for every 32 x 32 elements of `in`."""
+    matrix = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    out = Output("out", np.ascontiguousarray(matrix.T))
+    return launch("transpose", matrix, out, rows, columns, grid=(-(-columns // 32), -(-rows // 32)), block=(32, 32))
+
+
+EXERCISE = Exercise(
+    title="Rows in",
+    subject=Kernels(transpose, (
+        Case("a matrix of 33 x 70", (33, 70)),
+        Case("a matrix of 5 x 40", (5, 40)),
+        Case(_SHAPE, (64, 96), counted=True),
+    )),
+    goals=(
+        counted("global_load_sectors", _SHAPE, per="global_load_requests", what="sectors per load", at_most=4),
+        counted("global_load_requests", _SHAPE, at_most=192),
+    ),
+    hints=(
+        "blockIdx.x counts blocks along a row of `in`, blockIdx.y down its columns. Which element belongs to a thread?",
+        "row = blockIdx.y * blockDim.y + threadIdx.y and column = blockIdx.x * blockDim.x + threadIdx.x. "
+        "Element (row, column) of `in` is in[row * columns + column].",
+        "A row of `out` has `rows` elements, so the element goes to out[column * rows + row].",
+    ),
+    mistakes=(
+        Mistake(
+            "A row of `out` has `rows` elements, not `columns`: its element (column, row) is out[column * rows + row].",
+            lambda attempt: attempt.runs_wrong and "* rows" not in attempt.source and "rows *" not in attempt.source,
+        ),
+        Mistake(
+            "Right, but the lanes of a warp load down a column: threadIdx.x should count along a row of `in`.",
+            lambda attempt: attempt.counts.get(_SHAPE, {}).get("sectors_per_load", 0) > 4,
+        ),
+    ),
+)

@@ -1,0 +1,65 @@
+"""Exercise P1b: a transpose through a tile of shared memory."""
+
+import re
+
+import numpy as np
+
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+_SHAPE = "a matrix of 64 x 96"
+
+
+def transpose(rows: int, columns: int):
+    """A block of 32 x 32 threads for every 32 x 32 elements of `in`."""
+    matrix = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    out = Output("out", np.ascontiguousarray(matrix.T))
+    return launch("transpose", matrix, out, rows, columns, grid=(-(-columns // 32), -(-rows // 32)), block=(32, 32))
+
+
+def _count(attempt: Attempt, name: str) -> float:
+    return attempt.counts.get(_SHAPE, {}).get(name, 0)
+
+
+EXERCISE = Exercise(
+    title="Through a tile",
+    subject=Kernels(transpose, (
+        Case("a matrix of 33 x 70", (33, 70)),
+        Case("a matrix of 5 x 40", (5, 40)),
+        Case(_SHAPE, (64, 96), counted=True),
+    )),
+    goals=(
+        counted("global_load_sectors", _SHAPE, per="global_load_requests", what="sectors per load", at_most=4),
+        counted("global_store_sectors", _SHAPE, per="global_store_requests", what="sectors per store", at_most=4),
+        counted("shared_conflicts", _SHAPE, what="bank conflicts", exactly=0),
+    ),
+    hints=(
+        "A warp should store 32 neighbours of a row of `out`. They come from a column of `in`, which 32 different "
+        "warps have loaded: who hands them over?",
+        "Each thread stores its element to a tile in shared memory. After a barrier it takes another one: "
+        "tile[threadIdx.x][threadIdx.y], which goes to row blockIdx.x * 32 + threadIdx.y of `out`.",
+        "Lanes that go down a column of tile[32][32] meet in one bank. With rows of 33 words they do not.",
+    ),
+    mistakes=(
+        Mistake(
+            "A thread that returns before the barrier hands nothing over: guard the load and the store, not the "
+            "barrier.",
+            lambda attempt: attempt.runs_wrong and "return" in attempt.source,
+        ),
+        Mistake(
+            "The tile is turned, but the tiles are not: the block at (blockIdx.x, blockIdx.y) of `in` belongs to "
+            "(blockIdx.y, blockIdx.x) of `out`, and its guard compares with the size of `out`.",
+            lambda attempt: attempt.runs_wrong and "__syncthreads" in attempt.source and "race" not in attempt.findings
+            and not re.search(r"blockIdx\.y \* (?:32|blockDim\.[xy]) \+ threadIdx\.x", attempt.source),
+        ),
+        Mistake(
+            "Lanes that go down a column of this tile are 32 words apart, which is one bank: let its rows be longer by "
+            "one word.",
+            lambda attempt: _count(attempt, "shared_conflicts") > 0 and "[32][32]" in attempt.source,
+        ),
+        Mistake(
+            "The tile is there, but the stores still go down a column: a warp has to read a column of the tile, and "
+            "store a row of `out`.",
+            lambda attempt: _count(attempt, "sectors_per_store") > 4 and _count(attempt, "shared_instructions") > 0,
+        ),
+    ),
+)

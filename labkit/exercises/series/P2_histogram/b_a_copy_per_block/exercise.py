@@ -1,0 +1,63 @@
+"""Exercise P2b: a histogram with a copy of the bins per block."""
+
+import numpy as np
+
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+_PIXELS = "4,096 pixels"
+
+
+def histogram(n: int, blocks: int, threads: int):
+    """Pixels of which many are dark, as those of an image are, and bins that are zero."""
+    pixels = (np.random.default_rng(n).exponential(30, n)).clip(0, 255).astype(np.uint8)
+    bins = np.bincount(pixels, minlength=256).astype(np.uint32)
+    return launch("histogram", pixels, n, Output("bins", bins, before=0), grid=blocks, block=threads)
+
+
+def _count(attempt: Attempt, name: str) -> float:
+    return attempt.counts.get(_PIXELS, {}).get(name, 0)
+
+
+EXERCISE = Exercise(
+    title="A copy per block",
+    subject=Kernels(histogram, (
+        Case("1,000 pixels in 3 blocks of 64", (1000, 3, 64)),
+        Case("100 pixels in 2 blocks of 512", (100, 2, 512)),
+        Case(_PIXELS, (4096, 4, 128), counted=True),
+    )),
+    goals=(
+        counted("global_load_requests", _PIXELS, what="load requests", at_most=128),
+        counted("reduction_requests", _PIXELS, what="atomic requests to global memory", at_most=32),
+        counted("barriers", _PIXELS, per=4 * 4, what="barriers per warp", at_most=2),
+    ),
+    hints=(
+        "Only threads of a block can share memory. What can a block do alone, and what is left for the whole grid?",
+        "Count into unsigned mine[256] in shared memory, with atomicAdd. At the end a block adds its 256 counts to "
+        "bins: that is one atomic addition per bin and block.",
+        "Shared memory begins undefined: set it to zero first. One barrier after that, and one before the counts are "
+        "added. A block may have fewer or more than 256 threads.",
+    ),
+    mistakes=(
+        Mistake(
+            "Shared memory begins undefined: a thread of the block has to set each of the 256 counts to zero.",
+            lambda attempt: "uninitialized" in attempt.findings and attempt.source.count("= 0;") == 0,
+        ),
+        Mistake(
+            "A block may have fewer than 256 threads: zero and add the bins in a loop, blockDim.x apart.",
+            lambda attempt: attempt.runs_wrong and attempt.source.count("< 256") < 2,
+        ),
+        Mistake(
+            "Threads of a block add to one count at the same time: atomicAdd works in shared memory, too.",
+            lambda attempt: "race" in attempt.findings and attempt.source.count("atomicAdd") < 2,
+        ),
+        Mistake(
+            "Threads of different blocks add to one bin: the last additions have to be atomic, too.",
+            lambda attempt: "race between blocks" in attempt.findings,
+        ),
+        Mistake(
+            "Each pixel still costs an atomic addition to global memory: count in shared memory, and add the counts "
+            "once per block.",
+            lambda attempt: _count(attempt, "reduction_requests") >= 128,
+        ),
+    ),
+)

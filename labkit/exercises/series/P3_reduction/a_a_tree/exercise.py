@@ -1,0 +1,56 @@
+"""Exercise P3a: a sum from an empty cell."""
+
+import numpy as np
+
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+_NUMBERS = "16,384 numbers"
+
+
+def total(n: int, blocks: int, threads: int):
+    """Whole numbers, so that their sum is exact in any order, and a total that is zero."""
+    x = (np.arange(n) % 13 - 4).astype(np.float32)
+    return launch("sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads)
+
+
+def _count(attempt: Attempt, name: str) -> float:
+    return attempt.counts.get(_NUMBERS, {}).get(name, 0)
+
+
+EXERCISE = Exercise(
+    title="A tree",
+    subject=Kernels(total, (
+        Case("1,000 numbers in 3 blocks of 64", (1000, 3, 64)),
+        Case("100 numbers in 2 blocks of 32", (100, 2, 32)),
+        Case(_NUMBERS, (16384, 8, 256), counted=True),
+    )),
+    goals=(
+        counted("global_load_sectors", _NUMBERS, per="global_load_requests", what="sectors per load", at_most=4),
+        counted("global_load_requests", _NUMBERS, what="load requests", at_most=512),
+        counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
+        counted("shared_conflicts", _NUMBERS, what="bank conflicts", exactly=0),
+    ),
+    hints=(
+        "First each thread adds its own numbers in a register, with a grid-stride loop. Then a block has one sum per "
+        "thread, and all of them have to come together.",
+        "Put the sums into shared memory. In each step the first half of the threads adds what the second half has, "
+        "and half as many go on. Between two steps all threads need a barrier.",
+        "for (int half = blockDim.x / 2; half > 0; half /= 2): threads below `half` add part[threadIdx.x + half] to "
+        "their own. The barrier stands outside of the if. At the end thread 0 adds part[0] to total, atomically.",
+    ),
+    mistakes=(
+        Mistake(
+            "Blocks add to one total at the same time: only atomicAdd keeps all of their sums.",
+            lambda attempt: attempt.runs_wrong and "atomicAdd" not in attempt.source,
+        ),
+        Mistake(
+            "Every thread, or every warp, adds to the total: first bring the sums of a block together, then add once.",
+            lambda attempt: _count(attempt, "reduction_requests") > 8,
+        ),
+        Mistake(
+            "Threads that work lie apart here, and so do their words: several of them meet in one bank. Let the first "
+            "threads work, and let them add what lies half of the array away.",
+            lambda attempt: _count(attempt, "shared_conflicts") > 0,
+        ),
+    ),
+)

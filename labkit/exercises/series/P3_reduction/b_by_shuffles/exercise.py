@@ -1,0 +1,55 @@
+"""Exercise P3b: a sum by shuffles."""
+
+import numpy as np
+
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+_NUMBERS = "16,384 numbers"
+_WARPS = 8 * 8
+
+
+def total(n: int, blocks: int, threads: int):
+    """Whole numbers, so that their sum is exact in any order, and a total that is zero."""
+    x = (np.arange(n) % 13 - 4).astype(np.float32)
+    return launch("sum", x, n, Output("total", x.sum(keepdims=True), before=0), grid=blocks, block=threads)
+
+
+def _count(attempt: Attempt, name: str) -> float:
+    return attempt.counts.get(_NUMBERS, {}).get(name, 0)
+
+
+EXERCISE = Exercise(
+    title="By shuffles",
+    subject=Kernels(total, (
+        Case("1,000 numbers in 3 blocks of 64", (1000, 3, 64)),
+        Case("100 numbers in 2 blocks of 32", (100, 2, 32)),
+        Case(_NUMBERS, (16384, 8, 256), counted=True),
+    )),
+    goals=(
+        counted("barriers", _NUMBERS, per=_WARPS, what="barriers per warp", at_most=1),
+        counted("shared_store_instructions", _NUMBERS, per=_WARPS, what="shared stores per warp", at_most=1),
+        counted("reduction_requests", _NUMBERS, what="atomic requests", at_most=8),
+    ),
+    hints=(
+        "The lanes of a warp run together, and a shuffle hands a register from lane to lane without shared memory and "
+        "without a barrier. How many sums are left in a block when each warp has added its own?",
+        "mine += __shfl_down_sync(0xffffffff, mine, apart) for apart = 16, 8, 4, 2, 1: then lane 0 has the sum of its "
+        "warp. It stores that to shared memory.",
+        "After one barrier the first warp loads the warps' sums, a lane each and 0 for the others, and adds them by "
+        "the same shuffles.",
+    ),
+    mistakes=(
+        Mistake(
+            "Lanes of the first warp for which there is no other warp have nothing to load: they add 0.",
+            lambda attempt: "uninitialized" in attempt.findings and "__shfl" in attempt.source,
+        ),
+        Mistake(
+            "One atomic addition per warp is left: bring the sums of the warps together, too.",
+            lambda attempt: 8 < _count(attempt, "reduction_requests") <= _WARPS,
+        ),
+        Mistake(
+            "The tree still goes through shared memory: below 32 threads, and before that, a shuffle takes its place.",
+            lambda attempt: bool(attempt.counts) and "__shfl" not in attempt.source,
+        ),
+    ),
+)

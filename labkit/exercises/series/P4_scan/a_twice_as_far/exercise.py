@@ -1,0 +1,56 @@
+"""Exercise P4a: a scan from an empty cell."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+_ROWS = "4 rows of 256"
+
+
+def scan(rows: int, columns: int):
+    """A block per row, with a thread per number, rounded up to whole warps."""
+    x = np.random.default_rng([rows, columns]).integers(-9, 10, (rows, columns)).astype(np.int32)
+    y = Output("y", x.cumsum(axis=1, dtype=np.int32))
+    return launch("scan", x, y, columns, grid=rows, block=32 * -(-columns // 32))
+
+
+EXERCISE = Exercise(
+    title="Twice as far",
+    subject=Kernels(scan, (
+        Case("3 rows of 100", (3, 100)),
+        Case("2 rows of 7", (2, 7)),
+        Case(_ROWS, (4, 256), counted=True),
+    )),
+    goals=(
+        counted("global_load_requests", _ROWS, what="load requests", at_most=32),
+        counted("barriers", _ROWS, per=4 * 8, what="barriers per warp", at_most=17),
+        counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0),
+    ),
+    hints=(
+        "A thread that adds up all numbers before its own takes up to 256 steps. What do two neighbours have in "
+        "common?",
+        "Let each number add the one before it, then the one two before, then four, eight and so on. After a step with "
+        "distance d a place holds the sum of 2 d numbers.",
+        "In each step a thread first loads what lies `apart` before it, 0 if there is nothing. All threads wait, then "
+        "all add, then all wait again: two barriers per step.",
+    ),
+    mistakes=(
+        Mistake(
+            "Some threads overwrite a number before others have loaded it: load first, then a barrier, then add.",
+            lambda attempt: "race" in attempt.findings,
+        ),
+        Mistake(
+            "A row has a place for each number, and the first one has none before it: where `apart` is larger than "
+            "threadIdx.x there is nothing to add.",
+            lambda attempt: "out of bounds" in attempt.findings,
+        ),
+        Mistake(
+            "Each number is loaded many times: load it once, and exchange sums through shared memory.",
+            lambda attempt: attempt.counts.get(_ROWS, {}).get("global_load_requests", 0) > 32,
+        ),
+        Mistake(
+            "The sum at a place has to include its own number.",
+            lambda attempt: "The first, [0, 0]: 0," in attempt.wrong,
+        ),
+    ),
+)

@@ -1,0 +1,56 @@
+"""Exercise P4b: a scan by warps."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+_ROWS = "4 rows of 256"
+_WARPS = 4 * 8
+
+
+def scan(rows: int, columns: int):
+    """A block per row, with a thread per number, rounded up to whole warps."""
+    x = np.random.default_rng([rows, columns]).integers(-9, 10, (rows, columns)).astype(np.int32)
+    y = Output("y", x.cumsum(axis=1, dtype=np.int32))
+    return launch("scan", x, y, columns, grid=rows, block=32 * -(-columns // 32))
+
+
+EXERCISE = Exercise(
+    title="By warps",
+    subject=Kernels(scan, (
+        Case("3 rows of 100", (3, 100)),
+        Case("2 rows of 7", (2, 7)),
+        Case(_ROWS, (4, 256), counted=True),
+    )),
+    goals=(
+        counted("barriers", _ROWS, per=_WARPS, what="barriers per warp", at_most=1),
+        counted("shared_store_instructions", _ROWS, per=_WARPS, what="shared stores per warp", at_most=1),
+    ),
+    hints=(
+        "Within a warp nothing needs shared memory: which shuffle hands a number to the lane `apart` above?",
+        "__shfl_up_sync(0xffffffff, sum, apart) gives the sum of the lane `apart` below. Lanes under `apart` get their "
+        "own back, and must not add it.",
+        "Then lane 31 of each warp has the sum of its warp. It stores that to shared memory; after one barrier a "
+        "thread adds those of all warps before its own.",
+    ),
+    mistakes=(
+        Mistake(
+            "A lane under `apart` gets its own sum back from the shuffle, and must not add it.",
+            lambda attempt: attempt.wrong.startswith("right") and "__shfl_up_sync" in attempt.source
+            and "lane >=" not in attempt.source and "if" not in attempt.source.split("__shfl_up_sync")[1][:60],
+        ),
+        Mistake(
+            "The first warp is right, and the others begin at zero: each needs the sums of all warps before it.",
+            lambda attempt: "The first, [0, 32]" in attempt.wrong,
+        ),
+        Mistake(
+            "The sums of the warps are complete only when all warps have stored theirs: a barrier has to stand before "
+            "they are read.",
+            lambda attempt: bool(attempt.findings) and "__syncthreads" not in attempt.source,
+        ),
+        Mistake(
+            "The steps still go through shared memory: within a warp a shuffle takes their place.",
+            lambda attempt: bool(attempt.counts) and "__shfl" not in attempt.source,
+        ),
+    ),
+)

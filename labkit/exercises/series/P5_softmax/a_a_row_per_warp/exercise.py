@@ -1,0 +1,65 @@
+"""Exercise P5a: softmax from an empty cell."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+_ROWS = "8 rows of 256"
+
+
+def softmax(rows: int, columns: int, highest: int):
+    """A warp per row, four rows per block. The numbers go up to `highest`."""
+    x = (highest - np.random.default_rng([rows, columns]).exponential(3, (rows, columns))).astype(np.float32)
+    powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+    exact = powers / powers.sum(axis=1, keepdims=True)
+    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)
+    return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
+
+
+EXERCISE = Exercise(
+    title="A row per warp",
+    subject=Kernels(softmax, (
+        Case("5 rows of 100", (5, 100, 1)),
+        Case("2 rows of 7", (2, 7, 1)),
+        Case("3 rows of numbers up to 200", (3, 40, 200)),
+        Case(_ROWS, (8, 256, 1), counted=True),
+    )),
+    goals=(
+        counted("global_load_sectors", _ROWS, per="global_load_requests", what="sectors per load", at_most=4),
+        counted("global_load_requests", _ROWS, what="load requests", at_most=3 * 64),
+        counted("global_store_requests", _ROWS, what="store requests", at_most=64),
+        counted("barriers", _ROWS, exactly=0),
+    ),
+    hints=(
+        "A row needs its largest number, then the sum of the powers, then the quotients. Each of the three is a loop "
+        "of the warp over the row, 32 numbers at a time.",
+        "__shfl_xor_sync(0xffffffff, v, apart) exchanges v between lanes whose numbers differ by `apart`. With 16, 8, "
+        "4, 2 and 1 all lanes get the largest number, or the sum.",
+        "A lane that has no number begins with -INFINITY for the largest and with 0 for the sum. A whole warp without "
+        "a row returns.",
+    ),
+    mistakes=(
+        Mistake(
+            "The power of a large number is inf, and inf / inf is nan: subtract the largest number of the row first.",
+            lambda attempt: "up to 200" in attempt.wrong and "nan" in attempt.wrong,
+        ),
+        Mistake(
+            "After __shfl_down_sync only lane 0 has the result. __shfl_xor_sync gives it to all lanes.",
+            lambda attempt: attempt.runs_wrong and "__shfl_down_sync" in attempt.source
+            and "__shfl_sync" not in attempt.source,
+        ),
+        Mistake(
+            "The largest number starts at 0 here, and all numbers of a row may be below that: begin with -INFINITY.",
+            lambda attempt: attempt.runs_wrong and "INFINITY" not in attempt.source and "max" in attempt.source,
+        ),
+        Mistake(
+            "Each lane has the sum of its own numbers only: add those of the warp by shuffles.",
+            lambda attempt: attempt.runs_wrong and "__shfl" not in attempt.source,
+        ),
+        Mistake(
+            "Right, but neighbouring lanes load numbers that lie apart: let lane l take the numbers l, l + 32 and so "
+            "on.",
+            lambda attempt: attempt.counts.get(_ROWS, {}).get("sectors_per_load", 0) > 4,
+        ),
+    ),
+)

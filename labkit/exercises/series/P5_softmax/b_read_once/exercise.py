@@ -1,0 +1,65 @@
+"""Exercise P5b: softmax that reads its input once."""
+
+import numpy as np
+
+from labkit.exercises import Attempt, Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+_ROWS = "8 rows of 256"
+
+
+def softmax(rows: int, columns: int, highest: int):
+    """A warp per row, four rows per block. The numbers go up to `highest`."""
+    x = (highest - np.random.default_rng([rows, columns]).exponential(3, (rows, columns))).astype(np.float32)
+    powers = np.exp(x.astype(np.float64) - x.max(axis=1, keepdims=True))
+    exact = powers / powers.sum(axis=1, keepdims=True)
+    y = Output("y", exact.astype(np.float32), allowed=1e-5 * exact + 1e-12)
+    return launch("softmax", x, y, rows, columns, grid=-(-rows // 4), block=(32, 4))
+
+
+def _loads(attempt: Attempt) -> float:
+    return attempt.counts.get(_ROWS, {}).get("global_load_requests", 0)
+
+
+EXERCISE = Exercise(
+    title="Read once",
+    subject=Kernels(softmax, (
+        Case("5 rows of 100", (5, 100, 1)),
+        Case("2 rows of 1,024", (2, 1024, 1)),
+        Case("3 rows of numbers up to 200", (3, 40, 200)),
+        Case(_ROWS, (8, 256, 1), counted=True),
+    )),
+    goals=(
+        counted("global_load_requests", _ROWS, what="load requests", at_most=64),
+        counted("global_store_requests", _ROWS, what="store requests", at_most=64),
+        counted("barriers", _ROWS, exactly=0),
+        counted("shared_conflicts", _ROWS, what="bank conflicts", exactly=0),
+    ),
+    hints=(
+        "A lane goes over the same numbers in all three loops. Where can it keep them, so that nobody else is in its "
+        "way?",
+        "A row has 1,024 numbers at most, four rows are 16 KB: they fit into shared memory. A lane reads only what it "
+        "has stored itself, so no barrier is needed.",
+        "The second loop can keep the powers in place of the numbers: the third one then only divides.",
+    ),
+    mistakes=(
+        Mistake(
+            "The four warps of a block have a row each: shared memory needs a place for each number of each row.",
+            lambda attempt: "race" in attempt.findings or ("out of bounds" in attempt.findings
+                                                           and "__shared__" in attempt.wrong),
+        ),
+        Mistake(
+            "y holds something else now than the loop expects: with powers in place of numbers, the last loop only "
+            "divides.",
+            lambda attempt: attempt.wrong.startswith("right") and attempt.source.count("expf(") > 1,
+        ),
+        Mistake(
+            "Two loads per number are left: the loop over the powers and the loop over the quotients use the same "
+            "power.",
+            lambda attempt: _loads(attempt) == 128,
+        ),
+        Mistake(
+            "The numbers wait in global memory: loads of what a kernel itself has stored to y count, too.",
+            lambda attempt: _loads(attempt) > 64 and "__shared__" not in attempt.source and "y[i] *" in attempt.source,
+        ),
+    ),
+)

@@ -1,1 +1,0 @@
-"""The exercises of each page: every module of this folder defines those of one page as `EXERCISES`."""

@@ -1,0 +1,37 @@
+"""What the grader needs to know. The text, the starting code and the solution are in the .cu file beside this one."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+
+def clamp(n: int, blocks: int):
+    """The launch for n numbers: its arguments in the kernel's order, with what the output has to be."""
+    x = np.random.default_rng(n).uniform(-2, 2, n).astype(np.float32)
+    return launch("clamp", x, Output("y", np.clip(x, -1, 1)), n, grid=blocks, block=128)
+
+
+EXERCISE = Exercise(
+    title="Every thread its share",
+    # Hidden shapes first, then what goals are counted on: few and many numbers, with a rest, with idle threads.
+    subject=Kernels(clamp, (
+        Case("1,000 numbers in 3 blocks", (1000, 3)),
+        Case("77 numbers in 2 blocks", (77, 2)),
+        Case("4,096 numbers", (4096, 8), counted=True),
+    )),
+    # One of the counters of `labkit.profile`, which are the same on every machine; `per` divides by another.
+    goals=(counted("global_load_sectors", "4,096 numbers", per="global_load_requests", what="sectors per load",
+                   at_most=4),
+           counted("global_load_requests", "4,096 numbers", at_most=128)),
+    lines=4,  # at most so many may change; None for as many as it takes
+    hints=(
+        "Which numbers does a warp load in one step of the loop?",
+        "A thread begins at its own number in the grid, and steps over those of all threads.",
+    ),
+    mistakes=(  # sentences for typical mistakes, in place of the next hint; the first that fits is said
+        Mistake(
+            "Each block does all the work: blockIdx.x is missing from a thread's number.",
+            lambda attempt: attempt.runs_wrong and "blockIdx" not in attempt.source,
+        ),
+    ),
+)

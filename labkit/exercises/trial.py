@@ -1,0 +1,112 @@
+"""Begins exercises and tries them out: the start misses, the solution passes, each wrong answer gets its sentence.
+
+Wrong answers are in the ``wrong.toml`` of the exercise's folder, a table each:
+
+    ["no barrier after the copy"]
+    says = "is a barrier missing"
+    of = "solution"
+    edits = [["__syncthreads();    // the mask is complete", ""]]
+
+``says`` is a part of the grader's answer. An edit replaces a text that occurs exactly once, of the starting code unless
+``of`` says otherwise. In place of edits, ``file`` names a .cu file of the folder, and ``answer`` lists the values of
+an answer by numbers.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostcuda.files import write
+from labkit.base.errors import LabError
+from labkit.exercises.exercise import Exercise
+from labkit.exercises.grade import grade
+from labkit.exercises.subjects import Numbers
+from labkit.ladder.source import read
+
+START, SOLUTION = "the starting code", "the solution"
+_KEYS = {"says", "of", "edits", "file", "answer"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An attempt, and what the grader has to say of it.
+
+    Attributes
+    ----------
+    about : str
+        `START`, `SOLUTION`, or what is wrong with it.
+    says : str
+        A part of the answer to a wrong attempt.
+    """
+
+    exercise: Exercise
+    about: str
+    attempt: tuple
+    says: str = ""
+
+    def problem(self) -> str:
+        """What is not as it should be, with the grader's answer; empty if all is."""
+        try:
+            graded = grade(self.exercise.key, *self.attempt, quiet=True, record=False)
+        except LabError as refused:
+            return "" if self.says and self.says in str(refused) else f"is refused: {refused}"
+        if self.about == SOLUTION:
+            return "" if graded.passed else f"does not pass:\n{graded}"
+        if graded.passed:
+            return f"passes:\n{graded}"
+        return "" if self.says in str(graded) else f"is not told {self.says!r}:\n{graded}"
+
+
+def begin(folder: Path) -> list[Path]:
+    """Write an exercise to begin with, and return its files: a kernel on arrays, which passes its trials.
+
+    Raises
+    ------
+    LabError
+        The folder exists.
+    """
+    if folder.exists():
+        raise LabError(f"{folder} exists: name a new folder")
+    files = sorted(path for path in (Path(__file__).parent / "template").iterdir() if path.is_file())
+    return [write(folder / path.name.replace("template", folder.resolve().name), read(path)) for path in files]
+
+
+def trials(asked: Exercise) -> Iterator[Trial]:
+    """What an exercise is tried out with: starting code, solution, wrong answers.
+
+    Raises
+    ------
+    LabError
+        ``wrong.toml`` is damaged, or does not fit the kernel; the message names the wrong answer.
+    """
+    numbers = isinstance(asked.subject, Numbers)
+    yield Trial(asked, START, asked.subject.start if numbers else (asked.start,))
+    yield Trial(asked, SOLUTION, asked.subject.solution() if numbers else (asked.solution,))
+    path = asked.folder / "wrong.toml"
+    if not path.is_file():
+        return
+    try:
+        wrong = tomllib.loads(read(path))
+    except tomllib.TOMLDecodeError as error:
+        raise LabError(f"{path} is no TOML: {error}") from None
+    for about, given in wrong.items():
+        if not isinstance(given, dict) or not given.get("says") or {*given} - _KEYS:
+            raise LabError(f"{path}, {about!r}: give it says, and edits, file or answer, and nothing else but of")
+        yield Trial(asked, about, _attempt(asked, about, given), given["says"])
+
+
+def _attempt(asked: Exercise, about: str, given: dict) -> tuple:
+    if "answer" in given:
+        return tuple(given["answer"])
+    if "file" in given:
+        return (asked.folder / given["file"],)
+    text = asked.solution if given.get("of") == "solution" else asked.start
+    for old, new in given.get("edits", ()):
+        if (count := text.count(old)) != 1:
+            raise LabError(f"{asked.folder / 'wrong.toml'}, {about!r}: {old!r} occurs {count} times, and an edit needs "
+                           "a text that occurs once")
+        text = text.replace(old, new)
+    return (text,)

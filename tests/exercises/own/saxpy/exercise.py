@@ -1,0 +1,29 @@
+"""SAXPY: y = a x + y."""
+
+import numpy as np
+
+from labkit.exercises import Case, Exercise, Kernels, Mistake, Output, counted, launch
+
+
+def saxpy(n: int, blocks: int):
+    """Whole numbers, so that every sum is exact."""
+    x, y = np.arange(n, dtype=np.float32) % 11, np.arange(n, dtype=np.float32) % 7
+    return launch("saxpy", n, 3.0, x, Output("y", 3 * x + y, before=y), grid=blocks, block=64)
+
+
+EXERCISE = Exercise(
+    title="SAXPY with a grid stride",
+    subject=Kernels(saxpy, (
+        Case("1,000 elements in 3 blocks", (1000, 3)),
+        Case("50 elements in 2 blocks", (50, 2)),
+        Case("2,048 elements", (2048, 4), counted=True),
+    )),
+    goals=(counted("global_load_sectors", "2,048 elements", per="global_load_requests", what="sectors per load",
+                   at_most=4),),
+    lines=3,
+    hints=("Which elements does a warp load at once?", "The step is the number of all threads."),
+    mistakes=(
+        Mistake("This stores a x alone: y is an input, too.",
+                lambda attempt: attempt.wrong.startswith("right") and "y[i] = a * x[i];" in attempt.source),
+    ),
+)

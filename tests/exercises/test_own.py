@@ -1,0 +1,169 @@
+"""Exercises that the lab does not ship: a folder each, graded, tried out and handed in like those of the series."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from typer.testing import CliRunner
+
+import labkit as lab
+from labkit.base.errors import LabError
+from labkit.classroom import grading, sandbox
+from labkit.classroom.submissions import submissions
+from labkit.cli import app
+from labkit.exercises import exercise as module
+from labkit.exercises import progress
+from labkit.exercises.exercise import exercise
+from labkit.exercises.trial import begin, trials
+
+OWN = Path(__file__).parent / "own"
+SAXPY, MATVEC = OWN / "saxpy", OWN / "matvec"
+needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
+
+
+@pytest.fixture(autouse=True)
+def own_progress(tmp_path, monkeypatch):
+    monkeypatch.setenv("LABKIT_PROGRESS", str(tmp_path / "progress.json"))
+
+
+@pytest.fixture
+def added(monkeypatch):
+    monkeypatch.setattr(module, "_added", {})
+    return module.add(SAXPY)
+
+
+@pytest.mark.parametrize("trial", [*trials(exercise(SAXPY)), *trials(exercise(MATVEC))],
+                         ids=lambda trial: f"{trial.exercise.number} {trial.about}")
+def test_the_grader_answers_as_it_should(trial):
+    assert trial.problem() == ""
+
+
+def test_it_is_graded_by_its_path_and_gives_its_hints(capsys):
+    missed = exercise(SAXPY).start.replace("++i)", "i += 1)")
+    graded = lab.grade(SAXPY, missed)
+    assert "✗ sectors per load, 2,048 elements: 32, wanted at most 4" in capsys.readouterr().out
+    assert "Hint 1 of 2: Which elements does a warp load at once?" in str(graded)
+    assert [*progress.read()] == [str(SAXPY)]
+    assert lab.grade(str(SAXPY), exercise(SAXPY).solution, quiet=True).passed
+    assert progress.read()[str(SAXPY)]["met"]
+    assert "Exercises: 0 of" in progress.progress()._repr_html_()  # of the series
+
+
+def test_its_text_is_in_the_starting_code():
+    assert exercise(SAXPY).start.startswith("// SAXPY: y[i] = a x[i] + y[i] for all i below n, for any grid.\n")
+    assert exercise(SAXPY).solution.startswith("// SAXPY with a grid-stride loop.\n")
+
+
+def test_the_lab_shows_its_solution():
+    assert "i += gridDim.x * blockDim.x" in repr(lab.solution(SAXPY))
+
+
+def test_a_new_one_passes_its_test(tmp_path):
+    folder = tmp_path / "clamp_it"
+    assert sorted(path.name for path in begin(folder)) == ["clamp_it.cu", "exercise.py", "wrong.toml"]
+    done = CliRunner().invoke(app, ["exercise", "test", str(folder)])
+    assert done.exit_code == 0, done.output
+    assert done.output.count("✓ clamp_it ") == 5
+    with pytest.raises(LabError, match="exists: name a new folder"):
+        begin(folder)
+
+
+def test_the_test_says_what_does_not_hold(tmp_path):
+    folder = tmp_path / "saxpy"
+    shutil.copytree(SAXPY, folder)
+    text = (folder / "saxpy.cu").read_text()
+    (folder / "saxpy.cu").write_text(text.replace("a * x[i] + y[i]", "a * x[i] - y[i]"))
+    (folder / "wrong.toml").write_text('["no such sentence"]\nsays = "you forgot the tail"\nedits = [["++i", "i++"]]')
+    done = subprocess.run([sys.executable, "-m", "labkit", "exercise", "test", folder], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "✓ saxpy the starting code" in done.stdout
+    assert "✗ saxpy the solution does not pass:\n" in done.stdout
+    assert "✗ saxpy no such sentence is not told 'you forgot the tail':\n" in done.stdout
+    assert "attempts did not get the answer that was expected" in done.stderr
+
+
+def test_starting_code_to_hand_out():
+    done = CliRunner().invoke(app, ["exercise", "start", str(MATVEC)])
+    assert done.output == exercise(MATVEC).start
+
+
+@pytest.mark.parametrize(("name", "text", "says"), [
+    ("exercise.py", "EXERCISE = 1 / 0", "fails: ZeroDivisionError: division by zero"),
+    ("exercise.py", "", r"defines no exercise: write EXERCISE = Exercise\(...\)"),
+    ("saxpy.cu", "#ifdef SKELETON\n#else\n__global__ void saxpy() {}\n#endif\n", "has no starting code: write it into"),
+])
+def test_what_is_wrong_with_an_exercise_is_said_in_one_sentence(tmp_path, name, text, says):
+    folder = tmp_path / "saxpy"
+    shutil.copytree(SAXPY, folder)
+    (folder / name).write_text(text)
+    with pytest.raises(LabError, match=says) as refused:
+        lab.grade(folder, "__global__ void saxpy() {}", quiet=True, record=False)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(("text", "says"), [
+    ('["x"]\nsays = "y"\nedits = [["nowhere", ""]]', "'x': 'nowhere' occurs 0 times"),
+    ('["x"]\nedit = 1', "'x': give it says, and edits, file or answer"),
+    ("[x", "is no TOML"),
+])
+def test_what_is_wrong_with_its_wrong_answers_is_said_in_one_sentence(tmp_path, text, says):
+    shutil.copytree(SAXPY, tmp_path / "saxpy")
+    (tmp_path / "saxpy" / "wrong.toml").write_text(text)
+    tried = trials(exercise(tmp_path / "saxpy"))
+    with pytest.raises(LabError, match=says) as refused:
+        list(tried)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_kernel_in_place_of_a_rungs(tmp_path):
+    folder = tmp_path / "turn_it"
+    folder.mkdir()
+    (folder / "turn_it.cu").write_text(exercise("01a").file.read_text())
+    (folder / "exercise.py").write_text("""
+from labkit.exercises import LAYERS, Exercise, InPlaceOf, counted
+EXERCISE = Exercise("Turned", InPlaceOf("baseline", layers={"layer 1": LAYERS["layer 1"]}, chosen={"block": (8, 8)}), (
+    counted("global_store_sectors", "layer 1", per="global_store_requests", exactly=8),))
+""")
+    solved = lab.solution(folder)
+    assert solved.source == exercise("01a").solution
+    graded = lab.grade(folder, solved, quiet=True)
+    assert graded.passed
+    assert str(graded).endswith(f'The lab\'s own: lab.solution("{exercise(folder).key}").')
+
+
+def test_a_folder_without_an_exercise_says_what_to_do(tmp_path):
+    with pytest.raises(LabError, match=r"is no exercise: it has no exercise.py. `labkit exercise new"):
+        lab.grade(tmp_path / "nothing", "")
+
+
+def test_what_is_handed_in_is_known_by_the_name_of_the_folder(added, tmp_path):
+    (tmp_path / "alice_saxpy.cu").write_text(added.solution)
+    cell = new_code_cell(f"%%cuda mine --exercise ../sheet/saxpy\n{added.start}")
+    nbformat.write(new_notebook(cells=[cell]), tmp_path / "bob.ipynb")
+    assert [(each.student, each.exercise, each.problem) for each in submissions([tmp_path])] == [
+        ("alice", "saxpy", ""), ("bob", "saxpy", "")]
+
+
+@needs_sandbox
+def test_it_is_graded_in_the_sandbox(added, tmp_path):
+    (tmp_path / "alice_saxpy.cu").write_text(added.solution)
+    (tmp_path / "bob_saxpy.cu").write_text(added.solution.replace(" + y[i]", ""))
+    alice, bob = grading.grade_all(submissions([tmp_path]), tmp_path / "out")
+    assert (alice.exercise, alice.verdict, bob.verdict) == ("saxpy", "goal met", "not right yet"), (alice, bob)
+    assert bob.advice == "This stores a x alone: y is an input, too."
+
+
+@needs_sandbox
+@pytest.mark.parametrize("number", ["saxpy", "04a"])
+def test_the_sandbox_gets_no_solution(added, tmp_path, number):
+    asked = exercise(number)
+    module.hand_over(asked, asked.start, tmp_path)
+    names = {path.name for path in (tmp_path / "exercise").iterdir()}
+    assert "exercise.py" in names and not names & {"wrong.toml", asked.file.name}
+    program = f"import os; print(os.path.exists({str(asked.folder)!r}))"
+    ended = sandbox.run([sys.executable, "-I", "-c", program], tmp_path)
+    assert ended.stdout == "False\n"
