@@ -217,3 +217,19 @@ def test_nvccs_messages_are_understood():
         Message(4, 9, "warning", 'variable "unused" was declared but never referenced'),
     ]
     assert next(messages(said, lines)).show(lines).endswith("    y[0] = z;\n           ^")
+
+
+def test_a_program_is_a_file_that_the_command_runs(shell, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="there is no program yet"):
+        shell.run_line_magic("hostcuda", "run first.cu")
+    run(shell, "program", "first.cu", '#include <cstdio>\nint main(int argc, char **) { printf("%d\\n", argc); }\n')
+    assert capsys.readouterr().out == "first.cu: 2 lines\n"
+    shell.run_line_magic("hostcuda", "run first.cu one two")
+    assert capsys.readouterr().out == "3\n"
+    shell.run_line_magic("hostcuda", "run other.cu")
+    assert "other.cu" in capsys.readouterr().out
+    for name in ("", "first", "../first.cu", "a b.cu"):
+        with pytest.raises(UsageError, match=r"give the file a name that ends with \.cu or \.py"):
+            run(shell, "program", name, "int main() {}\n")
+    assert [path.name for path in (tmp_path / "programs").iterdir()] == ["first.cu"]

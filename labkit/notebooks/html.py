@@ -209,7 +209,7 @@ class Exporter(HTMLExporter):
         """nbconvert's settings, but no output that needs a script."""
         config = super().default_config
         config.NbConvertBase.display_data_priority = list(_SHOWN)
-        config.HighlightMagicsPreprocessor.languages = {"%%kernel": "cuda", "%%cuda": "cuda"}
+        config.HighlightMagicsPreprocessor.languages = {"%%kernel": "cuda", "%%cuda": "cuda", "%%program": "cuda"}
         return config
 
     def write(self, page: Page) -> None:

@@ -2,25 +2,30 @@
 
 ``%%kernel 04`` puts the cell in the place of rung 04 and gives a variant; with ``--part`` it replaces some functions.
 ``%%cuda name`` gives a module. Errors and warnings have the numbers of the cell's own lines: the magic's line counts,
-as it does in the editor.
+as it does in the editor. ``%%program name.cu`` keeps the cell as a file, and ``%hostcuda run name.cu`` runs it.
 """
 
 from __future__ import annotations
 
 import keyword
+import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from difflib import SequenceMatcher
+from pathlib import Path
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.core.magic import Magics, cell_magic, magics_class
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.utils.process import arg_split
 
 import hostcuda
+from hostcuda.files import write
 from hostcuda.source import code_only, kernel_names, warnings_about
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise
@@ -31,6 +36,8 @@ from labkit.ladder.rungs import rung
 from labkit.ladder.variants import Variant, variant
 from labkit.page.listing import launch_text
 from labkit.spec.layers import LENET86, Layer
+
+PROGRAMS = Path("programs")  # beside the notebook, whose folder a kernel works in
 
 
 class CompileFailed(LabError):
@@ -144,6 +151,25 @@ class KernelCells(Magics):
         module.source = text  # for the grader
         _warn(text, text, arguments)
         print(f"{name}: {', '.join(kernels) or 'no kernel'}")
+
+    @cell_magic
+    def program(self, line: str, cell: str) -> None:
+        """Keep the cell as a file in the folder `programs`, beside the notebook: ``%%program NAME.cu``, or .py."""
+        name = line.strip()
+        if not re.fullmatch(r"\w[\w-]*\.(cu|py)", name):
+            raise UsageError(f"%%program {line}: give the file a name that ends with .cu or .py, as %%program first.cu")
+        PROGRAMS.mkdir(exist_ok=True)
+        write(PROGRAMS / name, cell)
+        print(f"{name}: {cell.count(chr(10))} lines")
+
+    @line_magic
+    def hostcuda(self, line: str) -> None:
+        """The command hostcuda in the folder `programs`: ``%hostcuda run NAME.cu``, and the others of `hostcuda -h`."""
+        if not PROGRAMS.is_dir():
+            raise UsageError("there is no program yet: write one in a cell that begins with %%program NAME.cu")
+        command = [sys.executable, "-m", "hostcuda", *shlex.split(line)]
+        done = subprocess.run(command, cwd=PROGRAMS, capture_output=True, text=True, check=False)
+        print((done.stdout + done.stderr).rstrip())
 
 
 @contextmanager
