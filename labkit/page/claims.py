@@ -22,7 +22,7 @@ _ENGINES = {
     "cpu": ("CPU engine", "232,150,30", "Results are those of a GPU, and so are the counts, but for differences that "
             "data/counters.md lists. This computer's times are <b>not a GPU's</b>: pages show recorded ones instead."),
 }  # the name, a colour for light and dark pages, and what it means
-_STORED = "Is that date not today's? Then the outputs on this page are stored ones: run the cells to get your own."
+_STORED = "If that is not today, the page shows stored outputs: run the cells to get your own."
 
 
 class ClaimFailed(LabError, AssertionError):
@@ -47,9 +47,9 @@ def setup() -> HTML:
 def banner(engine: str, name: str, day: datetime.date) -> HTML:
     """Which engine made the outputs of a page, on which day, and what its times mean."""
     kind, colour, meaning = _ENGINES[engine]
-    ran = f"ran on {day.day} {day:%B %Y}."
+    ran = f"These cells ran on {day.day} {day:%B %Y}."
     style = f"padding:.6em 1em;border-left:4px solid rgb({colour});background:rgba({colour},.14)"
-    page = (f'<div class="lab-engine" style="{style}"><b>{kind}: {html.escape(name)}</b>, {ran} {_STORED} {meaning} '
+    page = (f'<div class="lab-engine" style="{style}"><b>{kind}: {html.escape(name)}.</b> {ran} {_STORED} {meaning} '
             "Recorded times name their device and date.</div>")
     return HTML(page, html.unescape(re.sub("<[^>]*>", "", page)))
 
