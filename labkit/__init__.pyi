@@ -28,6 +28,7 @@ from .page.listing import diff as diff
 from .page.listing import show as show
 from .page.solution import solution as solution
 from .page.steps import step as step
+from .page.times import times as times
 from .records.published import published as published
 from .records.recorded import recorded as recorded
 from .spec.devices import device as device

@@ -1,6 +1,8 @@
 """Kernel cells: compiled when they run, with messages at the cell's own lines."""
 
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import labkit
 from labkit import LENET86
 from labkit.base.errors import LabError
 from labkit.ladder.messages import Message, messages
+from labkit.ladder.source import functions
 from labkit.ladder.variants import variant
 from labkit.page.cells import CompileFailed
 
@@ -135,6 +138,54 @@ def test_a_cell_without_a_kernel_and_one_of_another_name_are_refused(shell):
         run(shell, "kernel", "99", REGISTERS)
 
 
+def test_the_magics_are_there_as_soon_as_labkit_is_imported():
+    """In a notebook whose first cell is `import labkit`, without `setup`; the second cell has the magic."""
+    code = ("from IPython.testing.globalipapp import start_ipython\nshell = start_ipython()\n"
+            "shell.run_cell('import labkit', store_history=False)\n"
+            "print('cells' in str(__import__('sys').modules.get('labkit.page.cells')))\n"
+            "print(shell.run_cell('%%cuda twice\\n__global__ void twice(float *x) { x[0] *= 2; }\\n').success)\n")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "twice:", "twice", "True"]
+
+
+def part(*names):
+    text = variant(10).source
+    return "\n\n".join(text[slice(*functions(text)[name])] for name in names) + "\n"
+
+
+def test_a_cell_may_have_a_part_of_the_kernel(shell):
+    mine = run(shell, "kernel", "10 --part", part("multiply"))
+    assert mine.source.replace("// %%kernel 10 --part\n", "") == variant(10).source
+    swapped = part("multiply").replace("b0, b1);", "b1, b0);")
+    with pytest.raises(LabError, match="is wrong on"):
+        labkit.check(run(shell, "kernel", "10 --part", swapped), LENET86[0])
+    constant = "constexpr int NOTHING = 0;\n\n__device__ inline int nothing() { return NOTHING; }\n\n"
+    text = constant + part("copy", "conv").replace("first = 0;", "first = nothing();")
+    labkit.check(run(shell, "kernel", "10 --part", text), LENET86[1], quiet=True)
+
+
+def test_messages_about_a_part_have_the_lines_of_the_cell(shell):
+    broken = part("store", "conv").replace("h0 + 2 * row;", "h0 + 2 * rows;")
+    line = 2 + next(i for i, text in enumerate(broken.split("\n")) if "2 * rows;" in text)
+    with pytest.raises(CompileFailed, match=f"(?s)line {line}: error: .*rows.*2 \\* rows;"):
+        run(shell, "kernel", "10 --part", broken)
+    renamed = part("store").replace("int column, int count)", "int column)")
+    with pytest.raises(CompileFailed, match="in the part of the kernel that is not in the cell"):
+        run(shell, "kernel", "10 --part", renamed)
+    with pytest.raises(LabError, match=r"has to define one of the kernel's functions, arrange, .*defines other"):
+        run(shell, "kernel", "10 --part", "__device__ int other() { return 1; }\n")
+
+
+def test_functions_are_found_by_their_names():
+    text = ("#include <a.h>\nconstexpr int f = g(3);\nstruct S { int h() { return 0; } };\n\n// two lines\n// above\n"
+            'template <int N> __device__ int one(int (&a)[N], int b = (1 + 2))\n{\n    return "{"[0];   // }\n}\n'
+            'extern "C" __global__ __launch_bounds__(32, 1) void two(float *x) {\n    if (x) { }\n}\n')
+    found = {name: text[slice(*span)] for name, span in functions(text).items()}
+    assert list(found) == ["one", "two"]
+    assert found["one"].startswith("// two lines\n// above\ntemplate") and found["one"].endswith("// }\n}")
+    assert found["two"].startswith('extern "C"')
+
+
 def test_a_cuda_cell_is_a_module(shell, capsys):
     text = "__global__ void twice(float *x)\n{\n    x[threadIdx.x] *= FACTOR;\n}\n"
     run(shell, "cuda", "vectors -DFACTOR=2.0f", text)
@@ -166,3 +217,19 @@ def test_nvccs_messages_are_understood():
         Message(4, 9, "warning", 'variable "unused" was declared but never referenced'),
     ]
     assert next(messages(said, lines)).show(lines).endswith("    y[0] = z;\n           ^")
+
+
+def test_a_program_is_a_file_that_the_command_runs(shell, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="there is no program yet"):
+        shell.run_line_magic("hostcuda", "run first.cu")
+    run(shell, "program", "first.cu", '#include <cstdio>\nint main(int argc, char **) { printf("%d\\n", argc); }\n')
+    assert capsys.readouterr().out == "first.cu: 2 lines\n"
+    shell.run_line_magic("hostcuda", "run first.cu one two")
+    assert capsys.readouterr().out == "3\n"
+    shell.run_line_magic("hostcuda", "run other.cu")
+    assert "other.cu" in capsys.readouterr().out
+    for name in ("", "first", "../first.cu", "a b.cu"):
+        with pytest.raises(UsageError, match=r"give the file a name that ends with \.cu or \.py"):
+            run(shell, "program", name, "int main() {}\n")
+    assert [path.name for path in (tmp_path / "programs").iterdir()] == ["first.cu"]

@@ -93,7 +93,7 @@ def test_occupancy_is_a_staircase(drawn):  # noqa: F811
     """65,536 registers hold 2,048 threads of 32, and 7 blocks of 256 threads with 40."""
     page = drawn(draw.occupancy, {"03 registers, rolled": 24, "03 registers": 32, "own": 40, "large": 255})
     assert not collisions(page)
-    assert page.title == "Up to 32 registers per thread, 100 % of the warps have room"
+    assert page.title == "Up to 32 registers per thread, 100 % of the warps can be resident"
     for words in ("03 registers: 32 registers, 100 % of 64 warps.", "own: 40 registers, 75 % of 64 warps.",
                   "large: 255 registers, 12 % of 64 warps."):
         assert words in page.alt

@@ -32,8 +32,8 @@ def test_the_rows_times_a_window_are_the_square(K):
 
 
 def test_how_much_is_of_use(said):  # noqa: F811
-    assert "8 × 8; 77 % of the terms are useful" in said(draw.squares).title
-    assert "4 × 8; 28 % of the terms are useful" in said(draw.squares, 3).title
+    assert "8 × 8 inputs; 77 % of the terms are weights" in said(draw.squares).title
+    assert "4 × 8 inputs; 28 % of the terms are weights" in said(draw.squares, 3).title
     assert "64 terms, 4 steps of 16 terms, two rows of the window each: 77 % of them" in said(draw.squares).alt
 
 

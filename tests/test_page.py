@@ -1,8 +1,10 @@
 """What a page says: tables, predictions, claims; and the names that the package offers it."""
 
+import datetime
 import pkgutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -11,7 +13,10 @@ import labkit
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.base.tables import table
+from labkit.measure.check import CheckFailed
 from labkit.page import claims as page
+from labkit.page import times as times_of_a_page
+from labkit.spec.layers import LENET86
 
 
 def test_every_public_name_is_there():
@@ -43,6 +48,14 @@ def test_setup_says_which_engine_and_what_its_times_mean():
     if labkit.device().engine == "cpu":
         assert "<b>not a GPU's</b>" in said.page
     assert "<" not in repr(said)
+
+
+@pytest.mark.parametrize(("engine", "begins"), [("gpu", "GPU: NVIDIA <H200>"), ("cpu", "CPU engine: NVIDIA <H200>")])
+def test_a_stored_banner_is_known_by_its_date(engine, begins):
+    said = page.banner(engine, "NVIDIA <H200>", datetime.date(2026, 11, 3))
+    assert repr(said).startswith(f"{begins}. These cells ran on 3 November 2026. If that is not today, the page shows stored outputs")
+    assert "NVIDIA &lt;H200&gt;" in said.page
+    assert f"{datetime.date.today():%B %Y}" in page.setup().page
 
 
 def test_table_rounds_for_reading_and_keeps_the_units():
@@ -90,6 +103,45 @@ def test_nothing_may_be_predicted():
     assert rows == [["conflicts", "0", "12", "–"], ["atomics", "0", "0", "–"]]
 
 
+def test_a_place_that_is_not_filled_in_is_a_dash_and_the_caption_says_what_to_do():
+    told = page.predict(loads=..., time=2.0)
+    assert "write numbers in place of ..." in repr(told.against(loads=3))
+    rows = [line.split() for line in repr(told.against(loads=3, time=1)).splitlines()[2:]]
+    assert rows == [["loads", "–", "3", "–"], ["time", "2", "1", "0.500"]]
+    assert "in place" not in repr(page.predict(loads=1).against(loads=3))
+
+
+TWO = [1, 2]
+
+
+def test_without_a_gpu_times_are_recorded_and_counts_are_counted(monkeypatch):
+    monkeypatch.setattr(times_of_a_page, "bench", lambda *args, **options: pytest.fail("no time is measured"))
+    monkeypatch.setattr(times_of_a_page, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
+    told = labkit.times(TWO, LENET86[0], counts={"global_load_requests": "loads"})
+    rows = [line.split()[-2:] for line in repr(told).splitlines() if line.strip().startswith(("01", "02"))]
+    assert rows == [["78,400", "12.3"], ["39,200", "12.3"]]
+    assert told.op_ms.isna().all(axis=None) and list(told.op_ms.index) == ["01 baseline", "02 constant"]
+    assert "op time here" not in told.page and "no time is measured" in told.page
+
+
+def test_on_a_gpu_times_are_measured_and_a_readers_kernel_has_none_recorded(monkeypatch):
+    mine = labkit.variant(1, source=labkit.variant(1).source + "// my own\n")
+    measured = pd.DataFrame({"layer": LENET86[0].name, "label": ["01 baseline", mine.label], "op_ms": [1.5, 2.5]})
+    monkeypatch.setattr(times_of_a_page, "device", lambda: SimpleNamespace(engine="gpu", name="Some GPU"))
+    monkeypatch.setattr(times_of_a_page, "bench", lambda *args, **options: measured)
+    told = labkit.times([1, mine], LENET86[0])
+    rows = [line.split()[-2:] for line in repr(told).splitlines() if line.strip().startswith("01")]
+    assert rows == [["1.50", "12.3"], ["2.50", "–"]]
+    assert told.op_ms.at[mine.label, LENET86[0].name] == 2.5
+    assert "Measured here on Some GPU, 1,000 images" in told.page
+
+
+def test_times_of_a_wrong_kernel_are_not_shown():
+    wrong = labkit.variant(1, source=labkit.variant(1).source.replace("h >= Ho", "h >= Ho - 1"))
+    with pytest.raises(CheckFailed, match="is wrong on"):
+        labkit.times(wrong, LENET86[0])
+
+
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
 def test_what_is_missing_is_a_dash(missing):
     frame = pd.DataFrame({"sizes": [[1, 2], (3, 4)], "count": pd.Series([7, missing], dtype=object)})
@@ -109,9 +161,7 @@ def test_claim(capsys, monkeypatch):
     ("gpu", True, "agrees"), ("gpu", False, f"does not agree. {page._OTHERWISE}"), ("gpu", None, ""), ("cpu", True, ""),
 ])
 def test_only_a_gpu_agrees_or_not(capsys, monkeypatch, engine, here, said):
-    import types
-
-    device = types.SimpleNamespace(engine=engine, name="Some GPU")
+    device = SimpleNamespace(engine=engine, name="Some GPU")
     monkeypatch.setattr(page, "device", lambda: device)
     page.claim("so", True, here=here)
     lines = capsys.readouterr().out.splitlines()

@@ -256,6 +256,18 @@ def test_the_first_page_lists_the_series(made):
     assert page.count("Did not run to its end") == 2
 
 
+def test_the_first_page_has_the_parts(tmp_path):
+    folder = tmp_path / "series"
+    folder.mkdir()
+    for name in ("00_a", "07_b", "07_c", "08_d", "12_e", "14_f"):
+        save(folder, name, STORED)
+    report.make(sorted(map(str, folder.glob("*.ipynb"))), tmp_path / "out", stored=True)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    found = re.findall(r'<h2 class="part">(Part \d)|<a class="number" href="(\w+)\.html"', page)
+    assert ["".join(each) for each in found] == [
+        "Part 1", "00_a", "07_b", "07_c", "Part 2", "08_d", "Part 3", "12_e", "14_f"]
+
+
 def test_the_first_page_shows_the_readmes_pictures(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "PACKAGE", tmp_path / "labkit")
     assert report._overview()["first"] == ""
@@ -288,14 +300,14 @@ def test_the_badge_says_where_the_outputs_come_from(made):
     page = text_of(made, "01_tiling")
     badge = page[page.index('class="provenance"'):]
     assert "CPU engine" in badge[:400] if device().engine == "cpu" else "GPU" in badge[:400]
-    assert "executed in" in badge[:600]
+    assert "executed in" in badge[:600] and "Stored outputs" not in badge[:600]
 
 
 def test_stored_outputs_are_exported_as_they_are(stored):
     _, page = stored(STORED, **ON_GPU)
     assert "as stored" in page
     badge = page[page.index('class="provenance"'):][:400]
-    assert "<b>GPU</b> NVIDIA H200" in badge
+    assert '<span class="badge stored"><b>Stored outputs</b> of <b>GPU</b> NVIDIA H200' in badge
     assert "5 November 2026" in badge
     _, page = stored(STORED)
     assert "<b>Stored outputs</b>" in page

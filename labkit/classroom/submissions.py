@@ -14,7 +14,7 @@ from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.subjects import Numbers
-from labkit.ladder.source import read
+from labkit.ladder.source import read, with_functions
 
 _CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\S+)[^\n]*")
 _KINDS = (".ipynb", ".cu")
@@ -182,7 +182,10 @@ def _cells(student: str, file: Path) -> Iterator[Submission]:
             above = cell.source[: len(cell.source) - len(cell.source.lstrip())].count("\n")
             head, _, body = cell.source.lstrip().partition("\n")
             try:
-                yield Submission(student, exercise(match[1]).number, f"{chr(10) * above}// {head}\n{body}")
+                asked, text = exercise(match[1]), f"{chr(10) * above}// {head}\n{body}"
+                if "--part" in head.split():
+                    text = with_functions(asked.start, text)
+                yield Submission(student, asked.number, text)
             except EngineError as error:
                 yield Submission(student, match[1], problem=str(error))
         else:

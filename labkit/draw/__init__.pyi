@@ -12,6 +12,10 @@ from .lines import constant_divergence as constant_divergence
 from .lines import occupancy as occupancy
 from .lines import rounding as rounding
 from .lines import running_sum as running_sum
+from .machine import hiding as hiding
+from .machine import memories as memories
+from .machine import shuffle as shuffle
+from .machine import threads as threads
 from .matrices import fused_index as fused_index
 from .matrices import im2col as im2col
 from .matrices import outputs_per_thread as outputs_per_thread

@@ -1,6 +1,6 @@
 """The dark version of a figure: the same picture with another palette.
 
-Lightness is turned round in OKLab, hues stay: paper becomes the ground of a dark page, ink becomes light, and a blue
+Lightness is inverted in OKLab, hues stay: paper becomes the ground of a dark page, ink becomes light, and a blue
 bar stays blue. The mapping is continuous, so the smoothed edges of letters and lines stay smooth. Text keeps its
 contrast, on the paper and on bars, because light and dark change places (tests/test_draw_dark.py).
 """

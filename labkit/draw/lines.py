@@ -1,4 +1,4 @@
-"""Charts of lines: what a read of constant memory costs, how many warps have room, and how far sums are off."""
+"""Charts of lines: what a read of constant memory costs, how many warps are resident, and how far sums are off."""
 
 from collections.abc import Mapping
 
@@ -76,7 +76,7 @@ def occupancy(page: Page, registers: Mapping[str, int], threads: int = 256, shar
     points: dict[int, list[str]] = {}
     for label, each in registers.items():
         points.setdefault(int(each), []).append(label)
-    page.open(340, f"Up to {full} registers per thread, {percent(share[16])} of the warps have room",
+    page.open(340, f"Up to {full} registers per thread, {percent(share[16])} of the warps can be resident",
               f"{arch}   ·   blocks of {threads} threads   ·   {limits['registers']:,} registers and {most} warps per "
               "multiprocessor")
     page.small(12, 66, "resident warps")

@@ -136,43 +136,54 @@ def fused_index(page: Page, layer: Layer, row: int, column: int) -> None:
 
 @figure
 def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
-    """A thread at one column of the mask: the inputs and mask elements that it loads, and the sums that use them.
+    """A thread at one column of the mask: which input is multiplied with which weight, and into which sum it goes.
 
     Parameters
     ----------
     rows, maps : int
-        Outputs below each other, and maps; at most 20 and 8.
+        Outputs in a column, and maps; at most 20 and 8.
     K : int
         Side of the mask, at most 7.
     """
     if not (1 <= rows <= 20 and 1 <= maps <= 8 and 1 <= K <= 7):
         raise LabError(f"draw.outputs_per_thread: rows, maps, K = {rows}, {maps}, {K}: at most 20, 8 and 7, at least 1")
-    inputs, products, spread = rows + K - 1, rows * maps * K, 7  # spread: columns of a map that are drawn
-    loads, cell, top, x0 = inputs + maps * K, min(18, 250 / inputs), 112, 24
-    page.open(top + inputs * cell + 48,
-              f"{loads} numbers loaded, {products:,} products: each serves {products / loads:.3g} of them",
-              f"one thread, {count(rows, 'row')} in {count(maps, 'map')}, at one of the {K} columns of the mask")
-    x1 = x0 + max(spread * cell + 60, 190)
-    x2 = x1 + max(maps * (cell + 6) + 50, 236)
-    step = min(3 * cell + 8, (page.width - 24 - x2 - 3 * cell) / max(maps - 1, 1))
-    for x, what, where in ((x0, f"{inputs} inputs", "below each other, in registers"),
-                           (x1, f"{maps} × {K} mask elements", "from shared memory, maps at once"),
-                           (x2, f"{maps} × {rows} sums", "in registers to the end")):
-        page.caption(x, top - 28, what)
-        page.small(x, top - 12, where)
-    page.cells(x0, top, inputs, spread, cell, style.PAPER)
-    page.cells(x0 + 2 * cell, top, inputs, 1, cell, style.BLUE, style.PAPER)
-    for m in range(maps):
-        page.cells(x1 + m * (cell + 6), top, K, 1, cell, style.WARM, style.ORANGE)
-        page.cells(x2 + m * step, top, rows, 3, cell, style.TINT, style.PALE)
-        page.cells(x2 + m * step + cell, top, rows, 1, cell, style.BLUE, style.PAPER)
-    bottom = top + inputs * cell + 22
-    page.small(x0, bottom, "Each mask element is multiplied with every window of the column:")
-    served = f"an input serves up to {count(min(K, rows), 'row')} and {count(maps, 'map')}"
-    page.small(x0, bottom + 16, f"{served}, a mask element {count(rows, 'row')}.", style.AMBER)
-    page.alt = (f"A thread at one column of the mask: {inputs} inputs below each other in registers, {maps} times "
-                f"{K} mask elements from shared memory, {maps} times {rows} sums in registers; {loads} numbers loaded "
-                f"for {products} products.")
+    inputs, products = rows + K - 1, rows * maps * K
+    loads, left, top = inputs + maps * K, 96, 138
+    cell = min(30, 268 / rows, (style.WIDTH - 26 - left - 24 * (maps > 1)) / inputs)
+    page.open(top + rows * cell + 84 + 20 * (maps > 1),
+              f"{loads} numbers loaded, {products:,} products: each is used {products / loads:.3g} times",
+              f"one thread, {count(rows, 'row')} in {count(maps, 'map')}, at one of the {K} columns of the mask   ·   "
+              "in a cell: which weight")
+    i, p = min(K - 1 + rows // 2, inputs - 1), K // 2  # the input and the weight that are followed
+    page.caption(left, 86, f"{inputs} inputs of a column of x", "each loaded once, into a register")
+    for back in reversed(range(min(maps, 4))):  # the other maps lie behind
+        x, y = left + 6 * back, top + 6 * back
+        page.rect(x, y, inputs * cell, rows * cell, style.PAPER, style.FAINT, 1)
+    for r, q in np.ndindex(rows, inputs):
+        if 0 <= q - r < K:
+            mine = style.ORANGE if q == i else style.PALE if q - r == p else style.TINT
+            page.rect(left + q * cell, top + r * cell, cell, cell, mine, style.PAPER, 1)
+            page.text(left + (q + 0.5) * cell, top + (r + 0.5) * cell + 3, f"{q - r}", ha="center",
+                      size=min(SMALL, cell * 0.42))
+    for q in range(inputs):
+        page.small(left + (q + 0.5) * cell, top - 10, str(q), style.AMBER if q == i else style.MUTED, ha="center",
+                   weight="bold" if q == i else "normal")
+    page.small(left - 10, top - 10, "input", ha="right")
+    for r in range(0, rows, 1 if cell > 13 else 2):
+        page.small(left - 10, top + (r + 0.5) * cell + 4, f"sum[{r}]", style.INK, ha="right")
+    served = sum(0 <= i - r < K for r in range(rows))
+    y = top + rows * cell + 24 + 20 * (maps > 1)
+    for n, (face, words) in enumerate((
+        (style.ORANGE, f"input {i} is used for {count(served, 'sum')} in each of {count(maps, 'map')}"),
+        (style.PALE, f"weight {p}, loaded once per map, is used for {count(rows, 'sum')}"),
+        (style.TINT, f"sum[r] += input[r + p] * weight[p], for all {K} weights p of the column"),
+    )):
+        page.rect(left, y + 18 * n - 9, 10, 10, face)
+        page.small(left + 16, y + 18 * n, words, style.INK)
+    page.alt = (f"A thread at one column of the mask: {count(rows, 'sum')} in a column, {inputs} inputs and {K} "
+                f"weights per map. Input r + p times weight p goes to sum r. Input {i} is used for "
+                f"{count(served, 'sum')}, weight {p} for {count(rows, 'sum')}, in each of {count(maps, 'map')}; "
+                f"{loads} numbers loaded for {products} products.")
 
 
 def placed(K: int) -> np.ndarray:
@@ -199,12 +210,13 @@ def squares(page: Page, K: int = 7, lane: int = 1) -> None:
         raise LabError(f"draw.squares: K, lane = {K}, {lane}: K from 1 to {WIDE - 1}, lane from 0 to {WIDE // 2 - 1}")
     where = placed(K)
     rows, terms = where.shape
-    high, steps, cell, small, tiny = terms // WIDE, terms // 16, 20, 11, 9
-    x0, x1, x2, top = 24, 252, 160, 98
-    below = top + max(high * cell, high * small + 66) + 56
-    page.open(below + rows * tiny + 62,
-              f"A column of a product is a window of {high} × {WIDE}; {percent(where.mean())} of the terms are useful",
-              f"a square of 2 × 2 outputs in {MAPS} maps, K = {K}   ·   orange: what lane {lane} of the warp supplies")
+    high, steps, cell, small, tiny, tall = terms // WIDE, terms // 16, 20, 11, 9, 17
+    x0, x1, x2, top = 24, 252, 150, 98
+    below = top + max(high * cell, high * small + 66) + 74
+    page.open(below + 4 * tall + 66,
+              f"Four outputs share a window of {high} × {WIDE} inputs; {percent(where.mean())} of the terms are "
+              "weights",
+              f"a square of 2 × 2 outputs, K = {K}   ·   orange: what lane {lane} of the warp supplies")
 
     def words(x, y, word, w, h, face, edge, lw):
         mine = word % (WIDE // 2) == lane
@@ -218,34 +230,31 @@ def squares(page: Page, K: int = 7, lane: int = 1) -> None:
     page.cells(x0, top, high, WIDE, cell)
     page.small(x0, top + high * cell + 16, "in each word: its lane")
 
+    outputs, names = list(np.ndindex(SIDE, SIDE)), "ABCD"
     page.caption(x1, top - 14, "Its square", "where the mask lies for each of the four outputs")
-    for i, (h, w) in enumerate(np.ndindex(SIDE, SIDE)):
+    for i, (h, w) in enumerate(outputs):
         x, y = x1 + i * (WIDE * small + 36), top + 22
-        page.small(x, y - 6, f"row {h}, column {w}")
+        page.text(x, y - 6, names[i], weight="bold")
+        page.small(x + 16, y - 6, f"row {h}, column {w}")
         page.rect(x + w * small, y + h * small, K * small, K * small, style.BLUE)
         page.cells(x, y, high, WIDE, small)
     y = top + 42 + high * small
-    page.small(x1, y, f"blue: {K} × {K} weights, the others are zeros\n"
-               "the mask moves by a column, the words stay where they are")
+    page.small(x1, y, f"blue: {K} × {K} weights, white: zeros\n"
+               "from A to B the mask moves by a column, and the words stay where they are")
 
-    page.text(x0, below - 14, f"Its {rows} rows", weight="bold")
-    for row in range(rows):
-        for at in np.flatnonzero(where[row]):
-            ink = (style.BLUE, style.SKY)[row // 2 % 2]
-            page.rect(x2 + at * tiny, below + row * tiny, tiny, tiny, ink)
-        if row % 2 == 0:
-            page.small(x2 - 10, below + row * tiny + tiny + 4, f"map {row // 2 % MAPS}", ha="right")
-    page.cells(x2, below, rows, terms, tiny)
-    for w in range(SIDE):
-        y = below + w * rows // 2 * tiny
-        page.small(x2 - 60, y + rows // 4 * tiny + 4, f"column {w}", style.INK, ha="right")
-        page.frame(x2, y, terms * tiny, rows // 2 * tiny, style.INK, 1)
-    bottom = below + rows * tiny + 6
+    page.caption(x0, below - 34, "The same, row by row", f"{SIDE * SIDE} of the {rows} rows of the product: one map")
+    for i, (h, w) in enumerate(outputs):
+        y = below + i * tall
+        for at in np.flatnonzero(where[w * MAPS * SIDE + h]):
+            page.rect(x2 + at * tiny, y, tiny, tall - 2, style.BLUE)
+        page.text(x2 - 12, y + 12, f"output {names[i]}", ha="right", weight="bold")
+        page.cells(x2, y, 1, terms, tiny, high=tall - 2)
+    bottom = below + 4 * tall + 6
     for word in range(terms // 2):
         words(x2 + 2 * word * tiny, bottom, word, 2 * tiny, 16, style.PAPER, style.MUTED, 0.6)
     for step in range(steps):
         x = x2 + 16 * step * tiny
-        page.small(x + 8 * tiny, below - 14, f"inputs of rows {2 * step} and {2 * step + 1}", ha="center")
+        page.small(x + 8 * tiny, below - 10, f"inputs of rows {2 * step} and {2 * step + 1}", ha="center")
         if step:
             page.line([x, x], [below - 4, bottom + 20], style.INK, 1.4, zorder=4)
     page.small(x2 - 10, bottom + 12, "lane of each word", ha="right")
@@ -253,5 +262,5 @@ def squares(page: Page, K: int = 7, lane: int = 1) -> None:
     page.small(x2, bottom + 36, of)
     page.alt = (f"A window of {high} by {WIDE} inputs, {high * WIDE // 2} words of two; word 0 to 3 of every row is "
                 f"supplied by lane 0 to 3. For each output of a square of 2 by 2 the mask of {K} by {K} lies at the "
-                f"output's row and column, among zeros. Below, the product's {rows} rows, {MAPS} maps by 2 by 2 "
-                f"outputs, over its {terms} terms, {of}: {percent(where.mean())} of them weights.")
+                f"output's row and column, among zeros. Below, the four rows of one map over the product's {terms} "
+                f"terms, {of}: {percent(where.mean())} of them weights.")

@@ -1,4 +1,4 @@
-"""The ladder: op time over reference time, rung by rung, and what each rung gained or lost against the one before."""
+"""The ladder: op times and reference times, rung by rung, and what each rung gained or lost against the one before."""
 
 import math
 
@@ -22,10 +22,11 @@ _SAME = 1.02  # times closer than this are the same
 def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | None = None,
            device: Device | str | None = None, date: str | None = None, library: pd.DataFrame | None = None,
            highlight: str | None = None) -> None:
-    """Op time over reference time, a row per rung: how far each kernel is from what the machine can do.
+    """Op times on a logarithmic scale, a row per rung: how far each kernel is from what the machine can do.
 
-    Each bar also shows the row above, the last one of the same data type if there is one: an empty frame is the time
-    saved, orange the time lost.
+    The green line of a row is the reference time in the precision of its kernel. A ring marks the time of the row
+    above, the last one of the same data type if there is one: the line to it is blue where time is saved, orange where
+    it is lost.
 
     Parameters
     ----------
@@ -39,8 +40,7 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
     device, date : str, optional
         What measured it, and when, where the table does not say so.
     library : DataFrame, optional
-        The library's times on the same device, as `labkit.cudnn` gives them: drawn below the rungs, each with a
-        dashed line up through them.
+        The library's times on the same device, as `labkit.cudnn` gives them: drawn below the rungs, in grey.
     highlight : str, optional
         Label of the rung in question; by default the last one.
     """
@@ -67,66 +67,67 @@ def ladder(page: Page, table, layer: Layer | str | None = None, batch: int | Non
     own = rows[rows["label"].isin(rungs)]
     before, alike = (own.groupby(keys)[["op_ms", "label"]].shift() for keys in (["layer"], ["layer", "unit"]))
     rows[["above", "before"]] = alike.fillna(before)
-    rows["above"] /= rows["reference"]  # on the scale of the row's own bar
     labels, highlight = list(rows["label"].unique()), rungs[-1] if highlight is None else highlight
     across, head = min(2, len(layers)), 26 + 24 * (len(layers) > 1)
     tall = head + _STEP * len(labels) + _FOOT
     own = rows[rows["label"] == highlight]
     about = data.subtitle(layers[0] if len(layers) == 1 else "", f"batch {batch:,}" if batch else "")
-    top = _TOP + 22 * (len(rungs) > 1)
+    top = _TOP + 22
     message = _verdict(highlight, own)
     page.open(top + math.ceil(len(layers) / across) * tall, message, about, data.note)
+    page.line([22, 22], [58, 72], style.GREEN, 2.2)
+    page.small(30, 69, "reference time in the kernel's precision")
     if len(rungs) > 1:
-        page.rect(12, 60, 20, 10, style.TINT, style.BLUE, 1.1)
-        page.small(38, 69, "time saved against the row above")
-        page.rect(262, 60, 20, 10, style.ORANGE)
-        page.small(288, 69, "time lost")
+        lost = 584, style.ORANGE, "time lost"
+        for x, color, words in ((270, style.BLUE, "time saved against the row above (ring)"), lost):
+            page.line([x, x + 26], [65, 65], color, 2.4)
+            page.line([x + 26], [65], color, 1.4, marker="o", ms=6, mfc=style.PAPER, mec=color)
+            page.line([x], [65], color, marker="o", ms=7)
+            page.small(x + 38, 69, words)
     about = f"{about.replace('   ·   ', ', ')}. {data.note}".strip()
-    page.alt = f"Bar chart, op time over reference time, log scale. {message}. {about}"
+    page.alt = f"Dot chart, op time, log scale. {message}. {about}"
     page.plain = "Figure: the ladder, op time over reference time for each rung"
 
     left = 22 + widest(labels, weight="bold")
     width = (page.width - left - 12 - _GAP * (across - 1)) / across
-    room = widest(rows["said"], weight="bold") + 12
-    ends = rows[["x_reference", "above"]]
-    low, reach = min(1.0, ends.min(axis=None) / 1.1), max(ends.max(axis=None), 2.0) * 1.02
-    right = low * (reach / low) ** (width / max(width - room, width / 3))
-    decade = width / math.log10(right / low)  # pixels
-    ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
+    room = widest(rows["said"], weight="bold") + 14
     clear = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 1.5}
     for i, each in enumerate(layers):
+        panel = rows[rows["layer"] == each].set_index("label")
+        ends = panel[["op_ms", "above", "reference"]]
+        low, reach = ends.min(axis=None) / 1.25, ends.max(axis=None) * 1.1
+        right = low * (reach / low) ** (width / max(width - room, width / 3))
+        decade = width / math.log10(right / low)  # pixels
+        ticks = log_ticks(low, reach, (1, 2, 5) if decade > 180 else (1, 3) if decade > 90 else (1,))
         x, y0 = left + i % across * (width + _GAP), top + i // across * tall + head
         ax = page.axes(x, y0, x + width, y0 + _STEP * len(labels), "x", xlim=(low, right), yticks=[],
-                       ylim=(len(labels) - 0.5, -0.5), xlabel="op time over reference (log scale)")
-        ax.set_xticks(ticks, [f"{tick:,.10g}×" for tick in ticks])
+                       ylim=(len(labels) - 0.5, -0.5), xlabel="op time (ms, log scale)")
+        ax.set_xticks(ticks, [f"{tick:,.10g}" for tick in ticks])
         ax.grid(axis="x")
         ax.spines[:].set_visible(False)
-        panel = rows[rows["layer"] == each].set_index("label")
         reference = panel.groupby("unit")["reference"].first()[::-1]
         words = f"reference {', FP16 '.join(map(ms, reference))}"
         if len(layers) > 1:
             page.text(x, y0 - 26, each, weight="bold")
         size = SMALL * min(1, width / wide(words, SMALL, "bold"))
         page.text(x, y0 - 5, words, size=size, color=style.GREEN, weight="bold")
-        ax.axvline(1, color=style.GREEN, lw=2.2, clip_on=False, zorder=4)
         for row, label in enumerate(labels):
             weight, y = "bold" if label == highlight else "normal", y0 + (row + 0.5) * _STEP + 4
-            ink, face = (style.MUTED,) * 2 if label not in rungs else (style.INK, style.PALE)
+            ink, dot = (style.MUTED,) * 2 if label not in rungs else (style.INK, style.BLUE)
             if i % across == 0:
                 page.text(left - 8, y, label, ha="right", weight=weight, color=ink)
             if label not in panel.index:
-                page.small(x + decade * -math.log10(low) + 8, y, "not measured", bbox=clear)
+                page.small(x + 8, y, "not measured", bbox=clear)
                 continue
-            over, before, said = panel.loc[label, ["x_reference", "above", "said"]]
-            ax.barh(row, over - 1, left=1, height=0.62, color=style.BLUE if label == highlight else face)
-            if over > _SAME * before:
-                ax.barh(row, over - before, left=before, height=0.62, color=style.ORANGE)
-            elif before > _SAME * over:
-                ax.barh(row, before - over, left=over, height=0.62, facecolor=style.TINT, edgecolor=style.BLUE, lw=1.1)
-            if label not in rungs:
-                ax.plot([over, over], [-0.5, row - 0.31], color=style.MUTED, lw=1.2, ls=style.DASHED, zorder=2.5)
-            end = max(1, over, 0 if math.isnan(before) else before)
-            page.text(x + decade * math.log10(end / low) + 8, y, said, weight=weight, color=ink, bbox=clear)
+            time, before, own, said = panel.loc[label, ["op_ms", "above", "reference", "said"]]
+            ax.plot([own, own], [row - 0.5, row + 0.5], color=style.GREEN, lw=2.2, zorder=2, solid_capstyle="butt")
+            if not time / _SAME <= before <= time * _SAME and not math.isnan(before):
+                color = style.ORANGE if time > before else style.BLUE
+                ax.plot([before, time], [row, row], color=color, lw=2.4, zorder=3)
+                ax.plot([before], [row], "o", ms=6, mfc=style.PAPER, mec=color, mew=1.4, zorder=3)
+            ax.plot([time], [row], "o", ms=9 if label == highlight else 7, color=dot, zorder=4)
+            end = max(time, own, 0 if math.isnan(before) else before)
+            page.text(x + decade * math.log10(end / low) + 9, y, said, weight=weight, color=ink, bbox=clear)
         said = ", ".join(f"{label} {ms(row.op_ms)} ({times(row.x_reference)})" for label, row in panel.iterrows())
         known = ", ".join(f"{unit} units {ms(value)}" for unit, value in reference.items())
         page.alt += f" {each + ': ' if each else ''}{said}; reference time of the {known}."
@@ -137,7 +138,7 @@ def _verdict(label, rows):
     if not len(rows):
         return "The ladder: op time over reference time"
     reference = f"{_spread(rows['x_reference'])}× the reference time"
-    gain = (rows["above"] / rows["x_reference"]).dropna()
+    gain = (rows["above"] / rows["op_ms"]).dropna()
     if not len(gain):
         return f"{label}: {reference}"
     before = rows["before"].dropna().iloc[0]

@@ -146,9 +146,10 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
         raise LabError("draw.contention needs two numbers of threads per address or more")
     growth = table.iloc[-1] / table.iloc[0]
     page.open(350, f"{table.index[-1]:,} threads per address: {_times(growth.max())} times as long as with "
-              f"{table.index[0]}", style.joined("microseconds, the same number of additions", device))
+              f"{table.index[0]}", style.joined("the same number of additions", "both scales logarithmic", device))
+    page.small(12, 66, "time (µs)")
     right = page.width - 18 - widest(table.columns, SMALL, "bold")
-    ax = page.axes(72, 66, right - 8, 302, "xy", xlabel="threads per address")
+    ax = page.axes(72, 76, right - 8, 302, "xy", xlabel="threads per address")
     page.alt = "Line chart, time over the threads per address."
     page.plain = "Figure: what additions to one address cost"
     ends = {}
@@ -157,5 +158,5 @@ def contention(page: Page, table: pd.DataFrame, device: str = "") -> None:
         ends[name] = line.iloc[-1], color
         page.alt += f" {name}: {', '.join(f'{value:.3g} with {share:,}' for share, value in line.items())}."
     number(ax.xaxis, log_ticks(*ax.get_xlim(), (1,)))
-    number(ax.yaxis, log_ticks(*ax.get_ylim(), (1,)))
+    number(ax.yaxis, log_ticks(*ax.get_ylim(), (1, 2, 5)))
     name_ends(page, ax, right, ends, table.columns[:1])

@@ -15,6 +15,8 @@ from labkit.evidence import child
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
 
+# Two tiles of 16 x 16 outputs each way, and channels enough that a kernel uses its tile again.
+SMALL = Layer("small", C=3, H=23, W=24, M=4, K=7)
 
 @dataclass(repr=False)
 class Findings(hostcuda.sanitize.Findings):
@@ -31,14 +33,15 @@ class Findings(hostcuda.sanitize.Findings):
     sources: dict[str, str] = field(default_factory=dict)
 
 
-def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int = 1, tool: str = "all",
-             engine: str | None = None, timeout: float | None = 600) -> Findings:
+def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer = SMALL, batch: int = 1,
+             tool: str = "all", engine: str | None = None, timeout: float | None = 600) -> Findings:
     """Check the memory accesses and barriers of variants on one layer, in a process of their own.
 
     Parameters
     ----------
     variants : Variant, rung number, or iterable of these
     layer : Layer
+        By default a small one, on which mistakes show.
     batch : int
     tool : {"all", "memcheck", "racecheck", "initcheck", "synccheck"}
     engine : {"cpu", "gpu"}, optional

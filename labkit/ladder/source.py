@@ -7,6 +7,7 @@ import hashlib
 import re
 from pathlib import Path
 
+from hostcuda.source import code_only
 from labkit.base.errors import LabError
 from labkit.base.paths import SERIES, cuda_src
 
@@ -77,6 +78,48 @@ def changed_lines(a: list[str], b: list[str]) -> int:
     """The lines in which two sources differ; a replaced line counts once, one with other blanks not at all."""
     matcher = difflib.SequenceMatcher(None, *([" ".join(line.split()) for line in side] for side in (a, b)), False)
     return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in matcher.get_opcodes() if tag != "equal")
+
+
+def functions(text: str) -> dict[str, tuple[int, int]]:
+    """Where the functions of a source begin and end, by name. The comment right above a function belongs to it."""
+    code, found, depth, begin, body = code_only(text), {}, 0, 0, 0
+    for each in re.finditer(r"[{};]|^[ \t]*#.*$", code, re.MULTILINE):
+        depth += {"{": 1, "}": -1}.get(each[0], 0)
+        if each[0] == "{" and depth == 1:
+            body = each.start()
+        if depth or each[0] == "{":
+            continue
+        head = code[begin:body] if each[0] == "}" else ""
+        while "(" in head and head != (head := re.sub(r"\([^()]*\)", "\0", head)):
+            pass  # parentheses inside others are gone, so the last name before some is the function's
+        if names := re.findall(r"(\w+)\s*\0", head):
+            above = text.rfind("\n\n", begin, begin + len(code[begin:body]) - len(code[begin:body].lstrip()))
+            first = begin if above < 0 else above + 2
+            found[names[-1]] = first + len(text[first:]) - len(text[first:].lstrip("\n")), each.end()
+        begin = each.end()
+    return found
+
+
+def with_functions(whole: str, part: str) -> str:
+    """A source with some of its functions replaced by those of the same name in `part`.
+
+    What stands above one of them in `part`, such as a constant or a new function, comes with it.
+
+    Raises
+    ------
+    LabError
+        None of the functions is in `part`.
+    """
+    known, given = functions(whole), functions(part)
+    names = [name for name in given if name in known]
+    if not names:
+        raise LabError(f"the cell has to define one of the kernel's functions, {', '.join(known)}, "
+                       f"but it defines {', '.join(given) or 'none'}")
+    ends = [*(given[name][1] for name in names[:-1]), len(part)]
+    texts = [part[begin:end].strip("\n") for begin, end in zip([0, *ends], ends, strict=False)]
+    for (begin, end), text in sorted(zip(map(known.get, names), texts, strict=True), reverse=True):
+        whole = whole[:begin] + text + whole[end:]
+    return whole
 
 
 _MARKED = re.compile(r"^#ifdef SKELETON\n(.*?)(?:^#else\n(.*?))?^#endif\n", re.M | re.S)

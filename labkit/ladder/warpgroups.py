@@ -10,7 +10,7 @@ BESIDE = 3  # rows of windows whose products take as long as what a unit does be
 
 
 def _units(s, down: int, tall: int) -> int:
-    """Products with 64 windows of `down` x 2 outputs, `tall` of them below each other."""
+    """Products with 64 windows of `down` x 2 outputs, `tall` of them stacked vertically."""
     return tiles(tiles(s.Ho, down * tall) * tiles(s.Wo, 2), 64)
 
 

@@ -48,6 +48,14 @@ LEAD = (
     "The convolution layers of a LeNet forward pass, made faster in CUDA C one idea at a time. "
     "Each idea is predicted, checked and measured, and its page says whether it worked and why."
 )
+# The first number of a part, its name, and whom it is for.
+PARTS = (
+    (0, "Part 1: a kernel made fast", "Read these pages in their order. At their end there are two ways on. Most readers "
+     "go to part 3 first."),
+    (8, "Part 2: tensor cores", "For those who want the last factor of three to ten. It goes back to page 06."),
+    (12, "Part 3: whole programs", "Copies, a whole network, training. Part 1 is enough for it."),
+)
+PRACTICE = "Practice", "Short pages of half an hour each: a pattern, an empty cell, two exercises. They stand on their own."
 RECORDED = "H200"  # the device of the first page's ladder
 PHONE = 390  # CSS pixels
 _BEFORE_A_SIGN = re.compile(r"<math\b(?:(?!</math>).)*</math>[.,;:?!)]+", re.DOTALL)  # the sign stays in its line
@@ -209,7 +217,7 @@ class Exporter(HTMLExporter):
         """nbconvert's settings, but no output that needs a script."""
         config = super().default_config
         config.NbConvertBase.display_data_priority = list(_SHOWN)
-        config.HighlightMagicsPreprocessor.languages = {"%%kernel": "cuda", "%%cuda": "cuda"}
+        config.HighlightMagicsPreprocessor.languages = {"%%kernel": "cuda", "%%cuda": "cuda", "%%program": "cuda"}
         return config
 
     def write(self, page: Page) -> None:
@@ -236,11 +244,9 @@ class Exporter(HTMLExporter):
     def series(self) -> str:
         """The text of the first page: the series with what each notebook teaches."""
         listed = [page for page in self.pages if not (page.notebook.closer and page.companion)]
-        practice = [page for page in listed if page.notebook.folder == execute.PRACTICE]
         return self.environment.get_template("series.html.j2").render(
-            pages=[page for page in listed if page not in practice], practice=practice, lead=LEAD,
-            overview=_overview(), today=datetime.date.today().isoformat(), version=labkit.__version__,
-            progress=_progress(), **self.common,
+            parts=_in_parts(listed), lead=LEAD, overview=_overview(), today=datetime.date.today().isoformat(),
+            version=labkit.__version__, progress=_progress(), **self.common,
         )
 
     def default_filters(self):
@@ -401,6 +407,18 @@ def _picture(data: str, kind: str, alt: str, width: int | str | None = None, hei
         toggle = '<input type="checkbox" aria-label="Enlarge the figure"><span></span>'
         image = f'<label class="zoom">{toggle}{image}</label>'
     return image
+
+
+def _in_parts(pages: Iterable[Page]) -> list[tuple[str, str, list[Page]]]:
+    """Name, lead and pages of each part that has some; pages without a number are in a part without a name."""
+
+    def part(page):
+        number = page.notebook.number
+        if page.notebook.folder == execute.PRACTICE:
+            return PRACTICE
+        return [each[1:] for each in PARTS if each[0] <= int(number)][-1] if number else ("", "")
+
+    return [(*about, list(group)) for about, group in itertools.groupby(pages, part)]
 
 
 def _overview() -> dict[str, str]:

@@ -1,33 +1,43 @@
 """Kernel cells: CUDA C++ in a notebook, compiled when the cell runs.
 
-``%%kernel 04`` puts the cell in the place of rung 04 and gives a variant; ``%%cuda name`` gives a module. Errors and
-warnings have the numbers of the cell's own lines: the magic's line counts, as it does in the editor.
+``%%kernel 04`` puts the cell in the place of rung 04 and gives a variant; with ``--part`` it replaces some functions.
+``%%cuda name`` gives a module. Errors and warnings have the numbers of the cell's own lines: the magic's line counts,
+as it does in the editor. ``%%program name.cu`` keeps the cell as a file, and ``%hostcuda run name.cu`` runs it.
 """
 
 from __future__ import annotations
 
 import keyword
+import re
 import shlex
-from collections.abc import Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from difflib import SequenceMatcher
+from pathlib import Path
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
-from IPython.core.magic import Magics, cell_magic, magics_class
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.utils.process import arg_split
 
 import hostcuda
+from hostcuda.files import write
 from hostcuda.source import code_only, kernel_names, warnings_about
 from labkit.base.errors import LabError
 from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import InPlaceOf, Kernels
 from labkit.ladder import source, tables
-from labkit.ladder.messages import errors, messages, report, unrolls
+from labkit.ladder.messages import Message, messages, report, unrolls
 from labkit.ladder.rungs import rung
 from labkit.ladder.variants import Variant, variant
 from labkit.page.listing import launch_text
 from labkit.spec.layers import LENET86, Layer
+
+PROGRAMS = Path("programs")  # beside the notebook, whose folder a kernel works in
 
 
 class CompileFailed(LabError):
@@ -73,6 +83,7 @@ class KernelCells(Magics):
     @argument("rung", help="The number or the name of the rung whose place the cell takes.")
     @argument("options", nargs="*", help="Options of the rung, as tile=32 or step=weights.")
     @argument("--exercise", help="The exercise whose launch the cell gets, as 04b.")
+    @argument("--part", action="store_true", help="The cell has some functions; the rung's file has the others.")
     @argument("--name", help="A variable that gets the variant, too; without it, take _.")
     @cell_magic
     def kernel(self, line: str, cell: str) -> Variant:
@@ -83,15 +94,18 @@ class KernelCells(Magics):
         which = int(chosen.rung) if chosen.rung.isdigit() else chosen.rung
         if wrong := [each for each in chosen.options if "=" not in each]:
             raise UsageError(f"{wrong[0]} is not an option: write name=value, as tile=32")
-        text = f"// %%kernel {line}\n{cell}"
+        own = text = f"// %%kernel {line}\n{cell}"
+        if chosen.part:
+            text = source.with_functions(exercise(chosen.exercise).start if chosen.exercise else
+                                         variant(which).source, own)
         if not kernel_names(code_only(text)):
             raise LabError("the cell has no kernel: write a function that begins with __global__ void")
         asked, layers = _asked(chosen.exercise, which)
         mine = variant(which, text, **{**asked, **tables.options(" ".join(chosen.options))})
-        with _own_lines(text):
+        with _own_lines(text, own):
             mine.precompile(*layers)
             launch = launch_text(mine, layers[-1])
-        _warn(text, mine.compiler_arguments(mine.defines(layers[0])))
+        _warn(text, own, mine.compiler_arguments(mine.defines(layers[0])))
         print(launch)
         if chosen.name:
             self.shell.user_ns[chosen.name] = mine
@@ -132,29 +146,60 @@ class KernelCells(Magics):
         kernels = kernel_names(code_only(text))
         arguments = source.cell_arguments(text, name, *options, *more)
         hostcuda.ensure_context()
-        with _own_lines(text):
+        with _own_lines(text, text):
             module = self.shell.user_ns[name] = hostcuda.compiler.SourceModule(**arguments)
         module.source = text  # for the grader
-        _warn(text, arguments)
+        _warn(text, text, arguments)
         print(f"{name}: {', '.join(kernels) or 'no kernel'}")
+
+    @cell_magic
+    def program(self, line: str, cell: str) -> None:
+        """Keep the cell as a file in the folder `programs`, beside the notebook: ``%%program NAME.cu``, or .py."""
+        name = line.strip()
+        if not re.fullmatch(r"\w[\w-]*\.(cu|py)", name):
+            raise UsageError(f"%%program {line}: give the file a name that ends with .cu or .py, as %%program first.cu")
+        PROGRAMS.mkdir(exist_ok=True)
+        write(PROGRAMS / name, cell)
+        print(f"{name}: {cell.count(chr(10))} lines")
+
+    @line_magic
+    def hostcuda(self, line: str) -> None:
+        """The command hostcuda in the folder `programs`: ``%hostcuda run NAME.cu``, and the others of `hostcuda -h`."""
+        if not PROGRAMS.is_dir():
+            raise UsageError("there is no program yet: write one in a cell that begins with %%program NAME.cu")
+        command = [sys.executable, "-m", "hostcuda", *shlex.split(line)]
+        done = subprocess.run(command, cwd=PROGRAMS, capture_output=True, text=True, check=False)
+        print((done.stdout + done.stderr).rstrip())
 
 
 @contextmanager
-def _own_lines(text: str) -> Iterator[None]:
-    """Turn the compiler's error into one about the cell's lines."""
+def _own_lines(text: str, cell: str) -> Iterator[None]:
+    """Turn the compiler's error about a text into one about the lines of the cell that is in it."""
     try:
         yield
     except hostcuda.driver.CompileError as error:
-        lines, output = text.splitlines(), f"{error.stderr or ''}\n{error.stdout or ''}"
-        if shown := errors(output, lines):
+        output = f"{error.stderr or ''}\n{error.stdout or ''}"
+        found = (each for each in messages(output, text.splitlines()) if "error" in each.kind)
+        if shown := report(_of_cell(found, text, cell), cell.splitlines()):
             raise CompileFailed(f"the cell does not compile\n{shown}") from None
         raise
 
 
-def _warn(text: str, arguments: dict) -> None:
-    lines = text.splitlines()
-    found = messages(warnings_about(**arguments), lines)
-    if shown := report((each for each in found if not unrolls(each, text)), lines):
+def _of_cell(found: Iterable[Message], text: str, cell: str) -> Iterator[Message]:
+    """Messages about a text, with the lines of the cell that is in it."""
+    same = SequenceMatcher(None, text.splitlines(), cell.splitlines(), False).get_matching_blocks()
+    lines = {a + i: b + i for a, b, count in same for i in range(1, count + 1)}
+    for each in found:
+        if each.line in lines:
+            yield replace(each, line=lines[each.line])
+        else:
+            yield replace(each, line=0, text=f"{each.text} (in the part of the kernel that is not in the cell)")
+
+
+def _warn(text: str, cell: str, arguments: dict) -> None:
+    found = messages(warnings_about(**arguments), text.splitlines())
+    own = _of_cell((each for each in found if not unrolls(each, text)), text, cell)
+    if shown := report(own, cell.splitlines()):
         print(shown)
 
 

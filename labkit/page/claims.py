@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import html
 import importlib
+import re
 import sys
 from types import EllipsisType
 
@@ -15,11 +17,13 @@ from labkit.base.errors import LabError
 from labkit.base.tables import table
 from labkit.spec.devices import device
 
-_NOT_GPU = (
-    "Times measured on this page are this computer's, <b>not a GPU's</b>. Results, counts and accuracies are the same "
-    "on both engines. GPU times are recorded ones, labelled with device and date."
-)
-_GPU = "Times measured on this page are this GPU's. Recorded times are labelled with device and date."
+_ENGINES = {
+    "gpu": ("GPU", "46,160,67", "Times measured on this page are this GPU's."),
+    "cpu": ("CPU engine", "232,150,30", "Results are those of a GPU, and so are the counts, but for differences that "
+            "data/counters.md lists. This computer's times are <b>not a GPU's</b>: pages show recorded ones instead."),
+}  # the name, a colour for light and dark pages, and what it means
+_STORED = "If that is not today, the page shows stored outputs: run the cells to get your own."
+
 
 class ClaimFailed(LabError, AssertionError):
     """A sentence of a page that the figures contradict."""
@@ -37,23 +41,27 @@ def setup() -> HTML:
     if shell := getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)():
         importlib.import_module("labkit.page.cells").load_ipython_extension(shell)
     here = device()
-    note = _GPU if here.engine == "gpu" else _NOT_GPU
-    name = "GPU" if here.engine == "gpu" else "CPU engine"
-    colour = "46,160,67" if here.engine == "gpu" else "232,150,30"  # transparent, for light and dark pages
+    return banner(here.engine, here.name, datetime.date.today())
+
+
+def banner(engine: str, name: str, day: datetime.date) -> HTML:
+    """Which engine made the outputs of a page, on which day, and what its times mean."""
+    kind, colour, meaning = _ENGINES[engine]
+    ran = f"These cells ran on {day.day} {day:%B %Y}."
     style = f"padding:.6em 1em;border-left:4px solid rgb({colour});background:rgba({colour},.14)"
-    page = f'<div class="lab-engine" style="{style}"><b>{name}: {html.escape(here.name)}.</b> {note}</div>'
-    plain = note.replace("<b>", "").replace("</b>", "")
-    return HTML(page, f"{name}: {here.name}. {plain}")
+    page = (f'<div class="lab-engine" style="{style}"><b>{kind}: {html.escape(name)}.</b> {ran} {_STORED} {meaning} '
+            "Recorded times name their device and date.</div>")
+    return HTML(page, html.unescape(re.sub("<[^>]*>", "", page)))
 
 
 class Prediction:
     """Expected numbers, to be compared with the measured ones."""
 
-    def __init__(self, **expected: float):
+    def __init__(self, **expected: float | EllipsisType):
         self.expected = expected
 
     def against(self, **measured: float) -> HTML:
-        """Compare measurements with the predictions: both, and their ratio (none for a predicted 0).
+        """Compare measurements with the predictions: both, and their ratio (none for a predicted 0, or for ``...``).
 
         Parameters
         ----------
@@ -68,18 +76,25 @@ class Prediction:
         unknown = set(measured) - set(self.expected)
         if unknown:
             raise LabError(f"{unknown.pop()!r} was not predicted; the predictions are {', '.join(self.expected)}")
+        guesses = {name: float("nan") if self.expected[name] is ... else self.expected[name] for name in measured}
         rows = [
-            {"quantity": name.replace("_", " "), "predicted": self.expected[name], "measured": value,
-             "measured over predicted": value / self.expected[name] if self.expected[name] else float("nan")}
-            for name, value in measured.items()
+            {"quantity": name.replace("_", " "), "predicted": guess, "measured": measured[name],
+             "measured over predicted": measured[name] / guess if guess else float("nan")}
+            for name, guess in guesses.items()
         ]
-        return table(pd.DataFrame(rows), "Prediction and measurement")
+        empty = ... in self.expected.values()
+        return table(pd.DataFrame(rows), "Prediction and measurement" + f". {_EMPTY}" * empty)
+
+
+_EMPTY = "To compare your own prediction, write numbers in place of ... and run both cells again"
 
 
 def predict(**expected: float | EllipsisType) -> Prediction:
-    """Predict measurements as ``name=number``; ``.against()`` compares them with the measured numbers. Dots in place of
-    a number are a place that has not been filled in yet."""
-    return Prediction(**{name: float("nan") if value is ... else value for name, value in expected.items()})
+    """Predict measurements as ``name=number``; ``.against()`` compares them with the measured numbers.
+
+    ``name=...`` is a place that the reader has not filled in yet.
+    """
+    return Prediction(**expected)
 
 
 _OTHERWISE = (

@@ -19,7 +19,8 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
 from hostcuda.errors import EngineError
-from labkit.ladder.source import changed_lines
+from labkit.base.errors import LabError
+from labkit.ladder.source import changed_lines, functions
 from labkit.ladder.variants import Variant, variant
 from labkit.spec.layers import LENET86, Layer
 
@@ -275,14 +276,26 @@ def diff(a: int | str | Source, b: int | str | Source) -> Diff:
     return Diff(*(part for v in sides for part in (v.label, v.file_name, v.source)))
 
 
-def show(which: int | str | Source | Listing | Callable) -> Listing:
+def show(which: int | str | Source | Listing | Callable, *names: str) -> Listing:
     """The kernel file of a rung, the source of a variant or other kernel, or a Python function of the lab.
 
-    A rung's kernel has its launch below it. A reader's own kernel is not compiled to be shown.
+    A rung's kernel has its launch below it. A reader's own kernel is not compiled to be shown. With `names`, only these
+    of the kernel's functions are shown.
+
+    Raises
+    ------
+    LabError
+        The kernel has no function of such a name.
     """
     if isinstance(which, Listing):
         return which
     if callable(which):
         return Listing(which.__name__, textwrap.dedent(inspect.getsource(which)), "python")
     chosen = which if isinstance(which, Source) else variant(which)
+    if names:
+        known = functions(chosen.source)
+        if unknown := [name for name in names if name not in known]:
+            raise LabError(f"{chosen.label} has no function {unknown[0]!r}; it has {', '.join(known)}")
+        parts = (chosen.source[slice(*known[name])] for name in names)
+        return Listing(f"{chosen.file_name}: {', '.join(names)}", "\n\n".join(parts))
     return Listing(chosen.file_name, chosen.source, launch="" if getattr(chosen, "own", True) else launch_text(chosen))

@@ -45,3 +45,13 @@ def test_a_program_that_fails_without_a_finding_is_an_error(monkeypatch):
     monkeypatch.setattr(child, "plans", lambda *_: crash)
     with pytest.raises(EngineError, match=r"(?s)exit status 3.*no memory left"):
         labkit.sanitize(1, labkit.LENET86[0], engine="cpu")
+
+
+def test_without_a_layer_a_small_one_shows_the_race():
+    """The tile is used again for the next channel, and no barrier is in between."""
+    whole = labkit.variant(4).source
+    at = whole.rindex("__syncthreads();")
+    racy = labkit.variant(4, whole[:at] + whole[at + len("__syncthreads();"):])
+    found = labkit.sanitize(racy, tool="racecheck")
+    assert not found.clean and set(found.table["tool"]) == {"racecheck"}
+    assert labkit.sanitize(4, tool="racecheck").clean

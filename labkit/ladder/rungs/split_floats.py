@@ -90,7 +90,7 @@ RUNG = Rung(
     ),
     path=("one", "three", "images", "maps", "finite"),
     options={
-        "tall": Option(None, "products below each other that a warp computes", or_none(count), (1,)),
+        "tall": Option(None, "products, stacked vertically, that a warp computes", or_none(count), (1,)),
         "warps": Option(None, "warps of a block that compute", or_none(warp_count)),
         "blocks": Option(132, "blocks, each of which computes many images: one per multiprocessor of an H200", count),
     },

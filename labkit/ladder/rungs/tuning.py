@@ -71,7 +71,7 @@ RUNG = Rung(
     base="registers",
     path=("rows", "maps", "masks", "columns", "runtime"),
     options={
-        "rows": Option(None, "outputs below each other that a thread computes; at most Ho", _SIZE, (1,)),
+        "rows": Option(None, "outputs of a column that a thread computes; at most Ho", _SIZE, (1,)),
         "maps": Option(None, "output maps that a thread computes", _SIZE, (1,)),
         "block": Option(None, "threads of a block (x, y): columns of outputs, groups of maps", block_size, ((1, 1),)),
         "channels": Option(None, "input channels whose masks are in shared memory at a time", _SIZE, (1,)),

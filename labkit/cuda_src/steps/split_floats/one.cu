@@ -74,7 +74,7 @@ __device__ inline void load(Weights &weights, const uint4 *__restrict__ mask)
 }
 
 // The products of eight columns. Rows of inputs that lie in two registers are the terms of a step of TALL
-// products below each other.
+// products, stacked vertically.
 __device__ inline void multiply(float (&sum)[TALL][4], const Weights &weights, const unsigned *window)
 {
     unsigned above[TOGETHER], row[TOGETHER] = {};           // two pixels

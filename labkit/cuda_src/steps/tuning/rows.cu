@@ -1,7 +1,7 @@
-// 07 rows: a thread computes ROWS outputs below each other.
+// 07 rows: a thread computes ROWS outputs of a column of the map.
 //
 // Idea      In 03 every product loads an input and a mask element. In one column of the mask, ROWS outputs
-//           below each other share ROWS + K - 1 inputs, and each mask element serves all of them. With
+//           of a column share ROWS + K - 1 inputs, and each mask element serves all of them. With
 //           ROWS = 10 and K = 7 that makes 23 loads for 70 products, 0.33 per product, in 56 registers per
 //           thread. 03 has two loads per product and 32 registers.
 // Delta     from 03: ROWS sums; the loop over q is outside; a column of inputs in registers.

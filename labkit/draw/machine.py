@@ -1,0 +1,223 @@
+"""How a GPU is built and why it needs many threads: grid, block and thread, memories, hidden latency, a shuffle."""
+
+from collections.abc import Sequence
+
+from hostcuda.limits import MAX_THREADS, MULTIPROCESSOR, WARP
+from labkit.base.errors import LabError
+from labkit.draw import style
+from labkit.draw.style import Page, count, figure, percent, wide
+from labkit.spec.devices import device
+
+_EMPTY = "#eef1f4"  # the ground of what does nothing
+
+
+@figure
+def threads(page: Page, n: int = 1000, threads: int = 256, block: int = 2, thread: int = 5) -> None:
+    """Grid, block and thread: how a thread finds the element that it computes.
+
+    Parameters
+    ----------
+    n : int
+        Elements, with one thread each.
+    threads : int
+        Per block, more than 8.
+    block, thread : int
+        Those that are followed; the thread is one of its block's first 8.
+    """
+    if not 8 < threads <= MAX_THREADS or n < 1:
+        raise LabError(f"draw.threads: {n} elements in blocks of {threads}; a block has 9 to {MAX_THREADS}")
+    blocks, i = -(-n // threads), block * threads + thread
+    if not (0 <= block < blocks <= 8 and 0 <= thread < 8 and i < n):
+        raise LabError(f"draw.threads: thread {thread} of block {block}, of {count(blocks, 'block')}: a figure "
+                       "has at most 8 blocks, and follows one of a block's first 8 threads, with an element")
+    idle = blocks * threads - n
+    page.open(356, f"Thread {thread} of block {block} computes element {i}",
+              f"{n:,} elements   ·   {count(blocks, 'block')} of {threads} threads   ·   one thread per element")
+    left, right = 26, page.width - 26
+    wide_block, cell = (right - left) / blocks, (right - left) / 13
+    page.caption(left, 84, "grid", f"{count(blocks, 'block')}: gridDim.x = {blocks}")
+    for b in range(blocks):
+        x, first = left + b * wide_block, b * threads
+        page.rect(x, 94, wide_block, 44, style.BLUE if b == block else style.TINT, style.PAPER, 2)
+        ink = style.PAPER if b == block else style.INK
+        page.text(x + wide_block / 2, 113, f"block {b}", ha="center", weight="bold", color=ink)
+        page.small(x + wide_block / 2, 130, f"{first} to {min(first + threads, n) - 1}", ink, ha="center")
+    if idle:
+        w = max(idle / threads * wide_block, 4)
+        page.rect(right - w, 94, w, 44, style.WARM, style.ORANGE, 0, hatch="//////", zorder=2)
+        page.small(right, 84, f"{count(idle, 'thread')} without an element", style.AMBER, ha="right", weight="bold")
+    for near, far in ((left + block * wide_block, left), (left + (block + 1) * wide_block, right)):
+        page.line([near, far], [138, 196], style.BLUE, 1, ls=style.DASHED)
+    clear, name = {"facecolor": style.PAPER, "edgecolor": "none", "pad": 2}, f"block {block}"
+    page.text(left, 180, name, weight="bold", bbox=clear)
+    page.text(left + wide(f"{name}  ", weight="bold"), 180, f"{threads} threads: blockIdx.x = {block}, "
+              f"blockDim.x = {threads}", color=style.MUTED, bbox=clear)
+    shown = [*range(8), None, *range(threads - 4, threads)]
+    for k, t in enumerate(shown):
+        x, mine = left + k * cell, t == thread
+        page.rect(x, 196, cell, 34, style.ORANGE if mine else style.TINT if t is not None else style.PAPER,
+                  style.PAPER, 2)
+        page.small(x + cell / 2, 217, "…" if t is None else str(t), style.INK, ha="center",
+                   weight="bold" if mine else "normal")
+    x = left + (thread + 0.5) * cell
+    page.line([x, x], [230, 262], style.ORANGE, 2)
+    page.small(x + 8, 250, f"threadIdx.x = {thread}", style.AMBER, weight="bold")
+    page.text(right, 256, "the arrays", ha="right", weight="bold")
+    for k in range(13):
+        at, mine = i - thread + k, k == thread
+        page.rect(left + k * cell, 266, cell, 26, style.ORANGE if mine else style.PAPER, style.FAINT, 1)
+        page.small(left + (k + 0.5) * cell, 283, str(at) if at < n else "", style.INK, ha="center",
+                   weight="bold" if mine else "normal")
+    page.text(left, 326, f"i = blockIdx.x · blockDim.x + threadIdx.x = {block} · {threads} + {thread} = {i}",
+              family=style.MONO, size=10)
+    page.alt = (f"A grid of {count(blocks, 'block')} with {threads} threads each covers {n:,} elements. Thread "
+                f"{thread} of block {block} computes element {block} times {threads} plus {thread}, which is {i}. "
+                f"{count(idle, 'thread')} of the last block have no element.")
+
+
+@figure
+def memories(page: Page) -> None:
+    """The memories of an H200: what each is shared by, how large it is, and how long a load from it waits.
+
+    Parameters
+    ----------
+    """
+    gpu, limits = device("H200"), MULTIPROCESSOR["sm_90"]
+    registers = limits["registers"] * 4 // 1024
+    rate, link = gpu.ceilings["reference_bandwidth"] / 1e12, gpu.ceilings["to_device_pinned"] / 1e9
+    rows = (  # name, shared by, size, wait
+        ("registers", "one thread", f"{registers} KB per multiprocessor", "not at all"),
+        ("shared memory, L1", "the threads of a block", "256 KB per multiprocessor", "tens of cycles"),
+        ("L2 cache", "all threads", "60 MB", "hundreds of cycles"),
+        ("device memory", "all threads, and the host", f"140 GB, {rate:.3g} TB/s", "hundreds more"),
+        ("host memory", "the host", f"link: {link:.3g} GB/s", "for a copy"),
+    )
+    left, top, high = 26, 104, 44
+    page.open(top + high * len(rows) + 12, "The nearer a memory, the smaller it is, and the fewer threads share it",
+              f"NVIDIA H200, {gpu.multiprocessors} multiprocessors   ·   the rates are those that programs reach")
+    columns = (left + 254, left + 432, left + 606)
+    for x, text in zip(columns, ("shared by", "size and rate", "a load waits"), strict=True):
+        page.small(x, top - 12, text, weight="bold")
+    faces = (style.BLUE, "#4f86c2", style.PALE, style.TINT, style.WARM)
+    for i, (row, face) in enumerate(zip(rows, faces, strict=True)):
+        y = top + i * high
+        page.rect(left, y, 150 + 22 * i, high - 8, face)
+        page.text(left + 10, y + 22, row[0], weight="bold", color=style.ink_on(face))
+        for x, text in zip(columns, row[1:], strict=True):
+            page.small(x, y + 22, text, style.INK)
+    page.alt = "The memories of an NVIDIA H200, from near to far. " + " ".join(
+        f"{name[0].upper()}{name[1:]}: shared by {who}; {size}; a load waits: {wait}."
+        for name, who, size, wait in rows)
+
+
+def issued(warps: int, work: int, latency: int, cycles: int) -> list[list[str]]:
+    """What each warp does in each cycle: "issues", "waits" for its load, or is "ready" while another one issues.
+
+    Each warp issues `work` instructions, the last of which is a load; the next one needs its word. The scheduler takes
+    the warp that has been ready for longest.
+    """
+    ready_at, left, told = [0] * warps, [work] * warps, [[] for _ in range(warps)]
+    for cycle in range(cycles):
+        ready = [warp for warp in range(warps) if ready_at[warp] <= cycle]
+        chosen = min(ready, key=lambda warp: (ready_at[warp], warp), default=None)
+        for warp in range(warps):
+            told[warp].append("issues" if warp == chosen else "ready" if warp in ready else "waits")
+        if chosen is not None:
+            left[chosen] -= 1
+            if left[chosen] == 0:
+                ready_at[chosen], left[chosen] = cycle + 1 + latency, work
+    return told
+
+
+@figure
+def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency: int = 24, cycles: int = 60) -> None:
+    """A scheduler hides the latency of loads: while one warp waits, it issues instructions of the others.
+
+    Parameters
+    ----------
+    warps : sequence of int
+        Resident warps of the scheduler: a panel for each number, at most 16.
+    work : int
+        Instructions that a warp issues until it needs a loaded word.
+    latency : int
+        Cycles that a warp waits for a loaded word.
+    cycles : int
+        Cycles that are drawn, at most 120.
+    """
+    warps = list(warps)
+    if not warps or min(warps) < 1 or max(warps) > 16 or work < 1 or latency < 1 or not 1 <= cycles <= 120:
+        raise LabError(f"draw.hiding: {warps} warps, {work} instructions, {latency} and {cycles} cycles: 1 to 16 "
+                       "warps, at most 120 cycles, and at least one of the others")
+    left, right, step = 108, style.WIDTH - 26, 13
+    pitch, said = (right - left) / cycles, []
+    top, told = 96, [issued(each, work, latency, cycles) for each in warps]
+    shares = [sum("issues" in cycle for cycle in zip(*each, strict=True)) / cycles for each in told]
+    page.open(top + sum(each * step + 74 for each in warps) - 8,
+              f"With {count(warps[-1], 'warp')} the scheduler is busy in {percent(shares[-1])} of the cycles, "
+              f"with {count(warps[0], 'warp')} in {percent(shares[0])}",
+              f"one scheduler, {cycles} cycles   ·   {count(work, 'instruction')}, the last one a load that takes "
+              f"{latency} cycles")
+    page.legend(left, 74, {"issues an instruction": style.BLUE, "waits for its load": style.WARM,
+                           "is ready, another warp issues": style.SKY})
+    faces = {"issues": style.BLUE, "waits": style.WARM, "ready": style.SKY}
+    for each, share, lanes in zip(warps, shares, told, strict=True):
+        said.append(f"{count(each, 'warp')}: {percent(share)} of the issue slots are used")
+        page.caption(26, top + 14, count(each, "warp"), f"{percent(share)} of the issue slots are used")
+        top += 24
+        for warp, states in enumerate(lanes):
+            y = top + warp * step
+            if each < 10 or warp % 2 == 0:
+                page.small(left - 8, y + 10, f"warp {warp}", ha="right")
+            for cycle, state in enumerate(states):
+                page.rect(left + cycle * pitch, y, pitch, step - 2, faces[state])
+        top += each * step + 6
+        page.small(left - 8, top + 11, "scheduler", style.INK, ha="right", weight="bold")
+        for cycle, states in enumerate(zip(*lanes, strict=True)):
+            page.rect(left + cycle * pitch, top, pitch, 14, style.INK if "issues" in states else _EMPTY)
+        top += 44
+    page.alt = (f"A scheduler over {cycles} cycles. Each warp issues {count(work, 'instruction')}, the last of which "
+                f"is a load, and waits {latency} cycles for its word. {'. '.join(said)}.")
+
+
+@figure
+def shuffle(page: Page, lanes: int = 16) -> None:
+    """A sum over the lanes of a warp by shuffles: in each step a lane adds the sum of the lane `offset` further on.
+
+    Parameters
+    ----------
+    lanes : int
+        A power of two, from 2 to 32.
+    """
+    if lanes not in (2, 4, 8, 16, 32):
+        raise LabError(f"draw.shuffle: {lanes} lanes; a warp's are halved in each step: 2, 4, 8, 16 or 32")
+    steps, left, top, high = lanes.bit_length() - 1, 118, 92, 58
+    pitch = (style.WIDTH - 26 - left) / lanes
+    size = min(pitch - 6, 26)
+    page.open(top + steps * high + 62, f"{count(steps, 'shuffle')} instead of {lanes} atomic additions to one address",
+              "each number: of how many lanes the register holds the sum"
+              + f"   ·   drawn for {lanes} of a warp's {WARP} lanes" * (lanes < WARP))
+
+    def at(lane, row):
+        return left + (lane + 0.5) * pitch, top + row * high
+
+    page.small(left - 12, top - 16, "lane", ha="right")
+    for lane in range(lanes):
+        page.small(at(lane, 0)[0], top - 16, str(lane), ha="center")
+    for row in range(steps + 1):
+        needed, offset = lanes >> row, lanes >> row + 1
+        for lane in range(lanes):
+            x, y = at(lane, row)
+            useful = lane < needed
+            page.rect(x - size / 2, y - size / 2 + 8, size, size, style.BLUE if useful else _EMPTY, zorder=2)
+            page.small(x, y + 12, str(1 << row) if useful else "", style.PAPER, ha="center", weight="bold", zorder=4)
+        if row < steps:
+            y = at(0, row)[1] + 8 + size / 2
+            for lane in range(offset):
+                x, below = at(lane, row + 1)
+                page.line([x, x], [y, below + 8 - size / 2], style.BLUE, 1.6)
+                page.line([at(lane + offset, row)[0], x], [y, below + 8 - size / 2], style.ORANGE, 1.6)
+            page.small(left - 12, y + (high - size) / 2 + 4, f"offset {offset}", style.AMBER, ha="right", weight="bold")
+    page.text(26, top + steps * high + 46, "sum += __shfl_down_sync(0xffffffff, sum, offset);", family=style.MONO)
+    page.alt = (f"{lanes} lanes of a warp add their values in {count(steps, 'step')}. In a step each lane of the first "
+                f"half adds the value of the lane that is offset further on; the offsets are "
+                f"{', '.join(str(lanes >> row + 1) for row in range(steps))}. In the end lane 0 has the sum of all.")
