@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hostcuda import temporary
 from hostcuda.sanitize import Findings, watch
 from labkit.evidence import child
 from labkit.ladder.variants import Variant
@@ -37,11 +36,9 @@ def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer, ba
     CompileError
         If a variant does not compile.
     """
-    with temporary.folder() as folder:
-        found = watch(child.plans(folder, variants, layer, batch), tool, engine, timeout, capture=True)
-        ran = child.ran(folder)
-        if found.launches is None:
-            found.launches = sum(each["launches"] for each in ran)
+    found, ran = child.watched(watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool)
+    if found.launches is None:
+        found.launches = sum(each["launches"] for each in ran)
     if found.table.empty or found.ended.interrupted:
         found.ended.require("sanitizing", found.note)
     return found

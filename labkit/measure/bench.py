@@ -22,6 +22,7 @@ import hostcuda
 from hostcuda.errors import Interrupted
 from hostcuda.source import without_comments
 from labkit.base.errors import LabError
+from labkit.base.turns import undisturbed
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.plan import Plan
 from labkit.ladder.tables import kernels_ms
@@ -145,9 +146,10 @@ def _bench_case(
     """Measure one layer and batch: a row per variant."""
     inputs, sampled = _inputs(layer, batch, frozenset(each.io_dtype for each in variants))
     try:
-        op_ms, parts = _op_times(variants, layer, batch, repeat, inputs, sampled, progress)
-        layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) if layer_time else np.nan
-                    for each in variants]
+        with undisturbed():
+            op_ms, parts = _op_times(variants, layer, batch, repeat, inputs, sampled, progress)
+            layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) if layer_time else np.nan
+                        for each in variants]
     except hostcuda.driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
         raise LabError(

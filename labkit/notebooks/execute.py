@@ -6,11 +6,14 @@ import ast
 import contextlib
 import datetime
 import functools
+import logging
 import os
 import re
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +23,20 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
+import hostcuda
 from hostcuda import temporary
 from hostcuda.files import write
 from labkit.base.errors import LabError
-from labkit.base.paths import PACKAGE, PYTHONPATH
+from labkit.base.kept import Kept, state
+from labkit.base.paths import PACKAGE, PYTHONPATH, private_cache
+from labkit.base.turns import Turns
+from labkit.notebooks import kernels
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
+SIDE_BY_SIDE = 4  # notebooks at most: each may fill gigabytes of a GPU's memory, and all wait for one that measures
 CLOSER = "closer_look"  # the folder of the companions: what deepens a notebook of the series, under the same name
+_silent = logging.getLogger(__name__)  # of nbclient: a `Failure` has the message
+_silent.disabled = True
 _NAME = re.compile(r"(\d\d)_\w+")  # NN_name.ipynb belongs to the series; drafts and copies do not
 
 
@@ -51,12 +61,15 @@ class Notebook:
         What stopped its execution, or what is wrong with its page.
     seconds : float
         The time of its execution; 0 without one.
+    since : str
+        When it was executed, "2026-11-23 17:51", if that was earlier and nothing has changed since.
     """
 
     path: Path
     nb: NotebookNode
     failure: Failure | None = None
     seconds: float = 0.0
+    since: str = ""
 
     @property
     def name(self) -> str:
@@ -199,18 +212,106 @@ def _find(name: str) -> Path:
     raise LabError(f"no notebook {name!r}; there are {', '.join(there) or 'none yet'}")
 
 
-def run(notebook: Notebook, progress: Progress | None = None) -> None:
+def run(notebook: Notebook, progress: Progress | None = None, warm: kernels.Warm | None = None) -> None:
     """Execute a notebook in a fresh kernel of this Python, from its own folder.
 
     Stored outputs are removed first. A cell that fails stops the notebook, unless it has the tag `raises-exception`.
     Sets `notebook.failure` and `notebook.seconds`; the notebook's metadata say where its outputs come from.
     """
     began = time.monotonic()
-    notebook.failure = _execute(notebook, functools.partial((progress or Progress()).cell, notebook))
+    notebook.failure = _execute(notebook, functools.partial((progress or Progress()).cell, notebook), warm)
     notebook.seconds = time.monotonic() - began
 
 
-def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failure | None:
+def run_all(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) -> Iterator[Notebook]:
+    """Execute notebooks side by side, one per core; yield each when it has run.
+
+    Cells that measure have the machine alone, see `labkit.base.turns`; so has nobody while the caller works on what was
+    yielded. A notebook of the series that has run before, with the same code and nothing changed that it depends on,
+    gets its outputs from then, unless `fresh`.
+    """
+    began = state()
+    kept = Kept(began)
+    kept.trim()
+    notebooks, device = list(notebooks), _device()
+    recalled = [] if fresh else [each for each in notebooks if _recall(kept, each, device)]
+    for each in recalled:
+        progress.start(each)
+        yield each
+    others = [each for each in notebooks if each not in recalled]
+    if not others:
+        return
+
+    def one(notebook: Notebook, warm: kernels.Warm | None = None) -> Notebook:
+        progress.start(notebook)
+        run(notebook, progress, warm)
+        if not notebook.failure and _kept_as(notebook):
+            outputs = [(cell.outputs, cell.execution_count) for cell in _code(notebook)]
+            about = dict(notebook.nb.metadata["labkit"]), notebook.seconds, _now()
+            kept.put((outputs, *about), *_kept_as(notebook), device)
+        return notebook
+
+    lock = private_cache()
+    try:
+        mine = Turns(lock)
+    except OSError:
+        mine = None
+    if not (mine and kernels.AVAILABLE):
+        yield from map(one, others)
+        return
+    with contextlib.ExitStack() as stack:
+        pool = ThreadPoolExecutor(min(SIDE_BY_SIDE, len(os.sched_getaffinity(0))))
+        stack.callback(pool.shutdown, cancel_futures=True)
+        environment = {**_environment(), "HOSTCUDA_ENGINE": hostcuda.engine()}
+        # Ends first, also after Ctrl-C: without their kernels, the threads of the pool end, too.
+        warm = stack.enter_context(contextlib.closing(kernels.Warm(environment, lock, began)))
+        for future in as_completed([pool.submit(one, each, warm) for each in others]):
+            with mine.together():
+                yield future.result()
+
+
+def _code(notebook: Notebook) -> list[NotebookNode]:
+    return [cell for cell in notebook.nb.cells if cell.cell_type == "code"]
+
+
+def _kept_as(notebook: Notebook) -> tuple:
+    """What the outputs of a notebook of the series are kept under; nothing for others, which may read any file."""
+    if not has_series() or notebook.path not in (*series(), *closer_looks()):
+        return ()
+    return ("outputs", notebook.name, *((cell.source, cell.metadata.get("tags")) for cell in _code(notebook)))
+
+
+def _recall(kept: Kept, notebook: Notebook, device: str) -> bool:
+    """Give a notebook the outputs of its last execution, if nothing has changed since; whether there were any."""
+    found = kept.get(*_kept_as(notebook), device) if _kept_as(notebook) else None
+    if found is None:
+        return False
+    outputs, produced, notebook.seconds, notebook.since = found
+    for cell, made in zip(_code(notebook), outputs, strict=True):
+        cell.outputs, cell.execution_count = made
+    notebook.nb.metadata["labkit"] = produced
+    return True
+
+
+def _now() -> str:
+    return datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
+
+
+def _device() -> str:
+    """The GPU in use, asked in another process: a context of this one would take memory from the kernels."""
+    if hostcuda.engine() == "cpu":
+        return "cpu"
+    question = "import labkit; device = labkit.device(); print(device.name, device.software)"
+    return subprocess.run([sys.executable, "-c", question], env=_environment(), capture_output=True, text=True).stdout
+
+
+def _environment() -> dict[str, str]:
+    """That of kernels: they find labkit, installed or not, and show no bars, which a page would keep."""
+    paths = [PYTHONPATH, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TQDM_DISABLE": "1"}
+
+
+def _execute(notebook: Notebook, progress: Callable[[int, int], None], warm: kernels.Warm | None) -> Failure | None:
     nb = notebook.nb
     code = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
     for cell in nb.cells:
@@ -218,15 +319,14 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failur
             cell.outputs, cell.execution_count = [], None
     nb.metadata.pop("labkit", None)
 
-    client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True)
+    client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True, log=_silent)
     nb.metadata["labkit"] = {"date": datetime.date.today().isoformat()}
     progress(0, len(code))
-    at, failure, logging = None, None, client.log.disabled
-    client.log.disabled = True  # the Failure has the message
+    at, failure = None, None
     try:
         with (
             temporary.folder() as scratch,
-            _kernel(client, scratch, notebook.path.resolve().parent),
+            _kernel(client, scratch, notebook.path.resolve().parent, warm),
         ):
             try:
                 for count, at in enumerate(code, 1):
@@ -242,8 +342,6 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failur
             failure = _failure(notebook, None, f"its kernel did not start: {error}")
         else:
             failure = _failure(notebook, at, "the kernel died: Python itself crashed here, or ran out of memory")
-    finally:
-        client.log.disabled = logging
     return failure
 
 
@@ -259,21 +357,17 @@ def _failure(notebook: Notebook, at: int | None, what: str) -> Failure:
 
 
 @contextlib.contextmanager
-def _kernel(client, scratch: Path, cwd: Path):
+def _kernel(client, scratch: Path, cwd: Path, warm: kernels.Warm | None):
     """A kernel for a client while a `with` lasts: local sockets in a folder of its own, no network ports."""
     km = client.create_kernel_manager()
     km.kernel_spec_manager = _ThisPython()
     if os.name == "posix":
         km.transport, km.connection_file = "ipc", str(scratch / "kernel.json")
-    paths = [PYTHONPATH, *filter(None, [os.environ.get("PYTHONPATH")])]  # labkit, installed or not
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "TQDM_DISABLE": "1",  # a page would keep the bars
-    }
+    if warm:
+        km.provisioner = kernels.Provisioner(kernel_id=scratch.name, kernel_spec=km.kernel_spec, parent=km, warm=warm)
     with (
         open(scratch / "stderr", "wb") as stderr,  # the kernel's own messages; what cells print is not among them
-        client.setup_kernel(cwd=str(cwd), env=environment, stderr=stderr),
+        client.setup_kernel(cwd=str(cwd), env=_environment(), stderr=stderr),
     ):
         yield
 

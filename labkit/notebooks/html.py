@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import datetime
 import html
 import itertools
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -97,13 +98,14 @@ class Page:
 
 
 def make(
-    names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False, progress: Progress | None = None
+    names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False, progress: Progress | None = None,
+    fresh: bool = False,
 ) -> list[Page]:
     """Execute notebooks and write `index.html` and a page for each.
 
-    The notebooks run one after another, so that none disturbs the times that another measures. With `names`, the pages
-    of the other notebooks stay as they are, and the index has those that exist. A notebook that fails does not stop the
-    others, and its page shows the cells before the failure.
+    The notebooks run side by side, but for what measures: see `execute.run_all`. With `names`, the pages of the other
+    notebooks stay as they are, and the index has those that exist. A notebook that fails does not stop the others, and
+    its page shows the cells before the failure.
 
     Parameters
     ----------
@@ -114,6 +116,8 @@ def make(
     stored : bool
         Export the outputs that the notebooks hold; execute nothing.
     progress : Progress
+    fresh : bool
+        Execute what has not changed since it was executed last, too.
 
     Returns
     -------
@@ -141,21 +145,26 @@ def make(
         raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
     require_writable(out)  # before minutes of work
 
-    wanted = [page for page in pages if page.notebook.path in asked]
+    wanted = {page.notebook: page for page in pages if page.notebook.path in asked}
     exporter = Exporter(pages, documents)
     for page in pages:
-        if page in wanted:
-            progress.start(page.notebook)
-            if not stored:
-                execute.run(page.notebook, progress)
-            exporter.write(page)
-            progress.finish(page.notebook)
-        else:
+        if page.notebook not in wanted:
             page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
+    executed = _as_stored(wanted, progress) if stored else execute.run_all(wanted, progress, fresh)
+    with contextlib.closing(executed):
+        for notebook in executed:
+            exporter.write(wanted[notebook])
+            progress.finish(notebook)
     for page in documents:
         exporter.write(page)
     write(out / "index.html", exporter.series())
-    return wanted
+    return [*wanted.values()]
+
+
+def _as_stored(notebooks: Iterable[Notebook], progress: Progress) -> Iterator[Notebook]:
+    for each in notebooks:
+        progress.start(each)
+        yield each
 
 
 def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:
