@@ -123,7 +123,8 @@ def measure(
     rows = []
     # On standard output, because notebooks show standard error in red.
     length = len(cases) * len(variants)
-    with tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout) as progress:
+    bar = tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout)
+    with bar as progress, undisturbed():
         try:
             for case in cases:
                 rows += _bench_case(variants, *case, repeat, layer_time, progress)
@@ -146,10 +147,9 @@ def _bench_case(
     """Measure one layer and batch: a row per variant."""
     inputs, sampled = _inputs(layer, batch, frozenset(each.io_dtype for each in variants))
     try:
-        with undisturbed():
-            op_ms, parts = _op_times(variants, layer, batch, repeat, inputs, sampled, progress)
-            layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) if layer_time else np.nan
-                        for each in variants]
+        op_ms, parts = _op_times(variants, layer, batch, repeat, inputs, sampled, progress)
+        layer_ms = [_layer_time(each, layer, batch, *inputs[each.io_dtype]) if layer_time else np.nan
+                    for each in variants]
     except hostcuda.driver.MemoryError as error:
         size = layer.bytes(batch, max(inputs, key=lambda dtype: dtype.itemsize)) / 1e9
         raise LabError(

@@ -360,7 +360,7 @@ def _failure(notebook: Notebook, at: int | None, what: str) -> Failure:
 def _kernel(client, scratch: Path, cwd: Path, warm: kernels.Warm | None):
     """A kernel for a client while a `with` lasts: local sockets in a folder of its own, no network ports."""
     km = client.create_kernel_manager()
-    km.kernel_spec_manager = _ThisPython()
+    km.kernel_spec_manager, km.log = _ThisPython(), client.log
     if os.name == "posix":
         km.transport, km.connection_file = "ipc", str(scratch / "kernel.json")
     if warm:

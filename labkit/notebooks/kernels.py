@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -79,8 +80,9 @@ class Warm:
         """End the process, and the kernels that still run."""
         self._process.kill()
         self._process.wait()
-        self._process.stdin.close()
         self._process.stdout.close()
+        with contextlib.suppress(OSError):  # it had ended before, and a request to it was not read
+            self._process.stdin.close()
 
 
 class Forked:
