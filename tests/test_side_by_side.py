@@ -107,15 +107,37 @@ def test_ctrl_c_ends_the_kernels(tmp_path):
     raise AssertionError("the kernel is still there")
 
 
+def test_outputs_are_compared_with_the_stored_ones(tmp_path):
+    cells = [new_code_cell("print('a'); 1 + 1"), new_code_cell("2 / 0", metadata={"tags": ["raises-exception"]}),
+             new_code_cell("import random; random.random()", metadata={"tags": ["nbval-ignore-output"]})]
+    path = tmp_path / "01_one.ipynb"
+    nbformat.write(new_notebook(cells=[new_markdown_cell("# 01 · Title"), *cells]), path)
+    (notebook,) = run(path)
+    execute.store(notebook)
+    (again,) = run(path)
+    assert again.nb.cells[-1].outputs != notebook.nb.cells[-1].outputs
+    execute.compare(again, execute.read(path).nb)
+    assert not again.failure
+    for before, after in (("2", "3"), ("a\\n", "b\\n"), ("division by zero", "division by one")):
+        stored = path.read_text()
+        assert before in stored
+        changed = nbformat.reads(stored.replace(f'"{before}"', f'"{after}"'), as_version=4)
+        assert changed != execute.read(path).nb
+        execute.compare(again, changed)
+        assert "its outputs are not the stored ones" in again.failure.message and again.failure.cell
+        again.failure = None
+
+
 @pytest.fixture
 def series(tmp_path, monkeypatch):
-    """A checkout with one notebook, which counts its executions; a function that reports it and gives page and count."""
+    """A checkout with a notebook that counts its executions; a function that reports it: its page, and the count."""
     monkeypatch.setattr(execute, "PACKAGE", tmp_path / "labkit")
+    monkeypatch.setattr(report, "_overview", lambda: {"first": "", "ladder": "", "table": ""})  # it takes a while
     monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "cache"))
 
     def made(*cells, fresh=False):
-        path = save(tmp_path / "notebooks", "01_one", f"open({str(tmp_path / 'log')!r}, 'a').write('x'); print('out' + 'put')",
-                    *cells)
+        counts = f"open({str(tmp_path / 'log')!r}, 'a').write('x'); print('out' + 'put')"
+        path = save(tmp_path / "notebooks", "01_one", counts, *cells)
         (page,) = report.make([str(path)], tmp_path / "out", fresh=fresh)
         return page, len((tmp_path / "log").read_text())
 

@@ -24,6 +24,9 @@ def report(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Execute also what has not changed since it was executed last.")
     ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Fail where outputs are not the stored ones, but for cells that measure.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to; reports/ by default.")
     ] = None,
@@ -36,7 +39,7 @@ def report(
     from labkit.notebooks import html
 
     with _Bar() as bar:
-        pages = html.make(notebook or (), out, stored=stored, progress=bar, fresh=fresh)
+        pages = html.make(notebook or (), out, stored=stored, progress=bar, fresh=fresh, compare=compare)
     print(pages[0].path.parent / "index.html")
     if any(page.failure for page in pages):
         raise typer.Exit(1)

@@ -6,11 +6,13 @@ import ast
 import contextlib
 import datetime
 import functools
+import itertools
 import logging
 import os
 import re
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -291,6 +293,32 @@ def _recall(kept: Kept, notebook: Notebook, device: str) -> bool:
         cell.outputs, cell.execution_count = made
     notebook.nb.metadata["labkit"] = produced
     return True
+
+
+def compare(notebook: Notebook, stored: NotebookNode) -> None:
+    """Compare the outputs of an executed notebook with stored ones, as nbval does; set `notebook.failure`.
+
+    Pictures are not compared, nor are the outputs of cells with the tag `nbval-ignore-output`.
+    """
+    for at, (cell, before) in enumerate(zip(notebook.nb.cells, stored.cells, strict=True)):
+        if cell.cell_type != "code" or "nbval-ignore-output" in cell.metadata.get("tags", []):
+            continue
+        printed, wanted = (list(map(_compared, each.outputs)) for each in (cell, before))
+        if printed != wanted:
+            different = next(pair for pair in itertools.zip_longest(printed, wanted) if pair[0] != pair[1])
+            shown, known = (textwrap.shorten(str(each), 300) for each in different)
+            notebook.failure = notebook.failure or _failure(
+                notebook, at, f"its outputs are not the stored ones: {shown}, stored is {known}"
+            )
+
+
+def _compared(output: NotebookNode) -> object:
+    """What is compared of an output."""
+    if output.output_type == "stream":
+        return output.text
+    if output.output_type == "error":
+        return f"{output.ename}: {output.evalue}"
+    return {kind: data for kind, data in output.data.items() if kind not in ("image/png", "image/jpeg")}
 
 
 def _now() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import copy
 import datetime
 import html
 import itertools
@@ -99,7 +100,7 @@ class Page:
 
 def make(
     names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False, progress: Progress | None = None,
-    fresh: bool = False,
+    fresh: bool = False, compare: bool = False,
 ) -> list[Page]:
     """Execute notebooks and write `index.html` and a page for each.
 
@@ -118,6 +119,8 @@ def make(
     progress : Progress
     fresh : bool
         Execute what has not changed since it was executed last, too.
+    compare : bool
+        Notebooks whose outputs are not those that they hold are failures: see `execute.compare`.
 
     Returns
     -------
@@ -150,9 +153,12 @@ def make(
     for page in pages:
         if page.notebook not in wanted:
             page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
+    before = {notebook: copy.deepcopy(notebook.nb) for notebook in wanted} if compare else {}
     executed = _as_stored(wanted, progress) if stored else execute.run_all(wanted, progress, fresh)
     with contextlib.closing(executed):
         for notebook in executed:
+            if notebook in before and not notebook.failure:
+                execute.compare(notebook, before[notebook])
             exporter.write(wanted[notebook])
             progress.finish(notebook)
     for page in documents:
