@@ -189,7 +189,7 @@ RECORDING = {"scikit-learn", "torch"}  # of two recorders; they say where it com
 
 def test_everything_imported_is_declared():
     tests = [path for folder in ("tests", "engine/tests") for path in (ROOT / folder).rglob("*.py")]
-    ours = {"labkit", "hostcuda", "recording", "slowest", *(path.stem for path in tests), *(path.parent.name for path in tests)}
+    ours = {"labkit", "hostcuda", "recording", "slowest"}.union(*((path.stem, path.parent.name) for path in tests))
     engine = requirements([*ENGINE["dependencies"], *ENGINE["optional-dependencies"]["gpu"]])
     for folder, allowed in {
         "engine/hostcuda": {*engine, PLUGIN},
