@@ -300,6 +300,30 @@ def test_ci_runs_the_tests():
     assert "part make test" in lines
 
 
+def test_the_engines_tests_run_when_the_engine_has_changed(tmp_path):
+    """And with another setting, or in CI; a run of them that fails is not noted."""
+    engine = tmp_path / "engine"
+    (engine / "tests").mkdir(parents=True)
+    (engine / "hostcuda").mkdir()
+    (engine / "tests" / "passed.py").write_bytes((ROOT / "engine" / "tests" / "passed.py").read_bytes())
+
+    def passed(*arguments, **settings):
+        return subprocess.run([sys.executable, engine / "tests" / "passed.py", *arguments], capture_output=True,
+                              env={**os.environ, **settings}).returncode == 0
+
+    assert not passed()
+    assert passed("--note") and passed()
+    assert not passed(HOSTCUDA_GEAR="fibers")
+    for change in (engine / "hostcuda" / "a.py", tmp_path / "labkit" / "cuda_src" / "a.cu"):
+        change.parent.mkdir(parents=True, exist_ok=True)
+        change.write_text("1")
+        assert not passed()
+        assert passed("--note") and passed()
+    assert "rm -f engine/build/tests-passed" in (ROOT / ".ci" / "run").read_text()
+    recipe = (ROOT / "Makefile").read_text().replace("\\\n", "")
+    assert re.search(r"passed\.py\s+\|\| \{ \(\$\(ENGINE\) [^)]*\) tests\) && \S+ \S*passed\.py --note; \}", recipe)
+
+
 @pytest.mark.parametrize("failing", ["", "test", "floors"])
 def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(failing, tmp_path):
     (tmp_path / ".ci").mkdir()
