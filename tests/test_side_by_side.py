@@ -55,6 +55,17 @@ def test_kernels_are_forks_with_a_state_of_their_own(tmp_path):
     assert one[4] != two[4] and one[5] != two[5]
 
 
+@pytest.mark.parametrize("engine", ["cpu", "gpu"])
+def test_what_kernels_are_forked_from_starts_no_engine_and_no_thread(engine):
+    """With a GPU it does not even look for one: CUDA does not survive a fork."""
+    code = "from labkit.notebooks import warm; warm._import(); import os, sys, threading, hostcuda\n" \
+           "from hostcuda.runtime import native\n" \
+           "assert threading.active_count() == 1 and native._library is None and hostcuda._context is None\n" \
+           "assert hostcuda.engine.cache_info().currsize == (os.environ['HOSTCUDA_ENGINE'] == 'cpu')\n" \
+           "assert not {'pycuda', 'matplotlib_inline.backend_inline'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, "HOSTCUDA_ENGINE": engine}, check=True)
+
+
 CELL = """import json, time
 def log(what):
     with open("log", "a") as file:

@@ -35,7 +35,8 @@ from labkit.base.turns import Turns
 from labkit.notebooks import kernels
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
-SIDE_BY_SIDE = 4  # notebooks at most: each may fill gigabytes of a GPU's memory, and all wait for one that measures
+# Notebooks at most: each may fill gigabytes of a GPU's memory, and all wait for one that measures.
+SIDE_BY_SIDE = {"gpu": 2, "cpu": 4}
 CLOSER = "closer_look"  # the folder of the companions: what deepens a notebook of the series, under the same name
 _silent = logging.getLogger(__name__)  # of nbclient: a `Failure` has the message
 _silent.disabled = True
@@ -262,7 +263,7 @@ def run_all(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = Fal
         yield from map(one, others)
         return
     with contextlib.ExitStack() as stack:
-        pool = ThreadPoolExecutor(min(SIDE_BY_SIDE, len(os.sched_getaffinity(0))))
+        pool = ThreadPoolExecutor(min(SIDE_BY_SIDE[hostcuda.engine()], len(os.sched_getaffinity(0))))
         stack.callback(pool.shutdown, cancel_futures=True)
         environment = {**_environment(), "HOSTCUDA_ENGINE": hostcuda.engine()}
         # Ends first, also after Ctrl-C: without their kernels, the threads of the pool end, too.
