@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 import labkit
 from labkit import cli
-from labkit.notebooks import execute
+from labkit.notebooks import execute, kernels
 
 COMMANDS = ("bench", "check", "colab", "device", "doctor", "grade", "report", "site", "store", "student", "train")
 
@@ -150,7 +150,7 @@ def quick(monkeypatch):
             notebook.failure = execute.Failure(1, f"{notebook.path.name}: {error}")
 
     monkeypatch.setattr(execute, "run", run)
-    monkeypatch.setattr(execute.kernels, "AVAILABLE", False)
+    monkeypatch.setattr(kernels, "AVAILABLE", False)
 
 
 def test_report_writes_pages_and_fails_with_a_failing_notebook(command, notebook, quick, tmp_path):

@@ -13,9 +13,8 @@ from labkit.spec.layers import LENET86
 @pytest.fixture
 def joined(tmp_path, monkeypatch):
     """This process keeps what it computes, in a folder of the test's."""
-    monkeypatch.setenv("LABKIT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(kept, "state", lambda: "now")
-    monkeypatch.setattr(kept, "_kept", Kept("now"))
+    monkeypatch.setattr(kept, "_kept", Kept("now", tmp_path))
     return kept._kept
 
 
@@ -47,7 +46,7 @@ def test_elsewhere_everything_is_computed(joined, monkeypatch):
 def test_another_state_computes_again(joined, monkeypatch):
     compute, _ = counter()
     once(compute, "a")
-    monkeypatch.setattr(kept, "_kept", Kept("later"))
+    monkeypatch.setattr(kept, "_kept", Kept("later", joined.folder.parent))
     assert once(compute, "a") == ("value", 2)
 
 
@@ -78,7 +77,6 @@ def test_a_damaged_file_is_not_read(joined):
 
 
 def test_a_full_disk_is_no_error(joined):
-    joined.folder.parent.mkdir(exist_ok=True)
     joined.folder.write_text("no folder")
     compute, _ = counter()
     assert once(compute, "a") == ("value", 1)

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from labkit.notebooks import execute, kernels
+from labkit.notebooks import execute, kernels, side_by_side
 from labkit.notebooks import html as report
 
 pytestmark = pytest.mark.skipif(not kernels.AVAILABLE, reason="kernels are forked on Linux alone")
@@ -31,7 +31,7 @@ def printed(notebook):
 
 def run(*paths):
     notebooks = [execute.read(path) for path in paths]
-    assert {*execute.run_all(notebooks, execute.Progress())} == {*notebooks}
+    assert {*side_by_side.run(notebooks, execute.Progress())} == {*notebooks}
     return notebooks
 
 
@@ -64,6 +64,13 @@ def test_what_kernels_are_forked_from_starts_no_engine_and_no_thread(engine):
            "assert hostcuda.engine.cache_info().currsize == (os.environ['HOSTCUDA_ENGINE'] == 'cpu')\n" \
            "assert not {'pycuda', 'matplotlib_inline.backend_inline'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "HOSTCUDA_ENGINE": engine}, check=True)
+
+
+def test_kernels_keep_under_the_state_of_the_report(tmp_path, monkeypatch):
+    """With the engine that was chosen for them, not asked for."""
+    monkeypatch.delenv("HOSTCUDA_ENGINE", raising=False)
+    (done,) = run(save(tmp_path, "01_one", "from labkit.base import kept\nprint(kept.state() == kept._kept.state)"))
+    assert printed(done) == "True\n"
 
 
 CELL = """import json, time
@@ -164,7 +171,7 @@ def test_an_unchanged_notebook_is_not_executed_again(series, monkeypatch):
     assert second.notebook.produced == first.notebook.produced
     assert series("1 + 2")[1] == 2
     assert series("1 + 2", fresh=True)[1] == 3
-    monkeypatch.setattr(execute, "state", lambda: "another engine")
+    monkeypatch.setattr(side_by_side, "state", lambda: "another engine")
     assert series("1 + 2")[1] == 4
 
 

@@ -25,9 +25,10 @@ from typing import TypeVar
 import hostcuda
 from hostcuda.errors import EngineError
 from hostcuda.files import write
-from labkit.base.paths import PACKAGE, data_dir, private_cache
+from labkit.base.paths import PACKAGE, data_dir
 
 T = TypeVar("T")
+_ENGINE = ("HOSTCUDA_ENGINE", "LABKIT_ENGINE")  # what is kept is named by the engine that it is of
 IDLE_DAYS = 30  # after which what nobody has read is removed
 
 
@@ -48,7 +49,8 @@ def state() -> str:
     files = sorted(path for folder in folders for path in folder.rglob("*")
                    if path.is_file() and path.suffix not in (".pyc", ".lock"))
     packages = sorted(each.name for folder in filter(os.path.isdir, sys.path) for each in Path(folder).glob("*-info"))
-    settings = sorted(each for each in os.environ.items() if each[0].startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")))
+    settings = sorted(each for each in os.environ.items()
+                      if each[0].startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")) and each[0] not in _ENGINE)
     contents = (part for path in files for part in (path, path.read_bytes()))
     return digest(fingerprint(), sys.version, packages, settings, *contents)
 
@@ -60,10 +62,12 @@ class Kept:
     ----------
     state : str
         Of `state`, when the computations began.
+    folder : Path
+        One that nobody else may write to: `private_cache()`.
     """
 
-    def __init__(self, state: str):
-        self.state, self.folder = state, private_cache() / "kept"
+    def __init__(self, state: str, folder: Path):
+        self.state, self.folder = state, folder / "kept"
 
     def get(self, *asked: object) -> object:
         """What was kept under this name, or None."""

@@ -10,12 +10,10 @@ import itertools
 import logging
 import os
 import re
-import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,18 +23,13 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
 
-import hostcuda
 from hostcuda import temporary
 from hostcuda.files import write
 from labkit.base.errors import LabError
-from labkit.base.kept import Kept, state
-from labkit.base.paths import PACKAGE, PYTHONPATH, private_cache
-from labkit.base.turns import Turns
+from labkit.base.paths import PACKAGE, PYTHONPATH
 from labkit.notebooks import kernels
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
-# Notebooks at most: each may fill gigabytes of a GPU's memory, and all wait for one that measures.
-SIDE_BY_SIDE = {"gpu": 2, "cpu": 4}
 CLOSER = "closer_look"  # the folder of the companions: what deepens a notebook of the series, under the same name
 _silent = logging.getLogger(__name__)  # of nbclient: a `Failure` has the message
 _silent.disabled = True
@@ -226,74 +219,9 @@ def run(notebook: Notebook, progress: Progress | None = None, warm: kernels.Warm
     notebook.seconds = time.monotonic() - began
 
 
-def run_all(notebooks: Iterable[Notebook], progress: Progress, fresh: bool = False) -> Iterator[Notebook]:
-    """Execute notebooks side by side, one per core; yield each when it has run.
-
-    Cells that measure have the machine alone, see `labkit.base.turns`; so has nobody while the caller works on what was
-    yielded. A notebook of the series that has run before, with the same code and nothing changed that it depends on,
-    gets its outputs from then, unless `fresh`.
-    """
-    began = state()
-    kept = Kept(began)
-    kept.trim()
-    notebooks, device = list(notebooks), _device()
-    recalled = [] if fresh else [each for each in notebooks if _recall(kept, each, device)]
-    for each in recalled:
-        progress.start(each)
-        yield each
-    others = [each for each in notebooks if each not in recalled]
-    if not others:
-        return
-
-    def one(notebook: Notebook, warm: kernels.Warm | None = None) -> Notebook:
-        progress.start(notebook)
-        run(notebook, progress, warm)
-        if not notebook.failure and _kept_as(notebook):
-            outputs = [(cell.outputs, cell.execution_count) for cell in _code(notebook)]
-            about = dict(notebook.nb.metadata["labkit"]), notebook.seconds, _now()
-            kept.put((outputs, *about), *_kept_as(notebook), device)
-        return notebook
-
-    lock = private_cache()
-    try:
-        mine = Turns(lock)
-    except OSError:
-        mine = None
-    if not (mine and kernels.AVAILABLE):
-        yield from map(one, others)
-        return
-    with contextlib.ExitStack() as stack:
-        pool = ThreadPoolExecutor(min(SIDE_BY_SIDE[hostcuda.engine()], len(os.sched_getaffinity(0))))
-        stack.callback(pool.shutdown, cancel_futures=True)
-        environment = {**_environment(), "HOSTCUDA_ENGINE": hostcuda.engine()}
-        # Ends first, also after Ctrl-C: without their kernels, the threads of the pool end, too.
-        warm = stack.enter_context(contextlib.closing(kernels.Warm(environment, lock, began)))
-        for future in as_completed([pool.submit(one, each, warm) for each in others]):
-            with mine.together():
-                yield future.result()
-
-
-def _code(notebook: Notebook) -> list[NotebookNode]:
+def code(notebook: Notebook) -> list[NotebookNode]:
+    """Its code cells."""
     return [cell for cell in notebook.nb.cells if cell.cell_type == "code"]
-
-
-def _kept_as(notebook: Notebook) -> tuple:
-    """What the outputs of a notebook of the series are kept under; nothing for others, which may read any file."""
-    if not has_series() or notebook.path not in (*series(), *closer_looks()):
-        return ()
-    return ("outputs", notebook.name, *((cell.source, cell.metadata.get("tags")) for cell in _code(notebook)))
-
-
-def _recall(kept: Kept, notebook: Notebook, device: str) -> bool:
-    """Give a notebook the outputs of its last execution, if nothing has changed since; whether there were any."""
-    found = kept.get(*_kept_as(notebook), device) if _kept_as(notebook) else None
-    if found is None:
-        return False
-    outputs, produced, notebook.seconds, notebook.since = found
-    for cell, made in zip(_code(notebook), outputs, strict=True):
-        cell.outputs, cell.execution_count = made
-    notebook.nb.metadata["labkit"] = produced
-    return True
 
 
 def compare(notebook: Notebook, stored: NotebookNode) -> None:
@@ -322,19 +250,7 @@ def _compared(output: NotebookNode) -> object:
     return {kind: data for kind, data in output.data.items() if kind not in ("image/png", "image/jpeg")}
 
 
-def _now() -> str:
-    return datetime.datetime.now().strftime("%Y-%m-%d %H:%M")
-
-
-def _device() -> str:
-    """The GPU in use, asked in another process: a context of this one would take memory from the kernels."""
-    if hostcuda.engine() == "cpu":
-        return "cpu"
-    question = "import labkit; device = labkit.device(); print(device.name, device.software)"
-    return subprocess.run([sys.executable, "-c", question], env=_environment(), capture_output=True, text=True).stdout
-
-
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """That of kernels: they find labkit, installed or not, and show no bars, which a page would keep."""
     paths = [PYTHONPATH, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TQDM_DISABLE": "1"}
@@ -342,15 +258,14 @@ def _environment() -> dict[str, str]:
 
 def _execute(notebook: Notebook, progress: Callable[[int, int], None], warm: kernels.Warm | None) -> Failure | None:
     nb = notebook.nb
-    code = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
-    for cell in nb.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
+    cells = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
+    for cell in code(notebook):
+        cell.outputs, cell.execution_count = [], None
     nb.metadata.pop("labkit", None)
 
     client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True, log=_silent)
     nb.metadata["labkit"] = {"date": datetime.date.today().isoformat()}
-    progress(0, len(code))
+    progress(0, len(cells))
     at, failure = None, None
     try:
         with (
@@ -358,9 +273,9 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None], warm: ker
             _kernel(client, scratch, notebook.path.resolve().parent, warm),
         ):
             try:
-                for count, at in enumerate(code, 1):
+                for count, at in enumerate(cells, 1):
                     client.execute_cell(nb.cells[at], at, execution_count=count)
-                    progress(count, len(code))
+                    progress(count, len(cells))
             except CellExecutionError as error:
                 failure = _failure(notebook, at, f"{error.ename}: {error.evalue}".strip().removesuffix(":"))
             nb.metadata["labkit"].update(_engine_of(client))
@@ -396,7 +311,7 @@ def _kernel(client, scratch: Path, cwd: Path, warm: kernels.Warm | None):
         km.provisioner = kernels.Provisioner(kernel_id=scratch.name, kernel_spec=km.kernel_spec, parent=km, warm=warm)
     with (
         open(scratch / "stderr", "wb") as stderr,  # the kernel's own messages; what cells print is not among them
-        client.setup_kernel(cwd=str(cwd), env=_environment(), stderr=stderr),
+        client.setup_kernel(cwd=str(cwd), env=environment(), stderr=stderr),
     ):
         yield
 

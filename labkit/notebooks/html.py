@@ -38,7 +38,7 @@ from labkit.base.installation import checkout
 from labkit.base.paths import PACKAGE
 from labkit.draw.dark import dark
 from labkit.exercises import progress
-from labkit.notebooks import STYLE, TEMPLATES, execute
+from labkit.notebooks import STYLE, TEMPLATES, execute, side_by_side
 from labkit.notebooks.clean import Cleaner, is_formula
 from labkit.notebooks.execute import Failure, Notebook, Progress
 from labkit.notebooks.links import requests_in
@@ -104,7 +104,7 @@ def make(
 ) -> list[Page]:
     """Execute notebooks and write `index.html` and a page for each.
 
-    The notebooks run side by side, but for what measures: see `execute.run_all`. With `names`, the pages of the other
+    The notebooks run side by side, but for what measures: see `side_by_side.run`. With `names`, the pages of the other
     notebooks stay as they are, and the index has those that exist. A notebook that fails does not stop the others, and
     its page shows the cells before the failure.
 
@@ -154,7 +154,7 @@ def make(
         if page.notebook not in wanted:
             page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
     before = {notebook: copy.deepcopy(notebook.nb) for notebook in wanted} if compare else {}
-    executed = _as_stored(wanted, progress) if stored else execute.run_all(wanted, progress, fresh)
+    executed = _as_stored(wanted, progress) if stored else side_by_side.run(wanted, progress, fresh)
     with contextlib.closing(executed):
         for notebook in executed:
             if notebook in before and not notebook.failure:

@@ -27,10 +27,10 @@ class Warm:
     ----------
     environment : dict
         Of the kernels.
-    lock : Path
-        The folder of the lock with which kernels take turns; see `labkit.base.turns`.
+    folder : Path
+        Of the lock with which kernels take turns, and of what they keep: `labkit.base.turns`, `labkit.base.kept`.
     state : str
-        What the kernels keep results under; see `labkit.base.kept`.
+        What they keep it under.
 
     Raises
     ------
@@ -38,8 +38,8 @@ class Warm:
         It does not start.
     """
 
-    def __init__(self, environment: dict[str, str], lock: Path, state: str):
-        self._options = {"lock": str(lock), "state": state}
+    def __init__(self, environment: dict[str, str], folder: Path, state: str):
+        self._options = {"folder": str(folder), "state": state}
         self._asking = threading.Lock()
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "labkit.notebooks.warm"], env=environment, stdin=subprocess.PIPE,

@@ -83,7 +83,7 @@ def _serve(requests, answers) -> dict | None:
     return None
 
 
-def _be_a_kernel(argv: list[str], cwd: str, messages: str, lock: str, state: str) -> None:
+def _be_a_kernel(argv: list[str], cwd: str, messages: str, folder: str, state: str) -> None:
     """Run a kernel in this process to its end."""
     from ipykernel.kernelapp import IPKernelApp
 
@@ -94,8 +94,8 @@ def _be_a_kernel(argv: list[str], cwd: str, messages: str, lock: str, state: str
     np.random.seed()  # noqa: NPY002 - pages may use it, and all kernels would draw the same; `random` sees to itself
     app = IPKernelApp.instance(parent_handle=os.getppid())
     app.initialize(argv)
-    _take_turns(app.shell.events, turns.Turns(Path(lock)))
-    kept.join(kept.Kept(state))
+    _take_turns(app.shell.events, turns.Turns(Path(folder)))
+    kept.join(kept.Kept(state, Path(folder)))
     app.start()
 
 
