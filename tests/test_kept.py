@@ -4,6 +4,7 @@ import pytest
 
 from labkit.base import kept
 from labkit.base.kept import Kept, once
+from labkit.classroom import grading, sandbox
 from labkit.evidence import child
 from labkit.evidence.profile import profile
 from labkit.exercises import grade
@@ -124,3 +125,14 @@ def test_a_grade_and_a_profile_are_not_computed_twice(joined, monkeypatch):
                   lambda: grade.of_source(asked, asked.solution)):
         with pytest.raises(AssertionError, match="computed again"):
             other()
+
+
+@pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
+def test_what_others_have_written_is_graded_anew_and_leaves_nothing(joined):
+    asked = grade.exercise("00a")
+    forged = grade.of_source(asked, asked.solution)
+    joined.put((forged.lines, forged.reached, False, ""), "grade", "00a", asked.start)
+    before = {path: path.read_bytes() for path in joined.folder.iterdir()}
+    graded, _ = grading.in_sandbox(asked, asked.start)
+    assert graded.untouched and not graded.passed
+    assert {path: path.read_bytes() for path in joined.folder.iterdir()} == before
