@@ -1,7 +1,9 @@
 # The CUDA convolution lab. `make` alone lists what there is.
 
-PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+ifndef PYTHON
+PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
     $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+endif
 VENV   ?= .venv
 LAB    := .venv-lab
 BIN    := $(VENV)/bin
@@ -27,20 +29,21 @@ help:  ## List these targets
 	@echo "The CUDA convolution lab"; echo
 	@sed -nE 's/^([a-z0-9]+):[^#]*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s%s\n", $$1, $$2}'
 
-report: $(STAMP)  ## Execute the notebooks on this machine's engine and write reports/index.html
-	@$(BIN)/labkit report $(NOTEBOOKS)
+report: $(STAMP)  ## Execute the notebooks on this machine's engine and write reports/index.html; NOTEBOOKS=01 ARGS=--fresh
+	@$(BIN)/labkit report $(NOTEBOOKS) $(ARGS)
 
 site: $(STAMP)  ## Write the stored report, the documents and the API reference to build/site; ARGS="--out DIR"
 	@$(BIN)/labkit site $(ARGS)
 
 test: $(STAMP) lint  ## Run the unit tests, and the notebooks of the series against their stored outputs
-	@$(if $(wildcard engine/tests),$(ENGINE) -n $(JOBS) tests)
+	@$(if $(wildcard engine/tests),$(BIN)/python engine/tests/passed.py \
+	    || { ($(ENGINE) -n $(JOBS) tests) && $(BIN)/python engine/tests/passed.py --note; })
 	@$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) $(wildcard tests) $(wildcard notebooks/*.ipynb notebooks/practice/*.ipynb)
 
 thorough: $(STAMP)  ## Run what `make test` leaves out: the closer looks, every exercise's wrong answers, every step
 	@$(ENGINE) -n $(JOBS) -m thorough tests
 	@$(PYTEST) -n $(JOBS) -m thorough tests
-	@$(PYTEST) -n $(JOBS) --dist loadfile $(NBVAL) notebooks/closer_look
+	@$(BIN)/labkit report --fresh --compare --out build/closer_look notebooks/closer_look/*.ipynb
 
 floors:  ## Run three notebooks with the oldest versions that pyproject.toml allows, in an environment of their own
 	@rm -rf .venv-floors && $(PYTHON) -m venv .venv-floors && .venv-floors/bin/python $(PIP) install -e ./engine -e . nbval \

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from slowest import pytest_terminal_summary  # noqa: F401 - the ten slowest files
 
 import hostcuda
 from hostcuda import settings

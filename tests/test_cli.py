@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 
 import labkit
 from labkit import cli
-from labkit.notebooks import execute
+from labkit.notebooks import execute, kernels
 
 COMMANDS = ("bench", "check", "colab", "device", "doctor", "grade", "report", "site", "store", "student", "train")
 
@@ -138,7 +138,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 def quick(monkeypatch):
     """Notebooks are executed in this process instead of a kernel (tests/test_report.py uses real ones)."""
 
-    def run(notebook, progress):
+    def run(notebook, progress, warm=None):
         cell = notebook.nb.cells[1]
         cell.execution_count = 1
         notebook.nb.metadata["labkit"] = {"date": "2026-11-05", "engine": "cpu", "device": "a processor"}
@@ -150,6 +150,7 @@ def quick(monkeypatch):
             notebook.failure = execute.Failure(1, f"{notebook.path.name}: {error}")
 
     monkeypatch.setattr(execute, "run", run)
+    monkeypatch.setattr(kernels, "AVAILABLE", False)
 
 
 def test_report_writes_pages_and_fails_with_a_failing_notebook(command, notebook, quick, tmp_path):

@@ -189,7 +189,7 @@ RECORDING = {"scikit-learn", "torch"}  # of two recorders; they say where it com
 
 def test_everything_imported_is_declared():
     tests = [path for folder in ("tests", "engine/tests") for path in (ROOT / folder).rglob("*.py")]
-    ours = {"labkit", "hostcuda", "recording", *(path.stem for path in tests), *(path.parent.name for path in tests)}
+    ours = {"labkit", "hostcuda", "recording", "slowest"}.union(*((path.stem, path.parent.name) for path in tests))
     engine = requirements([*ENGINE["dependencies"], *ENGINE["optional-dependencies"]["gpu"]])
     for folder, allowed in {
         "engine/hostcuda": {*engine, PLUGIN},
@@ -297,7 +297,51 @@ def test_ci_runs_the_tests():
     lines = script.read_text().splitlines()
     assert lines[0] == "#!/usr/bin/env bash"
     assert "set -euo pipefail" in lines
-    assert "make test" in lines
+    assert "part make test" in lines
+
+
+def test_the_engines_tests_run_when_the_engine_has_changed(tmp_path):
+    """And with another setting, or in CI; a run of them that fails is not noted."""
+    engine = tmp_path / "engine"
+    (engine / "tests").mkdir(parents=True)
+    (engine / "hostcuda").mkdir()
+    (engine / "tests" / "passed.py").write_bytes((ROOT / "engine" / "tests" / "passed.py").read_bytes())
+
+    def passed(*arguments, **settings):
+        return subprocess.run([sys.executable, engine / "tests" / "passed.py", *arguments], capture_output=True,
+                              env={**os.environ, **settings}).returncode == 0
+
+    assert not passed()
+    assert passed("--note") and passed()
+    assert not passed(HOSTCUDA_GEAR="fibers")
+    for change in (engine / "hostcuda" / "a.py", tmp_path / "labkit" / "cuda_src" / "a.cu"):
+        change.parent.mkdir(parents=True, exist_ok=True)
+        change.write_text("1")
+        assert not passed()
+        assert passed("--note") and passed()
+    assert "rm -f engine/build/tests-passed" in (ROOT / ".ci" / "run").read_text()
+    recipe = (ROOT / "Makefile").read_text().replace("\\\n", "")
+    assert re.search(r"passed\.py\s+\|\| \{ \(\$\(ENGINE\) [^)]*\) tests\) && \S+ \S*passed\.py --note; \}", recipe)
+
+
+@pytest.mark.parametrize("failing", ["", "test", "floors"])
+def test_ci_stops_at_a_failure_and_says_how_long_each_part_took(failing, tmp_path):
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / ".ci" / "run").write_bytes((ROOT / ".ci" / "run").read_bytes())
+    for name, text in (("make", f'echo "make $1"; test "$1" != "{failing}"'), ("apt-get", "true"), ("clang++", "true")):
+        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    done = subprocess.run(["bash", tmp_path / ".ci" / "run"], env={**os.environ, "PATH": path}, capture_output=True,
+                          text=True)
+    made = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("make ")]
+    parts = ["browser", "test", "thorough", "clang", "floors"]
+    assert made == parts[: parts.index(failing) + 1 if failing else None]
+    assert done.returncode == bool(failing)
+    passed = re.findall(r"^ +\d+ s  (?:env \S+ )?make (\w+)$", done.stdout, re.MULTILINE)
+    assert passed == [each for each in made if each != failing]
+    assert re.findall(r"^failed after \d+ s: make (\w+)$", done.stdout, re.MULTILINE) == [failing][: bool(failing)]
 
 
 def test_ignored_files_are_those_that_are_made():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.signal import correlate
 
 from labkit.base.errors import LabError
 from labkit.spec.reference import conv_float64, conv_loops, conv_numpy, error_scale
@@ -28,6 +27,8 @@ def test_loops_numpy_and_float64_agree(B, C, extra_h, extra_w, M, K):
 
 
 def test_against_scipy():
+    from scipy.signal import correlate  # here: it takes more than a second, in each process that collects tests
+
     x, k = _random(2, 3, 9, 12, 4, 5)
     theirs = np.stack([[correlate(image.astype(float), mask.astype(float), "valid")[0] for mask in k] for image in x])
     np.testing.assert_allclose(conv_float64(x, k), theirs, rtol=1e-12, atol=1e-12)

@@ -18,7 +18,9 @@ from hostcuda.check.records import Finding, LaunchRecord, follow, launches, take
 from hostcuda.host import cache, toolchain
 from hostcuda.runtime import native
 
-__all__ = ["TOOLS", "Finding", "LaunchRecord", "engine_files", "fills_variables", "follow", "launches", "take"]
+__all__ = [
+    "TOOLS", "Finding", "LaunchRecord", "engine_files", "fills_variables", "fingerprint", "follow", "launches", "take",
+]
 
 
 def fills_variables() -> bool:
@@ -30,6 +32,17 @@ def fills_variables() -> bool:
         There is no compiler.
     """
     return toolchain.fills_variables(toolchain.find())
+
+
+def fingerprint() -> str:
+    """A digest of what compiled kernels and their records depend on besides the source: engine, compiler, processor.
+
+    Raises
+    ------
+    CompileError
+        There is no compiler.
+    """
+    return toolchain.fingerprint(toolchain.find())
 
 
 def engine_files(options: Sequence[str] = ()) -> list[Path]:

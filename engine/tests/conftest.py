@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from slowest import pytest_terminal_summary  # noqa: F401 - the ten slowest files
 
 from hostcuda import settings
 from hostcuda.api import compiler, driver

@@ -49,22 +49,41 @@ def one(body, **launch):
     return compare(Batch("", [Case("one", text, **launch)]))[0]
 
 
+TWO_BLOCKS = {"block": (40, 1, 1), "grid": (2, 1, 1)}
+UNDEFINED = {
+    "order": ("__shared__ unsigned s; s = threadIdx.x; __syncthreads(); out[threadIdx.x] = s;", "order of threads"),
+    "garbage": ("__shared__ unsigned s[64]; if (threadIdx.x) s[threadIdx.x] = 1; __syncthreads(); out[0] = s[0];",
+                "garbage"),
+    "blocks": ("out[0] = blockIdx.x;", "order of threads"),
+    "lanes": ("out[threadIdx.x] = __shfl_down_sync(0xffffffff, n, 1);", "does not take part"),
+    "warps": ("if (threadIdx.x & 1) __syncwarp(); out[threadIdx.x] = 1; __syncthreads();", "do not come"),
+    "barriers": ("if (threadIdx.x & 1)\n__syncthreads(); else\n__syncthreads();", "different barriers"),
+    "outside": ("out[4100 + threadIdx.x] = 1;", "outside of its output"),
+}
+
+
+@pytest.fixture(scope="module")
+def undefined():
+    """What the reference says of these, by their names: compiled together, which takes most of the time."""
+    text = "__global__ void {}(unsigned *out, const unsigned *in, int n) {{ {} }}\n"
+    cases = [Case(name, text.format(name, body), **TWO_BLOCKS) for name, (body, _) in UNDEFINED.items()]
+    return {result.case.name: result for result in compare(Batch("", cases))}
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_the_reference_refuses_what_is_undefined(name, undefined):
+    assert undefined[name].verdict == "illegal" and re.search(UNDEFINED[name][1], undefined[name].detail)
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("__shared__ unsigned s; s = threadIdx.x; __syncthreads(); out[threadIdx.x] = s;", "order of threads"),
-        ("__shared__ unsigned s[64]; if (threadIdx.x) s[threadIdx.x] = 1; __syncthreads(); out[0] = s[0];", "garbage"),
-        ("out[0] = blockIdx.x;", "order of threads"),
-        ("out[threadIdx.x] = __shfl_down_sync(0xffffffff, n, 1);", "does not take part"),
-        ("if (threadIdx.x & 1) __syncwarp(); out[threadIdx.x] = 1; __syncthreads();", "do not come"),
-        ("if (threadIdx.x & 1)\n__syncthreads(); else\n__syncthreads();", "different barriers"),
-        ("out[4100 + threadIdx.x] = 1;", "outside of its output"),
         pytest.param("while (in[0] == in[0] + out[0]);", "does not end", marks=pytest.mark.thorough),
         ("out[threadIdx.x] = nothing;", "nothing. was not declared"),
     ],
 )
-def test_the_reference_refuses_what_is_undefined(body, why):
-    result = one(body, block=(40, 1, 1), grid=(2, 1, 1))
+def test_the_reference_refuses_what_cannot_run(body, why):
+    result = one(body, **TWO_BLOCKS)
     assert result.verdict == "illegal" and re.search(why, result.detail)
 
 

@@ -21,16 +21,25 @@ def report(
     stored: Annotated[
         bool, typer.Option("--stored", help="Export the outputs stored in the notebooks; execute nothing.")
     ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Execute also what has not changed since it was executed last.")
+    ] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Fail where outputs are not the stored ones, but for cells that measure.")
+    ] = False,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="The folder to write to; reports/ by default.")
     ] = None,
     engine: Use = None,
 ) -> None:
-    """Execute the notebooks and write HTML pages that need no network."""
+    """Execute the notebooks and write HTML pages that need no network.
+
+    They run side by side, one per core; a cell that measures has the machine alone.
+    """
     from labkit.notebooks import html
 
     with _Bar() as bar:
-        pages = html.make(notebook or (), out, stored=stored, progress=bar)
+        pages = html.make(notebook or (), out, stored=stored, progress=bar, fresh=fresh, compare=compare)
     print(pages[0].path.parent / "index.html")
     if any(page.failure for page in pages):
         raise typer.Exit(1)
@@ -102,12 +111,13 @@ def colab(
 
 
 class _Bar:
-    """The progress of a report: a bar for the current notebook, one line for each finished one."""
+    """The progress of a report: a bar for each notebook that runs, one line for each finished one."""
 
     def __enter__(self):
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+        self.tasks = {}
         self.console = Console(highlight=False, stderr=True)
         self.bar = Progress(
             TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn(), TextColumn("cells"),
@@ -122,14 +132,16 @@ class _Bar:
             self.bar.stop()
 
     def start(self, notebook):
-        self.task = self.bar.add_task(notebook.name, total=None)
+        self.tasks[notebook] = self.bar.add_task(notebook.name, total=None)
 
     def cell(self, notebook, done, of):
-        self.bar.update(self.task, completed=done, total=of)
+        self.bar.update(self.tasks[notebook], completed=done, total=of)
 
     def finish(self, notebook):
-        self.bar.remove_task(self.task)
+        self.bar.remove_task(self.tasks.pop(notebook))
         took = f"  {notebook.seconds:.0f} s" if notebook.seconds else ""
+        if notebook.since:
+            took = f"  unchanged since its execution of {notebook.since}"
         if notebook.failure:
             self.console.print(f"[red]✗[/] {notebook.name}{took}")
             self.console.print(f"  {notebook.failure.message}", markup=False, style="red", soft_wrap=True)

@@ -8,18 +8,47 @@ from __future__ import annotations
 import json
 import pickle
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import hostcuda
+from hostcuda import processes, temporary
 from hostcuda.errors import type_of
 from hostcuda.processes import lines
+from labkit.base import kept
 from labkit.base.errors import LabError
 from labkit.ladder.plan import Plan
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.layers import Layer
+
+
+def watched(watch: Callable, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,
+            engine: str | None, timeout: float | None, **options: object) -> tuple[Any, list[dict]]:
+    """What ``watch(command)`` tells of the command of `plans`, and `ran`; in a report, what it has told before.
+
+    Parameters
+    ----------
+    watch : callable
+        `hostcuda.profile.watch`, or that of `hostcuda.sanitize`.
+    variants, layer, batch
+        As for `plans`, which says what is raised.
+    engine, timeout, **options
+        For `watch`. What the CPU engine tells is the same each time; what a GPU tells is asked again.
+    """
+
+    def ask() -> tuple[Any, list[dict]]:
+        with temporary.folder() as folder:
+            command = plans(folder, variants, layer, batch)
+            return watch(command, engine=engine, timeout=timeout, capture=True, **options), ran(folder)
+
+    if processes.engine(engine) != "cpu":
+        return ask()
+    named = [(each.identity, each.label, str(each.path)) for each in as_variants(variants)]
+    asked = (watch.__module__, named, layer, batch, sorted(options.items()))
+    return kept.once(ask, *asked, only=lambda told: told[0].ended.status == 0)
 
 
 def plans(folder: Path, variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int,

@@ -9,7 +9,6 @@ from typing import ClassVar
 import pandas as pd
 
 import hostcuda.profile
-from hostcuda import temporary
 from hostcuda.profile import watch
 from labkit.base.errors import LabError
 from labkit.evidence import child
@@ -103,9 +102,7 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer, bat
     CompileError
         If a variant does not compile.
     """
-    with temporary.folder() as folder:
-        found = watch(child.plans(folder, variants, layer, batch), engine, timeout, capture=True, nvcc=nvcc)
-        ran = child.ran(folder)
+    found, ran = child.watched(watch, variants, layer, batch, engine=engine, timeout=timeout, nvcc=nvcc)
     found.ended.require("profiling")
     owners = [each for each in ran for _ in range(each["launches"])]
     if len(owners) != len(found.table):

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import hostcuda.sanitize
-from hostcuda import temporary
 from hostcuda.sanitize import watch
 from labkit.evidence import child
 from labkit.ladder.variants import Variant, as_variants
@@ -57,11 +56,9 @@ def sanitize(variants: Variant | int | Iterable[Variant | int], layer: Layer = S
     CompileError
         If a variant does not compile.
     """
-    with temporary.folder() as folder:
-        found = watch(child.plans(folder, variants, layer, batch), tool, engine, timeout, capture=True)
-        ran = child.ran(folder)
-        if found.launches is None:
-            found.launches = sum(each["launches"] for each in ran)
+    found, ran = child.watched(watch, variants, layer, batch, engine=engine, timeout=timeout, tool=tool)
+    if found.launches is None:
+        found.launches = sum(each["launches"] for each in ran)
     if found.table.empty or found.ended.interrupted:
         found.ended.require("sanitizing", found.note)
     return Findings(**vars(found), sources={each.file_name: each.source for each in as_variants(variants)})

@@ -23,6 +23,7 @@ from hostcuda.errors import EngineError
 from hostcuda.metrics import NAMES, QUOTIENTS, SUMS
 from hostcuda.sanitize import TOOLS, checked
 from hostcuda.source import code_only
+from labkit.base import kept
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
 from labkit.exercises import progress
@@ -270,13 +271,22 @@ class Ran:
 
 
 def of_source(asked: Exercise, source: str) -> Grade:
-    """Grade the text of a kernel in a child process of this one."""
+    """Grade the text of a kernel in a child process of this one, if a report has not done so before."""
+    fields, _ = kept.once(lambda: _in_a_child(asked, source), "grade", asked.number, source, only=lambda it: it[1])
+    return Grade(asked, *fields)
+
+
+def _in_a_child(asked: Exercise, source: str) -> tuple[tuple, bool]:
+    """The fields of a grade, and whether it would be the same on a machine that is less busy."""
     with temporary.folder() as folder:
         command, environment = job(asked, source, folder)
         ended = processes.run(command, environment, ATTEMPT_S, capture=True)
         if ended.interrupted:
             ended.require("grading")
-        return judge(asked, source, collect(asked, folder, ended))
+        ran = collect(asked, folder, ended)
+        done = judge(asked, source, ran)
+        sure = not ended.problem and "endless" not in _marks(ran)
+        return (done.lines, done.reached, done.untouched, done.mistake), sure
 
 
 def job(asked: Exercise, source: str, folder: Path) -> tuple[list[str], dict[str, str]]:

@@ -22,6 +22,7 @@ import hostcuda
 from hostcuda.errors import Interrupted
 from hostcuda.source import without_comments
 from labkit.base.errors import LabError
+from labkit.base.turns import undisturbed
 from labkit.ladder.buffers import images_with_nan
 from labkit.ladder.plan import Plan
 from labkit.ladder.tables import kernels_ms
@@ -122,7 +123,8 @@ def measure(
     rows = []
     # On standard output, because notebooks show standard error in red.
     length = len(cases) * len(variants)
-    with tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout) as progress:
+    bar = tqdm(total=length, desc="measuring", delay=2, leave=False, file=sys.stdout)
+    with bar as progress, undisturbed():
         try:
             for case in cases:
                 rows += _bench_case(variants, *case, repeat, layer_time, progress)

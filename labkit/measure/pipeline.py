@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike
 
 import hostcuda
 from labkit.base.errors import LabError
+from labkit.base.turns import undisturbed
 from labkit.ladder.variants import Variant, as_variants
 from labkit.spec.devices import Device, device
 from labkit.spec.layers import Layer
@@ -275,11 +276,12 @@ class Pipeline:
         next(iter(self._plans[0].values())).load(k=self._k)
         self._marks = None
         marks = {key: (hostcuda.driver.Event(), hostcuda.driver.Event()) for key in self._order} if events else None
-        if events:
-            self._begin = hostcuda.driver.Event().record(self._streams[0])
-        self.issue(marks)
-        for stream in self._streams:
-            stream.synchronize()
+        with undisturbed():
+            if events:
+                self._begin = hostcuda.driver.Event().record(self._streams[0])
+            self.issue(marks)
+            for stream in self._streams:
+                stream.synchronize()
         self._marks = marks
         return self.y
 

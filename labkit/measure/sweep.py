@@ -30,6 +30,7 @@ from hostcuda import files
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
 from labkit.base.paths import private_cache
+from labkit.base.turns import undisturbed
 from labkit.ladder.options import short
 from labkit.ladder.rungs import rung
 from labkit.ladder.tables import sweep_table
@@ -189,9 +190,10 @@ def _measured_here(todo: list[_Point]) -> Iterator[tuple[_Point, dict]]:
         try:
             if todo and device().engine == "cpu":
                 wait(compiled)  # otherwise the compiler and the kernels would share this processor
-            for point, ready in zip(todo, compiled, strict=True):
-                ready.result()
-                yield point, _measure(point)
+            with undisturbed():
+                for point, ready in zip(todo, compiled, strict=True):
+                    ready.result()
+                    yield point, _measure(point)
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 import hostcuda
 from labkit.base.errors import LabError
+from labkit.base.turns import undisturbed
 from labkit.ladder.buffers import Buffers
 from labkit.measure.bench import Flush, as_list
 from labkit.measure.check import CheckFailed
@@ -120,10 +121,12 @@ def bench_network(
             cases = [*_ours(stack, images), *(_of_pytorch(torch, images) if torch else ())]
             for case in cases:
                 images.check(case, "before timing")
-                case.time(flush)
-            for _ in tqdm(range(repeat), desc=f"measuring {B} images", delay=2, leave=False, file=sys.stdout):
+            with undisturbed():
                 for case in cases:
-                    case.times.append(case.time(flush))
+                    case.time(flush)
+                for _ in tqdm(range(repeat), desc=f"measuring {B} images", delay=2, leave=False, file=sys.stdout):
+                    for case in cases:
+                        case.times.append(case.time(flush))
             for case in cases:
                 images.check(case, "after timing", again=False)
             rows += [row(case, B) for case in cases]

@@ -6,9 +6,12 @@ import ast
 import contextlib
 import datetime
 import functools
+import itertools
+import logging
 import os
 import re
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -24,10 +27,13 @@ from hostcuda import temporary
 from hostcuda.files import write
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, PYTHONPATH
+from labkit.notebooks import kernels
 
 CELL_TIMEOUT = 600  # seconds; the slowest cell of the series takes a few
 CLOSER = "closer_look"  # the folder of the companions: what deepens a notebook of the series, under the same name
 PRACTICE = "practice"  # the folder of the short pages of patterns, which stand on their own
+_silent = logging.getLogger(__name__)  # of nbclient: a `Failure` has the message
+_silent.disabled = True
 _NAME = re.compile(r"(\d\d|P\d)_\w+")  # NN_name.ipynb belongs to the series; drafts and copies do not
 
 
@@ -52,12 +58,15 @@ class Notebook:
         What stopped its execution, or what is wrong with its page.
     seconds : float
         The time of its execution; 0 without one.
+    since : str
+        When it was executed, "2026-11-23 17:51", if that was earlier and nothing has changed since.
     """
 
     path: Path
     nb: NotebookNode
     failure: Failure | None = None
     seconds: float = 0.0
+    since: str = ""
 
     @property
     def name(self) -> str:
@@ -216,39 +225,74 @@ def _find(name: str) -> Path:
     raise LabError(f"no notebook {name!r}; there are {', '.join(there) or 'none yet'}")
 
 
-def run(notebook: Notebook, progress: Progress | None = None) -> None:
+def run(notebook: Notebook, progress: Progress | None = None, warm: kernels.Warm | None = None) -> None:
     """Execute a notebook in a fresh kernel of this Python, from its own folder.
 
     Stored outputs are removed first. A cell that fails stops the notebook, unless it has the tag `raises-exception`.
     Sets `notebook.failure` and `notebook.seconds`; the notebook's metadata say where its outputs come from.
     """
     began = time.monotonic()
-    notebook.failure = _execute(notebook, functools.partial((progress or Progress()).cell, notebook))
+    notebook.failure = _execute(notebook, functools.partial((progress or Progress()).cell, notebook), warm)
     notebook.seconds = time.monotonic() - began
 
 
-def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failure | None:
+def code(notebook: Notebook) -> list[NotebookNode]:
+    """Its code cells."""
+    return [cell for cell in notebook.nb.cells if cell.cell_type == "code"]
+
+
+def compare(notebook: Notebook, stored: NotebookNode) -> None:
+    """Compare the outputs of an executed notebook with stored ones, as nbval does; set `notebook.failure`.
+
+    Pictures are not compared, nor are the outputs of cells with the tag `nbval-ignore-output`.
+    """
+    for at, (cell, before) in enumerate(zip(notebook.nb.cells, stored.cells, strict=True)):
+        if cell.cell_type != "code" or "nbval-ignore-output" in cell.metadata.get("tags", []):
+            continue
+        printed, wanted = (list(map(_compared, each.outputs)) for each in (cell, before))
+        if printed != wanted:
+            different = next(pair for pair in itertools.zip_longest(printed, wanted) if pair[0] != pair[1])
+            shown, known = (textwrap.shorten(str(each), 300) for each in different)
+            notebook.failure = notebook.failure or _failure(
+                notebook, at, f"its outputs are not the stored ones: {shown}, stored is {known}"
+            )
+
+
+def _compared(output: NotebookNode) -> object:
+    """What is compared of an output."""
+    if output.output_type == "stream":
+        return output.text
+    if output.output_type == "error":
+        return f"{output.ename}: {output.evalue}"
+    return {kind: data for kind, data in output.data.items() if kind not in ("image/png", "image/jpeg")}
+
+
+def environment() -> dict[str, str]:
+    """That of kernels: they find labkit, installed or not, and show no bars, which a page would keep."""
+    paths = [PYTHONPATH, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TQDM_DISABLE": "1"}
+
+
+def _execute(notebook: Notebook, progress: Callable[[int, int], None], warm: kernels.Warm | None) -> Failure | None:
     nb = notebook.nb
-    code = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
-    for cell in nb.cells:
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = [], None
+    cells = [i for i, cell in enumerate(nb.cells) if cell.cell_type == "code" and cell.source.strip()]
+    for cell in code(notebook):
+        cell.outputs, cell.execution_count = [], None
     nb.metadata.pop("labkit", None)
 
-    client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True)
+    client = NotebookClient(nb, timeout=CELL_TIMEOUT, record_timing=False, coalesce_streams=True, log=_silent)
     nb.metadata["labkit"] = {"date": datetime.date.today().isoformat()}
-    progress(0, len(code))
-    at, failure, logging = None, None, client.log.disabled
-    client.log.disabled = True  # the Failure has the message
+    progress(0, len(cells))
+    at, failure = None, None
     try:
         with (
             temporary.folder() as scratch,
-            _kernel(client, scratch, notebook.path.resolve().parent),
+            _kernel(client, scratch, notebook.path.resolve().parent, warm),
         ):
             try:
-                for count, at in enumerate(code, 1):
+                for count, at in enumerate(cells, 1):
                     client.execute_cell(nb.cells[at], at, execution_count=count)
-                    progress(count, len(code))
+                    progress(count, len(cells))
             except CellExecutionError as error:
                 failure = _failure(notebook, at, f"{error.ename}: {error.evalue}".strip().removesuffix(":"))
             nb.metadata["labkit"].update(_engine_of(client))
@@ -259,8 +303,6 @@ def _execute(notebook: Notebook, progress: Callable[[int, int], None]) -> Failur
             failure = _failure(notebook, None, f"its kernel did not start: {error}")
         else:
             failure = _failure(notebook, at, "the kernel died: Python itself crashed here, or ran out of memory")
-    finally:
-        client.log.disabled = logging
     return failure
 
 
@@ -276,21 +318,17 @@ def _failure(notebook: Notebook, at: int | None, what: str) -> Failure:
 
 
 @contextlib.contextmanager
-def _kernel(client, scratch: Path, cwd: Path):
+def _kernel(client, scratch: Path, cwd: Path, warm: kernels.Warm | None):
     """A kernel for a client while a `with` lasts: local sockets in a folder of its own, no network ports."""
     km = client.create_kernel_manager()
-    km.kernel_spec_manager = _ThisPython()
+    km.kernel_spec_manager, km.log = _ThisPython(), client.log
     if os.name == "posix":
         km.transport, km.connection_file = "ipc", str(scratch / "kernel.json")
-    paths = [PYTHONPATH, *filter(None, [os.environ.get("PYTHONPATH")])]  # labkit, installed or not
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "TQDM_DISABLE": "1",  # a page would keep the bars
-    }
+    if warm:
+        km.provisioner = kernels.Provisioner(kernel_id=scratch.name, kernel_spec=km.kernel_spec, parent=km, warm=warm)
     with (
         open(scratch / "stderr", "wb") as stderr,  # the kernel's own messages; what cells print is not among them
-        client.setup_kernel(cwd=str(cwd), env=environment, stderr=stderr),
+        client.setup_kernel(cwd=str(cwd), env=environment(), stderr=stderr),
     ):
         yield
 

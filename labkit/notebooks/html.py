@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
+import copy
 import datetime
 import html
 import itertools
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -36,7 +38,7 @@ from labkit.base.installation import checkout
 from labkit.base.paths import PACKAGE
 from labkit.draw.dark import dark
 from labkit.exercises import progress
-from labkit.notebooks import STYLE, TEMPLATES, execute
+from labkit.notebooks import STYLE, TEMPLATES, execute, side_by_side
 from labkit.notebooks.clean import Cleaner, is_formula
 from labkit.notebooks.execute import Failure, Notebook, Progress
 from labkit.notebooks.links import requests_in
@@ -50,12 +52,13 @@ LEAD = (
 )
 # The first number of a part, its name, and whom it is for.
 PARTS = (
-    (0, "Part 1: a kernel made fast", "Read these pages in their order. At their end there are two ways on. Most readers "
-     "go to part 3 first."),
+    (0, "Part 1: a kernel made fast", "Read these pages in their order. At their end there are two ways on. Most "
+     "readers go to part 3 first."),
     (8, "Part 2: tensor cores", "For those who want the last factor of three to ten. It goes back to page 06."),
     (12, "Part 3: whole programs", "Copies, a whole network, training. Part 1 is enough for it."),
 )
-PRACTICE = "Practice", "Short pages of half an hour each: a pattern, an empty cell, two exercises. They stand on their own."
+PRACTICE = ("Practice", "Short pages of half an hour each: a pattern, an empty cell, two exercises. They stand on "
+            "their own.")
 RECORDED = "H200"  # the device of the first page's ladder
 PHONE = 390  # CSS pixels
 _BEFORE_A_SIGN = re.compile(r"<math\b(?:(?!</math>).)*</math>[.,;:?!)]+", re.DOTALL)  # the sign stays in its line
@@ -105,13 +108,14 @@ class Page:
 
 
 def make(
-    names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False, progress: Progress | None = None
+    names: Iterable[str] = (), out: Path | str | None = None, stored: bool = False, progress: Progress | None = None,
+    fresh: bool = False, compare: bool = False,
 ) -> list[Page]:
     """Execute notebooks and write `index.html` and a page for each.
 
-    The notebooks run one after another, so that none disturbs the times that another measures. With `names`, the pages
-    of the other notebooks stay as they are, and the index has those that exist. A notebook that fails does not stop the
-    others, and its page shows the cells before the failure.
+    The notebooks run side by side, but for what measures: see `side_by_side.run`. With `names`, the pages of the other
+    notebooks stay as they are, and the index has those that exist. A notebook that fails does not stop the others, and
+    its page shows the cells before the failure.
 
     Parameters
     ----------
@@ -122,6 +126,10 @@ def make(
     stored : bool
         Export the outputs that the notebooks hold; execute nothing.
     progress : Progress
+    fresh : bool
+        Execute what has not changed since it was executed last, too.
+    compare : bool
+        Notebooks whose outputs are not those that they hold are failures: see `execute.compare`.
 
     Returns
     -------
@@ -149,21 +157,29 @@ def make(
         raise LabError(f"there is nothing to report: {execute.folder()} holds no notebook NN_name.ipynb")
     require_writable(out)  # before minutes of work
 
-    wanted = [page for page in pages if page.notebook.path in asked]
+    wanted = {page.notebook: page for page in pages if page.notebook.path in asked}
     exporter = Exporter(pages, documents)
     for page in pages:
-        if page in wanted:
-            progress.start(page.notebook)
-            if not stored:
-                execute.run(page.notebook, progress)
-            exporter.write(page)
-            progress.finish(page.notebook)
-        else:
+        if page.notebook not in wanted:
             page.notebook.nb.metadata["labkit"] = _noted_in(page.path)
+    before = {notebook: copy.deepcopy(notebook.nb) for notebook in wanted} if compare else {}
+    executed = _as_stored(wanted, progress) if stored else side_by_side.run(wanted, progress, fresh)
+    with contextlib.closing(executed):
+        for notebook in executed:
+            if notebook in before and not notebook.failure:
+                execute.compare(notebook, before[notebook])
+            exporter.write(wanted[notebook])
+            progress.finish(notebook)
     for page in documents:
         exporter.write(page)
     write(out / "index.html", exporter.series())
-    return wanted
+    return [*wanted.values()]
+
+
+def _as_stored(notebooks: Iterable[Notebook], progress: Progress) -> Iterator[Notebook]:
+    for each in notebooks:
+        progress.start(each)
+        yield each
 
 
 def pages_of(notebooks: Iterable[Notebook], out: Path) -> list[Page]:

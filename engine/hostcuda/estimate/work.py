@@ -58,8 +58,9 @@ def work(
 
         With machine code, after `CODE`: ``instructions``, and those of each pipe by its name; ``shared_wavefronts``,
         ``constant_requests`` and ``constant_misses`` again, as nvcc has changed them; ``operands``, arithmetic with a
-        word of constant memory; ``uniform_words``, loads of such a word by a warp as a whole; ``warp_cycles`` and ``warp_cycles_l2`` of a warp that runs alone, with its loads from
-        the L1 or from the L2 cache; ``occupancy``, 0 to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
+        word of constant memory; ``uniform_words``, loads of such a word by a warp as a whole; ``warp_cycles`` and
+        ``warp_cycles_l2`` of a warp that runs alone, with its loads from the L1 or from the L2 cache; ``occupancy``, 0
+        to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
     """
     sites: dict = defaultdict(lambda: defaultdict(float))
     for site in record["sites"]:
@@ -105,8 +106,8 @@ def work(
 
 def _joined(record: Mapping) -> float:
     """Wavefronts of shared loads that nvcc saves where the lanes read one or two addresses, such as a tile's rows: it
-    joins neighbouring words to 16 bytes, which take two wavefronts. Of other loads it cannot know that the addresses are
-    aligned."""
+    joins neighbouring words to 16 bytes, which take two wavefronts. Of other loads it cannot know that the addresses
+    are aligned."""
     loads = [site for site in record["sites"] if (site["space"], site["op"]) == ("shared", "ld")]
     return sum(site["broadcast"] * max(0.0, 1 - site["size"] / 8) for site in loads)
 

@@ -1,0 +1,131 @@
+"""What was computed before, and need not be computed again while nothing that it depends on has changed.
+
+Only a report keeps anything: the outputs of its notebooks, and in its kernels grades and counts. In any other process
+`once` computes. What is kept lies in the user's cache, in a folder that nobody else may write to, under a digest of
+all that it depends on: what is asked, and `state`, which has every file of the lab, of its data and of the engine, the
+compiler, the processor and the versions of all packages. A file that is damaged is not read.
+
+Kernels that others have written are graded in a sandbox (`labkit.classroom`), which reads nothing from here and cannot
+write here: it has a file system of its own, and its grader does not call `once`. What runs outside of a sandbox runs as
+the user, here as everywhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import hostcuda
+from hostcuda.errors import EngineError
+from hostcuda.files import write
+from labkit.base.paths import PACKAGE, data_dir
+
+T = TypeVar("T")
+_ENGINE = ("HOSTCUDA_ENGINE", "LABKIT_ENGINE")  # what is kept is named by the engine that it is of
+IDLE_DAYS = 30  # after which what nobody has read is removed
+
+
+def digest(*parts: object) -> str:
+    """SHA-256 of texts and bytes, each with its length."""
+    sha = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogateescape")
+        sha.update(len(data).to_bytes(8, "little") + data)
+    return sha.hexdigest()
+
+
+def state() -> str:
+    """A digest of all that results depend on besides what is asked: files, compiler, processor, packages, settings."""
+    from hostcuda.checking import fingerprint  # here, because it loads the engine
+
+    folders = (PACKAGE, Path(hostcuda.__file__).parent, data_dir())
+    files = sorted(path for folder in folders for path in folder.rglob("*")
+                   if path.is_file() and path.suffix not in (".pyc", ".lock"))
+    packages = sorted(each.name for folder in filter(os.path.isdir, sys.path) for each in Path(folder).glob("*-info"))
+    settings = sorted(each for each in os.environ.items()
+                      if each[0].startswith(("HOSTCUDA_", "LABKIT_", "CUDA_")) and each[0] not in _ENGINE)
+    contents = (part for path in files for part in (path, path.read_bytes()))
+    return digest(fingerprint(), sys.version, packages, settings, *contents)
+
+
+class Kept:
+    """What is kept of one state of everything.
+
+    Parameters
+    ----------
+    state : str
+        Of `state`, when the computations began.
+    folder : Path
+        One that nobody else may write to: `private_cache()`.
+    """
+
+    def __init__(self, state: str, folder: Path):
+        self.state, self.folder = state, folder / "kept"
+
+    def get(self, *asked: object) -> object:
+        """What was kept under this name, or None."""
+        path = self._path(asked)
+        try:
+            checksum, _, data = path.read_bytes().partition(b"\n")
+            if checksum.decode() != digest(data):
+                return None
+            os.utime(path)
+            return pickle.loads(data)
+        except (OSError, ValueError):
+            return None
+
+    def put(self, value: object, *asked: object) -> None:
+        """Keep a value, unless something has changed since the computations began."""
+        if state() == self.state:
+            data = pickle.dumps(value)
+            with contextlib.suppress(EngineError):  # a full disk: it is computed again
+                write(self._path(asked), digest(data).encode() + b"\n" + data)
+
+    def trim(self) -> None:
+        """Remove what nobody has read for `IDLE_DAYS`."""
+        oldest = time.time() - IDLE_DAYS * 24 * 3600
+        for path in self.folder.glob("*"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
+
+    def _path(self, asked: tuple) -> Path:
+        return self.folder / digest(self.state, *asked)
+
+
+_kept: Kept | None = None  # of a kernel of a report
+
+
+def join(kept: Kept) -> None:
+    """Keep results in this process from now on: for the kernel of a report."""
+    global _kept
+    _kept = kept
+
+
+def once(compute: Callable[[], T], *asked: object, only: Callable[[T], bool] = lambda value: True) -> T:
+    """The value that was kept under a name, else what ``compute()`` returns, which is then kept.
+
+    Parameters
+    ----------
+    compute : callable
+        Its value can be pickled.
+    *asked : object
+        The name: all that the value depends on besides `state`, as text.
+    only : callable
+        Of a new value: whether it may be kept. What a busy machine could have caused may not.
+    """
+    if _kept is None:
+        return compute()
+    value = _kept.get(*asked)
+    if value is None:
+        value = compute()
+        if only(value):
+            _kept.put(value, *asked)
+    return value

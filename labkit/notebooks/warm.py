@@ -1,0 +1,123 @@
+"""The process that the kernels of a report are forked from: it has imported what notebooks import.
+
+``python -P -m labkit.notebooks.warm`` reads requests from its standard input, a line of JSON each, and answers each
+with a line: `labkit.notebooks.kernels` is the other side. It starts no thread and no engine, so that a fork is a whole
+process. It ends when its input does, and then so do the kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import re
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+
+import labkit
+from labkit.base import kept, turns
+
+# What pages need besides the names of labkit.
+MODULES = (
+    "ipykernel.ipkernel", "ipykernel.kernelapp", "matplotlib.pyplot", "PIL.PngImagePlugin", "labkit.page.cells",
+    "labkit.page.overview", "labkit.measure.rounding", "labkit.measure.streams",
+)
+CPU_ENGINE = ("hostcuda.driver", "hostcuda.compiler", "hostcuda.activity", "hostcuda.checking")
+_CLOCK = re.compile(r"\b(perf_counter|time_since|time_till|timeit)\b")  # a cell that measures by itself
+
+
+def main() -> None:
+    """Answer requests; in a fork, be a kernel."""
+    with os.fdopen(os.dup(0)) as requests, os.fdopen(os.dup(1), "w", buffering=1) as answers:
+        _connect(os.devnull, os.devnull)
+        _import()
+        print("{}", file=answers)
+        request = _serve(requests, answers)
+    if request:
+        _be_a_kernel(**request)
+
+
+def _connect(source: str, target: str) -> None:
+    """Take files as standard input and output, and the latter for messages, too."""
+    for name, flags, descriptors in ((source, os.O_RDONLY, (0,)), (target, os.O_WRONLY | os.O_APPEND, (1, 2))):
+        opened = os.open(name, flags)
+        for descriptor in descriptors:
+            os.dup2(opened, descriptor)
+        os.close(opened)
+
+
+def _import() -> None:
+    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # as a kernel does, but too late
+    # PyCUDA is left to the kernels: CUDA does not survive a fork.
+    for name in (*MODULES, *(CPU_ENGINE if os.environ.get("HOSTCUDA_ENGINE") == "cpu" else ())):
+        importlib.import_module(name)
+    for package in (labkit, labkit.draw):
+        for name in package.__all__:
+            getattr(package, name)
+    gc.collect()
+    gc.freeze()
+
+
+def _serve(requests, answers) -> dict | None:
+    """Fork a kernel for each ``{"fork": …}``, and say whether one has ended to ``{"poll": pid}``.
+
+    Returns None at the end, and in a fork what was asked for.
+    """
+    for line in requests:
+        request = json.loads(line)
+        if "fork" in request:
+            assert threading.active_count() == 1  # a thread would be missing in the fork, and what it holds locked
+            pid = os.fork()
+            if pid == 0:
+                return request["fork"]
+            answer = {"pid": pid}
+        else:
+            pid, status = os.waitpid(request["poll"], os.WNOHANG)
+            answer = {"status": os.waitstatus_to_exitcode(status) if pid else None}
+        print(json.dumps(answer), file=answers)
+    return None
+
+
+def _be_a_kernel(argv: list[str], cwd: str, messages: str, folder: str, state: str) -> None:
+    """Run a kernel in this process to its end."""
+    from ipykernel.kernelapp import IPKernelApp
+
+    os.setsid()
+    ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG: the kernel ends with its parent
+    _connect(os.devnull, messages)
+    os.chdir(cwd)
+    np.random.seed()  # noqa: NPY002 - pages may use it, and all kernels would draw the same; `random` sees to itself
+    app = IPKernelApp.instance(parent_handle=os.getppid())
+    app.initialize(argv)
+    _take_turns(app.shell.events, turns.Turns(Path(folder)))
+    kept.join(kept.Kept(state, Path(folder)))
+    app.start()
+
+
+def _take_turns(events, mine: turns.Turns) -> None:
+    """Run cells while no other kernel measures; those that read a clock themselves, alone."""
+    turns.join(mine)
+    measuring = []
+
+    def begin(info):
+        mine.begin()
+        if _CLOCK.search(info.raw_cell):
+            measuring.append(mine.alone())
+            measuring[-1].__enter__()
+
+    def end(result):
+        while measuring:
+            measuring.pop().__exit__(None, None, None)
+        mine.end()
+
+    events.register("pre_run_cell", begin)
+    events.register("post_run_cell", end)
+
+
+if __name__ == "__main__":
+    main()
