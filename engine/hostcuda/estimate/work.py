@@ -15,6 +15,7 @@ from hostcuda.gpu.nvcc import ARCH, occupancy_of
 from hostcuda.gpu.sass import L1_CYCLES, L2_CYCLES, USERS_CONSTANT, Block, warp_cycles
 from hostcuda.limits import MULTIPROCESSOR, WARP
 
+MOST_BLOCKS = 400  # of machine code whose executions are computed: the memory for it grows with their square
 CODE = "code_"  # what begins with this is known from the machine code alone
 # Figures of a launch that do not grow with its number of blocks.
 PER_WARP = (
@@ -41,7 +42,7 @@ def work(
     flow : sequence of mapping
         The section `hostcuda.check.instrument.FLOW` of its module.
     blocks : list of Block, optional
-        The kernel's machine code.
+        The kernel's machine code. Code with more than `MOST_BLOCKS` is not used.
     facts : mapping, optional
         Of the kernel, as returned by `hostcuda.gpu.nvcc.read_ptxas`; with `blocks`.
     arch : str
@@ -96,7 +97,7 @@ def work(
         "memory_instructions": sum(own["requests"] for (space, _), own in sites.items() if space != "local"),
         **_arithmetic(record, flow),
     }
-    if blocks and facts:
+    if blocks and facts and len(blocks) <= MOST_BLOCKS:
         share = occupancy_of(facts, record["block"], record["shared"], arch)
         known = _executed(solve(blocks, record, flow), record)
         known |= {"occupancy": share, "constant_misses": misses(share)}
