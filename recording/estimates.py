@@ -20,19 +20,23 @@ import numpy as np
 import pandas as pd
 from typer import Option
 
+from hostcuda import processes
 from hostcuda.errors import EngineError
-from hostcuda.estimate import fine, model, why_not
+from hostcuda.estimate import Estimate, fine, model, why_not
+from hostcuda.estimate import estimate as of_launches
 from hostcuda.estimate.model import Card
 from hostcuda.estimate.work import without_code
 from hostcuda.files import write
+from hostcuda.profile import recorded as launched
 from labkit.base.paths import PACKAGE, data_dir
-from labkit.evidence.estimate import BATCH, COUNTED, counted, for_batch
+from labkit.evidence.estimate import BATCH, COUNTED, counted, estimate, for_batch
 from labkit.ladder import tables
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import Variant, solutions, variant, variants
 from labkit.records.recorded import recorded
 from labkit.spec import devices
 from labkit.spec.layers import LENET72, LENET86, Layer
+from recording.edits import every_edit, every_program
 from recording.readme import put
 
 LAYERS = {layer.name: layer for layer in (*LENET86, *LENET72)}
@@ -44,7 +48,7 @@ SWEPT, SWEPT_BATCH = 45, 1000  # sizes of 07 per layer
 # What is fitted, with first guesses; the other rates were measured one by one, see the comments in cards.toml.
 FITTED = {
     "fine": {"l2_write_tb_s": 4.0, "pipes": 0.9, "issue": 0.85, "tags": 2.5, "miss_cycles": 2.0, "misses_apart": 10.0},
-    "coarse": {"memory_instructions": 0.5, "integer": 0.5, "branches": 4.0, "divisions": 20.0},
+    "coarse": {"memory_instructions": 0.25, "integer": 0.5, "branches": 4.0, "divisions": 20.0},
 }
 _FAR = math.log(1.1)  # pairs whose times are closer are not ordered
 
@@ -96,7 +100,8 @@ def collect(jobs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
 
 
 def _text(each: Variant) -> str:
-    return " ".join(f"{k}={'x'.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in each.options.items())
+    options = {name: value for name, value in each.options.items() if value is not None}
+    return " ".join(f"{k}={'x'.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in options.items())
 
 
 def keep(table: pd.DataFrame, name: str) -> None:
@@ -356,6 +361,7 @@ def texts(found: Mapping) -> dict[str, str]:
         "edits": _of_edits(edits(left)),
         "limiters": _of_limiters(limiters(found["several"], model.card(DEVICE))),
         "worst": _worst(left),
+        "predicted": predictions(),
     }
 
 
@@ -389,10 +395,27 @@ def _worst(table: pd.DataFrame) -> str:
     return "\n".join([*head, *lines])
 
 
+def predictions() -> str:
+    """The predicted times of edits and programs, beside those that were recorded since."""
+    guesses = read("predicted.csv")
+    known_: dict[tuple[str, str], float] = {}
+    for name, columns in (("edits.csv", ("label", "layer", "op_ms")), ("programs.csv", ("name", "size", "ms"))):
+        if (FOLDER / name).is_file():
+            rows = read(name)
+            known_ |= {(str(a), str(b)): ms for a, b, ms in rows[list(columns)].itertuples(index=False)}
+    lines = ["| kernel | layer or size | estimated ms | busiest | recorded ms |", "|---|---|---|---|---|"]
+    for row in guesses.itertuples():
+        ms = f"{row.ms:.3g} ({row.low_ms:.3g} to {row.high_ms:.3g})" if row.ms else f"none: {row.why_not}"
+        now = known_.get((row.label, str(row.case)))
+        lines.append(f"| {row.label} | {row.case} | {ms} | {row.busiest} | {f'{now:.3g}' if now else 'not timed yet'} |")
+    return "\n".join(lines)
+
+
 def estimates(
     collect_: Annotated[
         bool, Option("--collect", help="Count all variants again: about 20 minutes on two cores.")
     ] = False,
+    edits_: Annotated[bool, Option("--edits", help="Predict the times of the edits and programs.")] = False,
     fit_: Annotated[bool, Option("--fit", help="Fit the card's rates to the recorded times.")] = False,
 ) -> None:
     """Compare estimated with recorded times: docs/estimates.md."""
@@ -402,6 +425,8 @@ def estimates(
             pd.concat([collect((each, layer) for each in swept(layer)) for layer in (LENET72[1], *LENET86)]),
             "sweep.csv",
         )
+    if edits_:
+        keep(predicted(), "predicted.csv")
     table, sweep = read("work.csv"), read("sweep.csv")
     if fit_:
         variants_ = known()
@@ -417,6 +442,48 @@ def estimates(
     for name, text in texts(found).items():
         put(name, text, PAGE)
     print(texts(found)["errors"])
+
+
+# Of the programs that are no convolutions: what the CPU engine counts in seconds.
+SIZES = {"sgemm": 512, "transpose": 2048, "stencil": 2048}
+_OTHERWISE = 1 << 22
+
+
+def size_of(program: str) -> int:
+    """The size at which a program is estimated, and timed to be compared."""
+    return next((size for name, size in SIZES.items() if program.startswith(name)), _OTHERWISE)
+
+
+def predicted() -> pd.DataFrame:
+    """The estimated times of `recording.edits`: of each edit on its layers, and of each program."""
+    rows = []
+    for edit in every_edit():
+        for layer in edit.layers:
+            found = estimate(edit.variant, layer, DEVICE)
+            rows.append(
+                {"label": _label(edit.variant), "code": edit.variant.code, "case": layer.name, **_said(found)}
+            )
+            print(f"{edit.variant.label}, {layer.name}: {found}", flush=True)
+    for path in every_program():
+        size = str(size_of(path.stem))
+        records, modules, ended = launched(processes.program(str(path), [size], "cpu"))
+        ended.require(path.name)
+        found = of_launches(records, modules, DEVICE)
+        rows.append({"label": path.stem, "code": "", "case": size, **_said(found)})
+        print(f"{path.stem}, {size}: {found}", flush=True)
+    return pd.DataFrame(rows)
+
+
+def _said(found: Estimate) -> dict[str, object]:
+    low, high = found.interval
+    return {
+        "kind": found.kind,
+        "ms": found.ms,
+        "low_ms": low,
+        "high_ms": high,
+        "busiest": found.busiest,
+        "why_not": found.why_not,
+    }
 
 
 def put_card(card: Card) -> None:
