@@ -1,7 +1,7 @@
 from . import draw as draw
 from .base.errors import LabError as LabError
 from .base.tables import table as table
-from .evidence.estimate import estimate as estimate
+from .evidence.profile import estimate as estimate
 from .evidence.profile import profile as profile
 from .evidence.resources import resources as resources
 from .evidence.sanitize import sanitize as sanitize

@@ -29,7 +29,8 @@ from hostcuda.estimate.work import without_code
 from hostcuda.files import write
 from hostcuda.profile import recorded as launched
 from labkit.base.paths import PACKAGE, data_dir
-from labkit.evidence.estimate import BATCH, COUNTED, counted, estimate, for_batch
+from labkit.evidence.profile import BATCH, estimate, profile
+from labkit.evidence.work import for_batch
 from labkit.ladder import tables
 from labkit.ladder.rungs import LADDER
 from labkit.ladder.variants import Variant, solutions, variant, variants
@@ -44,6 +45,7 @@ FOLDER = data_dir() / "estimates"
 PAGE = PACKAGE.parent / "docs" / "estimates.md"
 RUNGS = range(1, 10)  # 10 and 11 use tensor cores in ways that the model does not have
 DEVICE = "NVIDIA H200"
+COUNTED = 2  # images
 SWEPT, SWEPT_BATCH = 45, 1000  # sizes of 07 per layer
 # What is fitted, with first guesses; the other rates were measured one by one, see the comments in cards.toml.
 FITTED = {
@@ -83,7 +85,7 @@ def collect(jobs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
             each.supports(layer)
         except EngineError:
             return []
-        kind, found = counted(each, layer, COUNTED)
+        kind, found = profile(each, layer, COUNTED, estimate=DEVICE).works
         if not fine():
             raise EngineError("the fit needs nvcc and nvdisasm: install the CUDA toolkit or its wheels")
         if kind != "fine":
@@ -407,7 +409,8 @@ def predictions() -> str:
     for row in guesses.itertuples():
         ms = f"{row.ms:.3g} ({row.low_ms:.3g} to {row.high_ms:.3g})" if row.ms else f"none: {row.why_not}"
         now = known_.get((row.label, str(row.case)))
-        lines.append(f"| {row.label} | {row.case} | {ms} | {row.busiest} | {f'{now:.3g}' if now else 'not timed yet'} |")
+        then = f"{now:.3g}" if now else "not timed yet"
+        lines.append(f"| {row.label} | {row.case} | {ms} | {row.busiest} | {then} |")
     return "\n".join(lines)
 
 

@@ -18,6 +18,7 @@ import pandas as pd
 
 from hostcuda import processes, temporary
 from hostcuda.errors import EngineError
+from hostcuda.estimate import works
 from hostcuda.gpu import nsight
 from hostcuda.gpu.nvcc import ARCH, nvcc_available, nvcc_version, occupancy_of, of_modules
 from hostcuda.metrics import NAMES, NOT_ADDITIVE, QUOTIENTS, SUMS, TRAFFIC
@@ -51,12 +52,15 @@ class Profile:
         Where the counters come from, what is missing and why.
     ended : Ended
         How the program ended.
+    works : tuple or None
+        If it was asked for, what `hostcuda.estimate.works` returns of the launches.
     """
 
     table: pd.DataFrame
     sites: pd.DataFrame
     note: str
     ended: processes.Ended = field(default_factory=lambda: processes.Ended(0, 0.0))
+    works: tuple[str, list[dict]] | None = None
 
     by: ClassVar[str] = "kernel"  # the column of `table` that a row of `counts` stands for
 
@@ -176,12 +180,15 @@ def profile_script(script: str, arguments: Sequence[str] = (), engine: str | Non
     return watch(command, engine, timeout, capture, nvcc, on_the_cpu)
 
 
-def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None,
-          capture: bool = False, nvcc: bool = True, on_the_cpu: str = ON_THE_CPU) -> Profile:
-    """Run a command, and return the counters of its launches."""
+def watch(command: Sequence[str], engine: str | None = None, timeout: float | None = None, capture: bool = False,
+          nvcc: bool = True, on_the_cpu: str = ON_THE_CPU, estimate: bool = False) -> Profile:
+    """Run a command, and return the counters of its launches; on the CPU engine with their `works`, for an estimate."""
     if processes.engine(engine) == "cpu":
         records, modules, ended = recorded(command, timeout, capture)
-        return counted(records, ended, modules if nvcc else ())
+        found = counted(records, ended, modules if nvcc else ())
+        if estimate and not ended.problem:
+            found.works = works(records, modules)
+        return found
     with temporary.folder() as folder:
         return _measure(command, folder, timeout, capture, on_the_cpu)
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pandas as pd
 
 import hostcuda.profile
+from hostcuda.estimate import Estimate, card, estimated
 from hostcuda.profile import watch
 from labkit.base.errors import LabError
 from labkit.evidence import child
-from labkit.ladder.variants import Variant
+from labkit.evidence.work import for_batch
+from labkit.ladder.variants import Variant, as_variants
+from labkit.spec import devices
 from labkit.spec.layers import Layer
+
+BATCH = 10_000  # images of an estimate
+_COUNTED = 2  # for it; counts are proportional to their number
 
 
 @dataclass(repr=False)
@@ -30,10 +36,13 @@ class Profile(hostcuda.profile.Profile):
         What the variants computed.
     batch : int
         Images.
+    estimates : dict of str to Estimate
+        If they were asked for, the estimated times of `BATCH` images, by the variants' labels.
     """
 
     layer: Layer | None = None
     batch: int | None = None
+    estimates: dict[str, Estimate] = field(default_factory=dict)
 
     by: ClassVar[str] = "variant"
 
@@ -43,6 +52,8 @@ class Profile(hostcuda.profile.Profile):
         counts = super().counts
         if len(counts):
             counts.insert(1, "rung", list(self.table.groupby(self.by, sort=False)["rung"].first()))
+        if self.estimates:
+            counts["estimated_ms"] = [self.estimates[label].ms for label in counts[self.by]]
         return counts
 
     def value(self, name: str, which: int | str | None = None) -> float:
@@ -77,7 +88,7 @@ class Profile(hostcuda.profile.Profile):
 
 
 def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer, batch: int = 1, engine: str | None = None,
-            timeout: float | None = 600, nvcc: bool = False) -> Profile:
+            timeout: float | None = 600, nvcc: bool = False, estimate: str | None = None) -> Profile:
     """Count the memory accesses of variants on one layer, in a process of their own.
 
     Parameters
@@ -93,6 +104,9 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer, bat
     nvcc : bool
         Add registers, spills and occupancy to the CPU engine's counts, if nvcc is installed. It takes about a second
         per kernel; `labkit.resources` has them, too.
+    estimate : str, optional
+        A part of a card's name, such as "H200": estimate the op time of `BATCH` images there, see `labkit.estimate`.
+        Only the CPU engine's counts can be used for it.
 
     Raises
     ------
@@ -102,16 +116,57 @@ def profile(variants: Variant | int | Iterable[Variant | int], layer: Layer, bat
     CompileError
         If a variant does not compile.
     """
-    found, ran = child.watched(watch, variants, layer, batch, engine=engine, timeout=timeout, nvcc=nvcc)
+    on = card(estimate) if estimate else None  # refused before minutes of work
+    found, ran = child.watched(watch, variants, layer, batch, engine="cpu" if on else engine, timeout=timeout,
+                               nvcc=nvcc, estimate=on is not None)
     found.ended.require("profiling")
     owners = [each for each in ran for _ in range(each["launches"])]
     if len(owners) != len(found.table):
         raise LabError(
             f"{len(owners)} launches were made, but {len(found.table)} counted: they cannot be matched. {found.note}"
         )
-    found = Profile(found.table, found.sites, found.note, found.ended, layer, batch)
+    estimates = {}
+    if on:
+        kind, each_work = found.works
+        for each in as_variants(variants):
+            own = [work for work, owner in zip(each_work, owners, strict=True) if owner["label"] == each.label]
+            of_batch = for_batch(each, layer, own, batch, BATCH, devices.device(on.name).memory_bytes)
+            estimates[each.label] = estimated(of_batch, kind, on)
+    found = Profile(found.table, found.sites, found.note, found.ended, found.works, layer, batch, estimates)
     found.table.insert(0, "variant", [each["label"] for each in owners])
     found.table.insert(1, "rung", [each["rung"] for each in owners])
     if len(found.sites):
         found.sites.insert(0, "variant", [owners[launch]["label"] for launch in found.sites["launch"]])
     return found
+
+
+def estimate(variant: Variant | int, layer: Layer, device: str = "H200") -> Estimate:
+    """Estimate a variant's op time for `BATCH` images on a GPU that need not be there.
+
+    Parameters
+    ----------
+    variant : Variant or rung number
+        Your own kernel, too: what a ``%%kernel`` cell returns.
+    layer : Layer
+    device : str
+        A part of the card's name. Times must have been recorded on it: see `hostcuda.estimate`.
+
+    Returns
+    -------
+    Estimate
+        As text, the time with its interval and the busiest unit; `labkit.draw.units` draws the time that each unit
+        needs. It is computed from counts, not measured: compare kernels with it, and measure on the GPU.
+
+    Raises
+    ------
+    LabError
+        The variant does not support the layer, or the CPU engine cannot run it.
+    EngineError
+        No times of this card were recorded, or the process that counts failed; the message has its last output.
+    CompileError
+        The variant does not compile.
+    """
+    (chosen,) = as_variants([variant])
+    if chosen.library or chosen.architecture_specific:
+        raise LabError(f"no estimate of {chosen.label}: the CPU engine cannot run it, so its accesses are not counted")
+    return profile(chosen, layer, _COUNTED, estimate=device).estimates[chosen.label]

@@ -26,6 +26,7 @@ from hostcuda.source import code_only
 from labkit.base import kept
 from labkit.base.errors import LabError
 from labkit.base.numerals import three
+from labkit.evidence.profile import estimate
 from labkit.exercises import progress
 from labkit.exercises.exercise import (
     ATTEMPT_S,
@@ -181,7 +182,21 @@ def grade(which: str | Path, *attempt: object, quiet: bool = False, record: bool
     done = replace(done, advice=_advice(done, source, record))
     if not quiet:
         print(done)
+        if done.passed and isinstance(asked.subject, InPlaceOf):
+            print(_estimated(asked, source), end="")
     return done
+
+
+def _estimated(asked: Exercise, source: str) -> str:
+    """A line with the attempt's estimated time beside that of the starting code; empty where there is no estimate."""
+    layer = next((each for each in reversed(asked.subject.layers.values()) if each in (*LENET86, *LENET72)), None)
+    if layer is None or not asked.start or device().engine == "gpu":
+        return ""
+    try:
+        now, before = (estimate(asked.subject.variant(text), layer, _RECORDED) for text in (source, asked.start))
+    except EngineError:
+        return ""
+    return f"On {layer.name}: {now.against(before)}. {now.note}\n"
 
 
 def _advice(done: Grade, source: str, record: bool) -> str:

@@ -65,13 +65,14 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
         rows = rows.merge(measured[["layer", "label", "op_ms"]])
         shown, caption = {"op_ms": "op time here (ms)"}, f"Measured here on {here.name}, {batch:,} images"
     else:
-        counted = [profile(chosen, layer).counts.set_index("variant") for layer in layers]
-        for name in counts:
+        counted = [profile(chosen, layer, estimate=RECORDED).counts.set_index("variant") for layer in layers]
+        for name in (*counts, "estimated_ms"):
             rows[name] = [at.loc[each.label, name] for at in counted for each in chosen]
         rows["op_ms"] = float("nan")
-        shown, caption = counts, "Counted here for one image (no GPU, so no time is measured)"
+        shown = {**counts, "estimated_ms": "estimated op time (ms)"}
+        caption = "Counted here for one image. No GPU, so no time is measured: the estimate is computed from the counts"
     rows["recorded_ms"] = old
-    told = table(rows, f"{caption}. In the last column {BATCH:,} images, {known}", {
+    told = table(rows, f"{caption}. Estimated and recorded op times: {BATCH:,} images, {known}", {
         "label": "variant", "layer": "layer", **shown, "recorded_ms": "recorded op time (ms)"})
     return Times(told, rows.pivot(index="label", columns="layer", values="op_ms"))
 
