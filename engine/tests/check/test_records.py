@@ -18,7 +18,7 @@ def record(monkeypatch, *accesses):
     more = {"size": 4, "bytes": 128, "passes": 1, "lines": 1, "loaded": 4, "broadcast": 0}
     sites = [dict(zip(names, access, strict=True), pc=pc, **more) for pc, access in enumerate(accesses, 1)]
     monkeypatch.setattr(records, "_lines", {("m", site["pc"]): ("k.cu", site["pc"], site["inside"]) for site in sites})
-    return records._record({**LAUNCH, "sites": sites})
+    return records._record({**LAUNCH, "requests": [], "sites": sites})
 
 
 @pytest.mark.parametrize("counter", [each for each in metrics.COUNTERS if each.space], ids=lambda each: each.metric)
