@@ -50,12 +50,9 @@ struct Steps {
 // library, and restores the others.
 #if defined(__x86_64__) && !defined(__clang__)
 #define PLAIN __attribute__((target("general-regs-only")))
-#else
-#define PLAIN
-#endif
-#ifdef __x86_64__
 #define RESTORES __attribute__((no_caller_saved_registers))
-#else
+#else                                                // no code calls it there: stepping.py says so
+#define PLAIN
 #define RESTORES
 #endif
 
