@@ -177,7 +177,7 @@ def imported(path):
 
 # Imported name -> PyPI's, where they differ, and what comes with something declared.
 DISTRIBUTIONS = {
-    "IPython": "ipykernel", "PIL": "matplotlib", "cupti": "cupti-python", "jedi": "ipykernel",
+    "IPython": "ipykernel", "PIL": "matplotlib", "cupti": "cupti-python", "elftools": "pyelftools", "jedi": "ipykernel",
     "jupyter_client": "nbclient", "cloudpickle": "distributed", "dask": "distributed", "packaging": "pytest",
     "sklearn": "scikit-learn", "yaml": "distributed",
 }

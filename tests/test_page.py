@@ -168,3 +168,8 @@ def test_only_a_gpu_agrees_or_not(capsys, monkeypatch, engine, here, said):
     page.claim("so", True, here=here)
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["✓ so", *([f"  Some GPU, measured here: {said}"] if said else [])]
+
+
+def test_a_prediction_may_be_left_empty():
+    told = page.predict(ratio=..., share=0.5).against(ratio=3.0, share=0.5)
+    assert [line.split()[-3:] for line in repr(told).splitlines()[-2:]] == [["–", "3", "–"], ["0.500", "0.500", "1"]]

@@ -125,3 +125,9 @@ def test_a_kernel_that_fails_says_why():
 def test_every_rung_can_be_followed():
     for number in (2, 6, 7, 8, 9, 10, 11):
         assert len(labkit.step(number, (1,), layer=LENET86[0]).table) > 5
+
+
+def test_another_processor_is_refused(monkeypatch):
+    monkeypatch.setattr(stepping, "why_not", lambda: "a thread can be followed on x86-64 processors alone")
+    with pytest.raises(LabError, match="x86-64 processors alone"):
+        labkit.step(1, layer=LAYER)

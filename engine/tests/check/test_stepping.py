@@ -248,3 +248,10 @@ def test_the_tool_is_used_alone_and_asked_for():
     assert "set HOSTCUDA_CHECK=step" in follow("one_line", tool="profile")
     with pytest.raises(EngineError, match="set HOSTCUDA_CHECK=step"):
         stepping.follow(lambda: None, None, (0, 0, 0))
+
+
+def test_other_processors_and_compilers_are_refused(monkeypatch):
+    monkeypatch.setattr(stepping.toolchain, "is_clang", lambda command: True)
+    assert stepping.why_not() == "a thread can be followed with g++ alone, and the compiler here is clang: set CXX=g++"
+    monkeypatch.setattr(stepping.instrument, "able", lambda: False)
+    assert stepping.why_not() == "a thread can be followed on x86-64 processors alone"
