@@ -47,9 +47,10 @@ def causes(attempt: Attempt, right: Iterable[str]) -> Iterator[str]:
             yield (f"Line {number} has / and % exchanged: the quotient says which row or group an element is in, the "
                    "remainder its place there.")
     if attempt.wrong.startswith("right"):
-        for found in re.finditer(r"\bint (\w+) = 0\b[^;()]*;", code):
-            if re.search(rf"\b{found[1]} \+= [^;]*\][^;]*\*|\b{found[1]} \+= [^;]*\*[^;]*\[", code):
-                yield f"`{found[1]}` is an int, so each product loses its fraction: sum floats in a float."
+        for name in re.findall(r"(?<!\()\bint (\w+) = 0\b", code):
+            added = re.findall(rf"\b{name} \+= ([^;{{}}]*);", code)  # with as many ) as (: not the step of a loop
+            if any("*" in each and "[" in each and each.count("(") == each.count(")") for each in added):
+                yield f"`{name}` is an int, so each product loses its fraction: sum floats in a float."
     for found in re.finditer(r"__shared__ \w+ (\w+)\[", code):
         filled = re.findall(rf"\b{found[1]}\[[^=;]*\]\s*=(?!=)([^;]*);", code)
         if "uninitialized" in attempt.findings and filled and all(f"{found[1]}[" in each for each in filled):

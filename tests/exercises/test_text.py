@@ -42,6 +42,8 @@ def test_sums_that_nobody_sets_to_zero(code, unset):
     ("void f(float *restrict y)", (), "compiles\n", "__restrict__"),
     ("int sum = 0; sum += x[i] * k[j];", (), "right\n", "`sum` is an int"),
     ("int n = 0, m; n += K * x[i];", (), "right\n", "`n` is an int"),
+    ("for (int i = 0; i < n; i += 2 * K) y[i] = 0;", (), "right\n", ""),
+    ("int i = 0; for (; i < n; i += 2 * K) y[i] = 0;", (), "right\n", ""),
     ("float sum = 0; int i = 0; i += 2; sum += x[i] * k[j];", (), "right\n", ""),
     ("int sum = 0; sum += x[i] * k[j];", (), "", ""),
     ("const int t = i / 4, m = i %  4;", (), "right\n", "Line 1 has / and % exchanged"),
