@@ -53,9 +53,7 @@ def test_setup_says_which_engine_and_what_its_times_mean():
 @pytest.mark.parametrize(("engine", "begins"), [("gpu", "GPU: NVIDIA <H200>"), ("cpu", "CPU engine: NVIDIA <H200>")])
 def test_a_stored_banner_is_known_by_its_date(engine, begins):
     said = page.banner(engine, "NVIDIA <H200>", datetime.date(2026, 11, 3))
-    assert repr(said).startswith(
-        f"{begins}. These cells ran on 3 November 2026. If that is not today, the page shows stored outputs"
-    )
+    assert repr(said).startswith(f"{begins}. These cells ran on 3 November 2026. If that is not today, the page")
     assert "NVIDIA &lt;H200&gt;" in said.page
     assert f"{datetime.date.today():%B %Y}" in page.setup().page
 

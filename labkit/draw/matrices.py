@@ -174,7 +174,7 @@ def outputs_per_thread(page: Page, rows: int, maps: int, K: int) -> None:
     served = sum(0 <= i - r < K for r in range(rows))
     y = top + rows * cell + 24 + 20 * (maps > 1)
     for n, (face, words) in enumerate((
-        (style.ORANGE, f"input {i} is used for {count(served, 'sum')} in each of {count(maps, 'map')}"),
+        (style.ORANGE, f"input {i} is used for {count(served, 'sum')}" + f" in each of {maps} maps" * (maps > 1)),
         (style.PALE, f"weight {p}, loaded once per map, is used for {count(rows, 'sum')}"),
         (style.TINT, f"sum[r] += input[r + p] * weight[p], for all {K} weights p of the column"),
     )):

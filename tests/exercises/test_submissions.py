@@ -6,6 +6,7 @@ import pytest
 from labkit.base.errors import LabError
 from labkit.classroom.submissions import submissions
 from labkit.exercises.exercise import exercise
+from labkit.ladder.source import functions
 
 KERNEL = "__global__ void conv() {}\n"
 
@@ -23,6 +24,17 @@ def test_kernel_cells_are_found_with_the_lines_of_the_cell(tmp_path):
     (found,) = submissions([path])
     assert (found.student, found.exercise) == ("alice", "04a")
     assert found.answer == f"// %%kernel 04 --exercise 04a --name mine\n{KERNEL}"
+
+
+def test_a_part_of_a_kernel_is_completed_with_the_starting_code(tmp_path):
+    start = exercise("10b").start
+    own = start[slice(*functions(start)["conv"])].replace("__syncthreads();", "__syncwarp();")
+    path = notebook(tmp_path / "alice.ipynb", f"%%kernel 10 --part --exercise 10b --name mine\n{own}")
+    other = notebook(tmp_path / "bob.ipynb", f"%%kernel 10 --part --exercise 10b\n{KERNEL.replace('conv', 'other')}")
+    found, refused = submissions([path, other])
+    assert found.answer.replace("// %%kernel 10 --part --exercise 10b --name mine\n", "") == start.replace(
+        start[slice(*functions(start)["conv"])], own)
+    assert refused.problem.startswith("the cell has to define one of the kernel's functions, arrange, ")
 
 
 def test_the_lowest_cell_counts_whatever_ran_last(tmp_path):

@@ -66,7 +66,7 @@ RUNG = Rung(
     ),
     path=("square", "shared", "pairs", "groups", "persistent"),
     options={
-        "pairs": Option(None, "squares of 2 x 2 outputs, vertically stacked, per warp", or_none(count), (1,)),
+        "pairs": Option(None, "stacked squares of 2 x 2 outputs that a warp computes", or_none(count), (1,)),
         "groups": Option(None, "groups of four maps that a warp computes at once", or_none(count), (1,)),
         "warps": Option(None, "warps of a block", or_none(warp_count)),
         "blocks": Option(528, "blocks, each of which computes many images: four per multiprocessor of an H200", count),
