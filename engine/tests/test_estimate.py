@@ -240,6 +240,7 @@ def test_what_was_not_validated_gets_a_unit_but_no_time(records):
     for more, words in (
         ({"atomic_sectors": 100.0}, "atomic"),
         ({f"{CODE}tensor": 1.0}, "tensor cores"),
+        ({"matrices": 1.0}, "tensor cores"),
         ({f"{CODE}occupancy": 0.1}, "occupancy"),
         ({f"{CODE}missed": 0.5}, "does not fit"),
         ({f"{CODE}fp64": 9.0, f"{CODE}instructions": 10.0}, "double-precision"),

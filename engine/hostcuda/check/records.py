@@ -100,6 +100,8 @@ class LaunchRecord:
         allocation or variable (empty for what has no name).
     module : str
         The compiled file.
+    matrices : int
+        Operations of warps on matrices (WMMA, ``mma``, ``ldmatrix``).
     plays : list
         For each piece of the code (see `hostcuda.check.instrument`) that warps have run: its number, how often.
     constant_traces : list
@@ -120,6 +122,7 @@ class LaunchRecord:
     error: str = ""
     module: str = ""
     unchecked: list = field(default_factory=list)
+    matrices: int = 0
     plays: list = field(default_factory=list)
     constant_traces: list = field(default_factory=list)
     requests: list = field(default_factory=list)
@@ -265,7 +268,7 @@ def _record(raw):
     return LaunchRecord(
         raw["index"], raw["kernel"], tuple(raw["grid"]), tuple(raw["block"]), raw["shared"], raw["blocks_watched"],
         raw["blocks"], counts, order, [_finding(raw, f) for f in raw["findings"]], _error(raw),
-        raw["module"], raw["unchecked"], raw["plays"], raw["constant_traces"],
+        raw["module"], raw["unchecked"], raw["matrices"], raw["plays"], raw["constant_traces"],
         [_request(raw["module"], **each) for each in raw["requests"]],
     )
 

@@ -129,7 +129,7 @@ def why_not(found: Mapping[str, float]) -> str:
     was found to be wrong. Empty if it gets one."""
     memory = max(found["memory_instructions"], 1.0)
     code = {name.removeprefix(CODE): value for name, value in found.items() if name.startswith(CODE)}
-    if code.get("tensor"):
+    if found.get("matrices") or code.get("tensor"):
         return "it uses tensor cores, whose times the estimate does not predict well"
     if found["atomic_sectors"] + found["shared_atomics"] > 0.01 * memory:
         return "its atomic operations were not compared with recorded times"

@@ -52,10 +52,10 @@ def work(
     -------
     dict
         Of the whole launch: ``blocks``, ``warps``; of memory ``stored_sectors``, ``stored_bytes``, ``loaded_sectors``
-        (new to their block), ``unique_bytes``, ``atomic_sectors``, ``shared_atomics``; of the L1 cache
-        ``global_passes``, ``global_lines``, ``shared_wavefronts``, some of which nvcc is taken to join;
-        ``constant_requests``, one per word; and the instructions of warps: ``memory_instructions``, ``arithmetic``,
-        ``integer``, ``branches``, ``divisions``. Per request: ``constant_misses``.
+        (new to their block), ``unique_bytes``, ``atomic_sectors``, ``shared_atomics``; ``matrices``, the operations on
+        them; of the L1 cache ``global_passes``, ``global_lines``, ``shared_wavefronts``, some of which nvcc is taken
+        to join; ``constant_requests``, one per word; and the instructions of warps: ``memory_instructions``,
+        ``arithmetic``, ``integer``, ``branches``, ``divisions``. Per request: ``constant_misses``.
 
         With machine code, after `CODE`: ``instructions``, and those of each pipe by its name; ``shared_wavefronts``,
         ``constant_requests`` and ``constant_misses`` again, as nvcc has changed them; ``operands``, arithmetic with a
@@ -89,6 +89,7 @@ def work(
         "unique_bytes": record["counts"]["lab__unique_bytes_global.sum"],
         "atomic_sectors": sites["global", "atom"]["sectors"] + sites["global", "red"]["sectors"],
         "shared_atomics": sites["shared", "atom"]["wavefronts"],
+        "matrices": record["matrices"],
         "global_passes": loads["passes"] + stores["passes"],
         "global_lines": loads["lines"] + stores["lines"],
         "shared_wavefronts": sum(sites["shared", op]["wavefronts"] for op in ("ld", "st", "atom")) - _joined(record),

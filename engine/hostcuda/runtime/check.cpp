@@ -78,6 +78,7 @@ void watch_meeting(unsigned warp, unsigned lanes, void *from, bool orders) {
     running.together_warp = warp;
     count_meeting();
     if (running.racecheck && orders) order_lanes(warp, lanes);
+    if (!orders) count_matrices();
 }
 
 void watch_end(bool whole, const std::string &error) {

@@ -163,6 +163,7 @@ void report(std::vector<Finding> &, const char *tool, const char *kind, uint32_t
             const std::string &message);
 void add_unchecked(const std::string &sentence);
 void count_barrier();
+void count_matrices();                               // a warp's operation on matrices
 void record_block();
 
 }  // namespace check

@@ -8,7 +8,7 @@ namespace check {
 namespace {
 
 struct Records {
-    uint64_t launches = 0, blocks = 0, barriers = 0;
+    uint64_t launches = 0, blocks = 0, barriers = 0, matrices = 0;
     std::vector<Finding> findings;
     std::vector<uint32_t> cancelled_at;              // the place and its callers
     std::vector<std::string> unchecked;              // sentences
@@ -119,23 +119,25 @@ void add_unchecked(const std::string &sentence) { records.unchecked.push_back(se
 
 void count_barrier() { records.barriers++; }
 
+void count_matrices() { records.matrices++; }
+
 void record_block() { records.blocks++; }
 
 void begin_record() {
     records.findings.clear();
     records.cancelled_at.clear();
     records.unchecked.clear();
-    records.blocks = records.barriers = 0;
+    records.blocks = records.barriers = records.matrices = 0;
 }
 
 void end_record(bool whole, const std::string &error, size_t unique_bytes) {
     const Launch &launch = *running.launch;
     uint64_t blocks = (uint64_t)launch.grid.x * launch.grid.y * launch.grid.z;
     std::string text = format("{\"index\":%zu,\"kernel\":%s,\"module\":%s,\"grid\":%s,\"block\":%s,\"shared\":%zu,"
-                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"unique_bytes\":%zu",
+                              "\"blocks\":%zu,\"blocks_watched\":%zu,\"whole\":%s,\"barriers\":%zu,\"matrices\":%zu,\"unique_bytes\":%zu",
                               (size_t)records.launches++, quoted(launch.kernel).c_str(), quoted(running.module->path).c_str(),
                               bracketed(launch.grid).c_str(), bracketed(launch.block).c_str(), launch.dynamic_shared, (size_t)blocks,
-                              (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, unique_bytes);
+                              (size_t)records.blocks, whole ? "true" : "false", (size_t)records.barriers, (size_t)records.matrices, unique_bytes);
     text += ",\"error\":" + quoted(error) + ",\"callers\":" + list(records.cancelled_at);
     text += ",\"sites\":[" + counts_text() + "],\"plays\":[" + plays_text() + "],\"constant_traces\":[" + traces_text();
     text += "],\"requests\":[" + requests_text() + "],\"unchecked\":[";

@@ -8,7 +8,7 @@ from hostcuda.check import records
 LAUNCH = {
     "index": 0, "kernel": "f", "module": "m", "grid": [2, 1, 1], "block": [32, 1, 1], "shared": 0, "blocks_watched": 2,
     "blocks": 2, "barriers": 7, "unique_bytes": 640, "findings": [], "callers": [], "error": "", "unchecked": [],
-    "plays": [], "constant_traces": [],
+    "matrices": 0, "plays": [], "constant_traces": [],
 }
 
 
