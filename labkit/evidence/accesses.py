@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,7 +127,7 @@ def accesses(of: Variant | int, layer: Layer, line: int | None = None) -> Line:
                 tuple(where["block"]), where["warp"], worst, following)
 
 
-_FOLLOWING = 8
+_FOLLOWING = 8  # accesses that are kept after the worst one
 _RATES = {"global": "sectors", "shared": "wavefronts", "constant": "wavefronts"}
 
 
@@ -154,7 +155,12 @@ def _followed(plan: Plan, line: int | None) -> list[dict]:
     sites = [(number, site) for number, each in enumerate(records) for site in _own(plan, line, each.sites)]
     if not sites:
         return [{"lines": sorted({site["line"] for each in records for site in _own(plan, None, each.sites)})}]
-    number, site = max(sites, key=lambda pair: (_excess(pair[1]), pair[1][_RATES[pair[1]["space"]]]))
+    lines = Counter()
+    for number, site in sites:
+        lines[number, site["line"]] += _excess(site)
+    chosen = lines.most_common(1)[0][0]
+    number, site = max((pair for pair in sites if (pair[0], pair[1]["line"]) == chosen),
+                       key=lambda pair: (pair[1]["worst"]["units"], _excess(pair[1])))
     worst = site["worst"]
     checking.follow(tuple(worst["block"]), worst["warp"])
     record = launches()[number]
