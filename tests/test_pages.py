@@ -14,7 +14,7 @@ PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The site."""
+    """The site: all pages, which takes seconds, half of them for the dark versions of its figures."""
     out = tmp_path_factory.mktemp("site")
     site.make(out)
     return out

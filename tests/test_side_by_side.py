@@ -1,4 +1,7 @@
-"""Notebooks side by side: forked kernels, turns, and outputs of an earlier execution."""
+"""Notebooks side by side: forked kernels, turns, and outputs of an earlier execution.
+
+Most take a second or more: a report of its own imports the lab before it forks its kernels.
+"""
 
 import json
 import os

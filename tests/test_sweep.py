@@ -289,7 +289,10 @@ def _logged(folder, point):
 
 
 def test_a_dask_cluster_that_loses_a_worker_loses_no_finished_point(path, tmp_path):
-    """Two worker processes on loopback; one is killed midway. Whatever was finished is there, and measured once."""
+    """Two worker processes on loopback; one is killed midway. Whatever was finished is there, and measured once.
+
+    It takes seconds: each worker imports the lab, and the scheduler waits before it takes one for lost.
+    """
     import cloudpickle
     from dask.distributed import Client, LocalCluster
 

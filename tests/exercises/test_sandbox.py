@@ -201,6 +201,7 @@ def test_a_kernel_runs_in_it(tmp_path):
 
 @needs_sandbox
 def test_the_first_kernel_of_a_new_cache_finds_all_that_the_engine_compiles(tmp_path, monkeypatch):
+    """It takes seconds: a new cache has neither the engine's library nor its header."""
     monkeypatch.setenv("HOSTCUDA_CACHE_DIR", str(tmp_path / "cache"))
     sandbox._precompiled.cache_clear()
     try:
