@@ -14,6 +14,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from labkit.base.errors import LabError
 from labkit.notebooks import execute, kernels, side_by_side
 from labkit.notebooks import html as report
 
@@ -67,6 +68,14 @@ def test_what_kernels_are_forked_from_starts_no_engine_and_no_thread(engine):
            "assert hostcuda.engine.cache_info().currsize == (os.environ['HOSTCUDA_ENGINE'] == 'cpu')\n" \
            "assert not {'pycuda', 'matplotlib_inline.backend_inline'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "HOSTCUDA_ENGINE": engine}, check=True)
+
+
+def test_what_keeps_the_kernels_from_starting_is_shown(tmp_path, capfd):
+    (tmp_path / "matplotlib.py").write_text("raise ImportError('damaged')")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    with pytest.raises(LabError, match="see its message above"):
+        kernels.Warm(environment, tmp_path, "state")
+    assert "ImportError: damaged" in capfd.readouterr().err
 
 
 def test_kernels_keep_under_the_state_of_the_report(tmp_path, monkeypatch):

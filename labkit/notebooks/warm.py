@@ -34,21 +34,12 @@ _CLOCK = re.compile(r"\b(perf_counter|time_since|time_till|timeit)\b")  # a cell
 def main() -> None:
     """Answer requests; in a fork, be a kernel."""
     with os.fdopen(os.dup(0)) as requests, os.fdopen(os.dup(1), "w", buffering=1) as answers:
-        _connect(os.devnull, os.devnull)
+        os.dup2(2, 1)  # what is printed is no answer
         _import()
         print("{}", file=answers)
         request = _serve(requests, answers)
     if request:
         _be_a_kernel(**request)
-
-
-def _connect(source: str, target: str) -> None:
-    """Take files as standard input and output, and the latter for messages, too."""
-    for name, flags, descriptors in ((source, os.O_RDONLY, (0,)), (target, os.O_WRONLY | os.O_APPEND, (1, 2))):
-        opened = os.open(name, flags)
-        for descriptor in descriptors:
-            os.dup2(opened, descriptor)
-        os.close(opened)
 
 
 def _import() -> None:
@@ -89,7 +80,9 @@ def _be_a_kernel(argv: list[str], cwd: str, messages: str, folder: str, state: s
 
     os.setsid()
     ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG: the kernel ends with its parent
-    _connect(os.devnull, messages)
+    for name, flags, *streams in ((os.devnull, os.O_RDONLY, 0), (messages, os.O_WRONLY | os.O_APPEND, 1, 2)):
+        for stream in streams:
+            os.dup2(os.open(name, flags), stream)
     os.chdir(cwd)
     np.random.seed()  # noqa: NPY002 - pages may use it, and all kernels would draw the same; `random` sees to itself
     app = IPKernelApp.instance(parent_handle=os.getppid())
