@@ -21,8 +21,8 @@ from labkit.exercises.exercise import exercise
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import read, without_solution
 
-# Solutions are tested there, and wrong answers are made from them; edits of the rungs come close to solutions.
-_LEFT_OUT = ("tests/", "engine/tests/", ".ci/", "recording/edits/")
+# Solutions are tested there; what is recorded of edits and of textbook programs comes close to solutions.
+_LEFT_OUT = ("tests/", "engine/tests/", ".ci/", "recording/edits/", "recording/programs/", "recording/textbook.cu")
 # What a checkout has that is not the lab, where there is no git to say so.
 _UNTRACKED = re.compile(r"\.git|\.venv.*|\.lab|__pycache__|.*\.egg-info|\.\w+_cache|\.ipynb_checkpoints|reports|build")
 _SOLUTION = re.compile(r"\blab\.solution\(")
