@@ -23,7 +23,7 @@ def test_every_public_name_is_there():
     for name in labkit.__all__:
         assert getattr(labkit, name) is not None
     assert set(labkit.__all__) <= set(dir(labkit))
-    assert len(labkit.__all__) <= 40
+    assert len(labkit.__all__) <= 41
     with pytest.raises(AttributeError, match="No labkit attribute convolve"):
         _ = labkit.convolve
 
@@ -118,8 +118,9 @@ def test_without_a_gpu_times_are_recorded_and_counts_are_counted(monkeypatch):
     monkeypatch.setattr(times_of_a_page, "bench", lambda *args, **options: pytest.fail("no time is measured"))
     monkeypatch.setattr(times_of_a_page, "device", lambda: SimpleNamespace(engine="cpu", name="a processor"))
     told = labkit.times(TWO, LENET86[0], counts={"global_load_requests": "loads"})
-    rows = [line.split()[-2:] for line in repr(told).splitlines() if line.strip().startswith(("01", "02"))]
-    assert rows == [["78,400", "12.3"], ["39,200", "12.3"]]
+    rows = [line.split()[-3:] for line in repr(told).splitlines() if line.strip().startswith(("01", "02"))]
+    assert [(loads, recorded) for loads, _, recorded in rows] == [("78,400", "12.3"), ("39,200", "12.3")]
+    assert all(float(estimated) > 0 for _, estimated, _ in rows)
     assert told.op_ms.isna().all(axis=None) and list(told.op_ms.index) == ["01 baseline", "02 constant"]
     assert "op time here" not in told.page and "no time is measured" in told.page
 
