@@ -46,6 +46,8 @@ class Warm:
             stdout=subprocess.PIPE, text=True, start_new_session=True,  # Ctrl-C is for the report, which ends this one
         )
         if self._process.stdout.readline() != "{}\n":
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(10)  # it is about to say why
             self.close()
             raise LabError("the process that a report's kernels are forked from did not start: see its message above")
 
