@@ -421,7 +421,7 @@ def estimates(
     edits_: Annotated[bool, Option("--edits", help="Predict the times of the edits and programs.")] = False,
     fit_: Annotated[bool, Option("--fit", help="Fit the card's rates to the recorded times.")] = False,
 ) -> None:
-    """Compare estimated with recorded times: docs/estimates.md."""
+    """Compare estimates with times: docs/estimates.md."""
     if collect_:
         keep(collect((each, layer) for layer in LAYERS.values() for each in known().values()), "work.csv")
         keep(

@@ -4,6 +4,7 @@ import itertools
 
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -140,8 +141,10 @@ def test_outputs_a_thread_counts_what_is_loaded_and_used(monkeypatch, tmp_path, 
     for text in page.fig.texts:
         box = text.get_window_extent()
         assert box.x0 >= 0 and box.x1 <= page.fig.bbox.width and box.y0 >= 0 and box.y1 <= page.fig.bbox.height
-    blue = [each for each in boxes(page) if each.get_facecolor()[2] > 2 * each.get_facecolor()[0]]
-    assert len(blue) == 1 + maps
+    faces = [to_hex(each.get_facecolor()) for each in boxes(page)]
+    assert sum(face in (style.ORANGE, style.PALE, style.TINT) for face in faces) == rows * K + 3  # and the legend
+    followed = min(K - 1 + rows // 2, rows + K - 2)
+    assert faces.count(style.ORANGE) == sum(0 <= followed - row < K for row in range(rows)) + 1
     assert max(each.get_xy()[0] + each.get_width() for each in boxes(page)) <= page.width
 
 

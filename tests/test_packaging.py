@@ -140,7 +140,8 @@ def test_conda_environment_matches():
     assert (pip.pop(), pip.pop()) == ("-e .", "-e ./engine")
     listed = {canonicalize_name(CONDA.get(name, name)): allowed for name, allowed in conda.items()}
     browser = requirements(EXTRAS["browser"])
-    everywhere = {name: allowed for name, allowed in (DECLARED | OF_THE_ENGINE).items() if name not in browser}
+    beside = {*browser, *(name for name in OF_THE_ENGINE if name.startswith("nvidia-"))}  # conda has the toolkit itself
+    everywhere = {name: allowed for name, allowed in (DECLARED | OF_THE_ENGINE).items() if name not in beside}
     assert {**listed, **requirements(pip)} == everywhere
     assert re.search(r"^  - python >=3\.11$", (ROOT / "environment.yml").read_text(), re.MULTILINE)
     assert PROJECT["requires-python"] == ">=3.11"
@@ -184,13 +185,14 @@ DISTRIBUTIONS = {
 BARE = ("base", "evidence", "ladder", "measure", "spec")  # what a wheel without extras has to run
 PLUGIN = "pytest"  # which loads the engine's plugin itself
 BESIDE = "torch"  # where it is installed: measured beside the lab's network
-RECORDING = {"scikit-learn", "torch"}  # of two recorders; they say where it comes from
+RECORDING = {"scikit-learn", "scipy", "torch"}  # of three recorders; they say where it comes from
 
 
 def test_everything_imported_is_declared():
     tests = [path for folder in ("tests", "engine/tests") for path in (ROOT / folder).rglob("*.py")]
     ours = {"labkit", "hostcuda", "recording", "slowest"}.union(*((path.stem, path.parent.name) for path in tests))
-    engine = requirements([*ENGINE["dependencies"], *ENGINE["optional-dependencies"]["gpu"]])
+    extras = ENGINE["optional-dependencies"]
+    engine = requirements([*ENGINE["dependencies"], *extras["gpu"], *extras["nvcc"]])
     for folder, allowed in {
         "engine/hostcuda": {*engine, PLUGIN},
         "engine/tests": OF_THE_ENGINE,

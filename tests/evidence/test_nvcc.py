@@ -12,7 +12,7 @@ from labkit.evidence import resources
 
 
 def test_without_nvcc_it_says_so(monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.setattr(nsight, "find", lambda name: None)
     with pytest.raises(EngineError, match="nvcc, which is not on this machine"):
         labkit.resources(1, labkit.LENET86[0])
 
