@@ -124,8 +124,9 @@ def profile(
 
     from hostcuda.profile import profile_script
 
-    if estimate:
-        _estimate(script, args or (), estimate, timeout, csv, json, split(options))
+    if estimate is not None:
+        _warn_of_options(context, script, args or ())
+        _estimate(script, args or (), estimate, timeout, csv, json, split(options), nvcc)
         return
 
     _warn_of_options(context, script, args or ())
@@ -176,7 +177,7 @@ def sanitize(
     _after(findings.ended, script)
 
 
-def _estimate(script, args, device, timeout, csv, json, options) -> None:
+def _estimate(script, args, device, timeout, csv, json, options, nvcc) -> None:
     """Run a program on the CPU engine and print what its launches would take on a card."""
     from hostcuda import processes
     from hostcuda.estimate import card, estimate
@@ -185,11 +186,9 @@ def _estimate(script, args, device, timeout, csv, json, options) -> None:
     card(device)  # refused before minutes of work
     _require_folder(csv)
     records, modules, ended = recorded(processes.program(script, args, "cpu", options), timeout, capture=json)
-    _after(ended, script)
-    if not records:
-        raise EngineError(f"{script} launches no kernel, so there is nothing to estimate")
-    found = estimate(records, modules, device)
     print(ended.output, end="", file=sys.stderr)
+    _after(ended, script)
+    found = estimate(records, modules if nvcc else (), device)
     print(found.table.to_json(orient="records", indent=2) if json else found.launches())
     if csv:
         files.write(csv, found.table.to_csv(index=False, lineterminator="\n"))

@@ -296,8 +296,8 @@ def units(page: Page, estimate, before=None) -> None:
         if before is not None:
             page.rect(left, y + 18, old.get(name, 0.0) * scale, 6, style.ORANGE)
     page.line([left, left], [top, top + step * len(shown)], style.FAINT)
-    words = "time that each unit needs, if it is never idle; dark: the busiest, and those within 10 % of it"
-    page.small(12, top + step * len(shown) + 18, f"{words}{'; orange: before' * (before is not None)}")
+    words = "time that each unit needs, if it is never idle; bold: the busiest, and those within 10 % of it"
+    page.small(12, top + step * len(shown) + 18, f"{words}{'; thin: before' * (before is not None)}")
     was = {name: f" (before {ms(old.get(name, 0.0))})" * (before is not None) for name in shown}
     said = ", ".join(f"{name} {ms(now[name])}{was[name]}" for name in shown)
     page.alt = f"Bar chart, estimated time of each unit: {said}. {estimate.note}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
+from hostcuda.errors import EngineError
 from hostcuda.tables import HTML
 from labkit.base.errors import LabError
 from labkit.base.tables import table
@@ -65,7 +66,7 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
         rows = rows.merge(measured[["layer", "label", "op_ms"]])
         shown, caption = {"op_ms": "op time here (ms)"}, f"Measured here on {here.name}, {batch:,} images"
     else:
-        counted = [profile(chosen, layer, estimate=RECORDED).counts.set_index("variant") for layer in layers]
+        counted = [_counts(chosen, layer).set_index("variant") for layer in layers]
         for name in (*counts, "estimated_ms"):
             rows[name] = [at.loc[each.label, name] for at in counted for each in chosen]
         rows["op_ms"] = float("nan")
@@ -75,6 +76,14 @@ def times(variants: Variant | int | Iterable[Variant | int], layers: Layer | Ite
     told = table(rows, f"{caption}. Estimated and recorded op times: {BATCH:,} images, {known}", {
         "label": "variant", "layer": "layer", **shown, "recorded_ms": "recorded op time (ms)"})
     return Times(told, rows.pivot(index="label", columns="layer", values="op_ms"))
+
+
+def _counts(chosen: list[Variant], layer: Layer) -> pd.DataFrame:
+    """The counts with estimated times; NaN where there is no estimate, as on a processor whose code is not counted."""
+    try:
+        return profile(chosen, layer, estimate=RECORDED).counts
+    except EngineError:
+        return profile(chosen, layer).counts.assign(estimated_ms=float("nan"))
 
 
 def _recorded_ms(known: Recorded, which: Variant, layer: Layer) -> float:

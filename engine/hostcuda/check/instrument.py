@@ -42,20 +42,23 @@ _JUMP = re.compile(r"\t(?:bnd )?(j\w+)\s+(\*?)([^\s(#]+)")
 _CALL = re.compile(r"\t(?:bnd )?call\w*\s+(\*?)([^\s#]+)")
 _END = re.compile(r"\t(?:rep )?(?:ret\w*|ud2|hlt)\b")
 _FUNCTION = re.compile(r"\t\.type\t(\S+),\s*@function")
-_FILE = re.compile(r'\t\.file (\d+) (?:"[^"]*" )?"([^"]*)"')
-_LOC = re.compile(r"\t\.loc (\d+) (\d+)")
+_FILE = re.compile(r'\t\.file\s+(\d+)\s+(?:"([^"]*)"\s+)?"([^"]*)"')
+_LOC = re.compile(r"\t\.loc\s+(\d+)\s+(\d+)")
+_OCTAL = re.compile(r"\\([0-7]{3})")  # a byte of a name that is not ASCII
 # The instructions that a GPU has, too; moves and stack operations differ from compiler to compiler.
 WORK = {
-    "fma": re.compile(r"v?fn?m(?:add|sub)\d+[sp][sd]$"),
-    "multiply": re.compile(r"v?mul[sp][sd]$"),
-    "add": re.compile(r"v?(?:add|sub)[sp][sd]$"),
+    "fma": re.compile(r"v?fn?m(?:add|sub)\d+[sp]s$"),
+    "multiply": re.compile(r"v?mul[sp]s$"),
+    "add": re.compile(r"v?(?:add|sub)[sp]s$"),
+    "double": re.compile(r"v?(?:fn?m(?:add|sub)\d+|mul|add|sub|div|sqrt)[sp]d$"),
     "branch": re.compile(r"j(?!mp)"),
     "divide": re.compile(r"i?div[bwlq]?$"),
     "integer": re.compile(
-        r"(?:add|sub|i?mul|lea|cmp|test|and|or|xor|not|neg|sh[lr]|sa[lr]|ro[lr]|set|cmov|mov[sz]|c[lqd]\w+q$|v?cvt)"
+        r"(?:add|sub|i?mul|lea|cmp|test|and|or|xor|not|neg|sh[lr]|sa[lr]|ro[lr])[bwlq]?$|(?:set|cmov|v?cvt)\w+$|"
+        r"mov[sz][bwl][wlq]$|cltq$|cqto$|cltd$|cwtl$"
     ),
 }
-ARITHMETIC = range(3)  # the first ones
+ARITHMETIC = range(4)  # the first ones
 _MOST = 200  # accesses per piece; the runtime's logs have room for as many after their end
 
 
@@ -109,7 +112,8 @@ def _read(lines):
             elif match := _LOC.match(line):
                 place = f"{files[match[1]]}:{match[2]}" if files.get(match[1]) else IN_HEADERS
             elif match := _FILE.match(line):
-                files[match[1]] = None if match[2].startswith(f"{INCLUDE}/") else PurePath(match[2]).name
+                path = PurePath(match[2] or "", match[3])
+                files[match[1]] = None if INCLUDE in path.parents else _decoded(path.name)
             continue
         if assembler or block is None:
             continue
@@ -121,7 +125,7 @@ def _read(lines):
             continue
         operation = line.split(None, 1)[0]
         kind = next((i for i, pattern in enumerate(WORK.values()) if pattern.match(operation)), None)
-        if kind is not None and (place != IN_HEADERS or kind in ARITHMETIC):
+        if kind is not None and "%rsp" not in line and (place != IN_HEADERS or kind in ARITHMETIC):
             block.work.setdefault(place, [0] * len(WORK))[kind] += 1
         if jump := _JUMP.match(line):
             if not jump[2]:
@@ -138,6 +142,14 @@ def _read(lines):
     for each in blocks:
         each.next = [to for to in ((at.get(to) if isinstance(to, str) else to) for to in each.next) if to is not None]
     return blocks
+
+
+def _decoded(name):
+    """A file's name, in which the assembler text has bytes in octal."""
+    if "\\" not in name:
+        return name
+    text = _OCTAL.sub(lambda byte: chr(int(byte[1], 8)), name)
+    return text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def _components(nodes, edges):

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pandas as pd
 
@@ -25,6 +26,7 @@ from hostcuda.tables import HTML, table
 
 __all__ = ["Card", "Estimate", "card", "estimate", "estimated", "fine", "why_not", "works"]
 
+_LEAST = 0.25  # instructions of the GPU per instruction of the host: no kernel of the lab that is matched has less
 _NEAR = 0.9  # of the busiest unit's time: such a unit may as well be the busiest
 
 
@@ -72,6 +74,12 @@ class Estimate:
         return str(self.table["busiest"].iloc[longest])
 
     @property
+    def near(self) -> list[str]:
+        """The busiest unit of that kernel, and those within 10 % of it, the busiest first."""
+        times = self.units.iloc[self.units.max(axis=1).to_numpy().argmax()].sort_values(ascending=False)
+        return [str(name) for name in times.index[times >= _NEAR * times.max()]]
+
+    @property
     def why_not(self) -> str:
         """Why there is no time, for the first kernel without one; else empty."""
         return next((f"{row.kernel}: {row.why_not}" for row in self.table.itertuples() if row.why_not), "")
@@ -79,7 +87,7 @@ class Estimate:
     @property
     def note(self) -> str:
         """Where the figures come from."""
-        how = "counts and nvcc's machine code" if self.kind == "fine" else "counts alone (coarse: there is no nvcc)"
+        how = "counts and nvcc's machine code" if self.kind == "fine" else "counts alone (coarse)"
         return f"Estimated for the {self.card.name} from {how}; not measured."
 
     def against(self, before: Estimate) -> str:
@@ -87,15 +95,15 @@ class Estimate:
         if math.isnan(before.ms):
             return f"{self}; before {before}"
         low, high = before.interval
-        moved = f", before: {before.busiest}" if before.busiest != self.busiest else ", as before"
+        moved = f"; before: {', '.join(before.near)}" if {*before.near} != {*self.near} else ", as before"
         now, _, busiest = str(self).partition(". ")
         return f"{now}; before about {_short(before.ms)} ms ({_short(low)} to {_short(high)}). {busiest}{moved}"
 
     def __str__(self) -> str:
         if math.isnan(self.ms):
-            return f"no time ({self.why_not}). Busiest: {self.busiest}"
+            return f"no time ({self.why_not}). Busiest: {', '.join(self.near)}"
         low, high = self.interval
-        return f"about {_short(self.ms)} ms ({_short(low)} to {_short(high)}). Busiest: {self.busiest}"
+        return f"about {_short(self.ms)} ms ({_short(low)} to {_short(high)}). Busiest: {', '.join(self.near)}"
 
     def __repr__(self) -> str:
         return f"{self}. {self.note}"
@@ -121,7 +129,7 @@ class Estimate:
 
 def _short(ms: float) -> str:
     """Two significant digits."""
-    return f"{ms:.2g}" if ms < 100 else f"{round(ms, 1 - math.floor(math.log10(ms))):.0f}"
+    return f"{ms:.2g}" if ms < 99.5 else f"{round(ms, 1 - math.floor(math.log10(ms))):.0f}"
 
 
 def why_not(found: Mapping[str, float]) -> str:
@@ -131,17 +139,23 @@ def why_not(found: Mapping[str, float]) -> str:
     code = {name.removeprefix(CODE): value for name, value in found.items() if name.startswith(CODE)}
     if found.get("matrices") or code.get("tensor"):
         return "it uses tensor cores, whose times the estimate does not predict well"
-    if found["atomic_sectors"] + found["shared_atomics"] > 0.01 * memory:
+    if found["atomic_sectors"] + found["shared_atomics"]:
         return "its atomic operations were not compared with recorded times"
-    if code.get("fp64", 0) > 0.01 * code.get("instructions", 0):
+    if found.get("doubles", 0) > 0.01 * found["arithmetic"] or code.get("fp64", 0) > 0.01 * code.get("instructions", 0):
         return "its double-precision operations were not compared with recorded times"
     if code.get("local", 0) > 0.02 * memory:
         return "its registers spill to local memory, whose accesses the engine does not count"
-    if code.get("missed", 0) > 0.35:
-        return "its machine code does not fit the counts"
+    hosts = sum(found[name] for name in ("arithmetic", "integer", "branches", "memory_instructions"))
+    if code.get("missed", 0) > 0.35 or code.get("instructions", hosts) < _LEAST * hosts:
+        return "its machine code does not fit the counts, so it is not known how often its loops run"
     if code.get("occupancy", 1) < 0.15:
         return "its occupancy is below 15 %"
     return ""
+
+
+def _flow(module: str) -> list[dict]:
+    """The section `FLOW` of a compiled file; none if it has none or is gone, as a module's second copy in a process."""
+    return json.loads(Elf(module).content(FLOW) or "[]") if Path(module).is_file() else []
 
 
 def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, list[dict[str, float]]]:
@@ -174,7 +188,7 @@ def works(records: Sequence[Mapping], modules: Iterable[Mapping]) -> tuple[str, 
             raise EngineError(f"no estimate: the launch of {record['kernel']} was abandoned: {record['error']}")
         module = record["module"]
         if module not in flows:
-            flows[module] = json.loads(Elf(module).content(FLOW) or "[]")
+            flows[module] = _flow(module)
         if not flows[module]:
             raise EngineError(
                 f"no estimate of {record['kernel']}: the engine counts its instructions only on x86-64, and "
@@ -195,7 +209,7 @@ def estimated(found: Sequence[Mapping], kind: str, on: Card) -> Estimate:
     low, high = on.intervals[kind]
     for each in found:
         own = each if kind == "fine" else without_code(each)
-        times = units(own, on)
+        times = units(own, on) | {"launch": launches(own) * on.launch_ms}
         most = max(times.values())
         reason = why_not(own)
         ms = math.nan if reason else time_ms(own, on)
@@ -228,12 +242,16 @@ def estimate(records: Sequence[Mapping], modules: Iterable[Mapping], device: str
     Raises
     ------
     EngineError
-        No times of this card were recorded; or as `works` does.
+        No times of this card were recorded; there are no launches; or as `works` does.
     """
     on = card(device)
+    if not records:
+        raise EngineError("no kernel was launched, so there is nothing to estimate")
     kind, found = works(records, modules)
     alike: dict[tuple, list] = {}
     for record, own in zip(records, found, strict=True):
-        alike.setdefault((record["module"], record["kernel"], *record["grid"], *record["block"]), []).append(own)
+        alike.setdefault(
+            (record["module"], record["kernel"], *record["grid"], *record["block"], record["shared"]), []
+        ).append(own)
     together = [merged(own) | {"kernel": own[0]["kernel"], "launches": len(own)} for own in alike.values()]
     return estimated(together, kind, on)

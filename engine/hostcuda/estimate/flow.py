@@ -24,7 +24,7 @@ _FMA, _MULTIPLY, _ADD, _BRANCH = (list(WORK).index(kind) for kind in ("fma", "mu
 _OPS = {"LD": "ld", "ST": "st", "AT": "atom", "RE": "red"}
 # Of the equations: counts of the engine and the conservation of flow hold, the others are hints.
 _EXACT, _ENTRY, _LOOP, _OUTERMOST, _CONSTANT, _UNLESS = 3, 10, 1, 0.3, 0.5, 0.02
-_DIVERGES = 0.15  # a warp whose lanes part executes both ways
+_DIVERGES = 0.15  # a warp whose lanes diverge executes both ways
 _ROUNDS = 7
 
 
@@ -234,10 +234,6 @@ class Executions:
     times: np.ndarray
     warps: int
     missed: float
-
-    def total(self, wanted) -> float:
-        """The executed instructions for which `wanted` is true."""
-        return float(sum(n * sum(map(wanted, block.code)) for n, block in zip(self.times, self.blocks, strict=True)))
 
 
 def place_of(each: Instruction, known: Mapping[tuple[str, int], Line]) -> tuple[str, int] | None:

@@ -55,7 +55,7 @@ def work(
         (new to their block), ``unique_bytes``, ``atomic_sectors``, ``shared_atomics``; ``matrices``, the operations on
         them; of the L1 cache ``global_passes``, ``global_lines``, ``shared_wavefronts``, some of which nvcc is taken
         to join; ``constant_requests``, one per word; and the instructions of warps: ``memory_instructions``,
-        ``arithmetic``, ``integer``, ``branches``, ``divisions``. Per request: ``constant_misses``.
+        ``arithmetic``, ``doubles``, ``integer``, ``branches``, ``divisions``. Per request: ``constant_misses``.
 
         With machine code, after `CODE`: ``instructions``, and those of each pipe by its name; ``shared_wavefronts``,
         ``constant_requests`` and ``constant_misses`` again, as nvcc has changed them; ``operands``, arithmetic with a
@@ -131,6 +131,7 @@ def _arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, float]:
                 kinds[kind] += times * amount
     return {
         "arithmetic": arithmetic,
+        "doubles": kinds["double"],
         "integer": kinds["integer"],
         "branches": kinds["branch"],
         "divisions": kinds["divide"],

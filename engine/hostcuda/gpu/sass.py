@@ -20,7 +20,6 @@ _LABEL = re.compile(r"^(\.L_x_\d+):")
 _CODE = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
 _REGISTER = re.compile(r"\b(U?R\d+|U?P\d)\b")
 _ENDS = {"BRA", "BRX", "EXIT", "RET", "BSYNC", "CALL", "WARPSYNC"}
-CONSTANT_MEMORY = re.compile(r"c\[0x[0-9a-f]+\]")
 USERS_CONSTANT = re.compile(r"c\[0x[1-9a-f][0-9a-f]*\]")  # bank 0 holds the launch's arguments
 
 _OF_PIPE = {

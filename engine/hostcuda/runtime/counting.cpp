@@ -62,7 +62,7 @@ struct Pattern {
     uint32_t version = 0;                            // a new number after each change; 0: not used yet
     uint32_t twin_version = 0;                       // the version of an equal pattern of a store
     uint8_t units[32], passes[32];                   // by the first address modulo 32; no units: not counted yet
-    uint8_t lines[4] = {};                           // by the first address modulo 128, in sectors; 0: not counted yet
+    uint8_t lines[128] = {};                         // by the first address modulo 128; 0: not counted yet
     uint8_t ideal = 0, lanes = 0;
     bool broadcast = false;
     bool runs_known = false;
@@ -473,7 +473,7 @@ inline void count_access(Access &a, Variant &v, Pattern &p, unsigned entry, uint
     tally.broadcast += p.broadcast;
     tally.bytes += p.lanes * a.size;
     if (a.space == global_space) {
-        uint8_t &lines = p.lines[base / 32 % 4];
+        uint8_t &lines = p.lines[base % 128];
         if (UNLIKELY(!lines)) addresses(address), lines = count_lines(address);
         tally.passes += p.passes[base % 32];
         tally.lines += lines;
