@@ -54,8 +54,8 @@ WORK = {
     "branch": re.compile(r"j(?!mp)"),
     "divide": re.compile(r"i?div[bwlq]?$"),
     "integer": re.compile(
-        r"(?:add|sub|i?mul|lea|cmp|test|and|or|xor|not|neg|sh[lr]|sa[lr]|ro[lr])[bwlq]?$|(?:set|cmov|v?cvt)\w+$|"
-        r"mov[sz][bwl][wlq]$|cltq$|cqto$|cltd$|cwtl$"
+        r"(?:add|sub|i?mul|lea[lq]?$|cmp|test|and|or|xor|not[bwlq]?$|neg|sh[lr]|sa[lr]|ro[lr]|set|cmov|v?cvt|mov[sz]|"
+        r"c[lqd]\w+q$)"  # with logic, conversions, and moves that extend a number or are of one float
     ),
 }
 ARITHMETIC = range(4)  # the first ones
@@ -125,7 +125,7 @@ def _read(lines):
             continue
         operation = line.split(None, 1)[0]
         kind = next((i for i, pattern in enumerate(WORK.values()) if pattern.match(operation)), None)
-        if kind is not None and "%rsp" not in line and (place != IN_HEADERS or kind in ARITHMETIC):
+        if kind is not None and not line.endswith("%rsp") and (place != IN_HEADERS or kind in ARITHMETIC):
             block.work.setdefault(place, [0] * len(WORK))[kind] += 1
         if jump := _JUMP.match(line):
             if not jump[2]:

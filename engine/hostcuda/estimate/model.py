@@ -135,7 +135,7 @@ def units(work: Mapping[str, float], of: Card) -> dict[str, float]:
     fma = max((known("fma") + known("half") + known("imad")) / RATES["fma"], known("imad") / RATES["imad"])
     return found | {
         "instruction issue": known("instructions") / (cycles * PARTITIONS * of.issue),
-        "memory instructions": queue / (cycles * of.pipes),
+        "memory instructions": queue / cycles,  # one per cycle
         "FMA pipe": fma / cycles,
         "integer pipe": known("alu") / (RATES["alu"] * cycles),
         "FP64 pipe": known("fp64") / (RATES["fp64"] * cycles),
