@@ -311,12 +311,12 @@ def _nvcc(for_gpu: bool) -> Requirement:
         if status == 0:
             return Requirement("nvcc", OK, f"{release.split(', ')[-2] if ', ' in release else release}, {path}")
         return Requirement("nvcc", MISSING, f"{path} does not work: {said[-100:]}", _nvcc_remedy())
-    if not for_gpu and (found := nsight.find("nvcc")):
-        return Requirement("nvcc", OK, f"{found}, for registers and estimated times")
-    why = "PyCUDA compiles kernels with it"
+    said = "not on the path; PyCUDA compiles kernels with it"
     if not for_gpu:
-        why = 'estimated times are finer with it: pip install "hostcuda[nvcc]"'
-    return _absent("nvcc", for_gpu, f"not on the path; {why}", _nvcc_remedy())
+        found = nsight.find("nvcc")
+        said = f"{found}, for registers and estimated times" if found else (
+            'not on the path; estimated times are finer with it: pip install "hostcuda[nvcc]"')
+    return _absent("nvcc", for_gpu, said, _nvcc_remedy())
 
 
 def _nvcc_remedy() -> str:
