@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 import re
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -31,6 +32,9 @@ from recording.times import bench_all, right
 EDITS, PROGRAMS = (Path(__file__).parent / name for name in ("edits", "programs"))
 KEPT = ["label", "options", "code", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_max_ms", "repeat"]
 PATIENCE_S = 300  # for a program
+# Sizes of the programs that are no convolutions: what the CPU engine counts in seconds.
+SIZES = {"sgemm": 512, "transpose": 2048, "stencil": 2048}
+_OTHERWISE = 1 << 22
 _LINE = re.compile(r"(\w+),(\d+),(\w+),([\d.e+-]+)")
 
 
@@ -57,6 +61,11 @@ def every_edit(folder: Path = EDITS) -> list[Edit]:
 def every_program() -> list[Path]:
     """The programs."""
     return sorted(PROGRAMS.glob("*.cu"))
+
+
+def size_of(program: str) -> int:
+    """The size at which a program is estimated, and timed to be compared."""
+    return next((size for name, size in SIZES.items() if program.startswith(name)), _OTHERWISE)
 
 
 def run_program(path: Path, on: str, *arguments: str) -> dict[str, str | int | float]:
@@ -94,11 +103,11 @@ def time_edits(batch: int, repeat: int | None) -> pd.DataFrame:
 
 
 def time_programs() -> pd.DataFrame:
-    """Run the programs. What fails is printed."""
+    """Run the programs, each at its own size and at that of its estimate. What fails is printed."""
     rows = []
-    for path in every_program():
+    for path, counted in itertools.product(every_program(), (False, True)):
         try:
-            rows.append(run_program(path, "gpu"))
+            rows.append(run_program(path, "gpu", *([str(size_of(path.stem))] if counted else [])))
         except EngineError as error:
             print(f"FAILED {error}", flush=True)
     return pd.DataFrame(rows, columns=["name", "size", "kernel", "ms"])

@@ -37,7 +37,7 @@ from labkit.ladder.variants import Variant, solutions, variant, variants
 from labkit.records.recorded import recorded
 from labkit.spec import devices
 from labkit.spec.layers import LENET72, LENET86, Layer
-from recording.edits import every_edit, every_program
+from recording.edits import every_edit, every_program, size_of
 from recording.readme import put
 
 LAYERS = {layer.name: layer for layer in (*LENET86, *LENET72)}
@@ -93,17 +93,12 @@ def collect(jobs: Iterable[tuple[Variant, Layer]]) -> pd.DataFrame:
             return []
         print(f"{each.label}, {layer.name}", flush=True)
         return [
-            {"label": _label(each), "rung": each.rung.name, "layer": layer.name, "options": _text(each), **own}
+            {"label": _label(each), "rung": each.rung.name, "layer": layer.name, "options": each.options_text, **own}
             for own in found
         ]
 
     with ThreadPoolExecutor(2) as pool:
         return pd.DataFrame([row for rows in pool.map(one, jobs) for row in rows])
-
-
-def _text(each: Variant) -> str:
-    options = {name: value for name, value in each.options.items() if value is not None}
-    return " ".join(f"{k}={'x'.join(map(str, v)) if isinstance(v, tuple) else v}" for k, v in options.items())
 
 
 def keep(table: pd.DataFrame, name: str) -> None:
@@ -405,11 +400,21 @@ def predictions() -> str:
         if (FOLDER / name).is_file():
             rows = read(name)
             known_ |= {(str(a), str(b)): ms for a, b, ms in rows[list(columns)].itertuples(index=False)}
-    lines = ["| kernel | layer or size | estimated ms | busiest | recorded ms |", "|---|---|---|---|---|"]
-    for row in guesses.itertuples():
+    beside = [(known_.get((row.label, str(row.case)), math.nan), row) for row in guesses.itertuples()]
+    both = pd.DataFrame(
+        [(now, row.ms, row.low_ms <= now <= row.high_ms) for now, row in beside if now > 0 and row.ms],
+        columns=["op_ms", "estimate", "within"],
+    )
+    off = np.log(both.estimate / both.op_ms).abs()
+    summary = (
+        f"Of {len(both)} that got a time and were timed since, the error is {_percent(math.expm1(off.median()))} in "
+        f"the median and {_percent(math.expm1(off.quantile(0.9)))} at the 90th percentile. {both.within.sum()} times "
+        "are within their interval."
+    )
+    lines = [summary, "", "| kernel | layer or size | estimated ms | busiest | recorded ms |", "|---|---|---|---|---|"]
+    for now, row in beside:
         ms = f"{row.ms:.3g} ({row.low_ms:.3g} to {row.high_ms:.3g})" if row.ms else f"none: {row.why_not}"
-        now = known_.get((row.label, str(row.case)))
-        then = f"{now:.3g}" if now else "not timed yet"
+        then = f"{now:.3g}" if now > 0 else "not timed yet"
         lines.append(f"| {row.label} | {row.case} | {ms} | {row.busiest} | {then} |")
     return "\n".join(lines)
 
@@ -442,19 +447,10 @@ def estimates(
             intervals[kind] = tuple(float(own.quantile(q)) for q in (0.1, 0.9))
         put_card(dataclasses.replace(on, intervals=intervals))
     found = validated(table, sweep)
-    for name, text in texts(found).items():
+    parts = texts(found)
+    for name, text in parts.items():
         put(name, text, PAGE)
-    print(texts(found)["errors"])
-
-
-# Of the programs that are no convolutions: what the CPU engine counts in seconds.
-SIZES = {"sgemm": 512, "transpose": 2048, "stencil": 2048}
-_OTHERWISE = 1 << 22
-
-
-def size_of(program: str) -> int:
-    """The size at which a program is estimated, and timed to be compared."""
-    return next((size for name, size in SIZES.items() if program.startswith(name)), _OTHERWISE)
+    print(parts["errors"])
 
 
 def predicted() -> pd.DataFrame:

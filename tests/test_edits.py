@@ -113,10 +113,10 @@ def test_what_is_measured_is_kept(tmp_path, monkeypatch):
     layers = {"01_float4_row": SMALL[:1], "01_sum_per_row": (SMALL[0], labkit.LENET28[0])}
     few = [edit._replace(layers=layers[edit.variant.path.stem]) for edit in EDITS if edit.variant.path.stem in layers]
 
-    def run_program(path, on):
+    def run_program(path, on, size="512"):
         if path.stem != "scan":
             raise EngineError(f"{path.name} fails")
-        return {"name": "scan", "size": 512, "kernel": "scan_block", "ms": 1.5}
+        return {"name": "scan", "size": int(size), "kernel": "scan_block", "ms": 1.5}
 
     monkeypatch.setattr(edits, "device", lambda: SimpleNamespace(engine="gpu", name="a GPU"))
     monkeypatch.setattr(edits, "every_edit", lambda: few)
@@ -136,5 +136,6 @@ def test_what_is_measured_is_kept(tmp_path, monkeypatch):
     assert len(kept) == 5
     assert (kept["op_ms"] > 0).all() and (kept["device"] == "a GPU").all() and kept["date"].notna().all()
     assert programs.drop(columns="date").to_dict("records") == [
-        {"device": "a GPU", "name": "scan", "size": 512, "kernel": "scan_block", "ms": 1.5}
+        {"device": "a GPU", "name": "scan", "size": size, "kernel": "scan_block", "ms": 1.5}
+        for size in (512, edits.size_of("scan"))
     ]

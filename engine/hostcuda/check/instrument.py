@@ -152,7 +152,7 @@ def _decoded(name):
     return text.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
-def _components(nodes, edges):
+def components(nodes, edges):
     """The strongly connected components of a graph, each before its successors (Tarjan 1972, without recursion).
 
     Parameters
@@ -186,7 +186,7 @@ def _components(nodes, edges):
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])
                 if low[node] == number[node]:
                     component = []
-                    while not component or component[-1] is not node:
+                    while not component or component[-1] != node:
                         component.append(stack.pop())
                         on_stack.discard(component[-1])
                     components.append(component)
@@ -200,7 +200,7 @@ def _ordered(blocks):
         of.setdefault(block.function, []).append(block)
     called = {name: [to for block in own for to in block.calls if to in of] for name, own in of.items()}
     order = []
-    for names in reversed(_components(list(of), called.__getitem__)):
+    for names in reversed(components(list(of), called.__getitem__)):
         for name in names:
             order += _within(of[name], of[name][0])
     return order
@@ -220,7 +220,7 @@ def _within(blocks, entry):
         # Without the edges back to its head, a loop has no cycle of its own.
         edges = {block: [to for to in block.next if to in members and to is not head] for block in part}
         rest = []
-        for component in _components(part, edges.__getitem__):
+        for component in components(part, edges.__getitem__):
             if len(component) == 1:
                 rest.append((None, component[0]))
                 continue

@@ -46,8 +46,8 @@ class Estimate:
         With machine code, or without.
     table : DataFrame
         A row per kernel and launch geometry: ``kernel``, ``launches``, ``ms``, ``low_ms``, ``high_ms`` of all of them
-        (NaN if there is no estimate), ``busiest``, ``near`` (a list of the units within 10 % of it), ``why_not``
-        (empty if there is an estimate).
+        (NaN if there is no estimate), ``busiest``, ``near`` (it and the units within 10 % of it, separated by commas),
+        ``why_not`` (empty if there is an estimate).
     units : DataFrame
         A row per kernel as in `table`: the time that each unit needs [ms].
     """
@@ -70,14 +70,13 @@ class Estimate:
     @property
     def busiest(self) -> str:
         """The busiest unit of the kernel that takes the longest."""
-        longest = self.units.max(axis=1).to_numpy().argmax()
-        return str(self.table["busiest"].iloc[longest])
+        return self.near[0]
 
     @property
     def near(self) -> list[str]:
         """The busiest unit of that kernel, and those within 10 % of it, the busiest first."""
-        times = self.units.iloc[self.units.max(axis=1).to_numpy().argmax()].sort_values(ascending=False)
-        return [str(name) for name in times.index[times >= _NEAR * times.max()]]
+        longest = self.units.max(axis=1).to_numpy().argmax()
+        return str(self.table["near"].iloc[longest]).split(", ")
 
     @property
     def why_not(self) -> str:
@@ -110,7 +109,7 @@ class Estimate:
 
     def launches(self) -> HTML:
         """A row per kernel, as a table for a page or a terminal."""
-        shown = self.table.assign(near=[", ".join(each) for each in self.table["near"]])
+        shown = self.table.copy()
         shown.attrs["note"] = self.note
         return table(
             shown,
@@ -210,7 +209,7 @@ def estimated(found: Sequence[Mapping], kind: str, on: Card) -> Estimate:
     for each in found:
         own = each if kind == "fine" else without_code(each)
         times = units(own, on) | {"launch": launches(own) * on.launch_ms}
-        most = max(times.values())
+        ordered = sorted(times, key=times.__getitem__, reverse=True)
         reason = why_not(own)
         ms = math.nan if reason else time_ms(own, on)
         rows.append(
@@ -220,8 +219,8 @@ def estimated(found: Sequence[Mapping], kind: str, on: Card) -> Estimate:
                 "ms": ms,
                 "low_ms": ms * low,
                 "high_ms": ms * high,
-                "busiest": max(times, key=times.__getitem__),
-                "near": [name for name, time in times.items() if time >= _NEAR * most],
+                "busiest": ordered[0],
+                "near": ", ".join(name for name in ordered if times[name] >= _NEAR * times[ordered[0]]),
                 "why_not": reason,
             }
         )

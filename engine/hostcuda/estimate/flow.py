@@ -17,11 +17,11 @@ from pathlib import PurePath
 
 import numpy as np
 
-from hostcuda.check.instrument import WORK
+from hostcuda.check.instrument import WORK, components
 from hostcuda.gpu.sass import USERS_CONSTANT, Block, Instruction
+from hostcuda.limits import WARP
 
 _FMA, _MULTIPLY, _ADD, _BRANCH = (list(WORK).index(kind) for kind in ("fma", "multiply", "add", "branch"))
-_OPS = {"LD": "ld", "ST": "st", "AT": "atom", "RE": "red"}
 # Of the equations: counts of the engine and the conservation of flow hold, the others are hints.
 _EXACT, _ENTRY, _LOOP, _OUTERMOST, _CONSTANT, _UNLESS = 3, 10, 1, 0.3, 0.5, 0.02
 _DIVERGES = 0.15  # a warp whose lanes diverge executes both ways
@@ -30,15 +30,19 @@ _ROUNDS = 7
 
 @dataclass
 class Line:
-    """What warps do at a line of the source: requests by (space, operation), each with the bytes that it moves per
-    lane, and floating-point operations, a multiplication and an addition counted as one."""
+    """What warps do at a line of the source: by (space, operation), the bytes that their requests move per lane; and
+    floating-point operations."""
 
     moved: dict
-    requests: dict
     arithmetic: float = 0.0
 
 
-def lines(record: Mapping, flow: Sequence[Mapping]) -> dict[tuple[str, int], Line]:
+def operations(work: Sequence[float]) -> float:
+    """The floating-point operations among amounts of `WORK`: a multiplication and an addition are one."""
+    return work[_FMA] + max(work[_MULTIPLY], work[_ADD])
+
+
+def lines(record: Mapping, flow: Sequence[Mapping], plays: Sequence[float]) -> dict[tuple[str, int], Line]:
     """The engine's counts of a launch by (file, line).
 
     Parameters
@@ -47,19 +51,18 @@ def lines(record: Mapping, flow: Sequence[Mapping]) -> dict[tuple[str, int], Lin
         A `hostcuda.check.records.LaunchRecord`, as a dict.
     flow : sequence of mapping
         The section `hostcuda.check.instrument.FLOW` of its module.
+    plays : sequence of float
+        The `executions` of its blocks.
     """
-    found: dict = defaultdict(lambda: Line(defaultdict(float), defaultdict(float)))
+    found: dict = defaultdict(lambda: Line(defaultdict(float)))
     for site in record["sites"]:
         if site["line"]:
             line = found[PurePath(site["file"]).name, site["line"]]
             line.moved[site["space"], site["op"]] += site["requests"] * site["size"]
-            line.requests[site["space"], site["op"]] += site["requests"]
-    plays = executions(record, flow)
     for block, times in zip(flow, plays, strict=True):
         for place, work in block["work"].items():
-            operations = work[_FMA] + max(work[_MULTIPLY], work[_ADD])
-            if times and operations and place:
-                found[_place(place)].arithmetic += operations * times
+            if times and place and (number := operations(work)):
+                found[_place(place)].arithmetic += number * times
     return dict(found)
 
 
@@ -104,35 +107,15 @@ def loops(following: Sequence[Sequence[int]]) -> list[Loop]:
     before = _before(following)
     while work:
         nodes, cut = work.pop()
-        for part in _strongly_connected(nodes, following, cut):
+        edges = {node: [to for to in following[node] if to in nodes and to != cut] for node in sorted(nodes)}
+        for part in map(frozenset, components(list(edges), edges.__getitem__)):
+            if not any(to in part for node in part for to in edges[node]):  # one block, without a jump to itself
+                continue
             entered = [node for node in sorted(part) if any(each not in part for each in before[node])]
             head = entered[0] if entered else min(part)
             found.append(Loop(part, head, [node for node in sorted(part) if head in following[node]]))
             if len(part) > 1:
                 work.append((part, head))
-    return found
-
-
-def _strongly_connected(nodes: frozenset, following: Sequence[Sequence[int]], cut: int | None) -> list[frozenset]:
-    """The strongly connected components with a cycle among some nodes, without the edges to the node `cut`."""
-    edges = {node: [to for to in following[node] if to in nodes and to != cut] for node in nodes}
-
-    def reached(start):
-        seen, work = set(), list(edges[start])
-        while work:
-            node = work.pop()
-            if node not in seen:
-                seen.add(node)
-                work += edges[node]
-        return seen
-
-    forward = {node: reached(node) for node in nodes}
-    found, left = [], set(nodes)
-    for node in sorted(nodes):
-        if node in left and node in forward[node]:
-            part = frozenset({to for to in forward[node] if node in forward[to]} | {node})
-            left -= part
-            found.append(part)
     return found
 
 
@@ -146,9 +129,8 @@ class Trips:
     inside: dict
 
 
-def trips(record: Mapping, flow: Sequence[Mapping]) -> Trips:
-    """How often the engine's loops have been entered, and their blocks executed."""
-    times = executions(record, flow)
+def trips(flow: Sequence[Mapping], times: Sequence[float]) -> Trips:
+    """How often the engine's loops have been entered, and their blocks executed; `times` are the `executions`."""
     following = [block["next"] for block in flow]
     before = _before(following)
     back: dict = defaultdict(float)
@@ -163,13 +145,8 @@ def trips(record: Mapping, flow: Sequence[Mapping]) -> Trips:
     alone: dict = defaultdict(list)
     for i, block in enumerate(flow):
         for place, work in block["work"].items():
-            if (
-                (operations := work[_FMA] + max(work[_MULTIPLY], work[_ADD]))
-                and times[i]
-                and innermost.get(i)
-                and place
-            ):
-                alone[_place(place)].append((innermost[i], times[i], operations))
+            if times[i] and place and innermost.get(i) and (number := operations(work)):
+                alone[_place(place)].append((innermost[i], times[i], number))
     return Trips(dict(back), {place: rows[0] for place, rows in alone.items() if len(rows) == 1})
 
 
@@ -252,8 +229,9 @@ def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Exec
         As for `lines`.
     """
     threads = math.prod(record["block"])
-    warps = math.prod(record["grid"]) * -(-threads // 32)
-    known = lines(record, flow)
+    warps = math.prod(record["grid"]) * -(-threads // WARP)
+    plays = executions(record, flow)
+    known = lines(record, flow, plays)
     count = len(blocks)
     edges = [(i, to) for i, block in enumerate(blocks) for to in block.next]
     out, into = defaultdict(list), defaultdict(list)
@@ -262,8 +240,9 @@ def solve(blocks: list[Block], record: Mapping, flow: Sequence[Mapping]) -> Exec
         into[to].append(count + number)
     equations = _Equations(count + len(edges))
     _conserve(equations, blocks, out, into)
-    counted = _count(equations, blocks, known, warps)
-    once = _bound(equations, blocks, known, trips(record, flow), warps, edges)
+    arithmetic = _arithmetic(blocks, known)
+    counted = _count(equations, blocks, known, arithmetic, warps)
+    once = _bound(equations, blocks, arithmetic, trips(flow, plays), warps, edges)
 
     def after(times):
         for block, most in [*once.items()]:
@@ -296,10 +275,19 @@ def _conserve(equations: _Equations, blocks, out, into) -> None:
             equations.add([(unknown, 1.0)], 0.0, weight, 1.0, i)
 
 
-def _count(equations: _Equations, blocks, known, warps) -> list[tuple[dict, float, float]]:
+def _arithmetic(blocks: Sequence[Block], known: Mapping[tuple[str, int], Line]) -> dict:
+    """Floating-point instructions by place, and then by the block that has them."""
+    found: dict = defaultdict(lambda: defaultdict(float))
+    for i, block in enumerate(blocks):
+        for each in block.code:
+            if each.pipe == "fma" and (place := place_of(each, known)):
+                found[place][i] += 1
+    return found
+
+
+def _count(equations: _Equations, blocks, known, arithmetic, warps) -> list[tuple[dict, float, float]]:
     """The requests and operations of each line, per warp; returns (blocks with their coefficients, value, 1 / unit)."""
     moved: dict = defaultdict(lambda: defaultdict(float))
-    arithmetic: dict = defaultdict(lambda: defaultdict(float))
     predicated = set()
     for i, block in enumerate(blocks):
         for each in block.code:
@@ -307,14 +295,12 @@ def _count(equations: _Equations, blocks, known, warps) -> list[tuple[dict, floa
             if place is None:
                 continue
             if each.pipe in ("global", "shared"):
-                key = (place, each.pipe, _OPS[each.name[:2]])
+                key = (place, each.pipe, each.op)
                 moved[key][i] += each.bytes
                 if each.predicate:
                     predicated.add(key)
             elif USERS_CONSTANT.search(each.arguments) and each.pipe in ("constant", "fma"):
                 moved[place, "constant", "ld"][i] += each.bytes if each.pipe == "constant" else 4
-            if each.pipe == "fma":
-                arithmetic[place][i] += 1
     counted = []
     for key, own in moved.items():
         place, space, operation = key
@@ -335,18 +321,13 @@ def _count(equations: _Equations, blocks, known, warps) -> list[tuple[dict, floa
     return counted
 
 
-def _bound(equations: _Equations, blocks, known, engines: Trips, warps, edges) -> dict[int, float]:
+def _bound(equations: _Equations, blocks, arithmetic, engines: Trips, warps, edges) -> dict[int, float]:
     """Hints from loops. Returns blocks that can be executed at most so often per warp."""
-    operations: dict = defaultdict(lambda: defaultdict(float))
-    for i, block in enumerate(blocks):
-        for each in block.code:
-            if each.pipe == "fma" and (place := place_of(each, known)):
-                operations[place][i] += 1
     most: dict[int, float] = {}
     never = set()
     for place, (entries, times, copies) in engines.inside.items():
         trip = times / entries
-        for block, number in operations[place].items():
+        for block, number in arithmetic[place].items():
             unrolled = number / copies  # iterations of the loop that one execution of the block makes
             if unrolled <= trip * 1.01:
                 most[block] = min(most.get(block, math.inf), entries / warps * int(trip / unrolled + 0.01))

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from hostcuda.check.instrument import WORK
 from hostcuda.estimate import constants
-from hostcuda.estimate.flow import Executions, executions, solve
+from hostcuda.estimate.flow import Executions, executions, operations, solve
 from hostcuda.gpu.nvcc import ARCH, occupancy_of
 from hostcuda.gpu.sass import L1_CYCLES, L2_CYCLES, USERS_CONSTANT, Block, warp_cycles
 from hostcuda.limits import MULTIPROCESSOR, WARP
@@ -59,7 +59,7 @@ def work(
 
         With machine code, after `CODE`: ``instructions``, and those of each pipe by its name; ``shared_wavefronts``,
         ``constant_requests`` and ``constant_misses`` again, as nvcc has changed them; ``operands``, arithmetic with a
-        word of constant memory; ``uniform_words``, loads of such a word by a warp as a whole; ``warp_cycles`` and
+        word of constant memory; ``warp_cycles`` and
         ``warp_cycles_l2`` of a warp that runs alone, with its loads from the L1 or from the L2 cache; ``occupancy``, 0
         to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
     """
@@ -126,7 +126,7 @@ def _arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, float]:
     for block, times in zip(flow, executions(record, flow), strict=True):
         for amounts in block["work"].values():
             own = dict(zip(WORK, amounts, strict=True))
-            arithmetic += times * (own["fma"] + max(own["multiply"], own["add"]))
+            arithmetic += times * operations(amounts)
             for kind, amount in own.items():
                 kinds[kind] += times * amount
     return {
@@ -141,14 +141,13 @@ def _arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, float]:
 def _executed(found: Executions, record: Mapping) -> dict[str, float]:
     """The instructions by pipe, and what the machine code asks of memory where it differs from the source."""
     pipes: dict[str, float] = defaultdict(float)
-    near = far = users = operands = uniform = 0.0
+    near = far = users = operands = 0.0
     for times, block in zip(found.times, found.blocks, strict=True):
         for each in block.code:
             pipes[each.pipe] += times
             if USERS_CONSTANT.search(each.arguments):
                 users += times * (each.pipe == "constant")
                 operands += times * (each.pipe in ("fma", "half"))
-                uniform += times * (each.pipe == "uniform")
         near += times * warp_cycles(block.code, L1_CYCLES)
         far += times * warp_cycles(block.code, L2_CYCLES)
     constant = [site for site in record["sites"] if site["space"] == "constant"]
@@ -160,7 +159,6 @@ def _executed(found: Executions, record: Mapping) -> dict[str, float]:
         # nvcc may join loads of constant memory, or keep words in registers. The launch's arguments are there, too.
         "constant_requests": min(asked, users) * (words / asked if asked else 1) + pipes["constant"] - users,
         "operands": operands,
-        "uniform_words": uniform,
         "shared_wavefronts": _shared(found, record),
         "warp_cycles": near / found.warps,
         "warp_cycles_l2": far / found.warps,

@@ -227,7 +227,6 @@ def read_ptxas(text: str) -> dict[str, dict]:
 
 
 _SPACES = {"S": "shared", "G": "global", "L": "local", "": "generic"}
-_OPS = {"LD": "ld", "ST": "st", "ATOM": "atom", "RED": "red"}
 _MEMORY = re.compile(r"(LD|ST|ATOM|RED)(S|G|L|)M?")
 
 
@@ -242,7 +241,7 @@ def read_sass(text: str, name: str) -> list[dict]:
             if memory := _MEMORY.fullmatch(each.name):
                 own = [line for file, line in each.places if file == name]
                 row = {"kernel": kernel, "line": own[0] if own else 0, "instruction": each.word,
-                       "space": _SPACES[memory[2]], "op": _OPS[memory[1]], "bytes": each.bytes,
+                       "space": _SPACES[memory[2]], "op": each.op, "bytes": each.bytes,
                        "predicated": bool(each.predicate), "count": 0}
                 rows.setdefault(tuple(row.values()), row)["count"] += 1
     return sorted(rows.values(), key=lambda row: (row["kernel"], row["line"], row["instruction"], row["predicated"]))

@@ -38,6 +38,7 @@ _OF_PIPE = {
     "control": "BRA EXIT BSSY BSYNC RET CALL WARPSYNC NOP DEPBAR LDGDEPBAR MEMBAR BRX YIELD ERRBAR CCTL ARRIVES SYNCS "
     "WARPGROUP",
 }
+_OPS = {"LD": "ld", "ST": "st", "AT": "atom", "RE": "red"}
 _PIPES = {word: pipe for pipe, words in _OF_PIPE.items() for word in words.split()}
 # Cycles from an instruction to one that uses its result, without a queue before the pipe. Loads: see
 # `Instruction.cycles`.
@@ -90,6 +91,11 @@ class Instruction(NamedTuple):
         if self.name.startswith("HFMA2") and ".MMA" in self.word:
             return "imad"  # a move through the FMA pipe
         return _PIPES.get(self.name) or ("uniform" if self.name.startswith("U") else "alu")
+
+    @property
+    def op(self) -> str:
+        """Of an instruction of memory: "ld", "st", "atom" or "red"."""
+        return _OPS[self.name[:2]]
 
     @property
     def bytes(self) -> int:
