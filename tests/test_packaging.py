@@ -197,7 +197,7 @@ def test_everything_imported_is_declared():
         "engine/hostcuda": {*engine, PLUGIN},
         "engine/tests": OF_THE_ENGINE,
         "engine/benchmarks": {*OF_THE_ENGINE, "pyopencl"},  # measured beside the engine, where it is installed
-        "labkit": {*requirements(NEEDED), BESIDE},
+        "labkit": {*requirements(NEEDED), *requirements(EXTRAS["dask"]), BESIDE},
         **{f"labkit/{name}": requirements(PROJECT["dependencies"]) for name in BARE},
         "recording": {*requirements(NEEDED), *RECORDING},
         "tests": DECLARED,

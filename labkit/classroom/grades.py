@@ -1,73 +1,197 @@
-"""The results of a class as files: a table, a page per student, a ranking. They load nothing from any network."""
+"""The results of a class as files: a table, a page per student, a ranking, and what gradebooks read.
+
+All of it is made from the files of `labkit.classroom.grading`, a student at a time, and loads nothing from any network.
+"""
 
 from __future__ import annotations
 
+import csv
 import datetime
+import functools
 import hashlib
 import io
-import json
 import math
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 import jinja2
-import pandas as pd
 
 import labkit
 from hostcuda.files import write
 from labkit.base.numerals import three
-from labkit.classroom.grading import Result
-from labkit.exercises.exercise import exercise, exercises, number
+from labkit.classroom import gradebooks
+from labkit.classroom.grading import BUDGET, Result, read_result, read_results
+from labkit.classroom.roster import Person, Roster, instant
+from labkit.exercises.exercise import Exercise, exercises, number
 from labkit.notebooks import STYLE
 
 _TEMPLATES = Path(__file__).parent / "template"
+_COLUMNS = ("student", "exercise", "points", "of", "verdict", "why", "submitted_at", "late_h", "seconds")
 
 
-def write_all(results: Sequence[Result], out: Path, ranking: bool = False) -> list[Path]:
-    """Write ``grades.csv``, ``grades.json`` and a page per student; with `ranking`, ``ranking.html`` too.
+@dataclass(frozen=True)
+class Terms:
+    """How results become grades. To change any of it grades nothing again.
+
+    Attributes
+    ----------
+    points : mapping of str to Fraction
+        What an exercise counts for, by its number, "" for all others; by default what the exercise says.
+    partial : Fraction, optional
+        The share of the points for a kernel that is clean and right; by default what the exercise says.
+    due : mapping of str to datetime
+        Until when an exercise may be handed in, by its number, "" for all others.
+    roster : Roster, optional
+    """
+
+    points: Mapping[str, Fraction] = field(default_factory=dict)
+    partial: Fraction | None = None
+    due: Mapping[str, datetime.datetime] = field(default_factory=dict)
+    roster: Roster | None = None
+
+    @functools.cached_property
+    def exercises(self) -> dict[str, Exercise]:
+        """Those that are known here, by their numbers."""
+        return exercises()
+
+    def worth(self, number: str) -> Fraction:
+        """The points of an exercise."""
+        known = self.exercises.get(number)
+        own = self.points.get(number, self.points.get(""))
+        return Fraction(known.points if known else 1).limit_denominator(1000) if own is None else own
+
+    def questions(self, result: Result) -> list[gradebooks.Question]:
+        """What is asked, with the points for each answer.
+
+        A kernel that is clean and right gets the share, each goal that it meets besides a part of the rest by the
+        goal's weight, unless it changes more lines than it may. The starting code gets nothing. An exercise that is
+        answered by numbers has its goals alone.
+        """
+        asked = self.exercises.get(result.exercise, Exercise("", None))
+        total = self.worth(result.exercise) if result.exercise else Fraction(0)
+        if not result.lines:
+            return [gradebooks.Question(f"{result.exercise} handed in".strip(), Fraction(0), total, result.verdict)]
+        first = [(ok, text) for ok, text, part in result.lines if not part]
+        budget = [(ok, text) for ok, text, part in result.lines if part == BUDGET]
+        goals = [(ok, text, part) for ok, text, part in result.lines if part not in ("", BUDGET)]
+        share = Fraction(asked.partial).limit_denominator(1000) if self.partial is None else self.partial
+        share = (share if goals else 1) if first else 0
+        weights = {goal.what: Fraction(goal.weight).limit_denominator(1000) for goal in asked.goals}
+        weigh = [weights.get(part, Fraction(1)) for _, _, part in goals]
+        right = not result.untouched and all(ok for ok, _ in first)
+        short = all(ok is not False for ok, _ in budget)
+        found = [(f"{result.exercise} clean and right", right, share, [text for _, text in first])] if first else []
+        for (ok, text, part), weight in zip(goals, weigh, strict=True):
+            found.append((f"{result.exercise} {part}", right and short and ok, (1 - share) * weight / sum(weigh),
+                          [text, *(more for _, more in budget)]))
+        return [gradebooks.Question(name, Fraction(total * of if met else 0), Fraction(total * of), "\n".join(texts))
+                for name, met, of, texts in found]
+
+    def late_h(self, result: Result) -> float | None:
+        """Hours after the time when it was due for this student; None if it was in time, or nobody knows."""
+        due = self.due.get(result.exercise, self.due.get(""))
+        if due is None or not result.submitted_at:
+            return None
+        person = self.person(result.student)
+        until = person.until(result.exercise, due) if person else due
+        hours = (instant(result.submitted_at) - until).total_seconds() / 3600
+        return hours if hours > 0 else None
+
+    def person(self, student: str) -> Person | None:
+        """Whose hand-in it is, if there is a roster and they are in it."""
+        return self.roster.person(student) if self.roster else None
+
+
+class Written(NamedTuple):
+    """What `write_all` has written: the files, first the table; the pages; and how many submissions are late."""
+
+    files: list[Path]
+    pages: list[Path]
+    late: int
+
+
+def write_all(
+    out: Path, terms: Terms | None = None, ranking: bool = False, formats: Iterable[str] = ()
+) -> Written:
+    """Write ``grades.csv`` and a page per student from the results in a folder, and what is asked for besides.
 
     Parameters
     ----------
-    results : sequence of Result
     out : Path
+        The folder of `labkit.classroom.grading.grade_all`.
+    terms : Terms, optional
     ranking : bool
-        The page shows the students' names, as their files have them, and why something could not be graded.
+        Write ``ranking.html``. It shows the students' names, as their files have them, and why something could not be
+        graded.
+    formats : iterable of str
+        What else to write: names of `gradebooks.FORMATS`.
 
-    Returns
-    -------
-    list of Path
-        The files; the first is the table.
+    Raises
+    ------
+    LabError
+        A format lacks what it needs, such as a roster.
     """
-    results = sorted(results, key=lambda each: (each.student, each.exercise))
-    text = io.StringIO()
-    table(results).to_csv(text, index=False)
-    written = [write(out / "grades.csv", text.getvalue())]
-    written.append(write(out / "grades.json", json.dumps([asdict(each) for each in results], indent=1) + "\n"))
-    students = {each.student: [other for other in results if other.student == each.student] for each in results}
-    for student, own in students.items():
-        written.append(_page(out / f"{_safe(student)}.html", "student.html.j2", student=student, results=own,
-                             tried=sum(bool(each.exercise) for each in own), passed=sum(each.passed for each in own),
-                             titles=_titles(own)))
+    terms, formats = terms or Terms(), {*formats}
+    places: dict[str, list[str]] = defaultdict(list)
+    for each in read_results(out):
+        places[each.student].append(each.exercise)
+    gradebooks.require(formats, terms.roster, len(places))
+    text, late, met, ungraded = io.StringIO(), 0, [], []
+    sheet = csv.writer(text, lineterminator="\n")
+    sheet.writerow([*(["id"] if terms.roster else []), *_COLUMNS])
+    book: dict[tuple[str, str], Fraction] = {}  # the points of a person at an exercise
+    others, pages = [], []
+    for student in sorted(places):
+        own = [found for name in sorted(places[student]) if (found := read_result(out, student, name))]
+        person = terms.person(student)
+        asked = {each.exercise: terms.questions(each) for each in own}
+        hours = {each.exercise: terms.late_h(each) for each in own}
+        late += sum(each is not None for each in hours.values())
+        for each in own:
+            points, of = _sums(asked[each.exercise])
+            sheet.writerow([*([person.id if person else ""] if terms.roster else []), *_row(each, points, of, hours)])
+            if person:
+                key = person.id, each.exercise
+                book[key] = max(book.get(key, points), points)
+            if each.passed:
+                met.append(replace(each, lines=[]))
+            elif ranking and not each.lines:
+                ungraded.append(each)
+        others += gradebooks.of_student(formats, out, _safe(student), own, asked)
+        titles = {name: known.title for name, known in terms.exercises.items()}
+        pages.append(_page(out / f"{_safe(student)}.html", "student.html.j2", student=student, results=own,
+                           tried=sum(bool(each.exercise) for each in own), passed=sum(each.passed for each in own),
+                           titles=titles, points=_points, asked=asked, hours=hours))
+    for person in terms.roster.missing(places) if terms.roster else ():
+        sheet.writerow([person.id, person.name, "", 0, 0, "nothing handed in", "", "", "", 0])
+    if terms.roster:
+        columns = {each: (known.title, terms.worth(each)) for each, known in terms.exercises.items()
+                   if any(each in names for names in places.values())}
+        others += gradebooks.of_class(formats, out, terms.roster, columns, book)
+    files = [write(out / "grades.csv", text.getvalue()), *others]
     if ranking:
-        written.append(_page(out / "ranking.html", "ranking.html.j2", rankings=rankings(results),
-                             ungraded=[each for each in results if not each.lines]))
-    return written
+        files.append(_page(out / "ranking.html", "ranking.html.j2", rankings=rankings(met), ungraded=ungraded))
+    return Written(files, pages, late)
 
 
-def table(results: Sequence[Result]) -> pd.DataFrame:
-    """A row per submission: student, exercise, points (1 or 0), verdict, what is wrong first, seconds."""
-    return pd.DataFrame(
-        {
-            "student": each.student,
-            "exercise": each.exercise,
-            "points": int(each.passed),
-            "verdict": each.verdict,
-            "why": next((text.replace("\n", "; ") for ok, text in each.lines if ok is False), ""),
-            "seconds": each.seconds,
-        }
-        for each in results
-    )
+def _sums(questions: Sequence[gradebooks.Question]) -> tuple[Fraction, Fraction]:
+    return sum((each.points for each in questions), Fraction(0)), sum((each.of for each in questions), Fraction(0))
+
+
+def _points(questions: Sequence[gradebooks.Question]) -> str:
+    points, of = map(gradebooks.decimal, _sums(questions))
+    return f"{points} of {of} point{'s' * (of != '1')}"
+
+
+def _row(each: Result, points: Fraction, of: Fraction, hours: Mapping[str, float | None]) -> list:
+    why = next((text.replace("\n", "; ") for ok, text, _ in each.lines if ok is False), "")
+    late = hours[each.exercise]
+    return [each.student, each.exercise, gradebooks.decimal(points), gradebooks.decimal(of), each.verdict, why,
+            each.submitted_at, "" if late is None else f"{late:.2f}", each.seconds]
 
 
 def rankings(results: Sequence[Result]) -> list[dict]:
@@ -96,11 +220,6 @@ def rankings(results: Sequence[Result]) -> list[dict]:
     return found
 
 
-def _titles(results: Sequence[Result]) -> dict[str, str]:
-    known = exercises()
-    return {each.exercise: exercise(each.exercise).title if each.exercise in known else "" for each in results}
-
-
 def _safe(name: str) -> str:
     """A student's name as that of a file, which no other student and no other page has."""
     safe = "".join(c if c.isalnum() or c in "-_. " else "_" for c in name).strip(". ")[:50]
@@ -108,9 +227,13 @@ def _safe(name: str) -> str:
 
 
 def _page(path: Path, template: str, **values) -> Path:
+    today = datetime.date.today().isoformat()
+    return write(path, _templates().get_template(template).render(today=today, version=labkit.__version__, **values))
+
+
+@functools.cache
+def _templates() -> jinja2.Environment:
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True,
                                      lstrip_blocks=True)
-    style = STYLE.read_text(encoding="utf-8")
-    today = datetime.date.today().isoformat()
-    text = environment.get_template(template).render(style=style, today=today, version=labkit.__version__, **values)
-    return write(path, text)
+    environment.globals["style"] = STYLE.read_text(encoding="utf-8")
+    return environment

@@ -1,37 +1,66 @@
-"""Grades what others have handed in: each kernel in a sandbox, several at a time, resumable."""
+"""Grades what others have handed in: each kernel in a sandbox, several at a time, resumable.
+
+A file per submission keeps its result, in the folder ``results``, and is all that is kept: points, lateness, tables and
+pages are made from these files whenever they are shown (`labkit.classroom.grades`).
+
+A result is known by its exercise, by the digest of what was handed in, and by the digest of what decides the grade: the
+exercise's folder, the engine and the lab. A text that was graded once is not graded again for another student, and
+never in place of a grading by another version.
+"""
 
 from __future__ import annotations
 
 import base64
+import contextlib
+import datetime
 import functools
-import hashlib
 import io
+import itertools
 import json
 import math
+import multiprocessing
 import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
+import hostcuda
 import labkit
 from hostcuda import processes, temporary
 from hostcuda.errors import EngineError, Interrupted
 from hostcuda.files import require_writable, write
 from labkit.base.errors import LabError
-from labkit.base.paths import PACKAGE, cuda_src
+from labkit.base.kept import digest
+from labkit.base.paths import PACKAGE, SERIES, data_dir
 from labkit.classroom import sandbox
-from labkit.classroom.submissions import Submission
+from labkit.classroom.submissions import MANIFEST, Submission
 from labkit.exercises import grade
-from labkit.exercises.exercise import ATTEMPT_S, Exercise, exercise, exercises, hand_over
+from labkit.exercises.exercise import ATTEMPT_S, Exercise, add, exercise, exercises, hand_over
 from labkit.exercises.subjects import InPlaceOf, Numbers
 from labkit.spec.devices import device
 
-FORMAT = 1  # of a result file
+FORMAT = 2  # of a result file
+BUDGET = "changed lines"
+# Threads of one process feed about 20 child processes: each takes seconds, and 0.02 to 0.08 s of this process.
+_THREADS = 16
+_IN_FLIGHT = 256  # submissions that an executor has at a time
+_SHOWN = ("cli", "draw", "notebooks", "page", "classroom")  # packages that decide no grade, but for the next two files
 _TIMING = "labkit.classroom.timing"
 
 
@@ -45,8 +74,10 @@ class Result:
     passed : bool
     verdict : str
         "goal met", "goal missed", "not right yet" or why it could not be graded.
-    lines : list of (bool or None, str)
-        The answer, question by question.
+    untouched : bool
+        Whether it is the starting code.
+    lines : list of (bool or None, str, str)
+        The answer, question by question; the last is the goal that is asked for, `BUDGET`, or empty.
     advice : str
         The sentence for a typical mistake, if it is one.
     reached : dict
@@ -58,9 +89,14 @@ class Result:
     op_ms : dict
         Device -> the op time of a kernel that met its goal, of 1000 images of the last layer that is counted. Only a
         GPU measures it.
-    digest : str
-        Of the submission, the exercises and the grader: a result is valid as long as none changes. Empty if it could
-        not be graded: the next run tries again.
+    submitted_at, clock : str
+        As `Submission` has them.
+    before, regraded : str
+        The verdict of the same text before the last regrade, if that changed it, and the day of the regrade.
+    answer : str
+        The digest of what was handed in; empty if it could not be graded: the next run tries again.
+    grader : str
+        The digest of what decided the grade: `state`.
     format : int
         Of the file.
     """
@@ -69,19 +105,29 @@ class Result:
     exercise: str
     passed: bool
     verdict: str
+    untouched: bool = False
     lines: list = field(default_factory=list)
     advice: str = ""
     reached: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0
     peak_mb: float = 0.0
     op_ms: dict[str, float] = field(default_factory=dict)
-    digest: str = ""
+    submitted_at: str = ""
+    clock: str = ""
+    before: str = ""
+    regraded: str = ""
+    answer: str = ""
+    grader: str = ""
     format: int = FORMAT
 
 
+# ---------------------------------------------------------------------------------------------------------------------
+# A class
+
+
 def grade_all(
-    handed_in: Sequence[Submission], out: Path, jobs: int | None = None, unsafe: bool = False,
-    done: Callable[[Result], None] = lambda result: None,
+    handed_in: Sequence[Submission], out: Path, executor: Executor | None = None, unsafe: bool = False,
+    again: bool = False, done: Callable[[int], object] = lambda count: None,
 ) -> list[Result]:
     """Grade submissions; each result is kept in a file as soon as it is known, and not computed again.
 
@@ -90,17 +136,26 @@ def grade_all(
     handed_in : sequence of Submission
     out : Path
         The folder of the results.
-    jobs : int, optional
-        Child processes at a time; by default as many as there are processor cores.
+    executor : concurrent.futures.Executor, optional
+        Where kernels are graded: `workers`, or Dask's ``client.get_executor()`` on machines that have the lab and the
+        folders of added exercises. By default, threads of this process, as many as there are processor cores.
     unsafe : bool
         Without a sandbox, where there is none.
+    again : bool
+        Grade again what an earlier version of its exercise, of the engine or of the lab has graded. Otherwise such a
+        result stands until the student hands in something else.
     done : callable
-        Called with each result, for a progress bar.
+        Called with the number of submissions that have just been finished, for a progress bar.
+
+    Returns
+    -------
+    list of Result
+        Those of submissions that could not be graded this time, and of which there is an earlier result, which stands.
 
     Raises
     ------
     LabError
-        There is no sandbox, or the folder cannot be written, or holds results of another version.
+        There is no sandbox, the folder cannot be written, it holds results of another version, or the executor broke.
     Interrupted
         Ctrl-C stopped it; it waits for the submissions that are being graded.
     """
@@ -108,46 +163,117 @@ def grade_all(
         sandbox.require(unsafe)
     folder = out / "results"
     require_writable(folder)
-    results: dict[int, Result] = {}
-    waiting = []
-    ungraded = {each.student for each in handed_in if not each.exercise}
-    for student in {each.student for each in handed_in} - ungraded:  # they have handed in something better
-        _file(folder, Submission(student, "")).unlink(missing_ok=True)
-    for index, each in enumerate(handed_in):
+    failed: list[Result] = []
+    for student in {each.student for each in handed_in} - {each.student for each in handed_in if not each.exercise}:
+        _file(folder, Submission(student, "")).unlink(missing_ok=True)  # they have handed in something better
+
+    def keep(each: Submission, found: Result, known: Result | None = None) -> None:
+        known = known or _read(_file(folder, each))
+        same = known is not None and known.answer == _answer(each)
+        if same and not found.answer:  # a full disk, or no memory
+            failed.append(found)
+            return
+        if same and known.grader != found.grader:
+            changed = known.verdict != found.verdict
+            today = datetime.datetime.now(datetime.UTC).date().isoformat()
+            found = replace(found, before=known.verdict if changed else "", regraded=today if changed else "")
+        at, clock = _handed_in(each, known if same else None)
+        found = replace(found, student=each.student, submitted_at=at, clock=clock)
+        if found != known:
+            write(_file(folder, each), json.dumps(asdict(found), indent=1) + "\n")
+
+    graded = {(each.exercise, each.answer, each.grader): path for path, each in _stored(folder) if each.answer}
+    states = {number: state(number) for number in {each.exercise for each in handed_in if not each.problem}}
+    waiting: dict[tuple, list[Submission]] = {}
+    for each in handed_in:
         known = _read(_file(folder, each))
-        if known and known.digest == _digest(each):
-            results[index] = known
-            done(known)
+        key = each.exercise, _answer(each), _lab() if each.problem else states[each.exercise]
+        if known and known.answer == key[1] and (known.grader == key[2] or not again):
+            keep(each, known, known)
+        elif key in graded and (found := _read(graded[key])):
+            keep(each, replace(found, before="", regraded=""), known)
         else:
-            waiting.append(index)
+            waiting.setdefault(key, []).append(each)
+            continue
+        done(1)
 
-    def keep(each: Submission, result: Result) -> Result:
-        write(_file(folder, each), json.dumps(asdict(result), indent=1) + "\n")
-        return result
+    def ended(group: list[Submission], found: Result) -> None:
+        for each in group:
+            keep(each, found)
+        done(len(group))
 
-    def graded(each: Submission) -> Result:
-        return keep(each, _grade(each, unsafe))
-
-    pool = ThreadPoolExecutor(jobs or os.cpu_count() or 1)
+    kernels = [group for group in waiting.values() if _is_kernel(group[0])]
+    own = {each.number: each.folder for each in exercises().values() if not each.of_series}
     try:
-        for index in [index for index in waiting if not _is_kernel(handed_in[index])]:  # in this thread: they may train
-            results[index] = graded(handed_in[index])
-            done(results[index])
-        futures = {pool.submit(graded, handed_in[index]): index for index in waiting if index not in results}
-        for future in as_completed(futures):
-            results[futures[future]] = future.result()
-            done(results[futures[future]])
+        for group in waiting.values():  # in this thread: they may train
+            if not _is_kernel(group[0]):
+                ended(group, _grade(group[0], unsafe))
+        with contextlib.ExitStack() as stack:
+            pool = executor or stack.enter_context(workers(None, len(kernels)))
+            futures = stack.enter_context(contextlib.closing(_in_flight(pool, kernels, unsafe, own, ended)))
+            for group, future in futures:
+                ended(group, _result(group[0], future))
     except KeyboardInterrupt:
-        pool.shutdown(cancel_futures=True)  # the running ones come to their end, and are kept
         there = sum(_file(folder, each).is_file() for each in handed_in)
         raise Interrupted(f"stopped: {there} of {len(handed_in)} are graded; the same command goes on") from None
-    finally:
-        pool.shutdown(cancel_futures=True)
     if device().engine == "gpu":  # in this thread, which has the context, and one after the other
-        for index, each in enumerate(handed_in):
-            if (result := timed(results[index], each)) is not results[index]:
-                results[index] = keep(each, result)
-    return [results[index] for index in range(len(handed_in))]
+        for each in handed_in:
+            if (known := _read(_file(folder, each))) and (result := timed(known, each)) is not known:
+                keep(each, result, known)
+    return failed
+
+
+def _in_flight(
+    pool: Executor, groups: Sequence[list[Submission]], unsafe: bool, own: Mapping[str, Path],
+    ended: Callable[[list[Submission], Result], None],
+) -> Iterator[tuple[list[Submission], Future]]:
+    """Have the first of each group graded, a bounded number at a time; yield a group when it is finished."""
+    waiting, running = iter(groups), {}
+    try:
+        while True:
+            for group in itertools.islice(waiting, _IN_FLIGHT - len(running)):
+                running[pool.submit(_grade, group[0], unsafe, own)] = group
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future
+    finally:
+        begun = {future: group for future, group in running.items() if not future.cancel()}
+        for future, group in begun.items():  # Ctrl-C: the running ones come to their end, and are kept
+            with contextlib.suppress(Exception, KeyboardInterrupt):
+                ended(group, future.result())
+
+
+def _result(each: Submission, future: Future) -> Result:
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        raise LabError(f"the executor broke: {error}. What is graded is kept: the same command goes on") from error
+    except Exception as error:  # a worker that was lost, or could not import the lab
+        return Result(each.student, each.exercise, False, f"not graded: {type(error).__name__}: {error}")
+
+
+def workers(jobs: int | None, most: int) -> Executor:
+    """Threads for at most so many submissions; processes, where threads would wait for each other.
+
+    Parameters
+    ----------
+    jobs : int, optional
+        Submissions at a time; by default as many as there are processor cores.
+    most : int
+        How many there are.
+    """
+    jobs = max(1, min(jobs or os.cpu_count() or 1, most))
+    if jobs <= _THREADS:
+        return ThreadPoolExecutor(jobs)
+    return ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin)
+
+
+def _begin() -> None:
+    """In a worker process: leave Ctrl-C to the parent, and end with it even if it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=lambda: (parent.join(), os._exit(1)), daemon=True).start()
 
 
 def timed(result: Result, submission: Submission, images: int = 1000) -> Result:
@@ -165,74 +291,121 @@ def timed(result: Result, submission: Submission, images: int = 1000) -> Result:
         return replace(result, op_ms={**result.op_ms, **json.loads((folder / "op_ms").read_text())})
 
 
-def read_results(out: Path) -> list[Result]:
-    """The results in a folder.
+# ---------------------------------------------------------------------------------------------------------------------
+# What is kept
+
+
+def read_results(out: Path) -> Iterator[Result]:
+    """The results in a folder, one after the other; without damaged ones, which are graded again.
 
     Raises
     ------
     LabError
-        A file is no result, or one of another version.
+        A result is one of another version.
     """
-    return [result for path in sorted((out / "results").glob("*.json")) if (result := _read(path))]
+    return (result for _, result in _stored(out / "results"))
+
+
+def read_result(out: Path, student: str, exercise: str) -> Result | None:
+    """The result of a student, if there is one."""
+    return _read(_file(out / "results", Submission(student, exercise)))
+
+
+def _stored(folder: Path) -> Iterator[tuple[Path, Result]]:
+    return ((path, result) for path in sorted(folder.glob("*.json")) if (result := _read(path)))
+
+
+def _read(path: Path) -> Result | None:
+    """The result in a file; None if there is none, or what is there is damaged."""
+    try:
+        found = json.loads(path.read_bytes())
+        if found["format"] == FORMAT:
+            return Result(**found)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    raise LabError(f"{path} is a result of another version of the lab: grade into a new folder")
+
+
+def _file(folder: Path, each: Submission) -> Path:
+    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in f"{each.student}-{each.exercise or 'none'}")
+    return folder / f"{safe[:50]}-{digest(each.student, each.exercise)[:8]}.json"
+
+
+def _handed_in(each: Submission, known: Result | None) -> tuple[str, str]:
+    """When a text was handed in, and who says so: a manifest knows better than a file, and it was there since then."""
+    times = [(other.clock != MANIFEST, other.submitted_at, other.clock) for other in (each, known)
+             if other and other.submitted_at]
+    return min(times)[1:] if times else ("", "")
+
+
+def _answer(each: Submission) -> str:
+    """The digest of what was handed in."""
+    return digest(repr((each.answer, each.problem)))[:16]
+
+
+def state(number: str) -> str:
+    """The digest of what decides a grade of an exercise: its folder, the engine and the lab."""
+    folder = exercise(number).folder
+    return digest(_lab(), *_contents(folder, (path for path in folder.rglob("*") if path.name != "wrong.toml")))[:16]
+
+
+def states() -> dict[str, str]:
+    """`state` of all exercises that are known here."""
+    return {number: state(number) for number in exercises()}
+
+
+@functools.cache
+def _lab() -> str:
+    """The digest of what decides every grade: version, engine, and the lab's code and data without the exercises."""
+    code = {path for path in PACKAGE.rglob("*") if not path.is_relative_to(SERIES)}
+    code -= {path for path in code if path.relative_to(PACKAGE).parts[0] in _SHOWN}
+    engine, data = Path(hostcuda.__file__).parent, data_dir()
+    return digest(FORMAT, labkit.__version__, *_contents(engine, engine.rglob("*")), *_contents(data, data.rglob("*")),
+                  *_contents(PACKAGE, {*code, Path(__file__), Path(sandbox.__file__)}))[:16]
+
+
+def _contents(folder: Path, paths: Iterable[Path]) -> Iterator[str | bytes]:
+    """Names and contents of files, in an order that is the same on every machine."""
+    for name, path in sorted((path.relative_to(folder).as_posix(), path) for path in paths):
+        if path.is_file() and path.suffix not in (".pyc", ".lock"):
+            yield from (name, path.read_bytes())
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# One submission
 
 
 def _is_kernel(each: Submission) -> bool:
     return not each.problem and not isinstance(exercise(each.exercise).subject, Numbers)
 
 
-def _file(folder: Path, each: Submission) -> Path:
-    safe = "".join(c if c.isalnum() or c in "-_." else "_" for c in f"{each.student}-{each.exercise or 'none'}")
-    tail = hashlib.sha256(f"{each.student}\n{each.exercise}".encode()).hexdigest()[:6]
-    return folder / f"{safe[:50]}-{tail}.json"
-
-
-@functools.cache
-def _grader() -> str:
-    """A digest of what decides a grade: the exercises with their starting code and its headers, and the grader."""
-    code = [path for room in ("exercises", "classroom") for path in sorted((PACKAGE / room).rglob("*.py"))]
-    posed = [path for each in exercises().values() for path in sorted(each.folder.iterdir()) if path.is_file()]
-    files = [*code, *posed, *sorted(cuda_src().glob("*.cuh"))]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-
-
-def _digest(each: Submission) -> str:
-    text = repr((FORMAT, labkit.__version__, _grader(), each.answer, each.problem))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _read(path: Path) -> Result | None:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        if found["format"] != FORMAT:
-            raise LabError(f"{path} is a result of another version of the lab: grade into a new folder")
-        return Result(**found)
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError):
-        raise LabError(f"{path} is not a result of this lab: remove it to grade that submission again") from None
-
-
-def _grade(each: Submission, unsafe: bool) -> Result:
+def _grade(each: Submission, unsafe: bool, own: Mapping[str, Path] = MappingProxyType({})) -> Result:
+    """Grade a submission, in any process of any machine; `own` are folders of exercises that may have to be added."""
     began = time.monotonic()
     peak = 0
     if each.problem:
-        return Result(each.student, each.exercise, False, each.problem, digest=_digest(each))
-    asked = exercise(each.exercise)
+        return Result(each.student, each.exercise, False, each.problem, answer=_answer(each), grader=_lab())
     try:
+        if each.exercise in own:
+            add(own[each.exercise])
+        asked = exercise(each.exercise)
         if isinstance(asked.subject, Numbers):
             found = grade.grade(asked.number, *each.answer, quiet=True, record=False)
         else:
             source = asked.attempt(each.answer)
             found, peak = in_sandbox(asked, source, unsafe)
     except EngineError as error:  # without a digest: the next run tries again
-        return Result(each.student, asked.number, False, f"not graded: {error}")
+        return Result(each.student, each.exercise, False, f"not graded: {error}")
     except Exception as error:  # nothing that a student hands in may stop the class
-        return Result(each.student, asked.number, False, f"not graded: {type(error).__name__}: {error}")
-    goals = zip(asked.goals, found.reached, strict=False)
+        return Result(each.student, each.exercise, False, f"not graded: {type(error).__name__}: {error}")
+    goals = [goal.what for goal in asked.goals]
+    reached = {what: float(got) for what, got in zip(goals, found.reached, strict=False) if math.isfinite(got)}
+    before = found.lines[: len(found.lines) - len(goals)]
+    parts = [*(BUDGET if line.kind == BUDGET else "" for line in before), *goals]
     return Result(
-        each.student, asked.number, found.passed, found.verdict, [[line.ok, line.text] for line in found.lines],
-        found.mistake, {goal.what: float(got) for goal, got in goals if math.isfinite(got)},
-        round(time.monotonic() - began, 2), round(peak / 1e6, 1), digest=_digest(each),
+        each.student, asked.number, found.passed, found.verdict, found.untouched,
+        [[line.ok, line.text, part] for line, part in zip(found.lines, parts, strict=False)], found.mistake, reached,
+        round(time.monotonic() - began, 2), round(peak / 1e6, 1), answer=_answer(each), grader=state(asked.number),
     )
 
 

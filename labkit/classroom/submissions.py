@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import nbformat
 
 from hostcuda.errors import EngineError
 from labkit.base.errors import LabError
+from labkit.classroom.roster import instant, table
 from labkit.exercises.exercise import exercise, exercises
 from labkit.exercises.subjects import Numbers
 from labkit.ladder.source import read, with_functions
 
 _CELL = re.compile(r"\s*%%(?:kernel|cuda)\b[^\n]*?--exercise[= ]+(\S+)[^\n]*")
 _KINDS = (".ipynb", ".cu")
+MANIFEST = "manifest.csv"  # beside the hand-ins: whose they are and when they came, as a platform knows it
 _BYTES = 20 * 2**20  # of a notebook: with figures it has one or two million
 
 
@@ -35,12 +39,18 @@ class Submission:
         The text of the kernel, with lines numbered as in its cell; or the numbers.
     problem : str
         Why it cannot be graded, in one sentence; else empty.
+    submitted_at : str
+        When it was handed in, in UTC; empty if nobody knows.
+    clock : str
+        Who says so: `MANIFEST`, or "file" for the time at which the file was last changed.
     """
 
     student: str
     exercise: str
     answer: str | tuple = ""
     problem: str = ""
+    submitted_at: str = ""
+    clock: str = ""
 
 
 def _named(stem: str) -> re.Match | None:
@@ -65,29 +75,69 @@ def submissions(paths: Iterable[Path | str]) -> list[Submission]:
     exercise the last one counts: in a notebook the lowest cell, whatever the order in which its cells were run. A
     student of whom a given folder has only other files, or an empty folder, gets a submission that says so.
 
+    A file was handed in when it was last changed, unless a ``manifest.csv`` in the given folder knows better: its
+    columns are `file` (a path in the folder, or the outermost folder of one), `submitted_at`, and, where the names of
+    files do not say it, `student`.
+
     Raises
     ------
     LabError
-        There is no such file or folder, or nothing in them is a notebook or a .cu file.
+        There is no such file or folder, nothing in them is a notebook or a .cu file, or a manifest is damaged.
     """
     found: dict[tuple[str, str], tuple[Submission, Path]] = {}
     paths = [Path(path) for path in paths]
-    files = [(file, *_folder(file, path)) for path in paths for file in _files(path)]
+    files = [(file, path, manifest) for path in paths for manifest in [_manifest(path)] for file in _files(path)]
     if not files:
         raise LabError("there is nothing to grade: give notebooks, .cu files, or folders that have some")
-    for file, folder, nested in files:
-        for each in _all_of(file, folder, nested):
+    texts: dict[str, str] = {}  # of a large class many are equal
+    for file, path, manifest in files:
+        about = _about(file, path, manifest)
+        for each in _all_of(file, *_folder(file, path)):
+            text = each.answer if isinstance(each.answer, tuple) else texts.setdefault(each.answer, each.answer)
+            each = replace(each, answer=text, **{"student": _printable(each.student), **about})
             key = each.student, each.exercise
             before, other = found.get(key, (None, file))
             if other != file:
                 twice = f"it was handed in twice, in {other.name} and {file.name}: leave one"
-                each = Submission(each.student, each.exercise, problem=twice)
+                each = replace(each, answer="", problem=twice)
             damaged = each.problem and before and not before.problem and other == file
             if not damaged:  # it replaces nothing
                 found[key] = each, file
     handed_in = [each for each, _ in found.values()]
     students = {each.student for each in handed_in}
     return handed_in + [each for path in paths if path.is_dir() for each in _without(path, students)]
+
+
+def _manifest(path: Path) -> dict[str, dict[str, str]]:
+    """What the manifest of a folder says of its files, by their paths."""
+    found = {}
+    if (file := path / MANIFEST).is_file():
+        for line, row in table(file, ("file", "submitted_at")):
+            try:
+                at = instant(row["submitted_at"]).astimezone(UTC).isoformat(timespec="seconds")
+            except LabError as error:
+                raise LabError(f"{file}, line {line}: {error}") from None
+            student = {"student": row["student"]} if row.get("student") else {}
+            found[row["file"].strip("/")] = {"submitted_at": at, "clock": MANIFEST} | student
+    return found
+
+
+def _about(file: Path, path: Path, manifest: dict) -> dict[str, str]:
+    """When a file was handed in, and who says so; whose it is, if the manifest says it."""
+    below = file.relative_to(path)
+    for name in (below.as_posix(), below.parts[0] if below.parts else file.name):
+        if name in manifest:
+            return manifest[name]
+    try:
+        changed = datetime.fromtimestamp(file.lstat().st_mtime, UTC)
+    except (OSError, OverflowError, ValueError):
+        return {}
+    return {"submitted_at": changed.isoformat(timespec="seconds"), "clock": "file"}
+
+
+def _printable(name: str) -> str:
+    """A name of a file as text: it may hold bytes that are none."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _without(path: Path, known: set[str]) -> Iterator[Submission]:
@@ -100,14 +150,15 @@ def _without(path: Path, known: set[str]) -> Iterator[Submission]:
         return
     others: dict[str, list[str]] = {}
     for each in sorted(path.iterdir()):
-        if each.name in graded or each.name.startswith((".", "__")):  # __MACOSX, __pycache__
+        if each.name in graded or each.name == MANIFEST or each.name.startswith((".", "__")):  # __MACOSX, __pycache__
             continue
         named = None if each.is_dir() else _named(each.stem)
         student = each.name if each.is_dir() else (named and (named["before"] or named["after"])) or each.stem
         others.setdefault(student, []).append(f"the folder {each.name}" if each.is_dir() else each.name)
     for student, names in others.items():
         if student not in known:
-            yield Submission(student, "", problem=f"there is no .ipynb or .cu file, only {' and '.join(names)}")
+            yield Submission(_printable(student), "",
+                             problem=f"there is no .ipynb or .cu file, only {_printable(' and '.join(names))}")
 
 
 def _all_of(file: Path, folder: str, nested: bool) -> list[Submission]:

@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from labkit.base.errors import LabError
+
 
 def grade(
     submissions: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(metavar="SUBMISSION...", help="Notebooks, .cu files (04a.cu in a student's folder, or "
-                       "alice_04a.cu), or folders of them."),
-    ],
+                       "alice_04a.cu), or folders of them. Without any, what is graded already is shown anew."),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write to.")] = Path("grades"),
+    formats: Annotated[
+        list[str] | None,
+        typer.Option("--format", metavar="NAME", help="Beside grades.csv: gradescope, classroom50, canvas or moodle."),
+    ] = None,
+    roster: Annotated[
+        Path | None, typer.Option("--roster", metavar="CSV", help="The class: name, id, email, and extension.")
+    ] = None,
+    due: Annotated[
+        list[str] | None,
+        typer.Option("--due", metavar="[EXERCISE=]TIME", help="Until when to hand in: 2026-12-01T23:59+01:00."),
+    ] = None,
+    points: Annotated[
+        list[str] | None, typer.Option("--points", metavar="[EXERCISE=]N", help="What an exercise counts for.")
+    ] = None,
+    partial: Annotated[
+        str | None, typer.Option("--partial", metavar="SHARE", help="Of the points, for clean and right alone.")
+    ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Grade again what an earlier exercise or lab has graded.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON, too.")] = False,
     ranking: Annotated[bool, typer.Option("--ranking", help="Write a page that ranks those who met a goal.")] = False,
     jobs: Annotated[
         int | None, typer.Option("--jobs", metavar="N", min=1, help="Submissions at a time; by default one per core.")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option("--dask", metavar="ADDRESS", help="Grade on the workers of this Dask scheduler.")
     ] = None,
     own: Annotated[
         list[Path] | None,
@@ -32,34 +63,105 @@ def grade(
 ) -> None:
     """Grade what students have handed in: a table, a page for each.
 
-    Each kernel runs in a sandbox. A run that was stopped goes on where it was; what has not changed is not graded
+    It writes what gradebooks read, too. Each kernel runs in a sandbox. A run that was stopped goes on where it was; what has not changed is not graded
     again.
     """
-    from collections import Counter
+    from dataclasses import asdict
 
     from tqdm import tqdm
 
     from labkit.classroom import grades, grading
+    from labkit.classroom.roster import instant, read_roster
     from labkit.classroom.submissions import submissions as handed_in
     from labkit.exercises.exercise import add
 
     for folder in own or ():
         add(folder)
-    found = handed_in(submissions)
-    with tqdm(total=len(found), unit="submission", file=sys.stderr, disable=None) as bar:
-        results = grading.grade_all(found, out, jobs, unsafe, lambda result: bar.update())
-    written = grades.write_all(grading.read_results(out), out, ranking)  # those of earlier runs, too
+    terms = grades.Terms(
+        _per_exercise(points, _number), _number(partial, 1) if partial else None, _per_exercise(due, instant),
+        read_roster(roster) if roster else None,
+    )
+    if not submissions and not (out / "results").is_dir():
+        raise LabError(f"there are no results in {out}: give notebooks, .cu files, or folders of them")
+    found = handed_in(submissions) if submissions else []
+    with (
+        tqdm(total=len(found), unit="submission", file=sys.stderr, disable=None) as bar,
+        _executor(dask, jobs, len(found)) as executor,
+    ):
+        failed = grading.grade_all(found, out, executor, unsafe, again, bar.update)
+    asked = [(each.student, each.exercise) for each in found]
+    written = grades.write_all(out, terms, ranking, formats or ())  # those of earlier runs, too
+    here = (each for name in asked if (each := grading.read_result(out, *name))) if asked else grading.read_results(out)
     if as_json:
-        print(json.dumps([vars(each) for each in results], indent=1))
-    else:
-        for verdict, count in Counter(each.verdict for each in results if each.lines).most_common():
-            print(f"{count:5}  {verdict}")
-        if ungraded := [each for each in results if not each.lines]:
-            print(f"{len(ungraded):5}  not graded:")
-        for each in ungraded:
-            print(f"{'':7}{' '.join(filter(None, [each.student, each.exercise]))}: {each.verdict}")
-        students = len({each.student for each in results})
-        print(f"{written[0]}, and a page for {f'each of {students} students' if students > 1 else 'one student'}")
+        print(json.dumps([asdict(each) for each in here], indent=1))
+        return
+    counts, ungraded, changed, earlier, students = Counter(), [], [], 0, set()
+    states = grading.states()
+    for each in here:
+        students.add(each.student)
+        counts.update([each.verdict] if each.lines else [])
+        name = " ".join(filter(None, [each.student, each.exercise]))
+        if each.before and again:
+            changed.append(f"{name}: {each.before} -> {each.verdict} ({each.regraded})")
+        if not each.lines:
+            ungraded.append(f"{name}: {each.verdict}")
+        earlier += bool(each.lines) and each.grader != states.get(each.exercise)
+    ungraded += [f"{each.student} {each.exercise}: {each.verdict}; the earlier result stands" for each in failed]
+    for what, lines in (("verdicts changed", changed), ("not graded", ungraded)):
+        if what == "not graded":
+            for verdict, count in counts.most_common():
+                print(f"{count:5}  {verdict}")
+        if lines:
+            print("\n".join([f"{len(lines):5}  {what}:", *(f"{'':7}{line}" for line in lines)]))
+    for line in terms.roster.report(students) if terms.roster else ():
+        print(line)
+    if written.late:
+        print(f"{written.late:5}  late")
+    if earlier:
+        print(f"{earlier:5}  graded with an earlier version of the exercise or the lab: --again grades them again")
+    table, *others = dict.fromkeys(path if path.name != "results.json" else path.parents[1] for path in written.files)
+    for path in others:
+        print(path)
+    print(f"{table}, and a page for {f'each of {len(students)} students' if len(students) > 1 else 'one student'}")
+
+
+def _per_exercise(given: list[str] | None, convert: Callable) -> dict:
+    """What stands behind EXERCISE=, converted, by the exercise's number; by "" what is for all."""
+    from labkit.exercises.exercise import exercise
+
+    pairs = (each.rpartition("=")[::2] for each in given or ())
+    return {exercise(name).number if name else "": convert(value) for name, value in pairs}
+
+
+def _number(text: str, most: float = math.inf) -> Fraction:
+    try:
+        found = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        found = Fraction(-1)
+    if not 0 <= found <= most:
+        raise LabError(f"{text!r} is no number from 0{'' if most == math.inf else f' to {most}'}")
+    return found
+
+
+@contextlib.contextmanager
+def _executor(dask: str | None, jobs: int | None, most: int) -> Iterator[Executor]:
+    """Where kernels are graded: on this machine, or on the workers of a Dask scheduler."""
+    from labkit.classroom import grading
+
+    if not dask:
+        with grading.workers(jobs, most) as executor:
+            yield executor
+        return
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise LabError("--dask needs Dask: pip install distributed") from None
+    try:
+        client = Client(dask)
+    except (OSError, ValueError) as error:
+        raise LabError(f"there is no Dask scheduler at {dask}: {error}") from None
+    with client:
+        yield client.get_executor()
 
 
 def student(

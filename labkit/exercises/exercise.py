@@ -107,6 +107,8 @@ class Goal:
         One of them: what is wanted.
     words : str
         What is wanted, in place of the number: for a number that the reader has to find.
+    weight : float
+        Its part of the points that the goals of the exercise share.
     """
 
     what: str
@@ -115,6 +117,7 @@ class Goal:
     at_least: float | None = None
     exactly: float | None = None
     words: str = ""
+    weight: float = 1
 
     def met(self, reached: float) -> bool:
         """Whether this number is what is wanted; NaN never is."""
@@ -147,7 +150,7 @@ def counted(name: str, on: str, per: str | float = 1, what: str | None = None, *
     what : str, optional
         Its words; by default the counter's name without underscores.
     **wanted
-        One of `at_most`, `at_least`, `exactly`, and the `words` for it, as `Goal` takes them.
+        One of `at_most`, `at_least`, `exactly`, and the `words` and the `weight` of it, as `Goal` takes them.
     """
 
     def reached(counts: Mapping[str, Counts]) -> float:
@@ -216,6 +219,10 @@ class Exercise:
         From the vaguest to the plainest. Each attempt that misses the goal unlocks the next.
     mistakes : tuple of Mistake
         The first that fits says its sentence in place of a hint.
+    points : float
+        What it counts for in a class.
+    partial : float
+        The share of the points for a kernel that is clean and right and misses the goal, from 0 to 1.
     folder : Path
         Where it was found: `exercise` fills it in.
     """
@@ -226,6 +233,8 @@ class Exercise:
     lines: int | None = None
     hints: tuple[str, ...] = ()
     mistakes: tuple[Mistake, ...] = ()
+    points: float = 1
+    partial: float = 0.25
     folder: Path = Path()
 
     @property

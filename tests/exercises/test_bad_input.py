@@ -1,6 +1,5 @@
 """What cannot be an attempt, a submission or a result is told in one sentence, which says what to do."""
 
-import json
 
 import nbformat
 import pytest
@@ -68,21 +67,3 @@ def test_cells_that_ran_out_of_order_are_read_from_top_to_bottom(tmp_path):
     nbformat.write(new_notebook(cells=cells), tmp_path / "alice.ipynb")
     (found,) = submissions([tmp_path])
     assert found.answer.endswith("// the last")
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (json.dumps({"format": grading.FORMAT + 1}), "result of another version of the lab: grade into a new folder"),
-        ("{", "is not a result of this lab: remove it to grade that submission again"),
-        (json.dumps({"format": grading.FORMAT, "mark": 1}), "is not a result of this lab"),
-        ("[]", "is not a result of this lab"),
-    ],
-)
-def test_a_result_of_another_version_or_a_damaged_one_is_refused(tmp_path, text, says):
-    each = Submission("alice", "", problem="no notebook")
-    grading.grade_all([each], tmp_path)
-    (file,) = (tmp_path / "results").iterdir()
-    file.write_text(text)
-    with pytest.raises(LabError, match=says):
-        grading.grade_all([each], tmp_path)

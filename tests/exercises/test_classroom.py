@@ -1,7 +1,7 @@
 """A class is graded into files, each submission once, and a run that was stopped goes on."""
 
 import csv
-import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -41,9 +41,9 @@ FORGED = TILING.start.replace("float sum = 0;", 'float sum = 0; printf("04a: goa
 @needs_a_sandbox
 def test_a_class_is_graded_into_a_table_and_pages(handed_in, tmp_path):
     out = tmp_path / "grades"
-    results = grading.grade_all(handed_in, out)
-    files = grades.write_all(results, out, ranking=True)
-    with files[0].open() as file:
+    grading.grade_all(handed_in, out)
+    (table, *_), pages, _ = grades.write_all(out, ranking=True)
+    with table.open() as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert {student: row["points"] for student, row in rows.items()} == {
         "alice": "1", "bob": "0", "mallory": "0", "carol": "0"}
@@ -53,7 +53,7 @@ def test_a_class_is_graded_into_a_table_and_pages(handed_in, tmp_path):
     assert "1 of 1 exercises met" in (out / "alice.html").read_text()
     ranking = (out / "ranking.html").read_text()
     assert "alice" in ranking and "bob" not in ranking
-    assert {each["student"] for each in json.loads((out / "grades.json").read_text())} == set(rows)
+    assert {path.stem for path in pages} == set(rows)
 
 
 def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(tmp_path, monkeypatch):
@@ -68,6 +68,7 @@ def test_who_is_not_graded_is_named_in_the_summary_the_table_and_the_pages(tmp_p
         "    2  not graded:",
         "       carol: there is no .ipynb or .cu file, only carol.docx",
         "       frank: there is no .ipynb or .cu file, only the folder frank",
+        "grades/ranking.html",
         "grades/grades.csv, and a page for each of 3 students",
     ]
     assert {*pd.read_csv("grades/grades.csv")["student"]} == {"alice", "carol", "frank"}
@@ -102,36 +103,116 @@ def test_a_kernel_that_faults_while_it_is_timed_has_no_time():
 
 
 def test_a_stopped_run_goes_on_where_it_was(tmp_path, monkeypatch):
-    handed_in = [Submission(name, "", problem="it is no notebook") for name in ("alice", "bob", "carol", "dave")]
+    handed_in = [Submission(name, "04a", f"// {name}") for name in ("alice", "bob", "carol", "dave")]
     graded = []
-    grade_one = grading._grade
 
-    def counting(each, unsafe):
+    def counting(each, *args):
         graded.append(each.student)
         if len(graded) == 3:
             raise KeyboardInterrupt
-        return grade_one(each, unsafe)
+        return result(each)
 
     monkeypatch.setattr(grading, "_grade", counting)
-    with pytest.raises(Interrupted, match="stopped: 2 of 4 are graded; the same command goes on"):
-        grading.grade_all(handed_in, tmp_path, jobs=1)
-    kept = len(grading.read_results(tmp_path))
-    assert kept == 2
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    message = "stopped: [23] of 4 are graded; the same command goes on"  # the fourth had begun, or it had not
+    with ThreadPoolExecutor(1) as pool, pytest.raises(Interrupted, match=message):
+        grading.grade_all(handed_in, tmp_path, pool)
+    kept = [each.student for each in grading.read_results(tmp_path)]
+    assert "carol" not in kept
     graded[:] = ["before"] * 3
-    assert len(grading.grade_all(handed_in, tmp_path, jobs=1)) == len(handed_in)
-    assert len(graded) - 3 == len(handed_in) - kept
-    grading.grade_all(handed_in, tmp_path, jobs=1)
-    assert len(graded) - 3 == len(handed_in) - kept  # nothing has changed
+    grading.grade_all(handed_in, tmp_path)
+    assert sorted(kept + graded[3:]) == ["alice", "bob", "carol", "dave"]
+    grading.grade_all(handed_in, tmp_path)
+    assert len(graded) - 3 == len(handed_in) - len(kept)  # nothing has changed
 
 
-def test_results_of_another_version_are_refused(tmp_path):
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "a.json").write_text('{"format": 0}')
+def result(each, verdict="goal met"):
+    """A grade without a grading."""
+    return grading.Result(each.student, each.exercise, verdict == "goal met", verdict, lines=[[True, "is right", ""]],
+                          answer=grading._answer(each), grader=grading.state(each.exercise))
+
+
+def test_a_text_is_graded_once_and_never_in_place_of_another_version(tmp_path, monkeypatch):
+    graded = []
+    monkeypatch.setattr(grading, "_grade", lambda each, *args: graded.append(each.student) or result(each))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    handed_in = [Submission(name, "04a", text, submitted_at=f"2026-11-0{day}T00:00:00+00:00", clock="file")
+                 for day, (name, text) in enumerate((("alice", "one"), ("bob", "one"), ("carol", "two")), 1)]
+    grading.grade_all(handed_in, tmp_path)
+    assert sorted(graded) == ["alice", "carol"]
+    dave = Submission("dave", "04a", "two"), Submission("erin", "04b", "two")  # the same text, for another exercise
+    grading.grade_all(dave, tmp_path)
+    assert sorted(graded) == ["alice", "carol", "erin"]
+    monkeypatch.setattr(grading, "state", lambda number: "changed")
+    grading.grade_all([Submission("frank", "04a", "two")], tmp_path)
+    assert graded[3:] == ["frank"]
+    kept = {each.student: each for each in grading.read_results(tmp_path)}
+    assert {name: each.submitted_at[:10] for name, each in kept.items()} == {
+        "alice": "2026-11-01", "bob": "2026-11-02", "carol": "2026-11-03", "dave": "", "erin": "", "frank": ""}
+    assert kept["bob"].answer == kept["alice"].answer != kept["dave"].answer == kept["carol"].answer
+
+
+def test_a_regrade_that_fails_leaves_the_earlier_result(tmp_path, monkeypatch):
+    each = Submission("alice", "04a", "one")
+    monkeypatch.setattr(grading, "_grade", lambda each, *args: result(each))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    grading.grade_all([each], tmp_path)
+    monkeypatch.setattr(grading, "state", lambda number: "changed")
+    full = grading.Result("alice", "04a", False, "not graded: OSError: no space")
+    monkeypatch.setattr(grading, "_grade", lambda each, *args: full)
+    assert grading.grade_all([each], tmp_path) == []  # it was not asked to
+    assert grading.grade_all([each], tmp_path, again=True) == [full]
+    (kept,) = grading.read_results(tmp_path)
+    assert (kept.verdict, kept.grader == "changed") == ("goal met", False)
+
+
+def test_what_decides_a_grade_is_the_exercise_and_the_engine(tmp_path, monkeypatch):
+    folder = Path(__file__).parent / "own" / "saxpy"
+    for path in folder.iterdir():
+        (tmp_path / "saxpy").mkdir(exist_ok=True)
+        if path.is_file():
+            (tmp_path / "saxpy" / path.name).write_bytes(path.read_bytes())
+    before, path = grading.state(tmp_path / "saxpy"), tmp_path / "saxpy" / "exercise.py"
+    (tmp_path / "saxpy" / "wrong.toml").write_text("")  # it tries the grader out
+    assert grading.state(tmp_path / "saxpy") == before == grading.state(folder)
+    path.write_text(path.read_text().replace("lines=3", "lines=4"))
+    after = grading.state(tmp_path / "saxpy")
+    monkeypatch.setattr(grading.labkit, "__version__", "0")
+    grading._lab.cache_clear()
+    other = grading.state(tmp_path / "saxpy")
+    grading._lab.cache_clear()
+    assert len({before, after, other}) == 3
+
+
+def test_the_earlier_time_of_a_text_counts_and_that_of_a_manifest_most(tmp_path, monkeypatch):
+    monkeypatch.setattr(grading, "_grade", lambda each, *args: result(each))
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+
+    def handed_in(day, clock="file", text="one"):
+        at = f"2026-11-{day:02}T00:00:00+00:00"
+        grading.grade_all([Submission("alice", "04a", text, submitted_at=at, clock=clock)], tmp_path)
+        kept = grading.read_result(tmp_path, "alice", "04a")
+        return int(kept.submitted_at[8:10]), kept.clock
+
+    assert handed_in(5) == (5, "file")
+    assert handed_in(9) == (5, "file")  # the folder was copied, say
+    assert handed_in(7, "manifest.csv") == (7, "manifest.csv")
+    assert handed_in(3) == (7, "manifest.csv")
+    assert handed_in(8, text="two") == (8, "file")
+
+
+def test_results_of_another_version_are_refused_and_damaged_ones_are_graded_again(tmp_path):
+    each = [Submission(name, "", problem="no notebook") for name in ("alice", "bob")]
+    grading.grade_all(each, tmp_path)
+    file, _ = sorted((tmp_path / "results").iterdir())
+    for text in ("{", "[]", '{"format": 2, "mark": 1}', '"', "[" * 100_000, b"\xff"):
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+        assert [each.student for each in grading.read_results(tmp_path)] == ["bob"]
+    grading.grade_all(each, tmp_path)
+    assert [each.student for each in grading.read_results(tmp_path)] == ["alice", "bob"]
+    file.write_text('{"format": 1}')
     with pytest.raises(LabError, match="another version of the lab: grade into a new folder"):
-        grading.read_results(tmp_path)
-    (tmp_path / "results" / "a.json").write_text("[]")
-    with pytest.raises(LabError, match="is not a result of this lab"):
-        grading.read_results(tmp_path)
+        grading.grade_all(each, tmp_path)
 
 
 def test_without_a_sandbox_kernels_of_others_are_refused(handed_in, tmp_path, monkeypatch):
@@ -147,10 +228,11 @@ def test_whatever_goes_wrong_with_one_the_others_are_graded_and_it_is_tried_agai
     monkeypatch.setattr(grading, "in_sandbox", broken)
     monkeypatch.setattr(sandbox, "why_not", lambda: "")
     handed_in = [Submission("alice", "04a", TILING.solution), Submission("bob", "04a", problem="empty")]
-    first = grading.grade_all(handed_in, tmp_path)
-    assert [each.verdict for each in first] == ["not graded: OSError: no memory", "empty"]
+    grading.grade_all(handed_in, tmp_path)
+    assert [each.verdict for each in grading.read_results(tmp_path)] == ["not graded: OSError: no memory", "empty"]
     monkeypatch.setattr(grading, "in_sandbox", lambda *args: (Grade(TILING, ()), 0))
-    assert grading.grade_all(handed_in, tmp_path)[0].verdict == "goal met"
+    grading.grade_all(handed_in, tmp_path)
+    assert grading.read_result(tmp_path, "alice", "04a").verdict == "goal met"
 
 
 def test_names_of_files_are_of_one_student_each(tmp_path):

@@ -1,0 +1,357 @@
+"""A semester from the first hand-in to the gradebook, and each export read as its reader reads it."""
+
+import csv
+import json
+import os
+import re
+import shutil
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+
+import jsonschema
+import pytest
+from typer.testing import CliRunner
+
+from labkit.base.errors import LabError
+from labkit.classroom import gradebooks, grading, sandbox
+from labkit.classroom.gradebooks import Question
+from labkit.classroom.grades import Terms
+from labkit.classroom.roster import Person, Roster, read_roster
+from labkit.cli import app
+from labkit.exercises import exercise as module
+from labkit.exercises.exercise import exercise
+
+OWN = Path(__file__).parent / "own"
+ROSTER = """\
+Name,ID,Email,Extension,Section
+Ann Ode,1001,ann@uni.example,,A
+"Bee, Bob",1002,bob@uni.example,,A
+Cem Cay,1003,cem@uni.example,48,B
+Dee Day,1004,dee@uni.example,,B
+"""
+DUE = "--due", "saxpy=2026-11-01T23:59+01:00", "--due", "matvec=2026-12-01T23:59+01:00"
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("saxpy", "matvec"):
+        shutil.copytree(OWN / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    Path("class.csv").write_text(ROSTER)
+    yield tmp_path
+    module._added.clear()
+
+
+def labkit(*arguments):
+    own = [word for name in ("saxpy", "matvec") for word in ("--exercise", name)]
+    done = CliRunner().invoke(app, ["grade", *arguments, *own, "--roster", "class.csv"])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def hand_in(name, text, at):
+    path = Path("in", name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    os.utime(path, (datetime.fromisoformat(at).timestamp(),) * 2)
+
+
+def table():
+    with open("grades/grades.csv", newline="") as file:
+        return {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
+
+
+@pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
+def test_a_semester(course, monkeypatch):
+    """Seven hand-ins, five texts; it takes seconds, because kernels are compiled, run and counted."""
+    saxpy, matvec = (exercise(course / name) for name in ("saxpy", "matvec"))
+    graded, grade_one = [], grading._grade
+    monkeypatch.setattr(grading, "_grade", lambda each, *rest: graded.append(each.exercise) or grade_one(each, *rest))
+    right = saxpy.start.replace("i < min(first + part, n)", "i < n && i < first + part")  # right, and as slow as before
+
+    hand_in("1001/saxpy.cu", saxpy.solution, "2026-11-01T20:00+01:00")
+    hand_in("bob_saxpy.cu", right, "2026-11-02T02:59+01:00")  # three hours late
+    hand_in("cem/saxpy.cu", saxpy.solution, "2026-11-03T12:00+01:00")  # has an extension
+    hand_in("zoe_saxpy.cu", saxpy.start, "2026-11-01T00:00+01:00")  # nobody knows her
+    said = labkit("in", *DUE)
+    assert sorted(graded) == ["saxpy"] * 3  # Cem's text is Ann's
+    assert said.splitlines() == [
+        "    2  goal met", "    1  goal missed", "    1  goal missed: this is the starting code",
+        "    1  nothing handed in: Dee Day", "    1  not in the roster: zoe", "    1  late",
+        "grades/grades.csv, and a page for each of 4 students"]
+    rows = table()
+    assert {key[0]: (row["id"], row["points"], row["late_h"]) for key, row in rows.items()} == {
+        "1001": ("1001", "1", ""), "bob": ("1002", "0.25", "3.00"), "cem": ("1003", "1", ""), "zoe": ("", "0", ""),
+        "Dee Day": ("1004", "0", "")}
+    assert "3.0 h late" in Path("grades/bob.html").read_text()
+
+    # The second exercise. Ann hands hers in under another name, too.
+    hand_in("1001/matvec.cu", matvec.start, "2026-12-01T20:00+01:00")
+    hand_in("ann/matvec.cu", matvec.solution, "2026-12-01T21:00+01:00")
+    hand_in("bob_matvec.cu", matvec.solution, "2026-12-01T21:00+01:00")
+    said = labkit("in", *DUE)
+    assert sorted(graded[3:]) == ["matvec"] * 2
+    assert "    1  handed in under two names: Ann Ode (1001, ann)" in said
+
+    # Lateness is another question to the same results: nothing is graded, and no hand-in is needed.
+    said = labkit("--due", "2026-10-01T00:00Z")
+    assert "    7  late" in said and len(graded) == 5
+
+    # After a change of an exercise what was graded stands, until it is graded again.
+    path = course / "saxpy" / "exercise.py"
+    path.write_text(path.read_text().replace("lines=3", "lines=2"))
+    said = labkit("in", *DUE)
+    assert len(graded) == 5 and "    4  graded with an earlier version of the exercise or the lab: --again" in said
+    today = datetime.now(UTC).date()
+    for _ in range(2):  # the second time it has nothing to do, and says the same
+        said = labkit("in", "--again", *DUE).splitlines()
+        assert said[:3] == ["    2  verdicts changed:", f"       1001 saxpy: goal met -> goal missed ({today})",
+                            f"       cem saxpy: goal met -> goal missed ({today})"]
+        assert sorted(graded[5:]) == ["saxpy"] * 3
+
+    # Every gradebook gets the same points; those of goals are worth nothing with more lines than allowed.
+    labkit(*DUE, *(word for name in gradebooks.FORMATS if name != "classroom50" for word in ("--format", name)),
+           "--points", "saxpy=4", "--points", "matvec=10")
+    wanted = {"1001": {"saxpy": 1, "matvec": 10}, "1002": {"saxpy": 1, "matvec": 10}, "1003": {"saxpy": 1}, "1004": {}}
+    assert canvas_reads("grades/canvas.csv", ROSTER) == (wanted, {"saxpy": 4, "matvec": 10})
+    assert moodle_reads("grades/moodle.csv", ROSTER) == wanted
+    scores = {path.parent.name: gradescope_reads(path) for path in Path("grades/gradescope").glob("*/results.json")}
+    assert scores == {"1001": (1, 14), "ann": (10, 10), "bob": (11, 14), "cem": (1, 4), "zoe": (0, 4)}
+
+    # Classroom 50's autograder grades one student, in a job that says who it is.
+    for name, value in JOB.items():
+        monkeypatch.setenv(name, value)
+    for path in Path("grades/results").glob("bob-*"):
+        Path("one/results").mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, "one/results")
+    labkit("--out", "one", "--format", "classroom50", "--points", "2")
+    found = classroom50_reads("one/result.json")
+    assert (found["owner"], found["score"], found["max-score"], found["datetime"]) == (
+        "bob", 10, 16, "2026-12-01T20:00:00Z")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The readers, after their documentation
+
+
+def canvas_reads(path, roster):
+    """Canvas's importer: the points by SIS user ID and title, and the points possible."""
+    with open(path, newline="", encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    assert "Student" in head[0] and "ID" in head[1] and re.search(r"SIS\s+User\s+ID", head[2])
+    assert re.search(r"SIS\s+Login\s+ID", head[3]) and "Section" in head[4]
+    assert not any(re.search(r"Current|Final|Override", title) or re.search(r"\(\d+\)$", title) for title in head[5:])
+    titles = [title.split()[0] for title in head[5:]]
+    students, found, possible = {row["ID"] for row in csv.DictReader(roster.splitlines())}, {}, {}
+    for row in rows:
+        assert len(row) == len(head)
+        if "Points Possible" in row[0]:
+            possible = dict(zip(titles, map(float, row[5:]), strict=True))
+            continue
+        assert row[1] == "" and row[2] in students  # an ID of Canvas's own would be another student's
+        found[row[2]] = {title: float(cell) for title, cell in zip(titles, row[5:], strict=True) if cell}
+    return found, possible
+
+
+def moodle_reads(path, roster):
+    """Moodle's importer, with "ID number" mapped to the user's: an unknown one, or no number, ends the import."""
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        assert reader.fieldnames[:2] == ["ID number", "Email address"]
+        students, found = {row["ID"] for row in csv.DictReader(roster.splitlines())}, {}
+        for row in reader:
+            assert row["ID number"] in students
+            grades = {name.split()[0]: cell for name, cell in row.items() if name.split()[0] in ("saxpy", "matvec")}
+            assert all(cell == "-" or 0 <= float(cell) <= 100 for cell in grades.values())
+            found[row["ID number"]] = {name: float(cell) for name, cell in grades.items() if cell != "-"}
+    return found
+
+
+VISIBILITY = {"enum": ["hidden", "after_due_date", "after_published", "visible"]}
+TEXT = {"enum": ["text", "html", "simple_format", "md", "ansi"]}
+GRADESCOPE = {
+    "type": "object", "additionalProperties": False, "anyOf": [{"required": ["score"]}, {"required": ["tests"]}],
+    "properties": {
+        "score": {"type": "number"}, "execution_time": {"type": "number"}, "output": {"type": "string"},
+        "output_format": TEXT, "test_output_format": TEXT, "test_name_format": TEXT, "visibility": VISIBILITY,
+        "stdout_visibility": VISIBILITY, "extra_data": {"type": "object"}, "leaderboard": {"type": "array"},
+        "tests": {"type": "array", "items": {
+            "type": "object", "additionalProperties": False,
+            "properties": {
+                "score": {"type": "number"}, "max_score": {"type": "number"}, "status": {"enum": ["passed", "failed"]},
+                "name": {"type": "string"}, "name_format": TEXT, "number": {"type": "string"},
+                "output": {"type": "string"}, "output_format": TEXT, "visibility": VISIBILITY,
+                "tags": {"type": "array", "items": {"type": "string"}}, "extra_data": {"type": "object"}}}}},
+}
+
+
+def gradescope_reads(path):
+    """Score and points of Gradescope's ``results.json``: the score stands above that of the tests."""
+    found = json.loads(Path(path).read_text())
+    jsonschema.validate(found, GRADESCOPE)
+    assert found["score"] == pytest.approx(sum(test["score"] for test in found["tests"]))
+    assert all(test["score"] <= test["max_score"] and test["name"] and test["output"] for test in found["tests"])
+    return found["score"], sum(test["max_score"] for test in found["tests"])
+
+
+JOB = {
+    "CLASSROOM": "cuda", "ASSIGNMENT": "week-4", "OWNER": "bob", "SUBMISSION_TAG": "submit/2026-12-01T20-00-09Z-0a1b",
+    "COMMIT_URL": "https://git.example/c", "RELEASE_URL": "https://git.example/r", "ASSIGNMENT_TYPE": "individual",
+}
+WHOLE, NAME, SECONDS = {"type": "integer", "minimum": 0}, {"type": "string", "minLength": 1}, {
+    "type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-5]\d:[0-5]\dZ$"}
+CLASSROOM50 = {
+    "type": "object", "additionalProperties": False,
+    "required": ["schema", "classroom", "assignment", "assignment_type", "owner", "submission", "commit", "release",
+                 "review", "datetime", "score", "max-score", "tests"],
+    "properties": {
+        "schema": {"const": "classroom50/result/v1"}, "classroom": NAME, "assignment": NAME, "owner": NAME,
+        "assignment_type": {"enum": ["individual", "group"]}, "submission": {"type": "string", "pattern": "^submit/"},
+        "commit": NAME, "release": NAME, "review": NAME, "datetime": SECONDS, "graded_at": SECONDS, "score": WHOLE,
+        "max-score": WHOLE, "submitted_by": {"type": "object"},
+        "tests": {"type": "array", "items": {
+            "type": "object", "required": ["test-name", "passed", "score", "max-score"],
+            "properties": {"test-name": NAME, "passed": {"type": "boolean"}, "score": WHOLE, "max-score": WHOLE}}}},
+}
+
+
+def classroom50_reads(path):
+    """A result of Classroom 50: its schema classroom50/result/v1, and what its collector checks besides."""
+    found = json.loads(Path(path).read_text())
+    jsonschema.validate(found, CLASSROOM50)
+    for each in (found, *found["tests"]):
+        assert each["score"] <= each["max-score"]
+    assert (found["score"], found["max-score"]) == tuple(
+        sum(test[name] for test in found["tests"]) for name in ("score", "max-score"))
+    return found
+
+
+def test_the_readers_refuse_what_is_wrong(tmp_path):
+    question = [Question("04a", Fraction(1, 2), Fraction(1), "right")]
+    results = [grading.Result("bob", "04a", False, "goal missed")]
+    found = gradebooks.classroom50(results, {"04a": question}, JOB)
+    assert (found["score"], found["max-score"]) == (1, 2)  # whole points
+    path = tmp_path / "result.json"
+    for wrong in ({"score": 0.5}, {"datetime": "2026-12-01"}, {"submission": "tag"}, {"usernames": []}, {"score": 3}):
+        path.write_text(json.dumps(found | wrong))
+        with pytest.raises((jsonschema.ValidationError, AssertionError)):
+            classroom50_reads(path)
+    found = gradebooks.gradescope(results, {"04a": question})
+    for wrong in ({"visibility": "public"}, {"score": "1"}, {"points": 1}):
+        path.write_text(json.dumps(found | wrong))
+        with pytest.raises(jsonschema.ValidationError):
+            gradescope_reads(path)
+
+
+def test_formats_say_what_they_need():
+    with pytest.raises(LabError, match="--format canvas needs --roster"):
+        gradebooks.require(["canvas"], None, 3)
+    with pytest.raises(LabError, match="there is no format 'excel'; there are csv, gradescope"):
+        gradebooks.require(["excel"], None, 3)
+    with pytest.raises(LabError, match="is of one student, and here are those of 3"):
+        gradebooks.require(["classroom50"], None, 3)
+    with pytest.raises(LabError, match="which sets OWNER, SUBMISSION_TAG: they say whose result it is"):
+        gradebooks.classroom50([], {}, {name: JOB[name] for name in JOB if name not in ("OWNER", "SUBMISSION_TAG")})
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Points, rosters, times
+
+LINES = [[True, "clean", ""], [True, "right", ""], [True, "changed lines: 2", "changed lines"],
+         [True, "loads: 1", "loads"], [False, "stores: 9", "stores"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "points"),
+    [
+        ({}, "5/8"),  # a quarter, and half of the rest
+        ({4: True}, "1"),
+        ({3: False}, "1/4"),
+        ({1: False, 3: None, 4: None}, "0"),  # not right: nothing is counted
+        ({2: False}, "1/4"),  # too many lines: no goal counts
+    ],
+)
+def test_points_of_a_kernel(change, points):
+    lines = [[change.get(place, ok), text, part] for place, (ok, text, part) in enumerate(LINES)]
+    result = grading.Result("ann", "none such", False, "goal missed", lines=lines)
+    questions = Terms().questions(result)
+    assert sum(each.points for each in questions) == Fraction(points)
+    assert sum(each.of for each in questions) == 1 and len(questions) == 3
+    untouched = Terms().questions(grading.Result("ann", "none such", False, "", untouched=True, lines=lines))
+    assert sum(each.points for each in untouched) == 0
+
+
+def test_points_are_chosen_and_goals_have_weights(course):
+    path = course / "saxpy" / "exercise.py"
+    text = path.read_text().replace("lines=3", "lines=3, points=8, partial=0.5")
+    other = "counted('barriers', '2,048 elements', at_most=0)"
+    path.write_text(text.replace("at_most=4),)", f"at_most=4, weight=3), {other})"))
+    module.add(course / "saxpy")
+    goals = [goal.what for goal in exercise("saxpy").goals]
+    lines = [[True, "right", ""], [True, "", goals[0]], [False, "", goals[1]]]
+    result = grading.Result("ann", "saxpy", False, "goal missed", lines=lines)
+
+    def points(terms):
+        return [(each.points, each.of) for each in terms.questions(result)]
+
+    assert points(Terms()) == [(4, 4), (3, 3), (0, 1)]
+    assert points(Terms({"": Fraction(4)})) == [(2, 2), (Fraction(3, 2), Fraction(3, 2)), (0, Fraction(1, 2))]
+    assert points(Terms({"": Fraction(4), "saxpy": Fraction(16)}, Fraction(0))) == [(0, 0), (12, 12), (0, 4)]
+
+
+def test_an_answer_by_numbers_has_goals_alone():
+    lines = [[True, "one", "one"], [False, "two", "two"]]
+    questions = Terms().questions(grading.Result("ann", "11a", False, "goal missed", lines=lines))
+    assert [(each.points, each.of) for each in questions] == [(Fraction(1, 2),) * 2, (0, Fraction(1, 2))]
+    (nothing,) = Terms({"": Fraction(3)}).questions(grading.Result("ann", "04a", False, "not graded: no memory"))
+    assert (nothing.points, nothing.of) == (0, 3)
+
+
+def test_names_of_hand_ins_are_found_in_the_roster():
+    roster = Roster((Person("Ann Ode", "1", "ann@a.org"), Person("Rob", "3", "rob@a.org")))
+    for name in ("ann ode", "Ann_Ode", "ANN", "1", "ann@a.org"):
+        assert roster.person(name).id == "1"
+    assert roster.person("rob").id == "3" and roster.person("carl") is None
+
+
+def test_two_students_of_one_name_are_not_taken_for_each_other():
+    roster = Roster((Person("Bo Li", "2", "bo@a.org"), Person("Bo Li", "3", "li@a.org")))
+    assert roster.person("Bo Li") is None and roster.person("bo").id == "2"
+    assert roster.report(["Bo Li", "2"]) == ["    1  nothing handed in: Bo Li", "    1  not in the roster: Bo Li"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("name,mail\n", "has no column 'id': it needs name, id, email, and has name, mail"),
+        ("name,id,email\nAnn,,\n", "line 2: there is no id"),
+        ("name,id,email\nAnn,1,\n\nBob,1,\n", "line 4: the id 1 is there twice"),
+        ("name,id,email,extension\nAnn,1,,tomorrow\n", "line 2: 'tomorrow' is no time with an offset"),
+        ("name;id;email;extension 04a\nAnn;1;;2026-12-01T23:59\n", "line 2: .* is no time with an offset"),
+        (b"name,id,email\n\xff,1,\n", "has to be a CSV file in UTF-8"),
+    ],
+)
+def test_a_damaged_roster_is_told(tmp_path, text, says):
+    path = tmp_path / "class.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(LabError, match=says):
+        read_roster(path)
+
+
+def test_extensions(tmp_path):
+    path = tmp_path / "class.csv"
+    path.write_text("\ufeffID,Name,Email,Extension,Extension 04a\n1,Ann,,24,2026-12-09T00:00Z\n2,Bob,,,\n", "utf-8")
+    roster = read_roster(path)
+    due = {"04a": datetime.fromisoformat("2026-12-01T00:00Z"), "": datetime.fromisoformat("2026-12-20T00:00Z")}
+    terms = Terms(due=due, roster=roster)
+
+    def late(student, exercise, at):
+        return terms.late_h(grading.Result(student, exercise, True, "", submitted_at=at))
+
+    assert late("ann", "04a", "2026-12-08T23:00:00+00:00") is None
+    assert late("ann", "04a", "2026-12-09T02:30:00+01:00") == 1.5
+    assert late("ann", "04b", "2026-12-20T23:00:00+00:00") is None  # by a day
+    assert late("bob", "04b", "2026-12-20T23:00:00+00:00") == 23
+    assert late("nobody", "04a", "2026-12-01T00:30:00+00:00") == 0.5
+    assert late("bob", "04b", "") is None
