@@ -9,7 +9,7 @@ class Counter(NamedTuple):
     Attributes
     ----------
     name : str
-        The friendly name; empty: it is a column of a profile's launches only.
+        The friendly name.
     metric : str
         Nsight Compute's name. Those with ``lab__`` are the CPU engine's own: Nsight Compute has no single metric.
     space, op : str
@@ -46,8 +46,8 @@ COUNTERS = (
     Counter("shared_store_wavefronts", _WAVEFRONTS.format("st"), "shared", "st", "units"),
     Counter("shared_load_conflicts", _CONFLICTS.format("ld"), "shared", "ld", "extra"),
     Counter("shared_store_conflicts", _CONFLICTS.format("st"), "shared", "st", "extra"),
-    Counter("", _SHARED.format("atom"), "shared", "atom", "requests"),
-    Counter("", _WAVEFRONTS.format("atom"), "shared", "atom", "units"),
+    Counter("shared_atomic_requests", _SHARED.format("atom"), "shared", "atom", "requests"),
+    Counter("shared_atomic_wavefronts", _WAVEFRONTS.format("atom"), "shared", "atom", "units"),
     Counter("constant_requests", "lab__constant_requests.sum", "constant", "", "requests"),
     Counter("constant_serialized", "lab__constant_serialized.sum", "constant", "", "extra"),
     Counter("barriers", "lab__barriers.sum", "", "", "barriers"),
@@ -55,7 +55,7 @@ COUNTERS = (
     Counter("local_requests_address_taken", "lab__local_requests_address_taken.sum", "local", "", "requests"),
     Counter("unique_bytes", "lab__unique_bytes_global.sum", "", "", "unique_bytes"),
 )
-_NAMED = {each.name: each.metric for each in COUNTERS if each.name}
+_NAMED = {each.name: each.metric for each in COUNTERS}
 # Friendly name -> Nsight Compute's metric, for what the CPU engine counts too.
 COUNTED = {name: metric for name, metric in _NAMED.items() if not metric.startswith("lab__")}
 # What only a GPU has: time, caches, instructions, and what the compiler decided.
@@ -141,8 +141,9 @@ TRAFFIC = {
     "global_store_requests": "store requests",
     "sectors_per_store": "sectors per store",
     "global_sectors": "global sectors",
-    "atomic_requests": "atomics",
-    "reduction_requests": "reductions",
+    "atomic_requests": "atomics with a result",
+    "reduction_requests": "atomics without one",
+    "shared_atomic_requests": "shared atomics",
     "shared_wavefronts": "shared wavefronts",
     "shared_conflicts": "of these conflicts",
     "constant_requests": "constant requests",
