@@ -33,8 +33,8 @@ EDITS, PROGRAMS = (Path(__file__).parent / name for name in ("edits", "programs"
 KEPT = ["label", "options", "code", "layer", "batch", "dtype", "op_ms", "op_min_ms", "op_max_ms", "repeat"]
 PATIENCE_S = 300  # for a program
 # Sizes of the programs that are no convolutions: what the CPU engine counts in seconds.
-SIZES = {"sgemm": 512, "transpose": 2048, "stencil": 2048}
-_OTHERWISE = 1 << 22
+SIZES = {"sgemm": 512, "transpose": 4096, "stencil": 4096}
+_OTHERWISE = 1 << 24
 _LINE = re.compile(r"(\w+),(\d+),(\w+),([\d.e+-]+)")
 
 
@@ -107,7 +107,7 @@ def time_programs() -> pd.DataFrame:
     rows = []
     for path, counted in itertools.product(every_program(), (False, True)):
         try:
-            rows.append(run_program(path, "gpu", *([str(size_of(path.stem))] if counted else [])))
+            rows.append(run_program(path, "gpu", *([str(size_of(path.stem)), "20"] if counted else [])))
         except EngineError as error:
             print(f"FAILED {error}", flush=True)
     return pd.DataFrame(rows, columns=["name", "size", "kernel", "ms"])

@@ -113,7 +113,7 @@ def test_what_is_measured_is_kept(tmp_path, monkeypatch):
     layers = {"01_float4_row": SMALL[:1], "01_sum_per_row": (SMALL[0], labkit.LENET28[0])}
     few = [edit._replace(layers=layers[edit.variant.path.stem]) for edit in EDITS if edit.variant.path.stem in layers]
 
-    def run_program(path, on, size="512"):
+    def run_program(path, on, size="512", repeats="20"):
         if path.stem != "scan":
             raise EngineError(f"{path.name} fails")
         return {"name": "scan", "size": int(size), "kernel": "scan_block", "ms": 1.5}

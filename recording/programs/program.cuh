@@ -2,9 +2,10 @@
 //
 //     PROGRAM [SIZE [REPEATS]]
 //
-// Without arguments a program has a size meant to take 0.1 to 10 ms on a large GPU, and times 20 launches, after 95 in
-// which the GPU raises its clock. A launch finds in the L2 cache what the one before it has left. With a SIZE and
-// without REPEATS there is one launch: a small size is for counting on a processor.
+// Without arguments a program has a size meant to take 0.1 to 10 ms on a large GPU, and is timed 20 times, after 95
+// launches in which the GPU raises its clock. Each time it is launched until a millisecond has passed: the events
+// around a single short launch would time the host's calls, too. A launch finds in the L2 cache what the one before it
+// has left. With a SIZE and without REPEATS there is one launch: a small size is for counting on a processor.
 //
 // A program checks its result. It prints one line: its name, the size, the name of the kernel, and the median time of a
 // launch in milliseconds, separated by commas. If a call fails or the result is wrong, it exits with status 1.
@@ -90,14 +91,20 @@ float median_ms(int repeats, Launch launch)
     for (int i = 0; i < 5 * (repeats - 1); ++i)
         launch();
     CUDA(cudaGetLastError());
-    std::vector<float> times(repeats);
-    for (float &ms : times) {
+    auto run = [&](int launches) {
+        float ms;
         CUDA(cudaEventRecord(start));
-        launch();
+        for (int i = 0; i < launches; ++i)
+            launch();
         CUDA(cudaEventRecord(end));
         CUDA(cudaEventSynchronize(end));
         CUDA(cudaEventElapsedTime(&ms, start, end));
-    }
+        return ms / launches;
+    };
+    const int launches = repeats > 1 ? (int)std::max(1.0f, 1 / run(20)) : 1;
+    std::vector<float> times(repeats);
+    for (float &ms : times)
+        ms = run(launches);
     CUDA(cudaGetLastError());
     std::sort(times.begin(), times.end());
     return times[repeats / 2];

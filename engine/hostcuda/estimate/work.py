@@ -59,7 +59,7 @@ def work(
 
         With machine code, after `CODE`: ``instructions``, and those of each pipe by its name; ``shared_wavefronts``,
         ``constant_requests`` and ``constant_misses`` again, as nvcc has changed them; ``operands``, arithmetic with a
-        word of constant memory; ``warp_cycles`` and
+        word of constant memory; ``uniform_words``, loads of such a word by a warp as a whole; ``warp_cycles`` and
         ``warp_cycles_l2`` of a warp that runs alone, with its loads from the L1 or from the L2 cache; ``occupancy``, 0
         to 1; and ``missed``, see `hostcuda.estimate.flow.Executions`.
     """
@@ -141,13 +141,14 @@ def _arithmetic(record: Mapping, flow: Sequence[Mapping]) -> dict[str, float]:
 def _executed(found: Executions, record: Mapping) -> dict[str, float]:
     """The instructions by pipe, and what the machine code asks of memory where it differs from the source."""
     pipes: dict[str, float] = defaultdict(float)
-    near = far = users = operands = 0.0
+    near = far = users = operands = uniform = 0.0
     for times, block in zip(found.times, found.blocks, strict=True):
         for each in block.code:
             pipes[each.pipe] += times
             if USERS_CONSTANT.search(each.arguments):
                 users += times * (each.pipe == "constant")
                 operands += times * (each.pipe in ("fma", "half"))
+                uniform += times * (each.pipe == "uniform")
         near += times * warp_cycles(block.code, L1_CYCLES)
         far += times * warp_cycles(block.code, L2_CYCLES)
     constant = [site for site in record["sites"] if site["space"] == "constant"]
@@ -159,6 +160,7 @@ def _executed(found: Executions, record: Mapping) -> dict[str, float]:
         # nvcc may join loads of constant memory, or keep words in registers. The launch's arguments are there, too.
         "constant_requests": min(asked, users) * (words / asked if asked else 1) + pipes["constant"] - users,
         "operands": operands,
+        "uniform_words": uniform,
         "shared_wavefronts": _shared(found, record),
         "warp_cycles": near / found.warps,
         "warp_cycles_l2": far / found.warps,
@@ -187,9 +189,9 @@ def _shared(found: Executions, record: Mapping) -> float:
             continue
         moved = sum(site["requests"] * site["size"] for site in own)
         turns = moved / sum(width * number for width, number in widths.items())
-        conflicts = sum(site["conflicts"] for site in own) if {*widths} & {site["size"] for site in own} else 0
+        conflicts = written / sum(site["requests"] for site in own)  # lanes that share banks share those of wide words
         joined = sum(_FROM_SHARED[width] * number * turns for width, number in widths.items())
-        wavefronts += min(written, joined + conflicts)
+        wavefronts += min(written, joined * conflicts)
     return wavefronts
 
 
