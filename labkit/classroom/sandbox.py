@@ -5,7 +5,12 @@ bubblewrap gives the command namespaces of its own: no network, no other process
 The latter also holds the cache of compiled kernels, so that a submission leaves nothing in the cache of whoever grades
 it. Limits are set by the operating system where it can (processor time, processes, a file's size) and watched from
 outside where it cannot (time, total memory, the scratch folder). When a limit is reached or this process ends, all
-processes in the sandbox end. There is no filter of system calls.
+processes in the sandbox end. A filter (`labkit.classroom.seccomp`) leaves the system calls that kernels and compilers
+need.
+
+In a container of its own, bubblewrap is neither needed nor allowed. ``LABKIT_SANDBOX=container`` says that there is
+one. The command then runs as a user of its own, under the same filter and the same limits, and the container has to
+bring the rest. What stands is not assumed: `walls` tries to get through.
 
 What the command prints, and its exit status, are no results. A result is a file that `answer` reads. It must carry a
 nonce that the command got on its standard input before any submitted code was compiled, and the command must have
@@ -25,6 +30,7 @@ import secrets
 import selectors
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -38,6 +44,7 @@ from hostcuda import temporary
 from hostcuda.settings import HOME
 from labkit.base.errors import LabError
 from labkit.base.paths import PACKAGE, PYTHONPATH, SERIES
+from labkit.classroom import probe, seccomp
 from labkit.exercises.exercise import ATTEMPT_S, FILE_BYTES
 from labkit.ladder.source import NVCC_OPTIONS
 
@@ -105,8 +112,21 @@ class SandboxEnded:
     stderr: str
 
 
-# ---------------------------------------------------------------------------------------------------------------------
 # Whether there is a sandbox
+
+# What a command could do if a wall were missing; without the last one it is still a sandbox.
+WALLS = {"network": "network", "files": "file system", "processes": "processes", "memory": "memory",
+         "calls": "system calls"}
+_HOW_TO_WALL = {
+    "network": "install libseccomp2, or start the container with --network none",
+    "files": "show the container nothing but the lab and what is handed in, with folders that only root can write",
+    "calls": "sudo apt install libseccomp2",
+}
+
+
+def in_container() -> bool:
+    """Whether a container is said to be the sandbox, in place of bubblewrap."""
+    return os.environ.get("LABKIT_SANDBOX") == "container"
 
 
 @functools.cache
@@ -114,19 +134,70 @@ def why_not() -> str:
     """Why no command can be run in a sandbox here, in one sentence; empty if it can. The first call tries it."""
     if sys.platform != "linux":
         return f"the sandbox needs Linux, and this is {sys.platform}"
-    for name, package in (("bwrap", "bubblewrap"), ("prlimit", "util-linux"), ("setpriv", "util-linux")):
+    bubblewrap = () if in_container() else (("bwrap", "bubblewrap"),)
+    for name, package in (*bubblewrap, ("prlimit", "util-linux"), ("setpriv", "util-linux")):
         if not shutil.which(name):
             return f"{package} is missing: sudo apt install {package}"
+    if in_container() and os.geteuid():
+        return "in a container the grader has to be root, so that it can run kernels as other users"
     with temporary.folder() as folder:
-        command = _inside([sys.executable, "-I", "-c", ""], folder, (), (), Limits())
-        done = subprocess.run(command, env=_environment(""), stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+        ended = _run([sys.executable, "-I", "-c", ""], folder)
+    if ended.problem:
+        reason = (ended.stderr.strip().splitlines() or [ended.problem])[-1]
+        if in_container():
+            return f"this container does not let commands run as other users ({reason})"
         return (
             f"bubblewrap is installed but does not work here ({reason}): allow user namespaces, in a container with "
-            "--privileged or --security-opt seccomp=unconfined"
+            "--privileged or --security-opt seccomp=unconfined, or make an image: labkit autograder --image"
         )
+    for wall, hole in walls().items():
+        if hole and wall != "calls":
+            return f"the wall around the {WALLS[wall]} is missing: {hole}"
     return ""
+
+
+@functools.cache
+def walls() -> dict[str, str]:
+    """What stands between a command and the machine, found by a program in the sandbox that tries to get through.
+
+    Returns
+    -------
+    dict
+        For each key of `WALLS`, empty if it stands; else what the program could do, and the remedy.
+    """
+    kept = [*map(str, (*Path("/").glob("*/"), "/", "/dev/shm", "/var/tmp", sys.prefix, PACKAGE, SERIES.parent))]
+    if not in_container():
+        kept.remove("/tmp")  # a private one
+    limits = Limits(seconds=20, processes=16)
+    name = f"labkit-{nonce()}"
+    with temporary.folder() as folder, temporary.folder() as other, contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        unnamed = stack.enter_context(socket.socket(socket.AF_UNIX))
+        unnamed.bind("\0" + name)
+        unnamed.listen()
+        (other / "handed-in.cu").write_text("another student's")
+        started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+        tried = {
+            "network": [server.getsockname()[1], name],
+            "files": [[str(SERIES), str(other / "handed-in.cu")], kept],
+            "processes": [os.getpid(), started, limits.processes], "memory": [limits.memory + (5 << 30)], "calls": [],
+        }
+        ended = _run([sys.executable, "-I", "-S", probe.__file__], folder, stdin=json.dumps(tried), limits=limits)
+        hog = "import time; kept = b'1' * (128 << 20); time.sleep(2)"
+        hogged = _run([sys.executable, "-I", "-S", "-c", hog], folder, limits=Limits(seconds=20, memory=64 * MIB))
+    found = json.loads(ended.stdout) if not ended.problem else {wall: [f"the probe {ended.problem}"] for wall in WALLS}
+    if "of memory" not in hogged.problem:
+        found["memory"].append("uses more than it may")
+    remedies = {wall: f": {_HOW_TO_WALL[wall]}" if wall in _HOW_TO_WALL else "" for wall in WALLS}
+    return {wall: f"a kernel {', '.join(found[wall])}{remedies[wall]}" if found[wall] else "" for wall in WALLS}
+
+
+def standing() -> str:
+    """In words, which walls stand and which do not."""
+    found = walls()
+    by = "the container" if in_container() else "bubblewrap"
+    missing = [f"; missing: {WALLS[wall]} ({hole})" for wall, hole in found.items() if hole]
+    return f"Walls that stand ({by}): {', '.join(WALLS[wall] for wall in found if not found[wall])}{''.join(missing)}"
 
 
 def available() -> bool:
@@ -227,16 +298,28 @@ def _inside(command, scratch: Path, readable: Iterable[Path], cached: Iterable[P
     for path in cached:
         line += ["--ro-bind", str(path), f"{_MADE}/{path.name}"]
     line += ["--bind", str(scratch), str(scratch), "--chdir", str(scratch)]
-    if cached:
-        command = ["sh", "-c", f'mkdir -m 700 {_CACHE} && ln -s {_MADE}/* {_CACHE} && exec "$@"', "sh", *command]
-    command = ["prlimit", f"--nproc={limits.processes}", "--", *_limited(command, limits)]
+    command = _restricted(command, [f"{_MADE}/{path.name}" for path in cached], _CACHE, limits)
     if os.geteuid() == 0:
-        owner = scratch.stat().st_uid or _NOBODY
-        user = [f"--reuid={owner}", f"--regid={owner}", "--clear-groups"]
-        command = ["setpriv", *user, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--", *command]
+        command = _as_user(scratch.stat().st_uid or _NOBODY, command)
     else:
         line += ["--unshare-user", "--cap-drop", "ALL"]
     return [*line, "--remount-ro", "/", "--", *command]
+
+
+def _restricted(command: Sequence[str], cached: Sequence[Path | str], cache: Path | str, limits: Limits) -> list[str]:
+    """The command under the filter and all limits, with the engine's files in its cache."""
+    if cached:
+        linked = f'mkdir -m 700 {cache} && ln -s {" ".join(map(str, cached))} {cache} && exec "$@"'
+        command = ["sh", "-c", linked, "sh", *command]
+    if seccomp.library():
+        command = [sys.executable, "-I", "-S", seccomp.__file__, *command]
+    return ["prlimit", f"--nproc={limits.processes}", "--", *_limited(command, limits)]
+
+
+def _as_user(user: int, command: Sequence[str]) -> list[str]:
+    """The command without any privilege, in place of root."""
+    ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+    return ["setpriv", *ids, "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs", "--", *command]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -281,18 +364,28 @@ def run(
         There is no sandbox and `unsafe` is False, or the CPU engine cannot be compiled.
     """
     require(unsafe)
+    return _run(command, scratch, readable, check, environment, stdin, limits, available())
+
+
+def _run(command, scratch, readable=(), check=None, environment=None, stdin="", limits=None, walled=True):
     limits = limits or Limits()
     scratch = Path(scratch).resolve()
     variables = _environment(check or "")
-    if available():
+    own = {"HOME": str(scratch), "TMPDIR": str(scratch), "HOSTCUDA_CACHE_DIR": str(scratch / "cache")}
+    user = None
+    if walled:
         cached = () if check is None else _precompiled(check)
         if os.geteuid() == 0:
             user = _USERS[threading.get_native_id() % len(_USERS)]  # another one in each process that grades
             os.chown(scratch, user, user)
-        line = _inside(command, scratch, map(Path, readable), cached, limits)
+        if in_container():
+            variables |= own
+            line = _as_user(user, _restricted(command, cached, own["HOSTCUDA_CACHE_DIR"], limits))
+        else:
+            line = _inside(command, scratch, map(Path, readable), cached, limits)
     else:
         line = _limited(command, limits)
-        variables |= {"HOME": str(scratch), "TMPDIR": str(scratch), "HOSTCUDA_CACHE_DIR": str(scratch / "cache")}
+        variables |= own
     began = time.monotonic()
     process = subprocess.Popen(
         line, env={**variables, **(environment or {})}, cwd=scratch, start_new_session=True,
@@ -305,6 +398,8 @@ def run(
             problem, peak, texts = _watch(process, scratch, limits, began)
         finally:
             _kill(process)
+            if in_container() and user:  # what has left the session
+                subprocess.run(_as_user(user, ["kill", "-KILL", "--", "-1"]), stderr=subprocess.DEVNULL)
     seconds = time.monotonic() - began
     status = None if problem else process.returncode
     if status is not None and status > 128:  # bubblewrap's status for a signal

@@ -284,16 +284,22 @@ class Exercise:
         if not self.start:
             raise LabError(f"{self.folder} has no starting code: write it into {self.folder.name}.cu, between #ifdef "
                            "SKELETON and #else")
-        text = self.subject.source(given)
-        if text.count("\n") > SOURCE_LINES or len(text) > SOURCE_CHARACTERS:
-            raise LabError(f"this has {text.count(chr(10)):,} lines and {len(text):,} characters: an attempt may have "
-                           f"{SOURCE_LINES:,} and {SOURCE_CHARACTERS:,}")
+        if isinstance(given, str):
+            _short(given)  # before it is read
+        text = _short(self.subject.source(given))
         asked, found = (kernel_names(code_only(source)) for source in (self.start, text))
         if set(found) != set(asked):
             wanted, has = (" and ".join(names) or "no __global__ void function" for names in (asked, found))
             raise LabError(f"exercise {self.number} asks for the kernel {wanted}, and this has {has}: keep the names "
                            "of the starting code, and remove what is not asked for")
         return text
+
+
+def _short(text: str) -> str:
+    if text.count("\n") > SOURCE_LINES or len(text) > SOURCE_CHARACTERS:
+        raise LabError(f"this has {text.count(chr(10)):,} lines and {len(text):,} characters: an attempt may have "
+                       f"{SOURCE_LINES:,} and {SOURCE_CHARACTERS:,}")
+    return text
 
 
 _added: dict[str, Path] = {}  # folders by the name of the exercise

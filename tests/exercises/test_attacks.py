@@ -1,0 +1,191 @@
+"""Hand-ins that attack the grader: refused as kernels, and held by the sandbox where they run as programs.
+
+Each file of `attacks` has a function that says whether it has reached what it wants; those in `forged` are kernels that
+want to pass.
+"""
+
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from hostcuda import untrusted
+from hostcuda.errors import EngineError
+from hostcuda.host import toolchain
+from labkit.base.errors import LabError
+from labkit.base.paths import PYTHONPATH, SERIES
+from labkit.classroom import grading, sandbox, seccomp
+from labkit.classroom.sandbox import Limits
+from labkit.classroom.submissions import submissions
+from labkit.exercises.exercise import exercise
+
+ATTACKS = Path(__file__).parent / "attacks"
+PROGRAMS = {path.stem: path.read_text() for path in sorted(ATTACKS.glob("*.cpp"))}
+FORGED = {path.stem: path.read_text() for path in sorted(ATTACKS.glob("forged/*.cu"))}
+ASKED = exercise("01b")
+AT = "    y[h * Wo + w] = 0;\n"  # in its starting code
+
+needs_sandbox = pytest.mark.skipif(not sandbox.available(), reason=sandbox.why_not())
+
+
+def kernel(attack):
+    """The starting code with an attack in it."""
+    top, _, body = attack.partition("// ---\n")
+    return f"{top}\n{ASKED.start.replace(AT, body + AT)}"
+
+
+KERNELS = {
+    **{name: kernel(program + "// ---\n    reached();\n") for name, program in PROGRAMS.items()},
+    **{name: kernel(attack) for name, attack in FORGED.items()},
+    **{path.stem: path.read_text() for path in ATTACKS.glob("known/*.cu")},
+}
+# Their texts may be those of kernels: they are stopped when they are compiled, loaded or run.
+STOPPED_LATER = {
+    "answer": "the kernel calls fopen",
+    "counts": "the kernel calls fclose",
+    "exits_zero": "the kernel calls exit",
+    "fill_disk": "compiles",
+    "return_address": "out of bounds",
+    "shell": "the kernel calls system",
+    "virtual": "calls a function by a pointer",
+}
+
+
+@pytest.mark.parametrize("name", sorted({*KERNELS} - {*STOPPED_LATER}))
+def test_what_is_no_kernel_is_refused(name):
+    with pytest.raises(EngineError, match=r"line \d+: a submitted kernel "):
+        untrusted.refuse(KERNELS[name])
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "virtual" else pytest.mark.thorough)
+                                  for name in STOPPED_LATER])
+def test_what_looks_like_a_kernel_is_stopped(name):
+    found, _ = grading.in_sandbox(ASKED, KERNELS[name])
+    assert not found.passed and found.verdict == "not right yet"
+    assert STOPPED_LATER[name] in str(found)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def compiled(folder):
+    """All programs as one, which takes a name."""
+    headers = {line for text in PROGRAMS.values() for line in re.findall(r"(?m)^#include.*", text)}
+    spaces = [f"namespace {name} {{\n{text}}}\n" for name, text in PROGRAMS.items()]
+    cases = [f'    if (!strcmp(names[1], "{name}")) return puts({name}::reached() ? "REACHED" : "held"), 0;\n'
+             for name in PROGRAMS]
+    main = f"int main(int, char **names)\n{{\n{''.join(cases)}    return 2;\n}}\n"
+    includes = "\n".join(sorted({*headers, "#include <cstdio>", "#include <cstring>"}))
+    (folder / "attacks.cpp").write_text(f"{includes}\n{''.join(spaces)}{main}")
+    subprocess.run([*toolchain.find(), "-std=c++20", "-w", "-o", folder / "attacks", folder / "attacks.cpp"],
+                   check=True)
+    return folder / "attacks"
+
+
+@pytest.fixture(scope="module")
+def attacks(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("attacks")
+    other = folder / "handed-in" / "bob"
+    other.mkdir(parents=True)
+    (other / "04a.cu").write_text("bob's")
+    return compiled(folder)
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_sandbox_holds(attacks, tmp_path, name):
+    limits = Limits(seconds=20, processes=40)
+    (tmp_path / "attacks").write_bytes(attacks.read_bytes())
+    (tmp_path / "attacks").chmod(0o755)
+    ended = sandbox.run([str(tmp_path / "attacks"), name], tmp_path, limits=limits)
+    assert "REACHED" not in ended.stdout
+    assert "held" in ended.stdout or ended.status is None or ended.status < 0, ended
+    if name == "stays":
+        size = (tmp_path / name).stat().st_size
+        time.sleep(0.3)
+        assert (tmp_path / name).stat().st_size == size
+
+
+def test_without_a_sandbox_they_reach_it(attacks):
+    """Those that harm nothing."""
+    for name in ("descriptors", "students", "solutions"):
+        with open("/dev/null") as left_open:
+            done = subprocess.run([attacks, name], cwd=attacks.parent, capture_output=True, text=True,
+                                  pass_fds=[left_open.fileno()], env={"PYTHONPATH": PYTHONPATH})
+        assert done.stdout == "REACHED\n", name
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@needs_sandbox
+def test_the_walls_stand():
+    assert sandbox.walls() == dict.fromkeys(sandbox.WALLS, "")
+    assert sandbox.standing() == ("Walls that stand (bubblewrap): network, file system, processes, memory, "
+                                  "system calls")
+
+
+def test_a_missing_wall_is_found(tmp_path, monkeypatch):
+    """The probe outside of the sandbox comes through, wall by wall."""
+    def outside(command, scratch, stdin="", limits=None):
+        return run(command, scratch, stdin=stdin, limits=Limits(memory=8 << 40, processes=99), walled=False)
+
+    run = sandbox._run
+    monkeypatch.setattr(sandbox, "_run", outside)
+    found = sandbox.walls.__wrapped__()
+    assert "reaches 127.0.0.1, reaches @labkit-" in found["network"] and "libseccomp2" in found["network"]
+    assert f"reads {SERIES}" in found["files"] and "writes to" in found["files"]
+    assert "signals the grader" in found["processes"] and "starts more than 16 processes" in found["processes"]
+    assert "uses more than it may" in found["memory"]
+    assert "calls socket" in found["calls"]
+    monkeypatch.setattr(sandbox, "walls", lambda: {**found, "network": ""})
+    assert sandbox.why_not.__wrapped__().startswith("the wall around the file system is missing: a kernel reads ")
+    monkeypatch.setattr(sandbox, "walls", lambda: {**dict.fromkeys(found, ""), "calls": found["calls"]})
+    assert sandbox.why_not.__wrapped__() == ""
+    assert "memory; missing: system calls (a kernel calls " in sandbox.standing()
+
+
+@needs_sandbox
+def test_without_libseccomp_the_other_walls_stand(monkeypatch):
+    monkeypatch.setattr(seccomp, "_LIBRARY", "libseccomp.so.none")
+    found = sandbox.walls.__wrapped__()
+    assert found.pop("calls").endswith(": sudo apt install libseccomp2") and not any(found.values())
+    with pytest.raises(OSError, match=r"libseccomp.so.none is missing or fails"):
+        seccomp.load()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def test_links_huge_files_and_names_that_lie_reach_nothing(tmp_path):
+    secret = tmp_path / "secret"
+    (secret / "bob").mkdir(parents=True)
+    (secret / "bob" / "04a.cu").write_text(ASKED.solution)
+    folder = tmp_path / "handed-in" / "mallory"
+    folder.mkdir(parents=True)
+    (folder / "01b.cu").symlink_to(secret / "bob" / "04a.cu")
+    (folder / "more").symlink_to(secret)
+    (tmp_path / "handed-in" / "eve").symlink_to(secret / "bob")
+    os.mkfifo(folder / "02a.cu")
+    deep = tmp_path / "handed-in" / "deep.ipynb"
+    deep.write_text('{"cells": ' + "[" * 100_000)
+    huge = tmp_path / "handed-in" / "huge.ipynb"
+    with huge.open("wb") as file:
+        file.truncate(1 << 40)
+    cells = [nbformat.v4.new_code_cell("%%kernel 01 --exercise 01b\n" + ASKED.start + "//" * 5_000_000)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "handed-in" / "long.ipynb")
+    lying = tmp_path / "handed-in" / "<script>..\u202e01b_\u2028.cu"
+    lying.write_text(KERNELS["unicode"])
+    found = submissions([tmp_path / "handed-in"])
+    assert not any(ASKED.solution in str(each.answer) for each in found)
+    problems = " ".join(each.problem for each in found)
+    for said in ("01b.cu is a link: hand in the file itself", "huge.ipynb has more than 20 MB", "deep.ipynb"):
+        assert said in problems
+    (long,) = [each for each in found if each.student == "long"]
+    with pytest.raises(LabError, match=r"10,00\d,\d+ characters: an attempt may have"):
+        ASKED.attempt(long.answer)
