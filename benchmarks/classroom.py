@@ -1,0 +1,152 @@
+"""Measure `labkit grade` on a generated class: seconds, rate per core, memory, and a run that is killed half-way.
+
+    .venv/bin/python benchmarks/classroom.py --count 1000
+
+The class hands in solutions (30 of 100), untouched starting code (16), typical wrong answers of the exercises'
+``wrong.toml`` (40), malicious code (8), and files that cannot be graded (6). A share of them, `--same`, is the same
+text for several students; all others differ by a comment. The first run is ended with SIGKILL when half of the results
+are there, and the same command goes on. Then it runs once more, with nothing to grade.
+
+Processor time and memory are those of the grader and of all that it starts, looked at five times per second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from datetime import date
+from pathlib import Path
+
+from labkit.classroom import grading
+from labkit.classroom.submissions import submissions
+from labkit.exercises.exercise import Exercise, exercises
+from labkit.exercises.subjects import Numbers
+from labkit.exercises.trial import SOLUTION, START, trials
+from labkit.ladder.source import read
+
+KINDS = {"right": 30, "untouched": 16, "wrong": 40, "malicious": 8, "damaged": 6}
+# What stands before a kernel, or in its first line.
+ATTACKS = (
+    ('#include "/etc/passwd"\n', ""),
+    ('asm(".incbin \\"/etc/passwd\\"");\n', ""),
+    ('extern "C" int system(const char *);\nstruct Attack { Attack() { system("id > /tmp/attack"); } } attack;\n', ""),
+    ('#include <cstdio>\nextern "C" void exit(int);\n', ' printf("goal met\\n"); exit(0);'),
+    ("", " for (volatile int i = 0; i < 1; i *= 2) {}"),
+)
+DAMAGED = (b"", b"\xff\xfe\x00kernel", b"\x7fELF\x02\x01", b"PK\x03\x04", b"{" * 100_000, b'{"nbformat": 4, "cells": 3}')
+
+
+def generate(folder: Path, count: int, asked: list[Exercise], same: float, seed: int) -> Counter:
+    """Write submissions, student by student; how many there are of each kind."""
+    chance, made = random.Random(seed), Counter()
+    texts = {each.number: [*trials(each)] for each in asked}
+    for index in range(count):
+        which, student = asked[index % len(asked)], f"s{index // len(asked):04}"
+        kind = chance.choices([*KINDS], [*KINDS.values()])[0]
+        path = folder / student / f"{which.number}.cu"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made[kind] += 1
+        if kind == "damaged":
+            data = chance.choice(DAMAGED)
+            path.with_suffix(".ipynb" if data.startswith(b"{") else ".cu").write_bytes(data)
+            continue
+        wrong = [each for each in texts[which.number] if each.about not in (START, SOLUTION)] or texts[which.number]
+        text = {"right": which.solution, "untouched": which.start}.get(kind) or chance.choice(wrong).attempt[0]
+        text = read(text) if isinstance(text, Path) else text
+        if kind == "malicious":
+            before, within = chance.choice(ATTACKS)
+            head, mark, kernel = which.solution.rpartition("__global__")
+            text = before + head + mark + kernel.replace("{", "{" + within, 1)
+        path.write_text(text if chance.random() < same else f"// {student}\n{text}")
+    return made
+
+
+def tree(pid: int, used: dict[int, float]) -> tuple[int, int, set[int]]:
+    """Bytes of a process, with those of all that it has started, and these; notes seconds of processor time of each."""
+    own, total, waiting, found = 0, 0, [pid], set()
+    while waiting:
+        each = waiting.pop()
+        try:
+            lines = Path(f"/proc/{each}/status").read_text().splitlines()
+            ticks = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[11:13]
+            for task in Path(f"/proc/{each}/task").iterdir():
+                children = {int(child) for child in (task / "children").read_text().split()}
+                waiting += children
+                found |= children
+        except OSError:  # it has just ended
+            continue
+        used[each] = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        memory = sum(1024 * int(line.split()[1]) for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
+        own, total = memory if each == pid else own, total + memory
+    return own, total, found
+
+
+def run(command: list[str], out: Path, kill_at: int | None = None) -> str:
+    """Run the grader, or kill it as soon as so many results are there: what it took, in words."""
+    began, used, started = time.monotonic(), {}, set()
+    there = len([*(out / "results").glob("*.json")])
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    peak = whole = 0
+    while process.poll() is None:
+        own, total, started = tree(process.pid, used)
+        peak, whole = max(peak, own), max(whole, total)
+        if kill_at and len([*(out / "results").glob("*.json")]) >= kill_at:
+            os.kill(process.pid, signal.SIGKILL)
+            break
+        time.sleep(0.2)
+    process.wait()
+    seconds = time.monotonic() - began
+    if kill_at:
+        time.sleep(2)
+        left = [each for each in started if Path(f"/proc/{each}").exists()]
+        assert not left, f"these processes outlived the grader: {left}"
+    results = len([*(out / "results").glob("*.json")])
+    return (f"{results - there} results in {seconds:.0f} s, {sum(used.values()):.0f} s of processor time; "
+            f"{peak / 1e6:.0f} MB at most in the grader, {whole / 1e6:.0f} MB with its children"
+            + (f"; killed, {results} results are there and no process is left" if kill_at else ""))
+
+
+def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
+    """Generate a class, grade it, and print what it took."""
+    known = [each for each in exercises().values() if not isinstance(each.subject, Numbers)]
+    asked = [each for each in known if not numbers or each.number in numbers.split(",")]
+    with tempfile.TemporaryDirectory(prefix="labkit-class-") as folder:
+        handed_in, out = Path(folder, "in"), Path(folder, "out")
+        made = generate(handed_in, count, asked, same, seed)
+        print(f"{date.today()}: {count} submissions to {len(asked)} exercises, {dict(made)}; {jobs} at a time on "
+              f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", flush=True)
+        command = [sys.executable, "-m", "labkit", "grade", str(handed_in), "--out", str(out), "--jobs", str(jobs)]
+        print("until it is killed:", run(command, out, count // 2), flush=True)
+        kept = {path: path.stat().st_mtime_ns for path in (out / "results").glob("*.json")}
+        began = time.monotonic()
+        print("going on:", run(command, out), flush=True)
+        seconds = time.monotonic() - began
+        results, expected = [*grading.read_results(out)], len(submissions([handed_in]))
+        again = sum(path.stat().st_mtime_ns != at for path, at in kept.items())
+        graded = len({(each.exercise, each.answer or each.student) for each in results if each.seconds})
+        assert len(results) == expected, f"{len(results)} results of {expected} submissions"
+        print(f"{graded} different texts, {sum(each.seconds for each in results) / max(1, count):.1f} s in the mean; "
+              f"after the kill {(expected - len(kept)) / seconds / jobs:.3f} submissions per second and core; {again} of "
+              f"the results before it were written again; load {os.getloadavg()[0]:.1f}")
+        for verdict, number in Counter(each.verdict.split(":")[0] for each in results).most_common():
+            print(f"{number:6}  {verdict}")
+        print("nothing to grade:", run(command, out))
+    assert not Path("/tmp/attack").exists()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--count", type=int, default=1000, help="submissions (1000)")
+    parser.add_argument("--exercises", default="", metavar="00a,04a", help="all that kernels answer")
+    parser.add_argument("--same", type=float, default=0.3, help="share of texts that several hand in (0.3)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at a time (one per core)")
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    main(chosen.count, chosen.exercises, chosen.same, chosen.jobs, chosen.seed)
