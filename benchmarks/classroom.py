@@ -40,7 +40,7 @@ ATTACKS = (
     ('#include <cstdio>\nextern "C" void exit(int);\n', ' printf("goal met\\n"); exit(0);'),
     ("", " for (volatile int i = 0; i < 1; i *= 2) {}"),
 )
-DAMAGED = (b"", b"\xff\xfe\x00kernel", b"\x7fELF\x02\x01", b"PK\x03\x04", b"{" * 100_000, b'{"nbformat": 4, "cells": 3}')
+DAMAGED = (b"", b"\xff\xfe\x00kernel", b"\x7fELF\x02", b"PK\x03\x04", b"{" * 100_000, b'{"nbformat": 4, "cells": 3}')
 
 
 def generate(folder: Path, count: int, asked: list[Exercise], same: float, seed: int) -> Counter:
@@ -133,8 +133,8 @@ def main(count: int, numbers: str, same: float, jobs: int, seed: int) -> None:
         graded = len({(each.exercise, each.answer or each.student) for each in results if each.seconds})
         assert len(results) == expected, f"{len(results)} results of {expected} submissions"
         print(f"{graded} different texts, {sum(each.seconds for each in results) / max(1, count):.1f} s in the mean; "
-              f"after the kill {(expected - len(kept)) / seconds / jobs:.3f} submissions per second and core; {again} of "
-              f"the results before it were written again; load {os.getloadavg()[0]:.1f}")
+              f"after the kill {(expected - len(kept)) / seconds / jobs:.3f} submissions per second and core; {again} "
+              f"results from before it were written again; load {os.getloadavg()[0]:.1f}")
         for verdict, number in Counter(each.verdict.split(":")[0] for each in results).most_common():
             print(f"{number:6}  {verdict}")
         print("nothing to grade:", run(command, out))

@@ -1,7 +1,11 @@
 """A class is graded into files, each submission once, and a run that was stopped goes on."""
 
 import csv
-from concurrent.futures import ThreadPoolExecutor
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import nbformat
@@ -150,6 +154,65 @@ def test_a_text_is_graded_once_and_never_in_place_of_another_version(tmp_path, m
     assert {name: each.submitted_at[:10] for name, each in kept.items()} == {
         "alice": "2026-11-01", "bob": "2026-11-02", "carol": "2026-11-03", "dave": "", "erin": "", "frank": ""}
     assert kept["bob"].answer == kept["alice"].answer != kept["dave"].answer == kept["carol"].answer
+
+
+REFUSED = "__global__ void other() {}\n"  # before anything is compiled
+
+
+def test_worker_processes_grade_and_end_with_a_grader_that_is_killed(tmp_path):
+    """It takes seconds: a process imports the lab, and a worker does so again."""
+    program = f"""
+import os, signal
+from pathlib import Path
+from labkit.classroom import grading, sandbox
+from labkit.classroom.submissions import Submission
+sandbox.why_not = lambda: ""
+grading._THREADS = 0
+with grading.workers(1, 9) as pool:
+    print(pool.submit(os.getpid).result(), flush=True)
+    grading.grade_all([Submission("alice", "04a", {REFUSED!r})], Path("."), pool)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    (kept,) = grading.read_results(tmp_path)
+    assert "asks for the kernel conv, and this has other" in kept.verdict
+    until = time.monotonic() + 20
+    while alive(int(done.stdout)) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive(int(done.stdout))
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_dask_grades_and_a_lost_executor_loses_nothing(tmp_path, monkeypatch):
+    from dask.distributed import Client
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sandbox, "why_not", lambda: "")
+    for name in ("alice", "bob"):
+        Path(f"{name}_04a.cu").write_text(f"// {name}\n{REFUSED}")
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+        done = CliRunner().invoke(app, ["grade", "alice_04a.cu", "bob_04a.cu", "--dask", client.scheduler.address])
+        assert done.exit_code == 0, done.output
+    assert [each.student for each in grading.read_results(Path("grades"))] == ["alice", "bob"]
+    assert done.stdout.startswith("    2  not graded:\n       alice 04a: not graded: exercise 04a asks for the kernel")
+
+    class Broken(ThreadPoolExecutor):
+        def submit(self, *args):
+            return super().submit(broken)
+
+    def broken():
+        raise BrokenExecutor("a process was killed")
+
+    with Broken(1) as pool, pytest.raises(LabError, match="the executor broke: a process was killed"):
+        grading.grade_all([Submission("carol", "04a", REFUSED)], tmp_path / "grades", pool)
+    assert len([*grading.read_results(tmp_path / "grades")]) == 2
 
 
 def test_a_regrade_that_fails_leaves_the_earlier_result(tmp_path, monkeypatch):

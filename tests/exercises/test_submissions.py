@@ -1,5 +1,7 @@
 """What students hand in is found, and what cannot be graded is told in one sentence."""
 
+import os
+
 import nbformat
 import pytest
 
@@ -150,3 +152,29 @@ def test_a_strange_call_does_not_stop_the_class(tmp_path, cell):
 def test_lines_above_the_magic_count(tmp_path):
     (found,) = submissions([notebook(tmp_path / "alice.ipynb", f"\n  \n%%kernel 04 --exercise 04a\n{KERNEL}")])
     assert found.answer == f"\n\n// %%kernel 04 --exercise 04a\n{KERNEL}"
+
+
+def test_a_file_was_handed_in_when_it_was_changed_or_when_a_manifest_says(tmp_path):
+    for name in ("alice/04a.cu", "bob_04a.cu", "submission_7/week 4/04b.cu"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(KERNEL)
+        os.utime(tmp_path / name, (1_800_000_000,) * 2)
+    manifest = tmp_path / "manifest.csv"
+    manifest.write_text("File,Submitted_at,Student\nsubmission_7,2026-12-01T23:59:30+01:00,carol\n"
+                        "bob_04a.cu,2026-12-02T08:00Z,\n")
+    assert {each.student: (each.exercise, each.submitted_at, each.clock) for each in submissions([tmp_path])} == {
+        "alice": ("04a", "2027-01-15T08:00:00+00:00", "file"),
+        "bob": ("04a", "2026-12-02T08:00:00+00:00", "manifest.csv"),
+        "carol": ("04b", "2026-12-01T22:59:30+00:00", "manifest.csv")}
+    manifest.write_text("file,submitted_at\nbob_04a.cu,2026-12-02 08:00\n")
+    with pytest.raises(LabError, match=r"manifest.csv, line 2: '2026-12-02 08:00' is no time with an offset from UTC"):
+        submissions([tmp_path])
+
+
+def test_a_name_that_is_no_text_is_told_like_any_other(tmp_path):
+    for name in (b"\xff_04a.cu", b"\xff\xfe.docx"):
+        (tmp_path / os.fsdecode(name)).write_text(KERNEL)
+    found = submissions([tmp_path])
+    assert [each.student for each in found] == [r"\xff", r"\xff\xfe"]
+    for each in found:
+        (each.student + each.problem).encode()
