@@ -63,8 +63,8 @@ def grade(
 ) -> None:
     """Grade what students have handed in: a table, a page for each.
 
-    It writes what gradebooks read, too. Each kernel runs in a sandbox. A run that was stopped goes on where it was; what
-    has not changed is not graded again.
+    It writes what gradebooks read, too. Each kernel runs in a sandbox. A run that was stopped goes on where it was;
+    what has not changed is not graded again.
     """
     from dataclasses import asdict
 
