@@ -93,7 +93,7 @@ def memories(page: Page) -> None:
         ("host memory", "the host", f"link: {link:.3g} GB/s", "for a copy"),
     )
     left, top, high = 26, 104, 44
-    page.open(top + high * len(rows) + 12, "The nearer a memory, the smaller it is, and the fewer threads share it",
+    page.open(top + high * len(rows) + 12, "The farther a memory, the more threads share it, and the longer a load waits",
               f"NVIDIA H200, {gpu.multiprocessors} multiprocessors   ·   the rates are those that programs reach")
     columns = (left + 254, left + 432, left + 606)
     for x, text in zip(columns, ("shared by", "size and rate", "a load waits"), strict=True):
@@ -151,7 +151,9 @@ def hiding(page: Page, warps: Sequence[int] = (1, 4, 9), work: int = 3, latency:
     left, right, step = 108, style.WIDTH - 26, 13
     pitch, said = (right - left) / cycles, []
     top, told = 96, [issued(each, work, latency, cycles) for each in warps]
-    shares = [sum("issues" in cycle for cycle in zip(*each, strict=True)) / cycles for each in told]
+    period = work + latency  # the share is that of many periods: the beginning does not count
+    steady = [list(zip(*issued(each, work, latency, 40 * period), strict=True))[-20 * period :] for each in warps]
+    shares = [sum("issues" in cycle for cycle in each) / len(each) for each in steady]
     page.open(top + sum(each * step + 74 for each in warps) - 8,
               f"With {count(warps[-1], 'warp')} the scheduler is busy in {percent(shares[-1])} of the cycles, "
               f"with {count(warps[0], 'warp')} in {percent(shares[0])}",

@@ -107,7 +107,7 @@ def fused_index(page: Page, layer: Layer, row: int, column: int) -> None:
     h, w = divmod(column, layer.Wo)
     side, x0, top = 190.0 / max(layer.H, layer.W), 470, 96  # side: pixels per input
     width, height = layer.W * side, layer.H * side
-    page.open(top + max(height, 190) + 62, "Two divisions with remainder lead from u back to x",
+    page.open(top + max(height, 190) + 62, "Divisions with remainder lead from u back to x",
               f"{layer.name}   ·   element ({row}, {column:,}) of u, [{layer.terms} × {pixels:,}]")
     offset = (c * layer.H + h + p) * layer.W + w + q
     for i, (color, name, formula, meaning, remark) in enumerate((
