@@ -11,7 +11,8 @@ from labkit.base.paths import PACKAGE
 from labkit.notebooks import execute
 
 FOLDER = PACKAGE.parent / "notebooks"
-FILES = [*sorted(FOLDER.glob("*.ipynb")), *sorted(FOLDER.glob("*/*.ipynb"))]
+SERIES = sorted(FOLDER.glob("*.ipynb"))
+FILES = [*SERIES, *sorted(FOLDER.glob("*/*.ipynb"))]
 REQUIRED = {"00_start_here", "01_baseline"}
 # A path or an address that only one machine has.
 MACHINE = re.compile(
@@ -100,6 +101,26 @@ def test_no_cell_failed(path):
 @every_notebook
 def test_size(path):
     assert path.stat().st_size < 1_000_000
+
+
+def words(path):
+    return sum(len(cell.source.split()) for cell in read(path).cells if cell.cell_type == "markdown")
+
+
+@pytest.mark.parametrize("path", SERIES, ids=[path.stem for path in SERIES])
+def test_a_page_is_read_in_an_hour(path):
+    """The budget of a page: words, visible lines of Python, figures, and tables; a grade is one, too."""
+    cells = [cell for cell in code_cells(path) if not cell.source.startswith("%%")]
+    shown = [cell.source for cell in cells if "hide-input" not in cell.metadata.get("tags", [])]
+    kinds = [output.get("data", {}) for cell in code_cells(path) for output in cell.outputs]
+    assert words(path) <= 1300
+    assert sum(len([line for line in source.splitlines() if line.strip()]) for source in shown) <= 70
+    assert sum("image/png" in data or "image/svg+xml" in data for data in kinds) <= 6
+    assert sum("<table" in data.get("text/html", "") for data in kinds) <= 6
+
+
+def test_a_practice_page_is_read_in_half_an_hour():
+    assert all(words(path) <= 650 for path in FOLDER.glob("practice/*.ipynb"))
 
 
 def asserts(source):
